@@ -1,0 +1,294 @@
+//! What goes into the core and what comes out: settings, effects, events, errors.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::id::{GroupId, Incarnation, Lane, MemberInfo};
+
+/// How a process may come into its first view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Founding {
+    /// This process holds the lock that lets it found the cell alone (one host), or the operator said so.
+    Alone,
+    /// Never founds: only joins a cell that exists.
+    Join,
+    /// One of the fixed founders, by name. View 1 installs when all of them accepted one list.
+    Named(Vec<String>),
+}
+
+/// Everything a process needs to know before it starts.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The cell's name.
+    pub cell: String,
+    /// This process; `incarnation` must be fresh random bits.
+    pub me: MemberInfo,
+    /// How it may come into its first view.
+    pub founding: Founding,
+    /// Where to look for the cell: control addresses.
+    pub seeds: Vec<SocketAddr>,
+    /// Timing.
+    pub timing: Timing,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// The periods and patience of a process. Defaults suit one network with round trips of a few milliseconds.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// Between heartbeats to each watcher. Default 100 ms.
+    pub heartbeat: Duration,
+    /// Unheard this long, a link is accused (jitter is added). Default 900 ms.
+    pub suspect_after: Duration,
+    /// Patience of a coordinator with one step of a view change. Default 150 ms.
+    pub ballot_step: Duration,
+    /// Between probes of a process that looks for its cell. Default 100 ms.
+    pub probe: Duration,
+    /// The longest an acknowledgement is held back. Default 2 ms.
+    pub ack_delay: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_millis(100),
+            suspect_after: Duration::from_millis(900),
+            ballot_step: Duration::from_millis(150),
+            probe: Duration::from_millis(100),
+            ack_delay: Duration::from_millis(2),
+        }
+    }
+}
+
+/// Bounds on memory.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// What all streams of one group may hold until stable, in bytes; split over its senders. Default 8 MiB.
+    pub group_window_bytes: usize,
+    /// The window of a channel, in bytes. Default 1 MiB.
+    pub channel_window_bytes: usize,
+    /// Accepted for sending and not yet in a packet, per group, in bytes; one message may exceed it. Default 1 MiB.
+    pub outbox_bytes: usize,
+    /// Most processes in a cell. Default 1,024.
+    pub members: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            group_window_bytes: 8 << 20,
+            channel_window_bytes: 1 << 20,
+            outbox_bytes: 1 << 20,
+            members: 1024,
+        }
+    }
+}
+
+/// The longest message, in bytes: 64 MiB.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// The order a multicast asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Order {
+    /// In the order of its sender (fbcast).
+    Fifo,
+    /// After everything it may depend on (cbcast, [BSS91] section 5).
+    Causal,
+    /// The same order everywhere, extending the causal one (abcast).
+    Total,
+}
+
+/// A message for the application. Borrowed for the length of the call.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery<'a> {
+    /// The group it was sent to.
+    pub group: GroupId,
+    /// The group view it was sent and is delivered in.
+    pub view: u64,
+    /// Its sender.
+    pub sender: Incarnation,
+    /// Its number among its sender's messages in this group view, from 1.
+    pub seq: u64,
+    /// The order it was sent with.
+    pub order: Order,
+    /// Delivered only because every member has received it.
+    pub uniform: bool,
+    /// For [`Order::Total`]: its number in the group's total order, from 1 in each group view.
+    pub position: Option<u64>,
+    /// Part of a state transfer: it belongs to views before this process's first.
+    pub replayed: bool,
+    /// The bytes.
+    pub payload: &'a [u8],
+}
+
+/// Why a process is no longer in a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum LeaveReason {
+    /// It asked to leave.
+    Left,
+    /// The operating system proved it dead.
+    Died,
+    /// It was not heard, or did not answer.
+    Unreachable,
+}
+
+/// The processes of a cell, as decided.
+#[derive(Clone, Debug)]
+pub struct CellView {
+    /// The cell instance: random, drawn when the cell was founded.
+    pub instance: u64,
+    /// The view's number, from 1; grows by one with each change of members.
+    pub view: u64,
+    /// Members in rank order.
+    pub members: Vec<MemberInfo>,
+    /// Who came with this view.
+    pub joined: Vec<Incarnation>,
+    /// Who went with this view, and why.
+    pub left: Vec<(Incarnation, LeaveReason)>,
+}
+
+/// A group's members, as decided.
+#[derive(Clone, Debug)]
+pub struct GroupView {
+    /// The group.
+    pub group: GroupId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The view's number, from 1.
+    pub view: u64,
+    /// The view this process was in before, if any.
+    pub prev: Option<u64>,
+    /// Members in rank order.
+    pub members: Vec<Incarnation>,
+    /// Who came with this view.
+    pub joined: Vec<Incarnation>,
+    /// Who went with this view, and why.
+    pub left: Vec<(Incarnation, LeaveReason)>,
+}
+
+/// What the core tells the application, in order with the deliveries.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A cell view was installed.
+    CellView(Arc<CellView>),
+    /// A group view was installed.
+    GroupView(Arc<GroupView>),
+    /// This process left the group; nothing more of it will be delivered.
+    GroupLeft {
+        /// The group.
+        group: GroupId,
+    },
+    /// No quorum of the view is heard: nothing is decided until it is. Not final.
+    NonPrimary {
+        /// Whom this process hears, itself included.
+        heard: usize,
+        /// How many it needs.
+        needed: usize,
+        /// Why it does not go on, for people.
+        why: String,
+    },
+    /// A quorum is heard again.
+    Primary,
+    /// A decided view does not hold this process: this incarnation is over.
+    Excluded {
+        /// The first view without it.
+        view: u64,
+    },
+    /// The graceful leave is done: this incarnation is over.
+    Left,
+    /// Still no cell found; said now and then, with what came of the probes.
+    Searching {
+        /// Probes sent since the start.
+        probes: u64,
+        /// Why it may be, for people.
+        why: String,
+    },
+    /// A donor's state begins: forget what this group's state was. Chunks and replayed deliveries follow.
+    StateBegin {
+        /// The group.
+        group: GroupId,
+        /// Total bytes of the snapshot.
+        bytes: u64,
+    },
+    /// The state is complete up to the group's first view here.
+    StateEnd {
+        /// The group.
+        group: GroupId,
+    },
+}
+
+/// Where the core's effects go. Bound at compile time; it cannot re-enter the core.
+pub trait Effects {
+    /// Sends `packet`, the same bytes, to each of `to`.
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
+
+    /// Whether the application takes a delivery or event now. While it does not, what is due is kept, bounded
+    /// by the windows, and senders are held back.
+    fn ready(&mut self) -> bool {
+        true
+    }
+
+    /// A multicast went on its way: from here on it belongs to `view`, as number `seq` of this process's stream.
+    fn sent(&mut self, _group: GroupId, _view: u64, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
+
+    /// A message for the application.
+    fn deliver(&mut self, delivery: &Delivery<'_>);
+
+    /// An event for the application.
+    fn event(&mut self, event: Event);
+
+    /// A point-to-point message from a member.
+    fn message(&mut self, _from: Incarnation, _payload: &[u8]) {}
+
+    /// A joiner of `group` needs this process's state as of now (between two deliveries). `None`: the group has
+    /// no state. The reader may be drained over a long time, while deliveries go on.
+    fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
+        None
+    }
+
+    /// The founding of cell `instance` is about to be decided with this process in it: the mark that keeps a
+    /// later incarnation from founding again must be on disk before this returns true.
+    fn mark_founded(&mut self, _instance: u64) -> bool {
+        true
+    }
+
+    /// A piece of a donor's snapshot, in order.
+    fn restore(&mut self, _group: GroupId, _chunk: &[u8]) {}
+}
+
+/// A state frozen at the moment it was taken.
+pub trait Snapshot {
+    /// Total bytes.
+    fn len_bytes(&self) -> u64;
+    /// Appends up to `max_bytes` from `offset` to `out`. Must give the same bytes whenever asked.
+    fn read(&mut self, offset: u64, max_bytes: usize, out: &mut Vec<u8>);
+}
+
+/// Why a command was refused. Nothing changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// Not a member of that group (yet).
+    #[error("not a member of that group")]
+    NotMember,
+    /// The outbox is full: the window is used up, or a view change is under way. Try again after a turn.
+    #[error("no credit: the group's window is used up")]
+    NoCredit,
+    /// Longer than [`MESSAGE_BYTES_MAX`].
+    #[error("message of {0} bytes is longer than 64 MiB")]
+    TooLong(usize),
+    /// A name is empty or longer than 200 bytes.
+    #[error("bad name: it must have 1 to 200 bytes")]
+    BadName,
+    /// This incarnation is over (excluded or left).
+    #[error("this incarnation is over")]
+    Over,
+    /// No such process in the view.
+    #[error("no such process in the view")]
+    NoSuchProcess,
+    /// Already asked for.
+    #[error("already a member of, or joining, that group")]
+    AlreadyMember,
+}

@@ -1,0 +1,69 @@
+//! Names for processes, groups and views.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// Which life of a process: random 64 bits, new at every start, never zero. Identifies a process in a cell.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Incarnation(pub u64);
+
+impl Incarnation {
+    /// "Nobody in particular": what a multicast packet names as its destination.
+    pub const NONE: Self = Self(0);
+}
+
+impl fmt::Debug for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// A member's index in one view, 0 the oldest; meaningless without the view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Rank(pub u16);
+
+impl Rank {
+    /// As an index into the view's member list.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A group of a cell, numbered by the cell when the group is made; never reused in a cell instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct GroupId(pub u32);
+
+/// One process as its cell knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberInfo {
+    /// This life of the process.
+    pub incarnation: Incarnation,
+    /// The process's name, unique among the members of a view; survives restarts.
+    pub name: String,
+    /// Where it receives data.
+    pub data: SocketAddr,
+    /// Where it receives control traffic (heartbeats, wedge, decisions).
+    pub control: SocketAddr,
+    /// The machine it runs on; equal on two members that share an operating system. 0: unknown.
+    pub host: u64,
+    /// The longest packet it can receive, in bytes.
+    pub packet_bytes_max: u32,
+}
+
+/// Which of a process's two sockets: data never delays control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// Multicast streams, point-to-point messages, state.
+    Data,
+    /// Heartbeats, acknowledgements, membership.
+    Control,
+}

@@ -1,0 +1,21 @@
+//! The protocol core of Phalanx: deterministic state machines that see time, chance and packets as inputs
+//! and hand effects to a statically bound sink. It opens no socket, reads no clock, starts no thread.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod api;
+pub mod id;
+pub mod link;
+pub mod member;
+pub mod order;
+pub mod process;
+pub mod rng;
+pub mod seal;
+pub mod time;
+pub mod wire;
+
+pub use api::*;
+pub use id::{GroupId, Incarnation, Lane, MemberInfo, Rank};
+pub use process::{Activity, Process, StreamStatus};
+pub use seal::Security;
+pub use time::Instant;

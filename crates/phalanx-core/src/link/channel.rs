@@ -1,0 +1,292 @@
+//! A reliable, ordered, flow-controlled path for messages between two processes.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Receipt, Receiving, Sending};
+use crate::api::MESSAGE_BYTES_MAX;
+use crate::time::Instant;
+use crate::wire::codec::{Reader, put_varint, varint_len};
+use crate::wire::Malformed;
+
+/// One end of a channel. Messages arrive whole, once, in order, for as long as both incarnations live.
+#[derive(Debug)]
+pub struct Channel {
+    /// The packet space this end sends in.
+    pub space: u32,
+    sending: Sending,
+    receiving: Receiving,
+    outbox: VecDeque<Bytes>,
+    outbox_bytes: usize,
+    /// Bytes of the first message in the outbox already cut into packets.
+    cut: usize,
+    assembling: Vec<u8>,
+    expected: usize,
+    window: u64,
+}
+
+/// Why a message was not taken by a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelError {
+    /// Too much is waiting to be sent.
+    Full,
+    /// Longer than [`MESSAGE_BYTES_MAX`].
+    TooLong,
+}
+
+/// Fragment header: whether the message goes on after this fragment.
+const FRAGMENT_LAST: u8 = 1;
+const FRAGMENT_FIRST: u8 = 2;
+
+impl Channel {
+    /// A channel whose ends allow each other `window` packets.
+    #[must_use]
+    pub fn new(space: u32, window: u64, now: Instant) -> Self {
+        Self {
+            space,
+            sending: Sending::new(1, window, now),
+            receiving: Receiving::new(window.saturating_mul(2)),
+            outbox: VecDeque::new(),
+            outbox_bytes: 0,
+            cut: 0,
+            assembling: Vec::new(),
+            expected: 0,
+            window,
+        }
+    }
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// [`ChannelError::Full`] when more than `bytes_max` wait already, [`ChannelError::TooLong`]; nothing was queued.
+    pub fn send(&mut self, message: Bytes, bytes_max: usize) -> Result<(), ChannelError> {
+        if message.len() > MESSAGE_BYTES_MAX {
+            return Err(ChannelError::TooLong);
+        }
+        if self.outbox_bytes > 0 && self.outbox_bytes + message.len() > bytes_max {
+            return Err(ChannelError::Full);
+        }
+        self.outbox_bytes += message.len();
+        self.outbox.push_back(message);
+        Ok(())
+    }
+
+    /// Bytes accepted and not yet in a packet.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        self.outbox_bytes
+    }
+
+    /// Nothing waits to be sent, and everything sent was received.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.outbox.is_empty() && self.sending.outstanding() == 0
+    }
+
+    /// Fills `frames` with as much of the outbox as fits in `room` bytes; false if there is nothing to send now.
+    pub fn fill(&mut self, room: usize, frames: &mut Vec<u8>) -> bool {
+        if !self.sending.may_send() {
+            return false;
+        }
+        let start = frames.len();
+        while let Some(message) = self.outbox.front() {
+            let left = room.saturating_sub(frames.len() - start);
+            let rest = message.len() - self.cut;
+            let overhead = 1 + varint_len(message.len() as u64) + varint_len(rest.min(left) as u64);
+            if left <= overhead || (left - overhead < rest && frames.len() > start && left < room / 4) {
+                break; // a sliver of a fragment is not worth its header
+            }
+            let take = rest.min(left - overhead);
+            let first = self.cut == 0;
+            let last = take == rest;
+            frames.push(if last { FRAGMENT_LAST } else { 0 } | if first { FRAGMENT_FIRST } else { 0 });
+            if first {
+                put_varint(frames, message.len() as u64);
+            }
+            put_varint(frames, take as u64);
+            frames.extend_from_slice(&message[self.cut..self.cut + take]);
+            self.cut += take;
+            self.outbox_bytes -= take;
+            if last {
+                self.outbox.pop_front();
+                self.cut = 0;
+            }
+        }
+        frames.len() > start
+    }
+
+    /// The number of the packet that [`Self::fill`] just filled.
+    #[must_use]
+    pub fn next_number(&self) -> u64 {
+        self.sending.next()
+    }
+
+    /// Keeps the sealed packet until it is received.
+    pub fn sent(&mut self, now: Instant, packet: Bytes) {
+        self.sending.push(now, packet);
+    }
+
+    /// A packet of the other end arrived. Complete messages go to `each`.
+    ///
+    /// # Errors
+    /// [`Malformed`] if its frames make no sense: the packet counts as received, the message is lost.
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        number: u64,
+        frames: &[u8],
+        ack_delay: Duration,
+        each: &mut impl FnMut(Bytes),
+    ) -> Result<super::Arrival, Malformed> {
+        if self.receiving.has(number) {
+            self.receiving.ack_by(now); // the receipt was lost
+            return Ok(super::Arrival::Duplicate);
+        }
+        let arrival = self.receiving.accept(number, Bytes::copy_from_slice(frames));
+        let mut result = Ok(arrival);
+        while let Some((_, frames)) = self.receiving.pop(u64::MAX) {
+            if let Err(e) = self.read_frames(&frames, each) {
+                result = Err(e);
+            }
+        }
+        let soon = self.receiving.has_gap() || u64::from(self.receiving.unacknowledged()) * 4 >= self.window;
+        self.receiving.ack_by(if soon { now } else { now + ack_delay });
+        result
+    }
+
+    fn read_frames(&mut self, frames: &[u8], each: &mut impl FnMut(Bytes)) -> Result<(), Malformed> {
+        let mut r = Reader::new(frames);
+        while !r.is_empty() {
+            let flags = r.u8()?;
+            if flags & FRAGMENT_FIRST != 0 {
+                let total = usize::try_from(r.varint()?).map_err(|_too_long| Malformed)?;
+                if total > MESSAGE_BYTES_MAX {
+                    return Err(Malformed);
+                }
+                self.assembling.clear();
+                self.expected = total;
+            }
+            let part = r.prefixed()?;
+            if flags == FRAGMENT_FIRST | FRAGMENT_LAST {
+                if part.len() != self.expected {
+                    return Err(Malformed);
+                }
+                each(Bytes::copy_from_slice(part));
+                continue;
+            }
+            if self.assembling.len() + part.len() > self.expected {
+                return Err(Malformed);
+            }
+            self.assembling.extend_from_slice(part);
+            if flags & FRAGMENT_LAST != 0 {
+                if self.assembling.len() != self.expected {
+                    return Err(Malformed);
+                }
+                each(Bytes::from(std::mem::take(&mut self.assembling)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A receipt due by `now`, if any; it counts as sent.
+    pub fn poll_receipt(&mut self, now: Instant) -> Option<Receipt> {
+        if self.receiving.ack_due()? > now {
+            return None;
+        }
+        self.receiving.acknowledged();
+        Some(self.receiving.receipt(self.receiving.prefix() + self.window))
+    }
+
+    /// The other end's receipt.
+    pub fn handle_receipt(&mut self, now: Instant, receipt: &Receipt) {
+        self.sending.handle_receipt(now, 0, receipt);
+    }
+
+    /// The next packet to send again.
+    pub fn poll_repair(&mut self) -> Option<Bytes> {
+        self.sending.poll_repair().map(|(_, packet)| packet)
+    }
+
+    /// Judges the timers.
+    pub fn handle_timeout(&mut self, now: Instant, ack_delay: Duration) {
+        self.sending.handle_timeout(now, ack_delay);
+    }
+
+    /// When something is due without further input.
+    #[must_use]
+    pub fn deadline(&self, ack_delay: Duration) -> Option<Instant> {
+        [self.sending.deadline(ack_delay), self.receiving.ack_due()].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    /// Two ends joined by a link that loses, repeats and reorders packets: every message arrives, once, in order.
+    #[test]
+    fn messages_survive_a_bad_link() {
+        let mut rng = Rng::new(3);
+        let mut now = Instant::ZERO;
+        let delay = Duration::from_millis(1);
+        let (mut a, mut b) = (Channel::new(1, 16, now), Channel::new(2, 16, now));
+        let messages: Vec<Bytes> =
+            (0..60u8).map(|i| Bytes::from(vec![i; usize::from(i) * usize::from(i) * 5])).collect();
+        for m in &messages {
+            a.send(m.clone(), usize::MAX).expect("room");
+        }
+        let mut got = Vec::new();
+        let mut flight: Vec<(u64, Bytes)> = Vec::new();
+        for _ in 0..200_000 {
+            let mut frames = Vec::new();
+            while a.fill(700, &mut frames) {
+                let number = a.next_number();
+                let packet = Bytes::from([&number.to_le_bytes()[..], &frames].concat());
+                a.sent(now, packet.clone());
+                flight.push((number, packet));
+                frames.clear();
+            }
+            while let Some(p) = a.poll_repair() {
+                flight.push((0, p));
+            }
+            if !flight.is_empty() {
+                let i = usize::try_from(rng.below(flight.len() as u64)).expect("small");
+                let (_, packet) = flight.swap_remove(i);
+                for _ in 0..if rng.chance_ppm(100_000) { 2 } else { 1 } {
+                    if !rng.chance_ppm(200_000) {
+                        let number = u64::from_le_bytes(packet[..8].try_into().expect("eight"));
+                        b.handle_packet(now, number, &packet[8..], delay, &mut |m| got.push(m)).expect("well formed");
+                    }
+                }
+            }
+            now += Duration::from_micros(300);
+            if let Some(receipt) = b.poll_receipt(now)
+                && !rng.chance_ppm(200_000)
+            {
+                a.handle_receipt(now, &receipt);
+            }
+            a.handle_timeout(now, delay);
+            if got.len() == messages.len() && a.is_idle() {
+                break;
+            }
+        }
+        assert_eq!(got, messages);
+        assert!(a.is_idle());
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        let mut b = Channel::new(2, 16, Instant::ZERO);
+        let mut none = |_| panic!("no message");
+        for (n, bad) in [&[FRAGMENT_FIRST, 0xff, 0xff, 0xff, 0xff, 0x7f, 0][..], &[0, 5, 1, 2, 3, 4, 5], &[3, 4, 2, 0, 0], &[0xff]]
+            .iter()
+            .enumerate()
+        {
+            let number = n as u64 + 1;
+            assert!(b.handle_packet(Instant::ZERO, number, bad, Duration::ZERO, &mut none).is_err(), "{bad:?}");
+        }
+    }
+}

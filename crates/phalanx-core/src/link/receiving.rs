@@ -1,0 +1,186 @@
+//! The receiving side of a stream of numbered packets.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::{GAPS_MAX, Receipt};
+use crate::time::Instant;
+
+/// What became of an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Kept; it may or may not be next.
+    New,
+    /// Seen before.
+    Duplicate,
+    /// Beyond what this side allowed: not kept.
+    Ahead,
+}
+
+/// Puts packets in order. Numbers start at 1.
+#[derive(Debug)]
+pub struct Receiving {
+    /// Every packet up to here was taken by [`Self::pop`].
+    prefix: u64,
+    /// Arrived and not yet taken. Invariant: keys lie in `prefix+1 ..= prefix+reach`.
+    waiting: BTreeMap<u64, Bytes>,
+    /// The highest number known to exist.
+    highest: u64,
+    /// How far beyond `prefix` a packet is kept.
+    reach: u64,
+    unacknowledged: u32,
+    ack_due: Option<Instant>,
+}
+
+impl Receiving {
+    /// A side that keeps packets at most `reach` beyond the prefix.
+    #[must_use]
+    pub fn new(reach: u64) -> Self {
+        Self { prefix: 0, waiting: BTreeMap::new(), highest: 0, reach, unacknowledged: 0, ack_due: None }
+    }
+
+    /// Keeps an arriving packet.
+    pub fn accept(&mut self, number: u64, frames: Bytes) -> Arrival {
+        if number <= self.prefix || self.waiting.contains_key(&number) {
+            return Arrival::Duplicate;
+        }
+        if number > self.prefix.saturating_add(self.reach) {
+            return Arrival::Ahead;
+        }
+        self.highest = self.highest.max(number);
+        self.waiting.insert(number, frames);
+        self.unacknowledged = self.unacknowledged.saturating_add(1);
+        Arrival::New
+    }
+
+    /// Already arrived (a cheap look before anything is copied)?
+    #[must_use]
+    pub fn has(&self, number: u64) -> bool {
+        number <= self.prefix || self.waiting.contains_key(&number)
+    }
+
+    /// The sender said that packets up to `number` exist.
+    pub fn expect_up_to(&mut self, number: u64) {
+        self.highest = self.highest.max(number.min(self.prefix.saturating_add(self.reach)));
+    }
+
+    /// Takes the next packet in order, no further than `up_to`.
+    pub fn pop(&mut self, up_to: u64) -> Option<(u64, Bytes)> {
+        let next = self.prefix + 1;
+        if next > up_to {
+            return None;
+        }
+        let frames = self.waiting.remove(&next)?;
+        self.prefix = next;
+        self.highest = self.highest.max(next);
+        Some((next, frames))
+    }
+
+    /// Every packet up to here was taken.
+    #[must_use]
+    pub fn prefix(&self) -> u64 {
+        self.prefix
+    }
+
+    /// Whether every packet up to `number` is here, taken or waiting.
+    #[must_use]
+    pub fn holds(&self, number: u64) -> bool {
+        number <= self.prefix || (self.prefix + 1..=number).all(|n| self.waiting.contains_key(&n))
+    }
+
+    /// The missing packets up to `number`, as inclusive ranges; at most [`GAPS_MAX`].
+    #[must_use]
+    pub fn gaps_up_to(&self, number: u64) -> Vec<(u64, u64)> {
+        let mut gaps = Vec::new();
+        let mut from = self.prefix + 1;
+        for &have in self.waiting.keys().take_while(|&&n| n <= number) {
+            if have > from {
+                gaps.push((from, have - 1));
+                if gaps.len() == GAPS_MAX {
+                    return gaps;
+                }
+            }
+            from = have + 1;
+        }
+        if from <= number {
+            gaps.push((from, number));
+        }
+        gaps
+    }
+
+    /// What to tell the sender; `limit` is decided by who consumes the packets.
+    #[must_use]
+    pub fn receipt(&self, limit: u64) -> Receipt {
+        Receipt { prefix: self.prefix, limit, gaps: self.gaps_up_to(self.highest) }
+    }
+
+    /// Whether something is known to be missing.
+    #[must_use]
+    pub fn has_gap(&self) -> bool {
+        self.highest > self.prefix
+    }
+
+    /// Packets that arrived since the last receipt.
+    #[must_use]
+    pub fn unacknowledged(&self) -> u32 {
+        self.unacknowledged
+    }
+
+    /// A receipt is due at `at` or sooner.
+    pub fn ack_by(&mut self, at: Instant) {
+        self.ack_due = Some(self.ack_due.map_or(at, |due| due.min(at)));
+    }
+
+    /// When a receipt is due.
+    #[must_use]
+    pub fn ack_due(&self) -> Option<Instant> {
+        self.ack_due
+    }
+
+    /// A receipt was sent.
+    pub fn acknowledged(&mut self) {
+        self.unacknowledged = 0;
+        self.ack_due = None;
+    }
+
+    /// Packets that wait out of order.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn b(n: u64) -> Bytes {
+        Bytes::from(n.to_le_bytes().to_vec())
+    }
+
+    #[test]
+    fn orders_and_names_gaps() {
+        let mut r = Receiving::new(100);
+        for n in [2, 5, 1, 7] {
+            assert_eq!(r.accept(n, b(n)), Arrival::New);
+        }
+        assert_eq!(r.accept(5, b(5)), Arrival::Duplicate);
+        assert_eq!(r.pop(u64::MAX).map(|p| p.0), Some(1));
+        assert_eq!(r.pop(u64::MAX).map(|p| p.0), Some(2));
+        assert_eq!(r.pop(u64::MAX), None);
+        assert_eq!(r.receipt(9).gaps, vec![(3, 4), (6, 6)]);
+        assert_eq!(r.accept(2, b(2)), Arrival::Duplicate);
+        r.expect_up_to(9);
+        assert_eq!(r.receipt(9).gaps, vec![(3, 4), (6, 6), (8, 9)]);
+    }
+
+    #[test]
+    fn keeps_nothing_beyond_its_reach() {
+        let mut r = Receiving::new(4);
+        assert_eq!(r.accept(5, b(5)), Arrival::Ahead);
+        assert_eq!(r.accept(u64::MAX, b(5)), Arrival::Ahead);
+        assert_eq!(r.accept(4, b(4)), Arrival::New);
+        assert_eq!(r.waiting(), 1);
+    }
+}

@@ -1,0 +1,285 @@
+//! The sending side of a stream of numbered packets to one receiver or many.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Receipt, Rtt};
+use crate::time::Instant;
+
+/// Keeps sealed packets until every receiver has them, and decides which to send again to whom.
+/// A repair is the identical packet, so a number names one byte string for ever.
+#[derive(Debug)]
+pub struct Sending {
+    /// The number the next packet gets.
+    next: u64,
+    /// Packets `base ..= next-1`, oldest first.
+    retained: VecDeque<Sent>,
+    base: u64,
+    receivers: Vec<Receiver>,
+    /// Packets waiting to be sent again: (receiver, number). Bounded by [`REPAIRS_MAX`].
+    repairs: VecDeque<(usize, u64)>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    packet: Bytes,
+    first: Instant,
+    last: Instant,
+    again: bool,
+}
+
+#[derive(Debug)]
+struct Receiver {
+    acked: u64,
+    limit: u64,
+    /// When it last made progress, or was last sent something it lacked.
+    since: Instant,
+    failures: u32,
+    rtt: Rtt,
+}
+
+/// The most packets queued for repair at a time.
+const REPAIRS_MAX: usize = 256;
+/// How many packets one probe resends.
+const PROBE_PACKETS: u64 = 2;
+
+impl Sending {
+    /// A stream to `receivers` processes, each of which at first allows `limit` packets.
+    #[must_use]
+    pub fn new(receivers: usize, limit: u64, now: Instant) -> Self {
+        let receivers = (0..receivers)
+            .map(|_| Receiver { acked: 0, limit, since: now, failures: 0, rtt: Rtt::default() })
+            .collect();
+        Self { next: 1, retained: VecDeque::new(), base: 1, receivers, repairs: VecDeque::new() }
+    }
+
+    /// The number the next packet gets.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The highest number every receiver allows.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.receivers.iter().map(|r| r.limit).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether a new packet may be sent.
+    #[must_use]
+    pub fn may_send(&self) -> bool {
+        self.next <= self.limit()
+    }
+
+    /// Every receiver has every packet up to here.
+    #[must_use]
+    pub fn stable(&self) -> u64 {
+        self.receivers.iter().map(|r| r.acked).min().unwrap_or(self.next - 1)
+    }
+
+    /// Packets sent that some receiver may lack.
+    #[must_use]
+    pub fn outstanding(&self) -> u64 {
+        self.next - 1 - self.stable()
+    }
+
+    /// Keeps a packet that goes out now; its number is [`Self::next`] before the call.
+    pub fn push(&mut self, now: Instant, packet: Bytes) {
+        for r in &mut self.receivers {
+            if r.acked + 1 == self.next {
+                r.since = now; // it lacked nothing until now: its patience starts here
+            }
+        }
+        self.retained.push_back(Sent { packet, first: now, last: now, again: false });
+        self.next += 1;
+        if self.receivers.is_empty() {
+            self.release();
+        }
+    }
+
+    /// Takes a receipt from receiver `index`; true if the stable prefix grew. What cannot be true (a receipt
+    /// for packets never sent) is cut to what can.
+    pub fn handle_receipt(&mut self, now: Instant, index: usize, receipt: &Receipt) -> bool {
+        let before = self.stable();
+        let sent = self.next - 1;
+        let base = self.base;
+        let Some(r) = self.receivers.get_mut(index) else { return false };
+        r.limit = r.limit.max(receipt.limit);
+        let prefix = receipt.prefix.min(sent);
+        if prefix > r.acked {
+            if let Some(s) = prefix.checked_sub(base).and_then(|i| self.retained.get(usize::try_from(i).ok()?))
+                && !s.again
+            {
+                r.rtt.sample(now.since(s.first));
+            }
+            r.acked = prefix;
+            r.since = now;
+            r.failures = 0;
+        }
+        let patience = r.rtt.resend_after();
+        for &(from, to) in &receipt.gaps {
+            let (from, to) = (from.max(base).max(r.acked + 1), to.min(sent));
+            for number in from..=to {
+                if self.repairs.len() >= REPAIRS_MAX {
+                    break;
+                }
+                let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) else { break };
+                if !s.again || now.since(s.last) >= patience {
+                    // A first repair goes at once: the gap is known, not guessed.
+                    s.again = true;
+                    s.last = now;
+                    self.repairs.push_back((index, number));
+                }
+            }
+        }
+        self.release();
+        self.stable() > before
+    }
+
+    /// The next packet to send again, and to which receiver.
+    pub fn poll_repair(&mut self) -> Option<(usize, Bytes)> {
+        while let Some((index, number)) = self.repairs.pop_front() {
+            if self.receivers.get(index).is_some_and(|r| r.acked >= number) {
+                continue;
+            }
+            if let Some(packet) = self.packet(number) {
+                return Some((index, packet));
+            }
+        }
+        None
+    }
+
+    /// Judges the timers: whoever lacks something and has been silent too long is sent its first missing packets.
+    pub fn handle_timeout(&mut self, now: Instant, ack_delay: Duration) {
+        let (base, next) = (self.base, self.next);
+        for (index, r) in self.receivers.iter_mut().enumerate() {
+            if r.acked + 1 >= next || now < r.since + r.rtt.probe_after(ack_delay, r.failures) {
+                continue;
+            }
+            r.since = now;
+            r.failures = r.failures.saturating_add(1);
+            let first = (r.acked + 1).max(base);
+            for number in first..next.min(first + PROBE_PACKETS) {
+                if let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) {
+                    s.again = true;
+                    s.last = now;
+                    if self.repairs.len() < REPAIRS_MAX {
+                        self.repairs.push_back((index, number));
+                    }
+                }
+            }
+        }
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    #[must_use]
+    pub fn deadline(&self, ack_delay: Duration) -> Option<Instant> {
+        self.receivers
+            .iter()
+            .filter(|r| r.acked + 1 < self.next)
+            .map(|r| r.since + r.rtt.probe_after(ack_delay, r.failures))
+            .min()
+    }
+
+    /// Which receiver holds the stream back: by its window, else by its missing receipts.
+    #[must_use]
+    pub fn slowest(&self) -> Option<usize> {
+        let by_limit = self.receivers.iter().enumerate().min_by_key(|(_, r)| r.limit);
+        match by_limit {
+            Some((index, r)) if r.limit < self.next => Some(index),
+            _ => self.receivers.iter().enumerate().filter(|(_, r)| r.acked + 1 < self.next).min_by_key(|(_, r)| r.acked).map(|(i, _)| i),
+        }
+    }
+
+    /// Probes in a row that `index` left unanswered.
+    #[must_use]
+    pub fn failures(&self, index: usize) -> u32 {
+        self.receivers.get(index).map_or(0, |r| r.failures)
+    }
+
+    fn packet(&self, number: u64) -> Option<Bytes> {
+        let index = usize::try_from(number.checked_sub(self.base)?).ok()?;
+        self.retained.get(index).map(|s| s.packet.clone())
+    }
+
+    fn release(&mut self) {
+        let stable = self.stable();
+        while self.base <= stable && self.retained.pop_front().is_some() {
+            self.base += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    fn sent(n: u64) -> Sending {
+        let mut s = Sending::new(2, 10, at(0));
+        for i in 0..n {
+            s.push(at(0), Bytes::from(vec![u8::try_from(i + 1).expect("small"); 3]));
+        }
+        s
+    }
+
+    fn receipt(prefix: u64, gaps: &[(u64, u64)]) -> Receipt {
+        Receipt { prefix, limit: 20, gaps: gaps.to_vec() }
+    }
+
+    #[test]
+    fn stable_is_what_all_have() {
+        let mut s = sent(5);
+        assert!(!s.handle_receipt(at(1), 0, &receipt(5, &[])));
+        assert_eq!(s.stable(), 0);
+        assert!(s.handle_receipt(at(1), 1, &receipt(3, &[])));
+        assert_eq!(s.stable(), 3);
+        assert_eq!(s.outstanding(), 2);
+    }
+
+    #[test]
+    fn repairs_gaps_to_the_one_who_misses_them() {
+        let mut s = sent(5);
+        s.handle_receipt(at(1), 1, &receipt(1, &[(2, 3)]));
+        assert_eq!(s.poll_repair(), Some((1, Bytes::from(vec![2; 3]))));
+        assert_eq!(s.poll_repair(), Some((1, Bytes::from(vec![3; 3]))));
+        assert_eq!(s.poll_repair(), None);
+    }
+
+    #[test]
+    fn a_receipt_for_the_future_does_no_harm() {
+        let mut s = sent(2);
+        s.handle_receipt(at(1), 0, &receipt(u64::MAX, &[(0, u64::MAX)]));
+        s.handle_receipt(at(1), 7, &receipt(u64::MAX, &[]));
+        assert_eq!(s.stable(), 0);
+        assert_eq!(s.poll_repair(), None);
+    }
+
+    #[test]
+    fn the_tail_is_probed() {
+        let mut s = sent(2);
+        let due = s.deadline(Duration::ZERO).expect("something is outstanding");
+        s.handle_timeout(due, Duration::ZERO);
+        assert!(s.poll_repair().is_some());
+        assert!(s.deadline(Duration::ZERO).expect("still outstanding") > due);
+    }
+
+    #[test]
+    fn windows_bind() {
+        let mut s = sent(5);
+        assert!(s.may_send());
+        for _ in 0..5 {
+            s.push(at(0), Bytes::new());
+        }
+        assert!(!s.may_send());
+        assert_eq!(s.slowest(), Some(0));
+        s.handle_receipt(at(1), 0, &receipt(10, &[]));
+        assert!(!s.may_send());
+        assert_eq!(s.slowest(), Some(1));
+    }
+}

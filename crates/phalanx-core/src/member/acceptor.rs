@@ -1,0 +1,120 @@
+//! The acceptor's part of a decree: promises, and what it accepted.
+
+use std::sync::Arc;
+
+use super::messages::{Ballot, Proposal};
+
+/// Memory of one decree, fresh with each decree installed. An acceptor being an incarnation, it needs no disk:
+/// a process that forgets is another process.
+#[derive(Clone, Debug, Default)]
+pub struct Acceptor {
+    promised: Option<Ballot>,
+    accepted: Option<(Ballot, Arc<Proposal>)>,
+    /// A proposal whose cut is not held yet, and its ballot.
+    pending: Option<(Ballot, Arc<Proposal>)>,
+}
+
+/// Answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Promised.
+    Yes,
+    /// A later ballot was promised already.
+    No(Ballot),
+}
+
+impl Acceptor {
+    /// Promises `ballot`, if no later one is promised.
+    pub fn promise(&mut self, ballot: Ballot) -> Promise {
+        match self.promised {
+            Some(later) if later > ballot => Promise::No(later),
+            _ => {
+                self.promised = Some(ballot);
+                Promise::Yes
+            }
+        }
+    }
+
+    /// Takes a proposal to be accepted as soon as its cut is held.
+    pub fn propose(&mut self, ballot: Ballot, proposal: Arc<Proposal>) -> Promise {
+        let promise = self.promise(ballot);
+        if promise == Promise::Yes {
+            self.pending = Some((ballot, proposal));
+        }
+        promise
+    }
+
+    /// The proposal that waits for its cut; `None` if a later ballot was promised meanwhile.
+    #[must_use]
+    pub fn pending(&self) -> Option<&(Ballot, Arc<Proposal>)> {
+        self.pending.as_ref().filter(|(b, _)| Some(*b) == self.promised)
+    }
+
+    /// The whole cut of the pending proposal is held: accepts it.
+    pub fn accept(&mut self) -> Option<Ballot> {
+        let (ballot, proposal) = self.pending.take()?;
+        if self.promised != Some(ballot) {
+            return None;
+        }
+        self.accepted = Some((ballot, proposal));
+        Some(ballot)
+    }
+
+    /// What was accepted, and in which ballot.
+    #[must_use]
+    pub fn accepted(&self) -> Option<&(Ballot, Arc<Proposal>)> {
+        self.accepted.as_ref()
+    }
+
+    /// The latest ballot promised.
+    #[must_use]
+    pub fn promised(&self) -> Option<Ballot> {
+        self.promised
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn b(round: u32) -> Ballot {
+        Ballot { round, rank: 0 }
+    }
+
+    fn proposal(view: u64) -> Arc<Proposal> {
+        let none = Vec::new();
+        Arc::new(Proposal {
+            decree: 2,
+            view,
+            members: Vec::new(),
+            joined: none,
+            left: Vec::new(),
+            groups: Vec::new(),
+            next_group: 1,
+            next_space: 1,
+        })
+    }
+
+    #[test]
+    fn a_later_promise_voids_a_pending_proposal() {
+        let mut a = Acceptor::default();
+        assert_eq!(a.propose(b(1), proposal(2)), Promise::Yes);
+        assert_eq!(a.promise(b(2)), Promise::Yes);
+        assert!(a.pending().is_none());
+        assert_eq!(a.accept(), None);
+        assert!(a.accepted().is_none());
+        assert_eq!(a.propose(b(1), proposal(2)), Promise::No(b(2)));
+    }
+
+    #[test]
+    fn what_is_accepted_stays_until_a_later_ballot_accepts() {
+        let mut a = Acceptor::default();
+        a.propose(b(1), proposal(2));
+        assert_eq!(a.accept(), Some(b(1)));
+        a.promise(b(5));
+        assert_eq!(a.accepted().map(|(b, _)| b.round), Some(1));
+        a.propose(b(5), proposal(3));
+        a.accept();
+        assert_eq!(a.accepted().map(|(b, p)| (b.round, p.view)), Some((5, 3)));
+    }
+}

@@ -1,0 +1,289 @@
+//! The coordinator's part of a decree: gather reports, propose, count acceptances.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::messages::{Ballot, GroupChange, GroupCut, Proposal, Report};
+use super::{Directory, GroupEntry};
+use crate::api::LeaveReason;
+use crate::id::{GroupId, Incarnation, MemberInfo};
+use crate::time::Instant;
+
+/// What the next view should bring, as known to a coordinator.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// Processes to take in, with the groups they want at once.
+    pub joiners: Vec<(MemberInfo, Vec<String>)>,
+    /// Members (by incarnation) that want to leave the cell.
+    pub leavers: BTreeSet<Incarnation>,
+    /// Members that want into a group: (group name, who), in order of asking.
+    pub group_joins: Vec<(String, Incarnation)>,
+    /// Members that want out of a group.
+    pub group_leaves: Vec<(String, Incarnation)>,
+}
+
+/// One try at a decree.
+#[derive(Clone, Debug)]
+pub struct Coordinator {
+    /// The decree.
+    pub decree: u64,
+    /// The ballot.
+    pub ballot: Ballot,
+    /// Candidates for leaving, by rank: they were not asked.
+    pub candidates: BTreeSet<usize>,
+    /// Who was asked, by rank.
+    pub asked: BTreeSet<usize>,
+    /// Groups named in the wedge.
+    pub groups: BTreeSet<GroupId>,
+    /// What it is to bring.
+    pub wishes: Wishes,
+    /// Reports so far, by rank.
+    pub reports: BTreeMap<usize, Report>,
+    /// How far it is.
+    pub phase: Phase,
+    /// When this step began.
+    pub since: Instant,
+}
+
+/// How far a ballot is.
+#[derive(Clone, Debug)]
+pub enum Phase {
+    /// Waiting for the reports of all who were asked.
+    Gathering,
+    /// Waiting for a quorum to accept.
+    Proposing {
+        /// The proposal.
+        proposal: Arc<Proposal>,
+        /// Who accepted, by rank.
+        accepted: BTreeSet<usize>,
+    },
+}
+
+impl Coordinator {
+    /// The proposal to make once all who were asked have reported: the highest accepted one, unchanged; if there
+    /// is none, one built from the reports.
+    #[must_use]
+    pub fn proposal(&self, directory: &Directory, reason: impl Fn(usize) -> LeaveReason) -> Arc<Proposal> {
+        let accepted = self.reports.values().filter_map(|r| r.accepted.as_ref()).max_by_key(|(ballot, _)| *ballot);
+        match accepted {
+            Some((_, proposal)) => Arc::new(proposal.clone()),
+            None => Arc::new(build_proposal(directory, &self.reports, &self.groups, &self.wishes, reason)),
+        }
+    }
+}
+
+/// Builds a proposal: survivors are exactly those that reported and do not want to leave.
+#[must_use]
+pub fn build_proposal(
+    directory: &Directory,
+    reports: &BTreeMap<usize, Report>,
+    wedged: &BTreeSet<GroupId>,
+    wishes: &Wishes,
+    reason: impl Fn(usize) -> LeaveReason,
+) -> Proposal {
+    let stays = |r: usize| reports.contains_key(&r) && !wishes.leavers.contains(&directory.members[r].incarnation);
+    let survivors: Vec<MemberInfo> =
+        directory.members.iter().enumerate().filter(|&(r, _)| stays(r)).map(|(_, m)| m.clone()).collect();
+    let left: Vec<(Incarnation, LeaveReason)> = directory
+        .members
+        .iter()
+        .enumerate()
+        .filter(|&(r, _)| !stays(r))
+        .map(|(r, m)| (m.incarnation, if reports.contains_key(&r) { LeaveReason::Left } else { reason(r) }))
+        .collect();
+    // Survivors must be a quorum of the next view as well: no more joiners than survivors (half, with rank 0).
+    let joiners: Vec<_> = wishes
+        .joiners
+        .iter()
+        .filter(|(j, _)| survivors.iter().all(|s| s.name != j.name && s.incarnation != j.incarnation))
+        .take(survivors.len())
+        .collect();
+    let joined: Vec<Incarnation> = joiners.iter().map(|(j, _)| j.incarnation).collect();
+    let mut members = survivors;
+    members.extend(joiners.iter().map(|(j, _)| j.clone()));
+
+    let mut next = NextIds { group: directory.next_group, space: directory.next_space };
+    let group_joins = wishes
+        .group_joins
+        .iter()
+        .map(|(name, who)| (name.as_str(), *who))
+        .chain(joiners.iter().flat_map(|(j, groups)| groups.iter().map(|g| (g.as_str(), j.incarnation))));
+    let present: BTreeSet<Incarnation> = members.iter().map(|m| m.incarnation).collect();
+    let mut coming: BTreeMap<&str, Vec<Incarnation>> = BTreeMap::new();
+    for (name, who) in group_joins.filter(|(_, who)| present.contains(who)) {
+        let list = coming.entry(name).or_default();
+        if !list.contains(&who) {
+            list.push(who);
+        }
+    }
+    let mut groups = Vec::new();
+    for &id in wedged {
+        let Some(entry) = directory.groups.get(&id) else { continue };
+        let coming = coming.remove(entry.name.as_str()).unwrap_or_default();
+        groups.extend(change_group(directory, id, entry, reports, &left, &wishes.group_leaves, &coming, &mut next));
+    }
+    for (name, mut coming) in coming {
+        if directory.group_named(name).is_some() {
+            continue; // it exists and was not wedged in this ballot: the next decree brings it
+        }
+        coming.dedup();
+        let (group, space) = (GroupId(next.group), next.space());
+        next.group += 1;
+        let joined = coming.clone();
+        let name = name.to_owned();
+        groups.push(GroupChange { group, name, view: 1, space, cut: None, members: coming, joined, left: Vec::new() });
+    }
+    Proposal {
+        decree: directory.decree + 1,
+        view: directory.view + u64::from(!joined.is_empty() || !left.is_empty()),
+        members,
+        joined,
+        left,
+        groups,
+        next_group: next.group,
+        next_space: next.space,
+    }
+}
+
+struct NextIds {
+    group: u32,
+    space: u32,
+}
+
+impl NextIds {
+    fn space(&mut self) -> u32 {
+        self.space += 1;
+        self.space - 1
+    }
+}
+
+/// The next view of one wedged group; `None` if nothing changes.
+#[expect(clippy::too_many_arguments, reason = "all of them are parts of one decision")]
+fn change_group(
+    directory: &Directory,
+    group: GroupId,
+    entry: &GroupEntry,
+    reports: &BTreeMap<usize, Report>,
+    cell_left: &[(Incarnation, LeaveReason)],
+    leaves: &[(String, Incarnation)],
+    coming: &[Incarnation],
+    next: &mut NextIds,
+) -> Option<GroupChange> {
+    let mut left: Vec<(Incarnation, LeaveReason)> =
+        cell_left.iter().filter(|(who, _)| entry.members.contains(who)).copied().collect();
+    for (name, who) in leaves {
+        if *name == entry.name && entry.members.contains(who) && left.iter().all(|(w, _)| w != who) {
+            left.push((*who, LeaveReason::Left));
+        }
+    }
+    let joined: Vec<Incarnation> = coming.iter().filter(|who| !entry.members.contains(who)).copied().collect();
+    if left.is_empty() && joined.is_empty() {
+        return None;
+    }
+    let mut members: Vec<Incarnation> =
+        entry.members.iter().filter(|who| left.iter().all(|(w, _)| w != *who)).copied().collect();
+    members.extend(&joined);
+    let n = entry.members.len();
+    let mut cut = GroupCut { prefixes: vec![0; n], holders: vec![Incarnation::NONE; n] };
+    for (&rank, report) in reports {
+        let Some((_, prefixes)) = report.prefixes.iter().find(|(g, _)| *g == group) else { continue };
+        for (stream, &prefix) in prefixes.iter().enumerate().take(n) {
+            if prefix > cut.prefixes[stream] || cut.holders[stream] == Incarnation::NONE {
+                cut.prefixes[stream] = prefix;
+                cut.holders[stream] = directory.members[rank].incarnation;
+            }
+        }
+    }
+    let space = next.space();
+    let name = entry.name.clone();
+    Some(GroupChange { group, name, view: entry.view + 1, space, cut: Some(cut), members, joined, left })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    fn member(i: u64) -> MemberInfo {
+        let addr: SocketAddr = "127.0.0.1:1".parse().expect("an address");
+        MemberInfo {
+            incarnation: Incarnation(i),
+            name: format!("m{i}"),
+            data: addr,
+            control: addr,
+            host: 0,
+            packet_bytes_max: 1400,
+        }
+    }
+
+    fn directory(n: u64) -> Directory {
+        let mut d = Directory::found((1..=n).map(member).collect());
+        let members = (1..=n).map(Incarnation).collect();
+        d.groups.insert(GroupId(1), GroupEntry { name: "g".into(), view: 4, space: 9, members });
+        (d.next_group, d.next_space) = (2, 10);
+        d
+    }
+
+    fn report(prefixes: &[u64]) -> Report {
+        let ballot = Ballot { round: 1, rank: 0 };
+        Report { decree: 2, ballot, accepted: None, prefixes: vec![(GroupId(1), prefixes.to_vec())] }
+    }
+
+    #[test]
+    fn the_cut_is_the_longest_prefix_of_each_stream() {
+        let reports = BTreeMap::from([(0, report(&[5, 2, 7])), (1, report(&[4, 3, 9]))]);
+        let wedged = BTreeSet::from([GroupId(1)]);
+        let p = build_proposal(&directory(3), &reports, &wedged, &Wishes::default(), |_| LeaveReason::Died);
+        assert_eq!(p.left, [(Incarnation(3), LeaveReason::Died)]);
+        let cut = p.groups[0].cut.as_ref().expect("the group goes on");
+        assert_eq!(cut.prefixes, [5, 3, 9]);
+        assert_eq!(cut.holders, [Incarnation(1), Incarnation(2), Incarnation(2)]);
+        assert_eq!((p.groups[0].view, p.groups[0].space, p.next_space), (5, 10, 11));
+    }
+
+    #[test]
+    fn survivors_stay_a_quorum_of_the_next_view() {
+        let reports = BTreeMap::from([(0, report(&[0, 0])), (1, report(&[0, 0]))]);
+        let wishes = Wishes { joiners: (10..20).map(|i| (member(i), Vec::new())).collect(), ..Wishes::default() };
+        let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        assert_eq!(p.members.len(), 4);
+        assert_eq!(p.joined.len(), 2);
+        assert!(p.groups.is_empty());
+    }
+
+    #[test]
+    fn the_highest_accepted_proposal_is_taken_unchanged() {
+        let d = directory(3);
+        let old = build_proposal(&d, &BTreeMap::from([(0, report(&[1, 1, 1]))]), &BTreeSet::new(), &Wishes::default(), |_| {
+            LeaveReason::Unreachable
+        });
+        let mut with_old = report(&[9, 9, 9]);
+        with_old.accepted = Some((Ballot { round: 3, rank: 1 }, old.clone()));
+        let c = Coordinator {
+            decree: 2,
+            ballot: Ballot { round: 7, rank: 0 },
+            candidates: BTreeSet::new(),
+            asked: BTreeSet::from([0, 1]),
+            groups: BTreeSet::from([GroupId(1)]),
+            wishes: Wishes::default(),
+            reports: BTreeMap::from([(0, report(&[1, 1, 1])), (1, with_old)]),
+            phase: Phase::Gathering,
+            since: Instant::ZERO,
+        };
+        assert_eq!(*c.proposal(&d, |_| LeaveReason::Died), old);
+    }
+
+    #[test]
+    fn a_new_group_is_made_of_those_who_ask() {
+        let reports = BTreeMap::from([(0, report(&[])), (1, report(&[]))]);
+        let wishes = Wishes {
+            joiners: vec![(member(9), vec!["new".into()])],
+            group_joins: vec![("new".into(), Incarnation(2)), ("new".into(), Incarnation(2))],
+            ..Wishes::default()
+        };
+        let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        assert_eq!(p.groups.len(), 1);
+        assert_eq!(p.groups[0].members, [Incarnation(2), Incarnation(9)]);
+        assert_eq!((p.groups[0].group, p.next_group), (GroupId(2), 3));
+    }
+}

@@ -1,0 +1,121 @@
+//! What the decrees so far have decided: the cell's members and its groups.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::messages::Proposal;
+use crate::id::{GroupId, Incarnation, MemberInfo};
+
+/// The cell as decided, the same at every process that installed the same decree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directory {
+    /// The last decree installed.
+    pub decree: u64,
+    /// The cell view's number.
+    pub view: u64,
+    /// Members in rank order.
+    pub members: Vec<MemberInfo>,
+    /// The groups.
+    pub groups: BTreeMap<GroupId, GroupEntry>,
+    /// The next unused group number.
+    pub next_group: u32,
+    /// The next unused packet space.
+    pub next_space: u32,
+}
+
+/// One group as decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupEntry {
+    /// Its name.
+    pub name: String,
+    /// Its view's number.
+    pub view: u64,
+    /// The packet space of that view.
+    pub space: u32,
+    /// Members in rank order.
+    pub members: Vec<Incarnation>,
+}
+
+impl Directory {
+    /// View 1 of a new cell.
+    #[must_use]
+    pub fn found(members: Vec<MemberInfo>) -> Self {
+        Self { decree: 1, view: 1, members, groups: BTreeMap::new(), next_group: 1, next_space: 1 }
+    }
+
+    /// The directory after `proposal`.
+    #[must_use]
+    pub fn after(&self, proposal: &Proposal) -> Self {
+        let mut next = self.clone();
+        next.decree = proposal.decree;
+        next.view = proposal.view;
+        next.members.clone_from(&proposal.members);
+        next.next_group = proposal.next_group;
+        next.next_space = proposal.next_space;
+        for change in &proposal.groups {
+            if change.members.is_empty() {
+                next.groups.remove(&change.group);
+            } else {
+                let entry = GroupEntry {
+                    name: change.name.clone(),
+                    view: change.view,
+                    space: change.space,
+                    members: change.members.clone(),
+                };
+                next.groups.insert(change.group, entry);
+            }
+        }
+        next
+    }
+
+    /// The rank of a process in the cell view.
+    #[must_use]
+    pub fn rank(&self, who: Incarnation) -> Option<usize> {
+        self.members.iter().position(|m| m.incarnation == who)
+    }
+
+    /// The group of that name.
+    #[must_use]
+    pub fn group_named(&self, name: &str) -> Option<(GroupId, &GroupEntry)> {
+        self.groups.iter().find(|(_, e)| e.name == name).map(|(&id, e)| (id, e))
+    }
+
+    /// Whether `present` (by rank) is a quorum of the view in force.
+    #[must_use]
+    pub fn is_quorum(&self, present: impl Fn(usize) -> bool) -> bool {
+        let count = (0..self.members.len()).filter(|&r| present(r)).count();
+        is_quorum(count, self.members.len(), present(0))
+    }
+
+    /// How many make a quorum without rank 0.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        self.members.len() / 2 + 1
+    }
+}
+
+/// A majority, or half with rank 0. Any two such sets intersect: two halves both hold rank 0.
+#[must_use]
+pub fn is_quorum(present: usize, of: usize, with_rank_0: bool) -> bool {
+    present * 2 > of || (with_rank_0 && present * 2 == of && of > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_quorum;
+
+    /// Every two quorums of a view intersect, for all views of up to ten members.
+    #[test]
+    fn quorums_intersect() {
+        for n in 1..=10usize {
+            let sets: Vec<u32> = (0..1u32 << n)
+                .filter(|s| is_quorum(s.count_ones() as usize, n, s & 1 == 1))
+                .collect();
+            assert!(!sets.is_empty());
+            for a in &sets {
+                assert!(sets.iter().all(|b| a & b != 0), "{n} members: {a:b} misses another quorum");
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Control messages, carried by the control channel. Encoded with postcard; bounded by the channel's limit.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Directory;
+use crate::api::LeaveReason;
+use crate::id::{GroupId, Incarnation, MemberInfo};
+
+/// A try at a decree: later rounds beat earlier ones, ties go to the higher rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+pub struct Ballot {
+    /// Grows with each try.
+    pub round: u32,
+    /// The coordinator's rank in the view in force.
+    pub rank: u16,
+}
+
+/// Asks the acceptors of a view to stop and report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wedge {
+    /// The decree to be decided: one above the decree in force.
+    pub decree: u64,
+    /// This try.
+    pub ballot: Ballot,
+    /// The groups that may change: those that hold a candidate for leaving, or have a wish pending.
+    pub groups: Vec<GroupId>,
+}
+
+/// An acceptor's promise and what it holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The decree.
+    pub decree: u64,
+    /// The ballot promised.
+    pub ballot: Ballot,
+    /// The proposal accepted so far, if any, and in which ballot.
+    pub accepted: Option<(Ballot, Proposal)>,
+    /// Per wedged group the reporter is a member of: the contiguous prefix of each stream, by rank in the group view.
+    pub prefixes: Vec<(GroupId, Vec<u64>)>,
+}
+
+/// Where a group's view ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupCut {
+    /// Per rank in the ending group view: the longest prefix reported.
+    pub prefixes: Vec<u64>,
+    /// Per rank: who reported it, and so holds it.
+    pub holders: Vec<Incarnation>,
+}
+
+/// One group's next view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupChange {
+    /// The group.
+    pub group: GroupId,
+    /// Its name.
+    pub name: String,
+    /// The next view's number.
+    pub view: u64,
+    /// The packet space of the next view.
+    pub space: u32,
+    /// How the view in force ends; `None` for a new group.
+    pub cut: Option<GroupCut>,
+    /// Members of the next view in rank order; none: the group ends.
+    pub members: Vec<Incarnation>,
+    /// Who comes.
+    pub joined: Vec<Incarnation>,
+    /// Who goes, and why.
+    pub left: Vec<(Incarnation, LeaveReason)>,
+}
+
+/// What a decree decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// The decree's number.
+    pub decree: u64,
+    /// The cell view's number after it.
+    pub view: u64,
+    /// The cell's members after it, in rank order: survivors, then joiners.
+    pub members: Vec<MemberInfo>,
+    /// Who comes into the cell.
+    pub joined: Vec<Incarnation>,
+    /// Who goes, and why.
+    pub left: Vec<(Incarnation, LeaveReason)>,
+    /// Groups whose view changes.
+    pub groups: Vec<GroupChange>,
+    /// The next unused group number and packet space.
+    pub next_group: u32,
+    /// See `next_group`.
+    pub next_space: u32,
+}
+
+/// What a joiner needs besides the decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The cell instance.
+    pub instance: u64,
+    /// The directory after the decision.
+    pub directory: Directory,
+    /// The decision.
+    pub proposal: Arc<Proposal>,
+}
+
+/// A wish about one group, from a member of the cell.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GroupWish {
+    /// The group's name.
+    pub name: String,
+    /// Come (true) or go.
+    pub join: bool,
+}
+
+/// A packet of somebody's stream, handed on by a holder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveredPacket {
+    /// The stream's packet space.
+    pub space: u32,
+    /// The origin's rank in that group view.
+    pub rank: u16,
+    /// The packet's number.
+    pub number: u64,
+    /// Its frames.
+    pub frames: Vec<u8>,
+}
+
+/// State transfer between a member and a joiner of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StateMessage {
+    /// The joiner asks a member for the group's state.
+    Ask {
+        /// The group.
+        group: GroupId,
+        /// Names this try.
+        transfer: u64,
+    },
+    /// The donor's snapshot begins. `None`: the group has no state.
+    Begin {
+        /// See `Ask`.
+        transfer: u64,
+        /// Bytes of the snapshot.
+        bytes: Option<u64>,
+    },
+    /// A piece of the snapshot, in order.
+    Chunk {
+        /// See `Ask`.
+        transfer: u64,
+        /// Where it belongs.
+        offset: u64,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// A delivery at the donor after the snapshot was taken.
+    Replay {
+        /// See `Ask`.
+        transfer: u64,
+        /// The group view it was delivered in.
+        view: u64,
+        /// Its sender.
+        sender: Incarnation,
+        /// Its number in its sender's stream.
+        seq: u64,
+        /// Order as on the wire (0 fifo, 1 causal, 2 total), uniform as bit 2.
+        order: u8,
+        /// Its place in the total order.
+        position: Option<u64>,
+        /// The bytes.
+        payload: Vec<u8>,
+    },
+    /// The joiner has everything sent so far; it may be made a member.
+    CaughtUp {
+        /// See `Ask`.
+        transfer: u64,
+    },
+    /// The donor installed the view that holds the joiner: its state is complete.
+    Done {
+        /// See `Ask`.
+        transfer: u64,
+        /// The group view installed.
+        view: u64,
+    },
+    /// The donor cannot go on (left the group, overtaken): ask another.
+    Abort {
+        /// See `Ask`.
+        transfer: u64,
+    },
+    /// The joiner has taken everything up to here, in bytes of chunks and replays sent.
+    Taken {
+        /// See `Ask`.
+        transfer: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+}
+
+/// Everything the control channel carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Control {
+    /// See [`Wedge`].
+    Wedge(Wedge),
+    /// See [`Report`].
+    Report(Report),
+    /// The ballot asked for is below one promised already.
+    Refuse {
+        /// The decree.
+        decree: u64,
+        /// The ballot promised.
+        promised: Ballot,
+    },
+    /// Asks acceptors to accept.
+    Propose {
+        /// The ballot.
+        ballot: Ballot,
+        /// The proposal.
+        proposal: Arc<Proposal>,
+    },
+    /// The acceptor holds the whole cut and accepts.
+    Accepted {
+        /// The decree.
+        decree: u64,
+        /// The ballot.
+        ballot: Ballot,
+    },
+    /// A quorum accepted.
+    Decide(Arc<Proposal>),
+    /// The same to a joiner.
+    Welcome(Box<Welcome>),
+    /// Asks a holder for packets of a stream.
+    Fetch {
+        /// The stream's packet space.
+        space: u32,
+        /// The origin's rank in that group view.
+        rank: u16,
+        /// First and last number wanted.
+        from: u64,
+        /// See `from`.
+        to: u64,
+    },
+    /// See [`RecoveredPacket`].
+    Recovered(RecoveredPacket),
+    /// A member's wishes about groups, all that are open.
+    Wishes(Vec<GroupWish>),
+    /// The sender wants to leave the cell.
+    Leave,
+    /// A founder's list: whom it wants in view 1.
+    FoundList {
+        /// The try, of this leader.
+        round: u32,
+        /// The cell instance.
+        instance: u64,
+        /// One incarnation of each founder, in name order.
+        members: Vec<MemberInfo>,
+    },
+    /// The founder accepts this list and renounces earlier ones.
+    FoundAccept {
+        /// The try.
+        round: u32,
+    },
+    /// All accepted: view 1.
+    FoundDecide {
+        /// The cell instance.
+        instance: u64,
+        /// The members.
+        members: Vec<MemberInfo>,
+    },
+}

@@ -1,0 +1,20 @@
+//! The cell's membership: what is decided, who hears whom, how the next view is chosen.
+//!
+//! One consensus decree per number; its acceptors are the incarnations of the view in force (no disk needed).
+//! Read [`Directory`] for what a decree decides, [`Acceptor`] and [`Coordinator`] for how, [`Hearing`] for when.
+//! Sources: single-decree Paxos ([Lamport 1998]) over successive memberships; the rules that join it to the
+//! flush are in `docs/ARCHITECTURE.md`, "View change". Nothing here knows payloads or sockets.
+
+mod acceptor;
+mod coordinator;
+mod directory;
+mod hearing;
+mod messages;
+
+pub use acceptor::{Acceptor, Promise};
+pub use coordinator::{Coordinator, Phase, Wishes, build_proposal};
+pub use directory::{Directory, GroupEntry, is_quorum};
+pub use hearing::{Hearing, Link};
+pub use messages::{
+    Ballot, Control, GroupChange, GroupCut, GroupWish, Proposal, Report, RecoveredPacket, StateMessage, Wedge, Welcome,
+};

@@ -1,0 +1,254 @@
+//! The frames of a multicast packet. Layout: `docs/wire.md`, "Stream frames".
+
+use crate::api::{MESSAGE_BYTES_MAX, Order};
+use crate::wire::codec::{Reader, put_varint};
+use crate::wire::Malformed;
+
+/// Which piece of a message a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The first piece of a message of this many bytes.
+    First(usize),
+    /// A piece between.
+    Middle,
+    /// The last piece.
+    Last,
+}
+
+/// One frame of a member's stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamFrame<'a> {
+    /// A message, or a piece of one.
+    Message {
+        /// The order asked for.
+        order: Order,
+        /// An abcast of the token holder, ordered by its place in the stream.
+        placed: bool,
+        /// Deliver only when stable.
+        uniform: bool,
+        /// Which piece.
+        part: Part,
+        /// Entries of the vector time that grew since the sender's previous message: (rank, growth). Only with
+        /// the first piece.
+        deps: Vec<(u16, u64)>,
+        /// The bytes.
+        body: &'a [u8],
+    },
+    /// The token holder orders the next `count` abcasts of each rank named, in this sequence.
+    Announce {
+        /// The holder's tenure, from 0.
+        tenure: u32,
+        /// Some of them are uniform: acknowledge at once.
+        prompt: bool,
+        /// (rank, count).
+        runs: Vec<(u16, u64)>,
+    },
+    /// The token goes to `to`: tenure `tenure` ends here.
+    Pass {
+        /// The tenure that ends.
+        tenure: u32,
+        /// The next holder.
+        to: u16,
+    },
+    /// Every member has this stream up to `prefix`.
+    Stable {
+        /// A packet number of this stream.
+        prefix: u64,
+    },
+}
+
+const MESSAGE: u8 = 0x80;
+const ORDER_SHIFT: u8 = 5; // two bits: fifo, causal, total, total and placed
+const UNIFORM: u8 = 0x10;
+const DEPS: u8 = 0x08;
+const PART_MASK: u8 = 0x03;
+const ANNOUNCE: u8 = 1;
+const PASS: u8 = 2;
+const STABLE: u8 = 3;
+/// Frames with this bit (and without [`MESSAGE`]) are unknown here and carry their length: they are skipped.
+const SKIPPABLE: u8 = 0x40;
+/// A run or dependency list longer than any view is nonsense.
+const LIST_MAX: u64 = 65_536;
+
+/// Appends the header of a message frame; `body` bytes follow it.
+pub(super) fn put_message(
+    out: &mut Vec<u8>,
+    order: Order,
+    placed: bool,
+    uniform: bool,
+    part: Part,
+    deps: &[(u16, u64)],
+    body_len: usize,
+) {
+    let order_bits = match (order, placed) {
+        (Order::Fifo, _) => 0,
+        (Order::Causal, _) => 1,
+        (Order::Total, false) => 2,
+        (Order::Total, true) => 3,
+    };
+    let part_bits = match part {
+        Part::Whole => 0,
+        Part::First(_) => 1,
+        Part::Middle => 2,
+        Part::Last => 3,
+    };
+    let flags = if uniform { UNIFORM } else { 0 } | if deps.is_empty() { 0 } else { DEPS };
+    out.push(MESSAGE | order_bits << ORDER_SHIFT | flags | part_bits);
+    if !deps.is_empty() {
+        put_pairs(out, deps);
+    }
+    if let Part::First(total) = part {
+        put_varint(out, total as u64);
+    }
+    put_varint(out, body_len as u64);
+}
+
+/// Appends an announcement.
+pub(super) fn put_announce(out: &mut Vec<u8>, tenure: u32, prompt: bool, runs: &[(u16, u64)]) {
+    out.push(ANNOUNCE);
+    put_varint(out, u64::from(tenure) << 1 | u64::from(prompt));
+    put_pairs(out, runs);
+}
+
+/// Appends a token pass.
+pub(super) fn put_pass(out: &mut Vec<u8>, tenure: u32, to: u16) {
+    out.push(PASS);
+    put_varint(out, u64::from(tenure));
+    put_varint(out, u64::from(to));
+}
+
+/// Appends a stability mark.
+pub(super) fn put_stable(out: &mut Vec<u8>, prefix: u64) {
+    out.push(STABLE);
+    put_varint(out, prefix);
+}
+
+fn put_pairs(out: &mut Vec<u8>, pairs: &[(u16, u64)]) {
+    put_varint(out, pairs.len() as u64);
+    for &(rank, count) in pairs {
+        put_varint(out, u64::from(rank));
+        put_varint(out, count);
+    }
+}
+
+fn pairs(r: &mut Reader<'_>) -> Result<Vec<(u16, u64)>, Malformed> {
+    let n = r.varint()?;
+    if n > LIST_MAX || n > r.remaining() as u64 {
+        return Err(Malformed);
+    }
+    (0..n).map(|_| Ok((rank(r)?, r.varint()?))).collect()
+}
+
+fn rank(r: &mut Reader<'_>) -> Result<u16, Malformed> {
+    u16::try_from(r.varint()?).map_err(|_too_big| Malformed)
+}
+
+/// Reads the next frame; `None` stands for one that is unknown and skipped.
+///
+/// # Errors
+/// [`Malformed`] when the bytes make no sense.
+pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Malformed> {
+    let tag = r.u8()?;
+    if tag & MESSAGE == 0 {
+        return read_control(tag, r);
+    }
+    let (order, placed) = match tag >> ORDER_SHIFT & 3 {
+        0 => (Order::Fifo, false),
+        1 => (Order::Causal, false),
+        2 => (Order::Total, false),
+        _ => (Order::Total, true),
+    };
+    let deps = if tag & DEPS == 0 { Vec::new() } else { pairs(r)? };
+    let part = match tag & PART_MASK {
+        0 => Part::Whole,
+        1 => {
+            let total = usize::try_from(r.varint()?).map_err(|_too_long| Malformed)?;
+            if total > MESSAGE_BYTES_MAX {
+                return Err(Malformed);
+            }
+            Part::First(total)
+        }
+        2 => Part::Middle,
+        _ => Part::Last,
+    };
+    let body = r.prefixed()?;
+    Ok(Some(StreamFrame::Message { order, placed, uniform: tag & UNIFORM != 0, part, deps, body }))
+}
+
+fn read_control<'a>(tag: u8, r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Malformed> {
+    Ok(Some(match tag {
+        ANNOUNCE => {
+            let head = r.varint()?;
+            let tenure = u32::try_from(head >> 1).map_err(|_too_big| Malformed)?;
+            StreamFrame::Announce { tenure, prompt: head & 1 == 1, runs: pairs(r)? }
+        }
+        PASS => {
+            let tenure = u32::try_from(r.varint()?).map_err(|_too_big| Malformed)?;
+            StreamFrame::Pass { tenure, to: rank(r)? }
+        }
+        STABLE => StreamFrame::Stable { prefix: r.varint()? },
+        unknown if unknown & SKIPPABLE != 0 => {
+            r.prefixed()?;
+            return Ok(None);
+        }
+        _ => return Err(Malformed),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_small_message_costs_two_bytes() {
+        let mut out = Vec::new();
+        put_message(&mut out, Order::Total, true, false, Part::Whole, &[], 100);
+        assert_eq!(out.len(), 2);
+    }
+
+    #[test]
+    fn unknown_frames_are_skipped_by_length() {
+        let bytes = [SKIPPABLE | 9, 3, 1, 2, 3, STABLE, 7];
+        let mut r = Reader::new(&bytes);
+        assert_eq!(read_frame(&mut r), Ok(None));
+        assert_eq!(read_frame(&mut r), Ok(Some(StreamFrame::Stable { prefix: 7 })));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            kind in 0..4u8, uniform: bool, part in 0..4u8,
+            deps in proptest::collection::vec((0..64u16, 1..1000u64), 0..5),
+            body in proptest::collection::vec(any::<u8>(), 0..300),
+            runs in proptest::collection::vec((0..64u16, 1..1000u64), 0..5), tenure: u32, prefix: u64,
+        ) {
+            let tenure = tenure >> 1;
+            let order = [Order::Fifo, Order::Causal, Order::Total, Order::Total][usize::from(kind)];
+            let part = [Part::Whole, Part::First(1 << 20), Part::Middle, Part::Last][usize::from(part)];
+            let mut out = Vec::new();
+            put_message(&mut out, order, kind == 3, uniform, part, &deps, body.len());
+            out.extend_from_slice(&body);
+            put_announce(&mut out, tenure, uniform, &runs);
+            put_pass(&mut out, tenure, 3);
+            put_stable(&mut out, prefix);
+            let mut r = Reader::new(&out);
+            prop_assert_eq!(read_frame(&mut r).unwrap().unwrap(),
+                StreamFrame::Message { order, placed: kind == 3, uniform, part, deps, body: &body });
+            prop_assert_eq!(read_frame(&mut r).unwrap().unwrap(), StreamFrame::Announce { tenure, prompt: uniform, runs });
+            prop_assert_eq!(read_frame(&mut r).unwrap().unwrap(), StreamFrame::Pass { tenure, to: 3 });
+            prop_assert_eq!(read_frame(&mut r).unwrap().unwrap(), StreamFrame::Stable { prefix });
+            prop_assert!(r.is_empty());
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut r = Reader::new(&bytes);
+            while !r.is_empty() {
+                if read_frame(&mut r).is_err() { break; }
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The streams of one group view at one member: FIFO, causal, total and uniform delivery inside the view,
+//! stability, and the cut that ends it.
+//!
+//! Read [`Flow`] first. Each member has one numbered packet stream; a stream is parsed strictly in order, so
+//! FIFO is the ground everything stands on. Causal order adds the entries of the sender's vector time that
+//! changed since its previous message ([BSS91] section 5, delta-coded). Total order adds the token holder's
+//! announcements ([BSS91] section 6), batched. Uniform delivery waits for the stability of the message, of its
+//! causal past and of its announcement. `order` does not know who is suspected.
+
+mod finish;
+mod flow;
+mod frame;
+mod place;
+mod stream;
+mod total;
+
+pub use flow::{Flow, FlowSettings, Outgoing, Status};
+pub use frame::{Part, StreamFrame, read_frame};
+pub use stream::Deliverable;

@@ -1,0 +1,143 @@
+//! The token holder's work: it orders abcasts as they could be delivered, and announces the order in batches.
+
+use super::flow::{Flow, Outgoing, rank_u16};
+use super::frame::{put_announce, put_pass};
+use crate::api::Order;
+use crate::time::Instant;
+
+/// What the token holder keeps.
+#[derive(Debug)]
+pub(super) struct Holder {
+    /// Per sender: messages that have their place, so that what depends on them may be ordered.
+    placed: Vec<u64>,
+    /// Per sender: its next abcasts that an earlier holder ordered already.
+    owed: Vec<u64>,
+    /// Abcasts ordered per sender since the last look at who sends most.
+    tally: Vec<u64>,
+}
+
+/// The most runs in one announcement: it must fit in the smallest packet.
+const RUNS_MAX: usize = 32;
+/// Room an announcement needs at most.
+const ANNOUNCE_ROOM: usize = 16 + RUNS_MAX * 13;
+/// After so many abcasts the holder looks who sends most.
+const TALLY: u64 = 1024;
+
+impl Holder {
+    pub(super) fn new(placed: Vec<u64>, owed: Vec<u64>) -> Self {
+        let tally = vec![0; placed.len()];
+        Self { placed, owed, tally }
+    }
+
+    /// A message was delivered: it has its place, whoever gave it.
+    pub(super) fn passed(&mut self, rank: usize, seq: u64, order: Order) {
+        if self.placed[rank] < seq {
+            self.placed[rank] = seq;
+            if order == Order::Total {
+                self.owed[rank] = self.owed[rank].saturating_sub(1);
+            }
+        }
+    }
+}
+
+impl Flow {
+    /// Orders what can be ordered, if this member holds the token.
+    pub(super) fn place(&mut self, now: Instant, io: &mut impl Outgoing) {
+        if !self.may_pack() || !self.take_token() {
+            return;
+        }
+        let mut more = true;
+        while more && self.may_pack() {
+            if self.packer.len() + ANNOUNCE_ROOM > self.set.packet_room {
+                self.close_packet(now, io);
+                if !self.may_pack() {
+                    return;
+                }
+            }
+            let (runs, prompt) = self.next_runs();
+            more = runs.len() == RUNS_MAX;
+            if !runs.is_empty() {
+                put_announce(&mut self.packer, self.total.tenure(), prompt, &runs);
+                self.packer_prompt |= prompt;
+            }
+        }
+        self.pass_token();
+    }
+
+    /// Whether this member holds the token; takes up its work when the token has just come.
+    fn take_token(&mut self) -> bool {
+        if self.holder.is_some() {
+            return true;
+        }
+        if usize::from(self.total.holder()) != self.set.me || self.passed_tenure == Some(self.total.tenure()) {
+            return false;
+        }
+        let placed = self.streams.iter().map(|s| s.delivered).collect();
+        self.holder = Some(Holder::new(placed, self.total.owed(self.streams.len())));
+        // Tells receivers which tenure this stream speaks for from here on.
+        put_announce(&mut self.packer, self.total.tenure(), false, &[]);
+        true
+    }
+
+    /// Gives their place to as many messages as possible; returns the runs to announce.
+    fn next_runs(&mut self) -> (Vec<(u16, u64)>, bool) {
+        let Some(holder) = &mut self.holder else { return (Vec::new(), false) };
+        let mut runs: Vec<(u16, u64)> = Vec::new();
+        let mut prompt = false;
+        let mut progress = true;
+        while progress && runs.len() < RUNS_MAX {
+            progress = false;
+            for (rank, stream) in self.streams.iter().enumerate() {
+                loop {
+                    let index = usize::try_from(holder.placed[rank] - stream.delivered).unwrap_or(usize::MAX);
+                    let Some(message) = stream.queue.get(index) else { break };
+                    let met = |placed: &[u64]| {
+                        message.deps.iter().all(|&(r, n)| usize::from(r) == rank || placed[usize::from(r)] >= n)
+                    };
+                    if message.order == Order::Total {
+                        if holder.owed[rank] > 0 {
+                            holder.owed[rank] -= 1;
+                        } else if !message.placed {
+                            let continues = runs.last().is_some_and(|&(r, _)| usize::from(r) == rank);
+                            if !met(&holder.placed) || (!continues && runs.len() == RUNS_MAX) {
+                                break;
+                            }
+                            if continues {
+                                runs.last_mut().expect("a run that continues").1 += 1;
+                            } else {
+                                runs.push((rank_u16(rank), 1));
+                            }
+                            prompt |= message.uniform;
+                            if rank == self.set.me {
+                                self.own_unplaced -= 1;
+                            }
+                        }
+                        holder.tally[rank] += 1;
+                    } else if message.order == Order::Causal && !met(&holder.placed) {
+                        break;
+                    }
+                    holder.placed[rank] += 1;
+                    progress = true;
+                }
+            }
+        }
+        (runs, prompt)
+    }
+
+    /// The token moves to whoever sends nearly all abcasts: then they cost no announcement.
+    fn pass_token(&mut self) {
+        let Some(holder) = &mut self.holder else { return };
+        let all: u64 = holder.tally.iter().sum();
+        if all < TALLY {
+            return;
+        }
+        let most = (0..holder.tally.len()).max_by_key(|&r| holder.tally[r]).unwrap_or(self.set.me);
+        let is_other = most != self.set.me && holder.tally[most] * 5 >= all * 4;
+        holder.tally.fill(0);
+        if is_other && self.may_pack() && self.packer.len() + 16 <= self.set.packet_room {
+            put_pass(&mut self.packer, self.total.tenure(), rank_u16(most));
+            self.passed_tenure = Some(self.total.tenure());
+            self.holder = None;
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The total order as announced: which sender's next abcast comes next.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// A run of the announced order: the next `count` abcasts of `rank`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) rank: u16,
+    pub(super) count: u64,
+    /// Where it was announced: the holder's rank and packet. Uniform delivery waits for that packet's stability.
+    pub(super) by: u16,
+    pub(super) packet: u64,
+}
+
+/// The announced order of one group view, put together from the tenures of successive token holders.
+#[derive(Debug)]
+pub(super) struct Total {
+    /// The tenure whose announcements are being appended to `log`.
+    tenure: u32,
+    /// Who holds the token in `tenure`.
+    holder: u16,
+    /// Announced and not yet delivered, in order.
+    log: VecDeque<Run>,
+    /// Announcements of tenures whose beginning is not known yet, by tenure. Bounded by [`TENURES_MAX`].
+    later: BTreeMap<u32, Vec<Run>>,
+    /// Passes of tenures that are still to come: tenure that ends, by whom, to whom.
+    passes: BTreeMap<u32, (u16, u16)>,
+    /// Abcasts delivered in this view.
+    delivered: u64,
+}
+
+/// Tenures that may be known ahead of their turn: the token passes rarely, and each pass follows the one before.
+const TENURES_MAX: usize = 64;
+
+impl Total {
+    pub(super) fn new() -> Self {
+        Self { tenure: 0, holder: 0, log: VecDeque::new(), later: BTreeMap::new(), passes: BTreeMap::new(), delivered: 0 }
+    }
+
+    pub(super) fn tenure(&self) -> u32 {
+        self.tenure
+    }
+
+    pub(super) fn holder(&self) -> u16 {
+        self.holder
+    }
+
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// `by` announced `rank`'s next `count` abcasts in its packet `packet`. False: it had no right to.
+    pub(super) fn announce(&mut self, tenure: u32, run: Run) -> bool {
+        if run.count == 0 {
+            return true;
+        }
+        if tenure == self.tenure {
+            if run.by != self.holder {
+                return false;
+            }
+            append(&mut self.log, run);
+            return true;
+        }
+        if tenure < self.tenure || (self.later.len() >= TENURES_MAX && !self.later.contains_key(&tenure)) {
+            return false;
+        }
+        self.later.entry(tenure).or_default().push(run);
+        true
+    }
+
+    /// `by` ended `tenure` and named the next holder.
+    pub(super) fn pass(&mut self, tenure: u32, by: u16, to: u16) -> bool {
+        if tenure < self.tenure || self.passes.len() >= TENURES_MAX {
+            return false;
+        }
+        self.passes.insert(tenure, (by, to));
+        while let Some(&(by, to)) = self.passes.get(&self.tenure) {
+            self.passes.remove(&self.tenure);
+            if by != self.holder {
+                return false;
+            }
+            self.tenure += 1;
+            self.holder = to;
+            for run in self.later.remove(&self.tenure).unwrap_or_default() {
+                if run.by == to {
+                    append(&mut self.log, run);
+                }
+            }
+        }
+        true
+    }
+
+    /// The next run to deliver from.
+    pub(super) fn front(&self) -> Option<Run> {
+        self.log.front().copied()
+    }
+
+    /// One abcast of the front run was delivered; gives its position, from 1.
+    pub(super) fn take_front(&mut self) -> u64 {
+        if let Some(front) = self.log.front_mut() {
+            front.count -= 1;
+            if front.count == 0 {
+                self.log.pop_front();
+            }
+        }
+        self.number()
+    }
+
+    /// The front run cannot be delivered, ever: its sender's next message is outside the cut.
+    pub(super) fn skip_front(&mut self) {
+        self.log.pop_front();
+    }
+
+    /// Gives the next position to an abcast that nobody announced.
+    pub(super) fn number(&mut self) -> u64 {
+        self.delivered += 1;
+        self.delivered
+    }
+
+    /// Announced and undelivered abcasts of each rank.
+    pub(super) fn owed(&self, members: usize) -> Vec<u64> {
+        let mut owed = vec![0; members];
+        for run in &self.log {
+            if let Some(n) = owed.get_mut(usize::from(run.rank)) {
+                *n += run.count;
+            }
+        }
+        owed
+    }
+}
+
+fn append(log: &mut VecDeque<Run>, run: Run) {
+    match log.back_mut() {
+        Some(last) if last.rank == run.rank && last.by == run.by && last.packet == run.packet => last.count += run.count,
+        _ => log.push_back(run),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(rank: u16, count: u64, by: u16) -> Run {
+        Run { rank, count, by, packet: 1 }
+    }
+
+    #[test]
+    fn tenures_join_in_order_whatever_arrives_first() {
+        let mut t = Total::new();
+        assert!(t.announce(1, run(5, 1, 2))); // the second holder is heard before the pass
+        assert!(t.announce(0, run(1, 2, 0)));
+        assert_eq!(t.front().map(|r| r.rank), Some(1));
+        assert!(t.pass(0, 0, 2));
+        assert!(t.announce(1, run(6, 1, 2)));
+        let mut order = Vec::new();
+        while let Some(r) = t.front() {
+            order.push((r.rank, t.take_front()));
+        }
+        assert_eq!(order, [(1, 1), (1, 2), (5, 3), (6, 4)]);
+        assert_eq!(t.holder(), 2);
+    }
+
+    #[test]
+    fn only_the_holder_orders() {
+        let mut t = Total::new();
+        assert!(!t.announce(0, run(1, 1, 1)));
+        assert!(!t.pass(0, 1, 1));
+        assert!(t.front().is_none());
+    }
+}

@@ -1,0 +1,213 @@
+//! Heartbeats: being heard, hearing, and drawing conclusions.
+
+use std::time::Duration;
+
+use super::port::FlowPort;
+use super::unrepaired::{put_beat, put_excluded};
+use super::{EXCLUDED_MAX, Process, Stage};
+use crate::api::{Effects, Event};
+use crate::id::{Incarnation, Lane};
+use crate::member::{Control, Welcome};
+use crate::time::Instant;
+
+/// From this many members on, heartbeats become rarer, so that their cost does not grow with the square.
+const MEMBERS_AT_FULL_RATE: u32 = 16;
+/// An excluded incarnation is told so no more often than this.
+const NOTICE_EVERY: Duration = Duration::from_millis(50);
+/// Channels to members that were left out stay this long.
+const DEPARTED_FOR: Duration = Duration::from_secs(1);
+
+impl Process {
+    pub(super) fn beat_interval(&self) -> Duration {
+        let n = u32::try_from(self.directory.members.len()).unwrap_or(u32::MAX);
+        self.set.timing.heartbeat * n.div_ceil(MEMBERS_AT_FULL_RATE).max(1)
+    }
+
+    /// How long silence is bearable: the setting, and at least a few heartbeats.
+    pub(super) fn suspect_after(&self) -> Duration {
+        self.set.timing.suspect_after.max(self.beat_interval() * 9 / 2)
+    }
+
+    pub(super) fn membership_deadline(&self) -> Option<Instant> {
+        let soon = (self.attention || self.coordinator.is_some() || self.need_since.is_some())
+            .then(|| self.try_after.max(self.last_turn + Duration::from_millis(5)));
+        [Some(self.next_beat), self.fetch_at, soon].into_iter().flatten().min()
+    }
+
+    /// Everything membership does in a turn.
+    pub(super) fn look_after_membership(&mut self, now: Instant, fx: &mut impl Effects) {
+        if let Some(at) = self.fetch_at
+            && now >= at
+        {
+            self.fetch(now);
+        }
+        let beat = now >= self.next_beat;
+        if matches!(self.stage, Stage::Leaving { .. }) {
+            if beat {
+                self.next_beat = now + self.beat_interval();
+            }
+            return self.leave_step(now);
+        }
+        if beat {
+            self.close_departed(now);
+            self.next_beat = now + self.beat_interval();
+            self.beat(now, fx);
+            self.forget_past();
+            self.resend_wishes(now);
+        }
+        if beat || self.attention || self.coordinator.is_some() || self.need_since.is_some() {
+            self.attention = false;
+            self.judge_primary(now);
+            self.leave_step(now);
+            self.coordinate(now, fx);
+        }
+    }
+
+    fn beat(&mut self, now: Instant, fx: &mut impl Effects) {
+        let others: Vec<_> =
+            self.directory.members.iter().filter(|m| m.incarnation != self.me()).map(|m| m.control).collect();
+        if !others.is_empty() {
+            let mut frames = Vec::with_capacity(32);
+            put_beat(&mut frames, self.directory.decree, &self.hearing.heard_by_me(now));
+            let packet = self.net.spread(&frames);
+            self.counters.datagrams_sent += others.len() as u64;
+            fx.transmit(Lane::Control, &others, packet);
+        }
+        for flow in self.flows.values_mut() {
+            let mut port = FlowPort {
+                fx: &mut *fx,
+                net: &mut self.net,
+                app: &mut self.app,
+                peers: &mut self.peers,
+                transfers: &mut self.transfers,
+                counters: &mut self.counters,
+                meta: &flow.meta,
+            };
+            flow.flow.heartbeat(&mut port);
+        }
+    }
+
+    pub(super) fn handle_beat(&mut self, now: Instant, sender: Incarnation, decree: u64, hears: Vec<bool>) {
+        let Some(rank) = self.directory.rank(sender) else { return };
+        if let Some(told) = self.told_decree.get_mut(rank) {
+            *told = (*told).max(decree);
+        }
+        if decree == self.directory.decree {
+            if self.hearing.heard_by(now, rank) != hears {
+                self.attention = true;
+            }
+            self.hearing.beat(now, rank, hears);
+        } else if decree < self.directory.decree && now.since(self.installed_at) >= self.set.timing.heartbeat {
+            // It missed the decision. Any member may tell it; not all need to.
+            if self.rng.below(self.directory.members.len() as u64) < 3 {
+                self.tell_decision(sender);
+            }
+        }
+    }
+
+    /// Tells `to` what is in force.
+    pub(super) fn tell_decision(&mut self, to: Incarnation) {
+        let Some(proposal) = self.last_decision.clone() else { return };
+        if proposal.joined.contains(&to) {
+            let welcome = Welcome { instance: self.instance, directory: self.directory.clone(), proposal };
+            self.send_control(to, &Control::Welcome(Box::new(welcome)));
+        } else {
+            self.send_control(to, &Control::Decide(proposal));
+        }
+    }
+
+    /// An incarnation that a decided view left out is told so.
+    pub(super) fn tell_excluded(&mut self, now: Instant, who: Incarnation, fx: &mut impl Effects) {
+        let Some((_, to, last)) = self.excluded.iter_mut().find(|(w, _, _)| *w == who) else { return };
+        if now.since(*last) < NOTICE_EVERY {
+            return;
+        }
+        *last = now;
+        let to = *to;
+        let mut frames = Vec::with_capacity(12);
+        put_excluded(&mut frames, self.directory.view);
+        let packet = self.net.direct(who, &frames);
+        self.counters.datagrams_sent += 1;
+        fx.transmit(Lane::Control, &[to], packet);
+    }
+
+    /// Remembers that `who` was left out. Its channel stays for a while: the decision travels on it.
+    pub(super) fn remember_excluded(&mut self, now: Instant, who: Incarnation) {
+        if let Some(peer) = self.peers.get(&who) {
+            if self.excluded.len() >= EXCLUDED_MAX {
+                self.excluded.pop_front();
+            }
+            self.excluded.push_back((who, peer.control, Instant::ZERO));
+            self.departed.push_back((who, now));
+        }
+    }
+
+    /// Channels to those who left long enough ago are closed.
+    fn close_departed(&mut self, now: Instant) {
+        while let Some(&(who, at)) = self.departed.front()
+            && now.since(at) > DEPARTED_FOR
+        {
+            self.departed.pop_front();
+            if self.directory.rank(who).is_none() {
+                self.peers.remove(&who);
+                self.opener.forget(who);
+            }
+        }
+    }
+
+    /// A decided view does not hold this process.
+    pub(super) fn be_excluded(&mut self, view: u64) {
+        match self.stage {
+            Stage::Leaving { .. } => self.end(Event::Left),
+            _ if self.leaving.is_some() => self.end(Event::Left),
+            _ => self.end(Event::Excluded { view }),
+        }
+    }
+
+    /// Says when no quorum is heard any more, and when it is again.
+    fn judge_primary(&mut self, now: Instant) {
+        let heard = self.hearing.heard_by_me(now);
+        let is_primary = self.directory.is_quorum(|r| heard[r]);
+        if is_primary == self.primary {
+            return;
+        }
+        self.primary = is_primary;
+        if is_primary {
+            // Those not heard again yet may only be a heartbeat late: nobody is accused until all had their chance.
+            self.try_after = self.try_after.max(now + self.beat_interval() * 5);
+            self.app.event(Event::Primary);
+            return;
+        }
+        self.counters.non_primary += 1;
+        let count = heard.iter().filter(|h| **h).count();
+        let silent: Vec<&str> =
+            self.directory.members.iter().zip(&heard).filter(|(_, h)| !**h).map(|(m, _)| m.name.as_str()).collect();
+        let all_dead = self.directory.members.iter().enumerate().all(|(r, m)| m.incarnation == self.me() || self.hearing.is_dead(r));
+        let remedy = if all_dead {
+            "all others are proved dead: `phalanx reform` founds a new cell from here"
+        } else {
+            "it goes on by itself when a quorum is heard again; if the others are gone for good, `phalanx reform` founds a new cell from here"
+        };
+        let needed = self.directory.quorum();
+        let why = format!(
+            "hears {count} of {} members of view {}, {needed} are needed (half is enough with the oldest); silent: {}; {remedy}",
+            self.directory.members.len(),
+            self.directory.view,
+            silent.join(", ")
+        );
+        self.app.event(Event::NonPrimary { heard: count, needed, why });
+    }
+
+    /// The lowest-ranked member that is heard here and hears a quorum: it coordinates.
+    pub(super) fn lowest_eligible(&self, now: Instant) -> Option<usize> {
+        (0..self.directory.members.len()).find(|&r| self.is_eligible(now, r))
+    }
+
+    pub(super) fn is_eligible(&self, now: Instant, rank: usize) -> bool {
+        if !self.hearing.hears(now, rank) {
+            return false;
+        }
+        let hears = self.hearing.heard_by(now, rank);
+        self.directory.is_quorum(|r| hears[r])
+    }
+}

@@ -1,0 +1,85 @@
+//! What a process counts.
+
+use crate::wire::DropReason;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counters, each from the start of the incarnation.
+        #[derive(Clone, Debug, Default)]
+        pub(super) struct Counters {
+            $($(#[$doc])* pub(super) $name: u64,)*
+            pub(super) drops: [u64; DropReason::ALL.len()],
+        }
+
+        impl Counters {
+            /// Every counter by name, in a fixed order.
+            pub(super) fn each(&self, f: &mut dyn FnMut(&'static str, u64)) {
+                $(f(stringify!($name), self.$name);)*
+                for (reason, count) in DropReason::ALL.iter().zip(self.drops) {
+                    f(reason.name(), count);
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Datagrams handed in.
+    datagrams_received,
+    /// Packets handed out, one per destination.
+    datagrams_sent,
+    /// Multicast packets built and sealed.
+    multicast_packets,
+    /// Packets sent again.
+    repairs,
+    /// Multicasts bound to a view.
+    sent,
+    /// Messages given to the application.
+    delivered,
+    /// Bytes of those two.
+    sent_bytes,
+    /// See `sent_bytes`.
+    delivered_bytes,
+    /// Messages discarded at the end of a view: a predecessor was outside the cut.
+    discarded,
+    /// Cell views installed.
+    cell_views,
+    /// Group views installed.
+    group_views,
+    /// Decrees installed, views or not.
+    decrees,
+    /// Ballots started here.
+    ballots,
+    /// Ballots started here after another process's.
+    take_overs,
+    /// Proposals taken over from an earlier ballot.
+    adopted,
+    /// Ballots given up for a later one.
+    superseded,
+    /// Wedges with unstable packets outstanding.
+    flushes_with_traffic,
+    /// Packets fetched to fill a cut.
+    fetched,
+    /// Times this process was away too long to judge others.
+    absences,
+    /// Deaths told by the operating system.
+    deaths_told,
+    /// Times no quorum was heard.
+    non_primary,
+    /// Probes sent in search of the cell.
+    probes,
+    /// Join requests taken.
+    joins_taken,
+    /// State transfers given and taken.
+    transfers_given,
+    /// See `transfers_given`.
+    transfers_taken,
+    /// Messages of members that made no sense.
+    malformed_frames,
+}
+
+impl Counters {
+    pub(super) fn drop(&mut self, reason: DropReason) {
+        self.drops[reason.index()] += 1;
+    }
+}

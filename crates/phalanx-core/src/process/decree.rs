@@ -1,0 +1,367 @@
+//! The next view: when to try, and the acceptor's and coordinator's steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Process, Stage};
+use crate::api::{Effects, LeaveReason};
+use crate::id::{GroupId, Incarnation};
+use crate::member::{Ballot, Control, Coordinator, Phase, Promise, Proposal, Report, Wedge, Wishes};
+use crate::time::Instant;
+
+impl Process {
+    pub(super) fn handle_control(&mut self, now: Instant, from: Incarnation, message: Control, fx: &mut impl Effects) {
+        match message {
+            Control::FoundList { .. } | Control::FoundAccept { .. } | Control::FoundDecide { .. } => {
+                return self.handle_founding(now, from, message, fx);
+            }
+            Control::Welcome(welcome) => return self.handle_welcome(now, *welcome, fx),
+            _ => {}
+        }
+        if !matches!(self.stage, Stage::Member | Stage::Leaving { .. }) {
+            return;
+        }
+        match message {
+            Control::Wedge(wedge) => self.handle_wedge(now, from, &wedge, fx),
+            Control::Report(report) => self.handle_report(now, from, report, fx),
+            Control::Refuse { decree, promised } => self.handle_refuse(now, decree, promised),
+            Control::Propose { ballot, proposal } => self.handle_propose(now, from, ballot, proposal, fx),
+            Control::Accepted { decree, ballot } => self.handle_accepted(now, from, decree, ballot, fx),
+            Control::Decide(proposal) => self.handle_decide(now, proposal, fx),
+            Control::Fetch { space, rank, from: first, to } => self.handle_fetch(from, space, rank, first, to),
+            Control::Recovered(packet) => self.handle_recovered(now, packet, fx),
+            Control::Wishes(wishes) => {
+                if self.directory.rank(from).is_some() && wishes.len() <= 1024 {
+                    self.wishes.insert(from, wishes);
+                    self.attention = true;
+                }
+            }
+            Control::Leave => {
+                if self.directory.rank(from).is_some() && self.leavers.insert(from) {
+                    self.attention = true;
+                }
+            }
+            Control::FoundList { .. } | Control::FoundAccept { .. } | Control::FoundDecide { .. } | Control::Welcome(_) => {}
+        }
+    }
+
+    /// Starts or drives a ballot, if there is need and it is this process's turn.
+    pub(super) fn coordinate(&mut self, now: Instant, fx: &mut impl Effects) {
+        if matches!(self.stage, Stage::Leaving { .. }) || self.decided.is_some() {
+            return;
+        }
+        if self.coordinator.is_some() {
+            return self.drive_ballot(now, fx);
+        }
+        let wishes = self.current_wishes(now);
+        let candidates = self.hearing.candidates(now, &BTreeSet::new());
+        let need = !candidates.is_empty()
+            || self.acceptor.promised().is_some()
+            || !wishes.joiners.is_empty()
+            || !wishes.leavers.is_empty()
+            || !wishes.group_joins.is_empty()
+            || !wishes.group_leaves.is_empty();
+        if !need {
+            self.need_since = self.joiners_wait().then_some(now);
+            return;
+        }
+        let since = *self.need_since.get_or_insert(now);
+        if now < self.try_after {
+            return;
+        }
+        let me = self.my_rank();
+        if !self.is_eligible(now, me) {
+            return;
+        }
+        // The lowest eligible rank coordinates; others wait, each longer than the one before.
+        let before = (0..me).filter(|&r| self.is_eligible(now, r)).count();
+        let patience = (self.set.timing.ballot_step * 4).saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
+        if before > 0 && now.since(since) < patience {
+            return;
+        }
+        self.start_ballot(now, candidates, wishes, fx);
+    }
+
+    /// What the next view should bring.
+    fn current_wishes(&mut self, now: Instant) -> Wishes {
+        let mut wishes = Wishes { joiners: self.ready_joiners(now), ..Wishes::default() };
+        wishes.leavers = self.leavers.iter().copied().filter(|who| self.directory.rank(*who).is_some()).collect();
+        for (&who, list) in &self.wishes {
+            for wish in list {
+                let is_member = self.directory.group_named(&wish.name).is_some_and(|(_, e)| e.members.contains(&who));
+                match (wish.join, is_member) {
+                    (true, false) => wishes.group_joins.push((wish.name.clone(), who)),
+                    (false, true) => wishes.group_leaves.push((wish.name.clone(), who)),
+                    _ => {}
+                }
+            }
+        }
+        wishes
+    }
+
+    fn start_ballot(&mut self, now: Instant, mut candidates: BTreeSet<usize>, wishes: Wishes, fx: &mut impl Effects) {
+        let n = self.directory.members.len();
+        let me = self.my_rank();
+        candidates.remove(&me);
+        let asked: BTreeSet<usize> = (0..n).filter(|r| !candidates.contains(r)).collect();
+        if !self.directory.is_quorum(|r| asked.contains(&r)) {
+            return; // no decree can come of it
+        }
+        let leaving = |who: &Incarnation| {
+            wishes.leavers.contains(who) || self.directory.rank(*who).is_none_or(|r| candidates.contains(&r))
+        };
+        let named: BTreeSet<&str> = wishes
+            .group_joins
+            .iter()
+            .chain(&wishes.group_leaves)
+            .map(|(name, _)| name.as_str())
+            .chain(wishes.joiners.iter().flat_map(|(_, groups)| groups.iter().map(String::as_str)))
+            .collect();
+        let groups: BTreeSet<GroupId> = self
+            .directory
+            .groups
+            .iter()
+            .filter(|(_, e)| named.contains(e.name.as_str()) || e.members.iter().any(leaving))
+            .map(|(&id, _)| id)
+            .collect();
+        if self.acceptor.promised().is_some_and(|b| usize::from(b.rank) != me) {
+            self.counters.take_overs += 1;
+        }
+        self.counters.ballots += 1;
+        self.max_round = self.max_round.max(self.acceptor.promised().map_or(0, |b| b.round)) + 1;
+        let ballot = Ballot { round: self.max_round, rank: u16::try_from(me).unwrap_or(u16::MAX) };
+        let decree = self.directory.decree + 1;
+        self.coordinator = Some(Coordinator {
+            decree,
+            ballot,
+            candidates,
+            asked: asked.clone(),
+            groups: groups.clone(),
+            wishes,
+            reports: BTreeMap::new(),
+            phase: Phase::Gathering,
+            since: now,
+        });
+        let wedge = Wedge { decree, ballot, groups: groups.into_iter().collect() };
+        for &rank in asked.iter().filter(|&&r| r != me) {
+            self.send_control(self.directory.members[rank].incarnation, &Control::Wedge(wedge.clone()));
+        }
+        let me = self.me();
+        self.handle_wedge(now, me, &wedge, fx);
+    }
+
+    /// Judges a ballot under way: whoever fell silent becomes a candidate in a new one.
+    fn drive_ballot(&mut self, now: Instant, fx: &mut impl Effects) {
+        let Some(c) = &self.coordinator else { return };
+        let waited = now.since(c.since);
+        let answered = |r: &usize| match &c.phase {
+            Phase::Gathering => c.reports.contains_key(r),
+            Phase::Proposing { accepted, .. } => accepted.contains(r),
+        };
+        let mut candidates = self.hearing.candidates(now, &BTreeSet::new());
+        let lost = c.asked.iter().any(|r| !answered(r) && candidates.contains(r));
+        let mute: Vec<usize> = c.asked.iter().filter(|r| !answered(r)).copied().collect();
+        // Heard, and yet no answer for as long as silence would be borne: it counts as not answering.
+        let patience_over = waited > self.suspect_after();
+        if !(lost || patience_over) {
+            return;
+        }
+        if !self.is_eligible(now, self.my_rank()) {
+            self.give_up_ballot(now);
+            return;
+        }
+        if patience_over {
+            candidates.extend(mute);
+        }
+        let wishes = self.current_wishes(now);
+        self.coordinator = None;
+        self.start_ballot(now, candidates, wishes, fx);
+        if self.coordinator.is_none() {
+            self.give_up_ballot(now);
+        }
+    }
+
+    fn give_up_ballot(&mut self, now: Instant) {
+        self.coordinator = None;
+        self.try_after = now + self.backoff();
+    }
+
+    /// Rivals back off by rank, and not in step.
+    fn backoff(&mut self) -> Duration {
+        let step = self.set.timing.ballot_step;
+        let rank = u32::try_from(self.my_rank()).unwrap_or(u32::MAX).min(16);
+        let jitter = self.rng.below(u64::try_from(step.as_nanos()).unwrap_or(u64::MAX));
+        step / 4 + (step / 2).saturating_mul(rank) + Duration::from_nanos(jitter / 2)
+    }
+
+    fn handle_wedge(&mut self, now: Instant, from: Incarnation, wedge: &Wedge, fx: &mut impl Effects) {
+        if wedge.decree != self.directory.decree + 1 {
+            if wedge.decree <= self.directory.decree {
+                self.tell_decision(from);
+            }
+            return; // a decree further on: this process must install the one before first
+        }
+        if let Some(decided) = self.decided.clone() {
+            return self.send_control(from, &Control::Decide(decided));
+        }
+        if let Promise::No(promised) = self.acceptor.promise(wedge.ballot) {
+            return self.send_control(from, &Control::Refuse { decree: wedge.decree, promised });
+        }
+        self.yield_to(wedge.ballot);
+        let mut prefixes = Vec::new();
+        for &group in &wedge.groups {
+            if let Some(space) = self.space_of(group) {
+                let had_traffic = self.flows.get(&space).is_some_and(|f| f.flow.unstable_packets() > 0);
+                self.counters.flushes_with_traffic += u64::from(had_traffic);
+                if let Some(p) = self.with_flow(space, fx, |flow, port| flow.wedge(now, port)) {
+                    prefixes.push((group, p));
+                }
+            }
+        }
+        let accepted = self.acceptor.accepted().map(|(b, p)| (*b, (**p).clone()));
+        let report = Report { decree: wedge.decree, ballot: wedge.ballot, accepted, prefixes };
+        if from == self.me() {
+            self.handle_report(now, from, report, fx);
+        } else {
+            self.send_control(from, &Control::Report(report));
+        }
+    }
+
+    /// A later ballot is on: an own earlier one is given up.
+    fn yield_to(&mut self, ballot: Ballot) {
+        self.max_round = self.max_round.max(ballot.round);
+        if self.coordinator.as_ref().is_some_and(|c| c.ballot < ballot) {
+            self.coordinator = None;
+            self.counters.superseded += 1;
+            self.try_after = self.last_turn + self.backoff();
+        }
+        self.need_since = Some(self.last_turn);
+    }
+
+    fn handle_report(&mut self, now: Instant, from: Incarnation, report: Report, fx: &mut impl Effects) {
+        let Some(rank) = self.directory.rank(from) else { return };
+        let Some(c) = &mut self.coordinator else { return };
+        let expected = report.decree == c.decree && report.ballot == c.ballot && c.asked.contains(&rank);
+        if !expected || !matches!(c.phase, Phase::Gathering) {
+            return;
+        }
+        c.reports.insert(rank, report);
+        if c.reports.len() < c.asked.len() {
+            return;
+        }
+        let hearing = &self.hearing;
+        let reason = |r: usize| if hearing.is_dead(r) { LeaveReason::Died } else { LeaveReason::Unreachable };
+        let proposal = c.proposal(&self.directory, reason);
+        self.counters.adopted += u64::from(c.reports.values().any(|r| r.accepted.is_some()));
+        c.phase = Phase::Proposing { proposal: proposal.clone(), accepted: BTreeSet::new() };
+        c.since = now;
+        let (ballot, asked) = (c.ballot, c.asked.clone());
+        let me = self.me();
+        for rank in asked {
+            let to = self.directory.members[rank].incarnation;
+            if to != me {
+                self.send_control(to, &Control::Propose { ballot, proposal: proposal.clone() });
+            }
+        }
+        self.handle_propose(now, me, ballot, proposal, fx);
+    }
+
+    fn handle_refuse(&mut self, now: Instant, decree: u64, promised: Ballot) {
+        if decree != self.directory.decree + 1 {
+            return;
+        }
+        self.max_round = self.max_round.max(promised.round);
+        if self.coordinator.as_ref().is_some_and(|c| c.ballot < promised) {
+            self.counters.superseded += 1;
+            self.give_up_ballot(now);
+        }
+    }
+
+    fn handle_propose(&mut self, now: Instant, from: Incarnation, ballot: Ballot, proposal: Arc<Proposal>, fx: &mut impl Effects) {
+        if proposal.decree != self.directory.decree + 1 || self.decided.is_some() || !self.is_sane(&proposal) {
+            return;
+        }
+        let decree = proposal.decree;
+        // The groups it ends stop here too, whoever asked before.
+        if let Promise::No(promised) = self.acceptor.propose(ballot, proposal.clone()) {
+            return self.send_control(from, &Control::Refuse { decree, promised });
+        }
+        self.yield_to(ballot);
+        for change in proposal.groups.iter().filter(|c| c.cut.is_some()) {
+            if let Some(space) = self.space_of(change.group) {
+                self.with_flow(space, fx, |flow, port| flow.wedge(now, port));
+            }
+        }
+        self.try_accept(now, fx);
+    }
+
+    /// Whether a proposal fits what this process knows: a peer's error must not become ours.
+    fn is_sane(&self, proposal: &Proposal) -> bool {
+        proposal.groups.iter().all(|change| match (&change.cut, self.directory.groups.get(&change.group)) {
+            (Some(cut), Some(entry)) => {
+                cut.prefixes.len() == entry.members.len() && cut.holders.len() == entry.members.len()
+            }
+            (None, None) => true,
+            _ => false,
+        })
+    }
+
+    /// Accepts the pending proposal once its whole cut is held here.
+    pub(super) fn try_accept(&mut self, now: Instant, fx: &mut impl Effects) {
+        let Some((ballot, proposal)) = self.acceptor.pending().cloned() else { return };
+        if !self.holds_cut(&proposal) {
+            return self.fetch_soon(now);
+        }
+        if self.acceptor.accept() != Some(ballot) {
+            return;
+        }
+        let decree = proposal.decree;
+        let Some(coordinator) = self.directory.members.get(usize::from(ballot.rank)).map(|m| m.incarnation) else { return };
+        if coordinator == self.me() {
+            self.handle_accepted(now, coordinator, decree, ballot, fx);
+        } else {
+            self.send_control(coordinator, &Control::Accepted { decree, ballot });
+        }
+    }
+
+    fn handle_accepted(&mut self, now: Instant, from: Incarnation, decree: u64, ballot: Ballot, fx: &mut impl Effects) {
+        let Some(rank) = self.directory.rank(from) else { return };
+        let Some(c) = &mut self.coordinator else { return };
+        if c.decree != decree || c.ballot != ballot {
+            return;
+        }
+        let Phase::Proposing { proposal, accepted } = &mut c.phase else { return };
+        accepted.insert(rank);
+        if !self.directory.is_quorum(|r| accepted.contains(&r)) {
+            return;
+        }
+        let proposal = proposal.clone();
+        self.coordinator = None;
+        let me = self.me();
+        let others: Vec<Incarnation> = self.directory.members.iter().map(|m| m.incarnation).filter(|who| *who != me).collect();
+        for to in others {
+            self.send_control(to, &Control::Decide(proposal.clone()));
+        }
+        self.handle_decide(now, proposal, fx);
+    }
+
+    pub(super) fn handle_decide(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut impl Effects) {
+        let me = self.me();
+        let included = proposal.members.iter().any(|m| m.incarnation == me);
+        if proposal.decree > self.directory.decree && !included {
+            let asked_to_leave = proposal.left.contains(&(me, LeaveReason::Left));
+            if proposal.decree == self.directory.decree + 1 && asked_to_leave && self.is_sane(&proposal) {
+                self.decided = Some(proposal); // it leaves with everything delivered
+                return self.try_install(now, fx);
+            }
+            return self.be_excluded(proposal.view);
+        }
+        if proposal.decree != self.directory.decree + 1 || self.decided.is_some() || !self.is_sane(&proposal) {
+            return;
+        }
+        self.coordinator = None;
+        self.decided = Some(proposal);
+        self.try_install(now, fx);
+    }
+}

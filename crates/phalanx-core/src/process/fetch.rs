@@ -1,0 +1,105 @@
+//! Filling a cut: packets that others hold and this process lacks.
+
+use bytes::Bytes;
+
+use super::Process;
+use crate::api::Effects;
+use crate::id::Incarnation;
+use crate::member::{Control, Proposal, RecoveredPacket};
+use crate::time::Instant;
+
+/// The most bytes one fetch answers with; the rest is asked for again.
+const ANSWER_BYTES: usize = 512 * 1024;
+
+impl Process {
+    /// Whether the cut of every group this process is a member of is held.
+    pub(super) fn holds_cut(&self, proposal: &Proposal) -> bool {
+        proposal.groups.iter().all(|change| {
+            let Some(cut) = &change.cut else { return true };
+            self.space_of(change.group).and_then(|s| self.flows.get(&s)).is_none_or(|f| f.flow.holds(&cut.prefixes))
+        })
+    }
+
+    /// Asks for what is missing, now and then again until it is there.
+    pub(super) fn fetch_soon(&mut self, now: Instant) {
+        if self.fetch_at.is_none() {
+            self.fetch_turn = 0;
+            self.fetch(now);
+        }
+    }
+
+    /// Asks holders for what is missing of the cut that is waited for.
+    pub(super) fn fetch(&mut self, now: Instant) {
+        self.fetch_at = None;
+        let waited = self.decided.clone().or_else(|| self.acceptor.pending().map(|(_, p)| p.clone()));
+        let Some(proposal) = waited else { return };
+        let mut asks: Vec<(Incarnation, Control)> = Vec::new();
+        for change in &proposal.groups {
+            let Some(cut) = &change.cut else { continue };
+            let Some(space) = self.space_of(change.group) else { continue };
+            let Some(flow) = self.flows.get(&space) else { continue };
+            // First whoever reported it; then any survivor of the group: those that accepted hold the whole cut.
+            let survivors: Vec<Incarnation> =
+                flow.meta.members.iter().copied().filter(|who| *who != self.me() && self.peers.contains_key(who)).collect();
+            for (rank, from, to) in flow.flow.missing(&cut.prefixes) {
+                let named = cut.holders.get(rank).copied().filter(|who| *who != self.me());
+                let whom = match (self.fetch_turn, named) {
+                    (0, Some(named)) => named,
+                    (turn, _) if !survivors.is_empty() => survivors[turn % survivors.len()],
+                    _ => continue,
+                };
+                let rank = u16::try_from(rank).unwrap_or(u16::MAX);
+                asks.push((whom, Control::Fetch { space, rank, from, to }));
+            }
+        }
+        if asks.is_empty() {
+            return;
+        }
+        for (whom, ask) in asks {
+            self.send_control(whom, &ask);
+        }
+        self.fetch_turn += 1;
+        self.fetch_at = Some(now + self.set.timing.ballot_step / 2);
+    }
+
+    pub(super) fn handle_fetch(&mut self, who: Incarnation, space: u32, rank: u16, from: u64, to: u64) {
+        let Some(flow) = self.flows.get(&space).or_else(|| self.past.get(&space)) else { return };
+        if flow.meta.rank(who).is_none() {
+            return; // not one of that view's members
+        }
+        let mut answers = Vec::new();
+        let mut bytes = 0;
+        let mut number = from;
+        while number <= to && bytes < ANSWER_BYTES {
+            let Some(frames) = flow.flow.kept(usize::from(rank), number) else { break };
+            bytes += frames.len();
+            answers.push(RecoveredPacket { space, rank, number, frames: frames.to_vec() });
+            number += 1;
+        }
+        for packet in answers {
+            self.send_control(who, &Control::Recovered(packet));
+        }
+    }
+
+    pub(super) fn handle_recovered(&mut self, now: Instant, packet: RecoveredPacket, fx: &mut impl Effects) {
+        // Taken only inside a known cut.
+        let waited = self.decided.clone().or_else(|| self.acceptor.pending().map(|(_, p)| p.clone()));
+        let Some(proposal) = waited else { return };
+        let Some(flow) = self.flows.get_mut(&packet.space) else { return };
+        let cut = proposal.groups.iter().find(|c| c.group == flow.meta.group).and_then(|c| c.cut.as_ref());
+        let inside = cut.and_then(|c| c.prefixes.get(usize::from(packet.rank))).is_some_and(|&p| packet.number <= p);
+        if !inside {
+            return;
+        }
+        self.counters.fetched += 1;
+        flow.flow.handle_recovered(usize::from(packet.rank), packet.number, Bytes::from(packet.frames));
+        if !self.holds_cut(&proposal) {
+            return;
+        }
+        if self.decided.is_some() {
+            self.try_install(now, fx);
+        } else {
+            self.try_accept(now, fx);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What this process's application wants of groups, and leaving.
+
+use std::time::Duration;
+
+use super::{Process, Stage};
+use crate::api::{CommandError, Event};
+use crate::id::{GroupId, Incarnation};
+use crate::member::{Control, GroupWish};
+use crate::time::Instant;
+
+/// A group the application wants to be in, or out of.
+#[derive(Clone, Debug)]
+pub(super) struct GroupWant {
+    pub(super) with_state: bool,
+    /// Asked to leave, and when.
+    pub(super) leaving: Option<Instant>,
+    /// The state is here (or there is none to take): the cell may be asked to take us in.
+    pub(super) ready: bool,
+    /// The application holds part of a state that was never completed.
+    pub(super) partial: bool,
+}
+
+impl GroupWant {
+    /// Whether a joiner of the cell may come into the group in the same view.
+    pub(super) fn joins_at_once(&self) -> bool {
+        !self.with_state && self.leaving.is_none()
+    }
+}
+
+/// A leaver that hears no quorum goes after this long.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
+/// What was sent is given this long to become stable before a leave is asked for.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+/// A leaver stays this long for others that may need what it holds.
+const STAY: Duration = Duration::from_secs(1);
+
+impl Process {
+    /// Asks to become a member of the named group, which is made if it is not there. The first
+    /// [`Event::GroupView`] with its name tells the [`GroupId`]. `with_state`: a member's state is taken first,
+    /// through [`crate::Effects::snapshot`] there and [`crate::Effects::restore`] here.
+    ///
+    /// # Errors
+    /// [`CommandError::BadName`], [`CommandError::AlreadyMember`], [`CommandError::Over`]; nothing was asked.
+    pub fn join_group(&mut self, now: Instant, name: &str, with_state: bool) -> Result<(), CommandError> {
+        if matches!(self.stage, Stage::Over) {
+            return Err(CommandError::Over);
+        }
+        if name.is_empty() || name.len() > 200 {
+            return Err(CommandError::BadName);
+        }
+        if self.wants.contains_key(name) {
+            return Err(CommandError::AlreadyMember);
+        }
+        self.wants.insert(name.to_owned(), GroupWant { with_state, leaving: None, ready: !with_state, partial: false });
+        self.advance_wants(now);
+        Ok(())
+    }
+
+    /// Asks to leave a group: what was sent is made stable first. [`Event::GroupLeft`] when done.
+    ///
+    /// # Errors
+    /// [`CommandError::NotMember`]; nothing was asked.
+    pub fn leave_group(&mut self, now: Instant, group: GroupId) -> Result<(), CommandError> {
+        let name = self
+            .flows
+            .values()
+            .find(|f| f.meta.group == group)
+            .map(|f| f.meta.name.to_string())
+            .ok_or(CommandError::NotMember)?;
+        let want = self.wants.entry(name).or_insert(GroupWant { with_state: false, leaving: None, ready: true, partial: false });
+        want.leaving.get_or_insert(now);
+        self.advance_wants(now);
+        Ok(())
+    }
+
+    /// Moves every want one step on, as far as that can be done now.
+    pub(super) fn advance_wants(&mut self, now: Instant) {
+        if !matches!(self.stage, Stage::Member) {
+            return;
+        }
+        for name in self.wants.keys().cloned().collect::<Vec<_>>() {
+            let needs_state = self.wants.get(&name).is_some_and(|w| !w.ready);
+            if needs_state {
+                self.seek_state(now, &name);
+            }
+        }
+        let wishes = self.open_wishes(now);
+        if !wishes.is_empty() {
+            self.tell_wishes(now, wishes);
+        }
+    }
+
+    /// Wishes that a decree has not fulfilled.
+    fn open_wishes(&self, now: Instant) -> Vec<GroupWish> {
+        let me = self.me();
+        let mut wishes = Vec::new();
+        for (name, want) in &self.wants {
+            let entry = self.directory.group_named(name);
+            let is_member = entry.is_some_and(|(_, e)| e.members.contains(&me));
+            let drained = |at: Instant| {
+                now.since(at) > DRAIN_PATIENCE
+                    || entry.is_none_or(|(_, e)| self.flows.get(&e.space).is_none_or(|f| f.flow.is_drained()))
+            };
+            match want.leaving {
+                _ if entry.is_some_and(|(id, _)| self.transfers.retreats_from(id)) => {
+                    wishes.push(GroupWish { name: name.clone(), join: false });
+                }
+                Some(at) if is_member && drained(at) => wishes.push(GroupWish { name: name.clone(), join: false }),
+                None if !is_member && want.ready => wishes.push(GroupWish { name: name.clone(), join: true }),
+                _ => {}
+            }
+        }
+        wishes
+    }
+
+    fn tell_wishes(&mut self, now: Instant, wishes: Vec<GroupWish>) {
+        let Some(coordinator) = self.coordinator_now(now) else { return };
+        if coordinator == self.me() {
+            self.wishes.insert(coordinator, wishes);
+            self.attention = true;
+        } else {
+            self.send_control(coordinator, &Control::Wishes(wishes));
+        }
+    }
+
+    /// Who is asked for changes: the lowest-ranked member that can coordinate.
+    fn coordinator_now(&self, now: Instant) -> Option<Incarnation> {
+        self.lowest_eligible(now).map(|rank| self.directory.members[rank].incarnation)
+    }
+
+    /// With each heartbeat: wishes still open are told again, to whoever coordinates now.
+    pub(super) fn resend_wishes(&mut self, now: Instant) {
+        self.advance_wants(now);
+        if self.leaving.is_some() && matches!(self.stage, Stage::Member) {
+            self.ask_to_leave(now);
+        }
+    }
+
+    fn ask_to_leave(&mut self, now: Instant) {
+        let Some(since) = self.leaving else { return };
+        let drained = self.flows.values().all(|f| f.flow.is_drained());
+        if !drained && now.since(since) < DRAIN_PATIENCE {
+            return;
+        }
+        let me = self.me();
+        match self.coordinator_now(now) {
+            Some(coordinator) if coordinator != me => self.send_control(coordinator, &Control::Leave),
+            Some(_) => {
+                self.leavers.insert(me);
+                self.attention = true;
+            }
+            None => {}
+        }
+    }
+
+    /// The leave under way: alone, or outside the primary, a process just goes.
+    pub(super) fn leave_step(&mut self, now: Instant) {
+        if let Stage::Leaving { since } = self.stage {
+            let decree = self.directory.decree;
+            let all_told = self.told_decree.iter().all(|d| *d >= decree) && !self.told_decree.is_empty();
+            if now.since(since) > STAY || all_told {
+                self.end(Event::Left);
+            }
+            return;
+        }
+        let Some(since) = self.leaving else { return };
+        let alone = self.directory.members.len() == 1;
+        let drained = self.flows.values().all(|f| f.flow.is_drained());
+        let stuck = !self.primary && now.since(since) > LEAVE_PATIENCE;
+        if (alone && (drained || now.since(since) > DRAIN_PATIENCE)) || stuck || now.since(since) > DRAIN_PATIENCE * 2 {
+            self.end(Event::Left);
+        } else if drained && !self.leavers.contains(&self.me()) {
+            self.ask_to_leave_once(now);
+        }
+    }
+
+    fn ask_to_leave_once(&mut self, now: Instant) {
+        if self.leave_asked != self.directory.decree {
+            self.leave_asked = self.directory.decree;
+            self.ask_to_leave(now);
+        }
+    }
+
+    /// Wishes of members that the directory fulfils are dropped.
+    pub(super) fn forget_satisfied_wishes(&mut self) {
+        let directory = &self.directory;
+        self.wishes.retain(|who, list| {
+            list.retain(|wish| {
+                let is_member = directory.group_named(&wish.name).is_some_and(|(_, e)| e.members.contains(who));
+                wish.join != is_member
+            });
+            !list.is_empty() && directory.rank(*who).is_some()
+        });
+    }
+}

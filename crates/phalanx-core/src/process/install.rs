@@ -1,0 +1,246 @@
+//! What a decided view does: streams end at the cut, new ones begin, the application is told once.
+
+use std::sync::Arc;
+
+use super::port::{FlowMeta, FlowPort, GroupFlow};
+use super::{Process, Stage};
+use crate::api::{CellView, Effects, Event, GroupView};
+use crate::member::{Acceptor, Directory, GroupChange, Hearing, Proposal};
+use crate::order::{Flow, FlowSettings};
+use crate::time::Instant;
+
+/// No stream's window is smaller than this, in packets.
+const WINDOW_MIN: u64 = 16;
+/// Nor larger.
+const WINDOW_MAX: u64 = 4096;
+
+impl Process {
+    /// Installs the decided proposal, once its cut is held.
+    pub(super) fn try_install(&mut self, now: Instant, fx: &mut impl Effects) {
+        let Some(proposal) = self.decided.clone() else { return };
+        if !self.holds_cut(&proposal) {
+            return self.fetch_soon(now);
+        }
+        let next = self.directory.after(&proposal);
+        self.enter(now, next, proposal, fx);
+    }
+
+    /// Enters the view that `proposal` decided; `next` is the directory after it.
+    pub(super) fn enter(&mut self, now: Instant, next: Directory, proposal: Arc<Proposal>, fx: &mut impl Effects) {
+        let me = self.me();
+        let first = matches!(self.stage, Stage::Searching(_));
+        self.counters.decrees += 1;
+        self.decided = None;
+        self.fetch_at = None;
+        self.fetch_turn = 0;
+        self.coordinator = None;
+        self.acceptor = Acceptor::default();
+        self.max_round = 0;
+        self.need_since = None;
+        self.try_after = now;
+        self.installed_at = now;
+        self.attention = true;
+
+        let members_changed = first || !proposal.joined.is_empty() || !proposal.left.is_empty();
+        self.directory = next;
+        self.meet_members(now);
+        if members_changed && self.directory.rank(me).is_some() {
+            self.tell_cell_view(&proposal);
+        }
+        for change in &proposal.groups {
+            self.change_group(now, change, fx);
+        }
+        self.go_on(now, fx);
+        for (who, _) in &proposal.left {
+            self.leavers.remove(who);
+            self.wishes.remove(who);
+        }
+        for who in &proposal.joined {
+            self.joiners.remove(who);
+        }
+        self.forget_satisfied_wishes();
+        self.last_decision = Some(proposal.clone());
+        self.told_decree = vec![0; self.directory.members.len()];
+
+        if self.directory.rank(me).is_none() {
+            // It asked to leave: the others still need what it holds.
+            self.stage = Stage::Leaving { since: now };
+            return;
+        }
+        self.stage = Stage::Member;
+        self.hearing = Hearing::new(self.my_rank(), self.directory.members.len(), now, self.suspect_after(), self.beat_interval());
+        self.next_beat = now; // tells the others at once that it is installed
+        for who in proposal.joined.iter().filter(|who| **who != me) {
+            if self.lowest_survivor() == Some(me) {
+                self.tell_decision(*who);
+            }
+        }
+        for (who, _) in &proposal.left {
+            self.remember_excluded(now, *who);
+        }
+        self.replay_early(now, fx);
+        self.advance_wants(now);
+    }
+
+    /// The first member of the view that did not come with it welcomes those that did.
+    fn lowest_survivor(&self) -> Option<crate::id::Incarnation> {
+        let joined = &self.last_decision.as_ref()?.joined;
+        self.directory.members.iter().map(|m| m.incarnation).find(|who| !joined.contains(who))
+    }
+
+    fn meet_members(&mut self, now: Instant) {
+        for peer in self.peers.values_mut() {
+            peer.rank = None;
+        }
+        let me = self.me();
+        let members = self.directory.members.clone();
+        for (rank, member) in members.iter().enumerate().filter(|(_, m)| m.incarnation != me) {
+            self.know(now, member);
+            if let Some(peer) = self.peers.get_mut(&member.incarnation) {
+                peer.rank = Some(rank);
+            }
+        }
+    }
+
+    fn tell_cell_view(&mut self, proposal: &Proposal) {
+        self.counters.cell_views += 1;
+        let view = Arc::new(CellView {
+            instance: self.instance,
+            view: proposal.view,
+            members: proposal.members.clone(),
+            joined: proposal.joined.clone(),
+            left: proposal.left.clone(),
+        });
+        self.cell_view = Some(view.clone());
+        self.app.event(Event::CellView(view));
+    }
+
+    /// One group's view ends, another begins.
+    fn change_group(&mut self, now: Instant, change: &GroupChange, fx: &mut impl Effects) {
+        let me = self.me();
+        let mut outbox = Vec::new();
+        let mut prev = None;
+        if let Some(space) = self.space_of(change.group) {
+            let Some(mut old) = self.flows.remove(&space) else { return };
+            if let Some(cut) = &change.cut {
+                let mut port = FlowPort {
+                    fx,
+                    net: &mut self.net,
+                    app: &mut self.app,
+                    peers: &mut self.peers,
+                    transfers: &mut self.transfers,
+                    counters: &mut self.counters,
+                    meta: &old.meta,
+                };
+                let discarded = old.flow.finish(&cut.prefixes, &mut port);
+                self.counters.discarded += discarded;
+            }
+            outbox = old.flow.take_outbox();
+            prev = Some(old.meta.view);
+            self.past.insert(space, old);
+        }
+        if !change.members.contains(&me) {
+            if prev.is_some() && self.transfers.group_left(change.group, &mut self.app) {
+                self.wants.remove(&change.name);
+                self.app.event(Event::GroupLeft { group: change.group });
+            }
+            return;
+        }
+        self.begin_group(now, change, prev, outbox);
+    }
+
+    fn begin_group(
+        &mut self,
+        now: Instant,
+        change: &GroupChange,
+        prev: Option<u64>,
+        outbox: Vec<(crate::api::Order, bool, bytes::Bytes)>,
+    ) {
+        let me = self.me();
+        let Some(my_rank) = change.members.iter().position(|who| *who == me) else { return };
+        self.counters.group_views += 1;
+        let infos: Vec<_> = change
+            .members
+            .iter()
+            .filter_map(|who| self.directory.members.iter().find(|m| m.incarnation == *who))
+            .collect();
+        let packet_bytes = infos.iter().map(|m| m.packet_bytes_max).min().unwrap_or(1200);
+        let n = change.members.len();
+        let packet_room = self.room(packet_bytes);
+        let window = (self.set.limits.group_window_bytes / n / packet_room) as u64;
+        let addresses: Vec<_> = infos.iter().map(|m| m.data).collect();
+        let others = addresses.iter().enumerate().filter(|(r, _)| *r != my_rank).map(|(_, a)| *a).collect();
+        let settings = FlowSettings {
+            group: change.group,
+            view: change.view,
+            space: change.space,
+            members: change.members.clone(),
+            me: my_rank,
+            packet_room,
+            window: window.clamp(WINDOW_MIN, WINDOW_MAX),
+            ack_delay: self.set.timing.ack_delay,
+            outbox_bytes: self.set.limits.outbox_bytes,
+        };
+        let name: Arc<str> = change.name.as_str().into();
+        let mut flow = Flow::new(settings, now);
+        flow.put_outbox(outbox);
+        let meta = FlowMeta {
+            group: change.group,
+            name: name.clone(),
+            view: change.view,
+            space: change.space,
+            members: change.members.clone(),
+            addresses,
+            others,
+        };
+        self.flows.insert(change.space, GroupFlow { flow, meta });
+        let view = Arc::new(GroupView {
+            group: change.group,
+            name,
+            view: change.view,
+            prev,
+            members: change.members.clone(),
+            joined: change.joined.clone(),
+            left: change.left.clone(),
+        });
+        if prev.is_none() {
+            self.begin_state(&view);
+        }
+        self.transfers.hold(&mut self.app, super::app::Item::Event(Event::GroupView(view)), change.group);
+    }
+
+    /// The first view of a group here: its state may still be on its way; or what was taken of it is void.
+    fn begin_state(&mut self, view: &Arc<GroupView>) {
+        let group = view.group;
+        let is_void = self.wants.get(&*view.name).is_some_and(|w| w.partial) && !self.transfers.is_taking(&view.name);
+        if is_void {
+            self.app.event(Event::StateBegin { group, bytes: 0 });
+            self.app.event(Event::StateEnd { group });
+        }
+        self.transfers.entered(view);
+    }
+
+    /// Groups that were wedged and do not change go on in their view.
+    fn go_on(&mut self, now: Instant, fx: &mut impl Effects) {
+        for flow in self.flows.values_mut() {
+            let mut port = FlowPort {
+                fx: &mut *fx,
+                net: &mut self.net,
+                app: &mut self.app,
+                peers: &mut self.peers,
+                transfers: &mut self.transfers,
+                counters: &mut self.counters,
+                meta: &flow.meta,
+            };
+            flow.flow.unwedge(now, &mut port);
+        }
+    }
+
+    /// Streams that were left are forgotten once every member has installed the decree in force.
+    pub(super) fn forget_past(&mut self) {
+        let (decree, me) = (self.directory.decree, self.my_rank());
+        if self.told_decree.iter().enumerate().all(|(rank, told)| rank == me || *told >= decree) {
+            self.past.clear();
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! Finding a cell, and founding one.
+//!
+//! A joiner probes its seeds. Whoever is in a view answers with a challenge: a cookie that costs the answerer no
+//! memory. Only an answer to a fresh challenge of the coordinator becomes a join, so replayed packets make no
+//! ghosts. Greetings are not repaired: probing is repeated.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::port::Peer;
+use super::{Process, Stage};
+use crate::api::{Effects, Event, Founding};
+use crate::id::{Incarnation, Lane, MemberInfo};
+use crate::member::{Control, Directory, Proposal, Welcome};
+use crate::time::Instant;
+use crate::wire::DropReason;
+
+/// The search for a cell.
+pub(super) struct Search {
+    next_probe: Instant,
+    probes: u64,
+    answers: u64,
+    /// The coordinator as last told, probed first.
+    coordinator: Option<SocketAddr>,
+    refused: Option<String>,
+    next_report: Instant,
+    seed_turn: usize,
+    founding: Foundation,
+}
+
+/// A founder's view of the founding.
+#[derive(Default)]
+struct Foundation {
+    /// Founders that answered a fresh challenge, by name.
+    contacts: BTreeMap<String, (MemberInfo, Instant)>,
+    /// The leader's try: round, instance, members, who accepted.
+    mine: Option<(u32, u64, Vec<MemberInfo>, Vec<Incarnation>)>,
+    round: u32,
+    /// The list accepted last: by whom, which round.
+    accepted: Option<(Incarnation, u32)>,
+}
+
+/// A process that asks to come in.
+pub(super) struct Joiner {
+    pub(super) info: MemberInfo,
+    pub(super) groups: Vec<String>,
+    pub(super) first: Instant,
+    pub(super) last: Instant,
+}
+
+/// What travels in greeting packets.
+#[derive(Serialize, Deserialize)]
+enum Greeting {
+    /// Is there a cell? Padded, so that the answer is never longer.
+    Probe { info: MemberInfo, nonce: u64, padding: Vec<u8> },
+    /// Prove that you live: send this back.
+    Challenge { nonce: u64, stamp: u64, cookie: [u8; 16], view: u64, coordinator: SocketAddr, is_coordinator: bool },
+    /// The proof.
+    Join { info: MemberInfo, nonce: u64, stamp: u64, cookie: [u8; 16], groups: Vec<String> },
+    /// No.
+    Refused { nonce: u64, why: Refusal },
+}
+
+/// Why a joiner is not taken.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Refusal {
+    /// A living member has that name.
+    NameTaken,
+    /// The cell has as many members as it may.
+    Full,
+}
+
+/// A challenge is good for this long.
+const COOKIE_LIFE: Duration = Duration::from_secs(4);
+/// Cookies remembered as used: more joins than this within a cookie's life are refused.
+const USED_MAX: usize = 4096;
+/// A joiner unheard this long is not proposed.
+const JOINER_LIFE: Duration = Duration::from_millis(800);
+/// Joiners gather this long after the last one came, and no longer than this after the first.
+const GATHER_QUIET: Duration = Duration::from_millis(50);
+const GATHER_MAX: Duration = Duration::from_millis(400);
+/// How often a search in vain is reported.
+const REPORT_EVERY: Duration = Duration::from_secs(3);
+/// A probe is padded to about this, the longest answer.
+const PROBE_PADDING: usize = 160;
+const GROUPS_MAX: usize = 64;
+
+impl Search {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            next_probe: now,
+            probes: 0,
+            answers: 0,
+            coordinator: None,
+            refused: None,
+            next_report: now + REPORT_EVERY,
+            seed_turn: 0,
+            founding: Foundation::default(),
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        self.next_probe
+    }
+}
+
+impl Process {
+    /// One step of the search.
+    pub(super) fn search(&mut self, now: Instant, fx: &mut impl Effects) {
+        if let Some(since) = self.leaving
+            && now.since(since) > Duration::ZERO
+        {
+            return self.end(Event::Left);
+        }
+        if self.set.founding == Founding::Alone {
+            let instance = self.rng.next_u64() | 1;
+            if fx.mark_founded(instance) {
+                self.install_first(now, instance, vec![self.set.me.clone()], fx);
+            }
+            return;
+        }
+        let Stage::Searching(search) = &mut self.stage else { return };
+        if now < search.next_probe {
+            return;
+        }
+        // Jitter keeps a herd of starters from probing in step.
+        search.next_probe = now + self.set.timing.probe + Duration::from_micros(self.rng.below(20_000));
+        let mut targets: Vec<SocketAddr> = search.coordinator.into_iter().collect();
+        for _ in 0..self.set.seeds.len().min(4) {
+            let seed = self.set.seeds[search.seed_turn % self.set.seeds.len()];
+            search.seed_turn += 1;
+            if !targets.contains(&seed) && seed != self.set.me.control {
+                targets.push(seed);
+            }
+        }
+        search.probes += targets.len() as u64;
+        self.counters.probes += targets.len() as u64;
+        let nonce = self.rng.next_u64();
+        let info = self.set.me.clone();
+        self.send_greeting(&targets, &Greeting::Probe { info, nonce, padding: vec![0; PROBE_PADDING] }, fx);
+        self.lead_founding(now);
+        self.report_search(now);
+    }
+
+    fn report_search(&mut self, now: Instant) {
+        let Stage::Searching(search) = &mut self.stage else { return };
+        if now < search.next_report {
+            return;
+        }
+        search.next_report = now + REPORT_EVERY;
+        let why = match (&search.refused, search.answers) {
+            (Some(why), _) => why.clone(),
+            (None, 0) if self.set.seeds.is_empty() => "no address of a member is known: name seeds".to_owned(),
+            (None, 0) => format!(
+                "none of {} addresses answers: no member runs there, or its cell name, cell key or version differs",
+                self.set.seeds.len()
+            ),
+            (None, _) => "a member answers, and the cell has not taken this process in yet".to_owned(),
+        };
+        let probes = search.probes;
+        self.app.event(Event::Searching { probes, why });
+    }
+
+    fn send_greeting(&mut self, to: &[SocketAddr], greeting: &Greeting, fx: &mut impl Effects) {
+        let Ok(frames) = postcard::to_allocvec(greeting) else { return };
+        if !to.is_empty() {
+            let packet = self.net.greeting(&frames);
+            self.counters.datagrams_sent += to.len() as u64;
+            fx.transmit(Lane::Control, to, packet);
+        }
+    }
+
+    pub(super) fn handle_greeting(&mut self, now: Instant, from: SocketAddr, sender: Incarnation, frames: &[u8], fx: &mut impl Effects) {
+        let Ok(greeting) = postcard::from_bytes::<Greeting>(frames) else {
+            return self.counters.drop(DropReason::Malformed);
+        };
+        match greeting {
+            Greeting::Probe { info, nonce, padding } => {
+                if info.incarnation == sender && padding.len() >= PROBE_PADDING && info.name.len() <= 200 {
+                    self.answer_probe(now, from, &info, nonce, fx);
+                } else {
+                    self.counters.drop(DropReason::Malformed);
+                }
+            }
+            Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
+                self.answer_challenge(from, nonce, stamp, cookie, view, coordinator, is_coordinator, fx);
+            }
+            Greeting::Join { info, nonce, stamp, cookie, groups } => {
+                if info.incarnation != sender || groups.len() > GROUPS_MAX || info.name.len() > 200 {
+                    return self.counters.drop(DropReason::Malformed);
+                }
+                self.take_join(now, from, info, nonce, stamp, cookie, groups, fx);
+            }
+            Greeting::Refused { why, .. } => {
+                if let Stage::Searching(search) = &mut self.stage {
+                    search.refused = Some(match why {
+                        Refusal::NameTaken => {
+                            "a living member has this process's name: give each process a name of its own".to_owned()
+                        }
+                        Refusal::Full => "the cell has as many members as its limit allows".to_owned(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Members answer, and founders answer each other.
+    fn answer_probe(&mut self, now: Instant, from: SocketAddr, info: &MemberInfo, nonce: u64, fx: &mut impl Effects) {
+        let (view, coordinator, is_coordinator) = match &self.stage {
+            Stage::Member => {
+                let rank = self.lowest_eligible(now).unwrap_or(self.my_rank());
+                let to = self.directory.members.get(rank).map_or(self.set.me.control, |m| m.control);
+                (self.directory.view, to, rank == self.my_rank())
+            }
+            Stage::Searching(_) if self.founders().is_some_and(|f| f.contains(&info.name)) => (0, self.set.me.control, true),
+            _ => return,
+        };
+        let stamp = now.nanos();
+        let cookie = self.cookie(info, nonce, stamp);
+        let challenge = Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator };
+        self.send_greeting(&[from], &challenge, fx);
+    }
+
+    fn founders(&self) -> Option<&Vec<String>> {
+        match &self.set.founding {
+            Founding::Named(names) => Some(names),
+            Founding::Alone | Founding::Join => None,
+        }
+    }
+
+    fn cookie(&self, info: &MemberInfo, nonce: u64, stamp: u64) -> [u8; 16] {
+        let data = cookie_data(info, nonce, stamp);
+        self.cookie_key.mac(&data)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one greeting")]
+    fn answer_challenge(
+        &mut self,
+        from: SocketAddr,
+        nonce: u64,
+        stamp: u64,
+        cookie: [u8; 16],
+        view: u64,
+        coordinator: SocketAddr,
+        is_coordinator: bool,
+        fx: &mut impl Effects,
+    ) {
+        let Stage::Searching(search) = &mut self.stage else { return };
+        search.answers += 1;
+        if view > 0 {
+            search.coordinator = Some(if is_coordinator { from } else { coordinator });
+        }
+        if !is_coordinator {
+            // Ask the coordinator itself soon, not at once: a stale hint must not become a packet storm.
+            search.next_probe = search.next_probe.min(self.last_turn + self.set.timing.probe / 4);
+            return;
+        }
+        let groups = self.wants.iter().filter(|(_, w)| w.joins_at_once()).map(|(name, _)| name.clone()).take(GROUPS_MAX).collect();
+        let info = self.set.me.clone();
+        self.send_greeting(&[from], &Greeting::Join { info, nonce, stamp, cookie, groups }, fx);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one greeting")]
+    fn take_join(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        info: MemberInfo,
+        nonce: u64,
+        stamp: u64,
+        cookie: [u8; 16],
+        groups: Vec<String>,
+        fx: &mut impl Effects,
+    ) {
+        let fresh = stamp <= now.nanos() && now.since(Instant(stamp)) < COOKIE_LIFE;
+        if !fresh || !self.cookie_key.verify(&cookie_data(&info, nonce, stamp), &cookie) {
+            return self.counters.drop(DropReason::BadCookie);
+        }
+        while self.used_cookies.front().is_some_and(|(at, _)| now.since(Instant(*at)) >= COOKIE_LIFE) {
+            self.used_cookies.pop_front();
+        }
+        if self.used_cookies.iter().any(|(_, used)| *used == cookie) {
+            return self.counters.drop(DropReason::Replayed);
+        }
+        if self.used_cookies.len() >= USED_MAX {
+            return self.counters.drop(DropReason::Overload);
+        }
+        self.used_cookies.push_back((stamp, cookie));
+        if let Stage::Searching(search) = &mut self.stage {
+            search.founding.contacts.insert(info.name.clone(), (info, now));
+            return;
+        }
+        self.counters.joins_taken += 1;
+        if self.directory.rank(info.incarnation).is_some() {
+            return; // in already: its welcome is on the way
+        }
+        if self.directory.members.len() + self.joiners.len() >= self.set.limits.members {
+            return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Full }, fx);
+        }
+        let name_taken = self
+            .directory
+            .members
+            .iter()
+            .position(|m| m.name == info.name)
+            .is_some_and(|rank| self.hearing.hears(now, rank) && now.since(self.installed_at) > self.set.timing.suspect_after);
+        let joiner = self.joiners.entry(info.incarnation).or_insert_with(|| Joiner { info: info.clone(), groups: Vec::new(), first: now, last: now });
+        joiner.info = info;
+        joiner.last = now;
+        joiner.groups = groups;
+        if name_taken && now.since(joiner.first) > self.set.timing.suspect_after * 2 {
+            return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::NameTaken }, fx);
+        }
+        self.attention = true;
+    }
+
+    /// Joiners that may be proposed now: they gather for a moment, so that a herd comes in few views.
+    pub(super) fn ready_joiners(&mut self, now: Instant) -> Vec<(MemberInfo, Vec<String>)> {
+        self.joiners.retain(|who, j| now.since(j.last) < JOINER_LIFE && self.directory.rank(*who).is_none());
+        let free = |name: &str| self.directory.members.iter().all(|m| m.name != name);
+        let ready: Vec<&Joiner> = self.joiners.values().filter(|j| free(&j.info.name)).collect();
+        let (Some(newest), Some(oldest)) = (ready.iter().map(|j| j.first).max(), ready.iter().map(|j| j.first).min()) else {
+            return Vec::new();
+        };
+        let full = ready.len() >= self.directory.members.len();
+        if !full && now.since(newest) < GATHER_QUIET && now.since(oldest) < GATHER_MAX {
+            return Vec::new();
+        }
+        let mut names = std::collections::BTreeSet::new();
+        ready.into_iter().filter(|j| names.insert(j.info.name.clone())).map(|j| (j.info.clone(), j.groups.clone())).collect()
+    }
+
+    /// Whether joiners wait, ready or not.
+    pub(super) fn joiners_wait(&self) -> bool {
+        !self.joiners.is_empty()
+    }
+
+    /// The first founder by name leads: it lists one incarnation of each and asks all to accept.
+    fn lead_founding(&mut self, now: Instant) {
+        let Some(names) = self.founders().cloned() else { return };
+        let me = self.set.me.clone();
+        if names.iter().min() != Some(&me.name) {
+            return;
+        }
+        let patience = JOINER_LIFE;
+        let Stage::Searching(search) = &mut self.stage else { return };
+        let contacts = &mut search.founding.contacts;
+        contacts.retain(|_, (_, at)| now.since(*at) < patience);
+        let mut members = vec![me.clone()];
+        for name in names.iter().filter(|n| **n != me.name) {
+            let Some((info, _)) = contacts.get(name) else { return };
+            members.push(info.clone());
+        }
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        members.dedup_by(|a, b| a.name == b.name);
+        let same = |(_, _, list, _): &(u32, u64, Vec<MemberInfo>, Vec<Incarnation>)| *list == members;
+        if !search.founding.mine.as_ref().is_some_and(same) {
+            search.founding.round += 1;
+            let instance = self.rng.next_u64() | 1;
+            search.founding.mine = Some((search.founding.round, instance, members.clone(), vec![me.incarnation]));
+        }
+        let Some((round, instance, members, _)) = search.founding.mine.clone() else { return };
+        for member in members.iter().filter(|m| m.incarnation != me.incarnation) {
+            self.know(now, member);
+            let list = Control::FoundList { round, instance, members: members.clone() };
+            self.send_control(member.incarnation, &list);
+        }
+        if members.len() == 1 {
+            self.founding_accepted(now, me.incarnation, round);
+        }
+    }
+
+    /// Makes sure that there is a peer for `member`, with its addresses.
+    pub(super) fn know(&mut self, now: Instant, member: &MemberInfo) {
+        let room = self.room(member.packet_bytes_max);
+        let window = self.channel_window();
+        let net = &mut self.net;
+        let peer = self.peers.entry(member.incarnation).or_insert_with(|| Peer::new(net, member.data, member.control, window, room, now));
+        (peer.data, peer.control, peer.packet_room) = (member.data, member.control, room);
+        self.opener.remember(member.incarnation);
+    }
+
+    pub(super) fn handle_founding(&mut self, now: Instant, from: Incarnation, message: Control, fx: &mut impl Effects) {
+        let me = self.me();
+        let Stage::Searching(search) = &mut self.stage else { return }; // whoever is in a view accepts no list
+        match message {
+            Control::FoundList { round, members, .. } => {
+                let leads = members.iter().min_by(|a, b| a.name.cmp(&b.name)).is_some_and(|m| m.incarnation == from);
+                if !leads || members.iter().all(|m| m.incarnation != me) {
+                    return;
+                }
+                // Accepting this list renounces earlier ones.
+                search.founding.accepted = Some((from, round));
+                self.send_control(from, &Control::FoundAccept { round });
+            }
+            Control::FoundAccept { round } => {
+                self.founding_accepted(now, from, round);
+                self.finish_founding(now, fx);
+            }
+            Control::FoundDecide { instance, members } => {
+                // The leader syncs its mark before it decides, and with a mark it only joins: no other list can
+                // have been decided.
+                if members.iter().any(|m| m.incarnation == me) && fx.mark_founded(instance) {
+                    self.install_first(now, instance, members, fx);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn founding_accepted(&mut self, _now: Instant, by: Incarnation, round: u32) {
+        let Stage::Searching(search) = &mut self.stage else { return };
+        if let Some((mine, _, members, accepted)) = &mut search.founding.mine
+            && *mine == round
+            && members.iter().any(|m| m.incarnation == by)
+            && !accepted.contains(&by)
+        {
+            accepted.push(by);
+        }
+    }
+
+    /// All accepted: view 1.
+    fn finish_founding(&mut self, now: Instant, fx: &mut impl Effects) {
+        let Stage::Searching(search) = &self.stage else { return };
+        let Some((_, instance, members, accepted)) = search.founding.mine.clone() else { return };
+        if members.iter().any(|m| !accepted.contains(&m.incarnation)) || !fx.mark_founded(instance) {
+            return;
+        }
+        for member in &members {
+            self.send_control(member.incarnation, &Control::FoundDecide { instance, members: members.clone() });
+        }
+        self.install_first(now, instance, members, fx);
+    }
+
+    /// Installs view 1.
+    fn install_first(&mut self, now: Instant, instance: u64, members: Vec<MemberInfo>, fx: &mut impl Effects) {
+        self.instance = instance;
+        let joined = members.iter().map(|m| m.incarnation).collect();
+        let proposal = Proposal {
+            decree: 1,
+            view: 1,
+            members: members.clone(),
+            joined,
+            left: Vec::new(),
+            groups: Vec::new(),
+            next_group: 1,
+            next_space: 1,
+        };
+        self.enter(now, Directory::found(members), Arc::new(proposal), fx);
+    }
+
+    /// A member says that this process was taken in.
+    pub(super) fn handle_welcome(&mut self, now: Instant, welcome: Welcome, fx: &mut impl Effects) {
+        if !matches!(self.stage, Stage::Searching(_)) || welcome.directory.rank(self.me()).is_none() {
+            return;
+        }
+        if welcome.directory.decree != welcome.proposal.decree {
+            return self.counters.drop(DropReason::Malformed);
+        }
+        self.instance = welcome.instance;
+        self.enter(now, welcome.directory, welcome.proposal, fx);
+    }
+}
+
+/// What a cookie vouches for.
+fn cookie_data(info: &MemberInfo, nonce: u64, stamp: u64) -> Vec<u8> {
+    postcard::to_allocvec(&(info, nonce, stamp)).unwrap_or_default()
+}

@@ -1,0 +1,436 @@
+//! One process of a cell: owns the parts, routes between them, speaks to the application.
+//!
+//! Each file holds one concern: `packets` (in and out), `join` (finding and founding a cell), `beat` (heartbeats
+//! and suspicion), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
+//! `fetch` (filling a cut), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
+//! packets come in, parts change, effects go out through [`Effects`].
+
+mod app;
+mod beat;
+mod counters;
+mod decree;
+mod fetch;
+mod groups;
+mod install;
+mod join;
+mod packets;
+mod port;
+mod status;
+mod transfer;
+pub mod unrepaired;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::api::{CellView, CommandError, Effects, Event, Order, Settings};
+use crate::id::{GroupId, Incarnation};
+use crate::member::{Acceptor, Coordinator, Directory, Hearing, Proposal};
+use crate::rng::Rng;
+use crate::seal::{CookieKey, Opener, Security};
+use crate::time::Instant;
+use app::{AppQueue, Item};
+use counters::Counters;
+use groups::GroupWant;
+use join::{Joiner, Search};
+use port::{FlowPort, GroupFlow, Net, Peer};
+use transfer::Transfers;
+
+pub use status::{Activity, StreamStatus};
+
+/// One process: owns no socket, thread or clock.
+pub struct Process {
+    set: Settings,
+    rng: Rng,
+    net: Net,
+    opener: Opener,
+    counters: Counters,
+    stage: Stage,
+    /// The cell instance; 0 before the first view.
+    instance: u64,
+    directory: Directory,
+    cell_view: Option<Arc<CellView>>,
+    hearing: Hearing,
+    /// The decree last told by each member's heartbeat, by rank.
+    told_decree: Vec<u64>,
+    acceptor: Acceptor,
+    coordinator: Option<Coordinator>,
+    /// Decided, and not installed: its cut is being fetched.
+    decided: Option<Arc<Proposal>>,
+    /// The decision in force, for those who missed it.
+    last_decision: Option<Arc<Proposal>>,
+    installed_at: Instant,
+    peers: BTreeMap<Incarnation, Peer>,
+    /// Incarnations excluded lately, to be told so: bounded, oldest forgotten first.
+    excluded: VecDeque<(Incarnation, SocketAddr, Instant)>,
+    /// The flows of the group views in force, and of those left but not by all, by packet space.
+    flows: BTreeMap<u32, GroupFlow>,
+    past: BTreeMap<u32, GroupFlow>,
+    early: VecDeque<Early>,
+    early_bytes: usize,
+    app: AppQueue,
+    /// Who wants to come and go, as told to this process as (possible) coordinator.
+    joiners: BTreeMap<Incarnation, Joiner>,
+    leavers: BTreeSet<Incarnation>,
+    wishes: BTreeMap<Incarnation, Vec<crate::member::GroupWish>>,
+    used_cookies: VecDeque<(u64, [u8; 16])>,
+    cookie_key: CookieKey,
+    /// What this process's application wants.
+    wants: BTreeMap<String, GroupWant>,
+    leaving: Option<Instant>,
+    transfers: Transfers,
+    primary: bool,
+    max_round: u32,
+    /// Since when there has been a reason for a new view, and when this process may try (again).
+    need_since: Option<Instant>,
+    try_after: Instant,
+    fetch_at: Option<Instant>,
+    fetch_turn: usize,
+    next_beat: Instant,
+    last_turn: Instant,
+    /// Something happened that membership should look at now rather than at the next heartbeat.
+    attention: bool,
+    /// The decree in which leaving was last asked for at once.
+    leave_asked: u64,
+    /// Members left out lately: their channels still carry the decision to them.
+    departed: VecDeque<(Incarnation, Instant)>,
+    /// Bytes that sealing adds to a packet.
+    tag_len: usize,
+    scratch: Vec<u8>,
+}
+
+/// Where a process is in its life.
+enum Stage {
+    /// Looking for its cell, or founding it.
+    Searching(Box<Search>),
+    /// In a view.
+    Member,
+    /// Asked to leave and left out of the decided view; goes when the others have installed it.
+    Leaving { since: Instant },
+    /// Excluded or left: nothing more happens.
+    Over,
+}
+
+/// A packet of a view that is not installed here yet.
+struct Early {
+    sender: Incarnation,
+    space: u32,
+    number: u64,
+    frames: Bytes,
+}
+
+/// Bounds on packets kept for views to come: they bridge the moment between two members' installs.
+const EARLY_PACKETS: usize = 512;
+const EARLY_BYTES: usize = 4 << 20;
+/// Incarnations remembered to be told of their exclusion.
+const EXCLUDED_MAX: usize = 256;
+/// A turn this late means that this process was away (stopped, starved): it does not judge others by it.
+const AWAY: Duration = Duration::from_millis(50);
+
+impl Process {
+    /// A process at its start. `seed` decides every random draw and must be fresh and secret.
+    #[must_use]
+    pub fn new(now: Instant, settings: Settings, security: &Security, seed: u64) -> Self {
+        let rng = Rng::new(seed);
+        let me = settings.me.incarnation;
+        let mut cookie_rng = rng.fork("cookie");
+        let mut cookie_key = [0; 32];
+        for chunk in cookie_key.chunks_mut(8) {
+            chunk.copy_from_slice(&cookie_rng.next_u64().to_le_bytes());
+        }
+        let timing = settings.timing.clone();
+        let mut process = Self {
+            net: Net::new(security, &settings.cell, me),
+            opener: Opener::new(security, &settings.cell, me),
+            counters: Counters::default(),
+            stage: Stage::Searching(Box::new(Search::new(now))),
+            instance: 0,
+            directory: Directory::found(Vec::new()),
+            cell_view: None,
+            hearing: Hearing::new(0, 0, now, timing.suspect_after, timing.heartbeat),
+            told_decree: Vec::new(),
+            acceptor: Acceptor::default(),
+            coordinator: None,
+            decided: None,
+            last_decision: None,
+            installed_at: now,
+            peers: BTreeMap::new(),
+            excluded: VecDeque::new(),
+            flows: BTreeMap::new(),
+            past: BTreeMap::new(),
+            early: VecDeque::new(),
+            early_bytes: 0,
+            app: AppQueue::default(),
+            joiners: BTreeMap::new(),
+            leavers: BTreeSet::new(),
+            wishes: BTreeMap::new(),
+            used_cookies: VecDeque::new(),
+            cookie_key: CookieKey::new(&cookie_key),
+            wants: BTreeMap::new(),
+            leaving: None,
+            transfers: Transfers::new(rng.fork("transfer")),
+            primary: true,
+            max_round: 0,
+            need_since: None,
+            try_after: now,
+            fetch_at: None,
+            fetch_turn: 0,
+            next_beat: now,
+            last_turn: now,
+            attention: true,
+            leave_asked: 0,
+            departed: VecDeque::new(),
+            tag_len: security.tag_len(),
+            scratch: Vec::with_capacity(65_536),
+            rng,
+            set: settings,
+        };
+        process.directory.decree = 0;
+        process.directory.view = 0;
+        process
+    }
+
+    /// End of a turn: judges timers (call it after the input is drained), packs and transmits what is due,
+    /// delivers what is held.
+    pub fn turn(&mut self, now: Instant, fx: &mut impl Effects) {
+        if matches!(self.stage, Stage::Over) {
+            self.drain_app(fx);
+            return;
+        }
+        self.notice_absence(now);
+        self.drain_app(fx);
+        match self.stage {
+            Stage::Searching(_) => self.search(now, fx),
+            Stage::Member | Stage::Leaving { .. } => self.look_after_membership(now, fx),
+            Stage::Over => {}
+        }
+        self.turn_flows(now, fx);
+        self.turn_transfers(now);
+        self.turn_channels(now, fx);
+        self.drain_app(fx);
+    }
+
+    /// A late turn is our own fault: what was not heard meanwhile accuses nobody.
+    fn notice_absence(&mut self, now: Instant) {
+        let late = now.since(self.last_turn);
+        let expected = self.beat_interval();
+        if late > expected + AWAY {
+            self.hearing.forgive(late);
+            self.counters.absences += 1;
+        }
+        self.last_turn = now;
+    }
+
+    fn turn_flows(&mut self, now: Instant, fx: &mut impl Effects) {
+        for flow in self.flows.values_mut() {
+            let mut port = FlowPort {
+                fx: &mut *fx,
+                net: &mut self.net,
+                app: &mut self.app,
+                peers: &mut self.peers,
+                transfers: &mut self.transfers,
+                counters: &mut self.counters,
+                meta: &flow.meta,
+            };
+            flow.flow.turn(now, &mut port);
+        }
+    }
+
+    /// Calls `f` with the flow in `space` and the port its output goes to.
+    fn with_flow<R, F: Effects>(
+        &mut self,
+        space: u32,
+        fx: &mut F,
+        f: impl FnOnce(&mut crate::order::Flow, &mut FlowPort<'_, F>) -> R,
+    ) -> Option<R> {
+        let flow = self.flows.get_mut(&space)?;
+        let mut port = FlowPort {
+            fx,
+            net: &mut self.net,
+            app: &mut self.app,
+            peers: &mut self.peers,
+            transfers: &mut self.transfers,
+            counters: &mut self.counters,
+            meta: &flow.meta,
+        };
+        Some(f(&mut flow.flow, &mut port))
+    }
+
+    /// Gives the application what waits for it, for as long as it takes it.
+    fn drain_app(&mut self, fx: &mut impl Effects) {
+        while !self.app.is_empty() && fx.ready() {
+            let Some(item) = self.app.pop() else { return };
+            match item {
+                Item::Delivery(held) => {
+                    self.transfers.record(&held);
+                    self.counters.delivered += 1;
+                    fx.deliver(&held.delivery());
+                    if let Some(flow) = self.flows.get_mut(&held.space)
+                        && !held.replayed
+                    {
+                        flow.flow.consumed(held.rank);
+                    }
+                    if held.replayed {
+                        self.transfers.taken(held.group, held.payload.len());
+                    }
+                }
+                Item::Event(event) => {
+                    if let Event::GroupView(view) = &event {
+                        self.transfers.view_reached(view);
+                    }
+                    fx.event(event);
+                }
+                Item::Message { from, payload } => fx.message(from, &payload),
+                Item::Restore { group, chunk } => {
+                    fx.restore(group, &chunk);
+                    self.transfers.taken(group, chunk.len());
+                }
+            }
+        }
+    }
+
+    /// When [`Self::turn`] is due if nothing comes sooner.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let flows = self.flows.values().filter_map(|f| f.flow.deadline()).min();
+        let delay = self.set.timing.ack_delay;
+        let channels =
+            self.peers.values().filter_map(|p| [p.control_channel.deadline(delay), p.data_channel.deadline(delay)].into_iter().flatten().min()).min();
+        let stage = match &self.stage {
+            Stage::Searching(search) => Some(search.deadline()),
+            Stage::Member | Stage::Leaving { .. } => self.membership_deadline(),
+            Stage::Over => return None,
+        };
+        [flows, channels, stage].into_iter().flatten().min()
+    }
+
+    /// More places to look for the cell.
+    pub fn add_seeds(&mut self, seeds: &[SocketAddr]) {
+        for seed in seeds {
+            if !self.set.seeds.contains(seed) && *seed != self.set.me.control {
+                self.set.seeds.push(*seed);
+            }
+        }
+    }
+
+    /// The operating system proved that this incarnation is dead.
+    pub fn handle_death(&mut self, _now: Instant, dead: Incarnation) {
+        if let Some(rank) = self.directory.rank(dead)
+            && dead != self.me()
+            && !self.hearing.is_dead(rank)
+        {
+            self.counters.deaths_told += 1;
+            self.hearing.died(rank);
+            self.attention = true;
+        }
+        self.joiners.remove(&dead);
+    }
+
+    /// A reliable point-to-point message to a member of the cell view.
+    ///
+    /// # Errors
+    /// [`CommandError::NoSuchProcess`], [`CommandError::NoCredit`] when too much waits already,
+    /// [`CommandError::TooLong`], [`CommandError::Over`]; nothing was queued.
+    pub fn send(&mut self, _now: Instant, to: Incarnation, payload: &[u8]) -> Result<(), CommandError> {
+        if matches!(self.stage, Stage::Over) {
+            return Err(CommandError::Over);
+        }
+        if payload.len() > crate::api::MESSAGE_BYTES_MAX - 1 {
+            return Err(CommandError::TooLong(payload.len()));
+        }
+        if self.directory.rank(to).is_none() {
+            return Err(CommandError::NoSuchProcess);
+        }
+        let peer = self.peers.get_mut(&to).ok_or(CommandError::NoSuchProcess)?;
+        let message = Bytes::from([&[port::DATA_MESSAGE][..], payload].concat());
+        peer.data_channel
+            .send(message, self.set.limits.channel_window_bytes)
+            .map_err(|_full| CommandError::NoCredit)
+    }
+
+    /// Multicasts `parts`, concatenated, to the group's view. Accepted means queued; it goes out at the latest with
+    /// [`Self::turn`], and belongs to the view told by [`Effects::sent`]. During a view change it waits for the next view.
+    ///
+    /// # Errors
+    /// [`CommandError::NotMember`], [`CommandError::NoCredit`] (try again after a turn), [`CommandError::TooLong`],
+    /// [`CommandError::Over`]; nothing was queued.
+    pub fn multicast(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        order: Order,
+        uniform: bool,
+        parts: &[&[u8]],
+        fx: &mut impl Effects,
+    ) -> Result<(), CommandError> {
+        if matches!(self.stage, Stage::Over) {
+            return Err(CommandError::Over);
+        }
+        let len: usize = parts.iter().map(|p| p.len()).sum();
+        if len > crate::api::MESSAGE_BYTES_MAX {
+            return Err(CommandError::TooLong(len));
+        }
+        let space = self.space_of(group).ok_or(CommandError::NotMember)?;
+        match self.with_flow(space, fx, |flow, port| flow.multicast(now, order, uniform, parts, port)) {
+            Some(true) => Ok(()),
+            Some(false) => Err(CommandError::NoCredit),
+            None => Err(CommandError::NotMember),
+        }
+    }
+
+    /// The packet space of the group's view in force here.
+    fn space_of(&self, group: GroupId) -> Option<u32> {
+        self.flows.iter().find(|(_, f)| f.meta.group == group).map(|(&space, _)| space)
+    }
+
+    /// Leaves the cell gracefully: what was sent is made stable first, then a view without this process is
+    /// decided; [`Event::Left`] when done. In no primary, it just goes after a while.
+    pub fn leave(&mut self, now: Instant) {
+        if self.leaving.is_none() {
+            self.leaving = Some(now);
+            self.attention = true;
+        }
+    }
+
+    /// This incarnation.
+    #[must_use]
+    pub fn me(&self) -> Incarnation {
+        self.set.me.incarnation
+    }
+
+    /// The cell view in force.
+    #[must_use]
+    pub fn cell_view(&self) -> Option<&Arc<CellView>> {
+        self.cell_view.as_ref()
+    }
+
+    /// Whether this process is in the primary partition.
+    #[must_use]
+    pub fn is_primary(&self) -> bool {
+        self.primary && matches!(self.stage, Stage::Member | Stage::Leaving { .. })
+    }
+
+    /// True after [`Event::Excluded`] or [`Event::Left`].
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over)
+    }
+
+    /// This process's rank in the cell view.
+    fn my_rank(&self) -> usize {
+        self.directory.rank(self.me()).unwrap_or(0)
+    }
+
+    /// This incarnation is over.
+    fn end(&mut self, event: Event) {
+        self.stage = Stage::Over;
+        self.coordinator = None;
+        self.flows.clear();
+        self.past.clear();
+        self.early.clear();
+        self.app.event(event);
+    }
+}

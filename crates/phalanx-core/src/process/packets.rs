@@ -1,0 +1,272 @@
+//! Packets in, and what channels send.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+
+use super::port::{DATA_MESSAGE, DATA_STATE, Peer};
+use super::unrepaired::{Target, Unrepaired, put_receipt, read_unrepaired};
+use super::{EARLY_BYTES, EARLY_PACKETS, Early, Process, Stage};
+use crate::api::Effects;
+use crate::id::{Incarnation, Lane};
+use crate::link::Arrival;
+use crate::member::{Control, StateMessage};
+use crate::process::app::Item;
+use crate::time::Instant;
+use crate::wire::{DropReason, Header, Kind, Reader};
+
+/// Peers a process without a view keeps: those that speak to it while it looks for its cell.
+const STRANGERS_MAX: usize = 64;
+/// The most that may wait on a control channel, in bytes: a peer that takes nothing costs no more than this.
+const CONTROL_OUTBOX_BYTES: usize = 32 << 20;
+/// Bytes of frames collected for one direct packet before it is sent.
+const DIRECT_ROOM: usize = 1200;
+
+impl Process {
+    /// A datagram arrived on `lane`. It is opened in place; what makes no sense is counted and dropped.
+    pub fn handle_datagram(&mut self, now: Instant, lane: Lane, from: SocketAddr, packet: &mut [u8], fx: &mut impl Effects) {
+        self.counters.datagrams_received += 1;
+        if matches!(self.stage, Stage::Over) {
+            return;
+        }
+        let (header, frames) = match self.opener.open(packet) {
+            Ok(opened) => opened,
+            Err(reason) => return self.counters.drop(reason),
+        };
+        if header.sender == self.me() {
+            return self.counters.drop(DropReason::Replayed); // our own, sent back
+        }
+        if header.kind == Kind::Greeting {
+            return self.handle_greeting(now, from, header.sender, frames, fx);
+        }
+        if !self.peers.contains_key(&header.sender) && !self.admit_stranger(now, lane, from, &header) {
+            self.tell_excluded(now, header.sender, fx);
+            return self.counters.drop(DropReason::UnknownPeer);
+        }
+        if header.kind == Kind::Spread && self.peers.get(&header.sender).is_some_and(|p| p.rank.is_none()) {
+            self.tell_excluded(now, header.sender, fx);
+        }
+        let outcome = match header.kind {
+            Kind::Direct | Kind::Spread => self.handle_unrepaired(now, &header, frames, fx),
+            Kind::Control | Kind::Data => self.handle_channel(now, &header, frames, fx),
+            Kind::Multicast => self.handle_multicast(now, &header, frames, fx),
+            Kind::Greeting => Ok(()),
+        };
+        match outcome {
+            Ok(()) => {
+                if let Some(rank) = self.peers.get(&header.sender).and_then(|p| p.rank) {
+                    self.hearing.heard(now, rank);
+                }
+            }
+            Err(reason) => self.counters.drop(reason),
+        }
+    }
+
+    /// While this process looks for its cell, members speak to it that it does not know: a packet sealed for its
+    /// incarnation, which is new, proves that its sender lives now and knows the cell key.
+    fn admit_stranger(&mut self, now: Instant, lane: Lane, from: SocketAddr, header: &Header) -> bool {
+        let looks = matches!(self.stage, Stage::Searching(_));
+        if !looks || lane != Lane::Control || !header.kind.is_addressed() || self.peers.len() >= STRANGERS_MAX {
+            return false;
+        }
+        let (room, window) = (self.smallest_room(), self.channel_window());
+        let peer = Peer::new(&mut self.net, from, from, window, room, now);
+        self.peers.insert(header.sender, peer);
+        true
+    }
+
+    pub(super) fn channel_window(&self) -> u64 {
+        (self.set.limits.channel_window_bytes / 1400).clamp(16, 4096) as u64
+    }
+
+    /// Frames that fit in any packet.
+    pub(super) fn smallest_room(&self) -> usize {
+        self.room(1200)
+    }
+
+    /// Frames that fit in a packet of `packet_bytes`.
+    pub(super) fn room(&self, packet_bytes: u32) -> usize {
+        let packet = packet_bytes.min(self.set.me.packet_bytes_max).clamp(1200, 65_000) as usize;
+        packet - Header::LEN - self.tag_len
+    }
+
+    fn handle_unrepaired(&mut self, now: Instant, header: &Header, frames: &[u8], fx: &mut impl Effects) -> Result<(), DropReason> {
+        let peer = self.peers.get_mut(&header.sender).ok_or(DropReason::UnknownPeer)?;
+        let seen = if header.kind == Kind::Direct { &mut peer.direct_seen } else { &mut peer.spread_seen };
+        if !seen.check_and_set(header.number) {
+            return Err(DropReason::Replayed);
+        }
+        let mut r = Reader::new(frames);
+        while !r.is_empty() {
+            let Some(frame) = read_unrepaired(&mut r)? else { continue };
+            match frame {
+                Unrepaired::Receipt(target, receipt) => {
+                    let peer = self.peers.get_mut(&header.sender).ok_or(DropReason::UnknownPeer)?;
+                    match target {
+                        Target::Control => peer.control_channel.handle_receipt(now, &receipt),
+                        Target::Data => peer.data_channel.handle_receipt(now, &receipt),
+                        Target::Stream { space, wants_stable } => {
+                            let rank = self.flows.get(&space).and_then(|f| f.meta.rank(header.sender));
+                            if let Some(rank) = rank {
+                                self.with_flow(space, fx, |flow, port| flow.handle_receipt(now, rank, &receipt, wants_stable, port));
+                            }
+                        }
+                    }
+                }
+                Unrepaired::Status { space, status } => {
+                    if let Some(flow) = self.flows.get_mut(&space)
+                        && let Some(rank) = flow.meta.rank(header.sender)
+                    {
+                        flow.flow.handle_status(now, rank, &status);
+                    }
+                }
+                Unrepaired::Beat { decree, hears } => self.handle_beat(now, header.sender, decree, hears),
+                Unrepaired::Excluded { view } => {
+                    if header.kind == Kind::Direct && view > self.directory.view && matches!(self.stage, Stage::Member | Stage::Leaving { .. }) {
+                        self.be_excluded(view);
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_channel(&mut self, now: Instant, header: &Header, frames: &[u8], fx: &mut impl Effects) -> Result<(), DropReason> {
+        let delay = self.set.timing.ack_delay;
+        let peer = self.peers.get_mut(&header.sender).ok_or(DropReason::UnknownPeer)?;
+        let mut messages: Vec<Bytes> = Vec::new();
+        let control = header.kind == Kind::Control;
+        let channel = if control { &mut peer.control_channel } else { &mut peer.data_channel };
+        match channel.handle_packet(now, header.number, frames, delay, &mut |m| messages.push(m))? {
+            Arrival::New => {}
+            Arrival::Duplicate => return Err(DropReason::Replayed),
+            Arrival::Ahead => return Err(DropReason::Ahead),
+        }
+        for message in messages {
+            if control {
+                let message = postcard::from_bytes(&message).map_err(|_nonsense| DropReason::Malformed)?;
+                self.handle_control(now, header.sender, message, fx);
+            } else {
+                self.handle_data(now, header.sender, &message, fx)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_data(&mut self, now: Instant, from: Incarnation, message: &Bytes, fx: &mut impl Effects) -> Result<(), DropReason> {
+        match message.first() {
+            Some(&DATA_MESSAGE) => {
+                self.app.push(Item::Message { from, payload: message.slice(1..) });
+                Ok(())
+            }
+            Some(&DATA_STATE) => {
+                let message: StateMessage = postcard::from_bytes(&message[1..]).map_err(|_nonsense| DropReason::Malformed)?;
+                self.handle_state(now, from, message, fx);
+                Ok(())
+            }
+            _ => Err(DropReason::Malformed),
+        }
+    }
+
+    fn handle_multicast(&mut self, now: Instant, header: &Header, frames: &[u8], fx: &mut impl Effects) -> Result<(), DropReason> {
+        let Some(rank) = self.flows.get(&header.space).map(|f| f.meta.rank(header.sender)) else {
+            return self.keep_early(header, frames);
+        };
+        let rank = rank.ok_or(DropReason::UnknownSpace)?;
+        match self.with_flow(header.space, fx, |flow, port| flow.handle_packet(now, rank, header.number, frames, port)) {
+            Some(Arrival::Ahead) => Err(DropReason::Ahead),
+            Some(Arrival::Duplicate) => Err(DropReason::Replayed),
+            _ => Ok(()),
+        }
+    }
+
+    /// A packet of a view that is not installed here: kept, bounded, neither acknowledged nor delivered.
+    fn keep_early(&mut self, header: &Header, frames: &[u8]) -> Result<(), DropReason> {
+        if self.past.contains_key(&header.space) || header.space < self.directory.next_space {
+            return Err(DropReason::UnknownSpace); // a view that is over
+        }
+        if self.early.len() >= EARLY_PACKETS || self.early_bytes + frames.len() > EARLY_BYTES {
+            return Err(DropReason::Overload);
+        }
+        self.early_bytes += frames.len();
+        let frames = Bytes::copy_from_slice(frames);
+        self.early.push_back(Early { sender: header.sender, space: header.space, number: header.number, frames });
+        Ok(())
+    }
+
+    /// Feeds the packets that came before their view was installed.
+    pub(super) fn replay_early(&mut self, now: Instant, fx: &mut impl Effects) {
+        self.early_bytes = 0;
+        for early in std::mem::take(&mut self.early) {
+            let Some(flow) = self.flows.get(&early.space) else {
+                if early.space >= self.directory.next_space {
+                    self.early_bytes += early.frames.len();
+                    self.early.push_back(early);
+                }
+                continue;
+            };
+            if let Some(rank) = flow.meta.rank(early.sender) {
+                self.with_flow(early.space, fx, |flow, port| flow.handle_packet(now, rank, early.number, &early.frames, port));
+            }
+        }
+    }
+
+    /// Queues a control message to `to`.
+    pub(super) fn send_control(&mut self, to: Incarnation, message: &Control) {
+        if let Some(peer) = self.peers.get_mut(&to)
+            && let Ok(bytes) = postcard::to_allocvec(message)
+            && peer.control_channel.send(Bytes::from(bytes), CONTROL_OUTBOX_BYTES).is_err()
+        {
+            self.counters.drop(DropReason::Overload);
+        }
+    }
+
+    /// Queues a state-transfer message to `to`. False: too much waits.
+    pub(super) fn send_state(&mut self, to: Incarnation, message: &StateMessage) -> bool {
+        let Some(peer) = self.peers.get_mut(&to) else { return false };
+        let Ok(mut bytes) = postcard::to_extend(message, vec![DATA_STATE]) else { return false };
+        bytes.shrink_to_fit();
+        peer.data_channel.send(Bytes::from(bytes), super::transfer::QUEUE_BYTES).is_ok()
+    }
+
+    /// Sends what channels have to send: new packets, repairs, receipts.
+    pub(super) fn turn_channels(&mut self, now: Instant, fx: &mut impl Effects) {
+        let delay = self.set.timing.ack_delay;
+        let mut frames = std::mem::take(&mut self.scratch);
+        for (&who, peer) in &mut self.peers {
+            for lane in [Lane::Control, Lane::Data] {
+                let (channel, kind, to, target) = match lane {
+                    Lane::Control => (&mut peer.control_channel, Kind::Control, peer.control, Target::Control),
+                    Lane::Data => (&mut peer.data_channel, Kind::Data, peer.data, Target::Data),
+                };
+                channel.handle_timeout(now, delay);
+                while let Some(packet) = channel.poll_repair() {
+                    self.counters.repairs += 1;
+                    self.counters.datagrams_sent += 1;
+                    fx.transmit(lane, &[to], &packet);
+                }
+                frames.clear();
+                while channel.fill(peer.packet_room, &mut frames) {
+                    let packet = self.net.packet(kind, channel.space, channel.next_number(), who, &frames);
+                    self.counters.datagrams_sent += 1;
+                    fx.transmit(lane, &[to], packet);
+                    channel.sent(now, Bytes::copy_from_slice(packet));
+                    frames.clear();
+                }
+                if let Some(receipt) = channel.poll_receipt(now) {
+                    put_receipt(&mut peer.direct, target, &receipt);
+                }
+                // Receipts for control travel with control.
+                if !peer.direct.is_empty() && (lane == Lane::Data || peer.direct.len() > DIRECT_ROOM || target == Target::Control) {
+                    let packet = self.net.direct(who, &peer.direct);
+                    self.counters.datagrams_sent += 1;
+                    fx.transmit(lane, &[to], packet);
+                    peer.direct.clear();
+                }
+            }
+        }
+        frames.clear();
+        self.scratch = frames;
+    }
+}

@@ -1,0 +1,233 @@
+//! Ways out: packets built and sealed, peers and their channels, a flow's port.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::app::{AppQueue, Held, Item};
+use super::counters::Counters;
+use super::transfer::Transfers;
+use super::unrepaired::{Target, put_receipt, put_status};
+use crate::api::{Effects, Order};
+use crate::id::{GroupId, Incarnation, Lane};
+use crate::link::{Channel, Receipt};
+use crate::order::{Deliverable, Flow, Outgoing, Status};
+use crate::seal::{ReplayWindow, Sealer, Security};
+use crate::time::Instant;
+use crate::wire::{Header, Kind, cell_tag};
+
+/// First byte of a message on the data channel: for the application, or of a state transfer.
+pub(super) const DATA_MESSAGE: u8 = 0;
+/// See [`DATA_MESSAGE`].
+pub(super) const DATA_STATE: u8 = 1;
+
+/// Packet spaces of this process that are not agreed by a view. Agreed ones count up from 1; channels' count
+/// down from [`CHANNEL_SPACES`]; the two never meet in the life of an incarnation.
+const GREETING_SPACE: u32 = u32::MAX;
+const DIRECT_SPACE: u32 = u32::MAX - 1;
+const SPREAD_SPACE: u32 = u32::MAX - 2;
+const CHANNEL_SPACES: u32 = u32::MAX - 16;
+
+/// Builds and seals packets.
+pub(super) struct Net {
+    sealer: Sealer,
+    cell_tag: u32,
+    me: Incarnation,
+    next_channel_space: u32,
+    greeting: u64,
+    direct: u64,
+    spread: u64,
+    buffer: Vec<u8>,
+}
+
+impl Net {
+    pub(super) fn new(security: &Security, cell: &str, me: Incarnation) -> Self {
+        Self {
+            sealer: Sealer::new(security, cell, me),
+            cell_tag: cell_tag(cell),
+            me,
+            next_channel_space: CHANNEL_SPACES,
+            greeting: 0,
+            direct: 0,
+            spread: 0,
+            buffer: Vec::with_capacity(65_536),
+        }
+    }
+
+    /// A packet space for a channel, never used before.
+    pub(super) fn channel_space(&mut self) -> u32 {
+        self.next_channel_space -= 1;
+        self.next_channel_space
+    }
+
+    /// A sealed packet, valid until the next call.
+    pub(super) fn packet(&mut self, kind: Kind, space: u32, number: u64, to: Incarnation, frames: &[u8]) -> &[u8] {
+        self.buffer.clear();
+        Header { kind, cell_tag: self.cell_tag, sender: self.me, space, number }.write(&mut self.buffer);
+        self.buffer.extend_from_slice(frames);
+        self.sealer.seal(to, &mut self.buffer);
+        &self.buffer
+    }
+
+    pub(super) fn greeting(&mut self, frames: &[u8]) -> &[u8] {
+        self.greeting += 1;
+        self.packet(Kind::Greeting, GREETING_SPACE, self.greeting, Incarnation::NONE, frames)
+    }
+
+    pub(super) fn direct(&mut self, to: Incarnation, frames: &[u8]) -> &[u8] {
+        self.direct += 1;
+        self.packet(Kind::Direct, DIRECT_SPACE, self.direct, to, frames)
+    }
+
+    pub(super) fn spread(&mut self, frames: &[u8]) -> &[u8] {
+        self.spread += 1;
+        self.packet(Kind::Spread, SPREAD_SPACE, self.spread, Incarnation::NONE, frames)
+    }
+}
+
+/// What this process keeps of another one.
+pub(super) struct Peer {
+    pub(super) data: SocketAddr,
+    pub(super) control: SocketAddr,
+    /// Its rank in the cell view, if it is a member.
+    pub(super) rank: Option<usize>,
+    pub(super) control_channel: Channel,
+    pub(super) data_channel: Channel,
+    pub(super) direct_seen: ReplayWindow,
+    pub(super) spread_seen: ReplayWindow,
+    /// Frames for its next direct packet.
+    pub(super) direct: Vec<u8>,
+    /// Bytes of frames that fit in a packet to it.
+    pub(super) packet_room: usize,
+}
+
+impl Peer {
+    pub(super) fn new(net: &mut Net, data: SocketAddr, control: SocketAddr, window: u64, packet_room: usize, now: Instant) -> Self {
+        Self {
+            data,
+            control,
+            rank: None,
+            control_channel: Channel::new(net.channel_space(), window, now),
+            data_channel: Channel::new(net.channel_space(), window, now),
+            direct_seen: ReplayWindow::default(),
+            spread_seen: ReplayWindow::default(),
+            direct: Vec::new(),
+            packet_room,
+        }
+    }
+}
+
+/// A flow and what its packets need.
+pub(super) struct GroupFlow {
+    pub(super) flow: Flow,
+    pub(super) meta: FlowMeta,
+}
+
+/// What is known of a group view outside its flow.
+pub(super) struct FlowMeta {
+    pub(super) group: GroupId,
+    pub(super) name: Arc<str>,
+    pub(super) view: u64,
+    pub(super) space: u32,
+    pub(super) members: Vec<Incarnation>,
+    /// Data addresses by rank, and those of all others.
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) others: Vec<SocketAddr>,
+}
+
+impl FlowMeta {
+    pub(super) fn rank(&self, who: Incarnation) -> Option<usize> {
+        self.members.iter().position(|&m| m == who)
+    }
+}
+
+/// Where a flow's output goes.
+pub(super) struct FlowPort<'a, F> {
+    pub(super) fx: &'a mut F,
+    pub(super) net: &'a mut Net,
+    pub(super) app: &'a mut AppQueue,
+    pub(super) peers: &'a mut std::collections::BTreeMap<Incarnation, Peer>,
+    pub(super) transfers: &'a mut Transfers,
+    pub(super) counters: &'a mut Counters,
+    pub(super) meta: &'a FlowMeta,
+}
+
+impl<F: Effects> Outgoing for FlowPort<'_, F> {
+    fn multicast(&mut self, space: u32, number: u64, frames: &[u8]) -> Bytes {
+        let packet = self.net.packet(Kind::Multicast, space, number, Incarnation::NONE, frames);
+        self.counters.multicast_packets += 1;
+        if self.meta.others.is_empty() {
+            return Bytes::new();
+        }
+        self.counters.datagrams_sent += self.meta.others.len() as u64;
+        self.fx.transmit(Lane::Data, &self.meta.others, packet);
+        Bytes::copy_from_slice(packet)
+    }
+
+    fn repair(&mut self, rank: usize, packet: &[u8]) {
+        self.counters.repairs += 1;
+        self.counters.datagrams_sent += 1;
+        self.fx.transmit(Lane::Data, &self.meta.addresses[rank..=rank], packet);
+    }
+
+    fn receipt(&mut self, space: u32, rank: usize, receipt: &Receipt, wants_stable: bool) {
+        if let Some(peer) = self.peers.get_mut(&self.meta.members[rank]) {
+            put_receipt(&mut peer.direct, Target::Stream { space, wants_stable }, receipt);
+        }
+    }
+
+    fn status(&mut self, space: u32, rank: Option<usize>, status: &Status) {
+        match rank {
+            Some(rank) => {
+                if let Some(peer) = self.peers.get_mut(&self.meta.members[rank]) {
+                    put_status(&mut peer.direct, space, status);
+                }
+            }
+            None if self.meta.others.is_empty() => {}
+            None => {
+                let mut frames = Vec::with_capacity(32);
+                put_status(&mut frames, space, status);
+                let packet = self.net.spread(&frames);
+                self.counters.datagrams_sent += self.meta.others.len() as u64;
+                self.fx.transmit(Lane::Data, &self.meta.others, packet);
+            }
+        }
+    }
+
+    fn deliver(&mut self, d: Deliverable) -> bool {
+        let held = Held {
+            group: self.meta.group,
+            view: self.meta.view,
+            space: self.meta.space,
+            rank: d.rank,
+            sender: self.meta.members[d.rank],
+            seq: d.seq,
+            order: d.order,
+            uniform: d.uniform,
+            position: d.position,
+            replayed: false,
+            payload: d.payload,
+        };
+        self.counters.delivered_bytes += held.payload.len() as u64;
+        // A member whose state is not complete yet takes what is delivered to its view afterwards.
+        if self.transfers.holds_back(self.meta.group) || !self.app.is_open(self.fx) {
+            self.transfers.hold(self.app, Item::Delivery(held), self.meta.group);
+            return false;
+        }
+        self.transfers.record(&held);
+        self.counters.delivered += 1;
+        self.fx.deliver(&held.delivery());
+        true
+    }
+
+    fn sent(&mut self, seq: u64, order: Order, uniform: bool, payload: &[u8]) {
+        self.counters.sent += 1;
+        self.counters.sent_bytes += payload.len() as u64;
+        self.fx.sent(self.meta.group, self.meta.view, seq, order, uniform, payload);
+    }
+
+    fn malformed(&mut self, _rank: usize) {
+        self.counters.malformed_frames += 1;
+    }
+}

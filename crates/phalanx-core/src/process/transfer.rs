@@ -1,0 +1,482 @@
+//! State transfer: a joiner's state holds exactly the deliveries before its first view.
+//!
+//! Before it becomes a member, a joiner takes a member's snapshot, then every delivery that the donor made after
+//! it, in the donor's order, while senders go on. Caught up, it asks to be taken in. The view that holds it ends
+//! the donor's record: when the last of it is here, the state stands at the cut, and what was delivered in the
+//! new view meanwhile follows. The donor's death starts it over with another donor.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::app::{AppQueue, Held, Item};
+use super::{Process, Stage};
+use crate::api::{Effects, Event, GroupView, Order, Snapshot};
+use crate::id::{GroupId, Incarnation};
+use crate::member::StateMessage;
+use crate::rng::Rng;
+use crate::time::Instant;
+
+/// State bytes queued on a data channel at a time.
+pub(super) const QUEUE_BYTES: usize = 4 << 20;
+/// State bytes sent and not yet taken by the joiner's application.
+const AHEAD_BYTES: u64 = 16 << 20;
+const CHUNK_BYTES: usize = 256 * 1024;
+/// Deliveries recorded for a joiner that is slower than the group; beyond it the donor holds its own deliveries
+/// back, and so the senders.
+const RECORD_BYTES: usize = 64 << 20;
+const GIVING_MAX: usize = 16;
+/// A donor silent this long is given up.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// All transfers of a process.
+pub(super) struct Transfers {
+    rng: Rng,
+    giving: Vec<Giving>,
+    taking: BTreeMap<String, Taking>,
+    /// Items of groups whose state is not complete here, or whose deliveries are held back, by group.
+    held: BTreeMap<GroupId, VecDeque<Item>>,
+    /// Groups that took us in before our state was complete, and whose view is not told: they are left again.
+    retreats: BTreeSet<GroupId>,
+}
+
+struct Giving {
+    group: GroupId,
+    to: Incarnation,
+    transfer: u64,
+    snapshot: Option<Box<dyn Snapshot>>,
+    offset: u64,
+    total: u64,
+    /// Deliveries since the snapshot, encoded.
+    record: VecDeque<StateMessage>,
+    record_bytes: usize,
+    sent_bytes: u64,
+    taken_bytes: u64,
+    told_caught_up: bool,
+    /// The view that holds the joiner, once the application here has reached it.
+    done: Option<u64>,
+}
+
+struct Taking {
+    group: GroupId,
+    donor: Incarnation,
+    transfer: u64,
+    expected: Option<u64>,
+    received: u64,
+    heard: Instant,
+    taken_bytes: u64,
+    told_bytes: u64,
+    /// The donor's word for the view its record ends at.
+    done: Option<u64>,
+    /// The first view that holds us, once installed.
+    first_view: Option<u64>,
+}
+
+impl Transfers {
+    pub(super) fn new(rng: Rng) -> Self {
+        Self { rng, giving: Vec::new(), taking: BTreeMap::new(), held: BTreeMap::new(), retreats: BTreeSet::new() }
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        !self.giving.is_empty() || !self.taking.is_empty()
+    }
+
+    /// The application here was given a delivery: whoever takes our state needs it too.
+    pub(super) fn record(&mut self, held: &Held) {
+        if self.giving.is_empty() || held.replayed {
+            return;
+        }
+        for giving in self.giving.iter_mut().filter(|g| g.group == held.group && g.done.is_none()) {
+            giving.record_bytes += held.payload.len() + 64;
+            giving.record.push_back(StateMessage::Replay {
+                transfer: giving.transfer,
+                view: held.view,
+                sender: held.sender,
+                seq: held.seq,
+                order: order_code(held.order, held.uniform),
+                position: held.position,
+                payload: held.payload.to_vec(),
+            });
+        }
+    }
+
+    /// The application here was told of a group view.
+    pub(super) fn view_reached(&mut self, view: &GroupView) {
+        for giving in self.giving.iter_mut().filter(|g| g.group == view.group && g.done.is_none()) {
+            if view.joined.contains(&giving.to) {
+                giving.done = Some(view.view);
+            }
+        }
+        self.giving.retain(|g| g.group != view.group || view.left.iter().all(|(who, _)| *who != g.to));
+    }
+
+    /// This process installed its first view of a group.
+    pub(super) fn entered(&mut self, view: &Arc<GroupView>) {
+        if let Some(taking) = self.taking.get_mut(&*view.name) {
+            taking.first_view = Some(view.view);
+            self.held.entry(view.group).or_default();
+        }
+    }
+
+    /// Whether what is delivered in `group` must wait: its state is not complete here, or earlier items wait.
+    pub(super) fn holds_back(&self, group: GroupId) -> bool {
+        !self.held.is_empty() && self.held.contains_key(&group)
+    }
+
+    /// Queues an item of `group` behind those that wait.
+    pub(super) fn hold(&mut self, app: &mut AppQueue, item: Item, group: GroupId) {
+        match self.held.get_mut(&group) {
+            Some(held) => held.push_back(item),
+            None => app.push(item),
+        }
+    }
+
+    /// Whether the group is to be left again, unsaid.
+    pub(super) fn retreats_from(&self, group: GroupId) -> bool {
+        self.retreats.contains(&group)
+    }
+
+    /// This process left the group: nothing of it waits any more. False: the application was never told that it
+    /// was in.
+    pub(super) fn group_left(&mut self, group: GroupId, app: &mut AppQueue) -> bool {
+        let untold = self.retreats.remove(&group);
+        if untold {
+            self.held.remove(&group);
+        }
+        self.giving.retain(|g| g.group != group);
+        self.taking.retain(|_, t| t.group != group);
+        for item in self.held.remove(&group).unwrap_or_default() {
+            app.push(item);
+        }
+        !untold
+    }
+
+    /// Whether the state of the named group is being taken.
+    pub(super) fn is_taking(&self, name: &str) -> bool {
+        self.taking.contains_key(name)
+    }
+
+    /// The application took `bytes` of a group's state.
+    pub(super) fn taken(&mut self, group: GroupId, bytes: usize) {
+        if let Some(taking) = self.taking.values_mut().find(|t| t.group == group) {
+            taking.taken_bytes += bytes as u64 + 64;
+        }
+    }
+
+    /// Donors that record more than they may hold their own deliveries back.
+    fn throttle(&mut self, app: &mut AppQueue) {
+        for giving in &self.giving {
+            if giving.record_bytes > RECORD_BYTES {
+                self.held.entry(giving.group).or_default();
+            }
+        }
+        let release: Vec<GroupId> = self
+            .held
+            .keys()
+            .copied()
+            .filter(|group| {
+                let incomplete = self.taking.values().any(|t| t.group == *group && t.first_view.is_some());
+                let full = self.giving.iter().any(|g| g.group == *group && g.record_bytes > RECORD_BYTES / 2);
+                !incomplete && !full && !self.retreats.contains(group)
+            })
+            .collect();
+        for group in release {
+            for item in self.held.remove(&group).unwrap_or_default() {
+                app.push(item);
+            }
+        }
+    }
+}
+
+impl Process {
+    /// Sees to the state of a group this process wants to be in.
+    pub(super) fn seek_state(&mut self, now: Instant, name: &str) {
+        if self.transfers.taking.contains_key(name) {
+            return;
+        }
+        let me = self.me();
+        let Some((group, donors)) = self.directory.group_named(name).map(|(id, e)| (id, e.members.clone())) else {
+            return self.state_ready(name); // the group is not there: there is no state
+        };
+        let heard: Vec<Incarnation> = donors
+            .into_iter()
+            .filter(|who| *who != me && self.directory.rank(*who).is_some_and(|r| self.hearing.hears(now, r)))
+            .collect();
+        if heard.is_empty() {
+            return;
+        }
+        let pick = usize::try_from(self.transfers.rng.below(heard.len() as u64)).unwrap_or(0);
+        let (donor, transfer) = (heard[pick], self.transfers.rng.next_u64());
+        let taking = Taking {
+            group,
+            donor,
+            transfer,
+            expected: None,
+            received: 0,
+            heard: now,
+            taken_bytes: 0,
+            told_bytes: 0,
+            done: None,
+            first_view: None,
+        };
+        self.transfers.taking.insert(name.to_owned(), taking);
+        self.send_state(donor, &StateMessage::Ask { group, transfer });
+    }
+
+    fn state_ready(&mut self, name: &str) {
+        if let Some(want) = self.wants.get_mut(name) {
+            want.ready = true;
+        }
+    }
+
+    pub(super) fn handle_state(&mut self, now: Instant, from: Incarnation, message: StateMessage, fx: &mut impl Effects) {
+        match message {
+            StateMessage::Ask { group, transfer } => self.give_state(from, group, transfer, fx),
+            StateMessage::Taken { transfer, bytes } => {
+                if let Some(g) = self.transfers.giving.iter_mut().find(|g| g.transfer == transfer && g.to == from) {
+                    g.taken_bytes = g.taken_bytes.max(bytes.min(g.sent_bytes));
+                }
+            }
+            other => self.take_state(now, from, other),
+        }
+    }
+
+    /// Somebody asks for our state of `group`.
+    fn give_state(&mut self, to: Incarnation, group: GroupId, transfer: u64, fx: &mut impl Effects) {
+        let is_member = self.space_of(group).is_some() && !self.transfers.holds_back(group);
+        if !is_member || self.directory.rank(to).is_none() || self.transfers.giving.len() >= GIVING_MAX {
+            self.send_state(to, &StateMessage::Abort { transfer });
+            return;
+        }
+        self.transfers.giving.retain(|g| g.group != group || g.to != to);
+        let snapshot = fx.snapshot(group);
+        let bytes = snapshot.as_ref().map(|s| s.len_bytes());
+        self.send_state(to, &StateMessage::Begin { transfer, bytes });
+        let Some(total) = bytes else { return };
+        self.counters.transfers_given += 1;
+        self.transfers.giving.push(Giving {
+            group,
+            to,
+            transfer,
+            snapshot,
+            offset: 0,
+            total,
+            record: VecDeque::new(),
+            record_bytes: 0,
+            sent_bytes: 0,
+            taken_bytes: 0,
+            told_caught_up: false,
+            done: None,
+        });
+    }
+
+    /// A donor's message.
+    fn take_state(&mut self, now: Instant, from: Incarnation, message: StateMessage) {
+        let transfer = match &message {
+            StateMessage::Begin { transfer, .. }
+            | StateMessage::Chunk { transfer, .. }
+            | StateMessage::Replay { transfer, .. }
+            | StateMessage::CaughtUp { transfer }
+            | StateMessage::Done { transfer, .. }
+            | StateMessage::Abort { transfer } => *transfer,
+            StateMessage::Ask { .. } | StateMessage::Taken { .. } => return,
+        };
+        let found = self.transfers.taking.iter_mut().find(|(_, t)| t.transfer == transfer && t.donor == from);
+        let Some((name, taking)) = found else { return };
+        let (name, group) = (name.clone(), taking.group);
+        taking.heard = now;
+        match message {
+            StateMessage::Begin { bytes: None, .. } => {
+                self.transfers.taking.remove(&name);
+                self.state_ready(&name);
+                self.advance_wants(now);
+            }
+            StateMessage::Begin { bytes: Some(bytes), .. } => {
+                taking.expected = Some(bytes);
+                if let Some(want) = self.wants.get_mut(&name) {
+                    want.partial = true;
+                }
+                self.app.event(Event::StateBegin { group, bytes });
+            }
+            StateMessage::Chunk { offset, bytes, .. } => {
+                if offset != taking.received || taking.expected.is_none_or(|e| offset + bytes.len() as u64 > e) {
+                    return self.start_over(&name);
+                }
+                taking.received += bytes.len() as u64;
+                self.app.push(Item::Restore { group, chunk: Bytes::from(bytes) });
+            }
+            StateMessage::Replay { view, sender, seq, order, position, payload, .. } => {
+                if taking.expected != Some(taking.received) {
+                    return self.start_over(&name);
+                }
+                let (order, uniform) = order_from(order);
+                let payload = Bytes::from(payload);
+                self.app.push(Item::Delivery(Held {
+                    group,
+                    view,
+                    space: 0,
+                    rank: 0,
+                    sender,
+                    seq,
+                    order,
+                    uniform,
+                    position,
+                    replayed: true,
+                    payload,
+                }));
+            }
+            StateMessage::CaughtUp { .. } => {
+                if taking.expected != Some(taking.received) {
+                    return self.start_over(&name);
+                }
+                self.state_ready(&name);
+                self.advance_wants(now);
+            }
+            StateMessage::Done { view, .. } => {
+                taking.done = Some(view);
+                self.complete_state(&name);
+            }
+            StateMessage::Abort { .. } => self.start_over(&name),
+            StateMessage::Ask { .. } | StateMessage::Taken { .. } => {}
+        }
+    }
+
+    /// Both the donor's record and our first view are there: the state is complete.
+    fn complete_state(&mut self, name: &str) {
+        let Some(taking) = self.transfers.taking.get(name) else { return };
+        let (Some(done), Some(first)) = (taking.done, taking.first_view) else { return };
+        if done != first {
+            return self.start_over(name);
+        }
+        let group = taking.group;
+        self.transfers.taking.remove(name);
+        if let Some(want) = self.wants.get_mut(name) {
+            want.partial = false;
+        }
+        self.counters.transfers_taken += 1;
+        self.app.event(Event::StateEnd { group });
+        for item in self.transfers.held.remove(&group).unwrap_or_default() {
+            self.app.push(item);
+        }
+    }
+
+    /// The transfer failed. If the group has taken us in already, our view of it must not be told: we leave it
+    /// and come again.
+    fn start_over(&mut self, name: &str) {
+        let Some(taking) = self.transfers.taking.remove(name) else { return };
+        let entered = taking.first_view.is_some();
+        if let Some(want) = self.wants.get_mut(name) {
+            want.ready = false;
+        }
+        if entered {
+            self.transfers.held.insert(taking.group, VecDeque::new());
+            self.transfers.retreats.insert(taking.group);
+        }
+    }
+
+    /// One step of all transfers.
+    pub(super) fn turn_transfers(&mut self, now: Instant) {
+        if !self.transfers.is_active() && self.transfers.held.is_empty() {
+            return;
+        }
+        if !matches!(self.stage, Stage::Member) {
+            return;
+        }
+        self.transfers.throttle(&mut self.app);
+        let mut giving = std::mem::take(&mut self.transfers.giving);
+        giving.retain_mut(|g| self.give_more(g));
+        giving.append(&mut self.transfers.giving);
+        self.transfers.giving = giving;
+        for name in self.transfers.taking.keys().cloned().collect::<Vec<_>>() {
+            self.watch_taking(now, &name);
+        }
+    }
+
+    /// Sends what fits of one transfer; false when it is over.
+    fn give_more(&mut self, g: &mut Giving) -> bool {
+        if self.directory.rank(g.to).is_none() {
+            return false;
+        }
+        while g.sent_bytes < g.taken_bytes + AHEAD_BYTES {
+            if let Some(snapshot) = &mut g.snapshot {
+                if g.offset < g.total {
+                    let mut bytes = Vec::with_capacity(CHUNK_BYTES);
+                    snapshot.read(g.offset, CHUNK_BYTES, &mut bytes);
+                    let len = bytes.len() as u64;
+                    if len == 0 || len > g.total - g.offset {
+                        self.send_state(g.to, &StateMessage::Abort { transfer: g.transfer });
+                        return false; // the application's snapshot does not keep its word
+                    }
+                    let chunk = StateMessage::Chunk { transfer: g.transfer, offset: g.offset, bytes };
+                    if !self.send_state(g.to, &chunk) {
+                        return true;
+                    }
+                    g.offset += len;
+                    g.sent_bytes += len + 64;
+                    continue;
+                }
+                g.snapshot = None;
+            }
+            let Some(next) = g.record.front() else { break };
+            if !self.send_state(g.to, next) {
+                return true;
+            }
+            if let Some(StateMessage::Replay { payload, .. }) = g.record.pop_front() {
+                g.record_bytes -= payload.len() + 64;
+                g.sent_bytes += payload.len() as u64 + 64;
+            }
+        }
+        if g.snapshot.is_some() || !g.record.is_empty() {
+            return true;
+        }
+        if let Some(view) = g.done {
+            return !self.send_state(g.to, &StateMessage::Done { transfer: g.transfer, view });
+        }
+        if !g.told_caught_up {
+            g.told_caught_up = self.send_state(g.to, &StateMessage::CaughtUp { transfer: g.transfer });
+        }
+        true
+    }
+
+    /// Tells the donor how far we are, and gives it up when it is gone.
+    fn watch_taking(&mut self, now: Instant, name: &str) {
+        let Some(taking) = self.transfers.taking.get_mut(name) else { return };
+        let (donor, transfer) = (taking.donor, taking.transfer);
+        if taking.taken_bytes >= taking.told_bytes + AHEAD_BYTES / 4
+            || (taking.taken_bytes > taking.told_bytes && taking.expected == Some(taking.received))
+        {
+            taking.told_bytes = taking.taken_bytes;
+            let taken = StateMessage::Taken { transfer, bytes: taking.taken_bytes };
+            self.send_state(donor, &taken);
+        }
+        let Some(taking) = self.transfers.taking.get(name) else { return };
+        let group = taking.group;
+        let donor_in_group = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&donor));
+        let waits_for_view = taking.expected == Some(taking.received) && taking.first_view.is_none();
+        let silent = now.since(taking.heard) > PATIENCE && !waits_for_view && taking.expected.is_none();
+        if self.directory.rank(donor).is_none() || !donor_in_group || silent {
+            self.start_over(name);
+        }
+        self.complete_state(name);
+    }
+}
+
+fn order_code(order: Order, uniform: bool) -> u8 {
+    let code = match order {
+        Order::Fifo => 0,
+        Order::Causal => 1,
+        Order::Total => 2,
+    };
+    code | u8::from(uniform) << 2
+}
+
+fn order_from(code: u8) -> (Order, bool) {
+    let order = match code & 3 {
+        0 => Order::Fifo,
+        1 => Order::Causal,
+        _ => Order::Total,
+    };
+    (order, code & 4 != 0)
+}

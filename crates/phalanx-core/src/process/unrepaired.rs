@@ -1,0 +1,200 @@
+//! Frames that are never repaired: receipts, stream status, heartbeats, notices. Layout: `docs/wire.md`.
+
+use crate::link::{GAPS_MAX, Receipt};
+use crate::order::Status;
+use crate::wire::Malformed;
+use crate::wire::codec::{Reader, put_varint};
+
+/// Which stream of the receiver a receipt is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The multicast stream in this packet space; `wants_stable`: the receiver holds packets it could forget.
+    Stream {
+        /// The packet space.
+        space: u32,
+        /// Asks for a status in return.
+        wants_stable: bool,
+    },
+    /// The control channel.
+    Control,
+    /// The data channel.
+    Data,
+}
+
+/// One frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unrepaired {
+    /// What the sender has of a stream of the receiver.
+    Receipt(Target, Receipt),
+    /// Where the sender's own multicast stream stands.
+    Status {
+        /// The packet space.
+        space: u32,
+        /// Where it stands.
+        status: Status,
+    },
+    /// The sender is alive.
+    Beat {
+        /// The last decree it installed.
+        decree: u64,
+        /// Whom it hears, by rank in that decree's cell view.
+        hears: Vec<bool>,
+    },
+    /// The receiver's incarnation is not in the sender's view any more.
+    Excluded {
+        /// The cell view's number.
+        view: u64,
+    },
+}
+
+const RECEIPT_STREAM: u8 = 1;
+const RECEIPT_CONTROL: u8 = 2;
+const RECEIPT_DATA: u8 = 3;
+const STATUS: u8 = 4;
+const BEAT: u8 = 5;
+const EXCLUDED: u8 = 6;
+/// Frames with this bit are unknown here and carry their length: they are skipped.
+const SKIPPABLE: u8 = 0x40;
+/// No view has more members than this.
+const RANKS_MAX: u64 = 65_536;
+
+/// Appends a receipt.
+pub fn put_receipt(out: &mut Vec<u8>, target: Target, receipt: &Receipt) {
+    match target {
+        Target::Stream { space, wants_stable } => {
+            out.push(RECEIPT_STREAM);
+            put_varint(out, u64::from(space) << 1 | u64::from(wants_stable));
+        }
+        Target::Control => out.push(RECEIPT_CONTROL),
+        Target::Data => out.push(RECEIPT_DATA),
+    }
+    put_varint(out, receipt.prefix);
+    put_varint(out, receipt.limit);
+    put_varint(out, receipt.gaps.len() as u64);
+    let mut at = receipt.prefix;
+    for &(from, to) in &receipt.gaps {
+        put_varint(out, from - at);
+        put_varint(out, to - from);
+        at = to;
+    }
+}
+
+/// Appends a stream status.
+pub fn put_status(out: &mut Vec<u8>, space: u32, status: &Status) {
+    out.push(STATUS);
+    put_varint(out, u64::from(space) << 1 | u64::from(status.blocked));
+    put_varint(out, status.highest);
+    put_varint(out, status.stable);
+}
+
+/// Appends a heartbeat.
+pub fn put_beat(out: &mut Vec<u8>, decree: u64, hears: &[bool]) {
+    out.push(BEAT);
+    put_varint(out, decree);
+    put_varint(out, hears.len() as u64);
+    for chunk in hears.chunks(8) {
+        out.push(chunk.iter().enumerate().fold(0, |byte, (i, &h)| byte | u8::from(h) << i));
+    }
+}
+
+/// Appends a notice of exclusion.
+pub fn put_excluded(out: &mut Vec<u8>, view: u64) {
+    out.push(EXCLUDED);
+    put_varint(out, view);
+}
+
+/// Reads the next frame; `None` stands for one that is unknown and skipped.
+///
+/// # Errors
+/// [`Malformed`] when the bytes make no sense.
+pub fn read_unrepaired(r: &mut Reader<'_>) -> Result<Option<Unrepaired>, Malformed> {
+    Ok(Some(match r.u8()? {
+        RECEIPT_STREAM => {
+            let head = r.varint()?;
+            let space = u32::try_from(head >> 1).map_err(|_too_big| Malformed)?;
+            Unrepaired::Receipt(Target::Stream { space, wants_stable: head & 1 == 1 }, receipt(r)?)
+        }
+        RECEIPT_CONTROL => Unrepaired::Receipt(Target::Control, receipt(r)?),
+        RECEIPT_DATA => Unrepaired::Receipt(Target::Data, receipt(r)?),
+        STATUS => {
+            let head = r.varint()?;
+            let space = u32::try_from(head >> 1).map_err(|_too_big| Malformed)?;
+            let (highest, stable) = (r.varint()?, r.varint()?);
+            Unrepaired::Status { space, status: Status { highest, stable, blocked: head & 1 == 1 } }
+        }
+        BEAT => {
+            let decree = r.varint()?;
+            let n = r.varint()?;
+            if n > RANKS_MAX {
+                return Err(Malformed);
+            }
+            let n = usize::try_from(n).map_err(|_too_big| Malformed)?;
+            let bits = r.bytes(n.div_ceil(8))?;
+            let hears = (0..n).map(|i| bits[i / 8] >> (i % 8) & 1 == 1).collect();
+            Unrepaired::Beat { decree, hears }
+        }
+        EXCLUDED => Unrepaired::Excluded { view: r.varint()? },
+        unknown if unknown & SKIPPABLE != 0 => {
+            r.prefixed()?;
+            return Ok(None);
+        }
+        _ => return Err(Malformed),
+    }))
+}
+
+fn receipt(r: &mut Reader<'_>) -> Result<Receipt, Malformed> {
+    let (prefix, limit, n) = (r.varint()?, r.varint()?, r.varint()?);
+    if n > GAPS_MAX as u64 {
+        return Err(Malformed);
+    }
+    let mut at = prefix;
+    let mut gaps = Vec::new();
+    for _ in 0..n {
+        let from = at.checked_add(r.varint()?).ok_or(Malformed)?;
+        let to = from.checked_add(r.varint()?).ok_or(Malformed)?;
+        gaps.push((from, to));
+        at = to;
+    }
+    Ok(Receipt { prefix, limit, gaps })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            prefix in 0..1u64 << 60, limit: u64, steps in proptest::collection::vec((1..1000u64, 0..1000u64), 0..GAPS_MAX),
+            space: u32, flag: bool, hears in proptest::collection::vec(any::<bool>(), 0..100), decree: u64,
+        ) {
+            let mut at = prefix;
+            let gaps = steps.iter().map(|&(a, b)| { let g = (at + a, at + a + b); at = g.1; g }).collect();
+            let receipt = Receipt { prefix, limit, gaps };
+            let target = Target::Stream { space: space >> 1, wants_stable: flag };
+            let status = Status { highest: limit, stable: prefix, blocked: flag };
+            let mut out = Vec::new();
+            put_receipt(&mut out, target, &receipt);
+            put_receipt(&mut out, Target::Data, &receipt);
+            put_status(&mut out, space >> 1, &status);
+            put_beat(&mut out, decree, &hears);
+            put_excluded(&mut out, decree);
+            let mut r = Reader::new(&out);
+            prop_assert_eq!(read_unrepaired(&mut r).unwrap().unwrap(), Unrepaired::Receipt(target, receipt.clone()));
+            prop_assert_eq!(read_unrepaired(&mut r).unwrap().unwrap(), Unrepaired::Receipt(Target::Data, receipt));
+            prop_assert_eq!(read_unrepaired(&mut r).unwrap().unwrap(), Unrepaired::Status { space: space >> 1, status });
+            prop_assert_eq!(read_unrepaired(&mut r).unwrap().unwrap(), Unrepaired::Beat { decree, hears });
+            prop_assert_eq!(read_unrepaired(&mut r).unwrap().unwrap(), Unrepaired::Excluded { view: decree });
+            prop_assert!(r.is_empty());
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut r = Reader::new(&bytes);
+            while !r.is_empty() {
+                if read_unrepaired(&mut r).is_err() { break; }
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Opens what this process receives.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::key::{KeySource, SenderKey};
+use super::{CHECKSUM_LEN, SEALED_TAG_LEN, Security, associated, cell_tag, checksum};
+use crate::id::Incarnation;
+use crate::wire::{DropReason, Header};
+
+/// Opens packets meant for one incarnation.
+pub struct Opener {
+    me: Incarnation,
+    cell_tag: u32,
+    /// `None`: a checksum takes the seal's place.
+    keys: Option<Keys>,
+}
+
+struct Keys {
+    source: KeySource,
+    /// Keys of the senders the core knows. Only [`Opener::remember`] adds one, never a packet.
+    known: BTreeMap<Incarnation, SenderKey>,
+}
+
+impl Opener {
+    /// For the process `me` of the cell named `cell`.
+    #[must_use]
+    pub fn new(security: &Security, cell: &str, me: Incarnation) -> Self {
+        let keys = match security {
+            Security::Sealed(key) => Some(Keys { source: KeySource::new(key, cell), known: BTreeMap::new() }),
+            Security::None => None,
+        };
+        Self { me, cell_tag: cell_tag(cell), keys }
+    }
+
+    /// Opens `packet` in place and gives its header and frames.
+    ///
+    /// The frames are what the sender sealed for this process, or for nobody in particular; they may have been
+    /// received before. The sender may be unknown, or this process itself (a packet that came back).
+    ///
+    /// # Errors
+    /// [`DropReason::Short`], [`DropReason::Version`], [`DropReason::Kind`], [`DropReason::Malformed`] (nobody as
+    /// sender), [`DropReason::OtherCell`] or [`DropReason::BadTag`]. The bytes of `packet` are then worth nothing.
+    pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<(Header, &'a mut [u8]), DropReason> {
+        let header = Header::parse(packet)?;
+        if header.cell_tag != self.cell_tag {
+            return Err(DropReason::OtherCell);
+        }
+        let (clear, sealed) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
+        let dest = if header.kind.is_addressed() { self.me } else { Incarnation::NONE };
+        let associated = associated(clear, dest);
+        let frames = match &self.keys {
+            Some(keys) if sealed.len() >= SEALED_TAG_LEN => match keys.known.get(&header.sender) {
+                Some(key) => key.open(&header, &associated, sealed),
+                // Derived, used and dropped: who cannot seal makes this process keep nothing.
+                None => keys.source.of(header.sender).open(&header, &associated, sealed),
+            },
+            None if sealed.len() >= CHECKSUM_LEN => verify_checksum(&associated, sealed),
+            Some(_) | None => return Err(DropReason::Short),
+        };
+        Ok((header, frames.ok_or(DropReason::BadTag)?))
+    }
+
+    /// Keeps the key of `sender`, a process the core knows, so that its packets open fast. The caller bounds how
+    /// many it names by [`Self::forget`].
+    pub fn remember(&mut self, sender: Incarnation) {
+        if let Some(keys) = &mut self.keys {
+            let source = &keys.source;
+            keys.known.entry(sender).or_insert_with(|| source.of(sender));
+        }
+    }
+
+    /// Lets go of the key of `sender`. Its packets still open, slower.
+    pub fn forget(&mut self, sender: Incarnation) {
+        if let Some(keys) = &mut self.keys {
+            keys.known.remove(&sender);
+        }
+    }
+
+    /// How many senders' keys are kept.
+    #[must_use]
+    pub fn remembered_count(&self) -> usize {
+        self.keys.as_ref().map_or(0, |keys| keys.known.len())
+    }
+}
+
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opener")
+            .field("me", &self.me)
+            .field("sealed", &self.keys.is_some())
+            .field("remembered", &self.remembered_count())
+            .finish_non_exhaustive()
+    }
+}
+
+fn verify_checksum<'a>(associated: &[u8], sealed: &'a mut [u8]) -> Option<&'a mut [u8]> {
+    let (frames, sum) = sealed.split_last_chunk_mut::<CHECKSUM_LEN>()?;
+    let fits = checksum::crc32c(&[associated, frames]) == u32::from_le_bytes(*sum);
+    fits.then_some(frames)
+}

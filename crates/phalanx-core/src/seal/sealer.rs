@@ -1,0 +1,92 @@
+//! Seals what this process sends.
+
+#[cfg(debug_assertions)]
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::key::{KeySource, SenderKey};
+use super::{Security, associated, cell_tag, checksum};
+use crate::id::Incarnation;
+use crate::wire::{Header, Kind};
+
+/// Seals packets of one incarnation. An incarnation has one sealer: two would use a nonce twice.
+pub struct Sealer {
+    me: Incarnation,
+    cell_tag: u32,
+    /// `None`: a checksum takes the seal's place.
+    key: Option<SenderKey>,
+    /// The highest number sealed in each space. Numbers only grow, so none can come twice.
+    #[cfg(debug_assertions)]
+    sealed: BTreeMap<u32, u64>,
+}
+
+impl Sealer {
+    /// For the process `me` of the cell named `cell`.
+    #[must_use]
+    pub fn new(security: &Security, cell: &str, me: Incarnation) -> Self {
+        let key = match security {
+            Security::Sealed(key) => Some(KeySource::new(key, cell).of(me)),
+            Security::None => None,
+        };
+        Self {
+            me,
+            cell_tag: cell_tag(cell),
+            key,
+            #[cfg(debug_assertions)]
+            sealed: BTreeMap::new(),
+        }
+    }
+
+    /// The header of a packet of this process.
+    #[must_use]
+    pub fn header(&self, kind: Kind, space: u32, number: u64) -> Header {
+        Header { kind, cell_tag: self.cell_tag, sender: self.me, space, number }
+    }
+
+    /// Seals `packet`, a header from [`Self::header`] and frames: encrypts the frames in place, appends the tag.
+    ///
+    /// `dest` is the one process that can open it; [`Incarnation::NONE`] exactly for kinds that are not addressed.
+    /// The caller never seals two packets of one space and number; to repair one, it resends the sealed bytes.
+    ///
+    /// # Panics
+    /// When `packet` does not begin with a header; in debug builds also when the header is not this process's,
+    /// `dest` does not fit the kind, or the numbers of a space do not grow.
+    pub fn seal(&mut self, dest: Incarnation, packet: &mut Vec<u8>) {
+        let (clear, frames) = packet.split_first_chunk_mut::<{ Header::LEN }>().expect("a packet begins with a header");
+        let header = Header::parse(&clear[..]).expect("a packet begins with a header");
+        debug_assert_eq!(header.sender, self.me, "a process seals its own packets");
+        debug_assert_eq!(header.cell_tag, self.cell_tag, "a process seals for its own cell");
+        debug_assert_eq!(header.kind.is_addressed(), dest != Incarnation::NONE, "{:?} to {dest}", header.kind);
+        #[cfg(debug_assertions)]
+        self.assert_fresh(&header);
+        let associated = associated(clear, dest);
+        match &self.key {
+            Some(key) => {
+                let tag = key.seal(&header, &associated, frames);
+                packet.extend_from_slice(tag.as_ref());
+            }
+            None => {
+                let sum = checksum::crc32c(&[&associated, frames]);
+                packet.extend_from_slice(&sum.to_le_bytes());
+            }
+        }
+    }
+
+    /// The invariant on which the cipher stands: (key, space, number) names one byte string for ever.
+    #[cfg(debug_assertions)]
+    fn assert_fresh(&mut self, header: &Header) {
+        let before = self.sealed.insert(header.space, header.number);
+        assert!(
+            before.is_none_or(|before| before < header.number),
+            "space {} seals number {} after {before:?}: a nonce may come twice",
+            header.space,
+            header.number,
+        );
+    }
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealer").field("me", &self.me).field("sealed", &self.key.is_some()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+//! Time as the core knows it: nanoseconds from an arbitrary zero, handed in by the caller.
+
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+/// A moment, in nanoseconds from an arbitrary zero. The core never reads a clock;
+/// whoever drives it says what time it is, and never goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(pub u64);
+
+impl Instant {
+    /// The arbitrary zero.
+    pub const ZERO: Self = Self(0);
+
+    /// Time since `earlier`, zero if `earlier` lies ahead.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Nanoseconds from the arbitrary zero.
+    #[must_use]
+    pub fn nanos(self) -> u64 {
+        self.0
+    }
+}
+
+fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+    fn add(self, d: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(d)))
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, d: Duration) {
+        *self = *self + d;
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Self;
+    fn sub(self, d: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(d)))
+    }
+}

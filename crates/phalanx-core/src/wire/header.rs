@@ -1,0 +1,213 @@
+//! The 24 bytes in clear that every packet begins with.
+
+use aws_lc_rs::digest;
+
+use crate::id::Incarnation;
+use crate::wire::drop::DropReason;
+
+/// What a packet is for, and with it whether it is repaired and whom it is sealed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Between processes that do not know each other: probes and the join challenge. Never repaired.
+    Greeting = 1,
+    /// To one process, never repaired: acknowledgements, heartbeats.
+    Direct = 2,
+    /// To many processes, never repaired: the same bytes for each.
+    Spread = 3,
+    /// To one process on the control channel, repaired.
+    Control = 4,
+    /// To one process on the data channel, repaired.
+    Data = 5,
+    /// To the members of a group, repaired: the same bytes for each.
+    Multicast = 6,
+}
+
+impl Kind {
+    /// Every kind, in the order of its number.
+    pub const ALL: [Self; 6] = [Self::Greeting, Self::Direct, Self::Spread, Self::Control, Self::Data, Self::Multicast];
+
+    /// Whether such a packet is sealed for one destination incarnation; if not, for [`Incarnation::NONE`].
+    #[must_use]
+    pub fn is_addressed(self) -> bool {
+        match self {
+            Self::Direct | Self::Control | Self::Data => true,
+            Self::Greeting | Self::Spread | Self::Multicast => false,
+        }
+    }
+
+    fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+}
+
+/// The clear part of a packet. It is authenticated, not hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Header {
+    /// What the packet is for.
+    pub kind: Kind,
+    /// 24 bits drawn from the cell's name, see [`cell_tag`]: tells cells on one network apart cheaply.
+    pub cell_tag: u32,
+    /// Who sealed it. Never [`Incarnation::NONE`].
+    pub sender: Incarnation,
+    /// The sender's packet space; never reused in an incarnation.
+    pub space: u32,
+    /// The packet's number in its space; never used for other bytes.
+    pub number: u64,
+}
+
+impl Header {
+    /// Length on the network, in bytes.
+    pub const LEN: usize = 24;
+
+    /// The major version of the format this code speaks.
+    pub const VERSION: u8 = 1;
+
+    /// The largest cell tag: it has 24 bits.
+    pub const CELL_TAG_MAX: u32 = 0x00ff_ffff;
+
+    /// Reads the header at the start of `packet`; what follows it is not looked at.
+    ///
+    /// # Errors
+    /// [`DropReason::Short`], [`DropReason::Version`], [`DropReason::Kind`], or [`DropReason::Malformed`] when the
+    /// sender is nobody.
+    pub fn parse(packet: &[u8]) -> Result<Self, DropReason> {
+        let (bytes, _) = packet.split_first_chunk::<{ Self::LEN }>().ok_or(DropReason::Short)?;
+        // A fixed-length pattern: every field is in bounds by its type.
+        let [b0, c0, c1, c2, i0, i1, i2, i3, i4, i5, i6, i7, s0, s1, s2, s3, n0, n1, n2, n3, n4, n5, n6, n7] = *bytes;
+        if b0 >> 4 != Self::VERSION {
+            return Err(DropReason::Version);
+        }
+        let kind = Kind::from_number(b0 & 0x0f).ok_or(DropReason::Kind)?;
+        let sender = Incarnation(u64::from_le_bytes([i0, i1, i2, i3, i4, i5, i6, i7]));
+        if sender == Incarnation::NONE {
+            return Err(DropReason::Malformed);
+        }
+        Ok(Self {
+            kind,
+            cell_tag: u32::from_le_bytes([c0, c1, c2, 0]),
+            sender,
+            space: u32::from_le_bytes([s0, s1, s2, s3]),
+            number: u64::from_le_bytes([n0, n1, n2, n3, n4, n5, n6, n7]),
+        })
+    }
+
+    /// Appends the header to `packet`.
+    ///
+    /// # Panics
+    /// In debug builds, when `cell_tag` has more than 24 bits or the sender is nobody.
+    pub fn write(&self, packet: &mut Vec<u8>) {
+        packet.extend_from_slice(&self.to_bytes());
+    }
+
+    /// The header as it stands on the network.
+    ///
+    /// # Panics
+    /// In debug builds, when `cell_tag` has more than 24 bits or the sender is nobody.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        debug_assert!(self.cell_tag <= Self::CELL_TAG_MAX, "a cell tag has 24 bits");
+        debug_assert!(self.sender != Incarnation::NONE, "nobody sends nothing");
+        let mut bytes = [0; Self::LEN];
+        let [tag @ .., _] = self.cell_tag.to_le_bytes();
+        bytes[0] = Self::VERSION << 4 | self.kind as u8;
+        bytes[1..4].copy_from_slice(&tag);
+        bytes[4..12].copy_from_slice(&self.sender.0.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.space.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
+        bytes
+    }
+}
+
+/// 24 bits drawn from the cell's name, to tell cells on one network apart before any key is touched.
+#[must_use]
+pub fn cell_tag(cell: &str) -> u32 {
+    match *digest::digest(&digest::SHA256, cell.as_bytes()).as_ref() {
+        [a, b, c, ..] => u32::from_le_bytes([a, b, c, 0]),
+        _ => unreachable!("SHA-256 gives 32 bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Header, Kind, cell_tag};
+    use crate::id::Incarnation;
+    use crate::wire::drop::DropReason;
+
+    fn sample() -> Header {
+        Header { kind: Kind::Data, cell_tag: 0x0003_0201, sender: Incarnation(4), space: 5, number: 6 }
+    }
+
+    #[test]
+    fn fields_lie_where_the_document_says() {
+        let bytes = sample().to_bytes();
+        assert_eq!(bytes[0], 0x15);
+        assert_eq!(bytes[1..4], [1, 2, 3]);
+        assert_eq!(bytes[4..12], [4, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[12..16], [5, 0, 0, 0]);
+        assert_eq!(bytes[16..24], [6, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn refuses_by_name() {
+        let good = sample().to_bytes();
+        assert_eq!(Header::parse(&good[..23]), Err(DropReason::Short));
+        assert_eq!(Header::parse(&[]), Err(DropReason::Short));
+        let with_first = |first: u8| {
+            let mut bytes = good;
+            bytes[0] = first;
+            Header::parse(&bytes)
+        };
+        assert_eq!(with_first(0x25), Err(DropReason::Version));
+        assert_eq!(with_first(0x05), Err(DropReason::Version));
+        for number in [0, 7, 15] {
+            assert_eq!(with_first(0x10 | number), Err(DropReason::Kind));
+        }
+        let mut nobody = good;
+        nobody[4..12].fill(0);
+        assert_eq!(Header::parse(&nobody), Err(DropReason::Malformed));
+    }
+
+    #[test]
+    fn kinds_keep_their_numbers() {
+        let numbers = Kind::ALL.map(|kind| kind as u8);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
+        let addressed = Kind::ALL.map(Kind::is_addressed);
+        assert_eq!(addressed, [false, true, false, true, true, false]);
+    }
+
+    #[test]
+    fn cell_tags_have_24_bits_and_follow_the_name() {
+        // The first three bytes of SHA-256 of nothing are e3 b0 c4.
+        assert_eq!(cell_tag(""), 0x00c4_b0e3);
+        assert_ne!(cell_tag("home"), cell_tag("away"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            kind in proptest::sample::select(Kind::ALL.to_vec()),
+            cell_tag in 0..=Header::CELL_TAG_MAX,
+            sender in 1..=u64::MAX,
+            space: u32,
+            number: u64,
+            rest: Vec<u8>,
+        ) {
+            let header = Header { kind, cell_tag, sender: Incarnation(sender), space, number };
+            let mut packet = Vec::new();
+            header.write(&mut packet);
+            prop_assert_eq!(packet.len(), Header::LEN);
+            packet.extend_from_slice(&rest);
+            prop_assert_eq!(Header::parse(&packet), Ok(header));
+        }
+
+        #[test]
+        fn what_is_read_is_written_alike(bytes: [u8; Header::LEN]) {
+            if let Ok(header) = Header::parse(&bytes) {
+                prop_assert_eq!(header.to_bytes(), bytes);
+            }
+        }
+    }
+}

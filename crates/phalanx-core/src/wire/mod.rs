@@ -1,0 +1,11 @@
+//! Bytes on the network: the packet header, the primitives frames are built from, and why a packet may be dropped.
+//!
+//! Nothing here knows peers, views or time. `docs/wire.md` specifies the format for other implementations.
+
+pub mod codec;
+pub mod drop;
+pub mod header;
+
+pub use codec::{Malformed, Reader};
+pub use drop::DropReason;
+pub use header::{Header, Kind, cell_tag};

@@ -1,0 +1,359 @@
+//! Whole cells over a small network with seeded delay and loss: the first smoke test of everything at once.
+//! The simulator (crate `phalanx-sim`) does this in earnest.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use phalanx_core::rng::Rng;
+use phalanx_core::seal::CellKey;
+use phalanx_core::{
+    Delivery, Effects, Event, Founding, GroupId, Incarnation, Instant, Lane, Limits, MemberInfo, Order, Process,
+    Security, Settings, Snapshot, Timing,
+};
+
+type Line = (u64, u64, u64, Order, Option<u64>);
+
+#[derive(Default)]
+struct Seen {
+    out: Vec<(Lane, SocketAddr, Vec<u8>)>,
+    cell_views: Vec<(u64, usize)>,
+    group: Option<GroupId>,
+    /// (view, members) and what was delivered in it.
+    views: Vec<(u64, usize, Vec<Line>)>,
+    replayed: usize,
+    restored: Vec<u8>,
+    state_complete: bool,
+    ended: Option<String>,
+    non_primary: usize,
+    payload_bytes: usize,
+    sum: u64,
+}
+
+struct Frozen(Vec<u8>);
+
+impl Snapshot for Frozen {
+    fn len_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn read(&mut self, offset: u64, max: usize, out: &mut Vec<u8>) {
+        let from = usize::try_from(offset).expect("small");
+        out.extend_from_slice(&self.0[from..self.0.len().min(from + max)]);
+    }
+}
+
+impl Effects for Seen {
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        self.out.extend(to.iter().map(|a| (lane, *a, packet.to_vec())));
+    }
+    fn deliver(&mut self, d: &Delivery<'_>) {
+        self.payload_bytes += d.payload.len();
+        self.sum = self.sum.wrapping_add(d.payload.iter().map(|b| u64::from(*b)).sum());
+        if d.replayed {
+            self.replayed += 1;
+            return;
+        }
+        let line = (d.view, d.sender.0, d.seq, d.order, d.position);
+        self.views.last_mut().expect("a view comes before its deliveries").2.push(line);
+    }
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::CellView(v) => self.cell_views.push((v.view, v.members.len())),
+            Event::GroupView(v) => {
+                self.group = Some(v.group);
+                self.views.push((v.view, v.members.len(), Vec::new()));
+            }
+            Event::StateBegin { .. } => {
+                self.restored.clear();
+                self.sum = 0;
+            }
+            Event::StateEnd { .. } => self.state_complete = true,
+            Event::NonPrimary { .. } => self.non_primary += 1,
+            Event::Excluded { .. } | Event::Left => self.ended = Some(format!("{event:?}")),
+            _ => {}
+        }
+    }
+    fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
+        let mut bytes = vec![7; 100_000];
+        bytes.extend_from_slice(&self.sum.to_le_bytes());
+        Some(Box::new(Frozen(bytes)))
+    }
+    fn restore(&mut self, _group: GroupId, chunk: &[u8]) {
+        self.restored.extend_from_slice(chunk);
+        if self.restored.len() == 100_008 {
+            self.sum = u64::from_le_bytes(self.restored[100_000..].try_into().expect("eight"));
+        }
+    }
+}
+
+struct Net {
+    now: Instant,
+    rng: Rng,
+    loss_ppm: u32,
+    nodes: Vec<(Process, Seen, bool)>,
+    flight: BTreeMap<(Instant, u64), (Lane, SocketAddr, SocketAddr, Vec<u8>)>,
+    serial: u64,
+    cut: Vec<(usize, usize)>,
+}
+
+fn addr(i: usize, lane: Lane) -> SocketAddr {
+    let port = 1000 + 2 * i + usize::from(lane == Lane::Control);
+    SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).expect("small")))
+}
+
+impl Net {
+    fn new(seed: u64, loss_ppm: u32) -> Self {
+        Self {
+            now: Instant(1_000_000_000),
+            rng: Rng::new(seed),
+            loss_ppm,
+            nodes: Vec::new(),
+            flight: BTreeMap::new(),
+            serial: 0,
+            cut: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, founding: Founding) -> usize {
+        let i = self.nodes.len();
+        let me = MemberInfo {
+            incarnation: Incarnation(self.rng.next_u64() | 1),
+            name: format!("m{i}"),
+            data: addr(i, Lane::Data),
+            control: addr(i, Lane::Control),
+            host: 1,
+            packet_bytes_max: 1432,
+        };
+        let seeds = (0..i.max(8)).map(|s| addr(s, Lane::Control)).collect();
+        let settings =
+            Settings { cell: "test".into(), me, founding, seeds, timing: Timing::default(), limits: Limits::default() };
+        let security = Security::Sealed(CellKey::from_bytes([9; 32]));
+        let process = Process::new(self.now, settings, &security, self.rng.next_u64());
+        self.nodes.push((process, Seen::default(), true));
+        i
+    }
+
+    fn found(seed: u64, loss_ppm: u32, n: usize) -> Self {
+        let mut net = Self::new(seed, loss_ppm);
+        for i in 0..n {
+            net.add(if i == 0 { Founding::Alone } else { Founding::Join });
+            let now = net.now;
+            net.nodes[i].0.join_group(now, "g", false).expect("a good name");
+        }
+        net.run_until(30, |net| net.alive().all(|(_, s)| s.views.last().is_some_and(|v| v.1 == n)));
+        net
+    }
+
+    fn alive(&self) -> impl Iterator<Item = (&Process, &Seen)> {
+        self.nodes.iter().filter(|n| n.2).map(|n| (&n.0, &n.1))
+    }
+
+    fn drain(&mut self, i: usize) {
+        for (lane, to, packet) in std::mem::take(&mut self.nodes[i].1.out) {
+            let j = usize::from(to.port() - 1000) / 2;
+            if self.cut.contains(&(i, j)) || self.rng.chance_ppm(self.loss_ppm) {
+                continue;
+            }
+            self.serial += 1;
+            let at = self.now + Duration::from_micros(100 + self.rng.below(900));
+            self.flight.insert((at, self.serial), (lane, addr(i, lane), to, packet));
+        }
+    }
+
+    fn step(&mut self) {
+        let next_packet = self.flight.keys().next().map(|k| k.0);
+        let next_turn = self.nodes.iter().filter(|n| n.2).filter_map(|n| n.0.deadline()).min();
+        let at = [next_packet, next_turn].into_iter().flatten().min().expect("something is always due").max(self.now);
+        self.now = at;
+        let mut touched = Vec::new();
+        while let Some(entry) = self.flight.first_entry() {
+            if entry.key().0 > at {
+                break;
+            }
+            let (lane, from, to, mut packet) = entry.remove();
+            let j = usize::from(to.port() - 1000) / 2;
+            if let Some((process, seen, true)) = self.nodes.get_mut(j) {
+                process.handle_datagram(at, lane, from, &mut packet, seen);
+                touched.push(j);
+            }
+        }
+        for i in 0..self.nodes.len() {
+            let (process, seen, alive) = &mut self.nodes[i];
+            if *alive && (touched.contains(&i) || process.deadline().is_some_and(|d| d <= at)) {
+                process.turn(at, seen);
+                process.check_invariants();
+                self.drain(i);
+            }
+        }
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.step();
+        }
+    }
+
+    fn run_until(&mut self, seconds: u64, done: impl Fn(&Self) -> bool) {
+        let end = self.now + Duration::from_secs(seconds);
+        while !done(self) {
+            assert!(self.now < end, "not within {seconds} simulated seconds");
+            self.step();
+        }
+    }
+
+    fn cast(&mut self, i: usize, order: Order, uniform: bool, payload: &[u8]) -> bool {
+        let now = self.now;
+        let (process, seen, _) = &mut self.nodes[i];
+        let Some(group) = seen.group else { return false };
+        let ok = process.multicast(now, group, order, uniform, &[payload], seen).is_ok();
+        process.turn(now, seen);
+        self.drain(i);
+        ok
+    }
+
+    fn delivered(&self, i: usize) -> usize {
+        self.nodes[i].1.views.iter().map(|v| v.2.len()).sum()
+    }
+}
+
+#[test]
+fn five_processes_form_one_cell_and_one_group() {
+    let net = Net::found(1, 0, 5);
+    for (_, seen) in net.alive() {
+        assert_eq!(seen.cell_views.last().map(|v| v.1), Some(5));
+    }
+    assert!(net.nodes[0].1.cell_views.len() <= 5, "{:?}", net.nodes[0].1.cell_views);
+}
+
+#[test]
+fn abcasts_come_in_one_order_under_loss() {
+    let mut net = Net::found(2, 50_000, 4);
+    for round in 0..100u64 {
+        for i in 0..4 {
+            assert!(net.cast(i, Order::Total, round % 3 == 0, &[i as u8; 100]));
+        }
+        net.run(Duration::from_millis(3));
+    }
+    net.run_until(20, |net| (0..4).all(|i| net.delivered(i) == 400));
+    let all = |i: usize| net.nodes[i].1.views.iter().flat_map(|v| v.2.clone()).collect::<Vec<_>>();
+    for i in 1..4 {
+        assert_eq!(all(0), all(i));
+    }
+}
+
+#[test]
+fn a_long_message_arrives_whole_under_loss() {
+    let mut net = Net::found(3, 50_000, 3);
+    let long: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7) as u8).collect();
+    let sum: u64 = long.iter().map(|b| u64::from(*b)).sum();
+    assert!(net.cast(1, Order::Causal, false, &long));
+    net.run_until(60, |net| (0..3).all(|i| net.delivered(i) == 1));
+    assert!(net.alive().all(|(_, s)| s.sum == sum));
+}
+
+#[test]
+fn the_token_holder_dies_and_the_rest_agree() {
+    for seed in 10..30 {
+        let mut net = Net::found(seed, 20_000, 5);
+        for round in 0..40u64 {
+            for i in 0..5 {
+                if net.nodes[i].2 {
+                    net.cast(i, [Order::Total, Order::Causal, Order::Fifo][(round as usize + i) % 3], round % 5 == 0, &[1; 50]);
+                }
+            }
+            net.run(Duration::from_millis(2));
+            if round == 20 {
+                net.nodes[0].2 = false;
+            }
+        }
+        net.run_until(30, |net| net.alive().all(|(_, s)| s.views.last().is_some_and(|v| v.1 == 4)));
+        net.run(Duration::from_secs(2));
+        let by_view = |i: usize| {
+            net.nodes[i].1.views.iter().map(|(v, n, lines)| {
+                let mut set = lines.clone();
+                set.sort();
+                let totals: Vec<Line> = lines.iter().filter(|l| l.3 == Order::Total).copied().collect();
+                (*v, *n, set, totals)
+            }).filter(|(_, n, ..)| *n >= 4).collect::<Vec<_>>()
+        };
+        for i in 2..5 {
+            let (a, b) = (by_view(1), by_view(i));
+            assert_eq!(a.last().map(|v| (v.0, v.1)), b.last().map(|v| (v.0, v.1)), "seed {seed}");
+            for (x, y) in a.iter().rev().zip(b.iter().rev()) {
+                assert_eq!(x, y, "seed {seed}, member {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cut_off_member_says_so_and_is_told_when_it_is_back() {
+    let mut net = Net::found(5, 0, 5);
+    net.cut = (0..5).flat_map(|i| [(i, 0), (0, i)]).collect();
+    net.run_until(20, |net| net.nodes[4].1.cell_views.last().is_some_and(|v| v.1 == 4));
+    net.run_until(5, |net| net.nodes[0].1.non_primary == 1);
+    assert!(net.nodes[0].1.ended.is_none());
+    net.cut.clear();
+    net.run_until(10, |net| net.nodes[0].1.ended.is_some());
+    assert!(net.nodes[0].1.ended.as_ref().is_some_and(|e| e.starts_with("Excluded")));
+}
+
+#[test]
+fn total_isolation_heals_in_the_same_incarnations() {
+    let mut net = Net::found(6, 0, 5);
+    net.cut = (0..5).flat_map(|i| (0..5).map(move |j| (i, j))).collect();
+    net.run(Duration::from_secs(10));
+    assert!(net.alive().all(|(_, s)| s.non_primary == 1 && s.ended.is_none()));
+    net.cut.clear();
+    net.run(Duration::from_secs(5));
+    assert!(net.alive().all(|(p, s)| s.ended.is_none() && p.is_primary() && s.cell_views.last().is_some_and(|v| v.1 == 5)));
+    assert!(net.cast(2, Order::Total, true, b"still here"));
+    net.run_until(5, |net| (0..5).all(|i| net.delivered(i) == 1));
+}
+
+#[test]
+fn a_joiner_takes_the_state_under_traffic() {
+    let mut net = Net::found(7, 10_000, 3);
+    for round in 0..60 {
+        for i in 0..3 {
+            net.cast(i, Order::Total, false, &[round; 64]);
+        }
+        net.run(Duration::from_millis(2));
+    }
+    let j = net.add(Founding::Join);
+    let now = net.now;
+    net.nodes[j].0.join_group(now, "g", true).expect("a good name");
+    for round in 0..400u64 {
+        for i in 0..3 {
+            net.cast(i, Order::Total, false, &[(round % 200) as u8; 64]);
+        }
+        net.run(Duration::from_millis(5));
+    }
+    net.run_until(10, |net| net.nodes[j].1.state_complete);
+    net.run(Duration::from_secs(2));
+    assert_eq!(net.nodes[j].1.sum, net.nodes[0].1.sum);
+    assert!(net.nodes[j].1.restored.len() == 100_008);
+}
+
+#[test]
+fn a_leaver_leaves_and_the_last_two_may_go() {
+    let mut net = Net::found(8, 0, 2);
+    let now = net.now;
+    net.nodes[0].0.leave(now);
+    net.run_until(10, |net| net.nodes[0].1.ended.is_some());
+    net.run_until(10, |net| net.nodes[1].1.cell_views.last().is_some_and(|v| v.1 == 1));
+    let now = net.now;
+    net.nodes[1].0.leave(now);
+    net.run_until(10, |net| net.nodes[1].1.ended.is_some());
+}
+
+#[test]
+fn named_founders_form_view_1_together() {
+    let names: Vec<String> = (0..3).map(|i| format!("m{i}")).collect();
+    let mut net = Net::new(9, 20_000);
+    for _ in 0..3 {
+        net.add(Founding::Named(names.clone()));
+    }
+    net.run_until(20, |net| net.alive().all(|(_, s)| s.cell_views.last() == Some(&(1, 3))));
+}
