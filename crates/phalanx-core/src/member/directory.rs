@@ -18,11 +18,16 @@ pub struct Directory {
     pub members: Vec<MemberInfo>,
     /// The groups.
     pub groups: BTreeMap<GroupId, GroupEntry>,
+    /// Incarnations left out by the latest decrees, oldest first, at most [`DEPARTED_MAX`]: they do not come back.
+    pub departed: Vec<Incarnation>,
     /// The next unused group number.
     pub next_group: u32,
     /// The next unused packet space.
     pub next_space: u32,
 }
+
+/// A process that was taken in without knowing and left out again looks for its cell for seconds at most.
+const DEPARTED_MAX: usize = 256;
 
 /// One group as decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +46,7 @@ impl Directory {
     /// View 1 of a new cell.
     #[must_use]
     pub fn found(members: Vec<MemberInfo>) -> Self {
-        Self { decree: 1, view: 1, members, groups: BTreeMap::new(), next_group: 1, next_space: 1 }
+        Self { decree: 1, view: 1, members, groups: BTreeMap::new(), departed: Vec::new(), next_group: 1, next_space: 1 }
     }
 
     /// The directory after `proposal`.
@@ -51,6 +56,8 @@ impl Directory {
         next.decree = proposal.decree;
         next.view = proposal.view;
         next.members.clone_from(&proposal.members);
+        next.departed.extend(proposal.left.iter().map(|(who, _)| *who));
+        next.departed.drain(..next.departed.len().saturating_sub(DEPARTED_MAX));
         next.next_group = proposal.next_group;
         next.next_space = proposal.next_space;
         for change in &proposal.groups {

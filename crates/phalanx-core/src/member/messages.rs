@@ -110,6 +110,8 @@ pub struct GroupWish {
     pub name: String,
     /// Come (true) or go.
     pub join: bool,
+    /// Come only with the making of the group: its state was not taken.
+    pub only_new: bool,
 }
 
 /// A packet of somebody's stream, handed on by a holder.
@@ -132,6 +134,8 @@ pub enum StateMessage {
     Ask {
         /// The group.
         group: GroupId,
+        /// Its view as the joiner knows it.
+        view: u64,
         /// Names this try.
         transfer: u64,
     },

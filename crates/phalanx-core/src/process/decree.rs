@@ -89,7 +89,11 @@ impl Process {
         wishes.leavers = self.leavers.iter().copied().filter(|who| self.directory.rank(*who).is_some()).collect();
         for (&who, list) in &self.wishes {
             for wish in list {
-                let is_member = self.directory.group_named(&wish.name).is_some_and(|(_, e)| e.members.contains(&who));
+                let entry = self.directory.group_named(&wish.name);
+                if wish.only_new && entry.is_some() {
+                    continue; // it was made meanwhile: the joiner takes its state first
+                }
+                let is_member = entry.is_some_and(|(_, e)| e.members.contains(&who));
                 match (wish.join, is_member) {
                     (true, false) => wishes.group_joins.push((wish.name.clone(), who)),
                     (false, true) => wishes.group_leaves.push((wish.name.clone(), who)),
@@ -161,9 +165,11 @@ impl Process {
         };
         let mut candidates = self.hearing.candidates(now, &BTreeSet::new());
         let lost = c.asked.iter().any(|r| !answered(r) && candidates.contains(r));
-        let mute: Vec<usize> = c.asked.iter().filter(|r| !answered(r)).copied().collect();
-        // Heard, and yet no answer for as long as silence would be borne: it counts as not answering.
-        let patience_over = waited > self.suspect_after();
+        let gathering = matches!(c.phase, Phase::Gathering);
+        let mute: Vec<usize> = c.asked.iter().filter(|r| gathering && !answered(r)).copied().collect();
+        // Heard, and yet no report for much longer than silence would be borne: it counts as not answering. Who
+        // does not accept may only lack a part of the cut.
+        let patience_over = waited > self.suspect_after() * 5;
         if !(lost || patience_over) {
             return;
         }

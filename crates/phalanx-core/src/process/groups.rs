@@ -14,8 +14,8 @@ pub(super) struct GroupWant {
     pub(super) with_state: bool,
     /// Asked to leave, and when.
     pub(super) leaving: Option<Instant>,
-    /// The state is here (or there is none to take): the cell may be asked to take us in.
-    pub(super) ready: bool,
+    /// The cell may be asked to take us in.
+    pub(super) ready: Ready,
     /// The application holds part of a state that was never completed.
     pub(super) partial: bool,
 }
@@ -25,6 +25,17 @@ impl GroupWant {
     pub(super) fn joins_at_once(&self) -> bool {
         !self.with_state && self.leaving.is_none()
     }
+}
+
+/// Whether a process that takes a group's state first may become a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ready {
+    /// The state is still to be taken.
+    No,
+    /// There is no such group: it may be made with us in it.
+    IfNew,
+    /// The state is here, or the group has none.
+    Yes,
 }
 
 /// A leaver that hears no quorum goes after this long.
@@ -51,7 +62,8 @@ impl Process {
         if self.wants.contains_key(name) {
             return Err(CommandError::AlreadyMember);
         }
-        self.wants.insert(name.to_owned(), GroupWant { with_state, leaving: None, ready: !with_state, partial: false });
+        let ready = if with_state { Ready::No } else { Ready::Yes };
+        self.wants.insert(name.to_owned(), GroupWant { with_state, leaving: None, ready, partial: false });
         self.advance_wants(now);
         Ok(())
     }
@@ -67,7 +79,7 @@ impl Process {
             .find(|f| f.meta.group == group)
             .map(|f| f.meta.name.to_string())
             .ok_or(CommandError::NotMember)?;
-        let want = self.wants.entry(name).or_insert(GroupWant { with_state: false, leaving: None, ready: true, partial: false });
+        let want = self.wants.entry(name).or_insert(GroupWant { with_state: false, leaving: None, ready: Ready::Yes, partial: false });
         want.leaving.get_or_insert(now);
         self.advance_wants(now);
         Ok(())
@@ -79,8 +91,7 @@ impl Process {
             return;
         }
         for name in self.wants.keys().cloned().collect::<Vec<_>>() {
-            let needs_state = self.wants.get(&name).is_some_and(|w| !w.ready);
-            if needs_state {
+            if self.wants.get(&name).is_some_and(|w| w.ready != Ready::Yes) {
                 self.seek_state(now, &name);
             }
         }
@@ -103,10 +114,15 @@ impl Process {
             };
             match want.leaving {
                 _ if entry.is_some_and(|(id, _)| self.transfers.retreats_from(id)) => {
-                    wishes.push(GroupWish { name: name.clone(), join: false });
+                    wishes.push(GroupWish { name: name.clone(), join: false, only_new: false });
                 }
-                Some(at) if is_member && drained(at) => wishes.push(GroupWish { name: name.clone(), join: false }),
-                None if !is_member && want.ready => wishes.push(GroupWish { name: name.clone(), join: true }),
+                Some(at) if is_member && drained(at) => {
+                    wishes.push(GroupWish { name: name.clone(), join: false, only_new: false });
+                }
+                None if !is_member && want.ready != Ready::No => {
+                    let only_new = want.ready == Ready::IfNew;
+                    wishes.push(GroupWish { name: name.clone(), join: true, only_new });
+                }
                 _ => {}
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::groups::Ready;
 use super::port::{FlowMeta, FlowPort, GroupFlow};
 use super::{Process, Stage};
 use crate::api::{CellView, Effects, Event, GroupView};
@@ -209,15 +210,23 @@ impl Process {
         self.transfers.hold(&mut self.app, super::app::Item::Event(Event::GroupView(view)), change.group);
     }
 
-    /// The first view of a group here: its state may still be on its way; or what was taken of it is void.
+    /// The first view of a group here. Its state may still be on its way; or we were taken in without it, because
+    /// the transfer failed after we had asked; or all who held it are gone.
     fn begin_state(&mut self, view: &Arc<GroupView>) {
         let group = view.group;
-        let is_void = self.wants.get(&*view.name).is_some_and(|w| w.partial) && !self.transfers.is_taking(&view.name);
-        if is_void {
+        if self.transfers.is_taking(&view.name) {
+            return self.transfers.entered(view);
+        }
+        let Some(want) = self.wants.get_mut(&*view.name) else { return };
+        let holders_remain = view.members.iter().any(|who| !view.joined.contains(who));
+        if want.ready != Ready::Yes && holders_remain {
+            return self.transfers.retreat(group);
+        }
+        want.ready = Ready::Yes;
+        if std::mem::take(&mut want.partial) {
             self.app.event(Event::StateBegin { group, bytes: 0 });
             self.app.event(Event::StateEnd { group });
         }
-        self.transfers.entered(view);
     }
 
     /// Groups that were wedged and do not change go on in their view.

@@ -29,6 +29,8 @@ pub(super) struct Search {
     refused: Option<String>,
     next_report: Instant,
     seed_turn: usize,
+    /// Of the last two probes: answers to others are replays.
+    nonces: [u64; 2],
     founding: Foundation,
 }
 
@@ -72,6 +74,8 @@ enum Refusal {
     NameTaken,
     /// The cell has as many members as it may.
     Full,
+    /// A decided view took this incarnation in, and a later one left it out.
+    Excluded,
 }
 
 /// A challenge is good for this long.
@@ -99,6 +103,7 @@ impl Search {
             refused: None,
             next_report: now + REPORT_EVERY,
             seed_turn: 0,
+            nonces: [0; 2],
             founding: Foundation::default(),
         }
     }
@@ -140,9 +145,10 @@ impl Process {
         search.probes += targets.len() as u64;
         self.counters.probes += targets.len() as u64;
         let nonce = self.rng.next_u64();
+        search.nonces = [search.nonces[1], nonce];
         let info = self.set.me.clone();
         self.send_greeting(&targets, &Greeting::Probe { info, nonce, padding: vec![0; PROBE_PADDING] }, fx);
-        self.lead_founding(now);
+        self.lead_founding(now, fx);
         self.report_search(now);
     }
 
@@ -195,9 +201,13 @@ impl Process {
                 }
                 self.take_join(now, from, info, nonce, stamp, cookie, groups, fx);
             }
-            Greeting::Refused { why, .. } => {
+            Greeting::Refused { nonce, why } => {
                 if let Stage::Searching(search) = &mut self.stage {
+                    if !search.nonces.contains(&nonce) {
+                        return self.counters.drop(DropReason::Replayed);
+                    }
                     search.refused = Some(match why {
+                        Refusal::Excluded => return self.end(Event::Excluded { view: 0 }),
                         Refusal::NameTaken => {
                             "a living member has this process's name: give each process a name of its own".to_owned()
                         }
@@ -250,6 +260,9 @@ impl Process {
         fx: &mut impl Effects,
     ) {
         let Stage::Searching(search) = &mut self.stage else { return };
+        if !search.nonces.contains(&nonce) {
+            return self.counters.drop(DropReason::Replayed);
+        }
         search.answers += 1;
         if view > 0 {
             search.coordinator = Some(if is_coordinator { from } else { coordinator });
@@ -298,6 +311,9 @@ impl Process {
         if self.directory.rank(info.incarnation).is_some() {
             return; // in already: its welcome is on the way
         }
+        if self.directory.departed.contains(&info.incarnation) {
+            return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Excluded }, fx);
+        }
         if self.directory.members.len() + self.joiners.len() >= self.set.limits.members {
             return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Full }, fx);
         }
@@ -339,7 +355,7 @@ impl Process {
     }
 
     /// The first founder by name leads: it lists one incarnation of each and asks all to accept.
-    fn lead_founding(&mut self, now: Instant) {
+    fn lead_founding(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(names) = self.founders().cloned() else { return };
         let me = self.set.me.clone();
         if names.iter().min() != Some(&me.name) {
@@ -369,7 +385,8 @@ impl Process {
             self.send_control(member.incarnation, &list);
         }
         if members.len() == 1 {
-            self.founding_accepted(now, me.incarnation, round);
+            self.founding_accepted(me.incarnation, round);
+            self.finish_founding(now, fx);
         }
     }
 
@@ -397,7 +414,7 @@ impl Process {
                 self.send_control(from, &Control::FoundAccept { round });
             }
             Control::FoundAccept { round } => {
-                self.founding_accepted(now, from, round);
+                self.founding_accepted(from, round);
                 self.finish_founding(now, fx);
             }
             Control::FoundDecide { instance, members } => {
@@ -411,7 +428,7 @@ impl Process {
         }
     }
 
-    fn founding_accepted(&mut self, _now: Instant, by: Incarnation, round: u32) {
+    fn founding_accepted(&mut self, by: Incarnation, round: u32) {
         let Stage::Searching(search) = &mut self.stage else { return };
         if let Some((mine, _, members, accepted)) = &mut search.founding.mine
             && *mine == round

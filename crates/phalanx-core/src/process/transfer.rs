@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::app::{AppQueue, Held, Item};
+use super::groups::Ready;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, GroupView, Order, Snapshot};
 use crate::id::{GroupId, Incarnation};
@@ -40,6 +41,8 @@ pub(super) struct Transfers {
     held: BTreeMap<GroupId, VecDeque<Item>>,
     /// Groups that took us in before our state was complete, and whose view is not told: they are left again.
     retreats: BTreeSet<GroupId>,
+    /// The view of each group that the application has reached: its state is whole, and stands between two deliveries.
+    told: BTreeMap<GroupId, u64>,
 }
 
 struct Giving {
@@ -76,7 +79,7 @@ struct Taking {
 
 impl Transfers {
     pub(super) fn new(rng: Rng) -> Self {
-        Self { rng, giving: Vec::new(), taking: BTreeMap::new(), held: BTreeMap::new(), retreats: BTreeSet::new() }
+        Self { rng, giving: Vec::new(), taking: BTreeMap::new(), held: BTreeMap::new(), retreats: BTreeSet::new(), told: BTreeMap::new() }
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -104,12 +107,12 @@ impl Transfers {
 
     /// The application here was told of a group view.
     pub(super) fn view_reached(&mut self, view: &GroupView) {
+        self.told.insert(view.group, view.view);
         for giving in self.giving.iter_mut().filter(|g| g.group == view.group && g.done.is_none()) {
             if view.joined.contains(&giving.to) {
                 giving.done = Some(view.view);
             }
         }
-        self.giving.retain(|g| g.group != view.group || view.left.iter().all(|(who, _)| *who != g.to));
     }
 
     /// This process installed its first view of a group.
@@ -133,6 +136,12 @@ impl Transfers {
         }
     }
 
+    /// The group took us in without its state: it is left again, and the application is told nothing of it.
+    pub(super) fn retreat(&mut self, group: GroupId) {
+        self.held.insert(group, VecDeque::new());
+        self.retreats.insert(group);
+    }
+
     /// Whether the group is to be left again, unsaid.
     pub(super) fn retreats_from(&self, group: GroupId) -> bool {
         self.retreats.contains(&group)
@@ -141,7 +150,9 @@ impl Transfers {
     /// This process left the group: nothing of it waits any more. False: the application was never told that it
     /// was in.
     pub(super) fn group_left(&mut self, group: GroupId, app: &mut AppQueue) -> bool {
-        let untold = self.retreats.remove(&group);
+        self.told.remove(&group);
+        let incomplete = self.taking.values().any(|t| t.group == group && t.first_view.is_some());
+        let untold = self.retreats.remove(&group) || incomplete;
         if untold {
             self.held.remove(&group);
         }
@@ -151,6 +162,10 @@ impl Transfers {
             app.push(item);
         }
         !untold
+    }
+
+    fn is_giving(&self, to: Incarnation, transfer: u64) -> bool {
+        self.giving.iter().any(|g| g.to == to && g.transfer == transfer)
     }
 
     /// Whether the state of the named group is being taken.
@@ -197,9 +212,13 @@ impl Process {
             return;
         }
         let me = self.me();
-        let Some((group, donors)) = self.directory.group_named(name).map(|(id, e)| (id, e.members.clone())) else {
-            return self.state_ready(name); // the group is not there: there is no state
+        let Some((group, view, donors)) = self.directory.group_named(name).map(|(id, e)| (id, e.view, e.members.clone())) else {
+            return self.state_ready(name, Ready::IfNew);
         };
+        if donors.contains(&me) {
+            return; // it is being left again first
+        }
+        self.state_ready(name, Ready::No);
         let heard: Vec<Incarnation> = donors
             .into_iter()
             .filter(|who| *who != me && self.directory.rank(*who).is_some_and(|r| self.hearing.hears(now, r)))
@@ -222,30 +241,35 @@ impl Process {
             first_view: None,
         };
         self.transfers.taking.insert(name.to_owned(), taking);
-        self.send_state(donor, &StateMessage::Ask { group, transfer });
+        self.send_state(donor, &StateMessage::Ask { group, view, transfer });
     }
 
-    fn state_ready(&mut self, name: &str) {
+    fn state_ready(&mut self, name: &str, ready: Ready) {
         if let Some(want) = self.wants.get_mut(name) {
-            want.ready = true;
+            want.ready = ready;
         }
     }
 
     pub(super) fn handle_state(&mut self, now: Instant, from: Incarnation, message: StateMessage, fx: &mut impl Effects) {
         match message {
-            StateMessage::Ask { group, transfer } => self.give_state(from, group, transfer, fx),
+            StateMessage::Ask { group, view, transfer } => self.give_state(from, group, view, transfer, fx),
             StateMessage::Taken { transfer, bytes } => {
                 if let Some(g) = self.transfers.giving.iter_mut().find(|g| g.transfer == transfer && g.to == from) {
                     g.taken_bytes = g.taken_bytes.max(bytes.min(g.sent_bytes));
                 }
+            }
+            StateMessage::Abort { transfer } if self.transfers.is_giving(from, transfer) => {
+                self.transfers.giving.retain(|g| g.transfer != transfer); // it does not want it any more
             }
             other => self.take_state(now, from, other),
         }
     }
 
     /// Somebody asks for our state of `group`.
-    fn give_state(&mut self, to: Incarnation, group: GroupId, transfer: u64, fx: &mut impl Effects) {
-        let is_member = self.space_of(group).is_some() && !self.transfers.holds_back(group);
+    fn give_state(&mut self, to: Incarnation, group: GroupId, view: u64, transfer: u64, fx: &mut impl Effects) {
+        // The application here must have reached the view that the joiner knows: a process that comes again must
+        // not be given what it delivered before it left.
+        let is_member = self.space_of(group).is_some() && self.transfers.told.get(&group).is_some_and(|told| *told >= view);
         if !is_member || self.directory.rank(to).is_none() || self.transfers.giving.len() >= GIVING_MAX {
             self.send_state(to, &StateMessage::Abort { transfer });
             return;
@@ -290,7 +314,7 @@ impl Process {
         match message {
             StateMessage::Begin { bytes: None, .. } => {
                 self.transfers.taking.remove(&name);
-                self.state_ready(&name);
+                self.state_ready(&name, Ready::Yes);
                 self.advance_wants(now);
             }
             StateMessage::Begin { bytes: Some(bytes), .. } => {
@@ -331,7 +355,7 @@ impl Process {
                 if taking.expected != Some(taking.received) {
                     return self.start_over(&name);
                 }
-                self.state_ready(&name);
+                self.state_ready(&name, Ready::Yes);
                 self.advance_wants(now);
             }
             StateMessage::Done { view, .. } => {
@@ -367,12 +391,10 @@ impl Process {
     fn start_over(&mut self, name: &str) {
         let Some(taking) = self.transfers.taking.remove(name) else { return };
         let entered = taking.first_view.is_some();
-        if let Some(want) = self.wants.get_mut(name) {
-            want.ready = false;
-        }
+        self.send_state(taking.donor, &StateMessage::Abort { transfer: taking.transfer });
+        self.state_ready(name, Ready::No);
         if entered {
-            self.transfers.held.insert(taking.group, VecDeque::new());
-            self.transfers.retreats.insert(taking.group);
+            self.transfers.retreat(taking.group);
         }
     }
 
