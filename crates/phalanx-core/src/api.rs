@@ -76,12 +76,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            group_window_bytes: 8 << 20,
-            channel_window_bytes: 1 << 20,
-            outbox_bytes: 1 << 20,
-            members: 1024,
-        }
+        Self { group_window_bytes: 8 << 20, channel_window_bytes: 1 << 20, outbox_bytes: 1 << 20, members: 1024 }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Randomness from one seed, split by label so that a draw added in one place leaves the others alone.
 
-/// A small deterministic generator (SplitMix64, Steele et al., OOPSLA 2014). Not for keys.
+/// A small deterministic generator (`SplitMix64`, Steele et al., OOPSLA 2014). Not for keys.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,

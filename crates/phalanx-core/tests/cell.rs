@@ -12,6 +12,9 @@ use phalanx_core::{
     Security, Settings, Snapshot, Timing,
 };
 
+/// Lane, from, to, bytes.
+type Datagram = (Lane, SocketAddr, SocketAddr, Vec<u8>);
+/// View, sender, number, order, position.
 type Line = (u64, u64, u64, Order, Option<u64>);
 
 #[derive(Default)]
@@ -91,7 +94,7 @@ struct Net {
     rng: Rng,
     loss_ppm: u32,
     nodes: Vec<(Process, Seen, bool)>,
-    flight: BTreeMap<(Instant, u64), (Lane, SocketAddr, SocketAddr, Vec<u8>)>,
+    flight: BTreeMap<(Instant, u64), Datagram>,
     serial: u64,
     cut: Vec<(usize, usize)>,
 }
@@ -259,7 +262,12 @@ fn the_token_holder_dies_and_the_rest_agree() {
         for round in 0..40u64 {
             for i in 0..5 {
                 if net.nodes[i].2 {
-                    net.cast(i, [Order::Total, Order::Causal, Order::Fifo][(round as usize + i) % 3], round % 5 == 0, &[1; 50]);
+                    net.cast(
+                        i,
+                        [Order::Total, Order::Causal, Order::Fifo][(round as usize + i) % 3],
+                        round % 5 == 0,
+                        &[1; 50],
+                    );
                 }
             }
             net.run(Duration::from_millis(2));
@@ -270,12 +278,18 @@ fn the_token_holder_dies_and_the_rest_agree() {
         net.run_until(30, |net| net.alive().all(|(_, s)| s.views.last().is_some_and(|v| v.1 == 4)));
         net.run(Duration::from_secs(2));
         let by_view = |i: usize| {
-            net.nodes[i].1.views.iter().map(|(v, n, lines)| {
-                let mut set = lines.clone();
-                set.sort();
-                let totals: Vec<Line> = lines.iter().filter(|l| l.3 == Order::Total).copied().collect();
-                (*v, *n, set, totals)
-            }).filter(|(_, n, ..)| *n >= 4).collect::<Vec<_>>()
+            net.nodes[i]
+                .1
+                .views
+                .iter()
+                .map(|(v, n, lines)| {
+                    let mut set = lines.clone();
+                    set.sort();
+                    let totals: Vec<Line> = lines.iter().filter(|l| l.3 == Order::Total).copied().collect();
+                    (*v, *n, set, totals)
+                })
+                .filter(|(_, n, ..)| *n >= 4)
+                .collect::<Vec<_>>()
         };
         for i in 2..5 {
             let (a, b) = (by_view(1), by_view(i));
@@ -307,7 +321,9 @@ fn total_isolation_heals_in_the_same_incarnations() {
     assert!(net.alive().all(|(_, s)| s.non_primary == 1 && s.ended.is_none()));
     net.cut.clear();
     net.run(Duration::from_secs(5));
-    assert!(net.alive().all(|(p, s)| s.ended.is_none() && p.is_primary() && s.cell_views.last().is_some_and(|v| v.1 == 5)));
+    assert!(
+        net.alive().all(|(p, s)| s.ended.is_none() && p.is_primary() && s.cell_views.last().is_some_and(|v| v.1 == 5))
+    );
     assert!(net.cast(2, Order::Total, true, b"still here"));
     net.run_until(5, |net| (0..5).all(|i| net.delivered(i) == 1));
 }

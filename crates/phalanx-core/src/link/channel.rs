@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::{Receipt, Receiving, Sending};
 use crate::api::MESSAGE_BYTES_MAX;
 use crate::time::Instant;
-use crate::wire::codec::{Reader, put_varint, varint_len};
 use crate::wire::Malformed;
+use crate::wire::codec::{Reader, put_varint, varint_len};
 
 /// One end of a channel. Messages arrive whole, once, in order, for as long as both incarnations live.
 #[derive(Debug)]
@@ -281,9 +281,10 @@ mod tests {
     fn nonsense_is_an_error() {
         let mut b = Channel::new(2, 16, Instant::ZERO);
         let mut none = |_| panic!("no message");
-        for (n, bad) in [&[FRAGMENT_FIRST, 0xff, 0xff, 0xff, 0xff, 0x7f, 0][..], &[0, 5, 1, 2, 3, 4, 5], &[3, 4, 2, 0, 0], &[0xff]]
-            .iter()
-            .enumerate()
+        for (n, bad) in
+            [&[FRAGMENT_FIRST, 0xff, 0xff, 0xff, 0xff, 0x7f, 0][..], &[0, 5, 1, 2, 3, 4, 5], &[3, 4, 2, 0, 0], &[0xff]]
+                .iter()
+                .enumerate()
         {
             let number = n as u64 + 1;
             assert!(b.handle_packet(Instant::ZERO, number, bad, Duration::ZERO, &mut none).is_err(), "{bad:?}");

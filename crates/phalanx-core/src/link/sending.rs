@@ -189,7 +189,13 @@ impl Sending {
         let by_limit = self.receivers.iter().enumerate().min_by_key(|(_, r)| r.limit);
         match by_limit {
             Some((index, r)) if r.limit < self.next => Some(index),
-            _ => self.receivers.iter().enumerate().filter(|(_, r)| r.acked + 1 < self.next).min_by_key(|(_, r)| r.acked).map(|(i, _)| i),
+            _ => self
+                .receivers
+                .iter()
+                .enumerate()
+                .filter(|(_, r)| r.acked + 1 < self.next)
+                .min_by_key(|(_, r)| r.acked)
+                .map(|(i, _)| i),
         }
     }
 

@@ -254,9 +254,13 @@ mod tests {
     #[test]
     fn the_highest_accepted_proposal_is_taken_unchanged() {
         let d = directory(3);
-        let old = build_proposal(&d, &BTreeMap::from([(0, report(&[1, 1, 1]))]), &BTreeSet::new(), &Wishes::default(), |_| {
-            LeaveReason::Unreachable
-        });
+        let old = build_proposal(
+            &d,
+            &BTreeMap::from([(0, report(&[1, 1, 1]))]),
+            &BTreeSet::new(),
+            &Wishes::default(),
+            |_| LeaveReason::Unreachable,
+        );
         let mut with_old = report(&[9, 9, 9]);
         with_old.accepted = Some((Ballot { round: 3, rank: 1 }, old.clone()));
         let c = Coordinator {

@@ -46,7 +46,15 @@ impl Directory {
     /// View 1 of a new cell.
     #[must_use]
     pub fn found(members: Vec<MemberInfo>) -> Self {
-        Self { decree: 1, view: 1, members, groups: BTreeMap::new(), departed: Vec::new(), next_group: 1, next_space: 1 }
+        Self {
+            decree: 1,
+            view: 1,
+            members,
+            groups: BTreeMap::new(),
+            departed: Vec::new(),
+            next_group: 1,
+            next_space: 1,
+        }
     }
 
     /// The directory after `proposal`.
@@ -116,9 +124,7 @@ mod tests {
     #[test]
     fn quorums_intersect() {
         for n in 1..=10usize {
-            let sets: Vec<u32> = (0..1u32 << n)
-                .filter(|s| is_quorum(s.count_ones() as usize, n, s & 1 == 1))
-                .collect();
+            let sets: Vec<u32> = (0..1u32 << n).filter(|s| is_quorum(s.count_ones() as usize, n, s & 1 == 1)).collect();
             assert!(!sets.is_empty());
             for a in &sets {
                 assert!(sets.iter().all(|b| a & b != 0), "{n} members: {a:b} misses another quorum");

@@ -86,8 +86,7 @@ impl Hearing {
     /// Whether this process hears `rank`.
     #[must_use]
     pub fn hears(&self, now: Instant, rank: usize) -> bool {
-        rank == self.me
-            || self.links.get(rank).is_some_and(|l| !l.dead && now.since(l.last_heard) < self.patience(l))
+        rank == self.me || self.links.get(rank).is_some_and(|l| !l.dead && now.since(l.last_heard) < self.patience(l))
     }
 
     /// Whom this process hears, by rank.

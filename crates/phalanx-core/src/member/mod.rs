@@ -16,5 +16,5 @@ pub use coordinator::{Coordinator, Phase, Wishes, build_proposal};
 pub use directory::{Directory, GroupEntry, is_quorum};
 pub use hearing::{Hearing, Link};
 pub use messages::{
-    Ballot, Control, GroupChange, GroupCut, GroupWish, Proposal, Report, RecoveredPacket, StateMessage, Wedge, Welcome,
+    Ballot, Control, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage, Wedge, Welcome,
 };

@@ -13,7 +13,8 @@ impl Flow {
     /// What is missing of the cut: (rank, first, last), in rising order.
     #[must_use]
     pub fn missing(&self, cut: &[u64]) -> Vec<(usize, u64, u64)> {
-        let gaps = |rank: usize, c: u64| self.streams[rank].rx.gaps_up_to(c).into_iter().map(move |(a, b)| (rank, a, b));
+        let gaps =
+            |rank: usize, c: u64| self.streams[rank].rx.gaps_up_to(c).into_iter().map(move |(a, b)| (rank, a, b));
         cut.iter().take(self.streams.len()).enumerate().flat_map(|(rank, &c)| gaps(rank, c)).collect()
     }
 
@@ -39,7 +40,9 @@ impl Flow {
                 self.total.skip_front();
                 continue;
             }
-            let Some(rank) = (0..self.streams.len()).find(|&r| self.is_total_head(r) && self.deps_met(r)) else { break };
+            let Some(rank) = (0..self.streams.len()).find(|&r| self.is_total_head(r) && self.deps_met(r)) else {
+                break;
+            };
             let position = self.total.number();
             self.deliver_numbered(rank, Some(position), io);
         }

@@ -109,6 +109,9 @@ const MARK_ROOM: usize = 11;
 
 impl Flow {
     /// A fresh view's streams.
+    ///
+    /// # Panics
+    /// When `me` is not a rank of the view: an error of the caller.
     #[must_use]
     pub fn new(set: FlowSettings, now: Instant) -> Self {
         let n = set.members.len();
@@ -142,10 +145,19 @@ impl Flow {
     }
 
     /// Accepts a message: packs it now if the window allows, else keeps it for later. False: no credit, not taken.
-    pub fn multicast(&mut self, now: Instant, order: Order, uniform: bool, parts: &[&[u8]], io: &mut impl Outgoing) -> bool {
+    pub fn multicast(
+        &mut self,
+        now: Instant,
+        order: Order,
+        uniform: bool,
+        parts: &[&[u8]],
+        io: &mut impl Outgoing,
+    ) -> bool {
         let len: usize = parts.iter().map(|p| p.len()).sum();
         if self.outbox.is_empty() && self.make_room(now, len, io) {
-            self.pack(order, uniform, Part::Whole, len, io, |packer| parts.iter().for_each(|p| packer.extend_from_slice(p)));
+            self.pack(order, uniform, Part::Whole, len, io, |packer| {
+                parts.iter().for_each(|p| packer.extend_from_slice(p));
+            });
             return true;
         }
         if self.outbox_bytes > 0 && self.outbox_bytes + len > self.set.outbox_bytes {
@@ -255,7 +267,14 @@ impl Flow {
     }
 
     /// Packs the next piece of a message that needs several packets. False: nothing may be sent now.
-    fn pack_piece(&mut self, now: Instant, order: Order, uniform: bool, payload: &Bytes, io: &mut impl Outgoing) -> bool {
+    fn pack_piece(
+        &mut self,
+        now: Instant,
+        order: Order,
+        uniform: bool,
+        payload: &Bytes,
+        io: &mut impl Outgoing,
+    ) -> bool {
         let header = self.header_bound() + varint_len(payload.len() as u64);
         if self.packer.len() + header >= self.usable_room() {
             self.close_packet(now, io);
@@ -324,7 +343,14 @@ impl Flow {
     }
 
     /// A packet of `rank`'s stream arrived.
-    pub fn handle_packet(&mut self, now: Instant, rank: usize, number: u64, frames: &[u8], io: &mut impl Outgoing) -> Arrival {
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        rank: usize,
+        number: u64,
+        frames: &[u8],
+        io: &mut impl Outgoing,
+    ) -> Arrival {
         let Some(stream) = self.streams.get_mut(rank) else { return Arrival::Ahead };
         if rank == self.set.me || stream.rx.has(number) {
             if !self.wedged && rank != self.set.me {
@@ -351,7 +377,14 @@ impl Flow {
     }
 
     /// `rank` says what it has of our stream.
-    pub fn handle_receipt(&mut self, now: Instant, rank: usize, receipt: &Receipt, wants_stable: bool, io: &mut impl Outgoing) {
+    pub fn handle_receipt(
+        &mut self,
+        now: Instant,
+        rank: usize,
+        receipt: &Receipt,
+        wants_stable: bool,
+        io: &mut impl Outgoing,
+    ) {
         self.tx.handle_receipt(now, rank, receipt);
         if wants_stable && rank != self.set.me {
             let status = self.status();
@@ -412,7 +445,8 @@ impl Flow {
     fn acknowledge_self(&mut self, now: Instant) {
         let me = self.set.me;
         let own = &self.streams[me];
-        let receipt = Receipt { prefix: own.rx.prefix(), limit: own.consumed_packet() + self.set.window, gaps: Vec::new() };
+        let receipt =
+            Receipt { prefix: own.rx.prefix(), limit: own.consumed_packet() + self.set.window, gaps: Vec::new() };
         self.tx.handle_receipt(now, me, &receipt);
         let stable = self.tx.stable();
         self.streams[me].set_stable(stable);
@@ -500,7 +534,9 @@ impl Flow {
     /// Whether all that the head of `rank`'s queue depends on was delivered here.
     pub(super) fn deps_met(&self, rank: usize) -> bool {
         self.streams[rank].queue.front().is_some_and(|head| {
-            head.deps.iter().all(|&(r, count)| usize::from(r) == rank || self.streams[usize::from(r)].delivered >= count)
+            head.deps
+                .iter()
+                .all(|&(r, count)| usize::from(r) == rank || self.streams[usize::from(r)].delivered >= count)
         })
     }
 

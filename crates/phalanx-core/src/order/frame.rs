@@ -1,8 +1,8 @@
 //! The frames of a multicast packet. Layout: `docs/wire.md`, "Stream frames".
 
 use crate::api::{MESSAGE_BYTES_MAX, Order};
-use crate::wire::codec::{Reader, put_varint};
 use crate::wire::Malformed;
+use crate::wire::codec::{Reader, put_varint};
 
 /// Which piece of a message a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,11 +235,11 @@ mod tests {
             put_pass(&mut out, tenure, 3);
             put_stable(&mut out, prefix);
             let mut r = Reader::new(&out);
-            prop_assert_eq!(read_frame(&mut r).unwrap().unwrap(),
+            prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"),
                 StreamFrame::Message { order, placed: kind == 3, uniform, part, deps, body: &body });
-            prop_assert_eq!(read_frame(&mut r).unwrap().unwrap(), StreamFrame::Announce { tenure, prompt: uniform, runs });
-            prop_assert_eq!(read_frame(&mut r).unwrap().unwrap(), StreamFrame::Pass { tenure, to: 3 });
-            prop_assert_eq!(read_frame(&mut r).unwrap().unwrap(), StreamFrame::Stable { prefix });
+            prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"), StreamFrame::Announce { tenure, prompt: uniform, runs });
+            prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"), StreamFrame::Pass { tenure, to: 3 });
+            prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"), StreamFrame::Stable { prefix });
             prop_assert!(r.is_empty());
         }
 

@@ -149,9 +149,8 @@ impl Stream {
                     }
                 }
                 Some(StreamFrame::Pass { tenure, to }) => {
-                    if usize::from(to) >= self.vector.len() || !total.pass(tenure, me, to) {
-                        return Err(Malformed);
-                    }
+                    let passed = usize::from(to) < self.vector.len() && total.pass(tenure, me, to);
+                    passed.then_some(()).ok_or(Malformed)?;
                 }
                 Some(StreamFrame::Stable { prefix }) => self.set_stable(prefix),
             }

@@ -34,7 +34,14 @@ const TENURES_MAX: usize = 64;
 
 impl Total {
     pub(super) fn new() -> Self {
-        Self { tenure: 0, holder: 0, log: VecDeque::new(), later: BTreeMap::new(), passes: BTreeMap::new(), delivered: 0 }
+        Self {
+            tenure: 0,
+            holder: 0,
+            log: VecDeque::new(),
+            later: BTreeMap::new(),
+            passes: BTreeMap::new(),
+            delivered: 0,
+        }
     }
 
     pub(super) fn tenure(&self) -> u32 {
@@ -131,7 +138,9 @@ impl Total {
 
 fn append(log: &mut VecDeque<Run>, run: Run) {
     match log.back_mut() {
-        Some(last) if last.rank == run.rank && last.by == run.by && last.packet == run.packet => last.count += run.count,
+        Some(last) if last.rank == run.rank && last.by == run.by && last.packet == run.packet => {
+            last.count += run.count;
+        }
         _ => log.push_back(run),
     }
 }

@@ -182,7 +182,12 @@ impl Process {
         let count = heard.iter().filter(|h| **h).count();
         let silent: Vec<&str> =
             self.directory.members.iter().zip(&heard).filter(|(_, h)| !**h).map(|(m, _)| m.name.as_str()).collect();
-        let all_dead = self.directory.members.iter().enumerate().all(|(r, m)| m.incarnation == self.me() || self.hearing.is_dead(r));
+        let all_dead = self
+            .directory
+            .members
+            .iter()
+            .enumerate()
+            .all(|(r, m)| m.incarnation == self.me() || self.hearing.is_dead(r));
         let remedy = if all_dead {
             "all others are proved dead: `phalanx reform` founds a new cell from here"
         } else {

@@ -42,7 +42,10 @@ impl Process {
                     self.attention = true;
                 }
             }
-            Control::FoundList { .. } | Control::FoundAccept { .. } | Control::FoundDecide { .. } | Control::Welcome(_) => {}
+            Control::FoundList { .. }
+            | Control::FoundAccept { .. }
+            | Control::FoundDecide { .. }
+            | Control::Welcome(_) => {}
         }
     }
 
@@ -284,7 +287,14 @@ impl Process {
         }
     }
 
-    fn handle_propose(&mut self, now: Instant, from: Incarnation, ballot: Ballot, proposal: Arc<Proposal>, fx: &mut impl Effects) {
+    fn handle_propose(
+        &mut self,
+        now: Instant,
+        from: Incarnation,
+        ballot: Ballot,
+        proposal: Arc<Proposal>,
+        fx: &mut impl Effects,
+    ) {
         if proposal.decree != self.directory.decree + 1 || self.decided.is_some() || !self.is_sane(&proposal) {
             return;
         }
@@ -323,7 +333,9 @@ impl Process {
             return;
         }
         let decree = proposal.decree;
-        let Some(coordinator) = self.directory.members.get(usize::from(ballot.rank)).map(|m| m.incarnation) else { return };
+        let Some(coordinator) = self.directory.members.get(usize::from(ballot.rank)).map(|m| m.incarnation) else {
+            return;
+        };
         if coordinator == self.me() {
             self.handle_accepted(now, coordinator, decree, ballot, fx);
         } else {
@@ -345,7 +357,8 @@ impl Process {
         let proposal = proposal.clone();
         self.coordinator = None;
         let me = self.me();
-        let others: Vec<Incarnation> = self.directory.members.iter().map(|m| m.incarnation).filter(|who| *who != me).collect();
+        let others: Vec<Incarnation> =
+            self.directory.members.iter().map(|m| m.incarnation).filter(|who| *who != me).collect();
         for to in others {
             self.send_control(to, &Control::Decide(proposal.clone()));
         }

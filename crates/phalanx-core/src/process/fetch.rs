@@ -39,8 +39,13 @@ impl Process {
             let Some(space) = self.space_of(change.group) else { continue };
             let Some(flow) = self.flows.get(&space) else { continue };
             // First whoever reported it; then any survivor of the group: those that accepted hold the whole cut.
-            let survivors: Vec<Incarnation> =
-                flow.meta.members.iter().copied().filter(|who| *who != self.me() && self.peers.contains_key(who)).collect();
+            let survivors: Vec<Incarnation> = flow
+                .meta
+                .members
+                .iter()
+                .copied()
+                .filter(|who| *who != self.me() && self.peers.contains_key(who))
+                .collect();
             for (rank, from, to) in flow.flow.missing(&cut.prefixes) {
                 let named = cut.holders.get(rank).copied().filter(|who| *who != self.me());
                 let whom = match (self.fetch_turn, named) {

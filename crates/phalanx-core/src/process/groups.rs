@@ -79,7 +79,12 @@ impl Process {
             .find(|f| f.meta.group == group)
             .map(|f| f.meta.name.to_string())
             .ok_or(CommandError::NotMember)?;
-        let want = self.wants.entry(name).or_insert(GroupWant { with_state: false, leaving: None, ready: Ready::Yes, partial: false });
+        let want = self.wants.entry(name).or_insert(GroupWant {
+            with_state: false,
+            leaving: None,
+            ready: Ready::Yes,
+            partial: false,
+        });
         want.leaving.get_or_insert(now);
         self.advance_wants(now);
         Ok(())

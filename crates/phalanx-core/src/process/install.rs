@@ -69,7 +69,8 @@ impl Process {
             return;
         }
         self.stage = Stage::Member;
-        self.hearing = Hearing::new(self.my_rank(), self.directory.members.len(), now, self.suspect_after(), self.beat_interval());
+        self.hearing =
+            Hearing::new(self.my_rank(), self.directory.members.len(), now, self.suspect_after(), self.beat_interval());
         self.next_beat = now; // tells the others at once that it is installed
         for who in proposal.joined.iter().filter(|who| **who != me) {
             if self.lowest_survivor() == Some(me) {

@@ -180,7 +180,14 @@ impl Process {
         }
     }
 
-    pub(super) fn handle_greeting(&mut self, now: Instant, from: SocketAddr, sender: Incarnation, frames: &[u8], fx: &mut impl Effects) {
+    pub(super) fn handle_greeting(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        sender: Incarnation,
+        frames: &[u8],
+        fx: &mut impl Effects,
+    ) {
         let Ok(greeting) = postcard::from_bytes::<Greeting>(frames) else {
             return self.counters.drop(DropReason::Malformed);
         };
@@ -226,7 +233,9 @@ impl Process {
                 let to = self.directory.members.get(rank).map_or(self.set.me.control, |m| m.control);
                 (self.directory.view, to, rank == self.my_rank())
             }
-            Stage::Searching(_) if self.founders().is_some_and(|f| f.contains(&info.name)) => (0, self.set.me.control, true),
+            Stage::Searching(_) if self.founders().is_some_and(|f| f.contains(&info.name)) => {
+                (0, self.set.me.control, true)
+            }
             _ => return,
         };
         let stamp = now.nanos();
@@ -272,7 +281,13 @@ impl Process {
             search.next_probe = search.next_probe.min(self.last_turn + self.set.timing.probe / 4);
             return;
         }
-        let groups = self.wants.iter().filter(|(_, w)| w.joins_at_once()).map(|(name, _)| name.clone()).take(GROUPS_MAX).collect();
+        let groups = self
+            .wants
+            .iter()
+            .filter(|(_, w)| w.joins_at_once())
+            .map(|(name, _)| name.clone())
+            .take(GROUPS_MAX)
+            .collect();
         let info = self.set.me.clone();
         self.send_greeting(&[from], &Greeting::Join { info, nonce, stamp, cookie, groups }, fx);
     }
@@ -317,13 +332,15 @@ impl Process {
         if self.directory.members.len() + self.joiners.len() >= self.set.limits.members {
             return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Full }, fx);
         }
-        let name_taken = self
-            .directory
-            .members
-            .iter()
-            .position(|m| m.name == info.name)
-            .is_some_and(|rank| self.hearing.hears(now, rank) && now.since(self.installed_at) > self.set.timing.suspect_after);
-        let joiner = self.joiners.entry(info.incarnation).or_insert_with(|| Joiner { info: info.clone(), groups: Vec::new(), first: now, last: now });
+        let name_taken = self.directory.members.iter().position(|m| m.name == info.name).is_some_and(|rank| {
+            self.hearing.hears(now, rank) && now.since(self.installed_at) > self.set.timing.suspect_after
+        });
+        let joiner = self.joiners.entry(info.incarnation).or_insert_with(|| Joiner {
+            info: info.clone(),
+            groups: Vec::new(),
+            first: now,
+            last: now,
+        });
         joiner.info = info;
         joiner.last = now;
         joiner.groups = groups;
@@ -338,7 +355,8 @@ impl Process {
         self.joiners.retain(|who, j| now.since(j.last) < JOINER_LIFE && self.directory.rank(*who).is_none());
         let free = |name: &str| self.directory.members.iter().all(|m| m.name != name);
         let ready: Vec<&Joiner> = self.joiners.values().filter(|j| free(&j.info.name)).collect();
-        let (Some(newest), Some(oldest)) = (ready.iter().map(|j| j.first).max(), ready.iter().map(|j| j.first).min()) else {
+        let (Some(newest), Some(oldest)) = (ready.iter().map(|j| j.first).max(), ready.iter().map(|j| j.first).min())
+        else {
             return Vec::new();
         };
         let full = ready.len() >= self.directory.members.len();
@@ -346,7 +364,11 @@ impl Process {
             return Vec::new();
         }
         let mut names = std::collections::BTreeSet::new();
-        ready.into_iter().filter(|j| names.insert(j.info.name.clone())).map(|j| (j.info.clone(), j.groups.clone())).collect()
+        ready
+            .into_iter()
+            .filter(|j| names.insert(j.info.name.clone()))
+            .map(|j| (j.info.clone(), j.groups.clone()))
+            .collect()
     }
 
     /// Whether joiners wait, ready or not.
@@ -395,7 +417,10 @@ impl Process {
         let room = self.room(member.packet_bytes_max);
         let window = self.channel_window();
         let net = &mut self.net;
-        let peer = self.peers.entry(member.incarnation).or_insert_with(|| Peer::new(net, member.data, member.control, window, room, now));
+        let peer = self
+            .peers
+            .entry(member.incarnation)
+            .or_insert_with(|| Peer::new(net, member.data, member.control, window, room, now));
         (peer.data, peer.control, peer.packet_room) = (member.data, member.control, room);
         self.opener.remember(member.incarnation);
     }
@@ -420,7 +445,8 @@ impl Process {
             Control::FoundDecide { instance, members } => {
                 // The leader syncs its mark before it decides, and with a mark it only joins: no other list can
                 // have been decided.
-                if members.iter().any(|m| m.incarnation == me) && fx.mark_founded(instance) {
+                let listed = members.iter().any(|m| m.incarnation == me);
+                if listed && fx.mark_founded(instance) {
                     self.install_first(now, instance, members, fx);
                 }
             }

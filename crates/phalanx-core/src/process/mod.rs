@@ -297,8 +297,13 @@ impl Process {
     pub fn deadline(&self) -> Option<Instant> {
         let flows = self.flows.values().filter_map(|f| f.flow.deadline()).min();
         let delay = self.set.timing.ack_delay;
-        let channels =
-            self.peers.values().filter_map(|p| [p.control_channel.deadline(delay), p.data_channel.deadline(delay)].into_iter().flatten().min()).min();
+        let channels = self
+            .peers
+            .values()
+            .filter_map(|p| {
+                [p.control_channel.deadline(delay), p.data_channel.deadline(delay)].into_iter().flatten().min()
+            })
+            .min();
         let stage = match &self.stage {
             Stage::Searching(search) => Some(search.deadline()),
             Stage::Member | Stage::Leaving { .. } => self.membership_deadline(),
@@ -346,9 +351,7 @@ impl Process {
         }
         let peer = self.peers.get_mut(&to).ok_or(CommandError::NoSuchProcess)?;
         let message = Bytes::from([&[port::DATA_MESSAGE][..], payload].concat());
-        peer.data_channel
-            .send(message, self.set.limits.channel_window_bytes)
-            .map_err(|_full| CommandError::NoCredit)
+        peer.data_channel.send(message, self.set.limits.channel_window_bytes).map_err(|_full| CommandError::NoCredit)
     }
 
     /// Multicasts `parts`, concatenated, to the group's view. Accepted means queued; it goes out at the latest with

@@ -24,7 +24,14 @@ const DIRECT_ROOM: usize = 1200;
 
 impl Process {
     /// A datagram arrived on `lane`. It is opened in place; what makes no sense is counted and dropped.
-    pub fn handle_datagram(&mut self, now: Instant, lane: Lane, from: SocketAddr, packet: &mut [u8], fx: &mut impl Effects) {
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        lane: Lane,
+        from: SocketAddr,
+        packet: &mut [u8],
+        fx: &mut impl Effects,
+    ) {
         self.counters.datagrams_received += 1;
         if matches!(self.stage, Stage::Over) {
             return;
@@ -90,7 +97,13 @@ impl Process {
         packet - Header::LEN - self.tag_len
     }
 
-    fn handle_unrepaired(&mut self, now: Instant, header: &Header, frames: &[u8], fx: &mut impl Effects) -> Result<(), DropReason> {
+    fn handle_unrepaired(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        frames: &[u8],
+        fx: &mut impl Effects,
+    ) -> Result<(), DropReason> {
         let peer = self.peers.get_mut(&header.sender).ok_or(DropReason::UnknownPeer)?;
         let seen = if header.kind == Kind::Direct { &mut peer.direct_seen } else { &mut peer.spread_seen };
         if !seen.check_and_set(header.number) {
@@ -108,7 +121,9 @@ impl Process {
                         Target::Stream { space, wants_stable } => {
                             let rank = self.flows.get(&space).and_then(|f| f.meta.rank(header.sender));
                             if let Some(rank) = rank {
-                                self.with_flow(space, fx, |flow, port| flow.handle_receipt(now, rank, &receipt, wants_stable, port));
+                                self.with_flow(space, fx, |flow, port| {
+                                    flow.handle_receipt(now, rank, &receipt, wants_stable, port);
+                                });
                             }
                         }
                     }
@@ -122,7 +137,10 @@ impl Process {
                 }
                 Unrepaired::Beat { decree, hears } => self.handle_beat(now, header.sender, decree, hears),
                 Unrepaired::Excluded { view } => {
-                    if header.kind == Kind::Direct && view > self.directory.view && matches!(self.stage, Stage::Member | Stage::Leaving { .. }) {
+                    if header.kind == Kind::Direct
+                        && view > self.directory.view
+                        && matches!(self.stage, Stage::Member | Stage::Leaving { .. })
+                    {
                         self.be_excluded(view);
                         return Ok(());
                     }
@@ -132,7 +150,13 @@ impl Process {
         Ok(())
     }
 
-    fn handle_channel(&mut self, now: Instant, header: &Header, frames: &[u8], fx: &mut impl Effects) -> Result<(), DropReason> {
+    fn handle_channel(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        frames: &[u8],
+        fx: &mut impl Effects,
+    ) -> Result<(), DropReason> {
         let delay = self.set.timing.ack_delay;
         let peer = self.peers.get_mut(&header.sender).ok_or(DropReason::UnknownPeer)?;
         let mut messages: Vec<Bytes> = Vec::new();
@@ -154,14 +178,21 @@ impl Process {
         Ok(())
     }
 
-    fn handle_data(&mut self, now: Instant, from: Incarnation, message: &Bytes, fx: &mut impl Effects) -> Result<(), DropReason> {
+    fn handle_data(
+        &mut self,
+        now: Instant,
+        from: Incarnation,
+        message: &Bytes,
+        fx: &mut impl Effects,
+    ) -> Result<(), DropReason> {
         match message.first() {
             Some(&DATA_MESSAGE) => {
                 self.app.push(Item::Message { from, payload: message.slice(1..) });
                 Ok(())
             }
             Some(&DATA_STATE) => {
-                let message: StateMessage = postcard::from_bytes(&message[1..]).map_err(|_nonsense| DropReason::Malformed)?;
+                let message: StateMessage =
+                    postcard::from_bytes(&message[1..]).map_err(|_nonsense| DropReason::Malformed)?;
                 self.handle_state(now, from, message, fx);
                 Ok(())
             }
@@ -169,12 +200,19 @@ impl Process {
         }
     }
 
-    fn handle_multicast(&mut self, now: Instant, header: &Header, frames: &[u8], fx: &mut impl Effects) -> Result<(), DropReason> {
+    fn handle_multicast(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        frames: &[u8],
+        fx: &mut impl Effects,
+    ) -> Result<(), DropReason> {
         let Some(rank) = self.flows.get(&header.space).map(|f| f.meta.rank(header.sender)) else {
             return self.keep_early(header, frames);
         };
         let rank = rank.ok_or(DropReason::UnknownSpace)?;
-        match self.with_flow(header.space, fx, |flow, port| flow.handle_packet(now, rank, header.number, frames, port)) {
+        match self.with_flow(header.space, fx, |flow, port| flow.handle_packet(now, rank, header.number, frames, port))
+        {
             Some(Arrival::Ahead) => Err(DropReason::Ahead),
             Some(Arrival::Duplicate) => Err(DropReason::Replayed),
             _ => Ok(()),
@@ -207,7 +245,9 @@ impl Process {
                 continue;
             };
             if let Some(rank) = flow.meta.rank(early.sender) {
-                self.with_flow(early.space, fx, |flow, port| flow.handle_packet(now, rank, early.number, &early.frames, port));
+                self.with_flow(early.space, fx, |flow, port| {
+                    flow.handle_packet(now, rank, early.number, &early.frames, port)
+                });
             }
         }
     }
@@ -258,7 +298,9 @@ impl Process {
                     put_receipt(&mut peer.direct, target, &receipt);
                 }
                 // Receipts for control travel with control.
-                if !peer.direct.is_empty() && (lane == Lane::Data || peer.direct.len() > DIRECT_ROOM || target == Target::Control) {
+                if !peer.direct.is_empty()
+                    && (lane == Lane::Data || peer.direct.len() > DIRECT_ROOM || target == Target::Control)
+                {
                     let packet = self.net.direct(who, &peer.direct);
                     self.counters.datagrams_sent += 1;
                     fx.transmit(lane, &[to], packet);

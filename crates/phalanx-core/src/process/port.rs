@@ -103,7 +103,14 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(net: &mut Net, data: SocketAddr, control: SocketAddr, window: u64, packet_room: usize, now: Instant) -> Self {
+    pub(super) fn new(
+        net: &mut Net,
+        data: SocketAddr,
+        control: SocketAddr,
+        window: u64,
+        packet_room: usize,
+        now: Instant,
+    ) -> Self {
         Self {
             data,
             control,

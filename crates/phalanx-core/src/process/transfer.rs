@@ -79,7 +79,14 @@ struct Taking {
 
 impl Transfers {
     pub(super) fn new(rng: Rng) -> Self {
-        Self { rng, giving: Vec::new(), taking: BTreeMap::new(), held: BTreeMap::new(), retreats: BTreeSet::new(), told: BTreeMap::new() }
+        Self {
+            rng,
+            giving: Vec::new(),
+            taking: BTreeMap::new(),
+            held: BTreeMap::new(),
+            retreats: BTreeSet::new(),
+            told: BTreeMap::new(),
+        }
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -212,7 +219,9 @@ impl Process {
             return;
         }
         let me = self.me();
-        let Some((group, view, donors)) = self.directory.group_named(name).map(|(id, e)| (id, e.view, e.members.clone())) else {
+        let Some((group, view, donors)) =
+            self.directory.group_named(name).map(|(id, e)| (id, e.view, e.members.clone()))
+        else {
             return self.state_ready(name, Ready::IfNew);
         };
         if donors.contains(&me) {
@@ -250,7 +259,13 @@ impl Process {
         }
     }
 
-    pub(super) fn handle_state(&mut self, now: Instant, from: Incarnation, message: StateMessage, fx: &mut impl Effects) {
+    pub(super) fn handle_state(
+        &mut self,
+        now: Instant,
+        from: Incarnation,
+        message: StateMessage,
+        fx: &mut impl Effects,
+    ) {
         match message {
             StateMessage::Ask { group, view, transfer } => self.give_state(from, group, view, transfer, fx),
             StateMessage::Taken { transfer, bytes } => {
@@ -269,7 +284,8 @@ impl Process {
     fn give_state(&mut self, to: Incarnation, group: GroupId, view: u64, transfer: u64, fx: &mut impl Effects) {
         // The application here must have reached the view that the joiner knows: a process that comes again must
         // not be given what it delivered before it left.
-        let is_member = self.space_of(group).is_some() && self.transfers.told.get(&group).is_some_and(|told| *told >= view);
+        let is_member =
+            self.space_of(group).is_some() && self.transfers.told.get(&group).is_some_and(|told| *told >= view);
         if !is_member || self.directory.rank(to).is_none() || self.transfers.giving.len() >= GIVING_MAX {
             self.send_state(to, &StateMessage::Abort { transfer });
             return;
