@@ -319,8 +319,10 @@ impl Process {
         }
         self.used_cookies.push_back((stamp, cookie));
         if let Stage::Searching(search) = &mut self.stage {
+            let control = info.control;
             search.founding.contacts.insert(info.name.clone(), (info, now));
-            return;
+            // A founder may have come back at another address: it is to hear of us there.
+            return self.add_seeds(&[control]);
         }
         self.counters.joins_taken += 1;
         if self.directory.rank(info.incarnation).is_some() {

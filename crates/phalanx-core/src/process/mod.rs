@@ -125,6 +125,8 @@ struct Early {
 /// Bounds on packets kept for views to come: they bridge the moment between two members' installs.
 const EARLY_PACKETS: usize = 512;
 const EARLY_BYTES: usize = 4 << 20;
+/// Addresses to look for the cell at.
+const SEEDS_MAX: usize = 4096;
 /// Incarnations remembered to be told of their exclusion.
 const EXCLUDED_MAX: usize = 256;
 /// A turn this late means that this process was away (stopped, starved): it does not judge others by it.
@@ -315,7 +317,8 @@ impl Process {
     /// More places to look for the cell.
     pub fn add_seeds(&mut self, seeds: &[SocketAddr]) {
         for seed in seeds {
-            if !self.set.seeds.contains(seed) && *seed != self.set.me.control {
+            let is_new = !self.set.seeds.contains(seed) && *seed != self.set.me.control;
+            if is_new && self.set.seeds.len() < SEEDS_MAX {
                 self.set.seeds.push(*seed);
             }
         }

@@ -1,0 +1,265 @@
+//! Reading traces into the model, record by record.
+
+mod group;
+mod harness;
+mod stream;
+
+use phalanx_trace::{Event, Header, Record};
+
+use crate::findings::Place;
+use crate::model::intern::{FastMap, Messages};
+use crate::model::{
+    AfterOver, CellInstall, EpochEnd, EpochIx, Kinds, Model, Moment, Over, Proc, ProcIx, Step, TraceInfo, Transfer,
+};
+use stream::StreamRules;
+
+/// Builds a model out of traces: `begin`, one `record` after the other, `end`, and so on for each trace.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    model: Model,
+    procs: FastMap<u64, ProcIx>,
+    groups: FastMap<(u64, u32), usize>,
+    messages: Messages,
+    now: Reader,
+}
+
+/// Where the trace being read stands.
+#[derive(Debug, Default)]
+struct Reader {
+    trace: usize,
+    index: usize,
+    /// `None` for the harness.
+    proc: Option<ProcIx>,
+    /// 0 for the harness.
+    incarnation: u64,
+    rules: StreamRules,
+    /// The cell instance of the last cell view, 0 before.
+    instance: u64,
+    /// The stay in force in each group.
+    open: FastMap<u32, EpochIx>,
+    transfers: FastMap<u32, Transfer>,
+    /// Sends bound to views that the application has not been told of yet, by group.
+    early: FastMap<u32, Vec<(u64, Step)>>,
+    /// Groups asked for by name, and whether with state.
+    asked: Vec<(String, bool)>,
+    over: Option<(Over, Place)>,
+    ended: bool,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// A file without a header: its writer was killed at once.
+    pub(crate) fn note_empty(&mut self, file: String) {
+        self.model.empty_files.push(file);
+    }
+
+    /// A trace begins.
+    pub(crate) fn begin(&mut self, label: String, header: &Header) {
+        let trace = self.model.traces.len();
+        self.model.traces.push(TraceInfo {
+            label,
+            clock: header.clock.clone(),
+            records: 0,
+            last_at_ns: 0,
+            truncated: false,
+            kinds: Kinds::default(),
+        });
+        self.now = Reader { trace, incarnation: header.incarnation, ..Reader::default() };
+        if header.is_harness() {
+            self.model.harness.trace = Some(trace);
+            return;
+        }
+        let ix = self.proc(header.incarnation);
+        self.now.proc = Some(ix);
+        let proc = &mut self.model.procs[ix];
+        proc.name = Some(header.node.clone());
+        proc.tail_complete = header.write_ahead;
+        if proc.trace.replace(trace).is_some() {
+            self.malformed("a second trace of the same incarnation");
+        }
+    }
+
+    /// The trace's next record.
+    pub(crate) fn record(&mut self, record: &Record) {
+        let moment = Moment { place: self.place(), at_ns: record.at_ns };
+        if let Some(what) = self.now.rules.handle(record, self.now.proc.is_none()) {
+            self.malformed(what);
+        }
+        let info = &mut self.model.traces[self.now.trace];
+        info.records += 1;
+        info.last_at_ns = info.last_at_ns.max(record.at_ns);
+        info.kinds.count(&record.event, self.now.incarnation);
+        match self.now.proc {
+            _ if self.now.ended => self.malformed("a record after the end"),
+            None => self.harness_event(&record.event, moment),
+            Some(proc) => match self.now.over {
+                Some((over, told)) if record.event != Event::End => {
+                    self.model.after_over.push(AfterOver { over, told, place: moment.place });
+                }
+                _ => self.process_event(proc, &record.event, moment),
+            },
+        }
+        self.now.ended |= record.event == Event::End;
+        self.now.index += 1;
+    }
+
+    /// The trace is over.
+    pub(crate) fn end(&mut self, truncated: bool) {
+        self.model.traces[self.now.trace].truncated = truncated;
+    }
+
+    /// All traces are read.
+    pub(crate) fn finish(mut self) -> Model {
+        self.model.link();
+        self.model
+    }
+
+    fn process_event(&mut self, me: ProcIx, event: &Event, moment: Moment) {
+        let proc = &mut self.model.procs[me];
+        match event {
+            Event::Start => proc.started = proc.started.or(Some(moment)),
+            Event::JoinAsked { .. } => proc.join_asked = proc.join_asked.or(Some(moment)),
+            Event::LeaveAsked => proc.leave_asked = proc.leave_asked.or(Some(moment)),
+            Event::CellView { .. } => self.cell_view(me, event, moment),
+            Event::GroupJoinAsked { name, with_state } => {
+                proc.group_joins.push((name.clone(), moment));
+                self.now.asked.retain(|(n, _)| n != name);
+                self.now.asked.push((name.clone(), *with_state));
+            }
+            Event::GroupLeaveAsked { group } => proc.group_leaves.push((*group, moment)),
+            Event::GroupView { .. } => self.group_view(me, event, moment),
+            Event::GroupLeft { group } => match self.now.open.remove(group) {
+                Some(epoch) => {
+                    self.model.epochs[epoch].end = EpochEnd::GroupLeft;
+                    self.now.early.remove(group);
+                }
+                None => self.malformed("left a group it is not in"),
+            },
+            Event::Send { .. } => self.send(me, event, moment),
+            Event::Deliver { .. } => self.deliver(event, moment),
+            Event::SnapshotOut { group, view, .. } => self.snapshot_out(*group, *view),
+            Event::SnapshotIn { group, bytes } => self.snapshot_in(*group, *bytes, moment.place),
+            Event::StateEnd { group, digest } => self.state_end(*group, *digest, moment.place),
+            Event::Digest { group, view, delivered, digest } => {
+                self.digest((*group, *view), *delivered, *digest, moment.place);
+            }
+            Event::NonPrimary => proc.nonprimary = true,
+            Event::Primary => proc.nonprimary = false,
+            Event::Excluded { view } => self.incarnation_over(me, Over::Excluded(*view), moment),
+            Event::Left => self.incarnation_over(me, Over::Left, moment),
+            Event::P2pSend { to, hash, .. } => {
+                let to = self.proc(*to);
+                self.model.procs[me].p2p.sent.entry(to).or_default().push((*hash, moment.place));
+            }
+            Event::P2pDeliver { from, hash, .. } => {
+                let from = self.proc(*from);
+                self.model.procs[me].p2p.delivered.entry(from).or_default().push((*hash, moment.place));
+            }
+            Event::End => proc.ended = proc.ended.or(Some(moment)),
+            // Told by the stream rules already.
+            Event::Stop { .. } | Event::Cont { .. } | Event::Crash { .. } | Event::Phase { .. } => {}
+        }
+    }
+
+    fn cell_view(&mut self, me: ProcIx, event: &Event, moment: Moment) {
+        let Event::CellView { instance, view, members, left } = event else { return };
+        if *instance != self.now.instance {
+            self.close_all();
+            self.now.instance = *instance;
+        }
+        let names = members.iter().map(|(_, name)| name.clone()).collect();
+        let members = members.iter().map(|(incarnation, name)| {
+            let ix = self.proc(*incarnation);
+            self.model.procs[ix].name.get_or_insert_with(|| name.clone());
+            ix
+        });
+        let members = members.collect();
+        let left = left.iter().map(|&(p, reason)| (self.proc(p), reason)).collect();
+        let ix = self.model.installs.len();
+        let proc = &mut self.model.procs[me];
+        proc.nonprimary = false;
+        let prev = proc.installs.iter().copied().rfind(|&i| self.model.installs[i].instance == *instance);
+        proc.installs.push(ix);
+        let install = CellInstall { proc: me, instance: *instance, view: *view, members, names, left, prev, moment };
+        self.model.installs.push(install);
+        self.model.cells.entry(*instance).or_default().entry(*view).or_default().push(ix);
+    }
+
+    fn incarnation_over(&mut self, me: ProcIx, over: Over, moment: Moment) {
+        self.close_all();
+        self.model.procs[me].over = Some((over, moment));
+        self.now.over = Some((over, moment.place));
+    }
+
+    /// The process leaves all its group views at once, and what it had taken for a first one is void.
+    fn close_all(&mut self) {
+        for (_, epoch) in self.now.open.drain() {
+            self.model.epochs[epoch].end = EpochEnd::Over;
+        }
+        self.now.transfers.clear();
+        self.now.early.clear();
+    }
+
+    fn proc(&mut self, incarnation: u64) -> ProcIx {
+        *self.procs.entry(incarnation).or_insert_with(|| {
+            self.model.procs.push(Proc::unknown(incarnation));
+            self.model.procs.len() - 1
+        })
+    }
+
+    fn place(&self) -> Place {
+        Place { trace: self.now.trace, index: self.now.index }
+    }
+
+    fn malformed(&mut self, what: impl Into<String>) {
+        let place = self.place();
+        self.model.malformed.push((place, what.into()));
+    }
+}
+
+impl Proc {
+    fn unknown(incarnation: u64) -> Self {
+        Self {
+            incarnation,
+            name: None,
+            trace: None,
+            tail_complete: false,
+            started: None,
+            join_asked: None,
+            leave_asked: None,
+            ended: None,
+            over: None,
+            nonprimary: false,
+            crashed: None,
+            installs: Vec::new(),
+            epochs: Vec::new(),
+            group_joins: Vec::new(),
+            group_leaves: Vec::new(),
+            p2p: crate::model::P2p::default(),
+        }
+    }
+}
+
+impl Kinds {
+    fn count(&mut self, event: &Event, me: u64) {
+        use phalanx_trace::Order;
+        match event {
+            Event::CellView { .. } => self.cell_views += 1,
+            Event::GroupView { .. } => self.group_views += 1,
+            Event::Send { .. } => self.sends += 1,
+            Event::Deliver { replayed: true, .. } => self.replayed += 1,
+            Event::Deliver { order, sender, seq, .. } => {
+                self.deliveries += 1;
+                self.from_others += u64::from(*sender != me);
+                self.later += u64::from(*seq > 1);
+                self.total += u64::from(*order == Order::Total);
+            }
+            Event::StateEnd { .. } => self.state_ends += 1,
+            Event::P2pDeliver { .. } => self.p2p += 1,
+            _ => {}
+        }
+    }
+}

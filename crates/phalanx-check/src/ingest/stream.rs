@@ -1,0 +1,127 @@
+//! E1 while reading: which record may stand where in one trace, as far as the trace alone tells.
+
+use std::collections::HashMap;
+
+use phalanx_trace::{Event, Order, Record};
+
+/// The rules' memory of one trace.
+#[derive(Debug, Default)]
+pub(super) struct StreamRules {
+    records: u64,
+    last_ns: u64,
+    in_cell: bool,
+    nonprimary: bool,
+    /// Of each group: the view in force and the deliveries in it.
+    groups: HashMap<u32, Counts>,
+    /// Of each group: the newest view sent in and the last number.
+    sends: HashMap<u32, (u64, u64)>,
+    p2p_sent: HashMap<u64, u64>,
+    p2p_delivered: HashMap<u64, u64>,
+}
+
+#[derive(Debug)]
+struct Counts {
+    view: u64,
+    deliveries: u64,
+}
+
+impl StreamRules {
+    /// Takes the next record; tells what is wrong about it.
+    pub(super) fn handle(&mut self, record: &Record, harness: bool) -> Option<&'static str> {
+        let backwards = record.at_ns < self.last_ns;
+        self.last_ns = record.at_ns;
+        self.records += 1;
+        let wrong = if harness { Self::harness_rule(&record.event) } else { self.process_rule(&record.event) };
+        if backwards { Some("time goes backwards") } else { wrong }
+    }
+
+    fn harness_rule(event: &Event) -> Option<&'static str> {
+        let allowed = matches!(
+            event,
+            Event::Start
+                | Event::Stop { .. }
+                | Event::Cont { .. }
+                | Event::Crash { .. }
+                | Event::Phase { .. }
+                | Event::End
+        );
+        (!allowed).then_some("a process's record in the harness's trace")
+    }
+
+    fn process_rule(&mut self, event: &Event) -> Option<&'static str> {
+        match event {
+            Event::Start => (self.records != 1).then_some("started in the middle"),
+            _ if self.records == 1 => Some("the first record is not the start"),
+            Event::CellView { .. } => {
+                self.in_cell = true;
+                None
+            }
+            Event::GroupView { group, view, .. } => {
+                self.groups.insert(*group, Counts { view: *view, deliveries: 0 });
+                (!self.in_cell).then_some("a group view before the first cell view")
+            }
+            Event::GroupLeft { group } => {
+                self.groups.remove(group);
+                None
+            }
+            Event::Send { group, view, seq, .. } => self.send_rule(*group, *view, *seq),
+            Event::Deliver { group, view, order, position, replayed, .. } => {
+                if let Some(counts) = self.groups.get_mut(group).filter(|c| c.view == *view && !replayed) {
+                    counts.deliveries += 1;
+                }
+                (position.is_some() && *order != Order::Total).then_some("a position in the total order without one")
+            }
+            Event::SnapshotOut { group, view, .. } => self.in_force(*group, *view, "a snapshot of another view"),
+            Event::Digest { group, view, delivered, .. } => match self.groups.get(group) {
+                Some(counts) if counts.view == *view => {
+                    (counts.deliveries != *delivered).then_some("a digest that counts deliveries wrongly")
+                }
+                _ => Some("a digest of another view than the one in force"),
+            },
+            Event::NonPrimary => {
+                self.nonprimary = true;
+                None
+            }
+            Event::Primary => {
+                (!std::mem::take(&mut self.nonprimary)).then_some("primary again without having been anything else")
+            }
+            Event::P2pSend { to, k, .. } => next_number(&mut self.p2p_sent, *to, *k),
+            Event::P2pDeliver { from, k, .. } => next_number(&mut self.p2p_delivered, *from, *k),
+            Event::Stop { .. } | Event::Cont { .. } | Event::Crash { .. } | Event::Phase { .. } => {
+                Some("a harness's record in a process's trace")
+            }
+            Event::JoinAsked { .. }
+            | Event::LeaveAsked
+            | Event::GroupJoinAsked { .. }
+            | Event::GroupLeaveAsked { .. }
+            | Event::SnapshotIn { .. }
+            | Event::StateEnd { .. }
+            | Event::Excluded { .. }
+            | Event::Left
+            | Event::End => None,
+        }
+    }
+
+    /// Sends are numbered from 1 in each view. A send in no view, or one that is over, is not E1's business (S6, S2).
+    fn send_rule(&mut self, group: u32, view: u64, seq: u64) -> Option<&'static str> {
+        self.groups.get(&group).filter(|counts| view >= counts.view)?;
+        let (newest, last) = self.sends.entry(group).or_insert((view, 0));
+        if *newest != view {
+            (*newest, *last) = (view, 0);
+        }
+        let expected = last.saturating_add(1);
+        *last = seq;
+        (seq != expected).then_some("sends are not numbered in sequence")
+    }
+
+    fn in_force(&self, group: u32, view: u64, wrong: &'static str) -> Option<&'static str> {
+        self.groups.get(&group).is_none_or(|c| c.view != view).then_some(wrong)
+    }
+}
+
+fn next_number(last: &mut HashMap<u64, u64>, peer: u64, k: u64) -> Option<&'static str> {
+    let last = last.entry(peer).or_insert(0);
+    let expected = last.saturating_add(1);
+    *last = k;
+    (k != expected).then_some("point-to-point messages are not numbered in sequence")
+}

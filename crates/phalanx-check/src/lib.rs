@@ -1,0 +1,130 @@
+//! Judges traces: reads what each process of a run saw and tells which guarantees held, which were put to the
+//! test, and which were broken, with the records that prove it.
+//!
+//! The checker shares no code with the protocol. It rebuilds views, messages and causal pasts from the traces
+//! alone ([`phalanx_trace`]) and then runs one function per property; each property's file states it formally.
+//! `docs/checker.md` lists them all.
+//!
+//! ```
+//! use phalanx_check::{Options, Property, check};
+//! use phalanx_trace::{Event, Header, Trace};
+//!
+//! let mut trace = Trace::new(Header::process("cell", "a", 7, "clock"));
+//! trace.push(0, Event::Start);
+//! trace.push(1, Event::JoinAsked { cell: "cell".into() });
+//! trace.push(2, Event::CellView { instance: 1, view: 1, members: vec![(8, "b".into())], left: vec![] });
+//! trace.push(3, Event::End);
+//! let report = check(&[trace], &Options::default());
+//! assert_eq!(report.violated(), [Property::M1]); // a view without the process that installs it
+//! ```
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod findings;
+mod ingest;
+mod model;
+mod options;
+mod property;
+mod render;
+mod report;
+
+use std::path::{Path, PathBuf};
+
+use phalanx_trace::{Trace, TraceError, TraceReader};
+
+use crate::findings::Texts;
+use crate::ingest::Builder;
+pub use crate::options::{Options, Quorum, Require};
+pub use crate::property::Property;
+pub use crate::report::{Evidence, PropertyReport, Report, Stats, Violation};
+
+/// Why files could not be judged. What is wrong *in* a well-formed trace is a violation, never an error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// A file cannot be read or is malformed.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// There is nothing to judge.
+    #[error("no trace files given")]
+    NoFiles,
+}
+
+/// Judges traces in memory.
+#[must_use]
+pub fn check(traces: &[Trace], options: &Options) -> Report {
+    let mut builder = Builder::new();
+    for trace in traces {
+        let label = match trace.header.incarnation {
+            0 => trace.header.node.clone(),
+            incarnation => format!("{}-{incarnation:016x}", trace.header.node),
+        };
+        builder.begin(label, &trace.header);
+        for record in &trace.records {
+            builder.record(record);
+        }
+        builder.end(trace.truncated);
+    }
+    let model = builder.finish();
+    let findings = property::check_all(&model, options);
+    let mut texts = Texts::new();
+    for place in findings.iter().flat_map(|f| f.places()) {
+        if let Some(record) = traces.get(place.trace).and_then(|t| t.records.get(place.index)) {
+            texts.insert(place, record.to_string());
+        }
+    }
+    report::assemble(&model, options, findings, &texts)
+}
+
+/// Judges trace files, one after the other in streaming fashion; only what the properties need is held in memory.
+///
+/// Files whose writer was killed before its header was written hold nothing; they are listed in
+/// [`Stats::empty_files`] and otherwise passed over.
+///
+/// # Errors
+/// When a file cannot be read or is malformed, or none was given.
+pub fn check_files(files: &[PathBuf], options: &Options) -> Result<Report, CheckError> {
+    if files.is_empty() {
+        return Err(CheckError::NoFiles);
+    }
+    let mut builder = Builder::new();
+    let mut read: Vec<&Path> = Vec::new();
+    for path in files {
+        let mut reader = match TraceReader::open(path) {
+            Ok(reader) => reader,
+            Err(TraceError::Empty { file }) => {
+                builder.note_empty(file);
+                continue;
+            }
+            Err(other) => return Err(other.into()),
+        };
+        builder.begin(path.display().to_string(), reader.header());
+        while let Some(record) = reader.read()? {
+            builder.record(&record);
+        }
+        builder.end(reader.truncated());
+        read.push(path);
+    }
+    let model = builder.finish();
+    let findings = property::check_all(&model, options);
+    let texts = texts_from_files(&read, &findings)?;
+    Ok(report::assemble(&model, options, findings, &texts))
+}
+
+/// Reads again what the evidence of violations points at; clean runs read nothing twice.
+fn texts_from_files(files: &[&Path], findings: &[findings::Findings]) -> Result<Texts, CheckError> {
+    let mut texts = Texts::new();
+    for (trace, path) in files.iter().enumerate() {
+        let wanted: std::collections::BTreeMap<usize, findings::Place> =
+            findings.iter().flat_map(|f| f.places()).filter(|p| p.trace == trace).map(|p| (p.index, p)).collect();
+        let Some(&last) = wanted.keys().next_back() else { continue };
+        for (index, record) in TraceReader::open(path)?.enumerate().take(last + 1) {
+            let record = record?;
+            if let Some(&place) = wanted.get(&index) {
+                texts.insert(place, record.to_string());
+            }
+        }
+    }
+    Ok(texts)
+}

@@ -1,0 +1,73 @@
+//! What can be told only when all traces are read: ranks, sets, who holds state, whether tails are whole.
+
+use std::collections::HashSet;
+
+use super::{Epoch, EpochEnd, EpochIx, Model, ViewIx};
+
+impl Model {
+    /// Completes the model after the last trace.
+    pub(crate) fn link(&mut self) {
+        self.judge_tails();
+        for stream in &mut self.streams {
+            stream.rank = self.views[stream.view].members.iter().position(|&m| m == stream.sender);
+        }
+        self.sum_sets();
+        let mut by_number: Vec<ViewIx> = (0..self.views.len()).collect();
+        by_number.sort_by_key(|&v| (self.views[v].group, self.views[v].number));
+        for view in by_number {
+            self.mark_stateful(view);
+            self.mark_diverged(view);
+        }
+    }
+
+    /// A trace that ends properly, or whose writer holds nothing back, misses nothing.
+    fn judge_tails(&mut self) {
+        for proc in &mut self.procs {
+            proc.tail_complete |= proc.ended.is_some() || proc.over.is_some();
+        }
+    }
+
+    fn sum_sets(&mut self) {
+        let mut seen = vec![0u32; self.messages.len()];
+        for (stamp, epoch) in (1u32..).zip(&mut self.epochs) {
+            for step in epoch.steps.iter().filter(|s| !s.sent && !s.foreign) {
+                let last = &mut seen[step.message as usize];
+                if *last != stamp {
+                    *last = stamp;
+                    epoch.set.add(step.message);
+                }
+            }
+        }
+    }
+
+    /// State is had from the founding of the group on, or was taken over from a member, and is kept from view to view.
+    fn mark_stateful(&mut self, view: ViewIx) {
+        let all_new = |e: &Epoch| e.prev_epoch.is_none() && e.members.iter().all(|m| e.joined.contains(m));
+        let founding = self.views[view].epochs.iter().all(|&e| all_new(&self.epochs[e]));
+        for i in 0..self.views[view].epochs.len() {
+            let e = self.views[view].epochs[i];
+            let epoch = &self.epochs[e];
+            let stateful = match epoch.prev_epoch {
+                Some(prev) => self.epochs[prev].stateful,
+                None => founding || epoch.transfer.as_ref().is_some_and(|t| !t.ends.is_empty()),
+            };
+            self.epochs[e].stateful = stateful;
+        }
+    }
+
+    /// Who delivered another set than the others does not have their state either; that is S3, and not told again.
+    fn mark_diverged(&mut self, view: ViewIx) {
+        let mut diverged: HashSet<EpochIx> = HashSet::new();
+        for (_, way) in self.ways_out(view).iter().filter(|(next, _)| next.is_some()) {
+            let Some(&first) = way.first() else { continue };
+            diverged.extend(way.iter().filter(|&&e| self.epochs[e].set != self.epochs[first].set));
+        }
+        for i in 0..self.views[view].epochs.len() {
+            let e = self.views[view].epochs[i];
+            let left_wrong = diverged.contains(&e) || self.epochs[e].diverged;
+            if let (true, EpochEnd::Next(next)) = (left_wrong, self.epochs[e].end) {
+                self.epochs[next].diverged = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! A run as the properties see it: processes, views, messages, with names resolved to indices.
+
+pub(crate) mod intern;
+mod link;
+mod query;
+pub(crate) mod quiet;
+
+use std::collections::BTreeMap;
+
+use phalanx_trace::{LeaveReason, Order, Phase};
+
+use crate::findings::Place;
+
+/// Indices into the model's tables.
+pub(crate) type ProcIx = usize;
+pub(crate) type EpochIx = usize;
+pub(crate) type InstallIx = usize;
+pub(crate) type ViewIx = usize;
+pub(crate) type MessageIx = u32;
+
+/// A whole run.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) traces: Vec<TraceInfo>,
+    pub(crate) procs: Vec<Proc>,
+    /// Cell views by instance and number; who installed each.
+    pub(crate) cells: BTreeMap<u64, BTreeMap<u64, Vec<InstallIx>>>,
+    pub(crate) installs: Vec<CellInstall>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) views: Vec<View>,
+    pub(crate) epochs: Vec<Epoch>,
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) snapshots: Vec<Snapshot>,
+    pub(crate) harness: Harness,
+    /// E1 as seen while reading.
+    pub(crate) malformed: Vec<(Place, String)>,
+    pub(crate) strays: Vec<Stray>,
+    /// Records of a process after it was told that it is over.
+    pub(crate) after_over: Vec<AfterOver>,
+    pub(crate) empty_files: Vec<String>,
+}
+
+/// One trace as read.
+#[derive(Debug)]
+pub(crate) struct TraceInfo {
+    pub(crate) label: String,
+    pub(crate) clock: String,
+    pub(crate) records: u64,
+    pub(crate) last_at_ns: u64,
+    pub(crate) truncated: bool,
+    pub(crate) kinds: Kinds,
+}
+
+/// How many records of the kinds that call for properties.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kinds {
+    pub(crate) cell_views: u64,
+    pub(crate) group_views: u64,
+    pub(crate) sends: u64,
+    pub(crate) deliveries: u64,
+    /// Of these: from another process; not the first of their sender; in total order.
+    pub(crate) from_others: u64,
+    pub(crate) later: u64,
+    pub(crate) replayed: u64,
+    pub(crate) total: u64,
+    pub(crate) state_ends: u64,
+    pub(crate) p2p: u64,
+}
+
+/// One process incarnation, with or without a trace.
+#[derive(Debug)]
+pub(crate) struct Proc {
+    pub(crate) incarnation: u64,
+    /// Its name, from its header or from a cell view.
+    pub(crate) name: Option<String>,
+    pub(crate) trace: Option<usize>,
+    /// Nothing that mattered is missing at the end of its trace.
+    pub(crate) tail_complete: bool,
+    pub(crate) started: Option<Moment>,
+    pub(crate) join_asked: Option<Moment>,
+    pub(crate) leave_asked: Option<Moment>,
+    pub(crate) ended: Option<Moment>,
+    pub(crate) over: Option<(Over, Moment)>,
+    /// Told that it hears no quorum, and neither the contrary nor a view since.
+    pub(crate) nonprimary: bool,
+    /// By the harness.
+    pub(crate) crashed: Option<Moment>,
+    pub(crate) installs: Vec<InstallIx>,
+    pub(crate) epochs: Vec<EpochIx>,
+    pub(crate) group_joins: Vec<(String, Moment)>,
+    pub(crate) group_leaves: Vec<(u32, Moment)>,
+    pub(crate) p2p: P2p,
+}
+
+/// Point-to-point traffic of one process.
+#[derive(Debug, Default)]
+pub(crate) struct P2p {
+    /// By receiver, in order.
+    pub(crate) sent: BTreeMap<ProcIx, Vec<(u64, Place)>>,
+    /// By sender, in order.
+    pub(crate) delivered: BTreeMap<ProcIx, Vec<(u64, Place)>>,
+}
+
+/// A record's place and time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) place: Place,
+    pub(crate) at_ns: u64,
+}
+
+/// How an incarnation was told that it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// By this decided view.
+    Excluded(u64),
+    /// It left.
+    Left,
+}
+
+/// A cell view as one process installed it.
+#[derive(Debug)]
+pub(crate) struct CellInstall {
+    pub(crate) proc: ProcIx,
+    pub(crate) instance: u64,
+    pub(crate) view: u64,
+    pub(crate) members: Vec<ProcIx>,
+    pub(crate) names: Vec<String>,
+    pub(crate) left: Vec<(ProcIx, LeaveReason)>,
+    /// What the same process had installed before in this instance.
+    pub(crate) prev: Option<InstallIx>,
+    pub(crate) moment: Moment,
+}
+
+/// A group of a cell instance.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) views: BTreeMap<u64, ViewIx>,
+}
+
+/// A group view, whoever installed it.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) group: usize,
+    pub(crate) number: u64,
+    /// As first seen; empty if nobody installed it.
+    pub(crate) members: Vec<ProcIx>,
+    /// One for each process that installed it.
+    pub(crate) epochs: Vec<EpochIx>,
+}
+
+/// One process's stay in one group view.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    pub(crate) proc: ProcIx,
+    pub(crate) view: ViewIx,
+    pub(crate) install: Moment,
+    /// As the record says.
+    pub(crate) prev: Option<u64>,
+    /// What the same process was in before, without having left in between.
+    pub(crate) prev_epoch: Option<EpochIx>,
+    pub(crate) members: Vec<ProcIx>,
+    pub(crate) joined: Vec<ProcIx>,
+    pub(crate) left: Vec<(ProcIx, LeaveReason)>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) deliveries: u64,
+    pub(crate) digests: Vec<Digest>,
+    pub(crate) transfer: Option<Transfer>,
+    pub(crate) asked_state: bool,
+    pub(crate) end: EpochEnd,
+    /// Distinct messages of this view delivered here: how many, and a sum that tells sets apart.
+    pub(crate) set: SetSum,
+    /// The process holds the group's state as of its founding.
+    pub(crate) stateful: bool,
+    /// It, or one before it, delivered another set than the first of those that went the same way (S3).
+    pub(crate) diverged: bool,
+}
+
+/// How a stay ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EpochEnd {
+    /// With the next view.
+    Next(EpochIx),
+    /// The process left the group.
+    GroupLeft,
+    /// The process was excluded, left the cell or went to another cell instance.
+    Over,
+    /// With the trace.
+    Open,
+}
+
+/// A set of messages in brief. Equal sums mean equal sets, but for a chance of 2^-64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SetSum {
+    pub(crate) count: u64,
+    pub(crate) sum: u64,
+}
+
+/// A send or delivery in a view.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) index: usize,
+    pub(crate) at_ns: u64,
+    pub(crate) hash: u64,
+    pub(crate) position: Option<u64>,
+    pub(crate) message: MessageIx,
+    pub(crate) sent: bool,
+    pub(crate) order: Order,
+    pub(crate) uniform: bool,
+    /// The record names another view than the one in force.
+    pub(crate) foreign: bool,
+}
+
+/// An application's digest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Digest {
+    pub(crate) delivered: u64,
+    pub(crate) digest: u64,
+    pub(crate) place: Place,
+    /// Steps of the epoch before it.
+    pub(crate) steps: usize,
+}
+
+/// State taken before a first view.
+#[derive(Debug, Default)]
+pub(crate) struct Transfer {
+    pub(crate) snapshot: Option<(u64, Place)>,
+    pub(crate) replayed: Vec<Replayed>,
+    pub(crate) ends: Vec<(u64, Place)>,
+    /// A snapshot, or its end, that came while the process was a member.
+    pub(crate) misplaced: Vec<Place>,
+}
+
+/// A delivery that is part of a state transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replayed {
+    pub(crate) step: Step,
+    pub(crate) place: Place,
+}
+
+/// A donor's frozen state.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) epoch: EpochIx,
+    /// Steps of the epoch before it.
+    pub(crate) steps: usize,
+}
+
+/// All messages of one sender in one group view.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) group: usize,
+    pub(crate) view: ViewIx,
+    pub(crate) sender: ProcIx,
+    /// The sender's rank in the view, if it is a member.
+    pub(crate) rank: Option<usize>,
+}
+
+/// One multicast.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    pub(crate) stream: u32,
+    pub(crate) seq: u64,
+    /// As sent; as first delivered if the send is unknown.
+    pub(crate) order: Order,
+    pub(crate) uniform: bool,
+    pub(crate) hash: u64,
+    /// Where it was sent: place, time, and the step's epoch if there was a view.
+    pub(crate) sent: Option<Moment>,
+}
+
+/// A send or delivery where none may be.
+#[derive(Debug)]
+pub(crate) struct Stray {
+    pub(crate) kind: StrayKind,
+    pub(crate) group: u32,
+    pub(crate) place: Place,
+}
+
+/// What kind of stray.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StrayKind {
+    /// A send outside of all views of the group.
+    Send,
+    /// A delivery outside of all views of the group.
+    Delivery,
+    /// A replayed delivery to a member.
+    Replay,
+}
+
+/// Something recorded after the end of an incarnation.
+#[derive(Debug)]
+pub(crate) struct AfterOver {
+    pub(crate) over: Over,
+    pub(crate) told: Place,
+    pub(crate) place: Place,
+}
+
+/// What the harness did.
+#[derive(Debug, Default)]
+pub(crate) struct Harness {
+    pub(crate) trace: Option<usize>,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) phases: Vec<(Phase, Vec<String>, Moment)>,
+    pub(crate) ended: Option<Moment>,
+}
+
+/// A fault of the harness.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    pub(crate) proc: ProcIx,
+    pub(crate) moment: Moment,
+}
+
+/// What kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    Stop,
+    Cont,
+    Crash,
+}

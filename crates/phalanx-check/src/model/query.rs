@@ -1,0 +1,97 @@
+//! Questions the properties ask of the model.
+
+use std::collections::BTreeMap;
+
+use phalanx_trace::LeaveReason;
+
+use super::{EpochEnd, EpochIx, MessageIx, Model, ProcIx, SetSum, Step, Stream, ViewIx, intern};
+use crate::findings::Place;
+
+impl SetSum {
+    /// Adds a message that is not in the set.
+    pub(crate) fn add(&mut self, message: MessageIx) {
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(intern::scramble(u64::from(message) + 1));
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self { count: self.count + other.count, sum: self.sum.wrapping_add(other.sum) }
+    }
+}
+
+impl Model {
+    pub(crate) fn stream_of(&self, message: MessageIx) -> &Stream {
+        &self.streams[self.messages[message as usize].stream as usize]
+    }
+
+    /// A process in words: name and incarnation.
+    pub(crate) fn who(&self, proc: ProcIx) -> String {
+        let p = &self.procs[proc];
+        format!("{} ({:016x})", p.name.as_deref().unwrap_or("?"), p.incarnation)
+    }
+
+    /// A message in words.
+    pub(crate) fn what(&self, message: MessageIx) -> String {
+        let stream = self.stream_of(message);
+        let (number, seq) = (self.views[stream.view].number, self.messages[message as usize].seq);
+        format!(
+            "message {seq} of {} in view {number} of group {}",
+            self.who(stream.sender),
+            self.groups[stream.group].id
+        )
+    }
+
+    /// A group view in words.
+    pub(crate) fn view_name(&self, view: ViewIx) -> String {
+        let view = &self.views[view];
+        let group = &self.groups[view.group];
+        format!("view {} of group {} {:?}", view.number, group.id, group.name)
+    }
+
+    /// The number of the view of a stay.
+    pub(crate) fn number(&self, epoch: EpochIx) -> u64 {
+        self.views[self.epochs[epoch].view].number
+    }
+
+    pub(crate) fn place(&self, epoch: EpochIx, index: usize) -> Place {
+        Place { trace: self.epochs[epoch].install.place.trace, index }
+    }
+
+    /// Whether times of two traces can be compared.
+    pub(crate) fn same_clock(&self, a: usize, b: usize) -> bool {
+        self.traces[a].clock == self.traces[b].clock
+    }
+
+    /// Deliveries of messages of the view itself, in order.
+    pub(crate) fn delivered(&self, epoch: EpochIx) -> impl DoubleEndedIterator<Item = &Step> + Clone {
+        self.epochs[epoch].steps.iter().filter(|s| !s.sent && !s.foreign)
+    }
+
+    /// Sends bound to the view itself, in order.
+    pub(crate) fn sent(&self, epoch: EpochIx) -> impl Iterator<Item = &Step> {
+        self.epochs[epoch].steps.iter().filter(|s| s.sent && !s.foreign)
+    }
+
+    /// The stays in `view` of those that went on to a next view, by that view; `None` holds the others.
+    pub(crate) fn ways_out(&self, view: ViewIx) -> BTreeMap<Option<u64>, Vec<EpochIx>> {
+        let mut ways: BTreeMap<Option<u64>, Vec<EpochIx>> = BTreeMap::new();
+        for &e in &self.views[view].epochs {
+            let next = match self.epochs[e].end {
+                EpochEnd::Next(next) => Some(self.views[self.epochs[next].view].number),
+                EpochEnd::GroupLeft | EpochEnd::Over | EpochEnd::Open => None,
+            };
+            ways.entry(next).or_default().push(e);
+        }
+        ways
+    }
+
+    /// Whether somebody was lost, not merely left, on the way out of this stay.
+    pub(crate) fn lost_a_member(&self, epoch: EpochIx) -> bool {
+        let EpochEnd::Next(next) = self.epochs[epoch].end else { return false };
+        self.epochs[next].left.iter().any(|&(_, reason)| reason != LeaveReason::Left)
+    }
+
+    pub(crate) fn seq(&self, step: &Step) -> u64 {
+        self.messages[step.message as usize].seq
+    }
+}

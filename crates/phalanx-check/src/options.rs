@@ -1,0 +1,70 @@
+//! What the caller knows about the run.
+
+use crate::Property;
+
+/// How to judge a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Which properties must have been put to the test at least once. Default: [`Require::Features`].
+    pub require: Require,
+    /// Which survivors of a cell view may form the next. Default: [`Quorum::OldestHalf`].
+    pub quorum: Quorum,
+    /// The run was to have one cell instance; a second one is then a violation of M6. Default false.
+    pub one_instance: bool,
+    /// Traces of all processes are given. Otherwise what depends on a process without a trace is not judged.
+    /// Default false.
+    pub complete: bool,
+    /// How far two records of one machine may stand apart in the wrong order, because clocks are read once a turn.
+    /// Default 1 s; a simulator sets 0.
+    pub clock_slack_ns: u64,
+    /// V1: the longest from the start of the quiet phase to one cell view of all. Default 10 s.
+    pub membership_bound_ns: u64,
+    /// V3, V4: the longest from a send in the quiet phase to its deliveries. Default 5 s.
+    pub delivery_bound_ns: u64,
+    /// Violations kept with their evidence for each property; all are counted. Default 5.
+    pub violations_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            require: Require::Features,
+            quorum: Quorum::OldestHalf,
+            one_instance: false,
+            complete: false,
+            clock_slack_ns: 1_000_000_000,
+            membership_bound_ns: 10_000_000_000,
+            delivery_bound_ns: 5_000_000_000,
+            violations_max: 5,
+        }
+    }
+}
+
+/// Which properties must not be vacuous.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Require {
+    /// Those that the kinds of record in the traces call for: deliveries call for integrity, abcasts for order...
+    Features,
+    /// Exactly these.
+    These(Vec<Property>),
+    /// None.
+    Nothing,
+}
+
+/// Which part of a view counts as a quorum of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quorum {
+    /// More than half, or half with rank 0.
+    OldestHalf,
+    /// Any half: for cells whose ties are decided by a witness.
+    AnyHalf,
+}
+
+impl Quorum {
+    /// Whether `present` of a view's `size` members are a quorum, given whether rank 0 is among them.
+    #[must_use]
+    pub fn holds(self, size: usize, present: usize, with_oldest: bool) -> bool {
+        let half = 2 * present == size && (with_oldest || self == Self::AnyHalf);
+        2 * present > size || half
+    }
+}

@@ -1,0 +1,122 @@
+//! M6, primary uniqueness: the views of a cell instance form one chain, and so do the views of a group.
+//!
+//! Cell: let the installed views of an instance be `1 = v_1 < v_2 < ...`. If `u -> w` at some process then no view
+//! between was installed; and for neighbours `u`, `w` the survivors `M_u & M_w`, together with those that left of
+//! their own will, are a quorum of `u`, and the survivors alone are no minority of `w`. Numbers skip none.
+//!
+//! Group: the same, without quorums (the cell's chain gives those); a view without survivors is a new beginning and
+//! allowed only when nobody stays behind in the one before.
+//!
+//! Instances: pairs of neighbouring views. Source: Ricciardi and Birman 1991; the quorum rule after Birman,
+//! "Reliable Distributed Systems" (Springer 2005), primary partition.
+
+use std::collections::BTreeMap;
+
+use phalanx_trace::LeaveReason;
+
+use super::Run;
+use crate::findings::Findings;
+use crate::model::{CellInstall, EpochEnd, InstallIx, ViewIx};
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    for views in model.cells.values() {
+        cell_chain(run, views, out);
+    }
+    let instances: Vec<&CellInstall> = model
+        .cells
+        .values()
+        .filter_map(|views| views.first_key_value()?.1.first())
+        .map(|&i| &model.installs[i])
+        .collect();
+    if let (true, [first, second, ..]) = (run.options.one_instance, instances.as_slice()) {
+        out.violation(&[first.moment.place, second.moment.place], || "the cell was founded twice".to_owned());
+    }
+    for group in &model.groups {
+        group_chain(run, &group.views, out);
+    }
+}
+
+fn cell_chain(run: &Run<'_>, views: &BTreeMap<u64, Vec<InstallIx>>, out: &mut Findings) {
+    let model = run.model;
+    let neighbours = views.iter().zip(views.iter().skip(1));
+    for ((&u, before), (&w, after)) in neighbours {
+        out.instance();
+        let [Some(old), Some(new)] = [before, after].map(|v| v.first().map(|&i| &model.installs[i])) else { continue };
+        let evidence = [old.moment.place, new.moment.place];
+        for install in after.iter().map(|&i| &model.installs[i]) {
+            let Some(prev) = install.prev.map(|p| &model.installs[p]).filter(|p| p.view < u) else { continue };
+            let text = || {
+                let who = model.who(install.proc);
+                format!("{who} went from cell view {} to {w}, but cell view {u} was installed too", prev.view)
+            };
+            out.violation(&[prev.moment.place, old.moment.place, install.moment.place], text);
+        }
+        if w - u > 1 {
+            // The dead may have taken the knowledge of what is between with them.
+            let known = |&p: &usize| model.procs[p].crashed.is_none() && model.procs[p].tail_complete;
+            if old.members.iter().all(known) {
+                out.violation(&evidence, || format!("cell view {w} follows {u}: nobody installed what is between"));
+            }
+            continue;
+        }
+        // The leavers are listed by those that installed both.
+        let both =
+            after.iter().map(|&i| &model.installs[i]).find(|i| i.prev.is_some_and(|p| model.installs[p].view == u));
+        let willing = |p: usize| both.is_some_and(|i| i.left.contains(&(p, LeaveReason::Left)));
+        let survives = |p: usize| new.members.contains(&p);
+        let count = old.members.iter().filter(|&&p| survives(p)).count();
+        let consenting = old.members.iter().filter(|&&p| survives(p) || willing(p)).count();
+        let oldest = old.members.first().is_some_and(|&p| survives(p) || willing(p));
+        if !run.options.quorum.holds(old.members.len(), consenting, oldest) {
+            let text =
+                || format!("cell view {w} keeps {count} of the {} members of view {u}: no quorum", old.members.len());
+            out.violation(&evidence, text);
+        } else if 2 * count < new.members.len() {
+            let text =
+                || format!("of the {} members of cell view {w} only {count} were in view {u}", new.members.len());
+            out.violation(&evidence, text);
+        }
+    }
+}
+
+fn group_chain(run: &Run<'_>, views: &BTreeMap<u64, ViewIx>, out: &mut Findings) {
+    let model = run.model;
+    let installed: Vec<ViewIx> = views.values().copied().filter(|&v| !model.views[v].epochs.is_empty()).collect();
+    for pair in installed.windows(2) {
+        let [u, w] = [pair[0], pair[1]];
+        let number = model.views[u].number;
+        out.instance();
+        for &e in &model.views[w].epochs {
+            let epoch = &model.epochs[e];
+            let Some(prev) = epoch.prev_epoch.filter(|&p| model.number(p) < number) else { continue };
+            let between = model.views[u].epochs.first().map(|&b| model.epochs[b].install.place);
+            let text = || {
+                let (who, to) = (model.who(epoch.proc), model.view_name(w));
+                format!("{who} went from view {} to {to}, but view {number} was installed too", model.number(prev))
+            };
+            let evidence: Vec<_> = [Some(model.epochs[prev].install.place), between, Some(epoch.install.place)]
+                .into_iter()
+                .flatten()
+                .collect();
+            out.violation(&evidence, text);
+        }
+        let anew = model.views[w].epochs.iter().all(|&e| model.epochs[e].prev_epoch.is_none());
+        let no_survivor = !model.views[w].members.iter().any(|m| model.views[u].members.contains(m));
+        let Some(&first) = model.views[w].epochs.first().filter(|_| anew && no_survivor) else { continue };
+        for &e in &model.views[u].epochs {
+            let epoch = &model.epochs[e];
+            let proc = &model.procs[epoch.proc];
+            if epoch.end == EpochEnd::Open && proc.ended.is_some() && proc.crashed.is_none() && !proc.nonprimary {
+                let text = || {
+                    format!(
+                        "{} begins anew while {} is still in view {number}",
+                        model.view_name(w),
+                        model.who(epoch.proc)
+                    )
+                };
+                out.violation(&[epoch.install.place, model.epochs[first].install.place], text);
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The properties, one a file, each with its formal statement.
+//!
+//! Notation: `p`, `q` are processes, `u`, `v`, `w` views, `M_v` the members of `v`, `m` a multicast. `del_p(v)` is
+//! the set and `seq_p(v)` the sequence of messages `p` delivered in `v`. `v -> w at p`: `p` installed `w` right
+//! after `v`. A *survivor* of `v` is a process that went on to a next view.
+
+mod e1;
+mod i1;
+mod i2;
+mod i3;
+mod m1;
+mod m2;
+mod m3;
+mod m4;
+mod m5;
+mod m6;
+mod m8;
+mod o1;
+mod o2;
+mod o3;
+mod o4;
+mod o5;
+mod past;
+mod peer;
+mod s1;
+mod s2;
+mod s3;
+mod s5;
+mod s6;
+mod s7;
+mod u1;
+mod u2;
+mod unsent;
+mod v1;
+mod v3;
+mod v4;
+mod x1;
+mod x2;
+mod x3;
+mod x4;
+mod x5;
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::findings::Findings;
+use crate::model::quiet::{NotDue, Quiet};
+use crate::model::{EpochIx, Model};
+use crate::property::past::Pasts;
+use crate::property::unsent::Unsent;
+use crate::{Options, Require};
+
+macro_rules! properties {
+    ($($code:ident $title:literal $module:ident;)*) => {
+        /// A guarantee, by its code.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Property {
+            $(#[doc = $title] $code,)*
+        }
+
+        impl Property {
+            /// All of them, in the order of reports.
+            pub const ALL: &'static [Self] = &[$(Self::$code,)*];
+
+            /// The code, like `"S3"`.
+            #[must_use]
+            pub fn code(self) -> &'static str {
+                match self {
+                    $(Self::$code => stringify!($code),)*
+                }
+            }
+
+            /// What it says, in a few words.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(Self::$code => $title,)*
+                }
+            }
+
+            fn check(self, run: &Run<'_>, out: &mut Findings) {
+                match self {
+                    $(Self::$code => $module::check(run, out),)*
+                }
+            }
+        }
+    };
+}
+
+properties! {
+    E1 "well-formed event streams" e1;
+    M1 "a view holds whoever installs it" m1;
+    M2 "view numbers grow, and each view follows the one before" m2;
+    M3 "equal view numbers mean equal member lists" m3;
+    M4 "no view holds two incarnations of one process" m4;
+    M5 "who came and who went is justified" m5;
+    M6 "views form one chain" m6;
+    M8 "exclusion is announced and final" m8;
+    S1 "delivered in the view it belongs to" s1;
+    S2 "sent in the view it belongs to" s2;
+    S3 "who goes on together delivered the same" s3;
+    S5 "only members send, only members receive" s5;
+    S6 "no send outside of a view" s6;
+    S7 "no delivery outside of a view" s7;
+    I1 "nothing is created" i1;
+    I2 "nothing is duplicated" i2;
+    I3 "what was sent is what is delivered" i3;
+    O1 "each sender's messages in order, without gaps" o1;
+    O2 "causal messages after their past" o2;
+    O3 "one total order" o3;
+    O4 "the total order extends the causal one" o4;
+    O5 "the total order is numbered from 1 in each view" o5;
+    U1 "what anybody delivered as uniform, every survivor delivers" u1;
+    U2 "uniform messages have one order, for the dead too" u2;
+    X1 "a joiner's state is the members' state at its first view" x1;
+    X2 "snapshot and replay meet without gap or overlap" x2;
+    X3 "one state transfer for each join" x3;
+    X4 "equal views, equal states" x4;
+    X5 "who asked for the state has it before its first view" x5;
+    V1 "in the quiet phase all are in one view" v1;
+    V3 "a sender delivers its own messages" v3;
+    V4 "in the quiet phase all members deliver" v4;
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+impl std::str::FromStr for Property {
+    type Err = UnknownProperty;
+
+    fn from_str(code: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.iter().copied().find(|p| p.code().eq_ignore_ascii_case(code));
+        known.ok_or_else(|| UnknownProperty(code.to_owned()))
+    }
+}
+
+/// No property has this code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no property is called {0:?}")]
+pub struct UnknownProperty(pub String);
+
+impl Serialize for Property {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.code())
+    }
+}
+
+/// What every check sees.
+struct Run<'a> {
+    model: &'a Model,
+    options: &'a Options,
+    pasts: Pasts,
+    unsent: Unsent,
+    wrong_state: HashSet<EpochIx>,
+    quiet: Result<Quiet, NotDue>,
+}
+
+/// Runs all checks.
+pub(crate) fn check_all(model: &Model, options: &Options) -> Vec<Findings> {
+    let run = Run {
+        model,
+        options,
+        pasts: Pasts::of(model),
+        unsent: Unsent::of(model),
+        wrong_state: x1::wrong_state(model),
+        quiet: model.quiet(options),
+    };
+    let judge = |&property: &Property| {
+        let mut findings = Findings::new(property, options.violations_max);
+        property.check(&run, &mut findings);
+        findings
+    };
+    Property::ALL.iter().map(judge).collect()
+}
+
+/// The properties that must not be vacuous.
+pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
+    use Property as P;
+    let sum = |count: fn(&crate::model::Kinds) -> u64| model.traces.iter().map(|t| count(&t.kinds)).sum::<u64>();
+    let called_for: [(bool, &[P]); 10] = [
+        (sum(|k| k.cell_views) > 0, &[P::E1, P::M1]),
+        (sum(|k| k.group_views) > 0, &[P::M2]),
+        (sum(|k| k.sends) > 0, &[P::S2, P::S6]),
+        (sum(|k| k.deliveries) > 0, &[P::S1, P::S7, P::I1, P::I2, P::I3]),
+        (sum(|k| k.from_others) > 0, &[P::S5]),
+        (sum(|k| k.later) > 0, &[P::O1]),
+        (sum(|k| k.total) > 0, &[P::O5]),
+        (sum(|k| k.state_ends) > 0, &[P::X3]),
+        (sum(|k| k.p2p) > 0, &[P::I1]),
+        (matches!(model.quiet(options), Ok(_) | Err(NotDue::TooShort)), &[P::V1]),
+    ];
+    match &options.require {
+        Require::Features => {
+            let called = called_for.iter().filter(|(called, _)| *called).flat_map(|(_, p)| p.iter().copied());
+            let mut called: Vec<P> = called.collect();
+            called.sort_unstable();
+            called.dedup();
+            called
+        }
+        Require::These(these) => these.clone(),
+        Require::Nothing => Vec::new(),
+    }
+}

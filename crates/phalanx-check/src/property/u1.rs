@@ -1,0 +1,46 @@
+//! U1, uniform agreement: if any process delivers a uniform `m` in `v`, even one that dies or is excluded right after, then
+//! every `q` with `v -> w` has `m in del_q(v)`. (That a joiner's state includes it is X1. Among those that went on
+//! together it is S3 already.)
+//!
+//! Instances: uniform messages delivered in `v` by a process that did not go on, when others did; *under failure*
+//! counts those whose way out lost a member. Source: Hadzilacos and Toueg 1994, uniform agreement; Schiper and
+//! Sandoz, "Uniform Reliable Multicast in a Virtually Synchronous Environment" (ICDCS 1993).
+
+use std::collections::HashSet;
+
+use super::Run;
+use super::s3::leaving;
+use crate::findings::Findings;
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    for view in 0..model.views.len() {
+        let ways = model.ways_out(view);
+        let Some(stayed) = ways.get(&None) else { continue };
+        let survivors: Vec<usize> =
+            ways.iter().filter(|(next, _)| next.is_some()).flat_map(|(_, w)| w.iter().copied()).collect();
+        let uniform = |&e: &usize| model.delivered(e).any(|s| s.uniform);
+        if survivors.is_empty() || !stayed.iter().any(uniform) {
+            continue;
+        }
+        for &q in &survivors {
+            let has: HashSet<_> = model.delivered(q).filter(|s| s.uniform).map(|s| s.message).collect();
+            let lost = model.lost_a_member(q);
+            for &p in stayed {
+                for step in model.delivered(p).filter(|s| s.uniform) {
+                    out.instance_when(lost);
+                    if !has.contains(&step.message) {
+                        let text = || {
+                            let [p, q] = [p, q].map(|e| model.who(model.epochs[e].proc));
+                            format!(
+                                "{p} delivered the uniform {}, which survivor {q} did not",
+                                model.what(step.message)
+                            )
+                        };
+                        out.violation(&[model.place(p, step.index), leaving(model, q)], text);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! V3, self-delivery: a process that sent `m` in `v` and goes on to a next view has delivered `m` in `v`. In the quiet
+//! phase, a running, connected process delivers what it sends within the bound.
+//!
+//! The first half needs no clock. The second is judged only if V1 holds, for sends that are older than the bound at
+//! the end.
+//!
+//! Instances: sends judged; *under failure*: those whose view lost a member. Source: Chockler, Keidar, Vitenberg
+//! 2001 (self delivery).
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Run, s3, v4};
+use crate::findings::Findings;
+use crate::model::EpochEnd;
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    for (e, epoch) in model.epochs.iter().enumerate().filter(|(_, epoch)| matches!(epoch.end, EpochEnd::Next(_))) {
+        if model.sent(e).next().is_none() {
+            continue;
+        }
+        let has: HashSet<_> = model.delivered(e).map(|s| s.message).collect();
+        for step in model.sent(e) {
+            out.instance_when(model.lost_a_member(e));
+            if !has.contains(&step.message) {
+                let text = || {
+                    format!(
+                        "{} went on without having delivered its own {}",
+                        model.who(epoch.proc),
+                        model.what(step.message)
+                    )
+                };
+                out.violation(&[model.place(e, step.index), s3::leaving(model, e)], text);
+            }
+        }
+    }
+    let Some(quiet) = v4::due(run) else { return };
+    for e in v4::last_stays(run, quiet) {
+        let delivered: HashMap<_, _> = model.delivered(e).map(|s| (s.message, s)).collect();
+        for step in model.sent(e).filter(|s| v4::judged(run, quiet, s.at_ns)) {
+            out.instance();
+            let deadline = v4::deadline(run, quiet, step.at_ns);
+            if delivered.get(&step.message).is_none_or(|d| d.at_ns > deadline) {
+                let text = || {
+                    format!(
+                        "{} did not deliver its own {} within the bound",
+                        model.who(model.epochs[e].proc),
+                        model.what(step.message)
+                    )
+                };
+                out.violation(&[quiet.place, model.place(e, step.index)], text);
+            }
+        }
+    }
+}

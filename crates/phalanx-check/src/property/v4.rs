@@ -1,0 +1,65 @@
+//! V4, multicast liveness: what a running, connected process sends in the quiet phase, in the group view that is its last,
+//! every other running, connected member of that view delivers within the bound.
+//!
+//! The bound counts from the send, or from V1's deadline if that is later. Judged only if V1 holds, for sends that
+//! are older than the bound at the end. (Own deliveries are V3.)
+//!
+//! Instances: pairs of message and receiver. Source: Chockler, Keidar, Vitenberg 2001 (liveness of delivery), with
+//! a bound.
+
+use std::collections::HashMap;
+
+use super::{Property, Run};
+use crate::findings::Findings;
+use crate::model::quiet::Quiet;
+use crate::model::{EpochEnd, EpochIx};
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let (model, Some(quiet)) = (run.model, due(run)) else { return };
+    for e in last_stays(run, quiet) {
+        let view = model.epochs[e].view;
+        for &q in model.epochs[e].members.iter().filter(|&&q| q != model.epochs[e].proc && quiet.running.contains(&q)) {
+            let there = model.views[view].epochs.iter().copied().find(|&o| model.epochs[o].proc == q);
+            let moved_on = there.is_some_and(|o| model.epochs[o].end != EpochEnd::Open);
+            if moved_on || !model.procs[q].tail_complete {
+                continue;
+            }
+            let delivered: HashMap<_, _> =
+                there.iter().flat_map(|&o| model.delivered(o)).map(|s| (s.message, s.at_ns)).collect();
+            for step in model.sent(e).filter(|s| judged(run, quiet, s.at_ns)) {
+                out.instance();
+                let deadline = deadline(run, quiet, step.at_ns);
+                if delivered.get(&step.message).is_none_or(|&at| at > deadline) {
+                    let text =
+                        || format!("{} did not deliver {} within the bound", model.who(q), model.what(step.message));
+                    out.violation(&[quiet.place, model.place(e, step.index)], text);
+                }
+            }
+        }
+    }
+}
+
+/// The quiet phase, if all are in one view in time.
+pub(super) fn due<'a>(run: &'a Run<'_>) -> Option<&'a Quiet> {
+    let quiet = run.quiet.as_ref().ok()?;
+    let mut settled = Findings::new(Property::V1, 0);
+    super::v1::check(run, &mut settled);
+    (settled.violations == 0).then_some(quiet)
+}
+
+/// The stays in which running processes end.
+pub(super) fn last_stays(run: &Run<'_>, quiet: &Quiet) -> impl Iterator<Item = EpochIx> {
+    let of = |&p: &usize| run.model.procs[p].epochs.iter().copied();
+    let all: Vec<EpochIx> = quiet.running.iter().filter(|&&p| run.model.procs[p].tail_complete).flat_map(of).collect();
+    all.into_iter().filter(|&e| run.model.epochs[e].end == EpochEnd::Open)
+}
+
+/// Whether a send of that time is old enough to be judged, and late enough.
+pub(super) fn judged(run: &Run<'_>, quiet: &Quiet, sent_ns: u64) -> bool {
+    sent_ns >= quiet.from_ns && deadline(run, quiet, sent_ns) <= quiet.end_ns
+}
+
+/// By when it must be delivered.
+pub(super) fn deadline(run: &Run<'_>, quiet: &Quiet, sent_ns: u64) -> u64 {
+    sent_ns.max(quiet.settled_ns).saturating_add(run.options.delivery_bound_ns)
+}

@@ -1,0 +1,180 @@
+//! The outcome, for programs and people.
+
+use serde::Serialize;
+
+use crate::Options;
+use crate::findings::{Findings, Place, Texts};
+use crate::model::{EpochEnd, Model};
+use crate::property::{Property, required};
+
+/// What a run's traces prove.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// No violation, and nothing required was vacuous.
+    pub passed: bool,
+    /// One entry per property, in fixed order.
+    pub properties: Vec<PropertyReport>,
+    /// Properties that were never put to the test.
+    pub vacuous: Vec<Property>,
+    /// Those of them that were required: the run did not do what it was to do.
+    pub missing: Vec<Property>,
+    /// What was read.
+    pub stats: Stats,
+}
+
+/// One property's outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct PropertyReport {
+    /// Which.
+    pub property: Property,
+    /// What it says.
+    pub title: &'static str,
+    /// How often it was put to the test.
+    pub instances: u64,
+    /// How often of these while a member was lost; counted for S3, O3, U1, U2, V3.
+    pub under_failure: u64,
+    /// How often it was broken.
+    pub violations: u64,
+    /// The first few violations.
+    pub first: Vec<Violation>,
+}
+
+/// A property broken.
+#[derive(Clone, Debug, Serialize)]
+pub struct Violation {
+    /// What is wrong, in one sentence.
+    pub summary: String,
+    /// The records that prove it.
+    pub evidence: Vec<Evidence>,
+}
+
+/// A record of a trace.
+#[derive(Clone, Debug, Serialize)]
+pub struct Evidence {
+    /// The trace's file, or name and incarnation for traces in memory.
+    pub file: String,
+    /// The record's number in it, from 0.
+    pub index: usize,
+    /// The record.
+    pub text: String,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stats {
+    /// Traces, the harness's included.
+    pub traces: usize,
+    /// Records.
+    pub records: u64,
+    /// Process incarnations with a trace.
+    pub processes: usize,
+    /// Cell instances.
+    pub instances: usize,
+    /// Different cell views installed.
+    pub cell_views: usize,
+    /// Different group views installed.
+    pub group_views: usize,
+    /// Group views whose way out lost a member, counted once for each.
+    pub lossy_changes: usize,
+    /// Multicasts sent or delivered.
+    pub multicasts: usize,
+    /// Deliveries of multicasts.
+    pub deliveries: u64,
+    /// Processes killed by the harness.
+    pub crashes: usize,
+    /// Processes told to be excluded.
+    pub exclusions: usize,
+    /// State transfers completed.
+    pub transfers: u64,
+    /// Whether liveness was due at the end, or why not.
+    pub quiet: String,
+    /// Traces that end inside a record.
+    pub truncated: Vec<String>,
+    /// Files without a header; they were passed over.
+    pub empty_files: Vec<String>,
+    /// Members of views of which no trace was given, by incarnation. What depends on them was not judged.
+    pub missing_traces: Vec<String>,
+}
+
+impl Report {
+    /// The broken properties.
+    #[must_use]
+    pub fn violated(&self) -> Vec<Property> {
+        self.properties.iter().filter(|p| p.violations > 0).map(|p| p.property).collect()
+    }
+
+    /// How often the property was put to the test.
+    #[must_use]
+    pub fn instances(&self, property: Property) -> u64 {
+        self.properties.iter().find(|p| p.property == property).map_or(0, |p| p.instances)
+    }
+
+    /// As one JSON object.
+    ///
+    /// # Panics
+    /// Never: strings, numbers and lists can always be written.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a report holds only strings, numbers and lists")
+    }
+}
+
+pub(crate) fn assemble(model: &Model, options: &Options, findings: Vec<Findings>, texts: &Texts) -> Report {
+    let evidence = |place: &Place| Evidence {
+        file: model.traces[place.trace].label.clone(),
+        index: place.index,
+        text: texts.get(place).cloned().unwrap_or_default(),
+    };
+    let one = |f: Findings| PropertyReport {
+        property: f.property,
+        title: f.property.title(),
+        instances: f.instances,
+        under_failure: f.under_failure,
+        violations: f.violations,
+        first: f
+            .kept
+            .into_iter()
+            .map(|(summary, places)| Violation { summary, evidence: places.iter().map(evidence).collect() })
+            .collect(),
+    };
+    let properties: Vec<PropertyReport> = findings.into_iter().map(one).collect();
+    let vacuous: Vec<Property> = properties.iter().filter(|p| p.instances == 0).map(|p| p.property).collect();
+    let missing: Vec<Property> = required(model, options).into_iter().filter(|p| vacuous.contains(p)).collect();
+    let passed = missing.is_empty() && properties.iter().all(|p| p.violations == 0);
+    Report { passed, properties, vacuous, missing, stats: stats(model, options) }
+}
+
+fn stats(model: &Model, options: &Options) -> Stats {
+    let labels = |keep: fn(&crate::model::TraceInfo) -> bool| {
+        model.traces.iter().filter(|t| keep(t)).map(|t| t.label.clone()).collect()
+    };
+    let listed = model
+        .procs
+        .iter()
+        .enumerate()
+        .filter(|(ix, p)| p.trace.is_none() && model.installs.iter().any(|i| i.members.contains(ix)));
+    let lossy = |view: usize| {
+        let mut ends = model.views[view].epochs.iter().filter(|&&e| matches!(model.epochs[e].end, EpochEnd::Next(_)));
+        ends.any(|&e| model.lost_a_member(e))
+    };
+    Stats {
+        traces: model.traces.len(),
+        records: model.traces.iter().map(|t| t.records).sum(),
+        processes: model.procs.iter().filter(|p| p.trace.is_some()).count(),
+        instances: model.cells.len(),
+        cell_views: model.cells.values().map(std::collections::BTreeMap::len).sum(),
+        group_views: model.views.iter().filter(|v| !v.epochs.is_empty()).count(),
+        lossy_changes: (0..model.views.len()).filter(|&v| lossy(v)).count(),
+        multicasts: model.messages.len(),
+        deliveries: model.traces.iter().map(|t| t.kinds.deliveries + t.kinds.replayed).sum(),
+        crashes: model.procs.iter().filter(|p| p.crashed.is_some()).count(),
+        exclusions: model.procs.iter().filter(|p| matches!(p.over, Some((crate::model::Over::Excluded(_), _)))).count(),
+        transfers: model.traces.iter().map(|t| t.kinds.state_ends).sum(),
+        quiet: model
+            .quiet(options)
+            .map_or_else(|why| format!("liveness not due: {why}"), |_| "liveness due".to_owned()),
+        truncated: labels(|t| t.truncated),
+        empty_files: model.empty_files.clone(),
+        missing_traces: listed.map(|(_, p)| format!("{:016x}", p.incarnation)).collect(),
+    }
+}

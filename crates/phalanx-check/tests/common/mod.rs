@@ -1,0 +1,217 @@
+//! Tiny runs written by hand: three processes `a`, `b`, `c` (0, 1, 2) in cell view 1 and view 1 of one group.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use phalanx_check::{Options, Property, Report, check};
+use phalanx_trace::{Event, Header, LeaveReason, Order, Phase, Trace};
+
+pub const CELL: u64 = 0xce11;
+pub const GROUP: u32 = 4;
+pub const SECOND: u64 = 1_000_000_000;
+
+/// A multicast.
+#[derive(Clone, Copy)]
+pub struct M {
+    pub sender: usize,
+    pub view: u64,
+    pub seq: u64,
+    pub order: Order,
+    pub uniform: bool,
+}
+
+pub fn fifo(sender: usize, view: u64, seq: u64) -> M {
+    M { sender, view, seq, order: Order::Fifo, uniform: false }
+}
+
+pub fn causal(sender: usize, view: u64, seq: u64) -> M {
+    M { order: Order::Causal, ..fifo(sender, view, seq) }
+}
+
+pub fn total(sender: usize, view: u64, seq: u64) -> M {
+    M { order: Order::Total, ..fifo(sender, view, seq) }
+}
+
+pub fn uniform(m: M) -> M {
+    M { uniform: true, ..m }
+}
+
+/// The incarnation of a process.
+pub fn id(p: usize) -> u64 {
+    p as u64 + 1
+}
+
+pub fn name(p: usize) -> String {
+    ["a", "b", "c", "d", "e", "f"][p].to_owned()
+}
+
+fn hash(m: M) -> u64 {
+    id(m.sender) * 1_000_000 + m.view * 1_000 + m.seq
+}
+
+/// The traces of a run, one per process and the harness's last; every record comes a microsecond after the last.
+#[derive(Clone)]
+pub struct World {
+    pub traces: Vec<Trace>,
+    pub now: u64,
+}
+
+impl World {
+    /// Processes that have started and asked to join, in no view yet.
+    pub fn strangers(n: usize) -> Self {
+        let mut traces: Vec<Trace> =
+            (0..n).map(|p| Trace::new(Header::process("cell", &name(p), id(p), "clock"))).collect();
+        traces.push(Trace::new(Header::harness("cell", "clock")));
+        let mut world = Self { traces, now: 0 };
+        for p in 0..n {
+            world.push(p, Event::Start);
+            world.push(p, Event::JoinAsked { cell: "cell".into() });
+        }
+        world
+    }
+
+    /// Processes in cell view 1.
+    pub fn cell(n: usize) -> Self {
+        let mut world = Self::strangers(n);
+        let all: Vec<usize> = (0..n).collect();
+        all.iter().for_each(|&p| world.cell_view(p, 1, &all, &[]));
+        world
+    }
+
+    /// Processes in cell view 1 and group view 1.
+    pub fn group(n: usize) -> Self {
+        let mut world = Self::cell(n);
+        let all: Vec<usize> = (0..n).collect();
+        for p in 0..n {
+            world.ask_group(p, false);
+            world.group_view(p, 1, None, &all, &all, &[]);
+        }
+        world
+    }
+
+    pub fn harness(&self) -> usize {
+        self.traces.len() - 1
+    }
+
+    pub fn push(&mut self, p: usize, event: Event) {
+        self.now += 1_000;
+        let now = self.now;
+        self.traces[p].push(now, event);
+    }
+
+    pub fn ask_group(&mut self, p: usize, with_state: bool) {
+        self.push(p, Event::GroupJoinAsked { name: "ledger".into(), with_state });
+    }
+
+    pub fn cell_view(&mut self, p: usize, view: u64, members: &[usize], left: &[(usize, LeaveReason)]) {
+        let members = members.iter().map(|&m| (id(m), name(m))).collect();
+        let left = left.iter().map(|&(m, why)| (id(m), why)).collect();
+        self.push(p, Event::CellView { instance: CELL, view, members, left });
+    }
+
+    pub fn group_view(
+        &mut self,
+        p: usize,
+        view: u64,
+        prev: Option<u64>,
+        members: &[usize],
+        joined: &[usize],
+        left: &[(usize, LeaveReason)],
+    ) {
+        let ids = |ps: &[usize]| ps.iter().map(|&m| id(m)).collect();
+        let left = left.iter().map(|&(m, why)| (id(m), why)).collect();
+        let (members, joined) = (ids(members), ids(joined));
+        self.push(p, Event::GroupView { group: GROUP, name: "ledger".into(), view, prev, members, joined, left });
+    }
+
+    pub fn send(&mut self, m: M) {
+        let M { sender, view, seq, order, uniform } = m;
+        self.push(sender, Event::Send { group: GROUP, view, seq, order, uniform, hash: hash(m) });
+    }
+
+    pub fn deliver(&mut self, p: usize, m: M) {
+        self.deliver_at(p, m, None);
+    }
+
+    /// Delivers a total message as number `position`.
+    pub fn deliver_at(&mut self, p: usize, m: M, position: impl Into<Option<u64>>) {
+        self.push(p, delivery(m, position.into(), false));
+    }
+
+    pub fn replay(&mut self, p: usize, m: M) {
+        self.push(p, delivery(m, None, true));
+    }
+
+    /// Sent, and delivered by all `to`, in that order.
+    pub fn multicast(&mut self, m: M, to: &[usize]) {
+        self.send(m);
+        to.iter().for_each(|&p| self.deliver(p, m));
+    }
+
+    pub fn digest(&mut self, p: usize, view: u64, delivered: u64, digest: u64) {
+        self.push(p, Event::Digest { group: GROUP, view, delivered, digest });
+    }
+
+    pub fn crash(&mut self, p: usize) {
+        let harness = self.harness();
+        self.push(harness, Event::Crash { incarnation: id(p) });
+    }
+
+    /// `gone` dies; the others go on to the next cell view and group view.
+    pub fn lose(&mut self, gone: usize, survivors: &[usize]) {
+        self.crash(gone);
+        for &p in survivors {
+            self.cell_view(p, 2, survivors, &[(gone, LeaveReason::Died)]);
+            self.group_view(p, 2, Some(1), survivors, &[], &[(gone, LeaveReason::Died)]);
+        }
+    }
+
+    pub fn quiet(&mut self) {
+        let harness = self.harness();
+        self.push(harness, Event::Phase { phase: Phase::Quiet, connected: vec![] });
+    }
+
+    pub fn wait(&mut self, ns: u64) {
+        self.now += ns;
+    }
+
+    /// The harness ends the run, and then these processes.
+    pub fn end(&mut self, alive: &[usize]) {
+        let harness = self.harness();
+        self.push(harness, Event::End);
+        alive.iter().for_each(|&p| self.push(p, Event::End));
+    }
+
+    pub fn report(&self) -> Report {
+        check(&self.traces, &options())
+    }
+
+    /// Nothing is broken, and these properties were put to the test.
+    #[track_caller]
+    pub fn holds(&self, tested: &[Property]) {
+        let report = self.report();
+        assert!(report.passed, "{report}");
+        for &p in tested {
+            assert!(report.instances(p) > 0, "{p} was not put to the test\n{report}");
+        }
+    }
+
+    /// Exactly this property is broken, with evidence.
+    #[track_caller]
+    pub fn breaks(&self, property: Property) -> Report {
+        let report = self.report();
+        assert_eq!(report.violated(), [property], "{report}");
+        let broken = report.properties.iter().find(|p| p.property == property).expect("in every report");
+        let evidence = broken.first.iter().flat_map(|v| &v.evidence);
+        assert!(broken.first.iter().all(|v| !v.evidence.is_empty()), "{report}");
+        evidence.for_each(|e| assert!(!e.text.is_empty(), "{report}"));
+        report
+    }
+}
+
+pub fn options() -> Options {
+    Options { clock_slack_ns: 0, complete: true, ..Options::default() }
+}
+
+pub fn delivery(m: M, position: Option<u64>, replayed: bool) -> Event {
+    let M { sender, view, seq, order, uniform } = m;
+    Event::Deliver { group: GROUP, view, sender: id(sender), seq, order, uniform, position, hash: hash(m), replayed }
+}

@@ -1,0 +1,339 @@
+//! M1 to M8: a good and a broken run for each.
+
+mod common;
+
+use common::{CELL, GROUP, SECOND, World, fifo, id, name, options, total};
+use phalanx_check::{Options, Property, Quorum, check};
+use phalanx_trace::{Event, LeaveReason, Phase};
+
+const LEFT: LeaveReason = LeaveReason::Left;
+const DIED: LeaveReason = LeaveReason::Died;
+const UNREACHABLE: LeaveReason = LeaveReason::Unreachable;
+
+#[test]
+fn a_whole_small_run_holds() {
+    let mut w = World::group(3);
+    w.multicast(fifo(0, 1, 1), &[0, 1, 2]);
+    w.lose(2, &[0, 1]);
+    w.multicast(fifo(1, 2, 1), &[0, 1]);
+    w.end(&[0, 1]);
+    w.holds(&[Property::E1, Property::M1, Property::M2, Property::M3, Property::M4, Property::M5, Property::M6]);
+}
+
+#[test]
+fn m1_cell_view_without_its_installer() {
+    let mut w = World::cell(3);
+    w.cell_view(2, 2, &[0, 1], &[(2, UNREACHABLE)]);
+    w.breaks(Property::M1);
+}
+
+#[test]
+fn m1_group_view_without_its_installer() {
+    let mut w = World::group(3);
+    w.group_view(2, 2, Some(1), &[0, 1], &[], &[(2, UNREACHABLE)]);
+    w.breaks(Property::M1);
+}
+
+#[test]
+fn m2_the_same_cell_view_twice() {
+    let mut w = World::cell(2);
+    w.cell_view(0, 1, &[0, 1], &[]);
+    w.breaks(Property::M2);
+}
+
+#[test]
+fn m2_group_view_numbers_shrink() {
+    let mut w = World::cell(1);
+    w.ask_group(0, false);
+    w.group_view(0, 5, None, &[0], &[0], &[]);
+    w.group_view(0, 4, Some(5), &[0], &[], &[]);
+    w.breaks(Property::M2);
+}
+
+#[test]
+fn m2_prev_is_not_the_view_before() {
+    let mut w = World::group(2);
+    w.group_view(0, 2, None, &[0, 1], &[], &[]);
+    w.breaks(Property::M2);
+}
+
+#[test]
+fn m3_two_lists_under_one_number() {
+    let mut w = World::cell(3);
+    w.cell_view(0, 2, &[0, 1], &[(2, UNREACHABLE)]);
+    w.cell_view(1, 2, &[1, 0], &[(2, UNREACHABLE)]);
+    w.breaks(Property::M3);
+}
+
+#[test]
+fn m3_two_group_lists_under_one_number() {
+    let mut w = World::group(3);
+    w.group_view(0, 2, Some(1), &[0, 1], &[], &[(2, UNREACHABLE)]);
+    w.group_view(1, 2, Some(1), &[1, 0], &[], &[(2, UNREACHABLE)]);
+    w.breaks(Property::M3);
+}
+
+#[test]
+fn m4_two_incarnations_of_one_name() {
+    let mut w = World::strangers(2);
+    let members = vec![(id(0), name(0)), (id(1), name(0))];
+    w.push(0, Event::CellView { instance: CELL, view: 1, members, left: vec![] });
+    w.breaks(Property::M4);
+}
+
+#[test]
+fn m4_a_group_member_twice() {
+    let mut w = World::cell(1);
+    w.ask_group(0, false);
+    w.group_view(0, 1, None, &[0, 0], &[0], &[]);
+    w.breaks(Property::M4);
+}
+
+#[test]
+fn m5_joins_and_leaves_that_were_asked_for_hold() {
+    let mut w = World::group(3);
+    w.push(2, Event::GroupLeaveAsked { group: GROUP });
+    w.push(2, Event::GroupLeft { group: GROUP });
+    w.push(2, Event::LeaveAsked);
+    for p in [0, 1] {
+        w.group_view(p, 2, Some(1), &[0, 1], &[], &[(2, LEFT)]);
+        w.cell_view(p, 2, &[0, 1], &[(2, LEFT)]);
+    }
+    w.push(2, Event::Left);
+    w.end(&[0, 1, 2]);
+    w.holds(&[Property::M5, Property::M6]);
+}
+
+#[test]
+fn m5_left_without_having_asked() {
+    let mut w = World::cell(3);
+    [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[(2, LEFT)]));
+    w.breaks(Property::M5);
+}
+
+#[test]
+fn m5_died_and_lives_on() {
+    let mut w = World::cell(3);
+    [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[(2, DIED)]));
+    w.push(2, Event::NonPrimary);
+    w.breaks(Property::M5);
+}
+
+#[test]
+fn m5_joined_without_having_asked() {
+    let mut w = World::strangers(2);
+    w.traces[1].records.pop();
+    w.cell_view(0, 1, &[0, 1], &[]);
+    w.cell_view(1, 1, &[0, 1], &[]);
+    w.breaks(Property::M5);
+}
+
+#[test]
+fn m5_joined_a_group_without_having_asked() {
+    let mut w = World::cell(1);
+    w.group_view(0, 1, None, &[0], &[0], &[]);
+    w.breaks(Property::M5);
+}
+
+#[test]
+fn m5_the_left_list_is_silent() {
+    let mut w = World::cell(3);
+    [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[]));
+    w.breaks(Property::M5);
+}
+
+#[test]
+fn m5_two_views_may_still_list_the_dead_a_third_may_not() {
+    let mut w = World::strangers(6);
+    let all = [0, 1, 2];
+    all.iter().for_each(|&p| w.cell_view(p, 1, &all, &[]));
+    w.crash(2);
+    [0, 1, 3].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1, 2, 3], &[]));
+    [0, 1, 3, 4].iter().for_each(|&p| w.cell_view(p, 3, &[0, 1, 2, 3, 4], &[]));
+    w.holds(&[Property::M5]);
+    [0, 1, 3, 4, 5].iter().for_each(|&p| w.cell_view(p, 4, &[0, 1, 2, 3, 4, 5], &[]));
+    w.breaks(Property::M5);
+}
+
+#[test]
+fn m5_a_join_withdrawn_half_way_needs_no_request() {
+    let run = |told: bool| {
+        let mut w = World::cell(2);
+        w.ask_group(0, false);
+        w.group_view(0, 1, None, &[0], &[0], &[]);
+        w.ask_group(1, true);
+        w.group_view(0, 2, Some(1), &[0, 1], &[1], &[]);
+        if told {
+            w.push(1, Event::StateEnd { group: GROUP, digest: 1 });
+            w.group_view(1, 2, None, &[0, 1], &[1], &[]);
+        }
+        w.group_view(0, 3, Some(2), &[0], &[], &[(1, LEFT)]);
+        w
+    };
+    run(false).holds(&[Property::M5]);
+    run(true).breaks(Property::M5);
+}
+
+#[test]
+fn m6_a_minority_goes_on() {
+    let mut w = World::cell(3);
+    w.cell_view(2, 2, &[2], &[(0, UNREACHABLE), (1, UNREACHABLE)]);
+    w.breaks(Property::M6);
+}
+
+#[test]
+fn m6_half_with_the_oldest_may_go_on_and_half_without_may_not() {
+    let mut w = World::cell(2);
+    w.cell_view(0, 2, &[0], &[(1, UNREACHABLE)]);
+    w.holds(&[Property::M6]);
+    let mut w = World::cell(2);
+    w.cell_view(1, 2, &[1], &[(0, UNREACHABLE)]);
+    w.breaks(Property::M6);
+    let witness = Options { quorum: Quorum::AnyHalf, ..options() };
+    assert!(check(&w.traces, &witness).passed);
+}
+
+#[test]
+fn m6_who_leaves_willingly_counts_for_the_quorum() {
+    let mut w = World::cell(2);
+    w.push(0, Event::LeaveAsked);
+    w.cell_view(1, 2, &[1], &[(0, LEFT)]);
+    w.holds(&[Property::M6]);
+}
+
+#[test]
+fn m6_joiners_outnumber_survivors() {
+    let mut w = World::strangers(3);
+    w.cell_view(0, 1, &[0], &[]);
+    (0..3).for_each(|p| w.cell_view(p, 2, &[0, 1, 2], &[]));
+    w.breaks(Property::M6);
+}
+
+#[test]
+fn m6_a_fork() {
+    let mut w = World::cell(4);
+    w.cell_view(0, 2, &[0, 1, 2], &[(3, UNREACHABLE)]);
+    w.cell_view(1, 3, &[0, 1, 2], &[(3, UNREACHABLE)]);
+    w.breaks(Property::M6);
+}
+
+#[test]
+fn m6_a_number_nobody_installed() {
+    let mut w = World::cell(3);
+    w.cell_view(0, 3, &[0, 1, 2], &[]);
+    w.breaks(Property::M6);
+}
+
+#[test]
+fn m6_founded_twice() {
+    let mut w = World::strangers(2);
+    w.cell_view(0, 1, &[0], &[]);
+    w.push(1, Event::CellView { instance: 7, view: 1, members: vec![(id(1), name(1))], left: vec![] });
+    w.holds(&[Property::M1]);
+    let one = Options { one_instance: true, ..options() };
+    assert_eq!(check(&w.traces, &one).violated(), [Property::M6]);
+}
+
+#[test]
+fn m6_a_group_fork() {
+    let mut w = World::group(3);
+    w.group_view(0, 2, Some(1), &[0, 1], &[], &[(2, UNREACHABLE)]);
+    w.group_view(1, 3, Some(1), &[0, 1], &[], &[(2, UNREACHABLE)]);
+    w.breaks(Property::M6);
+}
+
+#[test]
+fn m6_a_group_begins_anew_beside_a_living_member() {
+    let mut w = World::cell(2);
+    w.ask_group(0, false);
+    w.group_view(0, 1, None, &[0], &[0], &[]);
+    w.ask_group(1, false);
+    w.group_view(1, 2, None, &[1], &[1], &[]);
+    w.end(&[0, 1]);
+    w.breaks(Property::M6);
+}
+
+#[test]
+fn m6_a_group_may_begin_anew_when_all_left() {
+    let mut w = World::cell(2);
+    w.ask_group(0, false);
+    w.group_view(0, 1, None, &[0], &[0], &[]);
+    w.push(0, Event::GroupLeaveAsked { group: GROUP });
+    w.push(0, Event::GroupLeft { group: GROUP });
+    w.ask_group(1, false);
+    w.group_view(1, 3, None, &[1], &[1], &[]);
+    w.end(&[0, 1]);
+    w.holds(&[Property::M6]);
+}
+
+fn excluded() -> World {
+    let mut w = World::group(3);
+    [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[(2, UNREACHABLE)]));
+    [0, 1].iter().for_each(|&p| w.group_view(p, 2, Some(1), &[0, 1], &[], &[(2, UNREACHABLE)]));
+    w
+}
+
+#[test]
+fn m8_told_and_silent_holds() {
+    let mut w = excluded();
+    w.push(2, Event::Excluded { view: 2 });
+    w.push(2, Event::End);
+    w.holds(&[Property::M8]);
+}
+
+#[test]
+fn m8_delivers_after_exclusion() {
+    let mut w = excluded();
+    w.push(2, Event::Excluded { view: 2 });
+    w.send(total(0, 2, 1));
+    w.deliver_at(2, total(0, 2, 1), 1);
+    w.breaks(Property::M8);
+}
+
+#[test]
+fn m8_excluded_by_a_view_that_holds_it() {
+    let mut w = World::cell(3);
+    w.push(2, Event::Excluded { view: 1 });
+    w.breaks(Property::M8);
+}
+
+#[test]
+fn m8_taken_back() {
+    let mut w = World::cell(3);
+    [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[(2, UNREACHABLE)]));
+    [0, 1].iter().for_each(|&p| w.cell_view(p, 3, &[0, 1, 2], &[]));
+    w.breaks(Property::M8);
+}
+
+#[test]
+fn m8_never_told() {
+    let mut w = excluded();
+    w.quiet();
+    w.wait(60 * SECOND);
+    w.end(&[0, 1, 2]);
+    w.breaks(Property::M8);
+}
+
+#[test]
+fn faults_after_the_quiet_phase_began_put_it_off() {
+    let mut w = World::group(3);
+    w.quiet();
+    w.wait(8 * SECOND);
+    let harness = w.harness();
+    w.push(harness, Event::Cont { incarnation: id(0) });
+    w.wait(8 * SECOND);
+    w.end(&[0, 1, 2]);
+    let report = w.report();
+    assert_eq!(report.instances(Property::V1), 0, "{report}");
+    assert!(report.stats.quiet.contains("shorter"), "{report}");
+}
+
+#[test]
+fn phases_other_than_quiet_make_nothing_due() {
+    let mut w = World::group(2);
+    let harness = w.harness();
+    w.push(harness, Event::Phase { phase: Phase::Heal, connected: vec![] });
+    w.wait(100 * SECOND);
+    w.end(&[0, 1]);
+    assert_eq!(w.report().instances(Property::V1), 0);
+}

@@ -1,0 +1,137 @@
+//! Whatever stands in the traces, the checker gives a verdict: traces are outside bytes, and may be any nonsense.
+
+mod common;
+
+use common::{GROUP, World, causal, fifo, options, total, uniform};
+use phalanx_check::{Options, Property, Report, check};
+use phalanx_trace::Event;
+use proptest::prelude::*;
+
+/// A run with some of everything.
+fn rich() -> World {
+    let mut w = World::group(3);
+    w.multicast(fifo(0, 1, 1), &[0, 1, 2]);
+    w.multicast(uniform(causal(1, 1, 1)), &[0, 1, 2]);
+    w.send(total(2, 1, 1));
+    [0, 1, 2].iter().for_each(|&p| w.deliver_at(p, total(2, 1, 1), 1));
+    w.push(0, Event::SnapshotOut { group: GROUP, view: 1, digest: 3 });
+    w.push(0, Event::P2pSend { to: 2, k: 1, hash: 9 });
+    w.push(1, Event::P2pDeliver { from: 1, k: 1, hash: 9 });
+    w.push(1, Event::NonPrimary);
+    w.push(1, Event::Primary);
+    w.lose(2, &[0, 1]);
+    [0, 1].iter().for_each(|&p| w.digest(p, 2, 0, 5));
+    w.multicast(fifo(0, 2, 1), &[0, 1]);
+    w.quiet();
+    w.wait(20 * common::SECOND);
+    w.multicast(fifo(1, 2, 1), &[0, 1]);
+    w.wait(20 * common::SECOND);
+    w.end(&[0, 1]);
+    w
+}
+
+/// One change to a run: which trace, which record, and what is done there.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    trace: usize,
+    record: usize,
+    how: u8,
+    number: u64,
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let number = prop_oneof![0u64..6, Just(u64::MAX), Just(u64::MAX - 1), any::<u64>()];
+    let one = (0usize..4, 0usize..40, 0u8..6, number);
+    let change = one.prop_map(|(trace, record, how, number)| Change { trace, record, how, number });
+    prop::collection::vec(change, 1..12)
+}
+
+fn apply(w: &mut World, change: Change) {
+    let other = (change.number % 4) as usize;
+    let records = &mut w.traces[change.trace].records;
+    if records.is_empty() {
+        return;
+    }
+    let at = change.record % records.len();
+    match change.how {
+        0 => drop(records.remove(at)),
+        1 => records.insert(at, records[at].clone()),
+        2 => {
+            let last = records.len() - 1;
+            records.swap(at, last);
+        }
+        3 => records[at].at_ns = change.number,
+        4 => {
+            let moved = records[at].clone();
+            w.traces[other].records.push(moved);
+        }
+        _ => renumber(&mut records[at].event, change.number),
+    }
+}
+
+/// Puts a number where the record has one.
+fn renumber(event: &mut Event, n: u64) {
+    match event {
+        Event::CellView { view, .. } | Event::Excluded { view } => *view = n,
+        Event::GroupView { view, prev, .. } => {
+            *view = n;
+            *prev = Some(n);
+        }
+        Event::Send { seq, view, .. } => {
+            *seq = n;
+            *view = (*view).max(n & 1);
+        }
+        Event::Deliver { sender, position, seq, .. } => {
+            *position = Some(n);
+            *seq = n;
+            *sender = n & 3;
+        }
+        Event::Digest { view, delivered, .. } => {
+            *delivered = n;
+            *view = n & 3;
+        }
+        Event::Crash { incarnation } | Event::Stop { incarnation } | Event::Cont { incarnation } => *incarnation = n,
+        Event::P2pSend { k, .. } | Event::P2pDeliver { k, .. } => *k = n,
+        _ => {}
+    }
+}
+
+fn judge(w: &World) -> Report {
+    for lenient in [Options::default(), Options { complete: false, membership_bound_ns: u64::MAX, ..options() }] {
+        let _ = check(&w.traces, &lenient);
+    }
+    w.report()
+}
+
+#[test]
+fn the_run_itself_holds() {
+    rich().holds(&[Property::V4, Property::U1]);
+}
+
+proptest! {
+    #[test]
+    fn every_run_gets_a_verdict(changes in changes()) {
+        let mut w = rich();
+        changes.iter().for_each(|&c| apply(&mut w, c));
+        let report = judge(&w);
+        prop_assert_eq!(report.passed, report.violated().is_empty() && report.missing.is_empty());
+        prop_assert!(report.to_string().contains("tested"));
+        let json: Result<serde_json::Value, _> = serde_json::from_str(&report.to_json());
+        prop_assert!(json.is_ok());
+    }
+
+    #[test]
+    fn the_order_of_the_traces_does_not_matter(changes in changes(), by in 1usize..4) {
+        let mut w = rich();
+        changes.iter().for_each(|&c| apply(&mut w, c));
+        let mut turned = w.clone();
+        turned.traces.rotate_left(by);
+        let (one, other) = (judge(&w), judge(&turned));
+        prop_assert_eq!(one.passed, other.passed);
+        prop_assert_eq!(one.violated().is_empty(), other.violated().is_empty());
+        // Where a view has two contents, what else is wrong depends on which is taken for the right one.
+        if !one.violated().contains(&Property::M3) {
+            prop_assert_eq!(one.violated(), other.violated());
+        }
+    }
+}

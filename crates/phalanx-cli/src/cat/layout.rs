@@ -1,0 +1,106 @@
+//! How what was delivered is printed.
+
+use serde::Serialize;
+
+use super::text::Text;
+
+/// Lays texts out as bytes.
+#[derive(Debug)]
+pub(super) struct Layout {
+    json: bool,
+    group: String,
+    /// Whose text, without a newline at its end, was printed last.
+    open: Option<String>,
+}
+
+/// One line, for programs.
+#[derive(Serialize)]
+struct Line<'a> {
+    group: &'a str,
+    from: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    /// For lines that are no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+    /// False: the line came without a newline at its end.
+    newline: bool,
+}
+
+impl Layout {
+    pub(super) fn new(group: &str, json: bool) -> Self {
+        Self { json, group: group.to_owned(), open: None }
+    }
+
+    /// Appends what is to be printed for `text`.
+    ///
+    /// Bytes go out as they came. Only where a text without a newline at its end is followed by another line, a
+    /// newline is put between them: at every member in the same place.
+    pub(super) fn put(&mut self, text: Text<'_>, out: &mut Vec<u8>) {
+        let from = text.from;
+        if self.json {
+            for line in text.lines() {
+                self.put_json(from, line, out);
+            }
+            return;
+        }
+        if let Some(open) = &self.open {
+            if !(text.continues && open == from) {
+                out.push(b'\n');
+            }
+        }
+        out.extend_from_slice(text.bytes);
+        self.open = (!text.bytes.ends_with(b"\n")).then(|| from.to_owned());
+    }
+
+    fn put_json(&self, from: &str, line: &[u8], out: &mut Vec<u8>) {
+        let bytes = line.strip_suffix(b"\n").unwrap_or(line);
+        let text = std::str::from_utf8(bytes).ok();
+        let hex = text.is_none().then(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+        let line = Line { group: &self.group, from, text, hex, newline: bytes.len() != line.len() };
+        serde_json::to_writer(&mut *out, &line).expect("strings and booleans always make JSON");
+        out.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn laid_out(json: bool, texts: &[(&str, bool, &[u8])]) -> Vec<u8> {
+        let mut layout = Layout::new("g", json);
+        let mut out = Vec::new();
+        for &(from, continues, bytes) in texts {
+            layout.put(Text { from, start: 1, number: 1, continues, ends: false, bytes }, &mut out);
+        }
+        out
+    }
+
+    #[test]
+    fn bytes_go_out_as_they_came() {
+        assert_eq!(laid_out(false, &[("a", false, b"1\n\xff\n"), ("b", false, b"2")]), b"1\n\xff\n2");
+    }
+
+    #[test]
+    fn lines_of_two_senders_never_run_together() {
+        assert_eq!(laid_out(false, &[("a", false, b"1"), ("b", false, b"2\n")]), b"1\n2\n");
+        assert_eq!(laid_out(false, &[("a", false, b"1"), ("a", true, b"2\n")]), b"12\n");
+        assert_eq!(laid_out(false, &[("a", false, b"1"), ("b", false, b"x\n"), ("a", true, b"2\n")]), b"1\nx\n2\n");
+        assert_eq!(laid_out(false, &[("a", false, b"1"), ("a", false, b"2\n")]), b"1\n2\n");
+    }
+
+    #[test]
+    fn json_has_one_object_a_line() {
+        let out = laid_out(true, &[("a", false, b"one\ntwo"), ("b", false, b"\xff\n")]);
+        let lines: Vec<serde_json::Value> = out
+            .split(|b| *b == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| serde_json::from_slice(line).expect("JSON"))
+            .collect();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[0]["text"], "one");
+        assert_eq!(lines[1]["newline"], false);
+        assert_eq!(lines[2]["hex"], "ff");
+        assert_eq!(lines[2]["from"], "b");
+    }
+}

@@ -1,0 +1,259 @@
+//! `phalanx cat`: a fault-tolerant pipe.
+//!
+//! Three threads: one reads standard input and multicasts ([`input`]), the protocol thread keeps the history
+//! ([`past`]), and the main thread takes deliveries and prints. When whoever reads standard output stands still, the
+//! main thread does, the bounded queue before it fills, and credit holds the senders back.
+
+mod history;
+mod input;
+mod layout;
+mod past;
+mod text;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use phalanx::config::parse_duration;
+use phalanx::core::{Event, Order};
+use phalanx::{CallError, Cell, Item, JoinOptions, Options};
+
+use crate::exit::{Exit, Failure, While};
+use crate::flags::CellFlags;
+use crate::member::{Ending, Narrator, Told, start};
+use crate::notice::say;
+use input::{Go, Sending};
+use layout::Layout;
+use past::{Past, Printed};
+use text::Text;
+
+/// A fault-tolerant pipe: every member prints the same lines in the same order
+///
+/// Each line of standard input is multicast to the group; every member prints all lines, its own included, in one
+/// order. Members may come, go and fail. Views are told on standard error. After the end of its input a member stays;
+/// SIGINT (exit code 130) and SIGTERM (0) make it leave.
+#[derive(Args, Debug)]
+pub(crate) struct Cat {
+    /// The group; it is made if it is not there
+    #[arg(short, long, value_name = "NAME")]
+    group: String,
+    /// On joining, print the last N lines that were said before
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    history: usize,
+    /// Deliver a line only when every member has it: if anybody prints it, all survivors do
+    #[arg(long)]
+    uniform: bool,
+    /// Causal order instead of one total order: faster, and unrelated lines may differ in order
+    #[arg(long)]
+    causal: bool,
+    /// Leave when the input has ended and the own lines were delivered
+    #[arg(long)]
+    exit_on_eof: bool,
+    /// Send nothing before the group has N members
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    expect: usize,
+    /// Give up (exit code 3) when this process is in no view of the group after this long
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    patience: Option<Duration>,
+    /// One JSON object a line: group, from, text (or hex), newline
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    cell: CellFlags,
+}
+
+pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
+    let resolved = cat.cell.load()?;
+    let cell = start(Options::from(resolved.config))?;
+    let ending = Ending::watch(&cell)?;
+    let past = Past::new(cat.history);
+    let options = JoinOptions { with_state: true, state: Some(Box::new(past.clone())) };
+    let group = cell.join_group(&cat.group, options).when(format_args!("cannot join group {}", cat.group))?;
+    let me = cell.me();
+    let sending = Sending {
+        group,
+        order: if cat.causal { Order::Causal } else { Order::Total },
+        uniform: cat.uniform,
+        name: me.name.clone(),
+        start: me.incarnation.0,
+    };
+    let mut printer = Printer {
+        cat,
+        ending,
+        past,
+        start: sending.start,
+        input: input::begin(sending).when("cannot start a thread")?,
+        narrator: Narrator::new(Told::Beside, cat.json),
+        layout: Layout::new(&cat.group, cat.json),
+        printed: Printed::default(),
+        out: Vec::new(),
+        broken: false,
+        in_view: false,
+        began: false,
+        was_member: false,
+        lost: 0,
+    };
+    printer.print_all(&cell)?;
+    if printer.lost > 0 {
+        let lost = printer.lost;
+        let what = format!("{lost} pieces of this member's input were lost when it was excluded; send them again");
+        return Err(Failure::new(Exit::Failure, what));
+    }
+    Ok(printer.ending.exit())
+}
+
+/// Bytes laid out before they are written: many small deliveries make one write.
+const WRITE_BYTES: usize = 256 << 10;
+
+struct Printer<'a> {
+    cat: &'a Cat,
+    ending: Ending,
+    past: Past,
+    /// This start, as its texts name it.
+    start: u64,
+    input: Sender<Go>,
+    narrator: Narrator,
+    layout: Layout,
+    printed: Printed,
+    out: Vec<u8>,
+    /// Nobody reads standard output any more.
+    broken: bool,
+    in_view: bool,
+    /// The input was told to begin.
+    began: bool,
+    /// In a view of the group at least once: what is taken as state later was missed.
+    was_member: bool,
+    /// Own texts that were never delivered.
+    lost: u64,
+}
+
+impl Printer<'_> {
+    fn print_all(&mut self, cell: &Arc<Cell>) -> Result<(), Failure> {
+        let since = Instant::now();
+        loop {
+            let patience = self.cat.patience.filter(|_| !self.was_member);
+            let item = match patience.map(|patience| patience.saturating_sub(since.elapsed())) {
+                None => cell.recv(),
+                Some(left) => cell.recv_timeout(left),
+            };
+            match item {
+                Ok(item) => self.take(cell, item),
+                Err(CallError::Over) => return self.write(cell),
+                Err(CallError::Timeout) => {
+                    let what = format!("in no view of group {} in time; `phalanx stat` shows who is there", self.cat.group);
+                    return Err(Failure::new(Exit::Unreachable, what));
+                }
+                Err(error) => return Err(Failure::new(Exit::Failure, error.to_string())),
+            }
+            while self.out.len() < WRITE_BYTES {
+                match cell.try_recv() {
+                    Ok(Some(item)) => self.take(cell, item),
+                    _ => break,
+                }
+            }
+            self.write(cell)?;
+        }
+    }
+
+    fn take(&mut self, cell: &Arc<Cell>, item: Item) {
+        match item {
+            // What is replayed is part of the history that is taken, and printed from there.
+            Item::Message(message) if message.replayed => {}
+            Item::Message(message) => match Text::decode(&message.payload) {
+                Some(text) => self.print(cell, text),
+                None => say("a message that is not from `phalanx cat` was left out"),
+            },
+            Item::Event(event) => self.event(&event),
+            Item::Notice(notice) => say(notice),
+            _ => {}
+        }
+    }
+
+    fn print(&mut self, cell: &Arc<Cell>, text: Text<'_>) {
+        let missed = self.printed.note(text);
+        let mine = text.start == self.start;
+        if mine {
+            self.lost += missed;
+        }
+        if text.ends {
+            if mine && self.cat.exit_on_eof {
+                self.ending.leave(cell, Exit::TimedOut);
+            }
+        } else if !self.broken {
+            self.layout.put(text, &mut self.out);
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.narrator.note(event);
+        match event {
+            Event::GroupView(view) if *view.name == *self.cat.group => {
+                if !self.in_view && self.was_member {
+                    let _ = self.input.send(Go::Again);
+                }
+                self.in_view = true;
+                self.was_member = true;
+                if !self.began && view.members.len() >= self.cat.expect {
+                    self.began = true;
+                    let _ = self.input.send(Go::Begin);
+                }
+            }
+            Event::StateEnd { .. } => self.catch_up(),
+            Event::Excluded { .. } => self.in_view = false,
+            _ => {}
+        }
+    }
+
+    /// Prints what was said before this member came, as far as it was asked for; or what it missed while it was away.
+    fn catch_up(&mut self) {
+        let Ok(taken) = self.past.taken() else {
+            say("the history of another member makes no sense, and was left out");
+            return;
+        };
+        if !self.was_member {
+            // What was before is not missed, whether it is shown or not.
+            for kept in &taken {
+                self.printed.note(kept.text());
+            }
+            let shown = history::last(&taken, self.cat.history);
+            shown.iter().for_each(|kept| self.layout.put(kept.text(), &mut self.out));
+            return;
+        }
+        let mut missed = 0;
+        for kept in taken.iter().filter(|kept| !self.printed.has(kept.text())).collect::<Vec<_>>() {
+            let gap = self.printed.note(kept.text());
+            if kept.text().start == self.start {
+                self.lost += gap;
+            } else {
+                missed += gap;
+            }
+            self.layout.put(kept.text(), &mut self.out);
+        }
+        if missed > 0 {
+            say(format_args!("{missed} pieces that were said while this member was away are no longer kept"));
+        }
+    }
+
+    fn write(&mut self, cell: &Arc<Cell>) -> Result<(), Failure> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(&self.out).and_then(|()| stdout.flush());
+        self.out.clear();
+        match written {
+            Ok(()) => Ok(()),
+            // Whoever read this has all they want.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                if !self.broken {
+                    self.broken = true;
+                    self.ending.leave(cell, Exit::Good);
+                }
+                Ok(())
+            }
+            Err(error) => Err(Failure::new(Exit::Failure, format!("cannot write to standard output: {error}"))),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! One member of the demonstration: a process of its own that keeps the ledger and feeds it.
+
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+use clap::Args;
+use phalanx::config::Config;
+use phalanx::core::{CommandError, Order};
+use phalanx::{Inline, Options, Traced, traced};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use super::ledger::{ACCOUNTS, Transfer};
+use super::replica::{GROUP, Replica};
+use super::report::{self, Report, now_ns};
+use super::stage::{CELL, TRACES};
+use crate::exit::{Exit, Failure, While};
+
+/// One member of the demonstration; started by `phalanx demo`
+#[derive(Args, Debug)]
+pub(crate) struct Member {
+    #[arg(long)]
+    name: String,
+    #[arg(long)]
+    parent: u32,
+    #[arg(long)]
+    directory: PathBuf,
+}
+
+/// Between two reports of progress.
+const REPORT_EVERY_NS: u64 = 100_000_000;
+
+/// While updates are fed, the process looks this often whether some are due.
+const FEED_EVERY: Duration = Duration::from_millis(1);
+
+/// Most updates sent in one turn; more that are due follow in the next.
+const BURST: u64 = 500;
+
+/// One update in so many is delivered only when all members have it.
+const UNIFORM_EVERY: u64 = 16;
+
+pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
+    end_with_parent(member.parent)?;
+    let config = Config {
+        cell: CELL.to_owned(),
+        name: Some(member.name.clone()),
+        runtime_dir: Some(member.directory.join("run")),
+        ..Config::default()
+    };
+    let traces = member.directory.join(TRACES);
+    let failed = Box::new(|error: &phalanx_trace::TraceError| crate::notice::say(error));
+    let mut handler =
+        traced::to_directory(Replica::new(), CELL, &traces, failed).when(format_args!("cannot use {}", traces.display()))?;
+    let mut process = Inline::start(&Options::from(config)).when("cannot start")?;
+    process.join_group(GROUP, true, &mut handler).when("cannot join the group")?;
+    let waker = process.waker();
+    let orders = listen(move || waker.wake()).when("cannot start a thread")?;
+    let mut feed = Feed::new(&member.name);
+    let mut report_ns = 0;
+    loop {
+        let leave = !obey(&orders, &mut feed, &mut handler)?;
+        if leave {
+            process.leave(&mut handler);
+        }
+        let credit = feed.send(&mut process, &mut handler);
+        let more = process.turn(&mut handler).more;
+        let flushing = process.node().process().activity().flushing;
+        let replica = handler.inner_mut();
+        replica.note_flush(flushing && replica.group.is_some());
+        let now = now_ns();
+        if now >= report_ns + REPORT_EVERY_NS {
+            report_ns = now;
+            let progress = replica.progress();
+            replica.reports.push(progress);
+        }
+        if process.is_over() {
+            replica.reports.push(Report::Left);
+        }
+        tell(&mut replica.reports)?;
+        if process.is_over() {
+            handler.finish();
+            return Ok(Exit::Good);
+        }
+        if !more {
+            // Without credit there is nothing to do before a packet comes.
+            let patience = if feed.rate > 0 && credit { FEED_EVERY } else { Duration::from_millis(50) };
+            process.wait(Some(patience)).when("cannot wait")?;
+        }
+    }
+}
+
+/// A member must not outlive the demonstration, however that ends, not even while it is stopped.
+fn end_with_parent(parent: u32) -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(Signal::KILL)).when("cannot watch the parent")?;
+    // It may have died before the call above.
+    let now = getppid().map(|pid| pid.as_raw_nonzero().get());
+    if now.and_then(|pid| u32::try_from(pid).ok()) == Some(parent) {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Usage, "this command is for `phalanx demo` alone"))
+}
+
+/// Orders as they come; `None`: the parent has gone.
+fn listen(wake: impl Fn() + Send + 'static) -> std::io::Result<Receiver<Option<report::Order>>> {
+    let (orders, inbox) = channel();
+    let work = move || {
+        for line in std::io::stdin().lock().lines() {
+            let Some(order) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
+            if orders.send(Some(order)).is_err() {
+                return;
+            }
+            wake();
+        }
+        let _ = orders.send(None);
+        wake();
+    };
+    std::thread::Builder::new().name("orders".to_owned()).spawn(work)?;
+    Ok(inbox)
+}
+
+/// Carries out what was ordered. False: leave.
+fn obey<W: Write>(
+    orders: &Receiver<Option<report::Order>>,
+    feed: &mut Feed,
+    handler: &mut Traced<Replica, W>,
+) -> Result<bool, Failure> {
+    loop {
+        match orders.try_recv() {
+            Ok(Some(report::Order::Feed { rate })) => feed.set(rate),
+            Ok(Some(report::Order::Audit)) => {
+                let replica = handler.inner_mut();
+                let (digest, sum) = replica.ledger.audit();
+                replica.reports.push(Report::Audit { applied: replica.ledger.applied(), digest, sum });
+            }
+            Ok(Some(report::Order::Leave)) => return Ok(false),
+            Ok(None) | Err(TryRecvError::Disconnected) => {
+                return Err(Failure::new(Exit::Failure, "the parent has gone"));
+            }
+            Err(TryRecvError::Empty) => return Ok(true),
+        }
+    }
+}
+
+fn tell(reports: &mut Vec<Report>) -> Result<(), Failure> {
+    if reports.is_empty() {
+        return Ok(());
+    }
+    let mut lines = Vec::new();
+    for report in reports.drain(..) {
+        serde_json::to_writer(&mut lines, &report).expect("a report is plain data");
+        lines.push(b'\n');
+    }
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&lines).and_then(|()| stdout.flush()).when("the parent does not listen")
+}
+
+/// Makes updates at a steady rate.
+struct Feed {
+    rate: u64,
+    since_ns: u64,
+    sent: u64,
+    number: u64,
+    /// Decides who pays whom; differs from member to member.
+    draw: u64,
+}
+
+impl Feed {
+    fn new(name: &str) -> Self {
+        let draw = name.bytes().fold(0x9e37_79b9_7f4a_7c15, |sum: u64, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        Self { rate: 0, since_ns: 0, sent: 0, number: 0, draw }
+    }
+
+    fn set(&mut self, rate: u64) {
+        self.rate = rate;
+        self.since_ns = now_ns();
+        self.sent = 0;
+    }
+
+    /// Sends what is due. False: there was no credit for all of it.
+    fn send<W: Write>(&mut self, process: &mut Inline, handler: &mut Traced<Replica, W>) -> bool {
+        let Some(group) = handler.inner().group else { return true };
+        let elapsed_ns = u128::from(now_ns().saturating_sub(self.since_ns));
+        let due = u64::try_from(elapsed_ns * u128::from(self.rate) / 1_000_000_000).unwrap_or(u64::MAX);
+        let until = due.min(self.sent + BURST);
+        while self.sent < until {
+            let transfer = self.draw_next();
+            let now = now_ns();
+            // Some are uniform, so that the checker sees both kinds mixed.
+            let uniform = self.number.is_multiple_of(UNIFORM_EVERY);
+            match process.multicast(group, Order::Total, uniform, &transfer.encode(), handler) {
+                Ok(()) => {
+                    self.number += 1;
+                    self.sent += 1;
+                    handler.inner_mut().under_way.push_back(now);
+                }
+                Err(CommandError::NoCredit) => return false,
+                // Between two lives; what is due then is not made up for.
+                Err(_) => {
+                    self.sent = due;
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    fn draw_next(&mut self) -> Transfer {
+        let mut next = || {
+            self.draw = self.draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            u32::try_from(self.draw >> 33).unwrap_or(0)
+        };
+        Transfer { number: self.number, from: next() % ACCOUNTS, to: next() % ACCOUNTS, amount: next() % 1_500 }
+    }
+}

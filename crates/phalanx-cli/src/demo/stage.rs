@@ -1,0 +1,326 @@
+//! The processes of the demonstration: started, killed, stopped, heard, and never left behind.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use phalanx::clock::clock_name;
+use phalanx_trace::{Event, Header, TraceWriter};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::histogram::Histogram;
+use super::report::{Order, Report, now_ns};
+use crate::exit::{Exit, Failure, While};
+
+/// One member's place: the process that has its name now, and what it last said.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) name: String,
+    child: Child,
+    stdin: ChildStdin,
+    /// Which start of this name; what an earlier one still had to say is not heard.
+    start: u64,
+    /// Alive as far as the parent knows.
+    pub(super) alive: bool,
+    pub(super) stopped: bool,
+    pub(super) incarnation: u64,
+    /// The last view it installed in this life, with names in rank order.
+    pub(super) view: Option<(u64, Vec<String>)>,
+    /// A state transfer is under way.
+    pub(super) taking: bool,
+    /// The transfer of this life: bytes, and when it began and ended.
+    pub(super) transfer: Option<Transfer>,
+    pub(super) applied: u64,
+    /// Own updates that came back, in this life.
+    pub(super) returned: u64,
+    pub(super) latency: Histogram,
+    /// Told that it is excluded, since the process started.
+    pub(super) excluded: bool,
+    pub(super) audit: Option<(u64, u64, u64)>,
+    pub(super) left: bool,
+}
+
+/// One state transfer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfer {
+    pub(super) bytes: u64,
+    pub(super) began_ns: u64,
+    pub(super) ended_ns: Option<u64>,
+    pub(super) whole: bool,
+}
+
+impl Member {
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn rank(&self) -> Option<usize> {
+        let (_, members) = self.view.as_ref()?;
+        members.iter().position(|name| *name == self.name)
+    }
+
+    /// In a view, with its state.
+    pub(super) fn serves(&self) -> bool {
+        self.alive && !self.stopped && self.view.is_some() && !self.taking
+    }
+}
+
+/// All members, what they say, and the record of what is done to them.
+pub(super) struct Stage {
+    pub(super) members: Vec<Member>,
+    directory: PathBuf,
+    trace: TraceWriter<std::fs::File>,
+    inbox: Receiver<(String, u64, Option<Report>)>,
+    outbox: Sender<(String, u64, Option<Report>)>,
+    starts: u64,
+    /// Own updates that came back, of lives that are over.
+    returned_before: u64,
+    /// Latencies of processes that are gone.
+    latency_before: Histogram,
+}
+
+impl Stage {
+    pub(super) fn new(directory: &Path) -> Result<Self, Failure> {
+        let traces = directory.join(TRACES);
+        std::fs::create_dir_all(&traces).when(format_args!("cannot make {}", traces.display()))?;
+        let header = Header::harness(CELL, &clock_name()).with_write_ahead();
+        let trace = TraceWriter::create(&traces.join("harness.trace"), &header).when("cannot write the trace")?;
+        let (outbox, inbox) = channel();
+        Ok(Self {
+            members: Vec::new(),
+            directory: directory.to_owned(),
+            trace,
+            inbox,
+            outbox,
+            starts: 0,
+            returned_before: 0,
+            latency_before: Histogram::default(),
+        })
+    }
+
+    /// Starts a process under this name, in place of the one that had it.
+    pub(super) fn start(&mut self, name: &str) -> Result<(), Failure> {
+        let program = std::env::current_exe().when("cannot find this program's own file")?;
+        let mut child = Command::new(program)
+            .arg("demo-member")
+            .args(["--name", name, "--parent", &std::process::id().to_string()])
+            .arg("--directory")
+            .arg(&self.directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C is for the parent, which ends all.
+            .process_group(0)
+            .spawn()
+            .when(format_args!("cannot start {name}"))?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("both were asked for as pipes");
+        };
+        self.starts += 1;
+        let (outbox, start, who) = (self.outbox.clone(), self.starts, name.to_owned());
+        let listen = move || {
+            for line in BufReader::new(stdout).lines() {
+                let Ok(line) = line else { break };
+                // A line that is cut is the last one of a killed process.
+                let Ok(report) = serde_json::from_str(&line) else { continue };
+                if outbox.send((who.clone(), start, Some(report))).is_err() {
+                    return;
+                }
+            }
+            let _ = outbox.send((who, start, None));
+        };
+        let thread = std::thread::Builder::new().name(format!("hear-{name}"));
+        if let Err(error) = thread.spawn(listen) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Failure::new(Exit::Failure, format!("cannot start a thread: {error}")));
+        }
+        let member = Member {
+            name: name.to_owned(),
+            child,
+            stdin,
+            start,
+            alive: true,
+            stopped: false,
+            incarnation: 0,
+            view: None,
+            taking: false,
+            transfer: None,
+            applied: 0,
+            returned: 0,
+            latency: Histogram::default(),
+            excluded: false,
+            audit: None,
+            left: false,
+        };
+        match self.members.iter_mut().find(|m| m.name == name) {
+            Some(place) => {
+                let old = std::mem::replace(place, member);
+                self.returned_before += old.returned;
+                self.latency_before.merge(&old.latency);
+            }
+            None => self.members.push(member),
+        }
+        Ok(())
+    }
+
+    /// Kills a member with SIGKILL; it is dead when this returns. When it was done, in nanoseconds.
+    pub(super) fn kill(&mut self, name: &str) -> Result<u64, Failure> {
+        let member = self.member(name);
+        let at_ns = now_ns();
+        member.child.kill().when(format_args!("cannot kill {name}"))?;
+        member.child.wait().when(format_args!("cannot wait for {name}"))?;
+        member.alive = false;
+        member.view = None;
+        let incarnation = member.incarnation;
+        self.write(&Event::Crash { incarnation })?;
+        Ok(at_ns)
+    }
+
+    /// Stops a member (SIGSTOP) or lets it run again (SIGCONT).
+    pub(super) fn hold(&mut self, name: &str, stop: bool) -> Result<u64, Failure> {
+        let member = self.member(name);
+        let incarnation = member.incarnation;
+        let pid = i32::try_from(member.child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.expect("a child that was not waited for has a process id");
+        member.stopped = stop;
+        let at_ns = now_ns();
+        let (event, signal) =
+            if stop { (Event::Stop { incarnation }, Signal::STOP) } else { (Event::Cont { incarnation }, Signal::CONT) };
+        if stop {
+            kill_process(pid, signal).when(format_args!("cannot stop {name}"))?;
+            self.write(&event)?;
+        } else {
+            self.write(&event)?;
+            kill_process(pid, signal).when(format_args!("cannot continue {name}"))?;
+        }
+        Ok(at_ns)
+    }
+
+    /// Tells one member what to do.
+    pub(super) fn tell(&mut self, name: &str, order: Order) -> Result<(), Failure> {
+        let mut line = serde_json::to_string(&order).expect("an order is plain data");
+        line.push('\n');
+        self.member(name).stdin.write_all(line.as_bytes()).when(format_args!("{name} does not listen"))
+    }
+
+    pub(super) fn member(&mut self, name: &str) -> &mut Member {
+        self.members.iter_mut().find(|m| m.name == name).expect("the script names members it started")
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.members.iter().map(|m| m.name.clone()).collect()
+    }
+
+    /// Writes down what was done, for the checker.
+    pub(super) fn write(&mut self, event: &Event) -> Result<(), Failure> {
+        let doing = "cannot write the trace of what was done";
+        self.trace.write(now_ns(), event).when(doing)?;
+        self.trace.flush().when(doing)
+    }
+
+    /// Waits up to `patience` for something to be said, takes it in and returns it with its speaker.
+    pub(super) fn hear(&mut self, patience: Duration) -> Result<Option<(String, Report)>, Failure> {
+        let (name, start, report) = match self.inbox.recv_timeout(patience) {
+            Ok(heard) => heard,
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            Err(RecvTimeoutError::Disconnected) => unreachable!("this end keeps a sender"),
+        };
+        let Some(member) = self.members.iter_mut().find(|m| m.name == name && m.start == start) else {
+            return Ok(None);
+        };
+        let Some(report) = report else {
+            if member.alive && !member.left {
+                return Err(Failure::new(Exit::Failure, format!("{name} ended although nobody told it to")));
+            }
+            return Ok(None);
+        };
+        match &report {
+            Report::Begin { incarnation } => {
+                member.incarnation = *incarnation;
+                member.view = None;
+                member.transfer = None;
+                self.returned_before += std::mem::take(&mut member.returned);
+            }
+            Report::View { view, members, .. } => member.view = Some((*view, members.clone())),
+            Report::StateBegin { at_ns, bytes } => {
+                member.taking = true;
+                member.transfer = Some(Transfer { bytes: *bytes, began_ns: *at_ns, ended_ns: None, whole: false });
+            }
+            Report::StateEnd { at_ns, whole } => {
+                member.taking = false;
+                if let Some(transfer) = &mut member.transfer {
+                    transfer.ended_ns = Some(*at_ns);
+                    transfer.whole = *whole;
+                }
+            }
+            Report::Excluded { .. } => {
+                member.excluded = true;
+                member.view = None;
+            }
+            Report::Progress { applied, returned, latency, .. } => {
+                member.applied = *applied;
+                member.returned = *returned;
+                member.latency.merge(latency);
+            }
+            Report::Audit { applied, digest, sum } => member.audit = Some((*applied, *digest, *sum)),
+            Report::Left => member.left = true,
+            Report::Failed { why } => return Err(Failure::new(Exit::Failure, format!("{name}: {why}"))),
+            Report::Flush { .. } => {}
+        }
+        Ok(Some((name, report)))
+    }
+
+    /// Whether exactly the members `names` are in one view, and all of them have their state.
+    pub(super) fn agree(&self, names: &[String]) -> bool {
+        let mut views = self.members.iter().filter(|m| names.contains(&m.name)).map(|m| (m.serves(), m.view.as_ref()));
+        let Some((true, Some(first))) = views.next() else { return false };
+        let mut sorted = first.1.clone();
+        sorted.sort();
+        let mut wanted = names.to_vec();
+        wanted.sort();
+        sorted == wanted && views.all(|(serves, view)| serves && view == Some(first))
+    }
+
+    /// Own updates that came back to their senders, over all lives.
+    pub(super) fn returned(&self) -> u64 {
+        self.returned_before + self.members.iter().map(|m| m.returned).sum::<u64>()
+    }
+
+    /// All latencies.
+    pub(super) fn latency(&self) -> Histogram {
+        let mut all = self.latency_before.clone();
+        self.members.iter().for_each(|m| all.merge(&m.latency));
+        all
+    }
+
+    /// Waits for every member's own end.
+    pub(super) fn part(&mut self) -> Result<(), Failure> {
+        for member in &mut self.members {
+            let status = member.child.wait().when(format_args!("cannot wait for {}", member.name))?;
+            member.alive = false;
+            if !status.success() {
+                return Err(Failure::new(Exit::Failure, format!("{} ended with {status}", member.name)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // SIGKILL ends a stopped process as well.
+        for member in self.members.iter_mut().filter(|m| m.alive) {
+            let _ = member.child.kill();
+            let _ = member.child.wait();
+        }
+    }
+}
+
+/// The cell of the demonstration.
+pub(super) const CELL: &str = "demo";
+
+/// The directory of the traces, in the demonstration's own.
+pub(super) const TRACES: &str = "traces";

@@ -1,0 +1,146 @@
+//! `phalanx doctor`: looks at what Phalanx needs of this machine, and says what to do where it lacks.
+
+mod clock;
+mod files;
+mod kernel;
+mod network;
+
+use clap::Args;
+use phalanx::config::Config;
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::flags::CellFlags;
+use crate::notice::data;
+
+/// Looks at what Phalanx needs of this machine; each line ok, warn or fail, with the remedy
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// One JSON document instead of lines
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    cell: CellFlags,
+}
+
+/// How one finding is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    /// As it should be.
+    Ok,
+    /// Works, with a disadvantage.
+    Warn,
+    /// Does not work.
+    Fail,
+}
+
+/// One thing looked at.
+#[derive(Clone, Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Ok, found: found.into(), remedy: None }
+    }
+
+    fn warn(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Warn, found: found.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn fail(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Fail, found: found.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+/// Runs every check. Fails when one does.
+pub(crate) fn run(options: &Doctor) -> Result<Exit, Failure> {
+    let resolved = options.cell.load()?;
+    let findings = examine(&resolved.config);
+    let worst = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Ok);
+    if options.json {
+        data(serde_json::json!({ "verdict": worst, "findings": findings }));
+    } else {
+        for finding in &findings {
+            let mark = match finding.verdict {
+                Verdict::Ok => "ok  ",
+                Verdict::Warn => "warn",
+                Verdict::Fail => "FAIL",
+            };
+            data(format_args!("{mark}  {:<16} {}", finding.check, finding.found));
+            if let Some(remedy) = &finding.remedy {
+                data(format_args!("                       -> {remedy}"));
+            }
+        }
+    }
+    Ok(if worst == Verdict::Fail { Exit::Failure } else { Exit::Good })
+}
+
+fn examine(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![
+        kernel::buffer("receive buffer", "net.core.rmem_max"),
+        kernel::buffer("send buffer", "net.core.wmem_max"),
+        kernel::open_files(),
+        kernel::cores(),
+        clock::source(),
+        clock::wake_ups(),
+    ];
+    findings.extend(files::runtime_dir(config));
+    findings.push(files::cell_key(config));
+    findings.push(network::loopback());
+    findings.push(network::bind(config));
+    findings.extend(network::seeds(config));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_others_can_read_is_found() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let key = dir.path().join("cell.key");
+        std::fs::write(&key, "00".repeat(32)).expect("writable");
+        let mut config = Config { cell_key: Some(key.clone()), ..Config::default() };
+        let mode = |mode| {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).expect("own file");
+        };
+        mode(0o644);
+        assert_eq!(files::cell_key(&config).verdict, Verdict::Fail);
+        mode(0o600);
+        assert_eq!(files::cell_key(&config).verdict, Verdict::Ok);
+        std::fs::write(&key, "not a key").expect("writable");
+        let finding = files::cell_key(&config);
+        assert_eq!(finding.verdict, Verdict::Fail);
+        assert!(!finding.found.contains("not a key"), "the content of a key file is never shown");
+        config.cell_key = Some(dir.path().join("missing"));
+        assert_eq!(files::cell_key(&config).verdict, Verdict::Fail);
+    }
+
+    #[test]
+    fn an_address_of_another_host_cannot_be_bound() {
+        let bind = |address: &str| Config { bind: address.parse().expect("an address"), ..Config::default() };
+        assert_eq!(network::bind(&bind("127.0.0.1")).verdict, Verdict::Ok);
+        // TEST-NET-1 belongs to nobody.
+        let finding = network::bind(&bind("192.0.2.1"));
+        assert_eq!(finding.verdict, Verdict::Fail);
+        assert!(finding.remedy.is_some());
+    }
+
+    #[test]
+    fn every_warning_and_failure_has_a_remedy() {
+        let seeds = vec!["no-such-host.invalid:7401".to_owned()];
+        let config = Config { bind: "192.0.2.1".parse().expect("an address"), seeds, ..Config::default() };
+        for finding in examine(&config) {
+            assert_eq!(finding.remedy.is_some(), finding.verdict != Verdict::Ok, "{finding:?}");
+        }
+    }
+}

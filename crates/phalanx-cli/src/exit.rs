@@ -1,0 +1,68 @@
+//! How commands end: one place for exit codes and for what is said on the way out.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// What an exit code means. Listed in the long help and in the README.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything held.
+    Good = 0,
+    /// Something did not hold, or failed.
+    Failure = 1,
+    /// The command line makes no sense (clap uses the same).
+    Usage = 2,
+    /// What was asked for cannot be reached: no cell, no member, no runtime directory.
+    Unreachable = 3,
+    /// The cell is there and is degraded: no primary partition.
+    Degraded = 5,
+    /// The time allowed was used up.
+    TimedOut = 6,
+    /// The configuration is wrong.
+    Configuration = 7,
+    /// Interrupted by the user.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command ends early: what happened and what to do, and the exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) what: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
+        Self { exit, what: what.into() }
+    }
+}
+
+/// Turns an error into a [`Failure`] with a word on what was being done.
+pub(crate) trait While<T> {
+    /// "`doing`: error", with exit code 1.
+    fn when(self, doing: impl Display) -> Result<T, Failure>;
+}
+
+impl<T, E: Display> While<T> for Result<T, E> {
+    fn when(self, doing: impl Display) -> Result<T, Failure> {
+        self.map_err(|error| Failure::new(Exit::Failure, format!("{doing}: {error}")))
+    }
+}
+
+/// The exit codes, for the long help.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0    good
+  1    failure: something did not hold
+  2    usage: the command line makes no sense
+  3    cannot reach the cell, a member or the runtime directory
+  5    degraded: no primary partition
+  6    timed out
+  7    configuration error
+  130  interrupted";

@@ -1,0 +1,85 @@
+//! `phalanx`: the command line.
+
+mod cat;
+mod check;
+mod demo;
+mod doctor;
+mod exit;
+mod flags;
+mod member;
+mod node;
+mod notice;
+mod reform;
+mod sim;
+mod stat;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use exit::{Exit, Failure};
+use notice::say;
+
+/// Release, commit, and what processes of this build speak with each other; see docs/semver.md.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (build ", env!("PHALANX_BUILD_COMMIT"), ", wire level 1)");
+
+/// Process groups from the shell: a fault-tolerant pipe, a demonstration, a simulator, a checker, a doctor
+#[derive(Parser, Debug)]
+#[command(name = "phalanx", version = VERSION, after_long_help = exit::HELP)]
+#[command(arg_required_else_help = true, disable_help_subcommand = false)]
+struct Phalanx {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Demo(demo::Demo),
+    Cat(cat::Cat),
+    Node(node::Node),
+    #[command(hide = true)]
+    DemoMember(demo::Member),
+    Sim(sim::Sim),
+    Check(check::Check),
+    Stat(stat::Stat),
+    Doctor(doctor::Doctor),
+    Reform(reform::Reform),
+}
+
+fn main() -> ExitCode {
+    let command = Phalanx::parse().command;
+    match run(&command) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            say(&failure.what);
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Cat(cat) => cat::run(cat),
+        Command::Node(node) => node::run(node),
+        Command::Demo(demo) => demo::run(demo),
+        Command::DemoMember(member) => demo::run_member(member),
+        Command::Sim(sim) => sim::run(sim),
+        Command::Check(check) => check::run(check),
+        Command::Stat(stat) => stat::run(stat),
+        Command::Reform(reform) => reform::run(reform),
+        Command::Doctor(doctor) => doctor::run(doctor),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Phalanx::command().debug_assert();
+    }
+}

@@ -1,0 +1,201 @@
+//! What `cat` and `node` share: a cell member on a thread of its own, its events in words, its end on a signal.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use phalanx::core::{Event, Incarnation, LeaveReason};
+use phalanx::{Cell, Options, StartError};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::exit::{Exit, Failure, While};
+use crate::notice::{data, say};
+
+/// A member that was told to leave and could not is ended after this long.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(4);
+
+/// Starts a member.
+pub(crate) fn start(options: Options) -> Result<Arc<Cell>, Failure> {
+    let cell = Cell::start(options).map_err(|error| {
+        let exit = match error {
+            StartError::NoWayIn { .. }
+            | StartError::NoKey { .. }
+            | StartError::NoAddress { .. }
+            | StartError::BadName { .. }
+            | StartError::Seed { .. } => Exit::Configuration,
+            _ => Exit::Failure,
+        };
+        Failure::new(exit, error.to_string())
+    })?;
+    Ok(Arc::new(cell))
+}
+
+/// How a member came to its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Ending(Arc<AtomicU8>);
+
+impl Ending {
+    /// Watches for SIGINT and SIGTERM: the first makes the member leave, and what it still has to do is bounded.
+    pub(crate) fn watch(cell: &Arc<Cell>) -> Result<Self, Failure> {
+        let ending = Self(Arc::new(AtomicU8::new(Exit::Good as u8)));
+        let mut signals = Signals::new([SIGINT, SIGTERM]).when("cannot watch for signals")?;
+        let (cell, code) = (Arc::clone(cell), Arc::clone(&ending.0));
+        let work = move || {
+            for signal in signals.forever() {
+                // Being told to end is no failure; being interrupted by hand is told apart, as shells do.
+                let exit = if signal == SIGINT { Exit::Interrupted } else { Exit::Good };
+                if code.swap(exit as u8, Ordering::SeqCst) == Exit::Interrupted as u8 {
+                    std::process::exit(i32::from(Exit::Interrupted as u8));
+                }
+                let _ = cell.begin_leave();
+                end_after(LEAVE_PATIENCE, exit);
+            }
+        };
+        std::thread::Builder::new().name("signals".to_owned()).spawn(work).when("cannot start a thread")?;
+        Ok(ending)
+    }
+
+    /// Leaves by its own decision. If that cannot be done, the process ends with `otherwise`.
+    pub(crate) fn leave(&self, cell: &Cell, otherwise: Exit) {
+        let _ = cell.begin_leave();
+        end_after(LEAVE_PATIENCE, otherwise);
+    }
+
+    /// Whether a signal decided the exit code.
+    pub(crate) fn exit(&self) -> Exit {
+        if self.0.load(Ordering::SeqCst) == Exit::Interrupted as u8 { Exit::Interrupted } else { Exit::Good }
+    }
+}
+
+/// Ends the process if it has not ended by itself: without a quorum, or before a reader that stands still, the way
+/// out may be closed.
+fn end_after(patience: Duration, exit: Exit) {
+    let work = move || {
+        std::thread::sleep(patience);
+        say("could not leave in time; the others will learn of it as of a death");
+        std::process::exit(i32::from(exit as u8));
+    };
+    // Without a thread the process waits as long as it takes.
+    let _ = std::thread::Builder::new().name("patience".to_owned()).spawn(work);
+}
+
+/// Where events are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// They are the data.
+    Out,
+    /// They are notices beside the data.
+    Beside,
+}
+
+/// Tells events in words, or as JSON lines.
+#[derive(Debug)]
+pub(crate) struct Narrator {
+    told: Told,
+    json: bool,
+    /// Of the members of this cell view and the one before.
+    names: BTreeMap<Incarnation, String>,
+    before: BTreeMap<Incarnation, String>,
+}
+
+impl Narrator {
+    pub(crate) fn new(told: Told, json: bool) -> Self {
+        Self { told, json, names: BTreeMap::new(), before: BTreeMap::new() }
+    }
+
+    /// The name of a process, as far as it is known.
+    fn name(&self, who: Incarnation) -> String {
+        let known = self.names.get(&who).or_else(|| self.before.get(&who));
+        known.cloned().unwrap_or_else(|| who.to_string())
+    }
+
+    /// Takes an event in. Those that are worth a line are told.
+    pub(crate) fn note(&mut self, event: &Event) {
+        if let Event::CellView(view) = event {
+            let names = view.members.iter().map(|member| (member.incarnation, member.name.clone())).collect();
+            self.before = std::mem::replace(&mut self.names, names);
+        }
+        let Some((text, value)) = self.describe(event) else { return };
+        match (self.told, self.json) {
+            (Told::Out, true) => drop(data(value)),
+            (Told::Out, false) => drop(data(text)),
+            (Told::Beside, true) => eprintln_json(&value),
+            (Told::Beside, false) => say(text),
+        }
+    }
+
+    fn describe(&self, event: &Event) -> Option<(String, Value)> {
+        Some(match event {
+            Event::CellView(view) => {
+                let members: Vec<Incarnation> = view.members.iter().map(|member| member.incarnation).collect();
+                let value = json!({"event": "cell_view", "view": view.view, "instance": format!("{:016x}", view.instance)});
+                self.change("cell view", view.view, &members, &view.joined, &view.left, value)
+            }
+            Event::GroupView(view) => {
+                let value = json!({"event": "group_view", "group": &*view.name, "view": view.view});
+                let what = format!("group {} view", view.name);
+                self.change(&what, view.view, &view.members, &view.joined, &view.left, value)
+            }
+            Event::NonPrimary { heard, needed, why } => (
+                format!("NOT in the primary partition: {why}"),
+                json!({"event": "non_primary", "heard": heard, "needed": needed, "why": why}),
+            ),
+            Event::Primary => ("in the primary partition again".to_owned(), json!({"event": "primary"})),
+            Event::Excluded { view } => (
+                format!("excluded: view {view} does not hold this process; it comes back as a new incarnation"),
+                json!({"event": "excluded", "view": view}),
+            ),
+            Event::Searching { probes, why } => (
+                format!("looking for the cell: {why}"),
+                json!({"event": "searching", "probes": probes, "why": why}),
+            ),
+            Event::StateBegin { bytes, .. } => {
+                (format!("taking {bytes} bytes of state"), json!({"event": "state_begin", "bytes": bytes}))
+            }
+            Event::Left => ("left the cell".to_owned(), json!({"event": "left"})),
+            _ => return None,
+        })
+    }
+
+    fn change(
+        &self,
+        what: &str,
+        view: u64,
+        members: &[Incarnation],
+        joined: &[Incarnation],
+        left: &[(Incarnation, LeaveReason)],
+        mut value: Value,
+    ) -> (String, Value) {
+        let names = |of: &[Incarnation]| of.iter().map(|who| self.name(*who)).collect::<Vec<_>>();
+        let reason = |reason: &LeaveReason| match reason {
+            LeaveReason::Left => "left",
+            LeaveReason::Died => "died",
+            LeaveReason::Unreachable => "unreachable",
+        };
+        let gone: Vec<(String, &str)> = left.iter().map(|(who, why)| (self.name(*who), reason(why))).collect();
+        let mut text = format!("{what} {view}: {}", names(members).join(", "));
+        if !joined.is_empty() && joined.len() < members.len() {
+            text.push_str(&format!("; joined: {}", names(joined).join(", ")));
+        }
+        if !gone.is_empty() {
+            let gone: Vec<String> = gone.iter().map(|(name, why)| format!("{name} ({why})")).collect();
+            text.push_str(&format!("; gone: {}", gone.join(", ")));
+        }
+        if let Some(object) = value.as_object_mut() {
+            object.insert("members".to_owned(), json!(names(members)));
+            object.insert("joined".to_owned(), json!(names(joined)));
+            let gone: Vec<Value> = gone.iter().map(|(name, why)| json!({"name": name, "reason": why})).collect();
+            object.insert("left".to_owned(), json!(gone));
+        }
+        (text, value)
+    }
+}
+
+fn eprintln_json(value: &Value) {
+    use std::io::Write;
+    // A closed standard error is no reason to stop.
+    let _ = writeln!(std::io::stderr().lock(), "{value}");
+}

@@ -1,0 +1,128 @@
+//! `phalanx sim`: whole cells in one thread, under faults drawn from a seed, judged by the checker.
+
+use std::io::{IsTerminal, Write};
+use std::ops::Range;
+use std::time::Instant;
+
+use clap::Args;
+use phalanx_sim::{Options, SeedResult, Stop, Summary, campaign};
+
+use crate::exit::{Exit, Failure};
+use crate::notice::{data, say};
+use crate::table::Table;
+
+/// Runs simulated cells under faults and judges what they did
+///
+/// One seed decides everything, so a failed seed fails again: the command that replays it is printed.
+#[derive(Args, Debug)]
+pub(crate) struct Sim {
+    /// The seeds to run, the last one excluded
+    #[arg(long, value_name = "A..B", default_value = "0..100", value_parser = parse_seeds)]
+    seeds: Range<u64>,
+    /// Processes of each cell; 0: three to nine, as the seed says
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_members)]
+    members: usize,
+    /// Threads; 0: one for each core
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Stop at the first failed seed
+    #[arg(long)]
+    stop: bool,
+    /// One JSON document with every count instead of a summary
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
+    let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
+    let options =
+        Options { members: sim.members, threads: sim.threads, stop, ..Options::default() };
+    let total = sim.seeds.end.saturating_sub(sim.seeds.start);
+    let began = Instant::now();
+    let mut progress = Progress { total, done: 0, failed: 0, shown: std::io::stderr().is_terminal() };
+    let summary = campaign(sim.seeds.clone(), &options, |result| progress.note(result));
+    progress.clear();
+    if sim.json {
+        let document = serde_json::to_string(&summary);
+        data(document.expect("counts and texts always make JSON"));
+    } else {
+        tell(&summary, began.elapsed().as_secs_f64());
+    }
+    Ok(if summary.failed.is_empty() { Exit::Good } else { Exit::Failure })
+}
+
+/// The running count, while standard error is a terminal.
+struct Progress {
+    total: u64,
+    done: u64,
+    failed: u64,
+    shown: bool,
+}
+
+impl Progress {
+    fn note(&mut self, result: &SeedResult) {
+        self.done += 1;
+        if let Some(violation) = result.violations.first() {
+            self.failed += 1;
+            self.clear();
+            say(format_args!("seed {} failed: {} {}", result.seed, violation.code, violation.text));
+        }
+        if self.shown {
+            let (done, total, failed) = (self.done, self.total, self.failed);
+            let _ = write!(std::io::stderr(), "\r{done} of {total} seeds, {failed} failed ");
+        }
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn tell(summary: &Summary, seconds: f64) {
+    let totals = &summary.totals;
+    if let Some(story) = summary.failed.first().and_then(|first| first.story.as_deref()) {
+        data(story);
+    }
+    let mut table = Table::new(&["", "total"]).numbers_from(1);
+    for (name, count) in [
+        ("deliveries", totals.deliveries),
+        ("cell views decided", totals.cell_views),
+        ("group views installed", totals.group_view_installs),
+        ("state transfers", totals.transfers),
+        ("exclusions", totals.exclusions),
+        ("take-overs of a view change", totals.take_overs),
+        ("faults", totals.faults_total()),
+        ("  inside a flush", totals.faults_in_flush),
+        ("  inside a join", totals.faults_in_join),
+        ("  inside a state transfer", totals.faults_in_transfer),
+        ("packets", totals.packets),
+        ("forged or replayed packets", totals.attacks),
+    ] {
+        table.row([name.to_owned(), count.to_string()]);
+    }
+    data(table);
+    if !summary.never_checked.is_empty() {
+        data(format_args!("never put to the test: {}", summary.never_checked.join(" ")));
+    }
+    let simulated = totals.simulated_ms as f64 / 1_000.0;
+    data(format_args!(
+        "{} seeds, {} failed, {} run twice and equal; {simulated:.0} s simulated in {seconds:.1} s",
+        summary.seeds, summary.failures, summary.repeated
+    ));
+}
+
+fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+    let read = |part: &str| part.parse::<u64>().map_err(|error| format!("'{part}': {error}"));
+    let (first, last) = text.split_once("..").ok_or("write the seeds as A..B, like 0..100")?;
+    let range = read(first)?..read(last)?;
+    if range.is_empty() { Err("no seed lies in that range".to_owned()) } else { Ok(range) }
+}
+
+fn parse_members(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(members @ (0 | 2..=16)) => Ok(members),
+        _ => Err("0, or 2 to 16".to_owned()),
+    }
+}

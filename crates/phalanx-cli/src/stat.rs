@@ -1,0 +1,158 @@
+//! `phalanx stat`: what the members of a cell on this host say of themselves, read from their counters files.
+
+use std::time::Duration;
+
+use clap::Args;
+use phalanx::clock;
+use phalanx::counters::{CountersFile, Reading};
+use phalanx::local::{Live, LocalCell};
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+use crate::flags::CellFlags;
+use crate::notice::{data, say};
+use crate::table::Table;
+
+/// Shows how the members of a cell on this host stand, without disturbing them
+///
+/// Names for each stream the member it waits for. Exit code 3: nobody of that cell runs here. 5: somebody is outside
+/// the primary partition.
+#[derive(Args, Debug)]
+pub(crate) struct Stat {
+    /// All counters that are not zero, too
+    #[arg(long)]
+    counters: bool,
+    /// One JSON document with everything
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    cell: CellFlags,
+}
+
+/// A process whose file is this much older than its period does not turn: it is stopped, or in a long handler.
+const STALE: Duration = Duration::from_secs(2);
+
+/// One process, as it says.
+struct Seen {
+    reading: Reading,
+    age: Duration,
+}
+
+pub(crate) fn run(stat: &Stat) -> Result<Exit, Failure> {
+    let config = stat.cell.load()?.config;
+    let out_of_reach = |error: phalanx::local::LocalError| Failure::new(Exit::Unreachable, error.to_string());
+    let local = LocalCell::open(config.runtime_dir.as_deref(), &config.cell).map_err(out_of_reach)?;
+    let living = local.living().map_err(out_of_reach)?;
+    if living.is_empty() {
+        let what = format!("nobody of cell '{}' runs on this host ({})", config.cell, local.scope().display());
+        return Err(Failure::new(Exit::Unreachable, what));
+    }
+    let mut seen: Vec<Seen> = living.iter().filter_map(look).collect();
+    seen.sort_by(|a, b| a.reading.status.name.cmp(&b.reading.status.name));
+    if stat.json {
+        data(serde_json::Value::Array(seen.iter().map(as_json).collect()));
+    } else {
+        tell(&seen, stat.counters);
+    }
+    let degraded = seen.iter().any(|s| s.reading.status.state == "non-primary");
+    Ok(if degraded { Exit::Degraded } else { Exit::Good })
+}
+
+fn look(live: &Live) -> Option<Seen> {
+    match CountersFile::open(&live.counters).and_then(|file| file.read()) {
+        Ok(reading) => {
+            let age = clock::now().since(reading.updated);
+            Some(Seen { reading, age })
+        }
+        Err(error) => {
+            let name = live.card.as_ref().map_or("a process", |card| card.name.as_str());
+            say(format_args!("{name}: {error}"));
+            None
+        }
+    }
+}
+
+fn state(seen: &Seen) -> String {
+    let state = &seen.reading.status.state;
+    if seen.age > STALE { format!("{state}, silent for {} s", seen.age.as_secs()) } else { state.clone() }
+}
+
+fn tell(seen: &[Seen], with_counters: bool) {
+    let mut processes = Table::new(&["process", "pid", "incarnation", "state", "view", "members"]);
+    for one in seen {
+        let reading = &one.reading;
+        let status = &reading.status;
+        processes.row([
+            status.name.clone(),
+            reading.pid.to_string(),
+            reading.incarnation.to_string(),
+            state(one),
+            status.view.to_string(),
+            status.members.join(","),
+        ]);
+    }
+    data(processes);
+    let heads = ["group", "process", "view", "members", "sent", "delivered", "queued", "unstable", "waits for"];
+    let mut groups = Table::new(&heads);
+    let mut any = false;
+    for one in seen {
+        for group in &one.reading.status.groups {
+            any = true;
+            groups.row([
+                group.name.clone(),
+                one.reading.status.name.clone(),
+                group.view.to_string(),
+                group.members.to_string(),
+                group.sent.to_string(),
+                group.delivered.to_string(),
+                group.queued_messages.to_string(),
+                group.unstable_packets.to_string(),
+                group.waits_for.clone().unwrap_or_else(|| "-".to_owned()),
+            ]);
+        }
+    }
+    if any {
+        data("");
+        data(groups);
+    }
+    for one in seen.iter().filter(|one| !one.reading.status.why.is_empty()) {
+        data(format_args!("\n{}: {}", one.reading.status.name, one.reading.status.why));
+    }
+    if with_counters {
+        tell_counters(seen);
+    }
+}
+
+fn tell_counters(seen: &[Seen]) {
+    let mut table = Table::new(&["process", "counter", "count"]).numbers_from(2);
+    for one in seen {
+        for (name, count) in one.reading.counters.iter().filter(|(_, count)| *count > 0) {
+            table.row([one.reading.status.name.clone(), name.clone(), count.to_string()]);
+        }
+    }
+    data("");
+    data(table);
+}
+
+fn as_json(seen: &Seen) -> serde_json::Value {
+    let reading = &seen.reading;
+    let status = &reading.status;
+    let group = |group: &phalanx::counters::GroupStatus| {
+        json!({
+            "name": group.name, "number": group.number, "view": group.view, "members": group.members,
+            "sent": group.sent, "delivered": group.delivered,
+            "queued_messages": group.queued_messages, "queued_bytes": group.queued_bytes,
+            "unstable_packets": group.unstable_packets, "waits_for": group.waits_for,
+        })
+    };
+    let counters: serde_json::Map<_, _> =
+        reading.counters.iter().map(|(name, count)| (name.clone(), (*count).into())).collect();
+    json!({
+        "cell": status.cell, "name": status.name, "pid": reading.pid,
+        "incarnation": reading.incarnation.to_string(),
+        "state": status.state, "why": status.why, "age_ms": u64::try_from(seen.age.as_millis()).unwrap_or(u64::MAX),
+        "view": status.view, "members": status.members,
+        "groups": status.groups.iter().map(group).collect::<Vec<_>>(),
+        "counters": counters,
+    })
+}

@@ -1,0 +1,247 @@
+//! What every driver must do. A driver's tests call each function with a way to make a fresh pair.
+//!
+//! The functions panic with a reason when the driver does not conform.
+#![allow(clippy::missing_panics_doc, reason = "panicking is how a check fails, as said above")]
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use phalanx_core::Lane;
+
+use crate::driver::{Transmit, Wait};
+
+/// Runs every check, each on fresh drivers from `make`.
+pub fn all<D: Wait + Send>(mut make: impl FnMut() -> D) {
+    carries_bytes_and_names_the_sender(make(), make());
+    keeps_lanes_apart_and_control_first(make(), make());
+    takes_at_most_max(make(), make());
+    one_packet_goes_to_many([make(), make(), make(), make()]);
+    carries_the_longest_packet(make(), make());
+    the_callback_can_answer(make(), make());
+    survives_a_destination_that_is_gone(make(), make());
+    a_burst_within_the_buffers_arrives(make(), make());
+    a_datagram_ends_the_wait(make(), make());
+    a_wake_up_ends_the_wait(make());
+    a_wake_up_before_the_wait_is_not_lost(make());
+    a_timeout_ends_the_wait(make());
+}
+
+/// What arrives is what was sent, from where it was sent.
+pub fn carries_bytes_and_names_the_sender<D: Wait>(mut a: D, mut b: D) {
+    for lane in [Lane::Control, Lane::Data] {
+        for len in [1_usize, 2, 63, 500] {
+            let packet: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
+            a.outbox().transmit(lane, &[b.local_address(lane)], &packet);
+            a.flush();
+            let got = collect(&mut b, 1);
+            assert_eq!(got, [(lane, a.local_address(lane), packet)]);
+        }
+    }
+}
+
+/// A datagram arrives on the lane it was sent on, and control overtakes data.
+pub fn keeps_lanes_apart_and_control_first<D: Wait>(mut a: D, mut b: D) {
+    for i in 0..8_u8 {
+        a.outbox().transmit(Lane::Data, &[b.local_address(Lane::Data)], &[i]);
+    }
+    a.outbox().transmit(Lane::Control, &[b.local_address(Lane::Control)], &[99]);
+    a.flush();
+    // Both are there before the look: a wait for each, on the same kernel queue discipline.
+    let mut got = Vec::new();
+    settle(&mut b, 9, &mut got);
+    assert_eq!(got.len(), 9, "nine were sent");
+    let data: Vec<u8> = got.iter().filter(|(lane, ..)| *lane == Lane::Data).map(|(_, _, p)| p[0]).collect();
+    assert_eq!(data, (0..8).collect::<Vec<_>>(), "data keeps its order");
+    let control: Vec<&Vec<u8>> = got.iter().filter(|(l, ..)| *l == Lane::Control).map(|(_, _, p)| p).collect();
+    assert_eq!(control, [&vec![99]]);
+    assert_eq!(got[0].0, Lane::Control, "control is handed up first");
+}
+
+/// `receive` honours its bound and says when more may wait.
+pub fn takes_at_most_max<D: Wait>(mut a: D, mut b: D) {
+    for i in 0..20_u8 {
+        a.outbox().transmit(Lane::Data, &[b.local_address(Lane::Data)], &[i]);
+    }
+    a.flush();
+    until_waiting(&mut b);
+    let mut seen = 0;
+    assert_eq!(b.receive(0, &mut |_, _, _, _| seen += 1), 0);
+    assert_eq!(seen, 0, "no more than asked for");
+    let mut total = 0;
+    for _ in 0..1_000 {
+        let mut seen = 0;
+        let taken = b.receive(7, &mut |_, _, _, _| seen += 1);
+        assert!(taken <= 7 && seen <= taken, "at most seven at once");
+        total += seen;
+        if total == 20 {
+            return;
+        }
+        pause(&mut b);
+    }
+    panic!("{total} of 20 arrived");
+}
+
+/// One call reaches every destination with the same bytes.
+pub fn one_packet_goes_to_many<D: Wait>([mut a, mut b, mut c, mut d]: [D; 4]) {
+    let to = [&b, &c, &d].map(|x| x.local_address(Lane::Data));
+    for i in 0..100_u8 {
+        a.outbox().transmit(Lane::Data, &to, &[i, 1, 2, 3]);
+    }
+    a.flush();
+    for receiver in [&mut b, &mut c, &mut d] {
+        let got = collect(receiver, 100);
+        assert!(got.iter().enumerate().all(|(i, (_, _, p))| p[..] == [i as u8, 1, 2, 3]));
+    }
+}
+
+/// A packet of [`crate::Driver::packet_bytes_max`] passes whole.
+pub fn carries_the_longest_packet<D: Wait>(mut a: D, mut b: D) {
+    let longest: Vec<u8> = (0..b.packet_bytes_max()).map(|i| (i % 251) as u8).collect();
+    a.outbox().transmit(Lane::Data, &[b.local_address(Lane::Data)], &longest);
+    a.flush();
+    let got = collect(&mut b, 1);
+    assert!(got[0].2 == longest, "{} of {} bytes came through unchanged", got[0].2.len(), longest.len());
+}
+
+/// The sending half works from inside the receive callback, and the packet may be changed in place there.
+pub fn the_callback_can_answer<D: Wait>(mut a: D, mut b: D) {
+    a.outbox().transmit(Lane::Data, &[b.local_address(Lane::Data)], b"ping");
+    a.flush();
+    let mut answered = false;
+    for _ in 0..ROUNDS {
+        pause(&mut b);
+        b.receive(8, &mut |outbox, lane, from, packet| {
+            packet.reverse();
+            outbox.transmit(lane, &[from], packet);
+            answered = true;
+        });
+        if answered {
+            break;
+        }
+    }
+    b.flush();
+    assert_eq!(collect(&mut a, 1)[0].2, b"gnip");
+}
+
+/// Sending to nobody is no failure, and does not harm what goes to others.
+pub fn survives_a_destination_that_is_gone<D: Wait>(mut a: D, mut b: D) {
+    let gone = SocketAddr::from(([127, 0, 0, 1], 1));
+    let here = b.local_address(Lane::Data);
+    for i in 0..50_u8 {
+        a.outbox().transmit(Lane::Data, &[gone, here], &[i]);
+        a.flush();
+        a.receive(8, &mut |_, _, _, _| {});
+    }
+    let got = collect(&mut b, 50);
+    assert!(got.iter().enumerate().all(|(i, (_, _, p))| p[..] == [i as u8]), "all 50, in order");
+}
+
+/// A burst larger than any one batch arrives whole while it fits the buffers.
+pub fn a_burst_within_the_buffers_arrives<D: Wait>(mut a: D, mut b: D) {
+    let here = [b.local_address(Lane::Data)];
+    for i in 0..300_u32 {
+        a.outbox().transmit(Lane::Data, &here, &i.to_le_bytes());
+    }
+    a.flush();
+    let numbers: BTreeSet<Vec<u8>> = collect(&mut b, 300).into_iter().map(|(_, _, p)| p).collect();
+    assert_eq!(numbers.len(), 300);
+}
+
+/// A thread that waits is woken by a datagram.
+pub fn a_datagram_ends_the_wait<D: Wait + Send>(mut a: D, mut b: D) {
+    let to = b.local_address(Lane::Data);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            a.outbox().transmit(Lane::Data, &[to], b"x");
+            a.flush();
+        });
+        for _ in 0..ROUNDS {
+            let woken = b.wait(None, &[]).expect("waiting works");
+            if woken.traffic && b.receive(8, &mut |_, _, _, _| {}) > 0 {
+                return;
+            }
+        }
+        panic!("woken without a datagram, again and again");
+    });
+}
+
+/// A thread that waits is woken by the waker, every time.
+pub fn a_wake_up_ends_the_wait<D: Wait + Send>(mut a: D) {
+    let waker = a.waker();
+    let (done, next) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            // Each wake-up follows the end of the one before: none may be lost, none counts twice.
+            while next.recv().is_ok() {
+                waker.wake();
+            }
+        });
+        for _ in 0..200 {
+            done.send(()).expect("the other thread listens");
+            while !a.wait(None, &[]).expect("waiting works").waker {}
+        }
+        drop(done);
+    });
+}
+
+/// A wake-up while nobody waits makes the next wait return at once.
+pub fn a_wake_up_before_the_wait_is_not_lost<D: Wait>(mut a: D) {
+    a.waker().wake();
+    a.waker().wake();
+    assert!(a.wait(None, &[]).expect("waiting works").waker);
+    let again = a.wait(Some(Duration::ZERO), &[]).expect("waiting works");
+    assert!(!again.waker, "two wake-ups before one wait are one");
+}
+
+/// A wait without news ends with its timeout.
+pub fn a_timeout_ends_the_wait<D: Wait>(mut a: D) {
+    let woken = a.wait(Some(Duration::from_millis(1)), &[]).expect("waiting works");
+    assert!(!woken.traffic && !woken.waker && woken.extra == 0, "{woken:?}");
+}
+
+type Arrival = (Lane, SocketAddr, Vec<u8>);
+
+/// Receives until `count` came, or panics.
+fn collect<D: Wait>(driver: &mut D, count: usize) -> Vec<Arrival> {
+    let mut got = Vec::new();
+    for _ in 0..ROUNDS {
+        driver.receive(64, &mut |_, lane, from, packet| got.push((lane, from, packet.to_vec())));
+        if got.len() >= count {
+            break;
+        }
+        pause(driver);
+    }
+    assert_eq!(got.len(), count, "datagrams that arrived");
+    got
+}
+
+/// Waits until both lanes had time to fill, then receives once, then the rest.
+fn settle<D: Wait>(driver: &mut D, count: usize, got: &mut Vec<Arrival>) {
+    until_waiting(driver);
+    for _ in 0..ROUNDS {
+        driver.receive(64, &mut |_, lane, from, packet| got.push((lane, from, packet.to_vec())));
+        if got.len() >= count {
+            return;
+        }
+        pause(driver);
+    }
+}
+
+fn until_waiting<D: Wait>(driver: &mut D) {
+    for _ in 0..ROUNDS {
+        if driver.wait(Some(PAUSE), &[]).expect("waiting works").traffic {
+            return;
+        }
+    }
+    panic!("nothing arrived");
+}
+
+fn pause<D: Wait>(driver: &mut D) {
+    driver.wait(Some(PAUSE), &[]).expect("waiting works");
+}
+
+/// Patience of a check: these many pauses, however slow the machine is.
+const ROUNDS: usize = 10_000;
+const PAUSE: Duration = Duration::from_millis(1);

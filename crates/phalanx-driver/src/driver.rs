@@ -1,0 +1,74 @@
+//! The contract between a driver and whoever turns it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use phalanx_core::Lane;
+
+use crate::waker::Waker;
+
+/// The sending half of a driver.
+pub trait Transmit {
+    /// Queues `packet`, the same bytes, for each of `to`. The bytes are copied once, or sent, before the call
+    /// returns. Nothing is promised about arrival; what the system refuses is counted and never reported here,
+    /// because the layer above repairs loss anyway.
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
+}
+
+/// Moves datagrams. Calls are bound at compile time and allocate nothing per packet.
+///
+/// A driver knows bytes and addresses, never views or members.
+pub trait Driver {
+    /// The sending half. It is a type of its own so that the callback of [`Driver::receive`] can transmit while
+    /// the receiving half still holds the packet.
+    type Outbox: Transmit;
+
+    /// Hands each waiting datagram, in place, to `each`, together with the sending half. Takes at most `max`
+    /// datagrams, those of [`Lane::Control`] first, and returns how many it took from below. A return of `max`
+    /// means that more may wait. Never blocks.
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, SocketAddr, &mut [u8])) -> usize;
+
+    /// The sending half, between receives.
+    fn outbox(&mut self) -> &mut Self::Outbox;
+
+    /// Hands queued packets to the kernel (or the next layer below), those of [`Lane::Control`] first.
+    fn flush(&mut self);
+
+    /// Where this driver receives `lane`.
+    fn local_address(&self, lane: Lane) -> SocketAddr;
+
+    /// The longest packet it can receive, in bytes.
+    fn packet_bytes_max(&self) -> u32;
+
+    /// Every counter of the driver, by name, in a fixed order.
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
+}
+
+/// A driver whose thread can sleep until something happens.
+pub trait Wait: Driver {
+    /// Sleeps until a datagram waits, the [`Waker`] fires, one of `extra` becomes readable, or `timeout` has
+    /// passed (`None`: no limit). May return early for no reason. `extra` beyond [`EXTRA_MAX`] is not watched.
+    ///
+    /// # Errors
+    /// What `poll` reports; an interrupted call is not an error.
+    fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken>;
+
+    /// A handle by which other threads end [`Wait::wait`].
+    fn waker(&self) -> Waker;
+}
+
+/// The most extra descriptors one [`Wait::wait`] watches.
+pub const EXTRA_MAX: usize = 64;
+
+/// What ended a [`Wait::wait`]. Several may be true; none is true after a timeout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Woken {
+    /// A datagram waits, or the kernel takes packets again.
+    pub traffic: bool,
+    /// The waker fired.
+    pub waker: bool,
+    /// At least one extra descriptor is readable: bit `i` stands for `extra[i]`.
+    pub extra: u64,
+}

@@ -1,0 +1,13 @@
+//! Moves datagrams for Phalanx: the [`Driver`] trait, UDP sockets, a lossy wrapper for tests, and wake-ups.
+#![deny(missing_docs)]
+
+pub mod conformance;
+mod driver;
+pub mod lossy;
+pub mod udp;
+mod waker;
+
+pub use driver::{Driver, EXTRA_MAX, Transmit, Wait, Woken};
+pub use lossy::{Faults, Lossy};
+pub use udp::{BindError, Udp, UdpOptions};
+pub use waker::Waker;

@@ -1,0 +1,183 @@
+//! A driver that loses, doubles and reorders what arrives, by a seed. For tests and fault injection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use phalanx_core::Lane;
+use phalanx_core::rng::Rng;
+
+use crate::driver::{Driver, Wait, Woken};
+use crate::waker::Waker;
+
+/// How often a datagram suffers what, in millionths. Zero: never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Is lost.
+    pub loss_ppm: u32,
+    /// Arrives twice.
+    pub duplicate_ppm: u32,
+    /// Arrives after some of its successors.
+    pub reorder_ppm: u32,
+}
+
+/// Wraps a driver and mistreats what it receives. The same seed and the same arrivals suffer the same fate.
+///
+/// Faults are applied on arrival, so two wrapped drivers mistreat both directions.
+#[derive(Debug)]
+pub struct Lossy<D> {
+    inner: D,
+    fate: Fate,
+}
+
+#[derive(Debug)]
+struct Fate {
+    faults: Faults,
+    rng: Rng,
+    held: Vec<Held>,
+    lost: u64,
+    doubled: u64,
+    reordered: u64,
+}
+
+/// A datagram that lets others pass.
+#[derive(Debug)]
+struct Held {
+    lane: Lane,
+    from: SocketAddr,
+    bytes: Vec<u8>,
+    /// How many more may pass.
+    passing: u64,
+}
+
+impl<D: Driver> Lossy<D> {
+    /// Wraps `inner`; `seed` decides every fault.
+    pub fn new(inner: D, faults: Faults, seed: u64) -> Self {
+        let rng = Rng::new(seed).fork("lossy");
+        Self { inner, fate: Fate { faults, rng, held: Vec::new(), lost: 0, doubled: 0, reordered: 0 } }
+    }
+
+    /// Changes how often faults happen, from the next datagram on.
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.fate.faults = faults;
+    }
+
+    /// The driver below.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// The driver below.
+    pub fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
+    }
+}
+
+impl Fate {
+    /// Gives one arrival what is due to it, and lets held ones go that were passed often enough.
+    fn arrive<T>(
+        &mut self,
+        outbox: &mut T,
+        lane: Lane,
+        from: SocketAddr,
+        bytes: &mut [u8],
+        each: &mut impl FnMut(&mut T, Lane, SocketAddr, &mut [u8]),
+    ) {
+        if self.rng.chance_ppm(self.faults.loss_ppm) {
+            self.lost += 1;
+        } else if self.held.len() < HELD_MAX && self.rng.chance_ppm(self.faults.reorder_ppm) {
+            self.reordered += 1;
+            let passing = 1 + self.rng.below(PASSING_MAX);
+            self.held.push(Held { lane, from, bytes: bytes.to_vec(), passing });
+            return;
+        } else if self.rng.chance_ppm(self.faults.duplicate_ppm) {
+            self.doubled += 1;
+            // The receiver may change the bytes in place: the second must come from a copy.
+            let mut copy = bytes.to_vec();
+            each(outbox, lane, from, bytes);
+            each(outbox, lane, from, &mut copy);
+        } else {
+            each(outbox, lane, from, bytes);
+        }
+        for held in &mut self.held {
+            held.passing = held.passing.saturating_sub(1);
+        }
+        self.release(outbox, |held| held.passing == 0, each);
+    }
+
+    fn release<T>(
+        &mut self,
+        outbox: &mut T,
+        due: impl Fn(&Held) -> bool,
+        each: &mut impl FnMut(&mut T, Lane, SocketAddr, &mut [u8]),
+    ) {
+        while let Some(index) = self.held.iter().position(&due) {
+            let mut held = self.held.remove(index);
+            each(outbox, held.lane, held.from, &mut held.bytes);
+        }
+    }
+}
+
+impl<D: Driver> Driver for Lossy<D> {
+    type Outbox = D::Outbox;
+
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut D::Outbox, Lane, SocketAddr, &mut [u8])) -> usize {
+        let fate = &mut self.fate;
+        let taken = self.inner.receive(max, &mut |outbox, lane, from, bytes| {
+            fate.arrive(outbox, lane, from, bytes, each);
+        });
+        if taken == 0 {
+            // Nothing is left to pass them: late is enough.
+            fate.release(self.inner.outbox(), |_| true, each);
+        }
+        taken
+    }
+
+    fn outbox(&mut self) -> &mut D::Outbox {
+        self.inner.outbox()
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn local_address(&self, lane: Lane) -> SocketAddr {
+        self.inner.local_address(lane)
+    }
+
+    fn packet_bytes_max(&self) -> u32 {
+        self.inner.packet_bytes_max()
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.counters(each);
+        each("lossy_lost", self.fate.lost);
+        each("lossy_duplicated", self.fate.doubled);
+        each("lossy_reordered", self.fate.reordered);
+    }
+}
+
+impl<D: Wait> Wait for Lossy<D> {
+    fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {
+        let timeout =
+            if self.fate.held.is_empty() { timeout } else { Some(timeout.map_or(HELD_FOR, |t| t.min(HELD_FOR))) };
+        self.inner.wait(timeout, extra)
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+}
+
+/// Most datagrams held back at once; bounds the memory.
+const HELD_MAX: usize = 64;
+
+/// Most datagrams that pass a held one.
+const PASSING_MAX: u64 = 8;
+
+/// How long a held datagram waits for others to pass it when nothing arrives.
+const HELD_FOR: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests;

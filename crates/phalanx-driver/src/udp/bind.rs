@@ -1,0 +1,128 @@
+//! Opens and sets up one socket.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::mmsg;
+
+/// How to open the sockets of a [`Udp`](super::Udp).
+#[derive(Clone, Debug)]
+pub struct UdpOptions {
+    /// Where to receive data. Port 0: the system chooses. Default `127.0.0.1:0`.
+    pub data: SocketAddr,
+    /// Where to receive control traffic. Port 0: the system chooses. Default `127.0.0.1:0`.
+    pub control: SocketAddr,
+    /// Receive buffer to ask for, in bytes. Larger bursts are lost, and repaired. Default 4 MiB.
+    pub receive_buffer_bytes: usize,
+    /// Send buffer to ask for, in bytes. Default 4 MiB.
+    pub send_buffer_bytes: usize,
+    /// The longest packet. `None`: 32,768 when both addresses are loopback, else 1,432.
+    pub packet_bytes_max: Option<u32>,
+}
+
+impl Default for UdpOptions {
+    fn default() -> Self {
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Self {
+            data: any_port,
+            control: any_port,
+            receive_buffer_bytes: 4 << 20,
+            send_buffer_bytes: 4 << 20,
+            packet_bytes_max: None,
+        }
+    }
+}
+
+/// What the kernel granted a socket, as it counts it (its own bookkeeping included).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buffers {
+    /// Receive buffer, in bytes.
+    pub receive_bytes: usize,
+    /// Send buffer, in bytes.
+    pub send_bytes: usize,
+}
+
+/// Why a socket could not be bound.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// Another socket has this port.
+    #[error("port {} of {} is in use: choose another, or 0 to let the system choose; \
+             `ss -ulpn 'sport = :{}'` names its owner", address.port(), address.ip(), address.port())]
+    PortInUse {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+    /// No interface of this host has that address.
+    #[error("no interface of this host has the address {}: `ip address` lists those it has; \
+             0.0.0.0 binds all of them", address.ip())]
+    NotAvailable {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+    /// The system does not allow this user that port.
+    #[error("not permitted to bind {address}: ports below 1024 need a privilege; choose a higher one, or 0")]
+    NotPermitted {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+    /// This process or host has no descriptor left.
+    #[error("no file descriptor left for {address}: raise the limit with `ulimit -n`")]
+    NoDescriptors {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+    /// Anything else.
+    #[error("cannot bind {address}: {source}")]
+    Other {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+pub(super) struct Opened {
+    pub(super) socket: Socket,
+    pub(super) address: SocketAddr,
+    pub(super) granted: Buffers,
+}
+
+/// A bound, non-blocking socket with large buffers that reports its losses.
+pub(super) fn open(address: SocketAddr, options: &UdpOptions) -> Result<Opened, BindError> {
+    try_open(address, options).map_err(|source| explain(address, source))
+}
+
+fn try_open(address: SocketAddr, options: &UdpOptions) -> io::Result<Opened> {
+    // Created close-on-exec: a child must not keep the port.
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // Refused sizes are cut by the kernel without a word; what was granted is read back below.
+    socket.set_recv_buffer_size(options.receive_buffer_bytes)?;
+    socket.set_send_buffer_size(options.send_buffer_bytes)?;
+    if socket.recv_buffer_size()? < options.receive_buffer_bytes {
+        mmsg::force_buffers(socket.as_fd(), options.receive_buffer_bytes, options.send_buffer_bytes);
+    }
+    mmsg::report_losses(socket.as_fd(), address.is_ipv6())?;
+    socket.bind(&address.into())?;
+    let bound = socket.local_addr()?.as_socket();
+    let bound = bound.ok_or_else(|| io::Error::other("the bound address is not an IP address"))?;
+    let granted = Buffers { receive_bytes: socket.recv_buffer_size()?, send_bytes: socket.send_buffer_size()? };
+    Ok(Opened { socket, address: bound, granted })
+}
+
+fn explain(address: SocketAddr, source: io::Error) -> BindError {
+    match source.raw_os_error() {
+        Some(libc::EADDRINUSE) => BindError::PortInUse { address },
+        Some(libc::EADDRNOTAVAIL) => BindError::NotAvailable { address },
+        Some(libc::EACCES | libc::EPERM) => BindError::NotPermitted { address },
+        Some(libc::EMFILE | libc::ENFILE) => BindError::NoDescriptors { address },
+        _ => BindError::Other { address, source },
+    }
+}

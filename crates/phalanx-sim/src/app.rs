@@ -1,0 +1,344 @@
+//! The simulated application of one process: takes deliveries and events, keeps a state for each group, and writes
+//! the trace by which the run is judged, at the one place that matters: where the application sees things.
+
+use std::collections::BTreeMap;
+
+use phalanx::Handler;
+use phalanx::handler::Command;
+use phalanx_core::{
+    CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Snapshot,
+};
+use phalanx_trace as trace;
+use phalanx_trace::{Header, Trace, payload_hash};
+
+use crate::state::{Frozen, Incoming, State};
+
+/// The cell every simulation runs.
+pub(crate) const CELL: &str = "sim";
+/// All traces of a run share the virtual clock.
+pub(crate) const CLOCK: &str = "virtual";
+
+/// What one process's application knows; it outlives the incarnations of its process.
+#[derive(Debug)]
+pub(crate) struct App {
+    /// The name of its process.
+    name: String,
+    /// Virtual time, set before each call into the node.
+    pub(crate) now_ns: u64,
+    /// Whether it takes deliveries now.
+    pub(crate) takes: bool,
+    /// Nothing in this run gives a reason to exclude it.
+    pub(crate) must_stay: bool,
+    /// Padding of a group's state.
+    state_bytes: u64,
+    /// The traces of this process's incarnations, oldest first.
+    pub(crate) traces: Vec<Trace>,
+    /// Groups it is, or is becoming, a member of, in this life.
+    pub(crate) groups: BTreeMap<GroupId, Group>,
+    /// Groups it means to be in, and whether with their state.
+    pub(crate) wanted: BTreeMap<String, bool>,
+    /// Messages of others that may be answered: the group and the length of the chain so far.
+    pub(crate) answerable: Vec<(GroupId, u8)>,
+    /// The mark of a founder: its cell may exist, so it only joins from now on. It survives a crash.
+    pub(crate) marked: bool,
+    /// A cell view came since somebody asked.
+    new_cell_view: bool,
+    /// What it found wrong itself: property and text.
+    pub(crate) faults: Vec<(&'static str, String)>,
+    pub(crate) counts: AppCounts,
+    /// Point-to-point messages so far, by peer: accepted, delivered.
+    point_to_point: BTreeMap<Incarnation, (u64, u64)>,
+}
+
+/// What an application counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AppCounts {
+    pub(crate) deliveries: u64,
+    pub(crate) cell_views: u64,
+    pub(crate) group_views: u64,
+    pub(crate) exclusions: u64,
+    pub(crate) non_primary: u64,
+    pub(crate) transfers: u64,
+}
+
+/// A group as one member sees it.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    /// The view in force; 0 before the first.
+    pub(crate) view: u64,
+    pub(crate) members: Vec<Incarnation>,
+    /// Delivered in this view.
+    pub(crate) delivered: u64,
+    state: State,
+    incoming: Option<Incoming>,
+}
+
+impl App {
+    pub(crate) fn new(name: String, state_bytes: u64) -> Self {
+        Self {
+            name,
+            now_ns: 0,
+            takes: true,
+            must_stay: false,
+            state_bytes,
+            traces: Vec::new(),
+            groups: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            answerable: Vec::new(),
+            marked: false,
+            new_cell_view: false,
+            faults: Vec::new(),
+            counts: AppCounts::default(),
+            point_to_point: BTreeMap::new(),
+        }
+    }
+
+    /// Appends to the trace of the current life.
+    pub(crate) fn record(&mut self, event: trace::Event) {
+        if let Some(trace) = self.traces.last_mut() {
+            trace.push(self.now_ns, event);
+        }
+    }
+
+    /// Ends the trace of the current life cleanly.
+    pub(crate) fn end_trace(&mut self) {
+        let open = |trace: &Trace| trace.records.last().is_some_and(|last| last.event != trace::Event::End);
+        if self.traces.last().is_some_and(open) {
+            self.record(trace::Event::End);
+        }
+    }
+
+    /// Whether a cell view came since the last call.
+    pub(crate) fn take_new_cell_view(&mut self) -> bool {
+        std::mem::take(&mut self.new_cell_view)
+    }
+
+    /// The group of this name, if its first view is here.
+    pub(crate) fn member_of(&self, name: &str) -> Option<(GroupId, &Group)> {
+        let found = self.groups.iter().find(|(_, group)| group.name == name && group.view > 0)?;
+        Some((*found.0, found.1))
+    }
+
+    /// Writes down the digests of all groups as they are.
+    pub(crate) fn record_digests(&mut self) {
+        let digests: Vec<trace::Event> =
+            self.groups.iter().filter(|(_, group)| group.view > 0).map(|(id, group)| digest(*id, group)).collect();
+        for event in digests {
+            self.record(event);
+        }
+    }
+
+    fn sent_to(&mut self, to: Incarnation, payload: &[u8]) {
+        let sent = &mut self.point_to_point.entry(to).or_default().0;
+        *sent += 1;
+        let event = trace::Event::P2pSend { to: to.0, k: *sent, hash: payload_hash(payload) };
+        self.record(event);
+    }
+
+    fn cell_view(&mut self, view: &CellView) {
+        self.counts.cell_views += 1;
+        self.new_cell_view = true;
+        self.record(trace::Event::CellView {
+            instance: view.instance,
+            view: view.view,
+            members: view.members.iter().map(|m| (m.incarnation.0, m.name.clone())).collect(),
+            left: gone(&view.left),
+        });
+    }
+
+    fn group_view(&mut self, view: &GroupView) {
+        self.counts.group_views += 1;
+        self.record(trace::Event::GroupView {
+            group: view.group.0,
+            name: view.name.to_string(),
+            view: view.view,
+            prev: view.prev,
+            members: view.members.iter().map(|m| m.0).collect(),
+            joined: view.joined.iter().map(|m| m.0).collect(),
+            left: gone(&view.left),
+        });
+        let group = self.groups.entry(view.group).or_default();
+        if group.name.is_empty() {
+            group.name = view.name.to_string();
+        }
+        group.view = view.view;
+        group.members.clone_from(&view.members);
+        group.delivered = 0;
+        let event = digest(view.group, group);
+        self.record(event);
+    }
+
+    fn state_begin(&mut self, id: GroupId, bytes: u64) {
+        self.record(trace::Event::SnapshotIn { group: id.0, bytes });
+        let group = self.groups.entry(id).or_default();
+        if group.view > 0 {
+            self.faults.push(("X3", format!("a state transfer begins for group {} it is a member of", id.0)));
+            return;
+        }
+        group.state = State::default();
+        group.incoming = Some(Incoming::new(bytes));
+    }
+
+    /// The snapshot is whole when the first replayed delivery or the end comes.
+    fn take_state(&mut self, id: GroupId) {
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        let Some(incoming) = group.incoming.take() else { return };
+        match incoming.finish() {
+            Ok(state) => group.state = state,
+            Err(wrong) => self.faults.push(("X1", wrong)),
+        }
+    }
+
+    fn state_end(&mut self, id: GroupId) {
+        self.counts.transfers += 1;
+        self.take_state(id);
+        let digest = self.groups.get(&id).map_or(0, |group| group.state.digest());
+        self.record(trace::Event::StateEnd { group: id.0, digest });
+    }
+}
+
+fn digest(id: GroupId, group: &Group) -> trace::Event {
+    trace::Event::Digest { group: id.0, view: group.view, delivered: group.delivered, digest: group.state.digest() }
+}
+
+impl Handler for App {
+    fn begin(&mut self, me: &MemberInfo) {
+        // The trace of the life before ends with what ended it: a crash in the harness's trace, or the exclusion.
+        self.groups.clear();
+        self.answerable.clear();
+        self.point_to_point.clear();
+        self.traces.push(Trace::new(Header::process(CELL, &self.name, me.incarnation.0, CLOCK)));
+        self.record(trace::Event::Start);
+        self.record(trace::Event::JoinAsked { cell: CELL.into() });
+    }
+
+    fn command(&mut self, command: &Command<'_>) {
+        match *command {
+            Command::JoinGroup { name, with_state } => {
+                let name = name.to_owned();
+                self.record(trace::Event::GroupJoinAsked { name, with_state });
+            }
+            Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
+            Command::Leave => self.record(trace::Event::LeaveAsked),
+            Command::Send { to, payload } => self.sent_to(to, payload),
+            // Commands to come are recorded when the trace has a word for them.
+            _ => {}
+        }
+    }
+
+    fn mark_founded(&mut self, _instance: u64) -> bool {
+        self.marked = true;
+        true
+    }
+
+    fn ready(&mut self) -> bool {
+        self.takes
+    }
+
+    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniform: bool, payload: &[u8]) {
+        self.record(trace::Event::Send {
+            group: group.0,
+            view,
+            seq,
+            order: traced(order),
+            uniform,
+            hash: payload_hash(payload),
+        });
+    }
+
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.counts.deliveries += 1;
+        if delivery.replayed {
+            self.take_state(delivery.group);
+        }
+        let hash = payload_hash(delivery.payload);
+        self.record(trace::Event::Deliver {
+            group: delivery.group.0,
+            view: delivery.view,
+            sender: delivery.sender.0,
+            seq: delivery.seq,
+            order: traced(delivery.order),
+            uniform: delivery.uniform,
+            position: delivery.position,
+            hash,
+            replayed: delivery.replayed,
+        });
+        if let Some(group) = self.groups.get_mut(&delivery.group) {
+            group.state.apply(delivery.order, delivery.sender.0, hash);
+            if !delivery.replayed {
+                group.delivered += 1;
+                if let Some(chain) = delivery.payload.first() {
+                    self.answerable.push((delivery.group, *chain));
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::CellView(view) => self.cell_view(&view),
+            Event::GroupView(view) => self.group_view(&view),
+            Event::GroupLeft { group } => {
+                self.record(trace::Event::GroupLeft { group: group.0 });
+                self.groups.remove(&group);
+            }
+            Event::NonPrimary { .. } => {
+                self.counts.non_primary += 1;
+                self.record(trace::Event::NonPrimary);
+            }
+            Event::Primary => self.record(trace::Event::Primary),
+            Event::Excluded { view } => {
+                self.counts.exclusions += 1;
+                if self.must_stay {
+                    self.faults
+                        .push(("false_exclusion", format!("excluded by view {view}, and nothing failed for long")));
+                }
+                self.record(trace::Event::Excluded { view });
+            }
+            Event::Left => self.record(trace::Event::Left),
+            Event::StateBegin { group, bytes } => self.state_begin(group, bytes),
+            Event::StateEnd { group } => self.state_end(group),
+            // The others (a search that goes on) are news for people and no part of what is judged.
+            _ => {}
+        }
+    }
+
+    fn message(&mut self, from: Incarnation, payload: &[u8]) {
+        let delivered = &mut self.point_to_point.entry(from).or_default().1;
+        *delivered += 1;
+        let event = trace::Event::P2pDeliver { from: from.0, k: *delivered, hash: payload_hash(payload) };
+        self.record(event);
+    }
+
+    fn snapshot(&mut self, id: GroupId) -> Option<Box<dyn Snapshot>> {
+        let group = self.groups.get(&id)?;
+        let (view, state) = (group.view, group.state);
+        self.record(trace::Event::SnapshotOut { group: id.0, view, digest: state.digest() });
+        Some(Box::new(Frozen::new(&state, self.state_bytes)))
+    }
+
+    fn restore(&mut self, id: GroupId, chunk: &[u8]) {
+        match self.groups.get_mut(&id).and_then(|group| group.incoming.as_mut()) {
+            Some(incoming) => incoming.take(chunk),
+            None => self.faults.push(("X3", format!("a chunk of state came for group {} outside of a transfer", id.0))),
+        }
+    }
+}
+
+fn gone(left: &[(Incarnation, LeaveReason)]) -> Vec<(u64, trace::LeaveReason)> {
+    let reason = |reason| match reason {
+        LeaveReason::Left => trace::LeaveReason::Left,
+        LeaveReason::Died => trace::LeaveReason::Died,
+        LeaveReason::Unreachable => trace::LeaveReason::Unreachable,
+    };
+    left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
+}
+
+fn traced(order: Order) -> trace::Order {
+    match order {
+        Order::Fifo => trace::Order::Fifo,
+        Order::Causal => trace::Order::Causal,
+        Order::Total => trace::Order::Total,
+    }
+}

@@ -1,0 +1,152 @@
+//! Many seeds on all cores, with the results in the order of the seeds.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use crate::result::{SeedResult, Summary, Violation};
+use crate::run::run_seed;
+
+/// How a campaign runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Processes of each cell; 0: three to nine, as the seed says.
+    pub members: usize,
+    /// Threads; 0: one for each core.
+    pub threads: usize,
+    /// Each seed that is a multiple of this runs twice, and both runs must be equal; 0: none does.
+    pub repeat_every: u64,
+    /// How many turns pass between two checks of the processes' invariants.
+    pub check_every: u32,
+    /// When to stop before the last seed. Seeds before the one that decides are always done.
+    pub stop: Stop,
+    /// How many lines the story of a failed seed has at most.
+    pub story_rows: usize,
+    /// The command that runs seeds A..B with N members: `{seeds}` and `{members}` are filled in.
+    pub command: String,
+}
+
+/// When a campaign ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// When all seeds have run.
+    AtTheEnd,
+    /// When a seed has failed.
+    AtFailure,
+    /// When one of these codes was reported.
+    AtCodes(Vec<String>),
+}
+
+impl Stop {
+    fn is_reached(&self, result: &SeedResult) -> bool {
+        match self {
+            Self::AtTheEnd => false,
+            Self::AtFailure => !result.violations.is_empty(),
+            Self::AtCodes(codes) => result.violations.iter().any(|violation| codes.contains(&violation.code)),
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            members: 5,
+            threads: 0,
+            repeat_every: 100,
+            check_every: 1,
+            stop: Stop::AtTheEnd,
+            story_rows: 200,
+            command: "phalanx sim --seeds {seeds} --members {members}".into(),
+        }
+    }
+}
+
+impl Options {
+    /// The one command that runs `seed` again. The members asked for are part of what a seed draws, so the seed
+    /// alone would not do.
+    #[must_use]
+    pub fn replay_command(&self, seed: u64) -> String {
+        let seeds = format!("{seed}..{}", seed.wrapping_add(1));
+        let members = self.members.to_string();
+        self.command.replace("{seeds}", &seeds).replace("{members}", &members)
+    }
+}
+
+/// Runs `seeds` and calls `progress` for each result, in the order of the seeds, on the calling thread.
+///
+/// A seed that panics is a failed seed; the others go on.
+///
+/// # Panics
+/// When a thread cannot be started.
+pub fn campaign(seeds: Range<u64>, options: &Options, mut progress: impl FnMut(&SeedResult)) -> Summary {
+    let threads = match options.threads {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        count => count,
+    };
+    let next = AtomicU64::new(seeds.start);
+    let stop = AtomicBool::new(false);
+    let mut summary = Summary::default();
+    thread::scope(|scope| {
+        // Bounded, so that a slow receiver holds the workers back instead of gathering results.
+        let (results, inbox) = mpsc::sync_channel(4 * threads);
+        for _ in 0..threads {
+            let results = results.clone();
+            let (next, stop) = (&next, &stop);
+            let end = seeds.end;
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end || results.send(run_and_repeat(seed, options)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(results);
+        let mut waiting = BTreeMap::new();
+        let mut due = seeds.start;
+        for (repeated, result) in inbox {
+            summary.repeated += u64::from(repeated);
+            waiting.insert(result.seed, result);
+            while let Some(result) = waiting.remove(&due) {
+                due += 1;
+                summary.seeds += 1;
+                summary.totals.add(&result.counters);
+                progress(&result);
+                if options.stop.is_reached(&result) {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                if !result.violations.is_empty() {
+                    if summary.failed.len() < FAILED_MAX {
+                        summary.failed.push(result);
+                    }
+                    summary.failures += 1;
+                }
+            }
+        }
+    });
+    summary.never_checked = crate::judge::never_checked(&summary.totals);
+    summary
+}
+
+/// Runs a seed, and some seeds once more: whatever differs came in by a side door.
+fn run_and_repeat(seed: u64, options: &Options) -> (bool, SeedResult) {
+    let mut result = run_seed(seed, options);
+    let repeats = options.repeat_every > 0 && seed.is_multiple_of(options.repeat_every);
+    if repeats {
+        let again = run_seed(seed, options);
+        if (again.trace_hash, &again.counters) != (result.trace_hash, &result.counters) {
+            result.violations.push(Violation {
+                code: "determinism".into(),
+                at_ns: 0,
+                text: format!("a second run differs: trace {:016x}, then {:016x}", result.trace_hash, again.trace_hash),
+            });
+        }
+    }
+    (repeats, result)
+}
+
+/// More failed seeds are counted, not kept.
+const FAILED_MAX: usize = 100;

@@ -1,0 +1,154 @@
+//! From a process's driver through the network to another's socket.
+
+use std::rc::Rc;
+
+use phalanx_core::Lane;
+use phalanx_core::wire::{Header, Kind};
+
+use crate::address::Endpoint;
+use crate::attacker::corrupt;
+use crate::network::Lost;
+use crate::world::{Event, World};
+
+/// A packet on the network, as much of it as anybody can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The slot it comes from.
+    pub from: usize,
+    /// The slot it goes to.
+    pub to: usize,
+    /// Which socket it goes to.
+    pub lane: Lane,
+    /// What it is for.
+    pub kind: Kind,
+    /// Its number in its space.
+    pub number: u64,
+    /// Its length.
+    pub len_bytes: usize,
+}
+
+/// Decides whether a packet is lost.
+pub(crate) type Filter = Box<dyn FnMut(&Packet) -> bool>;
+
+impl World {
+    /// Where a slot's process receives now.
+    pub(crate) fn endpoint(&self, slot: usize, lane: Lane) -> Endpoint {
+        Endpoint::new(slot, self.slots[slot].moves, lane)
+    }
+
+    /// Takes what a process sent and gives it to the network.
+    pub(crate) fn carry(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let moves = slot.moves;
+        let Some(node) = slot.node.as_mut() else { return };
+        let outbox = node.driver_mut().outgoing();
+        if outbox.sent.is_empty() {
+            return;
+        }
+        let mut sent = std::mem::take(&mut outbox.sent);
+        let mut receivers = std::mem::take(&mut outbox.receivers);
+        let mut at = 0;
+        for packet in &sent {
+            let from = Endpoint::new(index, moves, packet.lane);
+            let header = self.examine(index, &packet.bytes);
+            for to in &receivers[at..at + packet.receivers] {
+                if !self.may_send(index) {
+                    self.crash(index);
+                    return;
+                }
+                self.counters.packets += 1;
+                self.counters.packet_bytes += packet.bytes.len() as u64;
+                match Endpoint::of(*to).filter(|to| to.index() < self.slots.len()) {
+                    Some(to) => self.send(from, to, header, &packet.bytes),
+                    None => self.lose(Lost::Nobody),
+                }
+            }
+            at += packet.receivers;
+        }
+        sent.clear();
+        receivers.clear();
+        if let Some(node) = self.slots[index].node.as_mut() {
+            let outbox = node.driver_mut().outgoing();
+            (outbox.sent, outbox.receivers) = (sent, receivers);
+        }
+    }
+
+    /// The nonce oracle's look at a packet; gives its header.
+    fn examine(&mut self, index: usize, packet: &[u8]) -> Option<Header> {
+        let Ok(header) = Header::parse(packet) else {
+            let text = format!("{} sent a packet that has no header", self.slots[index].name);
+            self.violation("nonce", text);
+            return None;
+        };
+        let name = (header.sender.0, header.space, header.number);
+        if !self.oracle.check(name, packet) {
+            let sender = &self.slots[index].name;
+            let text = format!("{sender} sealed two packets as space {}, number {}", header.space, header.number);
+            self.violation("nonce", text);
+        }
+        Some(header)
+    }
+
+    /// Counts down the packets a script lets a process send before it crashes.
+    fn may_send(&mut self, index: usize) -> bool {
+        match &mut self.slots[index].sends_left {
+            None => true,
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+        }
+    }
+
+    fn send(&mut self, from: Endpoint, to: Endpoint, header: Option<Header>, bytes: &Rc<[u8]>) {
+        self.attacker.observe(from, to, bytes);
+        if let (Some(filter), Some(header)) = (self.filter.as_mut(), header) {
+            let packet = Packet {
+                from: from.index(),
+                to: to.index(),
+                lane: to.lane,
+                kind: header.kind,
+                number: header.number,
+                len_bytes: bytes.len(),
+            };
+            if filter(&packet) {
+                self.lose(Lost::Cut);
+                return;
+            }
+        }
+        match self.net.offer(self.now_ns, from.index(), to.index(), bytes.len()) {
+            Err(reason) => self.lose(reason),
+            Ok((first, second)) => {
+                for arrival in [Some(first), second].into_iter().flatten() {
+                    let bytes = if arrival.corrupt {
+                        let mut copy = bytes.to_vec();
+                        corrupt(&mut copy, &mut self.noise);
+                        copy.into()
+                    } else {
+                        Rc::clone(bytes)
+                    };
+                    self.queue.push(arrival.at_ns, Event::Arrive { from, to, bytes });
+                }
+            }
+        }
+    }
+
+    fn lose(&mut self, reason: Lost) {
+        self.lost[reason as usize] += 1;
+    }
+
+    /// A packet reaches the socket it was sent to, if anybody still has it open.
+    pub(crate) fn arrive(&mut self, from: Endpoint, to: Endpoint, bytes: Rc<[u8]>) {
+        let here = self.slots.get_mut(to.index()).filter(|slot| slot.moves == to.moves);
+        let Some(node) = here.and_then(|slot| slot.node.as_mut()) else {
+            self.lose(Lost::Nobody);
+            return;
+        };
+        if !node.driver_mut().arrive(to.lane, from.address(), bytes) {
+            self.lose(Lost::Buffer);
+            return;
+        }
+        self.wake(to.index(), self.now_ns);
+    }
+}

@@ -1,0 +1,324 @@
+//! Lets the faults of a plan strike, and undoes them.
+
+use phalanx_core::rng::Rng;
+
+use crate::fault::{Aim, Busy, Fault, Kind, Role};
+use crate::links::{all_links, describe};
+use crate::network::Weather;
+use crate::plan::Plan;
+use crate::result::add_to;
+use crate::world::World;
+
+/// The faults of one run.
+pub(crate) struct Chaos {
+    faults: Vec<Fault>,
+    /// The weather outside of faults.
+    calm: Weather,
+    lethal: bool,
+    /// Aimed faults whose time has come and whose moment has not, by index.
+    armed: Vec<usize>,
+    /// What struck and is not undone yet, oldest first.
+    active: Vec<Active>,
+    /// Once healing began nothing strikes any more.
+    over: bool,
+    rng: Rng,
+}
+
+/// A fault in force.
+struct Active {
+    fault: usize,
+    undo: Undo,
+}
+
+enum Undo {
+    Weather { links: Vec<(usize, usize)>, weather: Weather },
+    Mend { links: Vec<(usize, usize)> },
+    Flap { links: Vec<(usize, usize)>, period_ns: u64, cut: bool },
+    Path(usize),
+    Buffer(usize),
+    Resume(usize),
+    Quicken(usize),
+    Reader(usize),
+    Attack,
+}
+
+/// What a timer of a fault is for: the fault's index and one of these, in one number.
+const STRIKE: u32 = 0;
+const UNDO: u32 = 1;
+const FLAP: u32 = 2;
+
+impl Chaos {
+    /// Schedules the plan's faults in `world`.
+    pub(crate) fn begin(plan: &Plan, rng: Rng, world: &mut World) -> Self {
+        let chaos = Self {
+            faults: plan.faults.clone(),
+            calm: plan.weather,
+            lethal: plan.lethal,
+            armed: Vec::new(),
+            active: Vec::new(),
+            over: false,
+            rng,
+        };
+        chaos.clear_weather(world);
+        for (index, fault) in chaos.faults.iter().enumerate() {
+            let at_ns = match fault.aim {
+                Aim::At(at_ns) => at_ns,
+                Aim::Inside { from_ns, .. } => from_ns,
+            };
+            world.queue.push(at_ns, timer(index, STRIKE));
+        }
+        chaos
+    }
+
+    /// A timer of this plan's is due.
+    pub(crate) fn on_timer(&mut self, id: u32, world: &mut World) {
+        let index = (id / 4) as usize;
+        match id % 4 {
+            UNDO => self.undo_fault(index, world),
+            FLAP => self.flap(index, world),
+            _ if self.over => {}
+            _ => match self.faults[index].aim {
+                Aim::Inside { .. } if !self.armed.contains(&index) => {
+                    self.armed.push(index);
+                    self.look(world);
+                }
+                Aim::At(_) | Aim::Inside { .. } => {
+                    self.armed.retain(|armed| *armed != index);
+                    self.strike(index, world);
+                }
+            },
+        }
+    }
+
+    /// Somebody may have become busy: aimed faults strike now or a little later.
+    pub(crate) fn look(&mut self, world: &mut World) {
+        if self.armed.is_empty() || self.over {
+            return;
+        }
+        for index in self.armed.clone() {
+            if let Aim::Inside { busy, after_ns, .. } = self.faults[index].aim
+                && world.somebody_is(busy)
+            {
+                if after_ns == 0 {
+                    self.armed.retain(|armed| *armed != index);
+                    self.strike(index, world);
+                } else {
+                    // The timer finds the fault with a plain aim and lets it strike.
+                    self.faults[index].aim = Aim::At(world.now_ns + after_ns);
+                    world.queue.push(world.now_ns + after_ns, timer(index, STRIKE));
+                }
+            }
+        }
+    }
+
+    fn strike(&mut self, index: usize, world: &mut World) {
+        let fault = self.faults[index];
+        let name = fault.kind.name();
+        let Some(undo) = self.apply(&fault, world) else {
+            world.counters.faults_withheld += 1;
+            return;
+        };
+        add_to(&mut world.counters.faults, name, 1);
+        world.counters.faults_in_flush += u64::from(world.somebody_is(Busy::Flush));
+        world.counters.faults_in_join += u64::from(world.somebody_is(Busy::Join));
+        world.counters.faults_in_transfer += u64::from(world.somebody_is(Busy::Transfer));
+        if let Some(undo) = undo {
+            if let Undo::Flap { period_ns, .. } = &undo {
+                world.queue.push(world.now_ns + period_ns, timer(index, FLAP));
+            }
+            self.active.push(Active { fault: index, undo });
+            world.queue.push(world.now_ns + fault.lasts_ns, timer(index, UNDO));
+        }
+    }
+
+    /// `None`: it meets nobody, or would take the last quorum. Else how to undo it, if that is to be done.
+    #[expect(clippy::option_option, reason = "whether it strikes and whether it is undone are two answers")]
+    fn apply(&mut self, fault: &Fault, world: &mut World) -> Option<Option<Undo>> {
+        let undo = match fault.kind {
+            Kind::Storm { what, reach, weather } => {
+                let links = world.links_reached(reach)?;
+                world.note(None, format!("storm ({what}) on {} links", links.len()));
+                world.set_weather(&links, weather);
+                Some(Undo::Weather { links, weather })
+            }
+            Kind::Cut(shape) => {
+                let links = world.links_of(shape)?;
+                world.note(None, format!("cut: {}", describe(&links)));
+                world.cut_links(&links);
+                Some(Undo::Mend { links })
+            }
+            Kind::Flap { shape, period_ns } => {
+                let links = world.links_of(shape)?;
+                world.note(None, format!("flaps: {}", describe(&links)));
+                world.cut_links(&links);
+                Some(Undo::Flap { links, period_ns, cut: true })
+            }
+            Kind::Mtu { role, bytes } => {
+                let slot = world.resolve(role)?;
+                world.note(Some(slot), format!("loses packets over {bytes} bytes"));
+                world.net.limit_path(slot, bytes);
+                Some(Undo::Path(slot))
+            }
+            Kind::Buffer { role, bytes } => {
+                let slot = running(role, world)?;
+                world.note(Some(slot), format!("has {bytes} bytes of socket buffer"));
+                world.set_buffer(slot, bytes);
+                Some(Undo::Buffer(slot))
+            }
+            Kind::Crash { role, back_ns, moved } => {
+                let slot = self.expendable(role, world)?;
+                world.crash(slot);
+                if let Some(back_ns) = back_ns {
+                    world.start_later(slot, back_ns, moved);
+                }
+                None
+            }
+            Kind::Leave { role, back_ns } => {
+                let slot = self.expendable(role, world)?;
+                world.leave(slot);
+                if let Some(back_ns) = back_ns {
+                    world.start_later(slot, back_ns, false);
+                }
+                None
+            }
+            Kind::Pause(role) => {
+                let slot = running(role, world)?;
+                world.pause(slot);
+                Some(Undo::Resume(slot))
+            }
+            Kind::Slow { role, turn_ns } => {
+                let slot = running(role, world)?;
+                world.note(Some(slot), format!("takes {} us for a turn", turn_ns / 1000));
+                world.slots[slot].turn_ns = turn_ns;
+                Some(Undo::Quicken(slot))
+            }
+            Kind::SlowReader(role) => {
+                let slot = running(role, world)?;
+                world.note(Some(slot), "takes no deliveries");
+                world.set_takes(slot, false);
+                Some(Undo::Reader(slot))
+            }
+            Kind::ClockJump { role, by_ns } => {
+                let slot = running(role, world)?;
+                world.note(Some(slot), format!("clock jumps by {} ms", by_ns / 1_000_000));
+                world.jump_clock(slot, by_ns);
+                None
+            }
+            Kind::Regroup(role) => {
+                let slot = running(role, world)?;
+                world.regroup(slot);
+                None
+            }
+            Kind::Replay(rate) => {
+                world.note(None, format!("an attacker replays {rate} packets a second"));
+                world.set_attack(rate, 0);
+                Some(Undo::Attack)
+            }
+            Kind::Noise(rate) => {
+                world.note(None, format!("an attacker sends {rate} noise packets a second"));
+                world.set_attack(0, rate);
+                Some(Undo::Attack)
+            }
+        };
+        Some(undo)
+    }
+
+    fn undo_fault(&mut self, index: usize, world: &mut World) {
+        if let Some(spot) = self.active.iter().position(|active| active.fault == index) {
+            let active = self.active.remove(spot);
+            self.undo(active.undo, world);
+        }
+    }
+
+    fn undo(&mut self, undo: Undo, world: &mut World) {
+        match undo {
+            Undo::Weather { links, .. } => {
+                world.set_weather(&links, self.calm);
+                self.renew_weather(world);
+                world.note(None, "a storm ends");
+            }
+            Undo::Mend { links } => {
+                world.mend_links(&links);
+                world.note(None, format!("mended: {}", describe(&links)));
+            }
+            Undo::Flap { links, cut: is_cut, .. } => {
+                if is_cut {
+                    world.mend_links(&links);
+                }
+                world.note(None, format!("flaps no more: {}", describe(&links)));
+            }
+            Undo::Path(slot) => world.net.limit_path(slot, usize::MAX),
+            Undo::Buffer(slot) => world.set_buffer(slot, world.settings.buffer_bytes),
+            Undo::Resume(slot) => world.resume(slot),
+            Undo::Quicken(slot) => world.slots[slot].turn_ns = world.settings.turn_ns,
+            Undo::Reader(slot) => world.set_takes(slot, true),
+            Undo::Attack => world.set_attack(0, 0),
+        }
+    }
+
+    fn flap(&mut self, index: usize, world: &mut World) {
+        let Some(active) = self.active.iter_mut().find(|active| active.fault == index) else {
+            return;
+        };
+        if let Undo::Flap { links, period_ns, cut: is_cut } = &mut active.undo {
+            if *is_cut {
+                world.mend_links(links);
+            } else {
+                world.cut_links(links);
+            }
+            *is_cut = !*is_cut;
+            world.queue.push(world.now_ns + *period_ns, timer(index, FLAP));
+        }
+    }
+
+    /// Undoes everything: the heal phase begins. Processes that do not run are started again or, if the cell goes
+    /// on without them, sometimes left dead.
+    pub(crate) fn heal(&mut self, world: &mut World) {
+        self.over = true;
+        self.armed.clear();
+        for active in std::mem::take(&mut self.active) {
+            self.undo(active.undo, world);
+        }
+        world.net.heal();
+        self.clear_weather(world);
+        for slot in 0..world.slots.len() {
+            world.resume(slot);
+            world.set_takes(slot, true);
+            let dead = !world.slots[slot].runs();
+            if dead && (world.running() < 2 || self.rng.chance_ppm(700_000)) {
+                let after_ns = self.rng.below(500_000_000);
+                world.start_later(slot, after_ns, self.rng.chance_ppm(300_000));
+            }
+        }
+    }
+
+    /// The slot that plays `role`, unless the cell could not go on without it.
+    fn expendable(&self, role: Role, world: &mut World) -> Option<usize> {
+        let slot = running(role, world)?;
+        (self.lethal || (world.running() > 1 && world.has_future(Some(slot)))).then_some(slot)
+    }
+
+    fn clear_weather(&self, world: &mut World) {
+        let links = all_links(world.slots.len());
+        world.set_weather(&links, self.calm);
+    }
+
+    /// Storms that go on after another one ended blow again where that one hid them.
+    fn renew_weather(&self, world: &mut World) {
+        for active in &self.active {
+            if let Undo::Weather { links, weather } = &active.undo {
+                world.set_weather(links, *weather);
+            }
+        }
+    }
+}
+
+fn running(role: Role, world: &mut World) -> Option<usize> {
+    let slot = world.resolve(role)?;
+    (world.slots[slot].runs() && !world.slots[slot].leaving).then_some(slot)
+}
+
+fn timer(fault: usize, what: u32) -> crate::world::Event {
+    let fault = u32::try_from(fault).expect("a plan has few faults");
+    crate::world::Event::Timer(fault * 4 + what)
+}

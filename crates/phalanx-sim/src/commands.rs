@@ -1,0 +1,300 @@
+//! What a plan or a script does to the world: starts, crashes, stops and commands.
+
+use std::net::SocketAddr;
+
+use phalanx::{Node, NodeOptions};
+use phalanx_core::process::Activity;
+use phalanx_core::rng::Rng;
+use phalanx_core::seal::CellKey;
+use phalanx_core::{
+    CommandError, Founding, GroupId, Incarnation, Lane, Limits, MemberInfo, Order, Security, Settings, Timing,
+};
+use phalanx_trace as trace;
+
+use crate::address::Endpoint;
+use crate::app::CELL;
+use crate::driver::SimDriver;
+use crate::world::{Event, World};
+
+impl World {
+    /// Starts the process of a slot: its first life as a founder, each later one only joining.
+    pub(crate) fn start(&mut self, index: usize) {
+        assert!(self.slots[index].node.is_none(), "a process runs there already");
+        let settings = self.node_settings(index);
+        let slot = &mut self.slots[index];
+        slot.life += 1;
+        slot.paused = false;
+        slot.leaving = false;
+        slot.turn_ns = self.settings.turn_ns;
+        slot.busy_until_ns = self.now_ns;
+        slot.next_turn_ns = None;
+        slot.activity = Activity::default();
+        slot.app.takes = true;
+        slot.app.wanted.clear();
+        let driver = SimDriver::new(
+            settings.me.data,
+            settings.me.control,
+            self.settings.buffer_bytes,
+            self.settings.packet_bytes,
+        );
+        let mut entropy: Rng = slot.rng.fork(&format!("life {}", slot.life));
+        let node = Node::new(
+            slot.local(self.now_ns),
+            driver,
+            settings,
+            Security::Sealed(CellKey::from_bytes([0x5a; CellKey::LEN])),
+            Box::new(move || entropy.next_u64()),
+            NodeOptions { rejoin: true },
+        );
+        slot.node = Some(node);
+        let life = slot.life;
+        self.note(Some(index), "starts");
+        self.wake(index, self.now_ns);
+        if self.settings.workload.is_some() {
+            let event = Event::Work { slot: index, life };
+            self.queue.push(self.now_ns + 1, event);
+        }
+    }
+
+    fn node_settings(&self, index: usize) -> Settings {
+        let slot = &self.slots[index];
+        let founding = if slot.app.marked {
+            Founding::Join
+        } else if index < self.settings.founders {
+            let founders = &self.slots[..self.settings.founders];
+            Founding::Named(founders.iter().map(|slot| slot.name.clone()).collect())
+        } else if self.settings.founders == 0 && index == 0 && slot.life == 0 {
+            Founding::Alone
+        } else {
+            Founding::Join
+        };
+        let others = (0..self.slots.len()).filter(|other| *other != index);
+        let seeds: Vec<SocketAddr> = others.map(|other| self.endpoint(other, Lane::Control).address()).collect();
+        Settings {
+            cell: CELL.into(),
+            me: MemberInfo {
+                incarnation: Incarnation::NONE,
+                name: slot.name.clone(),
+                data: self.endpoint(index, Lane::Data).address(),
+                control: self.endpoint(index, Lane::Control).address(),
+                host: slot.host,
+                packet_bytes_max: self.settings.packet_bytes,
+            },
+            founding,
+            seeds,
+            timing: Timing::default(),
+            limits: Limits { group_window_bytes: self.settings.window_bytes, ..Limits::default() },
+        }
+    }
+
+    /// Starts a crashed or departed process again after `after_ns`, at a new address if it `moved`.
+    pub(crate) fn start_later(&mut self, index: usize, after_ns: u64, moved: bool) {
+        self.queue.push(self.now_ns + after_ns, Event::Start { slot: index, moved });
+    }
+
+    pub(crate) fn start_again(&mut self, index: usize, moved: bool) {
+        if self.slots[index].node.is_some() {
+            return;
+        }
+        if moved {
+            let slot = &mut self.slots[index];
+            slot.moves = slot.moves.wrapping_add(1);
+        }
+        self.start(index);
+    }
+
+    /// Ends a process without a word. Its trace just stops.
+    pub(crate) fn crash(&mut self, index: usize) {
+        let Some(dead) = self.slots[index].incarnation() else { return };
+        self.keep_core_counters(index);
+        let slot = &mut self.slots[index];
+        slot.node = None;
+        slot.sends_left = None;
+        slot.paused = false;
+        slot.next_turn_ns = None;
+        slot.turn_epoch += 1;
+        slot.activity = Activity::default();
+        let host = slot.host;
+        self.harness.push(self.now_ns, trace::Event::Crash { incarnation: dead.0 });
+        self.note(Some(index), "CRASHES");
+        if self.settings.death_notice {
+            for told in 0..self.slots.len() {
+                if told != index && self.slots[told].host == host && self.slots[told].runs() {
+                    let after_ns = 50_000 + self.rng.below(3_000_000);
+                    self.queue.push(self.now_ns + after_ns, Event::Death { told, dead });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn tell_death(&mut self, index: usize, dead: Incarnation) {
+        let slot = &mut self.slots[index];
+        // A stopped process reads of it when it runs again; for that its supervisor would have to wait too.
+        if slot.paused {
+            self.queue.push(self.now_ns + 1_000_000, Event::Death { told: index, dead });
+            return;
+        }
+        let now = slot.local(self.now_ns);
+        if let Some(node) = slot.node.as_mut() {
+            node.handle_death(now, dead);
+            self.wake(index, self.now_ns);
+        }
+    }
+
+    /// Stops a process as SIGSTOP does. Its sockets go on filling.
+    pub(crate) fn pause(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let Some(incarnation) = slot.incarnation() else { return };
+        if slot.paused {
+            return;
+        }
+        slot.paused = true;
+        slot.next_turn_ns = None;
+        slot.turn_epoch += 1;
+        self.harness.push(self.now_ns, trace::Event::Stop { incarnation: incarnation.0 });
+        self.note(Some(index), "is stopped");
+    }
+
+    /// Lets a stopped process run again.
+    pub(crate) fn resume(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        if !slot.paused {
+            return;
+        }
+        slot.paused = false;
+        if let Some(incarnation) = slot.incarnation() {
+            self.harness.push(self.now_ns, trace::Event::Cont { incarnation: incarnation.0 });
+        }
+        self.note(Some(index), "runs again");
+        self.wake(index, self.now_ns);
+    }
+
+    /// Asks a process to leave the cell gracefully.
+    pub(crate) fn leave(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let now = slot.local(self.now_ns);
+        let Some(node) = slot.node.as_mut() else { return };
+        if slot.leaving {
+            return;
+        }
+        slot.leaving = true;
+        slot.app.now_ns = self.now_ns;
+        node.leave(now, &mut slot.app);
+        self.note(Some(index), "leaves");
+        self.wake(index, self.now_ns);
+    }
+
+    /// Whether a process's application takes deliveries.
+    pub(crate) fn set_takes(&mut self, index: usize, takes: bool) {
+        self.slots[index].app.takes = takes;
+        self.wake(index, self.now_ns);
+    }
+
+    /// A process's clock jumps ahead.
+    pub(crate) fn jump_clock(&mut self, index: usize, by_ns: u64) {
+        self.slots[index].clock_ahead_ns += by_ns;
+        self.wake(index, self.now_ns);
+    }
+
+    /// Asks for membership of a group.
+    pub(crate) fn join_group(&mut self, index: usize, name: &str, with_state: bool) -> Result<(), CommandError> {
+        let slot = &mut self.slots[index];
+        let now = slot.local(self.now_ns);
+        let node = slot.node.as_mut().ok_or(CommandError::Over)?;
+        slot.app.now_ns = self.now_ns;
+        node.join_group(now, name, with_state, &mut slot.app)?;
+        slot.app.wanted.insert(name.to_owned(), with_state);
+        self.wake(index, self.now_ns);
+        Ok(())
+    }
+
+    /// Leaves a group.
+    pub(crate) fn leave_group(&mut self, index: usize, name: &str) -> Result<(), CommandError> {
+        let slot = &mut self.slots[index];
+        let now = slot.local(self.now_ns);
+        let node = slot.node.as_mut().ok_or(CommandError::Over)?;
+        slot.app.now_ns = self.now_ns;
+        let (group, _) = slot.app.member_of(name).ok_or(CommandError::NotMember)?;
+        node.leave_group(now, group, &mut slot.app)?;
+        slot.app.wanted.remove(name);
+        self.wake(index, self.now_ns);
+        Ok(())
+    }
+
+    /// Multicasts to a group.
+    pub(crate) fn multicast(
+        &mut self,
+        index: usize,
+        group: GroupId,
+        order: Order,
+        uniform: bool,
+        payload: &[u8],
+    ) -> Result<(), CommandError> {
+        let slot = &mut self.slots[index];
+        let now = slot.local(self.now_ns);
+        let node = slot.node.as_mut().ok_or(CommandError::Over)?;
+        slot.app.now_ns = self.now_ns;
+        let outcome = node.multicast(now, group, order, uniform, &[payload], &mut slot.app);
+        match &outcome {
+            Ok(()) => self.counters.multicasts += 1,
+            Err(CommandError::NoCredit) => self.counters.refused += 1,
+            Err(_) => {}
+        }
+        self.carry(index);
+        self.wake(index, self.now_ns);
+        outcome
+    }
+
+    /// Sends a point-to-point message.
+    pub(crate) fn send_to(&mut self, index: usize, to: Incarnation, payload: &[u8]) -> Result<(), CommandError> {
+        let slot = &mut self.slots[index];
+        let now = slot.local(self.now_ns);
+        let node = slot.node.as_mut().ok_or(CommandError::Over)?;
+        slot.app.now_ns = self.now_ns;
+        node.send(now, to, payload, &mut slot.app)?;
+        self.wake(index, self.now_ns);
+        Ok(())
+    }
+
+    /// The attacker sends old packets again, and noise, this many times a second.
+    pub(crate) fn set_attack(&mut self, replay_rate: u64, noise_rate: u64) {
+        self.attacker.replay_rate = replay_rate;
+        self.attacker.noise_rate = noise_rate;
+        self.attack_epoch += 1;
+        self.schedule_attack();
+    }
+
+    fn schedule_attack(&mut self) {
+        let rate = self.attacker.replay_rate + self.attacker.noise_rate;
+        if let Some(mean_ns) = 1_000_000_000_u64.checked_div(rate) {
+            let at_ns = self.now_ns + 1 + self.rng.below(2 * mean_ns);
+            let epoch = self.attack_epoch;
+            self.queue.push(at_ns, Event::Attack { epoch });
+        }
+    }
+
+    pub(crate) fn attack(&mut self) {
+        let n = self.slots.len() as u64;
+        let (from, to) = (self.random_endpoint(n + 1), self.random_endpoint(n));
+        let total = self.attacker.replay_rate + self.attacker.noise_rate;
+        let packet = if self.rng.below(total) < self.attacker.replay_rate {
+            self.attacker.replay(to)
+        } else {
+            Some(self.attacker.noise(from, to))
+        };
+        if let Some(packet) = packet {
+            self.counters.attacks += 1;
+            let (from, to, bytes) = (packet.from, packet.to, packet.bytes);
+            self.queue.push(self.now_ns, Event::Arrive { from, to, bytes });
+        }
+        self.schedule_attack();
+    }
+
+    /// A socket of one of the first `slots` slots; the one beyond the last is nobody's.
+    fn random_endpoint(&mut self, slots: u64) -> Endpoint {
+        let slot = usize::try_from(self.rng.below(slots)).unwrap_or(0);
+        let lane = if self.rng.chance_ppm(500_000) { Lane::Data } else { Lane::Control };
+        let moves = self.slots.get(slot).map_or(0, |slot| slot.moves);
+        Endpoint::new(slot, moves, lane)
+    }
+}

@@ -1,0 +1,192 @@
+//! The simulated driver: two bounded socket buffers in, a list of packets out. The world moves packets between
+//! the drivers; nothing here knows time or chance.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use phalanx_core::Lane;
+use phalanx_driver::{Driver, Transmit};
+
+/// What the kernel charges a socket for a packet beyond its bytes.
+const PACKET_OVERHEAD_BYTES: usize = 512;
+
+/// One process's sockets.
+#[derive(Debug)]
+pub(crate) struct SimDriver {
+    outbox: SimOutbox,
+    control: Socket,
+    data: Socket,
+    packet_bytes_max: u32,
+    /// Where a packet is opened in place; its bytes may be shared with other receivers.
+    scratch: Vec<u8>,
+}
+
+/// The sending half of a [`SimDriver`].
+#[derive(Debug, Default)]
+pub(crate) struct SimOutbox {
+    pub(crate) sent: Vec<Outgoing>,
+    /// Receivers of all of `sent`, one after the other.
+    pub(crate) receivers: Vec<SocketAddr>,
+}
+
+/// A packet on its way out.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) lane: Lane,
+    pub(crate) bytes: Rc<[u8]>,
+    /// How many of the outbox's receivers are this packet's.
+    pub(crate) receivers: usize,
+}
+
+#[derive(Debug)]
+struct Socket {
+    address: SocketAddr,
+    queue: VecDeque<(SocketAddr, Rc<[u8]>)>,
+    charged_bytes: usize,
+    capacity_bytes: usize,
+}
+
+impl SimDriver {
+    pub(crate) fn new(data: SocketAddr, control: SocketAddr, buffer_bytes: usize, packet_bytes_max: u32) -> Self {
+        Self {
+            outbox: SimOutbox::default(),
+            control: Socket::new(control, buffer_bytes),
+            data: Socket::new(data, buffer_bytes),
+            packet_bytes_max,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// A packet arrives. False: the socket's buffer is full, or the packet is longer than the receiver takes.
+    pub(crate) fn arrive(&mut self, lane: Lane, from: SocketAddr, bytes: Rc<[u8]>) -> bool {
+        if bytes.len() > self.packet_bytes_max as usize {
+            return false;
+        }
+        match lane {
+            Lane::Data => self.data.arrive(from, bytes),
+            Lane::Control => self.control.arrive(from, bytes),
+        }
+    }
+
+    /// Packets wait to be received.
+    pub(crate) fn has_input(&self) -> bool {
+        !self.control.queue.is_empty() || !self.data.queue.is_empty()
+    }
+
+    /// Changes how much each socket holds; what already waits stays.
+    pub(crate) fn set_buffer(&mut self, bytes: usize) {
+        self.control.capacity_bytes = bytes;
+        self.data.capacity_bytes = bytes;
+    }
+
+    pub(crate) fn outgoing(&mut self) -> &mut SimOutbox {
+        &mut self.outbox
+    }
+}
+
+impl Socket {
+    fn new(address: SocketAddr, capacity_bytes: usize) -> Self {
+        Self { address, queue: VecDeque::new(), charged_bytes: 0, capacity_bytes }
+    }
+
+    fn arrive(&mut self, from: SocketAddr, bytes: Rc<[u8]>) -> bool {
+        let charge = bytes.len() + PACKET_OVERHEAD_BYTES;
+        // As the kernel does: a socket with room takes a packet whole, even over its limit.
+        if self.charged_bytes >= self.capacity_bytes {
+            return false;
+        }
+        self.charged_bytes += charge;
+        self.queue.push_back((from, bytes));
+        true
+    }
+
+    fn take(&mut self) -> Option<(SocketAddr, Rc<[u8]>)> {
+        let (from, bytes) = self.queue.pop_front()?;
+        self.charged_bytes -= bytes.len() + PACKET_OVERHEAD_BYTES;
+        Some((from, bytes))
+    }
+}
+
+impl Transmit for SimOutbox {
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        if to.is_empty() {
+            return;
+        }
+        self.receivers.extend_from_slice(to);
+        self.sent.push(Outgoing { lane, bytes: packet.into(), receivers: to.len() });
+    }
+}
+
+impl Driver for SimDriver {
+    type Outbox = SimOutbox;
+
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, SocketAddr, &mut [u8])) -> usize {
+        for taken in 0..max {
+            let (lane, packet) = match self.control.take() {
+                Some(packet) => (Lane::Control, packet),
+                None => match self.data.take() {
+                    Some(packet) => (Lane::Data, packet),
+                    None => return taken,
+                },
+            };
+            let (from, bytes) = packet;
+            self.scratch.clear();
+            self.scratch.extend_from_slice(&bytes);
+            each(&mut self.outbox, lane, from, &mut self.scratch);
+        }
+        max
+    }
+
+    fn outbox(&mut self) -> &mut SimOutbox {
+        &mut self.outbox
+    }
+
+    /// Nothing to do: the world takes what was sent after each turn.
+    fn flush(&mut self) {}
+
+    fn local_address(&self, lane: Lane) -> SocketAddr {
+        match lane {
+            Lane::Data => self.data.address,
+            Lane::Control => self.control.address,
+        }
+    }
+
+    fn packet_bytes_max(&self) -> u32 {
+        self.packet_bytes_max
+    }
+
+    /// A simulated driver counts nothing itself; the world counts what is lost and why.
+    fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Endpoint;
+
+    #[test]
+    fn control_first_and_full_buffers_drop() {
+        let at = |slot, lane| Endpoint::new(slot, 0, lane).address();
+        let (data, control, peer) = (at(0, Lane::Data), at(0, Lane::Control), at(1, Lane::Data));
+        let mut driver = SimDriver::new(data, control, 2_000, 1500);
+        let packet: Rc<[u8]> = Rc::from([1_u8; 1000]);
+        assert!(driver.arrive(Lane::Data, peer, Rc::clone(&packet)));
+        assert!(driver.arrive(Lane::Data, peer, Rc::clone(&packet)));
+        assert!(!driver.arrive(Lane::Data, peer, Rc::clone(&packet)), "full");
+        assert!(driver.arrive(Lane::Control, peer, packet), "the other socket has room");
+        assert!(!driver.arrive(Lane::Control, peer, Rc::from([0_u8; 1501])), "too long");
+        let mut lanes = Vec::new();
+        let took = driver.receive(64, &mut |outbox, lane, from, bytes| {
+            lanes.push(lane);
+            bytes[0] = 9;
+            outbox.transmit(lane, &[from, from], bytes);
+        });
+        assert_eq!(took, 3);
+        assert_eq!(lanes, [Lane::Control, Lane::Data, Lane::Data]);
+        assert!(!driver.has_input());
+        assert_eq!(driver.outgoing().sent.len(), 3);
+        assert_eq!(driver.outgoing().receivers.len(), 6);
+        assert!(driver.arrive(Lane::Data, peer, Rc::from([0_u8; 10])), "room again");
+    }
+}

@@ -1,0 +1,197 @@
+//! The faults the simulator knows, at whom they are aimed, and when they strike.
+
+use crate::network::Weather;
+
+/// What a process is in the middle of when an aimed fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Busy {
+    /// A view change: somebody has promised or coordinates a ballot.
+    Flush,
+    /// The second half of one: a coordinator proposes.
+    Proposal,
+    /// Somebody looks for, or is coming into, the cell.
+    Join,
+    /// Somebody takes or gives a group's state.
+    Transfer,
+}
+
+/// Whom a fault meets. Roles are resolved at the moment the fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Who coordinates a view change now; else rank 0.
+    Coordinator,
+    /// Who is joining or receiving state now; else the youngest.
+    Joiner,
+    /// A running process that is neither of the two.
+    Bystander,
+    /// This process slot.
+    Slot(usize),
+}
+
+/// When a fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// At this time, in nanoseconds from the start.
+    At(u64),
+    /// From `from_ns` on, `after_ns` after the first moment somebody is seen `busy`.
+    Inside {
+        /// What must be going on.
+        busy: Busy,
+        /// Armed from here on.
+        from_ns: u64,
+        /// How long after the moment it is seen.
+        after_ns: u64,
+    },
+}
+
+/// Which directed links a cut takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// From the first to the second only.
+    OneWay(Role, Role),
+    /// Both ways between two: with a third process, "hears" is no longer transitive.
+    Pair(Role, Role),
+    /// Everything to and from one process.
+    Isolate(Role),
+    /// Everything to one process: it hears nobody, all hear it.
+    Deaf(Role),
+    /// Everything from one process: nobody hears it.
+    Mute(Role),
+    /// Between the slots whose bit is set and the others.
+    Halves(u64),
+    /// Between processes whose slots are not neighbours on a ring: majorities overlap, none is connected.
+    Ring,
+    /// Every link: a switch restarts.
+    Blackout,
+}
+
+/// Which links a change of weather reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All links.
+    Everywhere,
+    /// All links to and from one process.
+    Around(Role),
+    /// All links to one process.
+    Towards(Role),
+}
+
+/// One thing that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// The weather of some links becomes `weather`.
+    Storm {
+        /// Its name in the counters: what was made worse.
+        what: &'static str,
+        /// Which links.
+        reach: Reach,
+        /// Their new weather.
+        weather: Weather,
+    },
+    /// Links are cut.
+    Cut(Shape),
+    /// Links are cut and mended again and again, every `period_ns`.
+    Flap {
+        /// Which links.
+        shape: Shape,
+        /// Half a cycle.
+        period_ns: u64,
+    },
+    /// Packets longer than `bytes` vanish at one process.
+    Mtu {
+        /// Whose path.
+        role: Role,
+        /// The longest packet that passes.
+        bytes: usize,
+    },
+    /// A process's socket buffers shrink.
+    Buffer {
+        /// Whose.
+        role: Role,
+        /// Bytes each of its sockets holds.
+        bytes: usize,
+    },
+    /// A process ends without a word.
+    Crash {
+        /// Which.
+        role: Role,
+        /// Started again, as a new incarnation, after this long; never: it stays dead (until the heal phase decides).
+        back_ns: Option<u64>,
+        /// Comes back at a new address.
+        moved: bool,
+    },
+    /// A process is stopped; its input queues up to the socket buffer, and its clock runs on.
+    Pause(Role),
+    /// Every turn of a process takes this long.
+    Slow {
+        /// Which.
+        role: Role,
+        /// One turn, in nanoseconds.
+        turn_ns: u64,
+    },
+    /// A process's application takes no delivery.
+    SlowReader(Role),
+    /// A process leaves the cell gracefully, and comes back after a while or not at all.
+    Leave {
+        /// Which.
+        role: Role,
+        /// Comes back after this long.
+        back_ns: Option<u64>,
+    },
+    /// A process's clock jumps ahead.
+    ClockJump {
+        /// Whose.
+        role: Role,
+        /// By how much.
+        by_ns: u64,
+    },
+    /// A process leaves one of its groups and joins it again.
+    Regroup(Role),
+    /// An attacker sends old sealed packets again, this many a second.
+    Replay(u64),
+    /// An attacker sends noise to the sockets, this many packets a second.
+    Noise(u64),
+}
+
+impl Kind {
+    /// Its name in the counters.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Storm { what, .. } => what,
+            Self::Cut(shape) => match shape {
+                Shape::OneWay(..) => "cut_one_way",
+                Shape::Pair(..) => "cut_pair",
+                Shape::Isolate(_) => "isolate",
+                Shape::Deaf(_) => "deaf",
+                Shape::Mute(_) => "mute",
+                Shape::Halves(_) => "partition",
+                Shape::Ring => "ring",
+                Shape::Blackout => "blackout",
+            },
+            Self::Flap { .. } => "flap",
+            Self::Mtu { .. } => "mtu_hole",
+            Self::Buffer { .. } => "small_buffer",
+            Self::Crash { .. } => "crash",
+            Self::Pause(_) => "pause",
+            Self::Slow { .. } => "slow",
+            Self::SlowReader(_) => "slow_reader",
+            Self::Leave { .. } => "leave",
+            Self::ClockJump { .. } => "clock_jump",
+            Self::Regroup(_) => "regroup",
+            Self::Replay(_) => "replay",
+            Self::Noise(_) => "noise",
+        }
+    }
+}
+
+/// A fault of a plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fault {
+    /// When.
+    pub aim: Aim,
+    /// What.
+    pub kind: Kind,
+    /// For how long, in nanoseconds; faults that have no length ignore it.
+    pub lasts_ns: u64,
+}

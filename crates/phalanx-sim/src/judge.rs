@@ -1,0 +1,77 @@
+//! The checker's report, as violations and counts of a seed.
+
+use std::fmt::Write;
+
+use phalanx_check::{Evidence, Property, Report};
+
+use crate::result::{Counters, Violation};
+
+/// What the checker found broken, at the time of the last record that proves it.
+pub(crate) fn violations(report: &Report) -> Vec<Violation> {
+    let broken = report.properties.iter().filter(|property| property.violations > 0);
+    let each = broken.flat_map(|property| property.first.iter().map(move |first| (property, first)));
+    each.map(|(property, first)| {
+        let mut text = format!("{}: {}", property.title, first.summary);
+        for Evidence { file, text: record, .. } in &first.evidence {
+            let _ = write!(text, "\n      {file}: {record}");
+        }
+        Violation {
+            code: property.property.code().to_owned(),
+            at_ns: first.evidence.iter().filter_map(at_ns).max().unwrap_or(0),
+            text,
+        }
+    })
+    .collect()
+}
+
+/// Adds how often each property was put to the test.
+pub(crate) fn count(report: &Report, counters: &mut Counters) {
+    counters.cell_views = report.stats.cell_views as u64;
+    counters.group_views = report.stats.group_views as u64;
+    counters.lossy_changes = report.stats.lossy_changes as u64;
+    for property in &report.properties {
+        counters.checked.insert(property.property.code().to_owned(), property.instances);
+        if property.under_failure > 0 {
+            let code = format!("{} under failure", property.property.code());
+            counters.checked.insert(code, property.under_failure);
+        }
+    }
+}
+
+/// Properties that many seeds never put to the test.
+pub(crate) fn never_checked(totals: &Counters) -> Vec<String> {
+    let codes = Property::ALL.iter().map(|property| property.code());
+    let never = codes.filter(|code| totals.checked.get(*code).is_none_or(|count| *count == 0));
+    never.map(str::to_owned).collect()
+}
+
+/// A record's text begins with its time in seconds.
+fn at_ns(evidence: &Evidence) -> Option<u64> {
+    let (seconds, rest) = evidence.text.split_once('.')?;
+    let nanos = rest.split(' ').next()?;
+    Some(seconds.parse::<u64>().ok()? * 1_000_000_000 + nanos.parse::<u64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_trace::{Event, Header, Trace};
+
+    use super::*;
+
+    #[test]
+    fn a_broken_property_becomes_a_violation_with_its_time() {
+        let mut trace = Trace::new(Header::process("cell", "a", 7, "clock"));
+        trace.push(0, Event::Start);
+        trace.push(1, Event::JoinAsked { cell: "cell".into() });
+        let members = vec![(8, "b".into())];
+        trace.push(2_000_000_003, Event::CellView { instance: 1, view: 1, members, left: vec![] });
+        let report = phalanx_check::check(&[trace], &phalanx_check::Options::default());
+        let found = violations(&report);
+        assert_eq!((found[0].code.as_str(), found[0].at_ns), ("M1", 2_000_000_003));
+        let mut counters = Counters::default();
+        count(&report, &mut counters);
+        assert!(counters.checked["M1"] > 0);
+        assert!(never_checked(&counters).contains(&"U1".to_owned()));
+        assert!(!never_checked(&counters).contains(&"M1".to_owned()));
+    }
+}

@@ -1,0 +1,296 @@
+//! The network: one link in each direction between every two processes, each with its own weather.
+
+use phalanx_core::rng::Rng;
+
+/// The weather of one directed link. Rates are per million packets, times in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weather {
+    /// The least a packet takes.
+    pub base_ns: u64,
+    /// Added at random, uniformly.
+    pub jitter_ns: u64,
+    /// Later packets wait for earlier ones, as on one cable; else jitter and spikes reorder them.
+    pub in_order: bool,
+    /// How many packets meet a spike.
+    pub spike_ppm: u32,
+    /// The longest spike, drawn uniformly.
+    pub spike_ns: u64,
+    /// Lost at random.
+    pub loss_ppm: u32,
+    /// How often a burst of losses begins. 0: never.
+    pub burst_ppm: u32,
+    /// How often a burst ends, per packet inside it.
+    pub burst_end_ppm: u32,
+    /// Delivered twice.
+    pub duplicate_ppm: u32,
+    /// Delivered with some bits changed.
+    pub corrupt_ppm: u32,
+    /// Bytes a second; 0: no limit. What would wait longer than [`QUEUE_NS_MAX`] is dropped.
+    pub rate_bytes: u64,
+}
+
+/// The longest a packet waits in front of a link with a rate limit; then the queue is full.
+pub const QUEUE_NS_MAX: u64 = 200_000_000;
+
+impl Weather {
+    /// A good local network: 60 us and a little jitter, nothing lost.
+    pub const FINE: Self = Self {
+        base_ns: 60_000,
+        jitter_ns: 40_000,
+        in_order: true,
+        spike_ppm: 0,
+        spike_ns: 0,
+        loss_ppm: 0,
+        burst_ppm: 0,
+        burst_end_ppm: 0,
+        duplicate_ppm: 0,
+        corrupt_ppm: 0,
+        rate_bytes: 0,
+    };
+    /// Between two processes of one machine.
+    pub const LOCAL: Self = Self { base_ns: 8_000, jitter_ns: 4_000, ..Self::FINE };
+}
+
+/// Why the network, or a receiver's socket, did not deliver a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lost {
+    /// At random, alone or in a burst.
+    Loss,
+    /// The link is cut.
+    Cut,
+    /// Longer than the path can carry.
+    Mtu,
+    /// The queue in front of a slow link is full.
+    Rate,
+    /// The receiver's socket buffer is full.
+    Buffer,
+    /// Nobody is at that address (any more).
+    Nobody,
+}
+
+impl Lost {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [Self; 6] = [Self::Loss, Self::Cut, Self::Mtu, Self::Rate, Self::Buffer, Self::Nobody];
+
+    /// Its name in results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loss => "loss",
+            Self::Cut => "cut",
+            Self::Mtu => "mtu",
+            Self::Rate => "rate",
+            Self::Buffer => "buffer",
+            Self::Nobody => "nobody",
+        }
+    }
+}
+
+/// One copy of a packet on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) at_ns: u64,
+    /// Some of its bits change on the way.
+    pub(crate) corrupt: bool,
+}
+
+/// All links between `n` processes.
+#[derive(Debug)]
+pub(crate) struct Network {
+    n: usize,
+    links: Vec<Link>,
+    /// The longest packet each process can send or receive; `usize::MAX`: any.
+    path_bytes: Vec<usize>,
+    rng: Rng,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    weather: Weather,
+    /// How many faults cut it now: overlapping cuts heal one by one.
+    cuts: u16,
+    in_burst: bool,
+    busy_until_ns: u64,
+    last_arrival_ns: u64,
+}
+
+impl Network {
+    pub(crate) fn new(n: usize, rng: Rng) -> Self {
+        let link = Link { weather: Weather::FINE, cuts: 0, in_burst: false, busy_until_ns: 0, last_arrival_ns: 0 };
+        Self { n, links: vec![link; n * n], path_bytes: vec![usize::MAX; n], rng }
+    }
+
+    pub(crate) fn weather_mut(&mut self, from: usize, to: usize) -> &mut Weather {
+        &mut self.links[from * self.n + to].weather
+    }
+
+    pub(crate) fn cut(&mut self, from: usize, to: usize) {
+        self.links[from * self.n + to].cuts += 1;
+    }
+
+    /// Undoes one [`cut`](Self::cut).
+    pub(crate) fn mend(&mut self, from: usize, to: usize) {
+        let cuts = &mut self.links[from * self.n + to].cuts;
+        *cuts = cuts.saturating_sub(1);
+    }
+
+    pub(crate) fn limit_path(&mut self, process: usize, bytes: usize) {
+        self.path_bytes[process] = bytes;
+    }
+
+    /// Makes every link whole; the weather is the caller's.
+    pub(crate) fn heal(&mut self) {
+        for link in &mut self.links {
+            link.cuts = 0;
+            link.in_burst = false;
+        }
+        self.path_bytes.fill(usize::MAX);
+    }
+
+    /// Hands a packet of `len_bytes` to the link at `now_ns`. At most two copies come out.
+    pub(crate) fn offer(
+        &mut self,
+        now_ns: u64,
+        from: usize,
+        to: usize,
+        len_bytes: usize,
+    ) -> Result<(Arrival, Option<Arrival>), Lost> {
+        if len_bytes > self.path_bytes[from].min(self.path_bytes[to]) {
+            return Err(Lost::Mtu);
+        }
+        let link = &mut self.links[from * self.n + to];
+        if link.cuts > 0 {
+            return Err(Lost::Cut);
+        }
+        let weather = link.weather;
+        let rng = &mut self.rng;
+        if weather.burst_ppm > 0 {
+            let turn = if link.in_burst { weather.burst_end_ppm } else { weather.burst_ppm };
+            link.in_burst ^= rng.chance_ppm(turn);
+            if link.in_burst {
+                return Err(Lost::Loss);
+            }
+        }
+        if rng.chance_ppm(weather.loss_ppm) {
+            return Err(Lost::Loss);
+        }
+        let mut leaves_ns = now_ns;
+        if let Some(takes_ns) = (len_bytes as u64 * 1_000_000_000).checked_div(weather.rate_bytes) {
+            let start_ns = link.busy_until_ns.max(now_ns);
+            if start_ns - now_ns > QUEUE_NS_MAX {
+                return Err(Lost::Rate);
+            }
+            leaves_ns = start_ns + takes_ns;
+            link.busy_until_ns = leaves_ns;
+        }
+        let mut first = arrival(&weather, leaves_ns, rng);
+        if weather.in_order {
+            first.at_ns = first.at_ns.max(link.last_arrival_ns);
+            link.last_arrival_ns = first.at_ns;
+        }
+        let second = rng.chance_ppm(weather.duplicate_ppm).then(|| arrival(&weather, leaves_ns, rng));
+        Ok((first, second))
+    }
+}
+
+fn arrival(weather: &Weather, leaves_ns: u64, rng: &mut Rng) -> Arrival {
+    let mut at_ns = leaves_ns + weather.base_ns + rng.below(weather.jitter_ns);
+    if rng.chance_ppm(weather.spike_ppm) {
+        at_ns += rng.below(weather.spike_ns);
+    }
+    Arrival { at_ns, corrupt: rng.chance_ppm(weather.corrupt_ppm) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network() -> Network {
+        Network::new(3, Rng::new(1))
+    }
+
+    #[test]
+    fn cuts_are_one_way_and_counted() {
+        let mut net = network();
+        net.cut(0, 1);
+        net.cut(0, 1);
+        assert_eq!(net.offer(0, 0, 1, 100), Err(Lost::Cut));
+        assert!(net.offer(0, 1, 0, 100).is_ok());
+        net.mend(0, 1);
+        assert_eq!(net.offer(0, 0, 1, 100), Err(Lost::Cut), "one cut is left");
+        net.mend(0, 1);
+        net.mend(0, 1);
+        assert!(net.offer(0, 0, 1, 100).is_ok());
+    }
+
+    #[test]
+    fn loss_duplication_and_order_follow_the_weather() {
+        let mut net = network();
+        *net.weather_mut(0, 1) = Weather {
+            loss_ppm: 100_000,
+            duplicate_ppm: 200_000,
+            jitter_ns: 1_000_000,
+            in_order: false,
+            ..Weather::FINE
+        };
+        let (mut lost, mut twice, mut overtaken, mut last_ns) = (0, 0, 0, 0);
+        for i in 0..10_000_u64 {
+            match net.offer(i * 1000, 0, 1, 100) {
+                Err(reason) => {
+                    assert_eq!(reason, Lost::Loss);
+                    lost += 1;
+                }
+                Ok((first, second)) => {
+                    assert!(first.at_ns >= i * 1000 + Weather::FINE.base_ns);
+                    twice += u32::from(second.is_some());
+                    overtaken += u32::from(first.at_ns < last_ns);
+                    last_ns = first.at_ns;
+                }
+            }
+        }
+        assert!((800..1200).contains(&lost), "{lost}");
+        assert!((1500..2100).contains(&twice), "{twice}");
+        assert!(overtaken > 1000, "{overtaken}");
+    }
+
+    #[test]
+    fn one_cable_keeps_the_order() {
+        let mut net = network();
+        net.weather_mut(0, 1).jitter_ns = 1_000_000;
+        let arrivals: Vec<u64> =
+            (0..1000).filter_map(|i| net.offer(i * 1000, 0, 1, 100).ok()).map(|(first, _)| first.at_ns).collect();
+        assert_eq!(arrivals.len(), 1000);
+        assert!(arrivals.is_sorted());
+    }
+
+    #[test]
+    fn a_slow_link_queues_then_drops() {
+        let mut net = network();
+        net.weather_mut(0, 1).rate_bytes = 1_000_000;
+        let mut last_ns = 0;
+        let mut accepted = 0_u64;
+        for _ in 0..1000 {
+            match net.offer(0, 0, 1, 1000) {
+                Ok((first, _)) => {
+                    accepted += 1;
+                    last_ns = last_ns.max(first.at_ns);
+                }
+                Err(reason) => assert_eq!(reason, Lost::Rate),
+            }
+        }
+        // 200 ms of queue at 1 MB/s hold 200 packets of 1000 bytes.
+        assert!((199..=202).contains(&accepted), "{accepted}");
+        assert!(last_ns >= 200_000_000);
+    }
+
+    #[test]
+    fn a_path_hole_takes_long_packets_both_ways() {
+        let mut net = network();
+        net.limit_path(2, 600);
+        assert_eq!(net.offer(0, 0, 2, 601), Err(Lost::Mtu));
+        assert_eq!(net.offer(0, 2, 1, 601), Err(Lost::Mtu));
+        assert!(net.offer(0, 2, 1, 600).is_ok());
+        net.heal();
+        assert!(net.offer(0, 2, 1, 601).is_ok());
+    }
+}

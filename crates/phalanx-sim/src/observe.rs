@@ -1,0 +1,185 @@
+//! Looking at the whole cell from outside, as no process can.
+
+use std::collections::BTreeSet;
+
+use phalanx_core::process::Activity;
+use phalanx_core::{CellView, Incarnation};
+
+use crate::fault::{Busy, Role};
+use crate::slot::Slot;
+use crate::world::{World, coordinates};
+
+impl World {
+    /// What a slot's process is in the middle of; nothing if none runs.
+    pub(crate) fn activity(&self, index: usize) -> Activity {
+        self.slots[index].activity
+    }
+
+    /// Whether a slot's process is `busy`.
+    pub(crate) fn is_busy(&self, index: usize, busy: Busy) -> bool {
+        let activity = self.activity(index);
+        match busy {
+            Busy::Flush => activity.flushing || coordinates(&activity),
+            Busy::Proposal => activity.proposing,
+            Busy::Join => activity.joining,
+            Busy::Transfer => activity.transferring,
+        }
+    }
+
+    /// Whether anybody is `busy`.
+    pub(crate) fn somebody_is(&self, busy: Busy) -> bool {
+        (0..self.slots.len()).any(|index| self.is_busy(index, busy))
+    }
+
+    /// The slot that plays `role` now.
+    pub(crate) fn resolve(&mut self, role: Role) -> Option<usize> {
+        match role {
+            Role::Slot(index) => Some(index % self.slots.len()),
+            Role::Coordinator => self.coordinating().or_else(|| self.rank_zero()),
+            Role::Joiner => self.joining().or_else(|| self.youngest()),
+            Role::Bystander => self.bystander(),
+        }
+    }
+
+    fn coordinating(&self) -> Option<usize> {
+        (0..self.slots.len()).find(|index| coordinates(&self.slots[*index].activity))
+    }
+
+    fn joining(&self) -> Option<usize> {
+        let is = |index: &usize| self.activity(*index).joining || self.activity(*index).transferring;
+        (0..self.slots.len()).find(is)
+    }
+
+    fn rank_zero(&self) -> Option<usize> {
+        let view = self.last_view()?;
+        self.slot_of(view.members.first()?.incarnation)
+    }
+
+    fn youngest(&self) -> Option<usize> {
+        let view = self.last_view()?;
+        view.members.iter().rev().find_map(|member| self.slot_of(member.incarnation))
+    }
+
+    fn bystander(&mut self) -> Option<usize> {
+        let busy = [self.coordinating().or_else(|| self.rank_zero()), self.joining()];
+        let idle: Vec<usize> =
+            (0..self.slots.len()).filter(|index| self.slots[*index].runs() && !busy.contains(&Some(*index))).collect();
+        let spot = usize::try_from(self.rng.below(idle.len() as u64)).ok()?;
+        idle.get(spot).copied()
+    }
+
+    /// The slot where this incarnation runs.
+    pub(crate) fn slot_of(&self, incarnation: Incarnation) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.incarnation() == Some(incarnation))
+    }
+
+    /// The latest cell view any running process has.
+    pub(crate) fn last_view(&self) -> Option<&CellView> {
+        self.views().max_by_key(|view| view.view)
+    }
+
+    fn views(&self) -> impl Iterator<Item = &CellView> {
+        let nodes = self.slots.iter().filter_map(|slot| slot.node.as_ref());
+        nodes.filter_map(|node| node.process().cell_view()).map(AsRef::as_ref)
+    }
+
+    /// Whether those of a view that would run without slot `without` are a quorum of it.
+    fn has_quorum(&self, view: &CellView, without: Option<usize>) -> bool {
+        let alive = |incarnation| self.slot_of(incarnation).is_some_and(|slot| Some(slot) != without);
+        let count = view.members.iter().filter(|member| alive(member.incarnation)).count();
+        let half_with_first =
+            2 * count == view.members.len() && view.members.first().is_some_and(|first| alive(first.incarnation));
+        2 * count > view.members.len() || half_with_first
+    }
+
+    /// Whether the cell can go on, sooner or later, without slot `without`: in the last view, and in the one before
+    /// if somebody is still in it, enough run. Careful: says no in cases that would end well.
+    pub(crate) fn has_future(&self, without: Option<usize>) -> bool {
+        let Some(last) = self.last_view().map(|view| view.view) else {
+            // Nobody is in a view. If somebody was, the cell is gone. Else founders that come back go on founding,
+            // but the lone founder's crash is the end.
+            let founded = self.slots.iter().any(|slot| slot.app.counts.cell_views > 0);
+            return !founded && (self.settings.founders > 0 || without != Some(0));
+        };
+        self.views().filter(|view| view.view + 1 >= last).all(|view| self.has_quorum(view, without))
+    }
+
+    /// How many processes run.
+    pub(crate) fn running(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.runs()).count()
+    }
+
+    /// All running processes are in one primary cell view of exactly themselves, and in the group views of exactly
+    /// those that want to be in those groups. If not, why not.
+    pub(crate) fn unsettled(&self) -> Option<String> {
+        let running: BTreeSet<Incarnation> = self.slots.iter().filter_map(Slot::incarnation).collect();
+        let first = self.views().next();
+        for slot in &self.slots {
+            let Some(node) = slot.node.as_ref() else { continue };
+            if slot.leaving {
+                return Some(format!("{} has not finished leaving", slot.name));
+            }
+            let process = node.process();
+            let (Some(view), Some(first)) = (process.cell_view(), first) else {
+                return Some(format!("{} is in no cell view", slot.name));
+            };
+            let members: BTreeSet<Incarnation> = view.members.iter().map(|member| member.incarnation).collect();
+            if (view.instance, view.view) != (first.instance, first.view) {
+                return Some(format!("{} is in cell view {}, another in {}", slot.name, view.view, first.view));
+            }
+            if members != running {
+                let count = members.len();
+                return Some(format!(
+                    "cell view {} at {} has {count} members, {} run",
+                    view.view,
+                    slot.name,
+                    running.len()
+                ));
+            }
+            if !process.is_primary() {
+                return Some(format!("{} is not primary", slot.name));
+            }
+        }
+        self.unsettled_group()
+    }
+
+    /// Writes down where each process stands, for the story of a run that does not settle.
+    pub(crate) fn note_states(&mut self) {
+        for index in 0..self.slots.len() {
+            let text = match self.slots[index].node.as_ref() {
+                None => "does not run".to_owned(),
+                Some(node) => {
+                    let process = node.process();
+                    let view = process.cell_view().map_or(0, |view| view.view);
+                    let primary = if process.is_primary() { "primary" } else { "not primary" };
+                    format!("is in cell view {view}, {primary}, {:?}", process.activity())
+                }
+            };
+            self.note(Some(index), text);
+        }
+    }
+
+    fn unsettled_group(&self) -> Option<String> {
+        let names: BTreeSet<&String> = self.slots.iter().flat_map(|slot| slot.app.wanted.keys()).collect();
+        for name in names {
+            let wanting = || self.slots.iter().filter(|slot| slot.runs() && slot.app.wanted.contains_key(name));
+            let wants: BTreeSet<Incarnation> = wanting().filter_map(Slot::incarnation).collect();
+            let mut number = None;
+            for slot in wanting() {
+                let Some((id, group)) = slot.app.member_of(name) else {
+                    return Some(format!("{} is not in group {name:?} yet", slot.name));
+                };
+                let members: BTreeSet<Incarnation> = group.members.iter().copied().collect();
+                if members != wants || *number.get_or_insert((id, group.view)) != (id, group.view) {
+                    let (view, count) = (group.view, members.len());
+                    let name = &slot.name;
+                    return Some(format!(
+                        "group view {view} of {id:?} at {name} has {count} members, {} want it",
+                        wants.len()
+                    ));
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,99 @@
+//! The nonce oracle: (sender incarnation, space, number) names one byte string for ever. Sealing two different
+//! packets under one nonce would give both of them away, and no trace of deliveries would show it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// What names a sealed packet: sender, space, number.
+pub(crate) type PacketName = (u64, u32, u64);
+
+/// Every name seen and the hash of the bytes it stood for. Never iterated, so its order cannot matter.
+#[derive(Debug, Default)]
+pub(crate) struct NonceOracle {
+    seen: HashMap<PacketName, u64, BuildHasherDefault<Folding>>,
+}
+
+impl NonceOracle {
+    /// Says false when `name` stood for other bytes before.
+    pub(crate) fn check(&mut self, name: PacketName, packet: &[u8]) -> bool {
+        let hash = hash_bytes(packet);
+        *self.seen.entry(name).or_insert(hash) == hash
+    }
+
+    /// How many names were seen.
+    pub(crate) fn len(&self) -> usize {
+        self.seen.len()
+    }
+}
+
+/// A quick 64-bit hash of bytes, the same on every machine. Not for enemies.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
+    let mut hash = 0x9e37_79b9_7f4a_7c15 ^ bytes.len() as u64;
+    let mut words = bytes.chunks_exact(8);
+    for word in &mut words {
+        let word: [u8; 8] = word.try_into().expect("chunks_exact gives eight bytes");
+        hash = fold(hash ^ u64::from_le_bytes(word));
+    }
+    let mut tail = [0; 8];
+    tail[..words.remainder().len()].copy_from_slice(words.remainder());
+    fold(hash ^ u64::from_le_bytes(tail))
+}
+
+/// A 128-bit product folded on itself (the mixing step of the wyhash family).
+pub(crate) fn fold(value: u64) -> u64 {
+    let product = u128::from(value ^ 0xa076_1d64_78bd_642f) * 0xe703_7ed1_a0b4_28db;
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves are what is wanted")]
+    let folded = (product as u64) ^ ((product >> 64) as u64);
+    folded
+}
+
+/// A hasher for keys that are few words long.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Folding(u64);
+
+impl Hasher for Folding {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = fold(self.0.rotate_left(5) ^ hash_bytes(bytes));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = fold(self.0.rotate_left(5) ^ value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_name_one_byte_string() {
+        let mut oracle = NonceOracle::default();
+        assert!(oracle.check((1, 2, 3), b"abc"));
+        assert!(oracle.check((1, 2, 3), b"abc"), "sent again");
+        assert!(oracle.check((1, 2, 4), b"abd"));
+        assert!(!oracle.check((1, 2, 3), b"abd"), "the same nonce for other bytes");
+        assert_eq!(oracle.len(), 2);
+    }
+
+    #[test]
+    fn hashes_tell_small_changes_apart() {
+        let base = [7_u8; 100];
+        let mut seen = vec![hash_bytes(&base), hash_bytes(&base[..99])];
+        for at in 0..100 {
+            let mut changed = base;
+            changed[at] ^= 1;
+            seen.push(hash_bytes(&changed));
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 102);
+    }
+}

@@ -1,0 +1,248 @@
+//! What one seed does to a cell: its shape, its workload and its faults. A *swarm*: each seed uses a random part
+//! of the fault kinds at random strengths, so that rare combinations meet without drowning in all of them at once.
+
+use phalanx_core::rng::Rng;
+
+use crate::fault::{Aim, Fault, Kind, Reach, Role};
+use crate::network::Weather;
+use crate::swarm::{draw_swarm, index};
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1000 * MS;
+
+/// The plan of one seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Processes at the start.
+    pub members: usize,
+    /// The machine of each process; equal numbers share one.
+    pub hosts: Vec<u64>,
+    /// How many processes, from the first on, are fixed founders; 0: the first founds alone. The others join.
+    pub founders: usize,
+    /// Survivors on the same machine are told of a death.
+    pub death_notice: bool,
+    /// The weather outside of faults.
+    pub weather: Weather,
+    /// Bytes each socket holds.
+    pub buffer_bytes: usize,
+    /// The longest packet.
+    pub packet_bytes: u32,
+    /// What all streams of a group may hold until stable.
+    pub window_bytes: usize,
+    /// What a turn costs.
+    pub turn_ns: u64,
+    /// What the applications do.
+    pub workload: Workload,
+    /// Faults may leave less than a quorum for good.
+    pub lethal: bool,
+    /// Only loss, jitter and short pauses: nobody may be excluded.
+    pub mild: bool,
+    /// When the faulty phase ends.
+    pub heal_ns: u64,
+    /// What goes wrong, in the order drawn.
+    pub faults: Vec<Fault>,
+}
+
+/// What the applications of a seed do. Rates are per million deliveries or messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Mean time between two multicasts of a process.
+    pub gap_ns: u64,
+    /// Weights of fifo, causal, total.
+    pub orders: [u32; 3],
+    /// Asked for as uniform.
+    pub uniform_ppm: u32,
+    /// Some packets long instead of small.
+    pub long_ppm: u32,
+    /// The longest of the long ones, in bytes.
+    pub long_bytes: u64,
+    /// A delivery is answered with a causal multicast.
+    pub reply_ppm: u32,
+    /// A process that could be in group "b" is.
+    pub second_group_ppm: u32,
+    /// Bytes a group's state is padded with, so that a transfer takes a while.
+    pub state_bytes: u64,
+    /// Mean time between two leave-and-rejoin of a process; 0: never.
+    pub regroup_ns: u64,
+}
+
+impl Workload {
+    /// About ten small messages a second from each process, of all kinds.
+    pub const USUAL: Self = Self {
+        gap_ns: 100 * MS,
+        orders: [1, 1, 2],
+        uniform_ppm: 300_000,
+        long_ppm: 10_000,
+        long_bytes: 40_000,
+        reply_ppm: 20_000,
+        second_group_ppm: 600_000,
+        state_bytes: 4_000,
+        regroup_ns: 0,
+    };
+}
+
+impl Plan {
+    /// The plan of `seed` for `members` processes; 0: three to nine, as the seed says.
+    #[must_use]
+    pub fn draw(seed: u64, members: usize) -> Self {
+        let root = Rng::new(seed);
+        let mut rng = root.fork("plan");
+        let members = if members == 0 { 3 + index(&mut rng, 7) } else { members };
+        let mild = rng.chance_ppm(50_000);
+        let heal_ns = (14 + rng.below(5)) * SECOND;
+        let mut plan = Self {
+            members,
+            hosts: draw_hosts(&mut rng, members),
+            founders: draw_founders(&mut rng, members),
+            death_notice: rng.chance_ppm(500_000),
+            weather: draw_weather(&mut rng),
+            buffer_bytes: 212_992 << rng.below(5),
+            packet_bytes: [1472, 1472, 1472, 8972][index(&mut rng, 4)],
+            window_bytes: [8 << 20, 8 << 20, 1 << 20, 256 << 10][index(&mut rng, 4)],
+            turn_ns: 2_000 + rng.below(30_000),
+            workload: draw_workload(&mut rng),
+            lethal: rng.chance_ppm(20_000),
+            mild,
+            heal_ns,
+            faults: Vec::new(),
+        };
+        plan.faults =
+            if mild { draw_mild(&mut root.fork("mild"), heal_ns) } else { draw_swarm(&mut root.fork("faults"), &plan) };
+        plan
+    }
+}
+
+fn draw_hosts(rng: &mut Rng, members: usize) -> Vec<u64> {
+    // One machine each; two or three machines; all on one.
+    let machines = match rng.below(10) {
+        0..=6 => members,
+        7 | 8 => 2 + index(rng, 2),
+        _ => 1,
+    };
+    (0..members).map(|slot| 1 + (slot % machines) as u64).collect()
+}
+
+fn draw_founders(rng: &mut Rng, members: usize) -> usize {
+    match rng.below(10) {
+        0..=5 => 0,
+        6..=8 => members,
+        _ => 1 + index(rng, members),
+    }
+}
+
+fn draw_weather(rng: &mut Rng) -> Weather {
+    let base_ns = [60_000, 60_000, 500_000, 2 * MS, 8 * MS][index(rng, 5)];
+    Weather {
+        base_ns,
+        jitter_ns: base_ns / 2 + rng.below(base_ns),
+        in_order: rng.chance_ppm(700_000),
+        loss_ppm: [0, 0, 0, 1_000][index(rng, 4)],
+        ..Weather::FINE
+    }
+}
+
+fn draw_workload(rng: &mut Rng) -> Workload {
+    let mut orders = [0; 3];
+    for weight in &mut orders {
+        *weight = u32::try_from(rng.below(4)).unwrap_or(0);
+    }
+    if orders == [0; 3] {
+        orders = [1, 1, 1];
+    }
+    // One seed in three is light on bytes, most have some long messages, a few very long ones.
+    let (long_ppm, long_bytes) = [(0, 0), (5_000, 20_000), (10_000, 60_000), (4_000, 200_000)][index(rng, 4)];
+    Workload {
+        gap_ns: [100 * MS, 100 * MS, 100 * MS, 50 * MS, 200 * MS][index(rng, 5)],
+        orders,
+        uniform_ppm: [0, 200_000, 500_000, 1_000_000][index(rng, 4)],
+        long_ppm,
+        long_bytes,
+        reply_ppm: [0, 10_000, 50_000][index(rng, 3)],
+        second_group_ppm: [0, 500_000, 1_000_000][index(rng, 3)],
+        state_bytes: [0, 2_000, 30_000, 300_000][index(rng, 4)],
+        regroup_ns: [0, 0, 8 * SECOND, 3 * SECOND][index(rng, 4)],
+    }
+}
+
+/// Five per cent of loss, fifty milliseconds of jitter, pauses of a fifth of a second: nobody may be excluded.
+fn draw_mild(rng: &mut Rng, heal_ns: u64) -> Vec<Fault> {
+    let lasts_ns = heal_ns;
+    let weather = Weather { base_ns: MS, jitter_ns: 50 * MS, in_order: false, loss_ppm: 50_000, ..Weather::FINE };
+    let kind = Kind::Storm { what: "mild", reach: Reach::Everywhere, weather };
+    // The founding is not part of the promise: the storm begins when the cell is there.
+    let mut faults = vec![Fault { aim: Aim::At(3 * SECOND), kind, lasts_ns }];
+    for _ in 0..2 + rng.below(4) {
+        faults.push(Fault {
+            aim: Aim::At(3 * SECOND + rng.below(heal_ns - 4 * SECOND)),
+            kind: Kind::Pause(Role::Slot(index(rng, 64))),
+            lasts_ns: 50 * MS + rng.below(150 * MS),
+        });
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_seed_draws_the_same_plan_and_another_seed_another() {
+        assert_eq!(Plan::draw(7, 5), Plan::draw(7, 5));
+        assert_ne!(Plan::draw(7, 5).faults, Plan::draw(8, 5).faults);
+        assert_eq!(Plan::draw(7, 5).members, 5);
+    }
+
+    #[test]
+    fn every_swarm_has_three_faults_and_an_aimed_one() {
+        for seed in 0..500 {
+            let plan = Plan::draw(seed, 0);
+            assert!((3..=9).contains(&plan.members));
+            assert!(plan.heal_ns >= 14 * SECOND);
+            if plan.mild {
+                continue;
+            }
+            assert!(plan.faults.len() >= 3);
+            let aimed = |fault: &&Fault| matches!(fault.aim, Aim::Inside { .. });
+            assert!(plan.faults.iter().any(|fault| aimed(&fault)));
+        }
+    }
+
+    #[test]
+    fn every_kind_is_drawn() {
+        let names: BTreeSet<&str> =
+            (0..2000).flat_map(|seed| Plan::draw(seed, 5).faults).map(|fault| fault.kind.name()).collect();
+        let known = [
+            "loss",
+            "burst",
+            "duplicate",
+            "jitter",
+            "spikes",
+            "corrupt",
+            "narrow",
+            "cut_one_way",
+            "cut_pair",
+            "isolate",
+            "deaf",
+            "mute",
+            "partition",
+            "ring",
+            "blackout",
+            "flap",
+            "mtu_hole",
+            "small_buffer",
+            "crash",
+            "pause",
+            "slow",
+            "slow_reader",
+            "leave",
+            "clock_jump",
+            "regroup",
+            "replay",
+            "noise",
+            "mild",
+        ];
+        assert_eq!(names, known.into_iter().collect());
+    }
+}

@@ -1,0 +1,174 @@
+//! What came of a seed, and of many.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// Something that must not happen and did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// The property, by its code in the checker ("M6", "S3", ...), or one of the simulator's own: "panic", "nonce",
+    /// "liveness", "determinism", "memory".
+    pub code: String,
+    /// Virtual time, in nanoseconds from the start of the run.
+    pub at_ns: u64,
+    /// What happened, for people.
+    pub text: String,
+}
+
+/// What was counted in one run, or in many.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Virtual time, in milliseconds.
+    pub simulated_ms: u64,
+    /// Events of the simulator's queue.
+    pub events: u64,
+    /// Cell views installed, at all processes together.
+    pub cell_view_installs: u64,
+    /// Different cell views installed.
+    pub cell_views: u64,
+    /// Group views installed, at all processes together.
+    pub group_view_installs: u64,
+    /// Different group views installed.
+    pub group_views: u64,
+    /// Group views that lost a member on the way to the next.
+    pub lossy_changes: u64,
+    /// A process began to coordinate a view change while another one's was unfinished.
+    pub take_overs: u64,
+    /// Processes told that they are excluded.
+    pub exclusions: u64,
+    /// Times a process left the primary without being excluded.
+    pub non_primary: u64,
+    /// State transfers that ended.
+    pub transfers: u64,
+    /// Multicasts accepted.
+    pub multicasts: u64,
+    /// Multicasts refused for want of credit.
+    pub refused: u64,
+    /// Messages delivered.
+    pub deliveries: u64,
+    /// Packets sent, one for each receiver.
+    pub packets: u64,
+    /// Their bytes.
+    pub packet_bytes: u64,
+    /// Different sealed packets the nonce oracle saw.
+    pub sealed: u64,
+    /// Packets an attacker sent.
+    pub attacks: u64,
+    /// Faults that struck, by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// Faults that struck while somebody was in a flush.
+    pub faults_in_flush: u64,
+    /// Faults that struck while somebody was joining.
+    pub faults_in_join: u64,
+    /// Faults that struck while a state was being transferred.
+    pub faults_in_transfer: u64,
+    /// Faults left out because they would have taken the last quorum, or found nobody to meet.
+    pub faults_withheld: u64,
+    /// Runs in which less than a quorum was left, so that liveness was not asked for.
+    pub without_quorum: u64,
+    /// Longest time from the heal to one common view, in milliseconds.
+    pub settle_ms_max: u64,
+    /// Packets the network or a socket lost, by reason.
+    pub lost: BTreeMap<String, u64>,
+    /// The core's own counters, by name.
+    pub core: BTreeMap<String, u64>,
+    /// How often each property had something to say, by code (from the checker).
+    pub checked: BTreeMap<String, u64>,
+}
+
+impl Counters {
+    /// Adds the counts of another run.
+    pub fn add(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.simulated_ms, other.simulated_ms),
+            (&mut self.events, other.events),
+            (&mut self.cell_view_installs, other.cell_view_installs),
+            (&mut self.cell_views, other.cell_views),
+            (&mut self.group_view_installs, other.group_view_installs),
+            (&mut self.group_views, other.group_views),
+            (&mut self.lossy_changes, other.lossy_changes),
+            (&mut self.take_overs, other.take_overs),
+            (&mut self.exclusions, other.exclusions),
+            (&mut self.non_primary, other.non_primary),
+            (&mut self.transfers, other.transfers),
+            (&mut self.multicasts, other.multicasts),
+            (&mut self.refused, other.refused),
+            (&mut self.deliveries, other.deliveries),
+            (&mut self.packets, other.packets),
+            (&mut self.packet_bytes, other.packet_bytes),
+            (&mut self.sealed, other.sealed),
+            (&mut self.attacks, other.attacks),
+            (&mut self.faults_in_flush, other.faults_in_flush),
+            (&mut self.faults_in_join, other.faults_in_join),
+            (&mut self.faults_in_transfer, other.faults_in_transfer),
+            (&mut self.faults_withheld, other.faults_withheld),
+            (&mut self.without_quorum, other.without_quorum),
+        ];
+        for (sum, count) in pairs {
+            *sum += count;
+        }
+        self.settle_ms_max = self.settle_ms_max.max(other.settle_ms_max);
+        let maps = [
+            (&mut self.faults, &other.faults),
+            (&mut self.lost, &other.lost),
+            (&mut self.core, &other.core),
+            (&mut self.checked, &other.checked),
+        ];
+        for (sums, counts) in maps {
+            for (name, count) in counts {
+                add_to(sums, name, *count);
+            }
+        }
+    }
+
+    /// All faults that struck.
+    #[must_use]
+    pub fn faults_total(&self) -> u64 {
+        self.faults.values().sum()
+    }
+}
+
+/// Adds to a count by name, without making a new name when it is there.
+pub(crate) fn add_to(map: &mut BTreeMap<String, u64>, name: &str, count: u64) {
+    match map.get_mut(name) {
+        Some(sum) => *sum += count,
+        None => {
+            map.insert(name.to_owned(), count);
+        }
+    }
+}
+
+/// What came of one seed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SeedResult {
+    /// The seed.
+    pub seed: u64,
+    /// Processes at the start.
+    pub members: usize,
+    /// A hash over all records of the trace, in order: equal for equal runs.
+    pub trace_hash: u64,
+    /// What must not happen and did; empty: the seed passed.
+    pub violations: Vec<Violation>,
+    /// What was counted.
+    pub counters: Counters,
+    /// Of a failed seed: the command that replays it, the plan, and a table of what happened around the violation.
+    pub story: Option<String>,
+}
+
+/// What came of a campaign.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Seeds run.
+    pub seeds: u64,
+    /// Seeds run a second time to see whether they repeat.
+    pub repeated: u64,
+    /// How many seeds failed.
+    pub failures: u64,
+    /// Those of them that were kept, in order: the first hundred.
+    pub failed: Vec<SeedResult>,
+    /// The counts of all seeds.
+    pub totals: Counters,
+    /// Properties that never had anything to say: a campaign of many seeds must leave none (vacuity).
+    pub never_checked: Vec<String>,
+}

@@ -1,0 +1,230 @@
+//! One seed, from the founding to the verdict.
+
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use phalanx_core::rng::Rng;
+use phalanx_trace::{Event as TraceEvent, Phase, Trace};
+
+use crate::campaign::Options;
+use crate::chaos::Chaos;
+use crate::oracle::{fold, hash_bytes};
+use crate::panics;
+use crate::plan::Plan;
+use crate::result::{SeedResult, Violation};
+use crate::timeline;
+use crate::world::{Step, World, WorldSettings};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+
+/// Until everything that was dead is started again.
+const RESTARTS_NS: u64 = 600 * MS;
+/// From the quiet phase's begin to one common view of all.
+pub(crate) const SETTLE_NS: u64 = 10 * SECOND;
+/// From a send in the quiet phase to its deliveries.
+pub(crate) const DELIVER_NS: u64 = 4 * SECOND;
+/// After the last multicast, until only heartbeats are left.
+const CALM_NS: u64 = 2 * SECOND;
+/// Tables in one story.
+const TABLES_MAX: usize = 4;
+/// How long the packets of the calm are counted.
+const COUNT_NS: u64 = SECOND;
+
+/// Runs one seed, judges it, and tells the story if it failed.
+#[must_use]
+pub fn run_seed(seed: u64, options: &Options) -> SeedResult {
+    let plan = Plan::draw(seed, options.members);
+    let mut world = World::new(world_settings(&plan, options), seed);
+    // A panic ends the seed, not the campaign; the world is only looked at afterwards.
+    let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| live(&mut world, &plan, seed))));
+    if let Err(panic) = outcome {
+        world.violation("panic", panics::describe(panic.as_ref()));
+    }
+    let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan));
+    conclude(world, seed, &header, options)
+}
+
+fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
+    WorldSettings {
+        hosts: plan.hosts.clone(),
+        founders: plan.founders,
+        death_notice: plan.death_notice,
+        buffer_bytes: plan.buffer_bytes,
+        turn_ns: plan.turn_ns,
+        packet_bytes: plan.packet_bytes,
+        window_bytes: plan.window_bytes,
+        workload: Some(plan.workload),
+        check_every: options.check_every,
+    }
+}
+
+/// The faulty phase, the heal, the quiet phase.
+fn live(world: &mut World, plan: &Plan, seed: u64) {
+    let mut rng = Rng::new(seed).fork("run");
+    for slot in 0..plan.members {
+        let event = crate::world::Event::Start { slot, moved: false };
+        world.queue.push(rng.below(500 * MS), event);
+    }
+    for slot in &mut world.slots {
+        slot.app.must_stay = plan.mild;
+    }
+    world.enter(Phase::Faulty);
+    let mut chaos = Chaos::begin(plan, rng.fork("chaos"), world);
+    let go = |world: &mut World, chaos: &mut Chaos, until_ns: u64| {
+        loop {
+            match world.step(until_ns) {
+                Step::Done => return,
+                Step::Turned(_) => chaos.look(world),
+                Step::Timer(id) => chaos.on_timer(id, world),
+                Step::Other => {}
+            }
+        }
+    };
+    go(world, &mut chaos, plan.heal_ns);
+    world.enter(Phase::Heal);
+    chaos.heal(world);
+    go(world, &mut chaos, world.now_ns + RESTARTS_NS);
+    world.enter(Phase::Quiet);
+    let quiet_ns = world.now_ns;
+    let mut settled_ns = None;
+    while world.now_ns < quiet_ns + SETTLE_NS + DELIVER_NS {
+        let next_ns = world.now_ns + 50 * MS;
+        go(world, &mut chaos, next_ns);
+        if settled_ns.is_none() && world.unsettled().is_none() {
+            settled_ns = Some(world.now_ns);
+        }
+        if settled_ns.is_none() && world.now_ns >= quiet_ns + SETTLE_NS {
+            break;
+        }
+    }
+    match settled_ns {
+        Some(at_ns) => {
+            world.counters.settle_ms_max = (at_ns - quiet_ns) / MS;
+            world.sending = false;
+            go(world, &mut chaos, world.now_ns + CALM_NS);
+            count_calm(world, &mut chaos, go);
+        }
+        None if !world.has_future(None) => world.counters.without_quorum = 1,
+        None => {
+            let why = world.unsettled().unwrap_or_default();
+            world.note_states();
+            world.violation("liveness", format!("{} s after the heal: {why}", SETTLE_NS / SECOND));
+        }
+    }
+    for slot in &mut world.slots {
+        slot.app.now_ns = world.now_ns;
+        if slot.node.is_some() {
+            slot.app.record_digests();
+        }
+    }
+    world.end();
+}
+
+/// With nothing to say, processes say little: heartbeats and their receipts.
+fn count_calm(world: &mut World, chaos: &mut Chaos, go: impl Fn(&mut World, &mut Chaos, u64)) {
+    let before = world.counters.packets;
+    let until_ns = world.now_ns + COUNT_NS;
+    go(world, chaos, until_ns);
+    let packets = world.counters.packets - before;
+    let n = world.running() as u64;
+    // Ten heartbeats a second to each of the others, twice that for what may ride beside them.
+    let most = 3 * 10 * n * n.saturating_sub(1) * COUNT_NS / SECOND + 10;
+    if packets > most {
+        world.violation("V5", format!("{packets} packets a second with nothing to send; {most} would be plenty"));
+    }
+}
+
+impl World {
+    /// Begins a phase.
+    pub(crate) fn enter(&mut self, phase: Phase) {
+        let connected = Vec::new();
+        self.harness.push(self.now_ns, TraceEvent::Phase { phase, connected });
+    }
+}
+
+/// Judges a world that has run.
+pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Options) -> SeedResult {
+    let mut traces: Vec<Trace> =
+        vec![std::mem::replace(&mut world.harness, Trace::new(phalanx_trace::Header::harness("", "")))];
+    for slot in &mut world.slots {
+        traces.append(&mut slot.app.traces);
+    }
+    let mut counters = world.count();
+    let report = phalanx_check::check(&traces, &check_options());
+    let mut violations = std::mem::take(&mut world.violations);
+    violations.extend(crate::judge::violations(&report));
+    crate::judge::count(&report, &mut counters);
+    // Back where the table looks for them.
+    let mut rest = traces.into_iter();
+    world.harness = rest.next().unwrap_or_else(|| Trace::new(phalanx_trace::Header::harness("", "")));
+    let trace_hash = hash_traces(&world.harness, rest.as_slice());
+    for trace in rest {
+        if let Some(slot) = world.slots.iter_mut().find(|slot| slot.name == trace.header.node) {
+            slot.app.traces.push(trace);
+        }
+    }
+    let story = (!violations.is_empty()).then(|| tell(&world, header, &violations, options.story_rows));
+    SeedResult { seed, members: world.slots.len(), trace_hash, violations, counters, story }
+}
+
+fn check_options() -> phalanx_check::Options {
+    phalanx_check::Options {
+        require: phalanx_check::Require::Nothing,
+        one_instance: true,
+        complete: true,
+        clock_slack_ns: 0,
+        membership_bound_ns: SETTLE_NS,
+        delivery_bound_ns: DELIVER_NS,
+        ..phalanx_check::Options::default()
+    }
+}
+
+fn tell(world: &World, header: &str, violations: &[Violation], rows: usize) -> String {
+    let mut story = format!("{header}\n");
+    for violation in violations {
+        let at = violation.at_ns as f64 / 1e9;
+        let _ = writeln!(story, "{} at {at:.6} s: {}", violation.code, violation.text);
+    }
+    // One table for the first violation of each code, so that a late one is not hidden by an early one.
+    let mut told: Vec<&str> = Vec::new();
+    for violation in violations {
+        if told.len() < TABLES_MAX && !told.contains(&violation.code.as_str()) {
+            told.push(&violation.code);
+            let _ = writeln!(story, "\nbefore {}:", violation.code);
+            story.push_str(&timeline::render(world, violation.at_ns, rows));
+        }
+    }
+    story
+}
+
+fn describe(plan: &Plan) -> String {
+    let mut text = format!(
+        "{} members on machines {:?}, {} named founders, death notices {}, mild {}, lethal {}, heal at {} s\n{:?}\n{:?}\n",
+        plan.members,
+        plan.hosts,
+        plan.founders,
+        plan.death_notice,
+        plan.mild,
+        plan.lethal,
+        plan.heal_ns / SECOND,
+        plan.weather,
+        plan.workload,
+    );
+    for fault in &plan.faults {
+        let _ = writeln!(text, "{:?} {:?} for {} ms", fault.aim, fault.kind, fault.lasts_ns / MS);
+    }
+    text
+}
+
+/// A hash over all records, trace by trace, in their order.
+fn hash_traces(harness: &Trace, traces: &[Trace]) -> u64 {
+    let mut hash = 0;
+    let mut scratch = Vec::new();
+    for record in std::iter::once(harness).chain(traces).flat_map(|trace| &trace.records) {
+        scratch.clear();
+        scratch = postcard::to_extend(record, scratch).expect("records have known lengths");
+        hash = fold(hash ^ hash_bytes(&scratch));
+    }
+    hash
+}

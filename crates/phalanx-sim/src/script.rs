@@ -1,0 +1,366 @@
+//! Stories written by hand: a test moves a cell from one moment to the next and says what goes wrong when.
+
+use std::time::Duration;
+
+use phalanx_core::process::Activity;
+use phalanx_core::{CommandError, Lane, Order};
+use phalanx_trace::Phase;
+
+use crate::address::Endpoint;
+use crate::campaign::Options;
+use crate::carry::Packet;
+use crate::result::{SeedResult, Violation};
+use crate::run::conclude;
+use crate::world::{Event, Step, World, WorldSettings};
+
+/// A cell under a script. Processes are numbered by slot, from 0; times are virtual.
+///
+/// Nothing moves but inside [`Cell::run_for`], [`Cell::run_until`] and what calls them.
+pub struct Cell {
+    world: World,
+    seed: u64,
+    title: String,
+}
+
+impl Cell {
+    /// A cell in which nothing runs yet. The seed decides what the settings leave open.
+    #[must_use]
+    pub fn new(settings: WorldSettings, seed: u64) -> Self {
+        let mut world = World::new(settings, seed);
+        world.enter(Phase::Faulty);
+        Self { world, seed, title: "a scripted story".into() }
+    }
+
+    /// `members` processes, started, in one cell view and, all of them, in group "a".
+    ///
+    /// # Panics
+    /// When that does not come about within ten seconds.
+    #[must_use]
+    pub fn settled(members: usize, seed: u64) -> Self {
+        let mut cell = Self::new(WorldSettings::quiet(members), seed);
+        for slot in 0..members {
+            cell.start(slot);
+            cell.join(slot, "a");
+        }
+        cell.settle();
+        cell
+    }
+
+    /// What this telling of the story is about, for when it fails.
+    #[must_use]
+    pub fn titled(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// Lets the cell run for this long.
+    pub fn run_for(&mut self, time: Duration) {
+        let until_ns = self.world.now_ns + nanos(time);
+        while self.world.step(until_ns) != Step::Done {}
+    }
+
+    /// Lets the cell run, event by event, until `condition` holds or `limit` has passed. Says whether it holds.
+    pub fn run_until(&mut self, limit: Duration, mut condition: impl FnMut(&Self) -> bool) -> bool {
+        let until_ns = self.world.now_ns + nanos(limit);
+        while !condition(self) {
+            if self.world.step(until_ns) == Step::Done {
+                return condition(self);
+            }
+        }
+        true
+    }
+
+    /// Runs until all running processes share one cell view and the groups they want.
+    ///
+    /// # Panics
+    /// When that takes more than ten seconds; tells why.
+    pub fn settle(&mut self) {
+        let settled = self.run_until(Duration::from_secs(10), |cell| cell.world.unsettled().is_none());
+        if !settled {
+            let why = self.world.unsettled().unwrap_or_default();
+            self.world.note_states();
+            let table = crate::timeline::render(&self.world, u64::MAX, 200);
+            panic!("{}: not settled after 10 s: {why}\n{table}", self.title);
+        }
+    }
+
+    /// Virtual time since the start.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.world.now_ns)
+    }
+
+    /// Starts the process of a slot, again if it crashed, was excluded or left.
+    pub fn start(&mut self, slot: usize) {
+        self.world.start_again(slot, false);
+    }
+
+    /// Starts it at a new address.
+    pub fn start_moved(&mut self, slot: usize) {
+        self.world.start_again(slot, true);
+    }
+
+    /// Ends a process without a word.
+    pub fn crash(&mut self, slot: usize) {
+        self.world.crash(slot);
+    }
+
+    /// Lets a process send this many more packets, one for each receiver, and crashes it at the next.
+    pub fn crash_after_sends(&mut self, slot: usize, packets: u32) {
+        self.world.slots[slot].sends_left = Some(packets);
+    }
+
+    /// Stops a process as SIGSTOP does.
+    pub fn pause(&mut self, slot: usize) {
+        self.world.pause(slot);
+    }
+
+    /// Lets it run again.
+    pub fn resume(&mut self, slot: usize) {
+        self.world.resume(slot);
+    }
+
+    /// Asks a process to leave the cell.
+    pub fn leave(&mut self, slot: usize) {
+        self.world.leave(slot);
+    }
+
+    /// The operating system tells `told` that the process last running in slot `dead` is dead.
+    pub fn tell_death(&mut self, told: usize, dead: usize) {
+        let incarnation = self.world.slots[dead].app.traces.last().map(|trace| trace.header.incarnation);
+        if let Some(incarnation) = incarnation {
+            self.world.tell_death(told, phalanx_core::Incarnation(incarnation));
+        }
+    }
+
+    /// A process's clock jumps ahead.
+    pub fn jump_clock(&mut self, slot: usize, by: Duration) {
+        self.world.jump_clock(slot, nanos(by));
+    }
+
+    /// Whether a process's application takes deliveries.
+    pub fn set_takes(&mut self, slot: usize, takes: bool) {
+        self.world.set_takes(slot, takes);
+    }
+
+    /// Cuts the link from one process to another, one way.
+    pub fn cut(&mut self, from: usize, to: usize) {
+        self.world.net.cut(from, to);
+        self.world.note(None, format!("cut: {from}>{to}"));
+    }
+
+    /// Mends it.
+    pub fn mend(&mut self, from: usize, to: usize) {
+        self.world.net.mend(from, to);
+        self.world.note(None, format!("mended: {from}>{to}"));
+    }
+
+    /// Cuts every link between `some` and all others, both ways.
+    pub fn cut_off(&mut self, some: &[usize]) {
+        for from in 0..self.world.slots.len() {
+            for to in 0..self.world.slots.len() {
+                if some.contains(&from) != some.contains(&to) {
+                    self.cut(from, to);
+                }
+            }
+        }
+    }
+
+    /// Cuts every link.
+    pub fn cut_all(&mut self) {
+        for slot in 0..self.world.slots.len() {
+            for other in 0..self.world.slots.len() {
+                if slot != other {
+                    self.cut(slot, other);
+                }
+            }
+        }
+    }
+
+    /// Mends every link and forgets the filter.
+    pub fn heal(&mut self) {
+        self.world.net.heal();
+        self.world.filter = None;
+        self.world.note(None, "all links are mended");
+    }
+
+    /// Loses the packets of which `lost` says so, from now on.
+    pub fn lose_if(&mut self, lost: impl FnMut(&Packet) -> bool + 'static) {
+        self.world.filter = Some(Box::new(lost));
+    }
+
+    /// The longest packet a process can send or receive on its path.
+    pub fn limit_path(&mut self, slot: usize, bytes: usize) {
+        self.world.net.limit_path(slot, bytes);
+    }
+
+    /// An attacker replays old packets, and sends noise, so many times a second each; 0 and 0: no more.
+    pub fn attack(&mut self, replays: u64, noise: u64) {
+        self.world.set_attack(replays, noise);
+    }
+
+    /// A packet made by the test reaches the control socket of a process, as if it came from another's.
+    pub fn inject(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let (from, to) = (self.world.endpoint(from, Lane::Control), self.world.endpoint(to, Lane::Control));
+        self.world.queue.push(self.world.now_ns, Event::Arrive { from, to, bytes: bytes.into() });
+    }
+
+    /// Sends all remembered packets that came from `slot` once more, each to where it went and to all others.
+    pub fn replay_packets_of(&mut self, slot: usize) {
+        let packets = self.world.attacker.packets_from(|from: Endpoint| from.index() == slot);
+        self.world.note(Some(slot), format!("{} of its packets are replayed", packets.len()));
+        for packet in packets {
+            for to in 0..self.world.slots.len() {
+                let moves = self.world.slots[to].moves;
+                let event = Event::Arrive {
+                    from: packet.from,
+                    to: Endpoint::new(to, moves, packet.to.lane),
+                    bytes: std::rc::Rc::clone(&packet.bytes),
+                };
+                self.world.queue.push(self.world.now_ns + 1, event);
+                self.world.counters.attacks += 1;
+            }
+        }
+    }
+
+    /// Joins a group, with its state.
+    ///
+    /// # Panics
+    /// When the node refuses.
+    pub fn join(&mut self, slot: usize, group: &str) {
+        self.world.join_group(slot, group, true).expect("a running process may ask for a group");
+    }
+
+    /// Leaves a group.
+    ///
+    /// # Errors
+    /// As the node refuses it.
+    pub fn leave_group(&mut self, slot: usize, group: &str) -> Result<(), CommandError> {
+        self.world.leave_group(slot, group)
+    }
+
+    /// Multicasts `len` bytes that no other message has.
+    ///
+    /// # Errors
+    /// As the node refuses it.
+    pub fn multicast(
+        &mut self,
+        slot: usize,
+        group: &str,
+        order: Order,
+        uniform: bool,
+        len: usize,
+    ) -> Result<(), CommandError> {
+        let (id, _) = self.world.slots[slot].app.member_of(group).ok_or(CommandError::NotMember)?;
+        let rng = &mut self.world.slots[slot].rng;
+        let mut payload = vec![0];
+        payload.resize_with(len.max(9), || rng.next_u64().to_le_bytes()[0]);
+        self.world.multicast(slot, id, order, uniform, &payload)
+    }
+
+    /// What a process is in the middle of.
+    #[must_use]
+    pub fn activity(&self, slot: usize) -> Activity {
+        self.world.activity(slot)
+    }
+
+    /// Whether a process runs in a slot.
+    #[must_use]
+    pub fn runs(&self, slot: usize) -> bool {
+        self.world.slots[slot].runs()
+    }
+
+    /// Whether it is in the primary partition.
+    #[must_use]
+    pub fn is_primary(&self, slot: usize) -> bool {
+        self.world.slots[slot].node.as_ref().is_some_and(|node| node.process().is_primary())
+    }
+
+    /// The number of a process's cell view and, by rank, the slots of its members that still run as they did then.
+    #[must_use]
+    pub fn cell_view(&self, slot: usize) -> Option<(u64, Vec<usize>)> {
+        let view = self.world.slots[slot].node.as_ref()?.process().cell_view()?;
+        let members = view.members.iter().filter_map(|member| self.world.slot_of(member.incarnation));
+        Some((view.view, members.collect()))
+    }
+
+    /// The number of a process's view of a group, and how many members it has.
+    #[must_use]
+    pub fn group_view(&self, slot: usize, group: &str) -> Option<(u64, usize)> {
+        let (_, group) = self.world.slots[slot].app.member_of(group)?;
+        Some((group.view, group.members.len()))
+    }
+
+    /// How many messages a process's application delivered since it was first started.
+    #[must_use]
+    pub fn delivered(&self, slot: usize) -> u64 {
+        self.world.slots[slot].app.counts.deliveries
+    }
+
+    /// How often a process's application was told that it is excluded.
+    #[must_use]
+    pub fn exclusions(&self, slot: usize) -> u64 {
+        self.world.slots[slot].app.counts.exclusions
+    }
+
+    /// Where a process receives control traffic.
+    #[must_use]
+    pub fn control_address(&self, slot: usize) -> std::net::SocketAddr {
+        self.world.endpoint(slot, Lane::Control).address()
+    }
+
+    /// Heals what is still broken, waits for one common view, lets everybody multicast, and has the run judged.
+    #[must_use]
+    pub fn finish(mut self) -> SeedResult {
+        self.world.enter(Phase::Heal);
+        self.heal();
+        for slot in 0..self.world.slots.len() {
+            self.world.resume(slot);
+            self.world.set_takes(slot, true);
+        }
+        self.world.enter(Phase::Quiet);
+        let settled =
+            self.run_until(Duration::from_nanos(crate::run::SETTLE_NS), |cell| cell.world.unsettled().is_none());
+        if !settled && self.world.has_future(None) {
+            let why = self.world.unsettled().unwrap_or_default();
+            self.world.note_states();
+            self.world.violation("liveness", why);
+        }
+        for round in 0..3 {
+            for slot in 0..self.world.slots.len() {
+                // Refused by those that are in no group: their affair.
+                let _ = self.multicast(slot, "a", [Order::Fifo, Order::Causal, Order::Total][round], round == 1, 100);
+            }
+            self.run_for(Duration::from_millis(100));
+        }
+        self.run_for(Duration::from_nanos(crate::run::SETTLE_NS + crate::run::DELIVER_NS));
+        for slot in &mut self.world.slots {
+            slot.app.now_ns = self.world.now_ns;
+            if slot.node.is_some() {
+                slot.app.record_digests();
+            }
+        }
+        self.world.end();
+        let options = Options::default();
+        conclude(self.world, self.seed, &self.title, &options)
+    }
+
+    /// [`Self::finish`], and a failed test with the whole story if anything is wrong.
+    ///
+    /// # Panics
+    /// When the checker, or the liveness check, found something.
+    pub fn finish_clean(self) {
+        let result = self.finish();
+        assert!(result.violations.is_empty(), "{}", result.story.unwrap_or_default());
+    }
+
+    /// What was found wrong so far, before the checker looks at the traces.
+    #[must_use]
+    pub fn violations(&self) -> &[Violation] {
+        &self.world.violations
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

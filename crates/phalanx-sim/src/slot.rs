@@ -1,0 +1,66 @@
+//! A process slot: the place of one named process, with its sockets, its application and its weaknesses. The slot
+//! stays when its process crashes, and the process that is started there next has the same name.
+
+use phalanx::Node;
+use phalanx_core::process::Activity;
+use phalanx_core::rng::Rng;
+use phalanx_core::{Incarnation, Instant};
+
+use crate::app::App;
+use crate::driver::SimDriver;
+
+pub(crate) struct Slot {
+    pub(crate) name: String,
+    /// The machine it runs on.
+    pub(crate) host: u64,
+    /// The process, if it runs.
+    pub(crate) node: Option<Node<SimDriver>>,
+    pub(crate) app: App,
+    /// How often its address changed.
+    pub(crate) moves: u8,
+    /// How often a process was started here: timers of an earlier one mean nothing.
+    pub(crate) life: u32,
+    /// Stopped, as by SIGSTOP.
+    pub(crate) paused: bool,
+    /// It asked to leave the cell.
+    pub(crate) leaving: bool,
+    /// What a turn costs now.
+    pub(crate) turn_ns: u64,
+    /// How far its clock is ahead of virtual time.
+    pub(crate) clock_ahead_ns: u64,
+    /// It is inside a turn until then.
+    pub(crate) busy_until_ns: u64,
+    /// When the next turn is due, and the number that tells the valid one from those overtaken.
+    pub(crate) next_turn_ns: Option<u64>,
+    pub(crate) turn_epoch: u64,
+    /// Turns in a row that took no time and did nothing.
+    pub(crate) idle_turns: u32,
+    /// How many more packets it may send before it crashes, if a script says so.
+    pub(crate) sends_left: Option<u32>,
+    /// What its process was in the middle of after its last turn.
+    pub(crate) activity: Activity,
+    /// Chance for its application.
+    pub(crate) rng: Rng,
+}
+
+impl Slot {
+    /// Runs and has not finished leaving.
+    pub(crate) fn runs(&self) -> bool {
+        self.node.is_some()
+    }
+
+    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
+        self.node.as_ref().map(Node::incarnation)
+    }
+
+    /// Virtual time as this process's clock shows it.
+    pub(crate) fn local(&self, now_ns: u64) -> Instant {
+        Instant(now_ns + self.clock_ahead_ns)
+    }
+
+    /// When this process wants its next turn, in virtual time.
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        let deadline = self.node.as_ref()?.deadline()?;
+        Some(deadline.nanos().saturating_sub(self.clock_ahead_ns))
+    }
+}

@@ -1,0 +1,170 @@
+//! The state a simulated application keeps for a group: digests over everything it delivered, padded so that a
+//! transfer takes more than one packet.
+
+use phalanx_core::{Order, Snapshot};
+
+use crate::oracle::{fold, hash_bytes};
+
+/// What the deliveries of a group add up to.
+///
+/// At the end of a view every survivor delivered the same set, and its totally ordered part in the same order, so
+/// all of this is equal at all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Rolls over the totally ordered messages, in their order.
+    ordered: u64,
+    /// Adds up all messages, in any order.
+    all: u64,
+    /// How many.
+    count: u64,
+}
+
+impl State {
+    pub(crate) fn apply(&mut self, order: Order, sender: u64, payload_hash: u64) {
+        let message = fold(sender ^ payload_hash.rotate_left(17));
+        if order == Order::Total {
+            self.ordered = fold(self.ordered.rotate_left(7) ^ message);
+        }
+        self.all = self.all.wrapping_add(message);
+        self.count += 1;
+    }
+
+    pub(crate) fn digest(&self) -> u64 {
+        hash_bytes(&self.head())
+    }
+
+    fn head(&self) -> [u8; HEAD_BYTES] {
+        let mut head = [0; HEAD_BYTES];
+        head[..8].copy_from_slice(&self.ordered.to_le_bytes());
+        head[8..16].copy_from_slice(&self.all.to_le_bytes());
+        head[16..].copy_from_slice(&self.count.to_le_bytes());
+        head
+    }
+}
+
+const HEAD_BYTES: usize = 24;
+
+/// A state frozen for a joiner: the head, then padding that follows from it.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    head: [u8; HEAD_BYTES],
+    padding_seed: u64,
+    len_bytes: u64,
+}
+
+impl Frozen {
+    pub(crate) fn new(state: &State, padding_bytes: u64) -> Self {
+        Self { head: state.head(), padding_seed: state.digest(), len_bytes: HEAD_BYTES as u64 + padding_bytes }
+    }
+}
+
+impl Snapshot for Frozen {
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    fn read(&mut self, offset: u64, max_bytes: usize, out: &mut Vec<u8>) {
+        let end = self.len_bytes.min(offset.saturating_add(max_bytes as u64));
+        let head = usize::try_from(offset).ok().and_then(|at| self.head.get(at..)).unwrap_or_default();
+        out.extend(head.iter().take(max_bytes));
+        pad(self.padding_seed, offset.max(HEAD_BYTES as u64), end, out);
+    }
+}
+
+/// Appends the padding that stands at `from..to`: a new word for every eight bytes.
+fn pad(seed: u64, from: u64, to: u64, out: &mut Vec<u8>) {
+    let mut at = from;
+    while at < to {
+        let word = fold(seed ^ (at / 8)).to_le_bytes();
+        let begin = (at % 8) as usize;
+        let end = word.len().min(begin + (to - at).min(8) as usize);
+        out.extend_from_slice(&word[begin..end]);
+        at += (end - begin) as u64;
+    }
+}
+
+/// A snapshot on its way in.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    expected_bytes: u64,
+    bytes: Vec<u8>,
+}
+
+impl Incoming {
+    pub(crate) fn new(expected_bytes: u64) -> Self {
+        Self { expected_bytes, bytes: Vec::new() }
+    }
+
+    pub(crate) fn take(&mut self, chunk: &[u8]) {
+        self.bytes.extend_from_slice(chunk);
+    }
+
+    /// The state, or what is wrong with the bytes.
+    pub(crate) fn finish(&self) -> Result<State, String> {
+        if self.bytes.len() as u64 != self.expected_bytes {
+            return Err(format!(
+                "a snapshot of {} bytes was announced, {} came",
+                self.expected_bytes,
+                self.bytes.len()
+            ));
+        }
+        let Some((head, rest)) = self.bytes.split_at_checked(HEAD_BYTES) else {
+            return if self.bytes.is_empty() {
+                Ok(State::default())
+            } else {
+                Err("a snapshot shorter than its head came".into())
+            };
+        };
+        let word = |at: usize| head[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let state = State { ordered: word(0), all: word(8), count: word(16) };
+        let mut padding = Vec::with_capacity(rest.len());
+        pad(state.digest(), HEAD_BYTES as u64, self.expected_bytes, &mut padding);
+        match rest.iter().zip(&padding).position(|(came, due)| came != due) {
+            None => Ok(state),
+            Some(at) => Err(format!("byte {} of a snapshot is not the donor's", HEAD_BYTES + at)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(messages: &[(Order, u64)]) -> State {
+        let mut state = State::default();
+        for (order, hash) in messages {
+            state.apply(*order, 1, *hash);
+        }
+        state
+    }
+
+    #[test]
+    fn the_order_counts_for_total_only() {
+        let one = state(&[(Order::Fifo, 1), (Order::Causal, 2), (Order::Total, 3), (Order::Total, 4)]);
+        let same = state(&[(Order::Causal, 2), (Order::Total, 3), (Order::Fifo, 1), (Order::Total, 4)]);
+        let other = state(&[(Order::Fifo, 1), (Order::Causal, 2), (Order::Total, 4), (Order::Total, 3)]);
+        assert_eq!(one.digest(), same.digest());
+        assert_ne!(one.digest(), other.digest());
+        assert_ne!(one.digest(), state(&[(Order::Fifo, 1)]).digest());
+    }
+
+    #[test]
+    fn a_snapshot_comes_through_in_pieces_and_damage_is_seen() {
+        let before = state(&[(Order::Total, 3), (Order::Fifo, 9)]);
+        let mut frozen = Frozen::new(&before, 10_000);
+        let mut incoming = Incoming::new(frozen.len_bytes());
+        let mut offset = 0;
+        while offset < frozen.len_bytes() {
+            let mut chunk = Vec::new();
+            frozen.read(offset, 777, &mut chunk);
+            offset += chunk.len() as u64;
+            incoming.take(&chunk);
+        }
+        assert_eq!(incoming.finish(), Ok(before));
+        incoming.bytes[5000] ^= 1;
+        assert!(incoming.finish().is_err());
+        incoming.bytes.pop();
+        assert!(incoming.finish().is_err());
+        assert_eq!(Incoming::new(0).finish(), Ok(State::default()));
+    }
+}

@@ -1,0 +1,155 @@
+//! What the applications do by themselves: join groups, multicast, answer, leave and come back.
+
+use phalanx_core::{GroupId, Order};
+
+use crate::oracle::hash_bytes;
+use crate::plan::Workload;
+use crate::world::{Event, World};
+
+/// The groups of every simulation. Most processes are in the first.
+const GROUPS: [&str; 2] = ["a", "b"];
+
+/// How long a chain of answers grows.
+const CHAIN_MAX: u8 = 6;
+
+impl World {
+    /// One tick of a process's application.
+    pub(crate) fn work(&mut self, index: usize) {
+        let Some(workload) = self.settings.workload else { return };
+        let slot = &mut self.slots[index];
+        let gap_ns = workload.gap_ns / 2 + slot.rng.below(workload.gap_ns);
+        let life = slot.life;
+        self.queue.push(self.now_ns + gap_ns, Event::Work { slot: index, life });
+        let slot = &self.slots[index];
+        if slot.node.is_none() || slot.paused || slot.leaving {
+            return;
+        }
+        self.join_what_is_due(index, &workload);
+        if self.sending {
+            self.multicast_something(index, &workload);
+            self.send_something(index);
+            if workload.regroup_ns > 0 && self.slots[index].rng.below(workload.regroup_ns) < workload.gap_ns {
+                self.regroup(index);
+            }
+        }
+    }
+
+    /// A process's groups follow from its slot, so that they are the same in each of its lives.
+    fn join_what_is_due(&mut self, index: usize, workload: &Workload) {
+        let slot = &self.slots[index];
+        let home = hash_bytes(slot.name.as_bytes()) % 1_000_000 < u64::from(workload.second_group_ppm);
+        // Every fourth of those in "b" is in "b" alone.
+        let only_second = home && index % 4 == 3;
+        let due = [!only_second, home];
+        for (name, due) in GROUPS.into_iter().zip(due) {
+            if due && !self.slots[index].app.wanted.contains_key(name) {
+                // Refused while it is still leaving; asked again with the next tick.
+                let _ = self.join_group(index, name, true);
+            }
+        }
+    }
+
+    /// Leaves one of its groups; the next tick joins it again.
+    pub(crate) fn regroup(&mut self, index: usize) {
+        let spot = usize::try_from(self.slots[index].rng.below(2)).unwrap_or(0);
+        for name in [GROUPS[spot], GROUPS[1 - spot]] {
+            if self.slots[index].app.wanted.contains_key(name) && self.leave_group(index, name).is_ok() {
+                self.note(Some(index), format!("leaves group {name:?} for a while"));
+                return;
+            }
+        }
+    }
+
+    fn multicast_something(&mut self, index: usize, workload: &Workload) {
+        let slot = &mut self.slots[index];
+        let mine: Vec<GroupId> = slot
+            .app
+            .groups
+            .iter()
+            .filter(|(_, group)| group.view > 0 && slot.app.wanted.contains_key(&group.name))
+            .map(|(id, _)| *id)
+            .collect();
+        let spot = slot.rng.below(mine.len() as u64);
+        let Some(group) = usize::try_from(spot).ok().and_then(|spot| mine.get(spot)) else {
+            return;
+        };
+        let order = draw_order(&mut slot.rng, workload.orders);
+        let uniform = slot.rng.chance_ppm(workload.uniform_ppm);
+        let len = if slot.rng.chance_ppm(workload.long_ppm) {
+            1000 + slot.rng.below(workload.long_bytes)
+        } else {
+            9 + slot.rng.below(150)
+        };
+        self.multicast_bytes(index, *group, order, uniform, 0, len);
+    }
+
+    /// Multicasts `len` bytes that no other message has.
+    pub(crate) fn multicast_bytes(
+        &mut self,
+        index: usize,
+        group: GroupId,
+        order: Order,
+        uniform: bool,
+        chain: u8,
+        len: u64,
+    ) {
+        let slot = &mut self.slots[index];
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        payload.push(chain);
+        while (payload.len() as u64) < len {
+            payload.extend_from_slice(&slot.rng.next_u64().to_le_bytes());
+        }
+        // Refused for want of credit is counted; the message is not sent, as an application would choose.
+        let _ = self.multicast(index, group, order, uniform, &payload);
+        self.payload = payload;
+    }
+
+    fn send_something(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        if !slot.rng.chance_ppm(100_000) {
+            return;
+        }
+        let Some(view) = slot.node.as_ref().and_then(|node| node.process().cell_view()) else {
+            return;
+        };
+        let spot = slot.rng.below(view.members.len() as u64);
+        let Some(peer) = usize::try_from(spot).ok().and_then(|spot| view.members.get(spot)) else {
+            return;
+        };
+        let to = peer.incarnation;
+        let words = 1 + slot.rng.below(40);
+        let payload: Vec<u8> = (0..words).flat_map(|_| slot.rng.next_u64().to_le_bytes()).collect();
+        if slot.incarnation() != Some(to) {
+            let _ = self.send_to(index, to, &payload);
+        }
+    }
+
+    /// Answers some of what was delivered in the last turn.
+    pub(crate) fn answer(&mut self, index: usize) {
+        let mut answerable = std::mem::take(&mut self.slots[index].app.answerable);
+        if let Some(workload) = self.settings.workload {
+            for (group, chain) in answerable.drain(..) {
+                let slot = &mut self.slots[index];
+                let draws = chain < CHAIN_MAX && self.sending && slot.rng.chance_ppm(workload.reply_ppm);
+                if draws && !slot.leaving {
+                    self.multicast_bytes(index, group, Order::Causal, false, chain + 1, 20);
+                }
+            }
+        }
+        answerable.clear();
+        self.slots[index].app.answerable = answerable;
+    }
+}
+
+fn draw_order(rng: &mut phalanx_core::rng::Rng, weights: [u32; 3]) -> Order {
+    let total: u32 = weights.iter().sum();
+    let mut draw = rng.below(u64::from(total));
+    for (order, weight) in [Order::Fifo, Order::Causal, Order::Total].into_iter().zip(weights) {
+        if draw < u64::from(weight) {
+            return order;
+        }
+        draw -= u64::from(weight);
+    }
+    Order::Total
+}

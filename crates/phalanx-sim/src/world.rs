@@ -1,0 +1,359 @@
+//! The world: processes, network and virtual time, and the loop that takes one event after the other. It decides
+//! nothing itself: faults and commands come from a plan or a script.
+
+use std::rc::Rc;
+
+use phalanx_core::Incarnation;
+use phalanx_core::process::Activity;
+use phalanx_core::rng::Rng;
+use phalanx_trace::{Header, Trace};
+
+use crate::address::Endpoint;
+use crate::app::{App, CELL, CLOCK};
+use crate::attacker::Attacker;
+use crate::carry::Filter;
+use crate::network::{Lost, Network};
+use crate::oracle::NonceOracle;
+use crate::plan::Workload;
+use crate::queue::Queue;
+use crate::result::{Counters, Violation, add_to};
+use crate::slot::Slot;
+
+/// What happens next.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A packet reaches a socket.
+    Arrive { from: Endpoint, to: Endpoint, bytes: Rc<[u8]> },
+    /// A process's turn, unless another was scheduled since.
+    Turn { slot: usize, epoch: u64 },
+    /// The application of a process does something.
+    Work { slot: usize, life: u32 },
+    /// A process is started again, unless one runs.
+    Start { slot: usize, moved: bool },
+    /// The operating system tells a process that another one is dead.
+    Death { told: usize, dead: Incarnation },
+    /// The attacker's next packet.
+    Attack { epoch: u32 },
+    /// A timer of whoever turns the world.
+    Timer(u32),
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing is left before the time asked for.
+    Done,
+    /// An event happened; this slot's process had a turn.
+    Turned(usize),
+    /// An event happened and no process had a turn.
+    Other,
+    /// A timer of the caller's is due.
+    Timer(u32),
+}
+
+/// How a world is set up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorldSettings {
+    /// The machine of each process; as many processes as machines are listed.
+    pub hosts: Vec<u64>,
+    /// How many processes, from the first on, are fixed founders; 0: the first founds alone. The others join.
+    pub founders: usize,
+    /// Survivors on the same machine are told of a death.
+    pub death_notice: bool,
+    /// Bytes each socket holds.
+    pub buffer_bytes: usize,
+    /// What a turn costs, in nanoseconds.
+    pub turn_ns: u64,
+    /// The longest packet.
+    pub packet_bytes: u32,
+    /// What all streams of a group may hold until stable.
+    pub window_bytes: usize,
+    /// What the applications do by themselves; `None`: only what they are told.
+    pub workload: Option<Workload>,
+    /// How many turns pass between two checks of a process's invariants; 1: after each.
+    pub check_every: u32,
+}
+
+impl WorldSettings {
+    /// `members` processes on a machine each, with an idle application.
+    #[must_use]
+    pub fn quiet(members: usize) -> Self {
+        Self {
+            hosts: (1..=members as u64).collect(),
+            founders: 0,
+            death_notice: false,
+            buffer_bytes: 1 << 20,
+            turn_ns: 5_000,
+            packet_bytes: 1472,
+            window_bytes: 8 << 20,
+            workload: None,
+            check_every: 1,
+        }
+    }
+}
+
+/// A whole cell in one thread.
+pub(crate) struct World {
+    pub(crate) now_ns: u64,
+    pub(crate) settings: WorldSettings,
+    pub(crate) queue: Queue<Event>,
+    pub(crate) net: Network,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) attacker: Attacker,
+    pub(crate) attack_epoch: u32,
+    pub(crate) rng: Rng,
+    /// Chance for what the network does to bytes.
+    pub(crate) noise: Rng,
+    pub(crate) oracle: NonceOracle,
+    pub(crate) harness: Trace,
+    /// What was done to the cell, for people: time, slot if one, text.
+    pub(crate) notes: Vec<(u64, Option<usize>, String)>,
+    pub(crate) counters: Counters,
+    pub(crate) lost: [u64; Lost::ALL.len()],
+    /// Who began to coordinate a view change that no installed view has ended yet.
+    coordinator: Option<usize>,
+    pub(crate) violations: Vec<Violation>,
+    turns: u32,
+    /// The applications multicast by themselves.
+    pub(crate) sending: bool,
+    /// Where payloads are made.
+    pub(crate) payload: Vec<u8>,
+    /// A script's say in what the network loses.
+    pub(crate) filter: Option<Filter>,
+}
+
+impl World {
+    pub(crate) fn new(settings: WorldSettings, seed: u64) -> Self {
+        let rng = Rng::new(seed).fork("world");
+        let n = settings.hosts.len();
+        let state_bytes = settings.workload.map_or(1000, |workload| workload.state_bytes);
+        let slot = |index: usize| {
+            let name = format!("p{index}");
+            let mut rng = rng.fork(&name);
+            Slot {
+                app: App::new(name.clone(), state_bytes),
+                name,
+                host: settings.hosts[index],
+                node: None,
+                moves: 0,
+                life: 0,
+                paused: false,
+                leaving: false,
+                turn_ns: settings.turn_ns,
+                // Clocks of different processes have nothing to do with each other.
+                clock_ahead_ns: rng.below(1_000_000_000_000),
+                busy_until_ns: 0,
+                next_turn_ns: None,
+                turn_epoch: 0,
+                idle_turns: 0,
+                sends_left: None,
+                activity: Activity::default(),
+                rng,
+            }
+        };
+        Self {
+            now_ns: 0,
+            queue: Queue::new(),
+            net: Network::new(n, rng.fork("network")),
+            slots: (0..n).map(slot).collect(),
+            attacker: Attacker::new(rng.fork("attacker")),
+            attack_epoch: 0,
+            noise: rng.fork("noise"),
+            oracle: NonceOracle::default(),
+            harness: Trace::new(Header::harness(CELL, CLOCK)),
+            notes: Vec::new(),
+            counters: Counters::default(),
+            lost: [0; Lost::ALL.len()],
+            coordinator: None,
+            violations: Vec::new(),
+            turns: 0,
+            sending: true,
+            payload: Vec::new(),
+            filter: None,
+            rng,
+            settings,
+        }
+    }
+
+    /// Takes the next event, if it is due at `until_ns` or before; else only time passes.
+    pub(crate) fn step(&mut self, until_ns: u64) -> Step {
+        let Some((at_ns, event)) = self.queue.pop_until(until_ns) else {
+            self.now_ns = self.now_ns.max(until_ns);
+            return Step::Done;
+        };
+        debug_assert!(at_ns >= self.now_ns, "time goes back");
+        self.now_ns = at_ns;
+        self.counters.events += 1;
+        match event {
+            Event::Arrive { from, to, bytes } => self.arrive(from, to, bytes),
+            Event::Turn { slot, epoch } => {
+                if self.slots[slot].turn_epoch == epoch {
+                    self.turn(slot);
+                    return Step::Turned(slot);
+                }
+            }
+            Event::Work { slot, life } => {
+                if self.slots[slot].life == life {
+                    self.work(slot);
+                }
+            }
+            Event::Start { slot, moved } => self.start_again(slot, moved),
+            Event::Death { told, dead } => self.tell_death(told, dead),
+            Event::Attack { epoch } => {
+                if self.attack_epoch == epoch {
+                    self.attack();
+                }
+            }
+            Event::Timer(id) => return Step::Timer(id),
+        }
+        Step::Other
+    }
+
+    /// Schedules a turn at `at_ns`, or when the process is free, unless an earlier one is due.
+    pub(crate) fn wake(&mut self, index: usize, at_ns: u64) {
+        let slot = &mut self.slots[index];
+        if slot.paused || slot.node.is_none() {
+            return;
+        }
+        let at_ns = at_ns.max(self.now_ns).max(slot.busy_until_ns);
+        if slot.next_turn_ns.is_some_and(|due_ns| due_ns <= at_ns) {
+            return;
+        }
+        slot.next_turn_ns = Some(at_ns);
+        slot.turn_epoch += 1;
+        let epoch = slot.turn_epoch;
+        self.queue.push(at_ns, Event::Turn { slot: index, epoch });
+    }
+
+    fn turn(&mut self, index: usize) {
+        let now_ns = self.now_ns;
+        let slot = &mut self.slots[index];
+        slot.next_turn_ns = None;
+        let now = slot.local(now_ns);
+        let Some(node) = slot.node.as_mut() else { return };
+        slot.app.now_ns = now_ns;
+        let report = node.turn(now, &mut slot.app);
+        slot.busy_until_ns = now_ns + slot.turn_ns;
+        self.carry(index);
+        self.check(index);
+        self.answer(index);
+        let slot = &mut self.slots[index];
+        let Some(node) = slot.node.as_mut() else { return };
+        if node.is_over() {
+            slot.app.end_trace();
+            self.keep_core_counters(index);
+            let slot = &mut self.slots[index];
+            slot.node = None;
+            slot.activity = Activity::default();
+            self.note(Some(index), "is gone");
+            return;
+        }
+        let next_ns = if report.more || node.driver().has_input() { Some(now_ns) } else { slot.deadline_ns() };
+        let slot = &mut self.slots[index];
+        let spins = report.received == 0 && next_ns.is_some_and(|at_ns| at_ns <= now_ns);
+        slot.idle_turns = if spins { slot.idle_turns + 1 } else { 0 };
+        if slot.idle_turns == SPINS_MAX {
+            let text = format!("{} asked {SPINS_MAX} times in a row for a turn at once, with nothing to do", slot.name);
+            self.violation("spin", text);
+        }
+        if let Some(at_ns) = next_ns {
+            self.wake(index, at_ns);
+        }
+    }
+
+    /// Looks at a process from outside after a turn.
+    fn check(&mut self, index: usize) {
+        self.turns += 1;
+        let slot = &mut self.slots[index];
+        let Some(node) = slot.node.as_ref() else { return };
+        let process = node.process();
+        if self.turns >= self.settings.check_every {
+            self.turns = 0;
+            process.check_invariants();
+        }
+        let before = std::mem::replace(&mut slot.activity, process.activity());
+        let began = coordinates(&slot.activity) && !coordinates(&before);
+        let viewed = slot.app.take_new_cell_view();
+        if viewed {
+            self.coordinator = None;
+        } else if began {
+            self.counters.take_overs += u64::from(self.coordinator.is_some_and(|other| other != index));
+            self.coordinator = Some(index);
+        }
+        while let Some((code, text)) = self.slots[index].app.faults.pop() {
+            let text = format!("{}: {text}", self.slots[index].name);
+            self.violation(code, text);
+        }
+    }
+
+    pub(crate) fn violation(&mut self, code: &str, text: String) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(Violation { code: code.to_owned(), at_ns: self.now_ns, text });
+        }
+    }
+
+    pub(crate) fn note(&mut self, slot: Option<usize>, text: impl Into<String>) {
+        self.notes.push((self.now_ns, slot, text.into()));
+    }
+
+    /// Closes all traces that still run.
+    pub(crate) fn end(&mut self) {
+        for slot in &mut self.slots {
+            slot.app.now_ns = self.now_ns;
+            if slot.node.is_some() {
+                slot.app.end_trace();
+            }
+        }
+        self.harness.push(self.now_ns, phalanx_trace::Event::End);
+    }
+
+    /// Adds a process's own counters to those of the run; the process ends.
+    pub(crate) fn keep_core_counters(&mut self, index: usize) {
+        if let Some(node) = self.slots[index].node.as_ref() {
+            node.process().counters(&mut |name, count| add_to(&mut self.counters.core, name, count));
+        }
+    }
+
+    /// Changes how much a process's sockets hold.
+    pub(crate) fn set_buffer(&mut self, index: usize, bytes: usize) {
+        if let Some(node) = self.slots[index].node.as_mut() {
+            node.driver_mut().set_buffer(bytes);
+        }
+    }
+
+    /// What was counted, all together. Call it once, at the end.
+    pub(crate) fn count(&mut self) -> Counters {
+        for index in 0..self.slots.len() {
+            self.keep_core_counters(index);
+        }
+        let mut counters = self.counters.clone();
+        counters.simulated_ms = self.now_ns / 1_000_000;
+        counters.sealed = self.oracle.len() as u64;
+        for (reason, count) in Lost::ALL.into_iter().zip(self.lost) {
+            if count > 0 {
+                counters.lost.insert(reason.name().to_owned(), count);
+            }
+        }
+        for slot in &self.slots {
+            let counts = &slot.app.counts;
+            counters.deliveries += counts.deliveries;
+            counters.cell_view_installs += counts.cell_views;
+            counters.group_view_installs += counts.group_views;
+            counters.exclusions += counts.exclusions;
+            counters.non_primary += counts.non_primary;
+            counters.transfers += counts.transfers;
+        }
+        counters
+    }
+}
+
+/// Whether a process with this activity coordinates a view change.
+pub(crate) fn coordinates(activity: &Activity) -> bool {
+    activity.gathering || activity.proposing
+}
+
+/// A process that asks this often for a turn at once, with nothing to do, spins.
+const SPINS_MAX: u32 = 10_000;
+
+/// More violations of one run tell nothing new.
+const VIOLATIONS_MAX: usize = 20;

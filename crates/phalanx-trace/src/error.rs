@@ -1,0 +1,55 @@
+//! What can be wrong with a trace file.
+
+use std::io;
+
+/// Why a trace could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The file could not be opened, read or written.
+    #[error("{file}: {source}")]
+    Io {
+        /// The file.
+        file: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file does not begin like a trace.
+    #[error("{file}: not a trace file (it does not begin with PHXTRACE)")]
+    NotATrace {
+        /// The file.
+        file: String,
+    },
+    /// The file ends inside its header: its writer was killed before it recorded anything.
+    #[error("{file}: the file ends inside its header; nothing was recorded")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+    /// The file has another format version.
+    #[error("{file}: trace format version {found}, this program reads {expected}", expected = crate::FORMAT_VERSION)]
+    Version {
+        /// The file.
+        file: String,
+        /// The version found.
+        found: u16,
+    },
+    /// Bytes that are no record, and not merely cut off at the end.
+    #[error("{file}: malformed at byte {offset}: {what}")]
+    Malformed {
+        /// The file.
+        file: String,
+        /// Where the record begins.
+        offset: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A record longer than [`crate::RECORD_BYTES_MAX`]; it was not written.
+    #[error("{file}: a record of {len_bytes} bytes is too long")]
+    TooLong {
+        /// The file.
+        file: String,
+        /// Its length.
+        len_bytes: usize,
+    },
+}

@@ -1,0 +1,245 @@
+//! What can stand in a trace.
+
+use postcard::fixint;
+use serde::{Deserialize, Serialize};
+
+/// One thing that happened, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Nanoseconds on this machine's clock, from an arbitrary zero. Never goes backwards within a file.
+    pub at_ns: u64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// The order a multicast asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Order {
+    /// In the order of its sender.
+    Fifo,
+    /// After everything its sender had sent or delivered in this group view.
+    Causal,
+    /// The same order everywhere, extending the causal one.
+    Total,
+}
+
+/// Why a process is no longer in a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LeaveReason {
+    /// It asked to leave.
+    Left,
+    /// It was proved dead.
+    Died,
+    /// It was not heard, or did not answer.
+    Unreachable,
+}
+
+/// What the harness does to the processes from here on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Phase {
+    /// Faults may happen at any time.
+    Faulty,
+    /// No new fault; what was cut or stopped is being healed.
+    Heal,
+    /// Healed: no fault from here to the harness's end, and liveness is due.
+    Quiet,
+}
+
+/// What happened at a process, or what the harness did.
+///
+/// Processes are named by their incarnation, groups by their number in the cell, group views by their number, and
+/// multicasts by (group, sender, group view, seq).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// The process began. First in its file.
+    Start,
+    /// It asked to join its cell (or to found it). Before its first cell view.
+    JoinAsked {
+        /// The cell's name.
+        cell: String,
+    },
+    /// It asked to leave the cell.
+    LeaveAsked,
+    /// A cell view was installed.
+    CellView {
+        /// The cell instance.
+        instance: u64,
+        /// The view's number.
+        view: u64,
+        /// Members in rank order: incarnation and name.
+        members: Vec<(u64, String)>,
+        /// Who went with this view, and why.
+        left: Vec<(u64, LeaveReason)>,
+    },
+    /// It asked to join a group.
+    GroupJoinAsked {
+        /// The group's name.
+        name: String,
+        /// Whether it asked for the group's state.
+        with_state: bool,
+    },
+    /// It asked to leave a group.
+    GroupLeaveAsked {
+        /// The group.
+        group: u32,
+    },
+    /// A group view was installed.
+    GroupView {
+        /// The group.
+        group: u32,
+        /// Its name.
+        name: String,
+        /// The view's number.
+        view: u64,
+        /// The view this process was in before, if any.
+        prev: Option<u64>,
+        /// Members in rank order.
+        members: Vec<u64>,
+        /// Who came with this view.
+        joined: Vec<u64>,
+        /// Who went with this view, and why.
+        left: Vec<(u64, LeaveReason)>,
+    },
+    /// It left the group; nothing more of the group is delivered.
+    GroupLeft {
+        /// The group.
+        group: u32,
+    },
+    /// A multicast of this process was bound to a group view: what the process had delivered before is its past.
+    ///
+    /// The view is the one in force; where the application takes its events late, it may be one that follows.
+    Send {
+        /// The group.
+        group: u32,
+        /// The group view it belongs to.
+        view: u64,
+        /// Its number among this process's messages in that view, from 1.
+        seq: u64,
+        /// The order asked for.
+        order: Order,
+        /// Whether it was sent as uniform.
+        uniform: bool,
+        /// [`crate::payload_hash`] of the payload.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// A multicast was given to the application.
+    Deliver {
+        /// The group.
+        group: u32,
+        /// The group view it was sent in.
+        view: u64,
+        /// Its sender.
+        #[serde(with = "fixint::le")]
+        sender: u64,
+        /// Its number among its sender's messages in that view.
+        seq: u64,
+        /// The order it was sent with.
+        order: Order,
+        /// Delivered only because every member has received it.
+        uniform: bool,
+        /// For [`Order::Total`]: its number in the group view's total order, from 1.
+        position: Option<u64>,
+        /// [`crate::payload_hash`] of the payload.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+        /// Part of a state transfer: it belongs to views before this process's first one of the group.
+        replayed: bool,
+    },
+    /// This process, a donor, froze its state for a joiner.
+    SnapshotOut {
+        /// The group.
+        group: u32,
+        /// The group view in force.
+        view: u64,
+        /// The application's digest of the frozen state.
+        #[serde(with = "fixint::le")]
+        digest: u64,
+    },
+    /// This process, a joiner, began to take a donor's snapshot; whatever it took before is forgotten.
+    SnapshotIn {
+        /// The group.
+        group: u32,
+        /// The snapshot's length.
+        bytes: u64,
+    },
+    /// The joiner's state is complete up to its first view of the group, which is installed next.
+    StateEnd {
+        /// The group.
+        group: u32,
+        /// The application's digest of the state now.
+        #[serde(with = "fixint::le")]
+        digest: u64,
+    },
+    /// The application's digest of its state at this point.
+    ///
+    /// Digests at the start of a view (`delivered` = 0) must be a function of the *set* of messages delivered so
+    /// far; later ones may depend on their sequence.
+    Digest {
+        /// The group.
+        group: u32,
+        /// The group view in force.
+        view: u64,
+        /// Messages delivered in this view before this point.
+        delivered: u64,
+        /// The digest.
+        #[serde(with = "fixint::le")]
+        digest: u64,
+    },
+    /// The process was told that it hears no quorum.
+    NonPrimary,
+    /// The process was told that it hears a quorum again.
+    Primary,
+    /// The process was told that a decided view does not hold it: this incarnation is over.
+    Excluded {
+        /// The first cell view without it.
+        view: u64,
+    },
+    /// The graceful leave is done: this incarnation is over.
+    Left,
+    /// A point-to-point message was accepted.
+    P2pSend {
+        /// To whom.
+        to: u64,
+        /// Its number among the messages from this process to that one, from 1.
+        k: u64,
+        /// [`crate::payload_hash`] of the payload.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// A point-to-point message was given to the application.
+    P2pDeliver {
+        /// From whom.
+        from: u64,
+        /// Its number among the messages delivered here from that process, from 1.
+        k: u64,
+        /// [`crate::payload_hash`] of the payload.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// Harness: the process is stopped (it lives, but does not run).
+    Stop {
+        /// Which process.
+        incarnation: u64,
+    },
+    /// Harness: the process runs again.
+    Cont {
+        /// Which process.
+        incarnation: u64,
+    },
+    /// Harness: the process has been killed. Written when it is certainly dead.
+    Crash {
+        /// Which process.
+        incarnation: u64,
+    },
+    /// Harness: a phase begins.
+    Phase {
+        /// Which.
+        phase: Phase,
+        /// For [`Phase::Quiet`]: names of the processes that are connected with each other, new incarnations
+        /// included. Empty: all that run.
+        connected: Vec<String>,
+    },
+    /// Clean end of the file. In the harness's file: the experiment is over, processes are ended after this.
+    End,
+}

@@ -1,0 +1,35 @@
+//! The trace format: what each process of a run saw, written down as it happened.
+//!
+//! Every process incarnation writes one append-only file, and whoever runs the experiment (the *harness*) writes
+//! one more with the faults it made. A file is a [`Header`] followed by length-prefixed [`Record`]s. The files of
+//! one run are judged by the checker, which knows nothing else about it: this crate depends on no other of the
+//! project, so that a mistake in the protocol cannot hide in a shared definition.
+//!
+//! What to write when is told at each variant of [`Event`]. Two rules matter for all of them:
+//!
+//! - Records stand in the order in which the *application* of that process saw or did the things.
+//! - `at_ns` comes from one clock per machine. Headers with the same clock text can be compared.
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod codec;
+mod error;
+mod event;
+mod hash;
+mod header;
+mod reader;
+mod text;
+mod trace;
+mod writer;
+
+pub use error::TraceError;
+pub use event::{Event, LeaveReason, Order, Phase, Record};
+pub use hash::payload_hash;
+pub use header::{FORMAT_VERSION, Header, MAGIC};
+pub use reader::TraceReader;
+pub use trace::Trace;
+pub use writer::TraceWriter;
+
+/// The longest record or header, in bytes: 1 MiB. A cell view of 1,024 members with the longest names fits.
+pub const RECORD_BYTES_MAX: usize = 1 << 20;

@@ -1,0 +1,143 @@
+//! Records as text for people.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::{Event, LeaveReason, Order, Phase, Record};
+
+impl Display for Record {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:09} s {}", self.at_ns / 1_000_000_000, self.at_ns % 1_000_000_000, self.event)
+    }
+}
+
+impl Display for Order {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fifo => "fifo",
+            Self::Causal => "causal",
+            Self::Total => "total",
+        })
+    }
+}
+
+impl Display for LeaveReason {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Left => "left",
+            Self::Died => "died",
+            Self::Unreachable => "unreachable",
+        })
+    }
+}
+
+impl Display for Phase {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Faulty => "faulty",
+            Self::Heal => "heal",
+            Self::Quiet => "quiet",
+        })
+    }
+}
+
+impl Display for Event {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start => f.write_str("start"),
+            Self::JoinAsked { cell } => write!(f, "asks to join cell {cell:?}"),
+            Self::LeaveAsked => f.write_str("asks to leave the cell"),
+            Self::CellView { instance, view, members, left } => {
+                let members = members.iter().map(|(p, name)| format!("{name}={}", Id(*p)));
+                write!(f, "cell view {view} of instance {}: {}{}", Id(*instance), List(members), Gone(left))
+            }
+            Self::GroupJoinAsked { name, with_state } => {
+                write!(f, "asks to join group {name:?}{}", if *with_state { " with state" } else { "" })
+            }
+            Self::GroupLeaveAsked { group } => write!(f, "asks to leave group {group}"),
+            Self::GroupView { group, name, view, prev, members, joined, left } => {
+                write!(f, "group {group} {name:?} view {view}")?;
+                if let Some(prev) = prev {
+                    write!(f, " after {prev}")?;
+                }
+                write!(f, ": {}", List(members.iter().map(|p| Id(*p))))?;
+                if !joined.is_empty() {
+                    write!(f, ", joined {}", List(joined.iter().map(|p| Id(*p))))?;
+                }
+                Gone(left).fmt(f)
+            }
+            Self::GroupLeft { group } => write!(f, "left group {group}"),
+            Self::Send { group, view, seq, order, uniform, hash } => {
+                write!(f, "send group {group} view {view} seq {seq} {order}{} hash {}", Uniform(*uniform), Id(*hash))
+            }
+            Self::Deliver { group, view, sender, seq, order, uniform, position, hash, replayed } => {
+                let sender = Id(*sender);
+                write!(f, "deliver group {group} view {view} from {sender} seq {seq} {order}{}", Uniform(*uniform))?;
+                if let Some(position) = position {
+                    write!(f, " position {position}")?;
+                }
+                write!(f, " hash {}{}", Id(*hash), if *replayed { " replayed" } else { "" })
+            }
+            Self::SnapshotOut { group, view, digest } => {
+                write!(f, "snapshot out of group {group} in view {view}, digest {}", Id(*digest))
+            }
+            Self::SnapshotIn { group, bytes } => write!(f, "snapshot into group {group}, {bytes} bytes"),
+            Self::StateEnd { group, digest } => write!(f, "state of group {group} complete, digest {}", Id(*digest)),
+            Self::Digest { group, view, delivered, digest } => {
+                write!(f, "digest of group {group} in view {view} after {delivered} deliveries: {}", Id(*digest))
+            }
+            Self::NonPrimary => f.write_str("not primary"),
+            Self::Primary => f.write_str("primary again"),
+            Self::Excluded { view } => write!(f, "excluded by cell view {view}"),
+            Self::Left => f.write_str("left the cell"),
+            Self::P2pSend { to, k, hash } => write!(f, "send to {} number {k} hash {}", Id(*to), Id(*hash)),
+            Self::P2pDeliver { from, k, hash } => {
+                write!(f, "deliver from {} number {k} hash {}", Id(*from), Id(*hash))
+            }
+            Self::Stop { incarnation } => write!(f, "stop {}", Id(*incarnation)),
+            Self::Cont { incarnation } => write!(f, "continue {}", Id(*incarnation)),
+            Self::Crash { incarnation } => write!(f, "crash {}", Id(*incarnation)),
+            Self::Phase { phase, connected } if connected.is_empty() => write!(f, "phase {phase}"),
+            Self::Phase { phase, connected } => write!(f, "phase {phase}, connected {}", List(connected.iter())),
+            Self::End => f.write_str("end"),
+        }
+    }
+}
+
+struct Id(u64);
+
+impl Display for Id {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+struct Uniform(bool);
+
+impl Display for Uniform {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0 { " uniform" } else { "" })
+    }
+}
+
+struct List<I>(I);
+
+impl<I: Iterator<Item: Display> + Clone> Display for List<I> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (i, item) in self.0.clone().enumerate() {
+            write!(f, "{}{item}", if i == 0 { "" } else { " " })?;
+        }
+        f.write_str("]")
+    }
+}
+
+struct Gone<'a>(&'a [(u64, LeaveReason)]);
+
+impl Display for Gone<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        write!(f, ", left {}", List(self.0.iter().map(|(p, reason)| format!("{} {reason}", Id(*p)))))
+    }
+}

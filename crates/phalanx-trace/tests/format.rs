@@ -1,0 +1,208 @@
+//! The file format: what is written is read, what is cut is accepted, what is broken is refused.
+
+use phalanx_trace::{
+    Event, Header, LeaveReason, MAGIC, Order, Phase, RECORD_BYTES_MAX, Trace, TraceError, TraceReader, TraceWriter,
+};
+use proptest::prelude::*;
+
+/// One of each event.
+fn every_event() -> Vec<Event> {
+    let name = || "ledger".to_owned();
+    vec![
+        Event::Start,
+        Event::JoinAsked { cell: name() },
+        Event::LeaveAsked,
+        Event::CellView {
+            instance: u64::MAX,
+            view: 3,
+            members: vec![(7, "a".into()), (u64::MAX, "b".into())],
+            left: vec![(9, LeaveReason::Died)],
+        },
+        Event::GroupJoinAsked { name: name(), with_state: true },
+        Event::GroupLeaveAsked { group: 2 },
+        Event::GroupView {
+            group: 2,
+            name: name(),
+            view: 9,
+            prev: Some(8),
+            members: vec![7, u64::MAX],
+            joined: vec![u64::MAX],
+            left: vec![(9, LeaveReason::Unreachable), (10, LeaveReason::Left)],
+        },
+        Event::GroupLeft { group: 2 },
+        Event::Send { group: 2, view: 9, seq: 1, order: Order::Fifo, uniform: true, hash: 5 },
+        deliver(u64::MAX),
+        Event::SnapshotOut { group: 2, view: 9, digest: 4 },
+        Event::SnapshotIn { group: 2, bytes: 1 << 40 },
+        Event::StateEnd { group: 2, digest: 4 },
+        Event::Digest { group: 2, view: 9, delivered: 1, digest: 6 },
+        Event::NonPrimary,
+        Event::Primary,
+        Event::Excluded { view: 4 },
+        Event::Left,
+        Event::P2pSend { to: 7, k: 1, hash: 2 },
+        Event::P2pDeliver { from: 7, k: 1, hash: 2 },
+        Event::Stop { incarnation: 7 },
+        Event::Cont { incarnation: 7 },
+        Event::Crash { incarnation: 7 },
+        Event::Phase { phase: Phase::Quiet, connected: vec!["a".into()] },
+        Event::End,
+    ]
+}
+
+fn deliver(hash: u64) -> Event {
+    Event::Deliver {
+        group: 2,
+        view: 9,
+        sender: 7,
+        seq: 1,
+        order: Order::Total,
+        uniform: false,
+        position: Some(1),
+        hash,
+        replayed: true,
+    }
+}
+
+fn sample() -> Trace {
+    let mut trace = Trace::new(Header::process("cell", "a", 7, "boot 1"));
+    for (i, event) in (0..).zip(every_event()) {
+        trace.push(i * 1_000_000_007, event);
+    }
+    trace
+}
+
+fn bytes_of(trace: &Trace) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    trace.write(&mut bytes).expect("a vector takes everything");
+    bytes
+}
+
+fn read(bytes: &[u8]) -> Result<Trace, TraceError> {
+    let mut reader = TraceReader::new(bytes, "test")?;
+    let records = reader.by_ref().collect::<Result<_, _>>()?;
+    Ok(Trace { header: reader.header().clone(), records, truncated: reader.truncated() })
+}
+
+#[test]
+fn every_event_comes_back() {
+    let trace = sample();
+    assert_eq!(read(&bytes_of(&trace)).expect("well formed"), trace);
+}
+
+#[test]
+fn a_file_comes_back_and_is_never_overwritten() {
+    let dir = std::env::temp_dir().join(format!("phalanx-trace-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a writable temporary directory");
+    let path = dir.join("a.trace");
+    let trace = sample();
+    trace.save(&path).expect("a fresh file");
+    assert_eq!(Trace::read(&path).expect("well formed"), trace);
+    assert!(matches!(trace.save(&path), Err(TraceError::Io { .. })));
+    std::fs::remove_dir_all(&dir).expect("the test's own directory");
+}
+
+#[test]
+fn a_cut_at_any_byte_keeps_the_whole_records() {
+    let trace = sample();
+    let bytes = bytes_of(&trace);
+    let mut counts = Vec::new();
+    for len in 0..bytes.len() {
+        match read(&bytes[..len]) {
+            Ok(cut) => {
+                assert_eq!(cut.records[..], trace.records[..cut.records.len()]);
+                assert!(cut.records.len() < trace.records.len());
+                counts.push((cut.records.len(), cut.truncated));
+            }
+            Err(TraceError::Empty { .. }) => assert!(counts.is_empty(), "only while the header is cut"),
+            Err(other) => panic!("cut at {len}: {other}"),
+        }
+    }
+    for n in 0..trace.records.len() {
+        assert!(counts.contains(&(n, false)), "a cut between records {n} is no truncation");
+        assert!(counts.contains(&(n, true)), "a cut inside record {n} is one");
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    assert!(matches!(read(b"PK\x03\x04 something else"), Err(TraceError::NotATrace { .. })));
+    assert!(matches!(read(b"PK"), Err(TraceError::NotATrace { .. })));
+    assert!(matches!(read(b""), Err(TraceError::Empty { .. })));
+    let mut other = bytes_of(&sample());
+    other[MAGIC.len()] = 99;
+    assert!(matches!(read(&other), Err(TraceError::Version { found: 99, .. })));
+}
+
+#[test]
+fn a_broken_record_is_named_by_its_offset() {
+    let mut trace = Trace::new(Header::harness("cell", "c"));
+    let start = bytes_of(&trace).len();
+    trace.push(1, Event::Start);
+    trace.push(2, Event::End);
+    let good = bytes_of(&trace);
+
+    let mut unknown = good.clone();
+    unknown[start + 2] = 0x7e; // the variant of the first record
+    let error = read(&unknown).expect_err("no such variant");
+    assert!(matches!(error, TraceError::Malformed { offset, .. } if offset == start as u64), "{error}");
+
+    let mut longer = good.clone();
+    longer[start] += 1; // the first record would swallow a byte of the second
+    assert!(matches!(read(&longer), Err(TraceError::Malformed { .. })));
+
+    let mut huge = good[..start].to_vec();
+    huge.extend([0xff, 0xff, 0xff, 0xff]);
+    assert!(matches!(read(&huge), Err(TraceError::Malformed { .. })));
+}
+
+#[test]
+fn a_record_beyond_the_bound_is_refused_and_nothing_is_written() {
+    let header = Header::harness("cell", "c");
+    let mut bytes = Vec::new();
+    let mut writer = TraceWriter::new(&mut bytes, "test", &header).expect("a short header");
+    let absurd = Event::JoinAsked { cell: "x".repeat(RECORD_BYTES_MAX) };
+    assert!(matches!(writer.write(0, &absurd), Err(TraceError::TooLong { .. })));
+    writer.write(1, &Event::End).expect("still usable");
+    drop(writer);
+    assert_eq!(read(&bytes).expect("well formed").records.len(), 1);
+}
+
+#[test]
+fn a_failed_writer_stays_failed() {
+    /// Takes the first bytes, then no more.
+    struct Full(usize);
+    impl std::io::Write for Full {
+        fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+            let n = buf.len().min(self.0);
+            self.0 -= n;
+            if n == 0 { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(n) }
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut writer = TraceWriter::new(Full(10), "full", &Header::harness("c", "c")).expect("buffered");
+    assert!(matches!(writer.flush(), Err(TraceError::Io { .. })));
+    assert!(matches!(writer.write(0, &Event::Start), Err(TraceError::Io { .. })));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_reader_panic(at in 0usize..600, value: u8, tail in prop::collection::vec(any::<u8>(), 0..64)) {
+        let mut bytes = bytes_of(&sample());
+        let at = at % bytes.len();
+        bytes[at] = value;
+        let _ = read(&bytes);
+        bytes.truncate(at);
+        bytes.extend(tail);
+        let _ = read(&bytes);
+    }
+
+    #[test]
+    fn any_delivery_comes_back(at_ns: u64, hash: u64) {
+        let mut trace = Trace::new(Header::process("c", "n", 1, "k"));
+        trace.push(at_ns, deliver(hash));
+        prop_assert_eq!(read(&bytes_of(&trace)).expect("well formed"), trace);
+    }
+}

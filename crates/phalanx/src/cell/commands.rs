@@ -1,0 +1,161 @@
+//! What the application hands to the protocol thread: one bounded ring, in the order it was asked for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use crossbeam_queue::ArrayQueue;
+use phalanx_core::{Incarnation, Order};
+use phalanx_driver::Waker;
+
+use super::group::Slot;
+use super::signal::Signal;
+use crate::state::State;
+
+/// A command that waits for the protocol thread.
+pub(super) enum Command {
+    Cast { slot: Arc<Slot>, order: Order, uniform: bool, payload: Bytes },
+    Send { to: Incarnation, payload: Bytes },
+    Join { slot: Arc<Slot>, with_state: bool, state: Option<Box<dyn State>> },
+    LeaveGroup { slot: Arc<Slot> },
+}
+
+impl Command {
+    fn cost(&self) -> usize {
+        match self {
+            Self::Cast { payload, .. } | Self::Send { payload, .. } => payload.len() + COMMAND_BYTES,
+            Self::Join { .. } | Self::LeaveGroup { .. } => COMMAND_BYTES,
+        }
+    }
+}
+
+/// The ring. Any thread pushes; the protocol thread pops.
+pub(super) struct Commands {
+    ring: ArrayQueue<Command>,
+    bytes: AtomicUsize,
+    room: Signal,
+    protocol: Waker,
+    leaving: AtomicBool,
+    stopping: AtomicBool,
+    over: AtomicBool,
+}
+
+/// Why a command was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    Full,
+    Over,
+}
+
+impl Commands {
+    pub(super) fn new(protocol: Waker) -> Self {
+        Self {
+            ring: ArrayQueue::new(COMMANDS_MAX),
+            bytes: AtomicUsize::new(0),
+            room: Signal::default(),
+            protocol,
+            leaving: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether nothing is taken any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.over.load(Ordering::SeqCst) || self.leaving.load(Ordering::SeqCst)
+    }
+
+    /// Gives the command back if it is not taken.
+    pub(super) fn try_push(&self, command: Command) -> Result<(), (Refused, Command)> {
+        if self.is_closed() {
+            return Err((Refused::Over, command));
+        }
+        // A single command may exceed the bound: else a long message would never go.
+        if self.bytes.load(Ordering::Relaxed) >= BYTES_MAX {
+            return Err((Refused::Full, command));
+        }
+        let cost = command.cost();
+        self.bytes.fetch_add(cost, Ordering::Relaxed);
+        match self.ring.push(command) {
+            Ok(()) => {
+                self.protocol.wake();
+                Ok(())
+            }
+            Err(command) => {
+                self.bytes.fetch_sub(cost, Ordering::Relaxed);
+                Err((Refused::Full, command))
+            }
+        }
+    }
+
+    /// Waits for room.
+    pub(super) fn push(&self, command: Command, patience: Option<Duration>) -> Result<(), Refused> {
+        let mut command = match self.try_push(command) {
+            Ok(()) => return Ok(()),
+            Err((Refused::Over, _)) => return Err(Refused::Over),
+            Err((Refused::Full, command)) => Some(command),
+        };
+        let outcome = self.room.wait(patience, || match self.try_push(command.take()?) {
+            Ok(()) => Some(Ok(())),
+            Err((Refused::Over, _)) => Some(Err(Refused::Over)),
+            Err((Refused::Full, back)) => {
+                command = Some(back);
+                None
+            }
+        });
+        outcome.unwrap_or(Err(Refused::Full))
+    }
+
+    pub(super) fn pop(&self) -> Option<Command> {
+        let command = self.ring.pop()?;
+        self.bytes.fetch_sub(command.cost(), Ordering::Relaxed);
+        Some(command)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// Wakes who waits for room. Once per run of pops.
+    pub(super) fn popped(&self) {
+        self.room.notify();
+    }
+
+    /// Asks for a graceful leave; nothing is taken after.
+    pub(super) fn leave(&self) {
+        self.leaving.store(true, Ordering::SeqCst);
+        self.protocol.wake();
+        self.room.notify();
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::SeqCst)
+    }
+
+    /// Asks the protocol thread to end as it is.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.protocol.wake();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// The protocol thread has ended.
+    pub(super) fn end(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        while self.pop().is_some() {}
+        self.room.notify();
+    }
+}
+
+/// Most commands that wait.
+const COMMANDS_MAX: usize = 1_024;
+
+/// No command is taken while more bytes than this wait.
+const BYTES_MAX: usize = 4 << 20;
+
+/// The share of a command that is not payload.
+const COMMAND_BYTES: usize = 64;

@@ -1,0 +1,134 @@
+//! A handle to a group.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use phalanx_core::{CommandError, GroupId, GroupView, MESSAGE_BYTES_MAX, Order};
+
+use super::commands::{Command, Refused};
+use super::{CallError, Shared};
+
+/// What the handles of a group and the protocol thread share.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) name: Arc<str>,
+    view: Mutex<Option<Arc<GroupView>>>,
+    left: AtomicBool,
+}
+
+impl Slot {
+    pub(super) fn new(name: &str) -> Self {
+        Self { name: name.into(), view: Mutex::new(None), left: AtomicBool::new(false) }
+    }
+
+    pub(super) fn view(&self) -> Option<Arc<GroupView>> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_view(&self, view: Option<Arc<GroupView>>) {
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
+    }
+
+    pub(super) fn leave(&self) {
+        self.left.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.left.load(Ordering::SeqCst)
+    }
+}
+
+/// A group this process is a member of, or is joining. Cheap to clone; usable from any thread.
+#[derive(Clone)]
+pub struct Group {
+    pub(super) shared: Arc<Shared>,
+    pub(super) slot: Arc<Slot>,
+}
+
+impl Group {
+    /// The group's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.slot.name
+    }
+
+    /// The view in force, as last handed to the application. `None` before the first and after the last.
+    #[must_use]
+    pub fn view(&self) -> Option<Arc<GroupView>> {
+        self.slot.view()
+    }
+
+    /// The group's number in the cell, as the items of [`Cell::recv`](super::Cell::recv) name it.
+    #[must_use]
+    pub fn id(&self) -> Option<GroupId> {
+        self.slot.view().map(|view| view.group)
+    }
+
+    /// Multicasts `payload`. Waits while too much waits already, also while the process is still joining.
+    ///
+    /// Accepted means queued: it goes out in the view that is in force when its turn comes. If this incarnation
+    /// ends before that, it goes out in the next one's view, or, without a next one, not at all.
+    ///
+    /// # Errors
+    /// [`CallError`]; nothing was queued.
+    pub fn cast(&self, order: Order, uniform: bool, payload: &[u8]) -> Result<(), CallError> {
+        self.cast_bytes(order, uniform, Bytes::copy_from_slice(payload))
+    }
+
+    /// The same without a copy.
+    ///
+    /// # Errors
+    /// [`CallError`]; nothing was queued.
+    pub fn cast_bytes(&self, order: Order, uniform: bool, payload: Bytes) -> Result<(), CallError> {
+        let command = self.command(order, uniform, payload)?;
+        self.shared.commands.push(command, None).map_err(CallError::from)
+    }
+
+    /// The same as [`Group::cast`] without waiting.
+    ///
+    /// # Errors
+    /// [`CallError::Full`] when too much waits already; else see [`CallError`]. Nothing was queued.
+    pub fn try_cast(&self, order: Order, uniform: bool, payload: &[u8]) -> Result<(), CallError> {
+        let command = self.command(order, uniform, Bytes::copy_from_slice(payload))?;
+        self.shared.commands.try_push(command).map_err(|(refused, _)| refused.into())
+    }
+
+    /// Leaves the group, after what was cast before. [`phalanx_core::Event::GroupLeft`] tells when it is done.
+    ///
+    /// # Errors
+    /// [`CallError`]; nothing was asked.
+    pub fn leave(&self) -> Result<(), CallError> {
+        self.check()?;
+        let slot = Arc::clone(&self.slot);
+        self.shared.commands.push(Command::LeaveGroup { slot }, None)?;
+        self.slot.leave();
+        self.shared.forget(&self.slot);
+        Ok(())
+    }
+
+    fn command(&self, order: Order, uniform: bool, payload: Bytes) -> Result<Command, CallError> {
+        self.check()?;
+        if payload.len() > MESSAGE_BYTES_MAX {
+            return Err(CallError::Refused(CommandError::TooLong(payload.len())));
+        }
+        Ok(Command::Cast { slot: Arc::clone(&self.slot), order, uniform, payload })
+    }
+
+    fn check(&self) -> Result<(), CallError> {
+        self.shared.check()?;
+        if self.shared.commands.is_closed() {
+            return Err(CallError::Over);
+        }
+        if self.slot.has_left() { Err(CallError::Refused(CommandError::NotMember)) } else { Ok(()) }
+    }
+}
+
+impl From<Refused> for CallError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Full => Self::Full,
+            Refused::Over => Self::Over,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The protocol thread's side of the application.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, MemberInfo, Snapshot};
+
+use super::Shared;
+use super::group::Slot;
+use super::items::{Copier, Item};
+use crate::handler::{Command, Handler};
+use crate::state::State;
+
+/// Queues what comes, and keeps the groups' states.
+pub(super) struct Queueing {
+    shared: Arc<Shared>,
+    copier: Copier,
+    /// What came although there was no room. Kept in order; nothing more is asked for meanwhile.
+    spilled: VecDeque<Item>,
+    groups: BTreeMap<Arc<str>, Joined>,
+    names: BTreeMap<GroupId, Arc<str>>,
+    /// The group whose state was asked for and whose first view has not come. One at a time: a state that begins
+    /// names its group by a number that only the first view would explain.
+    awaiting: Option<Arc<str>>,
+}
+
+struct Joined {
+    slot: Arc<Slot>,
+    state: Option<Box<dyn State>>,
+}
+
+impl Queueing {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let (spilled, groups, names) = (VecDeque::new(), BTreeMap::new(), BTreeMap::new());
+        Self { shared, copier: Copier::default(), spilled, groups, names, awaiting: None }
+    }
+
+    /// A group is about to be joined.
+    pub(super) fn add(&mut self, slot: Arc<Slot>, state: Option<Box<dyn State>>) {
+        self.groups.insert(Arc::clone(&slot.name), Joined { slot, state });
+    }
+
+    /// The number of the group of that slot, once it is joined.
+    pub(super) fn number(&self, slot: &Arc<Slot>) -> Option<GroupId> {
+        let joined = self.groups.get(&slot.name).filter(|joined| Arc::ptr_eq(&joined.slot, slot))?;
+        joined.slot.view().map(|view| view.group)
+    }
+
+    /// Whether a group's state is being waited for.
+    pub(super) fn awaits_state(&self) -> bool {
+        self.awaiting.is_some()
+    }
+
+    /// Whether another membership of a group of that name still ends.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.groups.contains_key(name)
+    }
+
+    pub(super) fn notice(&mut self, notice: String) {
+        self.push(Item::Notice(notice.into()));
+    }
+
+    /// Wakes who waits for what came.
+    pub(super) fn publish(&mut self) {
+        self.unspill();
+        self.shared.items.publish();
+    }
+
+    fn push(&mut self, item: Item) {
+        self.unspill();
+        let refused = if self.spilled.is_empty() { self.shared.items.push(item).err() } else { Some(item) };
+        self.spilled.extend(refused);
+    }
+
+    fn unspill(&mut self) {
+        while let Some(item) = self.spilled.pop_front() {
+            if let Err(item) = self.shared.items.push(item) {
+                self.spilled.push_front(item);
+                break;
+            }
+        }
+    }
+
+    fn state(&mut self, group: GroupId) -> Option<&mut Box<dyn State>> {
+        let name = self.names.get(&group)?;
+        self.groups.get_mut(name)?.state.as_mut()
+    }
+}
+
+impl Handler for Queueing {
+    fn begin(&mut self, me: &MemberInfo) {
+        self.names.clear();
+        self.awaiting = None;
+        for joined in self.groups.values() {
+            joined.slot.set_view(None);
+        }
+        self.shared.update(|facts| {
+            facts.me = me.clone();
+            facts.view = None;
+            facts.primary = false;
+        });
+    }
+
+    fn command(&mut self, command: &Command<'_>) {
+        if let Command::JoinGroup { name, with_state: true } = command {
+            self.awaiting = Some((*name).into());
+        }
+    }
+
+    fn ready(&mut self) -> bool {
+        self.unspill();
+        self.spilled.is_empty() && self.shared.items.ready()
+    }
+
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        if let Some(state) = self.state(delivery.group) {
+            state.apply(delivery);
+        }
+        let message = self.copier.message(delivery);
+        self.push(Item::Message(message));
+    }
+
+    fn event(&mut self, event: Event) {
+        match &event {
+            Event::CellView(view) => self.shared.update(|facts| {
+                facts.view = Some(Arc::clone(view));
+                facts.primary = true;
+            }),
+            Event::Primary => self.shared.update(|facts| facts.primary = true),
+            Event::NonPrimary { .. } => self.shared.update(|facts| facts.primary = false),
+            Event::Excluded { .. } | Event::Left => self.shared.update(|facts| {
+                facts.primary = false;
+                facts.view = None;
+            }),
+            Event::GroupView(view) => {
+                self.names.insert(view.group, Arc::clone(&view.name));
+                if self.awaiting.as_ref() == Some(&view.name) {
+                    self.awaiting = None;
+                }
+                if let Some(joined) = self.groups.get_mut(&view.name) {
+                    joined.slot.set_view(Some(Arc::clone(view)));
+                    if let Some(state) = &mut joined.state {
+                        state.view(view);
+                    }
+                }
+            }
+            Event::GroupLeft { group } => {
+                if let Some(name) = self.names.remove(group)
+                    && let Some(joined) = self.groups.remove(&name)
+                {
+                    joined.slot.leave();
+                    joined.slot.set_view(None);
+                    self.shared.forget(&joined.slot);
+                }
+            }
+            Event::StateBegin { group, .. } => {
+                if let Some(name) = &self.awaiting {
+                    self.names.insert(*group, Arc::clone(name));
+                }
+                if let Some(state) = self.state(*group) {
+                    state.clear();
+                }
+            }
+            Event::StateEnd { group } => {
+                if let Some(state) = self.state(*group) {
+                    state.restored();
+                }
+            }
+            _ => {}
+        }
+        self.push(Item::Event(event));
+    }
+
+    fn message(&mut self, from: Incarnation, payload: &[u8]) {
+        let payload = self.copier.copy(payload);
+        self.push(Item::Direct { from, payload });
+    }
+
+    fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {
+        self.state(group).map(|state| state.snapshot())
+    }
+
+    fn restore(&mut self, group: GroupId, chunk: &[u8]) {
+        if let Some(state) = self.state(group) {
+            state.restore(chunk);
+        }
+    }
+
+    fn digest(&mut self, group: GroupId) -> Option<u64> {
+        self.state(group)?.digest()
+    }
+}

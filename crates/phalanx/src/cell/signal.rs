@@ -1,0 +1,51 @@
+//! Lets threads sleep for a change of lock-free state, and costs whoever makes the change one fence.
+
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Default)]
+pub(super) struct Signal {
+    waiting: AtomicUsize,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Signal {
+    /// Call it after a change that may end somebody's wait.
+    pub(super) fn notify(&self) {
+        // Orders the change before the look at who waits; with the fence in `wait`, either the change is seen
+        // there or the waiter is seen here.
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            // Taking the lock keeps the news from falling between a waiter's look and its sleep.
+            let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Sleeps until `ready` gives something, or until `patience` is used up.
+    pub(super) fn wait<T>(&self, patience: Option<Duration>, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+        let until = patience.and_then(|patience| Instant::now().checked_add(patience));
+        let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let outcome = loop {
+            if let Some(value) = ready() {
+                break Some(value);
+            }
+            held = match until {
+                None => self.changed.wait(held).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        break None;
+                    }
+                    self.changed.wait_timeout(held, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        };
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        outcome
+    }
+}

@@ -1,0 +1,37 @@
+//! The items of a cell as an asynchronous stream, bound to no executor.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use super::items::Item;
+use super::{CallError, Shared};
+
+/// Gives each item once, and ends after the last.
+pub struct CellStream {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Stream for CellStream {
+    type Item = Result<Item, CallError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let items = &self.shared.items;
+        if let Err(error) = self.shared.check() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        if let Some(item) = items.pop() {
+            return Poll::Ready(Some(Ok(item)));
+        }
+        items.register(context.waker());
+        // Asked before the queue is looked at again: what was pushed before the end is seen.
+        let over = items.is_over();
+        match items.pop() {
+            Some(item) => Poll::Ready(Some(Ok(item))),
+            None if over => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The protocol thread: turns the process, carries out commands, sleeps when there is nothing to do.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use phalanx_core::{CommandError, Instant};
+use phalanx_driver::{Lossy, Udp, Wait};
+use phalanx_trace::TraceError;
+
+use super::commands::{Command, Commands};
+use super::handler::Queueing;
+use super::items::Items;
+use super::{Facts, Shared};
+use crate::clock;
+use crate::fork::Origin;
+use crate::handler::Handler;
+use crate::inline::Inline;
+use crate::start::{Options, Prepared, StartError, prepare};
+use crate::traced::{self, Traced};
+
+/// Starts a process and its thread.
+pub(super) fn start(options: &Options) -> Result<(Arc<Shared>, JoinHandle<()>), StartError> {
+    let prepared = prepare(options)?;
+    match options.faults {
+        None => spawn(prepared, options, |driver| driver),
+        Some((faults, seed)) => spawn(prepared, options, move |driver| Lossy::new(driver, faults, seed)),
+    }
+}
+
+fn spawn<D: Wait>(
+    prepared: Prepared,
+    options: &Options,
+    wrap: impl FnOnce(Udp) -> D + Send + 'static,
+) -> Result<(Arc<Shared>, JoinHandle<()>), StartError> {
+    let waker = prepared.driver.waker();
+    let shared = Arc::new(Shared {
+        commands: Commands::new(waker.clone()),
+        items: Items::new(options.queue_items, options.queue_bytes, waker),
+        groups: Mutex::default(),
+        facts: Mutex::new(Facts { me: prepared.settings.me.clone(), view: None, primary: false }),
+        origin: Origin::here(),
+    });
+    let (ends, theirs) = (Ends(Arc::clone(&shared)), Arc::clone(&shared));
+    let queueing = Queueing::new(Arc::clone(&shared));
+    let (rejoin, spin) = (options.rejoin, options.spin);
+    let builder = Builder::new().name("phalanx".to_owned());
+    let thread = match &options.config.trace {
+        None => builder.spawn(move || {
+            let process = Inline::assemble(prepared, rejoin, wrap);
+            Protocol::new(process, queueing, theirs, spin).run(ends, |queueing| queueing);
+        }),
+        Some(directory) => {
+            let failed = Arc::new(Mutex::new(None));
+            let told = Arc::clone(&failed);
+            let tell = Box::new(move |error: &TraceError| {
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!("tracing stopped: {error}"));
+            });
+            let traced = traced::to_directory(queueing, &options.config.cell, directory, tell)
+                .map_err(|source| StartError::Trace { path: directory.clone(), source })?;
+            builder.spawn(move || {
+                let process = Inline::assemble(prepared, rejoin, wrap);
+                let mut protocol = Protocol::new(process, traced, theirs, spin);
+                protocol.failed = Some(failed);
+                protocol.run(ends, Traced::inner_mut);
+            })
+        }
+    };
+    Ok((shared, thread.map_err(StartError::Thread)?))
+}
+
+/// Tells everybody that the thread has ended, however it ended.
+struct Ends(Arc<Shared>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.commands.end();
+        self.0.items.end();
+    }
+}
+
+struct Protocol<D: Wait, H> {
+    process: Inline<D>,
+    handler: H,
+    shared: Arc<Shared>,
+    spin: Duration,
+    /// The first command, when it has to wait.
+    pending: Option<Command>,
+    /// Since when a leave was asked for.
+    leaving: Option<Instant>,
+    left: bool,
+    /// Why the trace stopped, if it did.
+    failed: Option<Arc<Mutex<Option<String>>>>,
+}
+
+impl<D: Wait, H: Handler> Protocol<D, H> {
+    fn new(process: Inline<D>, handler: H, shared: Arc<Shared>, spin: Duration) -> Self {
+        Self { process, handler, shared, spin, pending: None, leaving: None, left: false, failed: None }
+    }
+
+    /// `queueing` finds the queue inside the handler.
+    fn run(mut self, ends: Ends, queueing: fn(&mut H) -> &mut Queueing) {
+        let outcome = self.turns(queueing);
+        if let Err(error) = outcome {
+            queueing(&mut self.handler).notice(format!("the process stops: {error}"));
+        }
+        queueing(&mut self.handler).publish();
+        // Sockets, presence and counters go before anybody is told that this process is over.
+        drop(self);
+        drop(ends);
+    }
+
+    fn turns(&mut self, queueing: fn(&mut H) -> &mut Queueing) -> io::Result<()> {
+        let mut idle_since = None;
+        loop {
+            let carried = self.carry_out(queueing);
+            let report = self.process.turn(&mut self.handler);
+            self.tell(queueing);
+            if self.process.is_over() || self.shared.commands.is_stopping() {
+                return Ok(());
+            }
+            if report.more || report.received > 0 || carried > 0 {
+                idle_since = None;
+                continue;
+            }
+            if !self.spin.is_zero() {
+                let now = clock::now();
+                if now.since(*idle_since.get_or_insert(now)) < self.spin {
+                    std::hint::spin_loop();
+                    continue;
+                }
+            }
+            idle_since = None;
+            // A command that has to wait goes on when credit comes, which a datagram brings, or the leave's patience ends.
+            self.process.wait(self.leaving.map(|_| LEAVE_POLL))?;
+        }
+    }
+
+    /// Gives the application what came in this turn.
+    fn tell(&mut self, queueing: fn(&mut H) -> &mut Queueing) {
+        let mut notices = self.process.notices();
+        if let Some(failed) = &self.failed {
+            notices.extend(failed.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+        let queue = queueing(&mut self.handler);
+        for notice in notices {
+            queue.notice(notice);
+        }
+        queue.publish();
+    }
+
+    /// Carries out commands, up to one that has to wait. Returns how many.
+    fn carry_out(&mut self, queueing: fn(&mut H) -> &mut Queueing) -> usize {
+        let mut count = 0;
+        while count < COMMANDS_PER_TURN {
+            let Some(command) = self.pending.take().or_else(|| self.shared.commands.pop()) else { break };
+            self.pending = self.carry(command, queueing);
+            if self.pending.is_some() {
+                break;
+            }
+            count += 1;
+        }
+        if count > 0 {
+            self.shared.commands.popped();
+        }
+        self.leave_if_asked();
+        count
+    }
+
+    /// Gives the command back if it has to wait.
+    fn carry(&mut self, command: Command, queueing: fn(&mut H) -> &mut Queueing) -> Option<Command> {
+        match &command {
+            Command::Cast { slot, order, uniform, payload } => {
+                let Some(group) = queueing(&mut self.handler).number(slot) else {
+                    return (!slot.has_left()).then_some(command);
+                };
+                let outcome = self.process.multicast(group, *order, *uniform, payload, &mut self.handler);
+                let wait = match outcome {
+                    Err(CommandError::NoCredit) => true,
+                    // Between an exclusion and the next life's view.
+                    Err(CommandError::NotMember | CommandError::Over) => !self.process.is_over() && !slot.has_left(),
+                    _ => false,
+                };
+                wait.then_some(command)
+            }
+            Command::Send { to, payload } => {
+                let outcome = self.process.send(*to, payload, &mut self.handler);
+                matches!(outcome, Err(CommandError::NoCredit)).then_some(command)
+            }
+            Command::Join { slot, with_state, .. } => {
+                let queue = queueing(&mut self.handler);
+                if queue.has(&slot.name) || *with_state && queue.awaits_state() {
+                    return Some(command);
+                }
+                self.join(command, queueing);
+                None
+            }
+            Command::LeaveGroup { slot } => {
+                let group = queueing(&mut self.handler).number(slot)?;
+                match self.process.leave_group(group, &mut self.handler) {
+                    Ok(()) => None,
+                    Err(_) => (!self.process.is_over()).then_some(command),
+                }
+            }
+        }
+    }
+
+    fn join(&mut self, command: Command, queueing: fn(&mut H) -> &mut Queueing) {
+        let Command::Join { slot, with_state, state } = command else { return };
+        queueing(&mut self.handler).add(Arc::clone(&slot), state);
+        if let Err(error) = self.process.join_group(&slot.name, with_state, &mut self.handler) {
+            // The name was checked before, so the life is over; a next one is asked by the node itself.
+            queueing(&mut self.handler).notice(format!("group {} is not joined: {error}", slot.name));
+        }
+    }
+
+    /// What was cast before goes first, but not for ever: without a quorum it could not.
+    fn leave_if_asked(&mut self) {
+        if !self.shared.commands.is_leaving() || self.left {
+            return;
+        }
+        let now = clock::now();
+        let since = *self.leaving.get_or_insert(now);
+        let idle = self.pending.is_none() && self.shared.commands.is_empty();
+        if idle || now.since(since) > LEAVE_AFTER {
+            self.left = true;
+            self.leaving = None;
+            self.pending = None;
+            self.process.leave(&mut self.handler);
+        }
+    }
+}
+
+/// Commands carried out before the network is looked at again.
+const COMMANDS_PER_TURN: usize = 256;
+
+/// What was cast before a leave is given this long to be accepted.
+const LEAVE_AFTER: Duration = Duration::from_millis(500);
+
+/// How often to look whether it was.
+const LEAVE_POLL: Duration = Duration::from_millis(20);

@@ -1,0 +1,311 @@
+//! Every key: its name, what it takes, how it is set and shown. The one home of the schema.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::units::{parse_duration, parse_size, show_duration, show_size};
+use super::{Config, SecurityMode};
+
+/// A value as it was written, before its key judged it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// A string of the file; a variable; a flag.
+    Text(String),
+    /// A number of the file.
+    Integer(i64),
+    /// A list of strings of the file.
+    List(Vec<String>),
+    /// Something no key takes, named for people.
+    Other(&'static str),
+}
+
+type Set = fn(&mut Config, &Written) -> Result<(), String>;
+type Show = fn(&Config) -> Option<String>;
+
+/// One key of the configuration.
+pub struct Key {
+    /// Its name; a dot separates the table from the key.
+    pub name: &'static str,
+    /// What it takes, for people.
+    pub takes: &'static str,
+    /// What it means, in a sentence.
+    pub help: &'static str,
+    pub(super) set: Set,
+    pub(super) show: Show,
+}
+
+impl Key {
+    /// The variable of the environment that sets it: `timing.heartbeat` is `PHALANX_TIMING__HEARTBEAT`.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("PHALANX_{}", self.name.replace('.', "__").to_uppercase())
+    }
+
+    /// The value in a configuration, as it would be written in a file; `None`: not set.
+    #[must_use]
+    pub fn show(&self, config: &Config) -> Option<String> {
+        (self.show)(config)
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Key").field("name", &self.name).field("takes", &self.takes).finish_non_exhaustive()
+    }
+}
+
+/// All keys, in the order they are shown.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "cell",
+        takes: "name",
+        help: "The cell: the processes that see one membership.",
+        set: |c, w| name(w).map(|v| c.cell = v),
+        show: |c| Some(quoted(&c.cell)),
+    },
+    Key {
+        name: "name",
+        takes: "name",
+        help: "This process's name, unique in its cell; survives restarts.",
+        set: |c, w| name(w).map(|v| c.name = Some(v)),
+        show: |c| c.name.as_deref().map(quoted),
+    },
+    Key {
+        name: "bind",
+        takes: "IP address",
+        help: "The address this process receives on.",
+        set: |c, w| text(w, "an IP address like \"10.1.2.3\"")?.parse().map(|v| c.bind = v).map_err(|_| not_address(w)),
+        show: |c| Some(quoted(&c.bind.to_string())),
+    },
+    Key {
+        name: "data_port",
+        takes: "port",
+        help: "The UDP port for data; 0 lets the system choose.",
+        set: |c, w| port(w).map(|v| c.data_port = v),
+        show: |c| Some(c.data_port.to_string()),
+    },
+    Key {
+        name: "control_port",
+        takes: "port",
+        help: "The UDP port for control traffic; 0 lets the system choose.",
+        set: |c, w| port(w).map(|v| c.control_port = v),
+        show: |c| Some(c.control_port.to_string()),
+    },
+    Key {
+        name: "seeds",
+        takes: "list of host:port",
+        help: "Where to look for the cell: control addresses.",
+        set: |c, w| each(w, seed).map(|v| c.seeds = v),
+        show: |c| Some(quoted_list(&c.seeds)),
+    },
+    Key {
+        name: "founders",
+        takes: "list of names",
+        help: "The processes that found the cell together, by name; each must accept the first view.",
+        set: |c, w| each(w, |item| name(&Written::Text(item.to_owned())).map(drop)).map(|v| c.founders = v),
+        show: |c| Some(quoted_list(&c.founders)),
+    },
+    Key {
+        name: "cell_key",
+        takes: "path",
+        help: "The file that holds the cell key; the same on every host of the cell.",
+        set: |c, w| path(w).map(|v| c.cell_key = Some(v)),
+        show: |c| c.cell_key.as_ref().map(|p| quoted(&p.to_string_lossy())),
+    },
+    Key {
+        name: "security",
+        takes: "\"sealed\" or \"none\"",
+        help: "How packets are protected; \"none\" lets anybody who reaches the port join and forge.",
+        set: |c, w| security(w).map(|v| c.security = v),
+        show: |c| Some(quoted(if c.security == SecurityMode::None { "none" } else { "sealed" })),
+    },
+    Key {
+        name: "runtime_dir",
+        takes: "path",
+        help: "Where locks, the local cell key and counters files lie.",
+        set: |c, w| path(w).map(|v| c.runtime_dir = Some(v)),
+        show: |c| c.runtime_dir.as_ref().map(|p| quoted(&p.to_string_lossy())),
+    },
+    Key {
+        name: "trace",
+        takes: "path",
+        help: "A directory for a trace of everything this process saw; `phalanx check` judges it.",
+        set: |c, w| path(w).map(|v| c.trace = Some(v)),
+        show: |c| c.trace.as_ref().map(|p| quoted(&p.to_string_lossy())),
+    },
+    Key {
+        name: "timing.heartbeat",
+        takes: "duration",
+        help: "Between heartbeats to each watcher.",
+        set: |c, w| duration(w).map(|v| c.timing.heartbeat = v),
+        show: |c| Some(quoted(&show_duration(c.timing.heartbeat))),
+    },
+    Key {
+        name: "timing.suspect_after",
+        takes: "duration",
+        help: "Unheard this long, a link is accused.",
+        set: |c, w| duration(w).map(|v| c.timing.suspect_after = v),
+        show: |c| Some(quoted(&show_duration(c.timing.suspect_after))),
+    },
+    Key {
+        name: "timing.ballot_step",
+        takes: "duration",
+        help: "Patience of a coordinator with one step of a view change.",
+        set: |c, w| duration(w).map(|v| c.timing.ballot_step = v),
+        show: |c| Some(quoted(&show_duration(c.timing.ballot_step))),
+    },
+    Key {
+        name: "timing.probe",
+        takes: "duration",
+        help: "Between probes of a process that looks for its cell.",
+        set: |c, w| duration(w).map(|v| c.timing.probe = v),
+        show: |c| Some(quoted(&show_duration(c.timing.probe))),
+    },
+    Key {
+        name: "timing.ack_delay",
+        takes: "duration",
+        help: "The longest an acknowledgement is held back.",
+        set: |c, w| duration(w).map(|v| c.timing.ack_delay = v),
+        show: |c| Some(quoted(&show_duration(c.timing.ack_delay))),
+    },
+    Key {
+        name: "limits.group_window",
+        takes: "size",
+        help: "What all streams of one group may hold until every member has it.",
+        set: |c, w| size(w, 64 << 10).map(|v| c.limits.group_window_bytes = v),
+        show: |c| Some(quoted(&show_size(c.limits.group_window_bytes as u64))),
+    },
+    Key {
+        name: "limits.channel_window",
+        takes: "size",
+        help: "The window of one channel between two processes.",
+        set: |c, w| size(w, 16 << 10).map(|v| c.limits.channel_window_bytes = v),
+        show: |c| Some(quoted(&show_size(c.limits.channel_window_bytes as u64))),
+    },
+    Key {
+        name: "limits.outbox",
+        takes: "size",
+        help: "Accepted for sending and not yet in a packet, per group.",
+        set: |c, w| size(w, 1 << 10).map(|v| c.limits.outbox_bytes = v),
+        show: |c| Some(quoted(&show_size(c.limits.outbox_bytes as u64))),
+    },
+    Key {
+        name: "limits.members",
+        takes: "count",
+        help: "Most processes in a cell.",
+        set: |c, w| count(w, 1..=1024).map(|v| c.limits.members = v),
+        show: |c| Some(c.limits.members.to_string()),
+    },
+];
+
+fn text<'a>(written: &'a Written, wanted: &str) -> Result<&'a str, String> {
+    match written {
+        Written::Text(text) => Ok(text),
+        Written::Integer(number) => Err(format!("{number} is a bare number; write {wanted}")),
+        Written::List(_) => Err(format!("a list does not fit here; write {wanted}")),
+        Written::Other(what) => Err(format!("{what} does not fit here; write {wanted}")),
+    }
+}
+
+fn not_address(written: &Written) -> String {
+    let Written::Text(text) = written else { return "not an IP address".to_owned() };
+    format!("'{text}' is not an IP address; write it like \"10.1.2.3\" (host names do not fit here)")
+}
+
+fn name(written: &Written) -> Result<String, String> {
+    let name = text(written, "a name in quotes")?;
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(format!("a name has 1 to {NAME_BYTES_MAX} bytes, this one has {}", name.len()));
+    }
+    if name.chars().any(|c| c.is_control() || c == '/') {
+        return Err("a name holds no control characters and no '/'".to_owned());
+    }
+    Ok(name.to_owned())
+}
+
+fn path(written: &Written) -> Result<PathBuf, String> {
+    let path = text(written, "a path in quotes")?;
+    if path.is_empty() {
+        return Err("the path is empty".to_owned());
+    }
+    Ok(PathBuf::from(path))
+}
+
+fn port(written: &Written) -> Result<u16, String> {
+    count(written, 0..=65_535).and_then(|port| u16::try_from(port).map_err(|e| e.to_string()))
+}
+
+fn count(written: &Written, range: std::ops::RangeInclusive<usize>) -> Result<usize, String> {
+    let bad = |what: &dyn std::fmt::Display| {
+        format!("{what} is not a whole number from {} to {}", range.start(), range.end())
+    };
+    let value = match written {
+        Written::Integer(number) => usize::try_from(*number).map_err(|_| bad(number))?,
+        Written::Text(text) => text.parse().map_err(|_| bad(&format_args!("'{text}'")))?,
+        Written::List(_) => return Err(bad(&"a list")),
+        Written::Other(what) => return Err(bad(what)),
+    };
+    if range.contains(&value) { Ok(value) } else { Err(bad(&value)) }
+}
+
+fn duration(written: &Written) -> Result<Duration, String> {
+    let value = parse_duration(text(written, "a duration with its unit, like \"150ms\"")?)?;
+    if value.is_zero() || value > DURATION_MAX {
+        return Err(format!("must lie between 1ns and {}", show_duration(DURATION_MAX)));
+    }
+    Ok(value)
+}
+
+fn size(written: &Written, min: u64) -> Result<usize, String> {
+    let value = parse_size(text(written, "a size with its unit, like \"64KiB\"")?)?;
+    if value < min || value > SIZE_MAX {
+        return Err(format!("must lie between {} and {}", show_size(min), show_size(SIZE_MAX)));
+    }
+    usize::try_from(value).map_err(|e| e.to_string())
+}
+
+fn security(written: &Written) -> Result<SecurityMode, String> {
+    match text(written, "\"sealed\" or \"none\"")? {
+        "sealed" => Ok(SecurityMode::Sealed),
+        "none" => Ok(SecurityMode::None),
+        other => Err(format!("'{other}' is neither \"sealed\" nor \"none\"")),
+    }
+}
+
+fn seed(item: &str) -> Result<(), String> {
+    let port = item.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
+    match port.map(str::parse::<u16>) {
+        Some(Ok(port)) if port != 0 => Ok(()),
+        _ => Err(format!("'{item}' is not an address with a port; write it like \"10.1.2.3:7401\"")),
+    }
+}
+
+/// The items of a list: of the file, or of a text with commas between them.
+fn each(written: &Written, judge: impl Fn(&str) -> Result<(), String>) -> Result<Vec<String>, String> {
+    let items: Vec<String> = match written {
+        Written::List(items) => items.clone(),
+        Written::Text(text) => text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).collect(),
+        Written::Integer(_) => return Err("a number does not fit here; write a list of strings".to_owned()),
+        Written::Other(what) => return Err(format!("{what} does not fit here; write a list of strings")),
+    };
+    items.iter().try_for_each(|item| judge(item))?;
+    Ok(items)
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn quoted_list(items: &[String]) -> String {
+    let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// Longest name, in bytes; the core's own bound.
+const NAME_BYTES_MAX: usize = 200;
+
+/// Longer periods are surely a slip of the unit.
+const DURATION_MAX: Duration = Duration::from_secs(3600);
+
+/// Larger windows than this do not fit the memory of one process.
+const SIZE_MAX: u64 = 1 << 32;

@@ -1,0 +1,107 @@
+//! Settings of a process from one TOML file, the environment and flags.
+//!
+//! Flags beat `PHALANX_*` variables, which beat the file, which beats the defaults, field by field. A key that is
+//! not known is an error that names the nearest known one; a duration or size needs its unit. Where each value came
+//! from is kept, so that a tool can show it. The keys are described in `docs/configuration.md`.
+
+mod error;
+mod file;
+mod keys;
+mod merge;
+mod units;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use phalanx_core::{Limits, Timing};
+
+pub use error::{ConfigError, Origin};
+pub use keys::{KEYS, Key};
+pub use merge::{Resolved, Shown};
+pub use units::{parse_duration, parse_size, show_duration, show_size};
+
+/// How packets are protected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecurityMode {
+    /// Every packet is authenticated and encrypted with keys from the cell key.
+    #[default]
+    Sealed,
+    /// Packets are neither authenticated nor encrypted: whoever reaches the port can join and forge.
+    None,
+}
+
+/// The settings of one process.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The cell's name. Default `default`.
+    pub cell: String,
+    /// The process's name, unique in its cell. Default: made from the host's name and the process id.
+    pub name: Option<String>,
+    /// The address this process receives on. Default 127.0.0.1.
+    pub bind: IpAddr,
+    /// The UDP port for data; 0 lets the system choose. Default 0.
+    pub data_port: u16,
+    /// The UDP port for control traffic; 0 lets the system choose. Default 0.
+    pub control_port: u16,
+    /// Where to look for the cell: control addresses, as `host:port`.
+    pub seeds: Vec<String>,
+    /// The names of the processes that found the cell together; empty: no fixed founders.
+    pub founders: Vec<String>,
+    /// The file that holds the cell key. Default: on one host, a file of the user made on first use.
+    pub cell_key: Option<PathBuf>,
+    /// How packets are protected.
+    pub security: SecurityMode,
+    /// Where locks, the local cell key and counters files lie. Default: a directory of the user.
+    pub runtime_dir: Option<PathBuf>,
+    /// A directory to write a trace of everything this process saw to. Default: none is written.
+    pub trace: Option<PathBuf>,
+    /// Timing.
+    pub timing: Timing,
+    /// Bounds on memory.
+    pub limits: Limits,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            cell: "default".to_owned(),
+            name: None,
+            bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            data_port: 0,
+            control_port: 0,
+            seeds: Vec::new(),
+            founders: Vec::new(),
+            cell_key: None,
+            security: SecurityMode::Sealed,
+            runtime_dir: None,
+            trace: None,
+            timing: Timing::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Says what does not fit together, after all sources were merged.
+    pub(crate) fn conflict(&self) -> Option<(&'static str, String)> {
+        if self.data_port != 0 && self.data_port == self.control_port {
+            return Some(("control_port", "must differ from data_port: they are two sockets".to_owned()));
+        }
+        if self.timing.suspect_after < self.timing.heartbeat * 3 {
+            return Some((
+                "timing.suspect_after",
+                format!(
+                    "must be at least three heartbeats ({}), or one lost packet excludes a member",
+                    show_duration(self.timing.heartbeat * 3)
+                ),
+            ));
+        }
+        if self.security == SecurityMode::None && self.cell_key.is_some() {
+            return Some(("security", "\"none\" and a cell_key contradict each other: remove one".to_owned()));
+        }
+        if self.limits.outbox_bytes > self.limits.group_window_bytes {
+            return Some(("limits.outbox", "must not exceed limits.group_window".to_owned()));
+        }
+        None
+    }
+}

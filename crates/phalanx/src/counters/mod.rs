@@ -1,0 +1,16 @@
+//! What a process counts, in a file that any tool reads without disturbing it.
+//!
+//! The layout is described in `docs/counters.md`. The writer rewrites the file's fixed-size image in place, about
+//! ten times a second and never per message; a checksum lets a reader notice that it read across a rewrite.
+
+mod layout;
+mod reader;
+mod status;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use layout::{FILE_BYTES_MAX, MAGIC, VERSION};
+pub use reader::{CountersError, CountersFile, Reading};
+pub use status::{GroupStatus, Status};
+pub use writer::CountersWriter;

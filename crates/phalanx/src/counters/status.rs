@@ -1,0 +1,158 @@
+//! How a process stands, in words: the text area of a counters file. It is TOML.
+
+use phalanx_core::StreamStatus;
+use toml::{Table, Value};
+
+/// How a process stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The cell's name.
+    pub cell: String,
+    /// The process's name.
+    pub name: String,
+    /// `searching`, `primary`, `non-primary`, `excluded` or `left`.
+    pub state: String,
+    /// What stands in the way, for people; empty if nothing does.
+    pub why: String,
+    /// The cell view's number; 0 before the first.
+    pub view: u64,
+    /// Names of the cell view's members, in rank order.
+    pub members: Vec<String>,
+    /// The groups this process is a member of.
+    pub groups: Vec<GroupStatus>,
+}
+
+/// How one group's stream stands at a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// The group's name.
+    pub name: String,
+    /// Its number in the cell.
+    pub number: u64,
+    /// The view's number.
+    pub view: u64,
+    /// Members of the view.
+    pub members: u64,
+    /// Messages accepted and not yet in a packet.
+    pub queued_messages: u64,
+    /// Their bytes.
+    pub queued_bytes: u64,
+    /// Packets sent and not yet stable.
+    pub unstable_packets: u64,
+    /// Messages sent in this view.
+    pub sent: u64,
+    /// Messages delivered in this view.
+    pub delivered: u64,
+    /// The member that holds the stream back, if one does.
+    pub waits_for: Option<String>,
+}
+
+impl From<&StreamStatus> for GroupStatus {
+    fn from(stream: &StreamStatus) -> Self {
+        Self {
+            name: stream.name.to_string(),
+            number: u64::from(stream.group.0),
+            view: stream.view,
+            members: stream.members as u64,
+            queued_messages: stream.queued_messages as u64,
+            queued_bytes: stream.queued_bytes as u64,
+            unstable_packets: stream.unstable_packets,
+            sent: stream.sent,
+            delivered: stream.delivered,
+            waits_for: stream.waits_for.clone(),
+        }
+    }
+}
+
+impl Status {
+    /// As text of at most `room_bytes`: groups and members that do not fit are left out, and said to be.
+    pub(super) fn to_text(&self, room_bytes: usize) -> String {
+        let mut members = self.members.len();
+        let mut groups = self.groups.len();
+        loop {
+            let text = self.table(members, groups).to_string();
+            if text.len() <= room_bytes || members + groups == 0 {
+                return text;
+            }
+            (members, groups) = (members / 2, groups / 2);
+        }
+    }
+
+    fn table(&self, members: usize, groups: usize) -> Table {
+        let mut table = Table::new();
+        let mut put = |key: &str, value: Value| table.insert(key.to_owned(), value);
+        put("cell", self.cell.clone().into());
+        put("name", self.name.clone().into());
+        put("state", self.state.clone().into());
+        put("why", self.why.clone().into());
+        put("view", number(self.view));
+        put("members", Value::Array(self.members.iter().take(members).map(|m| m.clone().into()).collect()));
+        put("members_left_out", number((self.members.len() - members) as u64));
+        put("group", Value::Array(self.groups.iter().take(groups).map(|g| g.table().into()).collect()));
+        put("groups_left_out", number((self.groups.len() - groups) as u64));
+        table
+    }
+
+    /// Reads what [`Self::to_text`] wrote; whatever is missing or of another type stays empty.
+    pub(super) fn from_text(text: &str) -> Option<Self> {
+        let table: Table = text.parse().ok()?;
+        let members = table.get("members").and_then(Value::as_array);
+        let groups = table.get("group").and_then(Value::as_array);
+        Some(Self {
+            cell: word(&table, "cell"),
+            name: word(&table, "name"),
+            state: word(&table, "state"),
+            why: word(&table, "why"),
+            view: count(&table, "view"),
+            members: members.into_iter().flatten().filter_map(|m| m.as_str().map(str::to_owned)).collect(),
+            groups: groups.into_iter().flatten().filter_map(Value::as_table).map(GroupStatus::from_table).collect(),
+        })
+    }
+}
+
+impl GroupStatus {
+    fn table(&self) -> Table {
+        let mut table = Table::from_iter([
+            ("name".to_owned(), self.name.clone().into()),
+            ("number".to_owned(), number(self.number)),
+            ("view".to_owned(), number(self.view)),
+            ("members".to_owned(), number(self.members)),
+            ("queued_messages".to_owned(), number(self.queued_messages)),
+            ("queued_bytes".to_owned(), number(self.queued_bytes)),
+            ("unstable_packets".to_owned(), number(self.unstable_packets)),
+            ("sent".to_owned(), number(self.sent)),
+            ("delivered".to_owned(), number(self.delivered)),
+        ]);
+        if let Some(name) = &self.waits_for {
+            table.insert("waits_for".to_owned(), name.clone().into());
+        }
+        table
+    }
+
+    fn from_table(table: &Table) -> Self {
+        Self {
+            name: word(table, "name"),
+            number: count(table, "number"),
+            view: count(table, "view"),
+            members: count(table, "members"),
+            queued_messages: count(table, "queued_messages"),
+            queued_bytes: count(table, "queued_bytes"),
+            unstable_packets: count(table, "unstable_packets"),
+            sent: count(table, "sent"),
+            delivered: count(table, "delivered"),
+            waits_for: table.get("waits_for").and_then(Value::as_str).map(str::to_owned),
+        }
+    }
+}
+
+fn number(value: u64) -> Value {
+    Value::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn word(table: &Table, key: &str) -> String {
+    table.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn count(table: &Table, key: &str) -> u64 {
+    table.get(key).and_then(Value::as_integer).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+}

@@ -1,0 +1,102 @@
+//! Learns of deaths on the same host from the operating system, at once and without a doubt.
+//!
+//! Two proofs are taken: a process descriptor (`pidfd`) becomes readable when its process has ended, and the lock
+//! that a process holds on its presence for life is free. The first comes without asking; the second also covers
+//! what lives in another process namespace, or ended its part in the cell without ending its process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use phalanx_core::{CellView, Incarnation};
+
+use crate::local::card::{Found, has_ended};
+use crate::local::lock::is_held;
+use crate::local::{host, roster};
+
+/// Watches the members of a cell view that share this host.
+#[derive(Debug)]
+pub struct Deaths {
+    scope: PathBuf,
+    host: u64,
+    watched: BTreeMap<Incarnation, Watched>,
+    /// Members of this host whose presence was not found yet.
+    unseen: BTreeSet<Incarnation>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    presence: File,
+    process: Found,
+}
+
+impl Deaths {
+    /// Watches presences in `scope`; see [`crate::local::LocalCell::scope`].
+    #[must_use]
+    pub fn new(scope: &Path) -> Self {
+        Self { scope: scope.to_path_buf(), host: host::host_id(), watched: BTreeMap::new(), unseen: BTreeSet::new() }
+    }
+
+    /// Watches the members of `view` on this host, `me` aside, and nobody else.
+    pub fn watch(&mut self, view: &CellView, me: Incarnation) {
+        let near = |m: &&phalanx_core::MemberInfo| m.host == self.host && m.host != 0 && m.incarnation != me;
+        let members: BTreeSet<Incarnation> = view.members.iter().filter(near).map(|m| m.incarnation).collect();
+        self.watched.retain(|incarnation, _| members.contains(incarnation));
+        self.unseen = members.into_iter().filter(|m| !self.watched.contains_key(m)).collect();
+        self.look_for_unseen();
+    }
+
+    /// How many processes are watched.
+    #[must_use]
+    pub fn watched(&self) -> usize {
+        self.watched.len()
+    }
+
+    /// Descriptors that become readable when a watched process ends.
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.watched.values().filter_map(Watched::descriptor).collect()
+    }
+
+    /// Whoever is proved dead since the last call. Call it when a descriptor is readable, and now and then.
+    pub fn check(&mut self) -> Vec<Incarnation> {
+        self.look_for_unseen();
+        let dead: Vec<Incarnation> =
+            self.watched.iter().filter(|(_, watched)| watched.is_dead()).map(|(incarnation, _)| *incarnation).collect();
+        for incarnation in &dead {
+            self.watched.remove(incarnation);
+        }
+        dead
+    }
+
+    fn look_for_unseen(&mut self) {
+        let scope = &self.scope;
+        let watched = &mut self.watched;
+        self.unseen.retain(|incarnation| {
+            let Some(presence) = roster::find(scope, *incarnation) else { return true };
+            let process = roster::read_card(&presence).map_or(Found::Unknown, |card| card.find_process());
+            watched.insert(*incarnation, Watched { presence, process });
+            false
+        });
+    }
+}
+
+impl Watched {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.process {
+            Found::Process(process) => Some(process.as_fd()),
+            Found::Gone | Found::Unknown => None,
+        }
+    }
+
+    fn is_dead(&self) -> bool {
+        // A child that the process forked may hold the lock on; the process's end is the end of the member.
+        let ended = match &self.process {
+            Found::Process(process) => has_ended(process),
+            Found::Gone => true,
+            Found::Unknown => false,
+        };
+        ended || !is_held(&self.presence)
+    }
+}

@@ -1,0 +1,87 @@
+//! What an application gives a node: the places its deliveries and events go.
+
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
+
+/// A command that the core accepted, other than a multicast (see [`Handler::sent`] for those).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Command<'a> {
+    /// Asks to become a member of a group. Also given when the node asks again after an exclusion.
+    JoinGroup {
+        /// The group's name.
+        name: &'a str,
+        /// Whether the state of a member is taken first.
+        with_state: bool,
+    },
+    /// Asks to leave a group.
+    LeaveGroup {
+        /// The group.
+        group: GroupId,
+    },
+    /// Sends a point-to-point message.
+    Send {
+        /// To whom.
+        to: Incarnation,
+        /// The bytes.
+        payload: &'a [u8],
+    },
+    /// Asks to leave the cell.
+    Leave,
+}
+
+/// The application's side of a [`Node`](crate::node::Node): [`phalanx_core::Effects`] without the packets.
+///
+/// Calls come in the order the core decided, on the thread that turns the node. A handler cannot reach the node
+/// from inside a call: what it wants to send it keeps, and sends between turns.
+pub trait Handler {
+    /// A life of this process begins; everything that follows belongs to it. Called before the first effect, and
+    /// again after an exclusion when the process comes back as a new incarnation.
+    fn begin(&mut self, _me: &MemberInfo) {}
+
+    /// It is `now`: said before each turn and command, and never going back within a life.
+    fn at(&mut self, _now: Instant) {}
+
+    /// A command was accepted; what it leads to comes later.
+    fn command(&mut self, _command: &Command<'_>) {}
+
+    /// A packet is about to be queued for the network: what an observer keeps must be safe from here on, because
+    /// others may now learn of it.
+    fn before_transmit(&mut self) {}
+
+    /// Whether the application takes a delivery or event now; see [`phalanx_core::Effects::ready`].
+    fn ready(&mut self) -> bool {
+        true
+    }
+
+    /// A multicast went on its way; see [`phalanx_core::Effects::sent`].
+    fn sent(&mut self, _group: GroupId, _view: u64, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
+
+    /// The founding of cell `instance` is about to be decided with this process in it; see
+    /// [`phalanx_core::Effects::mark_founded`]. False: it must not be founded.
+    fn mark_founded(&mut self, _instance: u64) -> bool {
+        true
+    }
+
+    /// A message for the application.
+    fn deliver(&mut self, delivery: &Delivery<'_>);
+
+    /// An event for the application.
+    fn event(&mut self, event: Event);
+
+    /// A point-to-point message from a member.
+    fn message(&mut self, _from: Incarnation, _payload: &[u8]) {}
+
+    /// A joiner needs this process's state as of now; see [`phalanx_core::Effects::snapshot`].
+    fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
+        None
+    }
+
+    /// A piece of a donor's snapshot, in order.
+    fn restore(&mut self, _group: GroupId, _chunk: &[u8]) {}
+
+    /// A digest of the application's state of the group now, for an observer that compares members. At the start
+    /// of a group view it must be a function of the set of messages delivered so far. `None`: there is none.
+    fn digest(&mut self, _group: GroupId) -> Option<u64> {
+        None
+    }
+}

@@ -1,0 +1,213 @@
+//! A process that its application turns: no thread of its own, handlers run on the caller's.
+
+mod attendant;
+mod gate;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use phalanx_core::{CommandError, Founding, GroupId, Incarnation, Instant, Order};
+use phalanx_driver::{Lossy, Udp, Wait, Waker};
+
+use crate::clock;
+use crate::handler::Handler;
+use crate::node::{Node, NodeOptions, TurnReport};
+use crate::start::{Options, Prepared, StartError, prepare};
+use attendant::Attendant;
+use gate::Gated;
+
+/// A process of a cell, turned by its application.
+///
+/// ```no_run
+/// use phalanx::inline::Inline;
+/// use phalanx::{Handler, Options};
+/// use phalanx::core::{Delivery, Event};
+///
+/// struct App;
+///
+/// impl Handler for App {
+///     fn deliver(&mut self, delivery: &Delivery<'_>) { /* ... */ }
+///     fn event(&mut self, event: Event) { /* ... */ }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (mut app, mut member) = (App, Inline::start(&Options::default())?);
+/// member.join_group("stock", false, &mut app)?;
+/// while !member.is_over() {
+///     if !member.turn(&mut app).more {
+///         member.wait(None)?;
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Others watch this process: turn it at least every heartbeat, which [`Inline::wait`] reminds of.
+pub struct Inline<D: Wait = Udp> {
+    node: Node<D>,
+    attendant: Attendant,
+    /// The clock as last read.
+    now: Instant,
+}
+
+impl Inline<Udp> {
+    /// Starts a process over UDP. [`Options::faults`] is left aside; see [`Inline::start_with`].
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start(options: &Options) -> Result<Self, StartError> {
+        Self::start_with(options, |driver| driver)
+    }
+}
+
+impl Inline<Lossy<Udp>> {
+    /// Starts a process that mistreats what it receives by [`Options::faults`].
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start_lossy(options: &Options) -> Result<Self, StartError> {
+        let (faults, seed) = options.faults.unwrap_or_default();
+        Self::start_with(options, |driver| Lossy::new(driver, faults, seed))
+    }
+}
+
+impl<D: Wait> Inline<D> {
+    /// Starts a process over a driver made around the UDP sockets.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start_with(options: &Options, wrap: impl FnOnce(Udp) -> D) -> Result<Self, StartError> {
+        Ok(Self::assemble(prepare(options)?, options.rejoin, wrap))
+    }
+
+    /// The process itself lives and dies in one thread; what it is made of may come from another.
+    pub(crate) fn assemble(prepared: Prepared, rejoin: bool, wrap: impl FnOnce(Udp) -> D) -> Self {
+        let Prepared { driver, settings, security, entropy, presence, local, plan, notices } = prepared;
+        let now = clock::now();
+        let node = Node::new(now, wrap(driver), settings, security, entropy, NodeOptions { rejoin });
+        let attendant = Attendant::new(&node, presence, local, plan, notices);
+        Self { node, attendant, now }
+    }
+
+    /// One turn; see [`Node::turn`]. Also looks after what the process keeps on this host.
+    pub fn turn(&mut self, handler: &mut impl Handler) -> TurnReport {
+        let now = self.read_clock();
+        let mut report = self.node.turn(now, &mut Gated { inner: &mut *handler, gate: &mut self.attendant.gate });
+        report.more |= self.attendant.tend(now, &mut self.node, handler);
+        report
+    }
+
+    /// Sleeps until something is to be done: a datagram, a wake-up, a death, a timer of the protocol, or until
+    /// `timeout` has passed. Turn afterwards.
+    ///
+    /// # Errors
+    /// What the system's poll reports.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.wait_also(timeout, &[]).map(drop)
+    }
+
+    /// The same, and until one of `also` becomes readable. Returns which are: bit `i` stands for `also[i]`.
+    ///
+    /// # Errors
+    /// What the system's poll reports.
+    pub fn wait_also(&mut self, timeout: Option<Duration>, also: &[BorrowedFd<'_>]) -> io::Result<u64> {
+        let now = self.read_clock();
+        let due = self.attendant.deadline().min(self.node.deadline().unwrap_or(Instant(u64::MAX)));
+        let due = due.since(now);
+        let timeout = timeout.map_or(due, |timeout| timeout.min(due));
+        let mut watched = also.to_vec();
+        watched.extend(self.attendant.deaths.descriptors());
+        let woken = self.node.driver_mut().wait(Some(timeout), &watched)?;
+        let mine = (1_u64 << also.len().min(63)) - 1;
+        if woken.extra & !mine != 0 {
+            self.attendant.look_at_deaths();
+        }
+        Ok(woken.extra & mine)
+    }
+
+    /// A handle by which other threads end [`Inline::wait`].
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.node.driver().waker()
+    }
+
+    /// See [`Node::join_group`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn join_group(&mut self, name: &str, with_state: bool, handler: &mut impl Handler) -> Result<(), CommandError> {
+        let now = self.read_clock();
+        self.node.join_group(now, name, with_state, handler)
+    }
+
+    /// See [`Node::leave_group`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn leave_group(&mut self, group: GroupId, handler: &mut impl Handler) -> Result<(), CommandError> {
+        let now = self.read_clock();
+        self.node.leave_group(now, group, handler)
+    }
+
+    /// See [`Node::multicast`]. It goes out with the next turn, together with whatever else was multicast.
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing was queued. After [`CommandError::NoCredit`] turn, and try again.
+    pub fn multicast(
+        &mut self,
+        group: GroupId,
+        order: Order,
+        uniform: bool,
+        payload: &[u8],
+        handler: &mut impl Handler,
+    ) -> Result<(), CommandError> {
+        let mut gated = Gated { inner: handler, gate: &mut self.attendant.gate };
+        // The time is that of the last turn: a message costs no look at the clock.
+        self.node.multicast(self.now, group, order, uniform, &[payload], &mut gated)
+    }
+
+    /// See [`Node::send`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing was queued.
+    pub fn send(&mut self, to: Incarnation, payload: &[u8], handler: &mut impl Handler) -> Result<(), CommandError> {
+        let now = self.read_clock();
+        self.node.send(now, to, payload, handler)
+    }
+
+    /// Leaves the cell gracefully: turn on until [`Inline::is_over`].
+    pub fn leave(&mut self, handler: &mut impl Handler) {
+        let now = self.read_clock();
+        self.node.leave(now, handler);
+    }
+
+    fn read_clock(&mut self) -> Instant {
+        self.now = clock::now();
+        self.now
+    }
+
+    /// Over for good; see [`Node::is_over`].
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.node.is_over()
+    }
+
+    /// The node inside.
+    #[must_use]
+    pub fn node(&self) -> &Node<D> {
+        &self.node
+    }
+
+    /// What the operator should know and no event says, since the last call.
+    pub fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.attendant.notices)
+    }
+
+    /// Gives up this life without telling anybody, and begins a new one; see [`Node::begin_anew`].
+    pub fn begin_anew(&mut self) {
+        let now = self.read_clock();
+        self.node.begin_anew(now, Founding::Join, &[]);
+        self.attendant.new_life(now);
+    }
+}

@@ -1,0 +1,269 @@
+//! Looks after what a process keeps on this host: its presence, its counters, the deaths of its neighbours.
+
+use std::time::Duration;
+
+use phalanx_core::{Founding, Incarnation, Instant};
+use phalanx_driver::{Driver, Wait};
+
+use super::gate::{Gate, Pass};
+use crate::counters::{CountersWriter, GroupStatus, Status};
+use crate::deaths::Deaths;
+use crate::handler::Handler;
+use crate::local::{LocalCell, LocalError, Presence, Settled, Standing};
+use crate::node::Node;
+use crate::start::Plan;
+
+pub(super) struct Attendant {
+    pub(super) gate: Gate,
+    pub(super) deaths: Deaths,
+    pub(super) notices: Vec<String>,
+    /// Given up when the process is over: nobody is to join at it.
+    presence: Option<Presence>,
+    local: LocalCell,
+    plan: Plan,
+    counters: Option<CountersWriter>,
+    values: Vec<u64>,
+    /// The life the presence stands for.
+    entered: Incarnation,
+    deaths_due: bool,
+    last_turn: Instant,
+    next_round: Instant,
+    rounds: u32,
+}
+
+impl Attendant {
+    pub(super) fn new<D: Driver>(
+        node: &Node<D>,
+        presence: Presence,
+        local: LocalCell,
+        plan: Plan,
+        mut notices: Vec<String>,
+    ) -> Self {
+        let mut names = Vec::new();
+        each_counter(node, &mut |name, _| names.push(name));
+        let counters = match CountersWriter::create(presence.counters_path(), &names) {
+            Ok(counters) => Some(counters),
+            Err(error) => {
+                notices.push(format!("no counters file, `stat` will not show this process: {error}"));
+                None
+            }
+        };
+        let pass = if presence.is_settled() { Pass::Open } else { Pass::UntilView };
+        Self {
+            gate: Gate::new(pass, plan.mark().cloned()),
+            deaths: Deaths::new(presence.scope()),
+            notices,
+            presence: Some(presence),
+            local,
+            plan,
+            counters,
+            values: vec![0; names.len()],
+            entered: node.incarnation(),
+            deaths_due: false,
+            last_turn: Instant::ZERO,
+            next_round: Instant::ZERO,
+            rounds: 0,
+        }
+    }
+
+    /// When [`Self::tend`] is due if nothing happens.
+    pub(super) fn deadline(&self) -> Instant {
+        if self.gate.pass == Pass::Asking { self.last_turn + ASK_AGAIN } else { self.next_round }
+    }
+
+    /// A watched process may have ended.
+    pub(super) fn look_at_deaths(&mut self) {
+        self.deaths_due = true;
+    }
+
+    /// After each turn. True: turn again at once.
+    pub(super) fn tend<D: Wait>(&mut self, now: Instant, node: &mut Node<D>, handler: &mut impl Handler) -> bool {
+        self.last_turn = now;
+        let mut again = false;
+        if self.gate.excluded {
+            self.gate.excluded = false;
+            if node.incarnation() != self.entered {
+                self.new_life(now);
+            }
+        }
+        if node.is_over() {
+            self.presence = None;
+        }
+        if self.gate.pass == Pass::Asking {
+            again |= self.ask(now, node, handler);
+        }
+        if let Some(view) = self.gate.new_view.take() {
+            self.deaths.watch(&view, node.incarnation());
+            self.deaths_due = true;
+        }
+        if self.deaths_due {
+            again |= self.tell_deaths(now, node);
+        }
+        if now >= self.next_round {
+            self.next_round = now + ROUND;
+            self.rounds = self.rounds.wrapping_add(1);
+            again |= self.round(now, node);
+        }
+        self.notices.append(&mut self.gate.notices);
+        again
+    }
+
+    /// The node began a new life: the presence follows when the lock allows.
+    pub(super) fn new_life(&mut self, now: Instant) {
+        self.gate.reset(if self.plan_is_lock() { Pass::UntilView } else { Pass::Open });
+        self.next_round = now;
+    }
+
+    fn plan_is_lock(&self) -> bool {
+        matches!(self.plan, Plan::ByLock)
+    }
+
+    /// Whether the first view counts.
+    fn ask<D: Wait>(&mut self, now: Instant, node: &mut Node<D>, handler: &mut impl Handler) -> bool {
+        if self.entered != node.incarnation() {
+            self.follow(node);
+            if self.entered != node.incarnation() {
+                return false;
+            }
+        }
+        match self.presence.as_mut().map_or(Ok(Some(Settled::Yes)), Presence::settle) {
+            Ok(None) => false,
+            Ok(Some(Settled::Overtaken(seeds))) => {
+                node.begin_anew(now, Founding::Join, &seeds);
+                self.new_life(now);
+                true
+            }
+            outcome => {
+                self.report(outcome);
+                self.gate.pass = Pass::Open;
+                while let Some(event) = self.gate.held.pop_front() {
+                    handler.event(event);
+                }
+                true
+            }
+        }
+    }
+
+    fn tell_deaths<D: Wait>(&mut self, now: Instant, node: &mut Node<D>) -> bool {
+        self.deaths_due = false;
+        let dead = self.deaths.check();
+        for incarnation in &dead {
+            node.handle_death(now, *incarnation);
+        }
+        !dead.is_empty()
+    }
+
+    /// What is done ten times a second, or less often.
+    fn round<D: Wait>(&mut self, now: Instant, node: &mut Node<D>) -> bool {
+        let mut again = false;
+        if self.entered != node.incarnation() {
+            self.follow(node);
+        } else if node.process().cell_view().is_none() && self.rounds.is_multiple_of(SEEK_ROUNDS) {
+            again |= self.seek(now, node);
+        }
+        if self.rounds.is_multiple_of(DEATH_ROUNDS) {
+            again |= self.tell_deaths(now, node);
+        }
+        self.count(now, node);
+        again
+    }
+
+    /// The presence takes the name of the node's new life.
+    fn follow<D: Wait>(&mut self, node: &Node<D>) {
+        let Some(presence) = &mut self.presence else { return };
+        let settled = presence.is_settled() && matches!(node.settings().founding, Founding::Alone);
+        match presence.begin_anew(node.incarnation(), settled) {
+            Ok(false) => {}
+            outcome => {
+                self.entered = node.incarnation();
+                self.report(outcome);
+            }
+        }
+    }
+
+    /// A search in vain: who lives by now, and is it this process's turn to found?
+    fn seek<D: Wait>(&mut self, now: Instant, node: &mut Node<D>) -> bool {
+        if !self.plan_is_lock() {
+            if self.plan.looks_here() {
+                let living = self.local.living().map(|living| {
+                    let others = living.into_iter().filter(|live| live.incarnation != self.entered);
+                    others.filter_map(|live| live.card.map(|card| card.control)).collect::<Vec<_>>()
+                });
+                if let Some(seeds) = self.report(living) {
+                    node.add_seeds(&seeds);
+                }
+            }
+            return false;
+        }
+        let reconsidered = self.presence.as_mut().map_or(Ok(None), Presence::reconsider);
+        match self.report(reconsidered).flatten() {
+            Some(Standing::Found) => {
+                node.begin_anew(now, Founding::Alone, &[]);
+                self.gate.reset(Pass::Open);
+                true
+            }
+            Some(Standing::Join(seeds)) => {
+                node.add_seeds(&seeds);
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn count<D: Wait>(&mut self, now: Instant, node: &Node<D>) {
+        let Some(counters) = &mut self.counters else { return };
+        let mut index = 0;
+        each_counter(node, &mut |_, value| {
+            if let Some(slot) = self.values.get_mut(index) {
+                *slot = value;
+            }
+            index += 1;
+        });
+        let process = node.process();
+        let view = process.cell_view();
+        let status = Status {
+            cell: node.settings().cell.clone(),
+            name: node.settings().me.name.clone(),
+            state: self.gate.state.to_owned(),
+            why: self.gate.why.clone(),
+            view: view.map_or(0, |view| view.view),
+            members: view.map_or(Vec::new(), |view| view.members.iter().map(|m| m.name.clone()).collect()),
+            groups: process.streams().iter().map(GroupStatus::from).collect(),
+        };
+        counters.update(now, node.incarnation(), &self.values, &status);
+    }
+
+    /// What goes wrong in the runtime directory stops nothing, and is said once.
+    fn report<T>(&mut self, outcome: Result<T, LocalError>) -> Option<T> {
+        match outcome {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let notice = error.to_string();
+                if self.gate.notices.len() < NOTICES_MAX && !self.gate.notices.contains(&notice) {
+                    self.gate.notices.push(notice);
+                }
+                None
+            }
+        }
+    }
+}
+
+fn each_counter<D: Driver>(node: &Node<D>, each: &mut dyn FnMut(&'static str, u64)) {
+    node.process().counters(each);
+    node.driver().counters(each);
+}
+
+/// Between two rounds of the attendant.
+const ROUND: Duration = Duration::from_millis(100);
+
+/// A search looks at the directory every so many rounds.
+const SEEK_ROUNDS: u32 = 3;
+
+/// Locks of neighbours are tried every so many rounds; descriptors tell at once.
+const DEATH_ROUNDS: u32 = 5;
+
+/// How soon to ask again while another process decides.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
+
+/// Notices kept for the application.
+const NOTICES_MAX: usize = 16;

@@ -1,0 +1,156 @@
+//! Stands between a node and its handler until the process's first view is known to count.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use phalanx_core::{CellView, Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
+
+use crate::handler::{Command, Handler};
+use crate::local::FoundingMark;
+
+/// What passed, and what waits.
+#[derive(Debug)]
+pub(super) struct Gate {
+    pub(super) pass: Pass,
+    /// Events held back while the question is open.
+    pub(super) held: VecDeque<Event>,
+    /// The newest cell view that passed or waits, when it was not looked at yet.
+    pub(super) new_view: Option<Arc<CellView>>,
+    /// A decided view does not hold this life.
+    pub(super) excluded: bool,
+    /// The last state told, for the counters file.
+    pub(super) state: &'static str,
+    pub(super) why: String,
+    pub(super) mark: Option<FoundingMark>,
+    pub(super) notices: Vec<String>,
+}
+
+/// Whether effects reach the handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// All pass.
+    Open,
+    /// All pass, until the first cell view of this life.
+    UntilView,
+    /// A first view is there, and whether it counts is being asked.
+    Asking,
+}
+
+impl Gate {
+    pub(super) fn new(pass: Pass, mark: Option<FoundingMark>) -> Self {
+        Self {
+            pass,
+            held: VecDeque::new(),
+            new_view: None,
+            excluded: false,
+            state: "searching",
+            why: String::new(),
+            mark,
+            notices: Vec::new(),
+        }
+    }
+
+    /// A new life begins.
+    pub(super) fn reset(&mut self, pass: Pass) {
+        self.pass = pass;
+        self.held.clear();
+        self.new_view = None;
+        self.excluded = false;
+        self.state = "searching";
+        self.why.clear();
+    }
+
+    fn note(&mut self, event: &Event) {
+        let (state, why) = match event {
+            Event::CellView(view) => {
+                self.new_view = Some(Arc::clone(view));
+                ("primary", String::new())
+            }
+            Event::Primary => ("primary", String::new()),
+            Event::NonPrimary { why, .. } => ("non-primary", why.clone()),
+            Event::Searching { why, .. } => ("searching", why.clone()),
+            Event::Excluded { .. } => {
+                self.excluded = true;
+                ("excluded", "a decided view does not hold this process".to_owned())
+            }
+            Event::Left => ("left", String::new()),
+            _ => return,
+        };
+        self.state = state;
+        self.why = why;
+    }
+}
+
+/// A handler behind the gate.
+pub(super) struct Gated<'a, H> {
+    pub(super) inner: &'a mut H,
+    pub(super) gate: &'a mut Gate,
+}
+
+impl<H: Handler> Handler for Gated<'_, H> {
+    fn begin(&mut self, me: &MemberInfo) {
+        self.inner.begin(me);
+    }
+
+    fn at(&mut self, now: Instant) {
+        self.inner.at(now);
+    }
+
+    fn command(&mut self, command: &Command<'_>) {
+        self.inner.command(command);
+    }
+
+    fn before_transmit(&mut self) {
+        self.inner.before_transmit();
+    }
+
+    fn ready(&mut self) -> bool {
+        self.gate.pass != Pass::Asking && self.inner.ready()
+    }
+
+    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniform: bool, payload: &[u8]) {
+        self.inner.sent(group, view, seq, order, uniform, payload);
+    }
+
+    fn mark_founded(&mut self, instance: u64) -> bool {
+        let marked = self.gate.mark.as_ref().map_or(Ok(()), |mark| mark.set(instance));
+        if let Err(error) = &marked {
+            let notice = format!("the cell is not founded: {error}");
+            if !self.gate.notices.contains(&notice) {
+                self.gate.notices.push(notice);
+            }
+        }
+        marked.is_ok() && self.inner.mark_founded(instance)
+    }
+
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.inner.deliver(delivery);
+    }
+
+    fn event(&mut self, event: Event) {
+        self.gate.note(&event);
+        if self.gate.pass == Pass::UntilView && matches!(event, Event::CellView(_)) {
+            self.gate.pass = Pass::Asking;
+        }
+        match self.gate.pass {
+            Pass::Asking => self.gate.held.push_back(event),
+            Pass::Open | Pass::UntilView => self.inner.event(event),
+        }
+    }
+
+    fn message(&mut self, from: Incarnation, payload: &[u8]) {
+        self.inner.message(from, payload);
+    }
+
+    fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {
+        self.inner.snapshot(group)
+    }
+
+    fn restore(&mut self, group: GroupId, chunk: &[u8]) {
+        self.inner.restore(group, chunk);
+    }
+
+    fn digest(&mut self, group: GroupId) -> Option<u64> {
+        self.inner.digest(group)
+    }
+}

@@ -1,0 +1,27 @@
+//! Process groups: sets of processes that see the same members, the same messages and the same failures in the
+//! same order.
+#![deny(missing_docs)]
+
+pub mod cell;
+pub mod clock;
+pub mod config;
+pub mod counters;
+pub mod deaths;
+mod fork;
+pub mod handler;
+pub mod inline;
+pub mod local;
+pub mod node;
+mod start;
+pub mod state;
+pub mod traced;
+
+pub use cell::{CallError, Cell, CellStream, Group, Item, JoinOptions, Message};
+pub use handler::Handler;
+pub use inline::Inline;
+pub use node::{Node, NodeOptions, TurnReport};
+pub use phalanx_core as core;
+pub use phalanx_driver as driver;
+pub use start::{Options, StartError};
+pub use state::{Frozen, State};
+pub use traced::Traced;

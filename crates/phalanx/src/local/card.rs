@@ -1,0 +1,129 @@
+//! What a presence file says about its process. It is written once and never changes.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use toml::{Table, Value};
+
+use super::host;
+
+/// How to reach a process, and how to tell whether it lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// The process's number, in the namespace below.
+    pub pid: u32,
+    /// Its process namespace.
+    pub pid_namespace: u64,
+    /// When it started; see [`super::host::start_ticks`]. 0: not known.
+    pub start_ticks: u64,
+    /// The process's name in the cell.
+    pub name: String,
+    /// Where it receives data.
+    pub data: SocketAddr,
+    /// Where it receives control traffic.
+    pub control: SocketAddr,
+    /// Its [`super::host::host_id`].
+    pub host: u64,
+}
+
+impl Card {
+    /// The card of this process.
+    #[must_use]
+    pub fn mine(name: &str, data: SocketAddr, control: SocketAddr) -> Self {
+        let pid = std::process::id();
+        Self {
+            pid,
+            pid_namespace: host::namespace("pid"),
+            start_ticks: host::start_ticks(pid).unwrap_or(0),
+            name: name.to_owned(),
+            data,
+            control,
+            host: host::host_id(),
+        }
+    }
+
+    /// Whether the process of the card certainly is no more, whoever else holds its lock (a forked child may).
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        match self.find_process() {
+            Found::Process(process) => has_ended(&process),
+            Found::Gone => true,
+            Found::Unknown => false,
+        }
+    }
+
+    /// Looks for exactly the process of the card: a number that was given to another in the meantime is noticed,
+    /// because the descriptor is opened before the look at who has the number.
+    pub(crate) fn find_process(&self) -> Found {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        let (Some(pid), true) = (pid, self.pid_namespace == host::namespace("pid") && self.start_ticks != 0) else {
+            return Found::Unknown;
+        };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(process) => match host::start_ticks(self.pid) {
+                Some(ticks) if ticks == self.start_ticks => Found::Process(process),
+                Some(_) => Found::Gone,
+                // It ended just now, or `/proc` hides it.
+                None => Found::Unknown,
+            },
+            Err(Errno::SRCH) => Found::Gone,
+            Err(_) => Found::Unknown,
+        }
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let hex = |value: u64| Value::from(format!("{value:016x}"));
+        let table = Table::from_iter([
+            ("format".to_owned(), Value::from(FORMAT)),
+            ("pid".to_owned(), Value::from(i64::from(self.pid))),
+            ("pid_namespace".to_owned(), hex(self.pid_namespace)),
+            ("start_ticks".to_owned(), hex(self.start_ticks)),
+            ("name".to_owned(), Value::from(self.name.as_str())),
+            ("data".to_owned(), Value::from(self.data.to_string())),
+            ("control".to_owned(), Value::from(self.control.to_string())),
+            ("host".to_owned(), hex(self.host)),
+        ]);
+        table.to_string()
+    }
+
+    /// `None`: not a card of this format.
+    pub(super) fn from_text(text: &str) -> Option<Self> {
+        let table: Table = text.parse().ok()?;
+        let text = |key: &str| table.get(key)?.as_str();
+        let hex = |key: &str| u64::from_str_radix(text(key)?, 16).ok();
+        if table.get("format")?.as_integer()? != FORMAT {
+            return None;
+        }
+        Some(Self {
+            pid: u32::try_from(table.get("pid")?.as_integer()?).ok()?,
+            pid_namespace: hex("pid_namespace")?,
+            start_ticks: hex("start_ticks")?,
+            name: text("name")?.to_owned(),
+            data: text("data")?.parse().ok()?,
+            control: text("control")?.parse().ok()?,
+            host: hex("host")?,
+        })
+    }
+}
+
+/// What became of a process.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// It was there a moment ago; the descriptor becomes readable when it ends.
+    Process(OwnedFd),
+    /// It is no more.
+    Gone,
+    /// It cannot be known: another namespace, or an old kernel.
+    Unknown,
+}
+
+/// Whether the process of a descriptor has ended, all its threads included.
+pub(crate) fn has_ended(process: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
+const FORMAT: i64 = 1;

@@ -1,0 +1,77 @@
+//! Directories that are this user's alone.
+
+use std::fmt::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::error::LocalError;
+use super::host::fnv1a;
+
+/// `/tmp/phalanx-<user number>`.
+///
+/// The name depends on nothing but the user: what a login session sets (`XDG_RUNTIME_DIR`, `TMPDIR`) differs
+/// between a shell, a service and a timer of the same user, and a directory that ends with the session would let
+/// processes that outlive it be founded twice.
+#[must_use]
+pub fn default_runtime_dir() -> PathBuf {
+    PathBuf::from(format!("/tmp/phalanx-{}", geteuid().as_raw()))
+}
+
+/// Makes the directory if it is missing, and opens it after checking that nobody else can reach into it.
+pub(super) fn private(path: &Path) -> Result<OwnedFd, LocalError> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    let opened = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+    let directory = match (made, opened) {
+        (_, Ok(directory)) => directory,
+        (_, Err(Errno::NOTDIR | Errno::LOOP)) => return Err(LocalError::NotADirectory { path: path.to_path_buf() }),
+        (Err(source), Err(_)) => return Err(LocalError::io("make the directory", path)(source)),
+        (Ok(()), Err(source)) => return Err(LocalError::io("open the directory", path)(source)),
+    };
+    check(path, &directory)?;
+    Ok(directory)
+}
+
+/// That `file` is this user's and closed to others.
+pub(super) fn check(path: &Path, file: &impl std::os::fd::AsFd) -> Result<(), LocalError> {
+    let stat = fstat(file).map_err(LocalError::io("look at", path))?;
+    let mode = stat.st_mode & 0o777;
+    if stat.st_uid != geteuid().as_raw() {
+        Err(LocalError::NotOurs { path: path.to_path_buf(), owner: stat.st_uid })
+    } else if mode & 0o077 != 0 {
+        Err(LocalError::TooOpen { path: path.to_path_buf(), mode })
+    } else {
+        Ok(())
+    }
+}
+
+/// Programs that clean up temporary directories leave a locked one alone. Only a favour: refusal is no error.
+pub(super) fn hold(directory: &OwnedFd) {
+    let _ = flock(directory, FlockOperation::NonBlockingLockShared);
+}
+
+/// A cell's name as a file name: plain letters, digits, `-` and `_` stand for themselves. Different names give
+/// different files.
+pub(super) fn file_name(cell: &str) -> String {
+    let mut name = String::from("cell-");
+    for byte in cell.bytes() {
+        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+            name.push(char::from(byte));
+        } else {
+            let _ = write!(name, "%{byte:02x}");
+        }
+    }
+    if name.len() > FILE_NAME_BYTES {
+        // What makes two long names differ may be cut off: the digest stands for it.
+        name.truncate(FILE_NAME_BYTES - 17);
+        let _ = write!(name, "+{:016x}", fnv1a(&[cell.as_bytes()]));
+    }
+    name
+}
+
+/// File systems take 255.
+const FILE_NAME_BYTES: usize = 200;

@@ -1,0 +1,74 @@
+//! The key file of a cell.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use phalanx_core::seal::CellKey;
+
+use super::directory::check;
+use super::error::LocalError;
+
+/// Reads a cell key from a file that only this user may read.
+///
+/// # Errors
+/// When it cannot be read, belongs to or is open to others, or holds no key.
+pub fn read_key(path: &Path) -> Result<CellKey, LocalError> {
+    let file = open(path).map_err(LocalError::io("read the cell key", path))?;
+    from_file(path, file)
+}
+
+/// Reads the key, or makes a fresh one. Of many that make one at once, all get the same.
+pub(super) fn read_or_make(path: &Path) -> Result<CellKey, LocalError> {
+    match open(path) {
+        Ok(file) => return from_file(path, file),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(LocalError::io("read the cell key", path)(error)),
+    }
+    let mut bytes = [0; CellKey::LEN];
+    getrandom::fill(&mut bytes).map_err(|error| LocalError::io("draw a key for", path)(std::io::Error::from(error)))?;
+    let draft = draft_path(path)?;
+    let written = write(&draft, &CellKey::from_bytes(bytes));
+    // A link fails where the name is taken: whoever comes second finds the first one's whole file.
+    let linked = written.and_then(|()| fs::hard_link(&draft, path));
+    let _ = fs::remove_file(&draft);
+    match linked {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(LocalError::io("make the cell key", path)(error)),
+    }
+    read_key(path)
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC;
+    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+}
+
+fn from_file(path: &Path, file: File) -> Result<CellKey, LocalError> {
+    check(path, &file)?;
+    let mut text = String::new();
+    let read = file.take(KEY_FILE_BYTES).read_to_string(&mut text);
+    let bad = || LocalError::BadKey { path: path.to_path_buf() };
+    match read {
+        Ok(_) => CellKey::from_hex(&text).map_err(|_| bad()),
+        Err(error) if error.kind() == ErrorKind::InvalidData => Err(bad()),
+        Err(error) => Err(LocalError::io("read the cell key", path)(error)),
+    }
+}
+
+fn write(draft: &Path, key: &CellKey) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
+    file.write_all(format!("{}\n", key.to_hex()).as_bytes())?;
+    file.sync_all()
+}
+
+fn draft_path(path: &Path) -> Result<PathBuf, LocalError> {
+    let unique =
+        getrandom::u64().map_err(|error| LocalError::io("name a draft of", path)(std::io::Error::from(error)))?;
+    Ok(path.with_extension(format!("{unique:016x}.draft")))
+}
+
+/// A key file is 65 bytes; a little more is read so that a longer one is seen to be wrong.
+const KEY_FILE_BYTES: u64 = 256;

@@ -1,0 +1,135 @@
+//! Who lives, as the locks tell.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use phalanx_core::Incarnation;
+
+use super::card::Card;
+use super::error::LocalError;
+use super::lock::{is_held, open};
+
+/// A living process of the cell, of this user, in this network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// Its current life.
+    pub incarnation: Incarnation,
+    /// It founded the cell, came into a view, or was told by its owner where to go.
+    pub settled: bool,
+    /// What it says of itself. `None`: written by another version.
+    pub card: Option<Card>,
+    /// Its counters file; it may be missing for a moment after the start.
+    pub counters: PathBuf,
+}
+
+/// The living. Changes nothing.
+pub(super) fn scan(scope: &Path) -> Result<Vec<Live>, LocalError> {
+    let mut living = Vec::new();
+    look(scope, |_, entry| living.extend(entry.living()))?;
+    Ok(living)
+}
+
+/// The living, after removing what the dead left. Only while holding the decision lock.
+pub(super) fn sweep(scope: &Path) -> Result<Vec<Live>, LocalError> {
+    let mut living = Vec::new();
+    let mut counters = Vec::new();
+    look(scope, |path, entry| match entry {
+        Entry::Presence { .. } => match entry.living() {
+            Some(live) => living.push(live),
+            None => drop(fs::remove_file(path)),
+        },
+        // Drafts are made and renamed under the lock: one that is seen under the lock was given up.
+        Entry::Draft => drop(fs::remove_file(path)),
+        Entry::Counters => counters.push(path.to_path_buf()),
+    })?;
+    for path in counters {
+        if !living.iter().any(|live| live.counters == path) {
+            drop(fs::remove_file(path));
+        }
+    }
+    Ok(living)
+}
+
+enum Entry {
+    Presence { file: File, incarnation: Incarnation, settled: bool, counters: PathBuf },
+    Draft,
+    Counters,
+}
+
+impl Entry {
+    fn living(self) -> Option<Live> {
+        let Self::Presence { file, incarnation, settled, counters } = self else { return None };
+        if !is_held(&file) {
+            return None;
+        }
+        let card = read_card(&file);
+        if card.as_ref().is_some_and(Card::is_gone) {
+            return None;
+        }
+        Some(Live { incarnation, settled, card, counters })
+    }
+}
+
+fn look(scope: &Path, mut each: impl FnMut(&Path, Entry)) -> Result<(), LocalError> {
+    let entries = fs::read_dir(scope).map_err(LocalError::io("read", scope))?;
+    for entry in entries {
+        let path = entry.map_err(LocalError::io("read", scope))?.path();
+        let kind = match path.extension().and_then(|e| e.to_str()) {
+            Some("draft") => Entry::Draft,
+            Some("counters") => Entry::Counters,
+            _ => {
+                let Some((incarnation, settled)) = parse_name(&path) else { continue };
+                // It may be renamed or removed at any moment; then its new name is seen, or nothing is lost.
+                let Ok(file) = open(&path, false) else { continue };
+                let counters = counters_path(&file, scope);
+                Entry::Presence { file, incarnation, settled, counters }
+            }
+        };
+        each(&path, kind);
+    }
+    Ok(())
+}
+
+/// The path of a presence.
+pub(super) fn presence_path(scope: &Path, incarnation: Incarnation, settled: bool) -> PathBuf {
+    scope.join(format!("{incarnation}.{}", if settled { SETTLED } else { SEEKING }))
+}
+
+/// The path of a process's counters: named by the presence file itself, so that it stays through renames.
+pub(super) fn counters_path(presence: &File, scope: &Path) -> PathBuf {
+    use std::os::unix::fs::MetadataExt;
+    let number = presence.metadata().map_or(0, |m| m.ino());
+    scope.join(format!("{number}.counters"))
+}
+
+/// What a presence file says.
+pub(crate) fn read_card(mut file: &File) -> Option<Card> {
+    use std::io::Seek;
+    file.rewind().ok()?;
+    let mut text = String::new();
+    file.take(CARD_BYTES).read_to_string(&mut text).ok()?;
+    Card::from_text(&text)
+}
+
+/// Finds the presence of an incarnation, seeking or settled.
+pub(crate) fn find(scope: &Path, incarnation: Incarnation) -> Option<File> {
+    let either = [true, false].into_iter();
+    either.map(|settled| presence_path(scope, incarnation, settled)).find_map(|path| open(&path, false).ok())
+}
+
+fn parse_name(path: &Path) -> Option<(Incarnation, bool)> {
+    let settled = match path.extension()?.to_str()? {
+        SETTLED => true,
+        SEEKING => false,
+        _ => return None,
+    };
+    let hex = path.file_stem()?.to_str().filter(|stem| stem.len() == 16)?;
+    Some((Incarnation(u64::from_str_radix(hex, 16).ok()?), settled))
+}
+
+const SETTLED: &str = "settled";
+const SEEKING: &str = "seeking";
+
+/// A card is some 300 bytes; a process's name has at most 200.
+const CARD_BYTES: u64 = 4_096;

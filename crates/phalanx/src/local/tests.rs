@@ -1,0 +1,335 @@
+//! The directory, the key and the founding lock, with real processes that live, race and are killed.
+
+mod child;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::Arc;
+use std::thread;
+
+use phalanx_core::{CellView, MemberInfo};
+use tempfile::TempDir;
+
+use super::*;
+use crate::deaths::Deaths;
+use child::Child;
+
+fn temporary() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn root(dir: &TempDir) -> PathBuf {
+    dir.path().join("run")
+}
+
+fn card(name: &str, port: u16) -> Card {
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    Card::mine(name, address, address)
+}
+
+fn enter(cell: &LocalCell, incarnation: u64, intent: Intent) -> (Presence, Standing) {
+    let port = u16::try_from(incarnation).expect("tests count low");
+    cell.enter(Incarnation(incarnation), &card("n", port), intent).expect("the directory is sound")
+}
+
+fn seeds(standing: Standing) -> Vec<u16> {
+    match standing {
+        Standing::Found => panic!("founded"),
+        Standing::Join(seeds) => seeds.iter().map(std::net::SocketAddr::port).collect(),
+    }
+}
+
+#[test]
+fn the_directory_is_made_for_its_user_alone() {
+    let dir = temporary();
+    let cell = LocalCell::open(Some(&root(&dir)), "a/b ..").expect("made");
+    for path in [root(&dir).as_path(), cell.scope(), cell.scope().parent().expect("inside")] {
+        assert_eq!(fs::metadata(path).expect("there").permissions().mode() & 0o777, 0o700, "{}", path.display());
+    }
+    assert!(cell.scope().starts_with(root(&dir)), "a name cannot lead out of the directory");
+}
+
+#[test]
+fn a_directory_that_others_reach_is_refused_with_a_remedy() {
+    let dir = temporary();
+    fs::create_dir(root(&dir)).expect("made");
+    fs::set_permissions(root(&dir), fs::Permissions::from_mode(0o755)).expect("set");
+    let error = LocalCell::open(Some(&root(&dir)), "c").expect_err("others may read");
+    assert!(matches!(error, LocalError::TooOpen { .. }) && error.to_string().contains("chmod go="), "{error}");
+
+    let link = dir.path().join("link");
+    fs::create_dir(dir.path().join("target")).expect("made");
+    symlink(dir.path().join("target"), &link).expect("linked");
+    let error = LocalCell::open(Some(&link), "c").expect_err("a link");
+    assert!(matches!(error, LocalError::NotADirectory { .. }), "{error}");
+    assert!(error.to_string().contains("runtime_dir"), "{error}");
+
+    let file = dir.path().join("file");
+    fs::write(&file, "").expect("written");
+    let error = LocalCell::open(Some(&file), "c").expect_err("a file");
+    assert!(matches!(error, LocalError::NotADirectory { .. }), "{error}");
+
+    if rustix::process::geteuid().is_root() {
+        let foreign = dir.path().join("foreign");
+        fs::create_dir(&foreign).expect("made");
+        fs::set_permissions(&foreign, fs::Permissions::from_mode(0o700)).expect("set");
+        std::os::unix::fs::chown(&foreign, Some(12_345), None).expect("root may");
+        let error = LocalCell::open(Some(&foreign), "c").expect_err("another user's");
+        assert!(matches!(error, LocalError::NotOurs { owner: 12_345, .. }), "{error}");
+    }
+}
+
+#[test]
+fn different_cells_have_different_directories() {
+    let (long, odd) = ("x".repeat(199), "%".repeat(200));
+    let names = ["a", "A", "a/b", "a%2fb", "", ".", "..", "ä", &format!("{long}1"), &format!("{long}2"), odd.as_str()];
+    let files: BTreeSet<String> = names.iter().map(|name| directory::file_name(name)).collect();
+    assert_eq!(files.len(), names.len());
+    assert!(files.iter().all(|f| f.len() <= 255 && !f.contains('/')), "{files:?}");
+}
+
+#[test]
+fn all_who_start_at_once_get_one_key() {
+    let dir = temporary();
+    let keys: Vec<String> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..16)
+            .map(|_| {
+                scope.spawn(|| LocalCell::open(Some(&root(&dir)), "c").expect("made").key().expect("a key").to_hex())
+            })
+            .collect();
+        threads.into_iter().map(|t| t.join().expect("no panic")).collect()
+    });
+    assert!(keys.iter().all(|key| *key == keys[0]), "one key for all");
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    assert_eq!(fs::metadata(cell.key_path()).expect("there").permissions().mode() & 0o777, 0o600);
+    let files = fs::read_dir(cell.key_path().parent().expect("inside")).expect("readable").count();
+    assert_eq!(files, 2, "the key and the scope, no drafts");
+    assert_ne!(LocalCell::open(Some(&root(&dir)), "d").expect("made").key().expect("a key").to_hex(), keys[0]);
+}
+
+#[test]
+fn a_bad_key_file_is_refused() {
+    let dir = temporary();
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    for bad in [&b"not a key"[..], &[0xff; 64], &[b'0'; 65], b""] {
+        fs::write(cell.key_path(), bad).expect("written");
+        fs::set_permissions(cell.key_path(), fs::Permissions::from_mode(0o600)).expect("set");
+        assert!(matches!(cell.key(), Err(LocalError::BadKey { .. })));
+    }
+    fs::write(cell.key_path(), "0".repeat(64)).expect("written");
+    fs::set_permissions(cell.key_path(), fs::Permissions::from_mode(0o644)).expect("set");
+    assert!(matches!(cell.key(), Err(LocalError::TooOpen { .. })));
+}
+
+#[test]
+fn the_first_founds_and_later_ones_join_all_who_live() {
+    let dir = temporary();
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let (first, standing) = enter(&cell, 1, Intent::ByLock);
+    assert_eq!(standing, Standing::Found);
+    let (second, standing) = enter(&cell, 2, Intent::ByLock);
+    assert_eq!(seeds(standing), [1]);
+    let (_third, standing) = enter(&cell, 3, Intent::ByLock);
+    assert_eq!(seeds(standing), [1, 2], "the settled first");
+    drop(second);
+    drop(first);
+    assert_eq!(cell.living().expect("readable").len(), 1);
+}
+
+#[test]
+fn when_all_are_gone_the_next_founds() {
+    let dir = temporary();
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let first = enter(&cell, 1, Intent::ByLock);
+    let second = enter(&cell, 2, Intent::ByLock);
+    drop((first, second));
+    assert_eq!(enter(&cell, 3, Intent::ByLock).1, Standing::Found);
+}
+
+#[test]
+fn a_founder_that_dies_alone_wedges_nobody() {
+    let dir = temporary();
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let founder = enter(&cell, 1, Intent::ByLock);
+    let mut waiting = enter(&cell, 2, Intent::ByLock).0;
+    assert_eq!(waiting.reconsider().expect("sound").map(seeds), Some(vec![1]), "the founder lives");
+    drop(founder);
+    assert_eq!(waiting.reconsider().expect("sound"), Some(Standing::Found), "now it is its turn");
+    assert!(waiting.is_settled());
+    assert_eq!(seeds(enter(&cell, 3, Intent::ByLock).1), [2]);
+}
+
+#[test]
+fn a_view_reached_after_a_new_founding_is_given_up() {
+    let dir = temporary();
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let founder = enter(&cell, 1, Intent::ByLock);
+    let mut late = enter(&cell, 2, Intent::ByLock).0;
+    // 1. The founder takes `late` into its view, and dies before `late` has settled.
+    drop(founder);
+    // 2. Nobody settled lives: another founds.
+    let (_new, standing) = enter(&cell, 3, Intent::ByLock);
+    assert_eq!(standing, Standing::Found);
+    // 3. Only now does `late` see its view: it is of a cell that no more counts.
+    match late.settle().expect("sound") {
+        Some(Settled::Overtaken(seeds)) => assert_eq!(seeds.len(), 1),
+        other => panic!("{other:?}"),
+    }
+    assert!(!late.is_settled());
+    // 4. In the new cell it settles.
+    assert!(late.begin_anew(Incarnation(22), false).expect("sound"));
+    assert_eq!(late.settle().expect("sound"), Some(Settled::Yes));
+}
+
+#[test]
+fn whoever_settled_first_keeps_others_from_founding() {
+    let dir = temporary();
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let founder = enter(&cell, 1, Intent::ByLock);
+    let mut late = enter(&cell, 2, Intent::ByLock).0;
+    assert_eq!(late.settle().expect("sound"), Some(Settled::Yes));
+    drop(founder);
+    let (mut third, standing) = enter(&cell, 3, Intent::ByLock);
+    assert_eq!(seeds(standing), [2]);
+    assert_eq!(third.reconsider().expect("sound").map(seeds), Some(vec![2]));
+}
+
+#[test]
+fn an_excluded_process_may_found_once_all_others_are_dead() {
+    let dir = temporary();
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let founder = enter(&cell, 1, Intent::ByLock);
+    let mut excluded = enter(&cell, 2, Intent::ByLock).0;
+    assert_eq!(excluded.settle().expect("sound"), Some(Settled::Yes));
+    assert!(excluded.begin_anew(Incarnation(22), false).expect("sound"), "no more settled");
+    drop(founder);
+    assert_eq!(excluded.reconsider().expect("sound"), Some(Standing::Found));
+}
+
+#[test]
+fn whoever_goes_as_told_keeps_others_from_founding() {
+    let dir = temporary();
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let (_told, standing) = enter(&cell, 1, Intent::AsTold);
+    assert_eq!(seeds(standing), [] as [u16; 0], "it never founds by the lock");
+    assert_eq!(seeds(enter(&cell, 2, Intent::ByLock).1), [1]);
+}
+
+#[test]
+fn sixty_four_at_once_find_the_one_founder() {
+    let dir = temporary();
+    let children: Vec<Child> = (1..=64).map(|i| Child::start(&root(&dir), i)).collect();
+    let said: Vec<String> = children.iter().map(Child::standing).collect();
+    assert_eq!(said.iter().filter(|s| *s == "found").count(), 1, "{said:?}");
+    let founder = said.iter().position(|s| s == "found").expect("counted above") + 1;
+    for standing in said.iter().filter(|s| *s != "found") {
+        let first = standing.strip_prefix("join ").and_then(|ports| ports.split(' ').next());
+        assert_eq!(first, Some(founder.to_string().as_str()), "the founder is the first seed: {standing}");
+    }
+}
+
+#[test]
+fn killed_processes_leave_nothing_that_wedges() {
+    let dir = temporary();
+    for round in 0..5 {
+        let children: Vec<Child> = (1..=8).map(|i| Child::start(&root(&dir), round * 10 + i)).collect();
+        let founded = children.iter().filter(|child| child.standing() == "found").count();
+        assert_eq!(founded, 1, "round {round}");
+        let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+        assert_eq!(cell.living().expect("readable").len(), 8);
+        children.into_iter().for_each(Child::kill);
+        assert_eq!(cell.living().expect("readable"), [], "the locks prove the deaths");
+    }
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let _last = enter(&cell, 99, Intent::ByLock);
+    let left: Vec<_> =
+        fs::read_dir(cell.scope()).expect("readable").map(|e| e.expect("readable").file_name()).collect();
+    assert_eq!(left.len(), 3, "lock, generation and one presence: {left:?}");
+}
+
+#[test]
+fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
+    let dir = temporary();
+    let (dies, lives) = (Child::start(&root(&dir), 1), Child::start(&root(&dir), 2));
+    let _ = (dies.standing(), lives.standing());
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+    let member = |incarnation: u64, host: u64| MemberInfo {
+        incarnation: Incarnation(incarnation),
+        name: format!("n{incarnation}"),
+        data: nowhere,
+        control: nowhere,
+        host,
+        packet_bytes_max: 1_432,
+    };
+    let here = host::host_id();
+    assert_ne!(here, 0);
+    let view = CellView {
+        instance: 1,
+        view: 1,
+        members: vec![member(9, here), member(1, here), member(2, here), member(3, here + 1)],
+        joined: Vec::new(),
+        left: Vec::new(),
+    };
+    let mut deaths = Deaths::new(cell.scope());
+    deaths.watch(&view, Incarnation(9));
+    assert_eq!(deaths.watched(), 2, "neither itself nor those of other hosts");
+    assert_eq!(deaths.check(), []);
+    dies.kill();
+    // The descriptor fires by itself: this returns because of it.
+    let descriptors = deaths.descriptors();
+    let mut watched: Vec<rustix::event::PollFd<'_>> =
+        descriptors.iter().map(|fd| rustix::event::PollFd::new(fd, rustix::event::PollFlags::IN)).collect();
+    assert_eq!(rustix::event::poll(&mut watched, None).expect("polls"), 1);
+    assert_eq!(deaths.check(), [Incarnation(1)]);
+    assert_eq!(deaths.check(), [], "said once");
+    drop(lives);
+}
+
+#[test]
+fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
+    let dir = temporary();
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let presence = enter(&cell, 5, Intent::ByLock).0;
+    let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+    let info = MemberInfo {
+        incarnation: Incarnation(5),
+        name: "n".into(),
+        data: nowhere,
+        control: nowhere,
+        host: host::host_id(),
+        packet_bytes_max: 1_432,
+    };
+    let view = Arc::new(CellView { instance: 1, view: 1, members: vec![info], joined: Vec::new(), left: Vec::new() });
+    let mut deaths = Deaths::new(cell.scope());
+    deaths.watch(&view, Incarnation(9));
+    assert_eq!(deaths.check(), []);
+    drop(presence);
+    assert_eq!(deaths.check(), [Incarnation(5)]);
+}
+
+#[test]
+fn a_forked_child_that_holds_the_lock_is_not_its_parent() {
+    let dir = temporary();
+    let parent = Child::start_forking(&root(&dir), 1);
+    assert_eq!(parent.standing(), "found");
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    assert_eq!(cell.living().expect("readable").len(), 1);
+    parent.kill();
+    assert_eq!(cell.living().expect("readable"), [], "the process of the card has ended");
+    assert_eq!(enter(&cell, 2, Intent::ByLock).1, Standing::Found);
+}
+
+#[test]
+fn a_founding_mark_lasts_until_it_is_cleared() {
+    let dir = temporary();
+    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let mark = cell.founding_mark("a");
+    assert!(!mark.is_set());
+    mark.clear().expect("nothing to clear is no error");
+    mark.set(7).expect("written");
+    assert!(cell.founding_mark("a").is_set() && !cell.founding_mark("b").is_set());
+    mark.clear().expect("cleared");
+    assert!(!mark.is_set());
+}

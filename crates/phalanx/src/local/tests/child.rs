@@ -1,0 +1,119 @@
+//! A real process that enters a cell's directory and stays until it is killed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{ChildStdin, Command, Stdio};
+
+use phalanx_core::Incarnation;
+
+use crate::local::{Card, Intent, LocalCell, Standing};
+
+/// Killed when dropped.
+pub(super) struct Child {
+    process: std::process::Child,
+    input: Option<ChildStdin>,
+}
+
+impl Child {
+    pub(super) fn start(root: &Path, number: u64) -> Self {
+        Self::spawn(root, number, "no")
+    }
+
+    /// It forks before it answers; its child lives until its input ends.
+    pub(super) fn start_forking(root: &Path, number: u64) -> Self {
+        Self::spawn(root, number, "yes")
+    }
+
+    fn spawn(root: &Path, number: u64, forks: &str) -> Self {
+        let this = std::env::current_exe().expect("a test program has a path");
+        let mut process = Command::new(this)
+            .args(["--exact", "local::tests::child::enter_and_stay", "--nocapture", "--test-threads=1"])
+            .env(ROOT, root)
+            .env(NUMBER, number.to_string())
+            .env(FORKS, forks)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a test program starts");
+        let input = process.stdin.take();
+        Self { process, input }
+    }
+
+    /// What the lock decided: `found`, or `join` and ports.
+    pub(super) fn standing(&self) -> String {
+        let mut lines = BufReader::new(ReadFd(self.process.stdout.as_ref().expect("piped"))).lines();
+        lines
+            .find_map(|line| line.expect("text").split_once(MARK).map(|(_, said)| said.trim().to_owned()))
+            .expect("a child says how it stands")
+    }
+
+    pub(super) fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end();
+        drop(self.input.take());
+    }
+}
+
+struct ReadFd<'a>(&'a std::process::ChildStdout);
+
+impl std::io::Read for ReadFd<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        Ok(rustix::io::read(self.0, buffer)?)
+    }
+}
+
+/// The child's side. In the parent's own run there is nothing to do.
+#[test]
+fn enter_and_stay() {
+    let (Ok(root), Ok(number)) = (std::env::var(ROOT), std::env::var(NUMBER)) else { return };
+    let number: u64 = number.parse().expect("the parent counts");
+    let cell = LocalCell::open(Some(Path::new(&root)), "c").expect("made");
+    let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(number).expect("low")));
+    let card = Card::mine(&format!("n{number}"), address, address);
+    let (_presence, standing) = cell.enter(Incarnation(number), &card, Intent::ByLock).expect("sound");
+    if std::env::var(FORKS).is_ok_and(|forks| forks == "yes") {
+        fork::a_child_that_stays();
+    }
+    let said = match standing {
+        Standing::Found => "found".to_owned(),
+        Standing::Join(seeds) => seeds.iter().fold("join".to_owned(), |said, seed| format!("{said} {}", seed.port())),
+    };
+    let mut out = std::io::stdout();
+    out.write_all(format!("\n{MARK}{said}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent reads");
+    // Until the parent kills this process, or is gone itself.
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+#[allow(unsafe_code)]
+mod fork {
+    pub(super) fn a_child_that_stays() {
+        // SAFETY: the child only reads and exits, both of which are allowed after a fork.
+        if unsafe { libc::fork() } == 0 {
+            let mut byte = 0_u8;
+            loop {
+                // SAFETY: the buffer is one byte long and lives.
+                let count = unsafe { libc::read(0, (&raw mut byte).cast(), 1) };
+                if count <= 0 {
+                    // SAFETY: ends the child at once, without running what belongs to its parent.
+                    unsafe { libc::_exit(0) };
+                }
+            }
+        }
+    }
+}
+
+const ROOT: &str = "PHALANX_TEST_ROOT";
+const NUMBER: &str = "PHALANX_TEST_NUMBER";
+const FORKS: &str = "PHALANX_TEST_FORKS";
+const MARK: &str = "stands: ";

@@ -1,0 +1,317 @@
+//! The turn loop: one process of a cell on one driver.
+//!
+//! The same loop runs over sockets and under the simulator, so it reads no clock and draws no randomness but
+//! what its owner hands in.
+
+mod sink;
+mod wanted;
+
+use std::net::SocketAddr;
+
+use phalanx_core::{CommandError, Founding, GroupId, Incarnation, Instant, Order, Process, Security, Settings};
+use phalanx_driver::Driver;
+
+use crate::handler::{Command, Handler};
+use sink::{Sink, Watch};
+use wanted::Wanted;
+
+/// Draws 64 random bits: the system's generator in production, a seeded one in the simulator.
+pub type Entropy = Box<dyn FnMut() -> u64 + Send>;
+
+/// How a node behaves beyond its [`Settings`].
+#[derive(Clone, Copy, Debug)]
+pub struct NodeOptions {
+    /// After an exclusion, come back as a new incarnation and join the same groups again. Default true.
+    pub rejoin: bool,
+}
+
+impl Default for NodeOptions {
+    fn default() -> Self {
+        Self { rejoin: true }
+    }
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnReport {
+    /// Datagrams taken from the driver.
+    pub received: usize,
+    /// Work may be left: turn again at once rather than wait.
+    pub more: bool,
+}
+
+/// One process of a cell, its driver, and what it takes to come back after an exclusion.
+pub struct Node<D: Driver> {
+    driver: D,
+    process: Process,
+    /// Those of the current life.
+    settings: Settings,
+    security: Security,
+    entropy: Entropy,
+    rejoin: bool,
+    leaving: bool,
+    /// The handler knows of the current life.
+    announced: bool,
+    watch: Watch,
+    wanted: Wanted,
+}
+
+impl<D: Driver> Node<D> {
+    /// A process that begins to look for its cell, or founds it, with the first turn.
+    ///
+    /// If `settings.me.incarnation` is [`Incarnation::NONE`] a fresh one is drawn from `entropy`.
+    pub fn new(
+        now: Instant,
+        driver: D,
+        mut settings: Settings,
+        security: Security,
+        mut entropy: Entropy,
+        options: NodeOptions,
+    ) -> Self {
+        if settings.me.incarnation == Incarnation::NONE {
+            settings.me.incarnation = fresh_incarnation(&mut entropy);
+        }
+        let process = Process::new(now, settings.clone(), &security, entropy());
+        Self {
+            driver,
+            process,
+            settings,
+            security,
+            entropy,
+            rejoin: options.rejoin,
+            leaving: false,
+            announced: false,
+            watch: Watch::default(),
+            wanted: Wanted::default(),
+        }
+    }
+
+    /// One turn: drains the input (bounded), lets the core judge its timers and send, and flushes the driver.
+    /// Call it when a datagram waits, when [`Node::deadline`] has come, and after commands.
+    pub fn turn(&mut self, now: Instant, handler: &mut impl Handler) -> TurnReport {
+        self.begin(now, handler);
+        let mut report = self.drain(now, handler);
+        let names = &self.watch.names;
+        let joined = |name: &str| names.values().any(|joined| **joined == *name);
+        self.wanted.ask(now, &mut self.process, joined, handler);
+        self.process.turn(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
+        self.driver.flush();
+        if self.watch.excluded && self.process.is_over() && self.rejoin && !self.leaving {
+            self.come_back(now);
+            report.more = true;
+        }
+        report
+    }
+
+    fn drain(&mut self, now: Instant, handler: &mut impl Handler) -> TurnReport {
+        let mut report = TurnReport::default();
+        let Self { driver, process, watch, .. } = self;
+        // Timers are judged only after what waits was heard: a process that was held up must not accuse others of
+        // a silence that is its own. Bounded, so that a flood cannot keep it from sending.
+        for _ in 0..BATCHES_PER_TURN {
+            let took = driver.receive(BATCH, &mut |outbox, lane, from, packet| {
+                let mut sink = Sink { outbox, handler: &mut *handler, watch: &mut *watch };
+                process.handle_datagram(now, lane, from, packet, &mut sink);
+            });
+            report.received += took;
+            report.more = took >= BATCH;
+            if !report.more {
+                break;
+            }
+        }
+        report
+    }
+
+    fn begin(&mut self, now: Instant, handler: &mut impl Handler) {
+        handler.at(now);
+        if !self.announced {
+            self.announced = true;
+            handler.begin(&self.settings.me);
+        }
+    }
+
+    /// Comes back after an exclusion. It only joins, at the places it was given and at the members it last knew.
+    fn come_back(&mut self, now: Instant) {
+        let me = self.settings.me.incarnation;
+        let known: Vec<SocketAddr> = self.process.cell_view().map_or(Vec::new(), |view| {
+            view.members.iter().filter(|m| m.incarnation != me).map(|m| m.control).collect()
+        });
+        self.begin_anew(now, Founding::Join, &known);
+    }
+
+    /// Gives up this life and starts the next: same name and addresses, a fresh incarnation, the same groups.
+    /// `seeds` are added to the places it knows. Nothing is told to the cell: whoever knew this incarnation will
+    /// find it silent. [`Handler::begin`] announces the new one with the next turn.
+    pub fn begin_anew(&mut self, now: Instant, founding: Founding, seeds: &[SocketAddr]) {
+        let places = &mut self.settings.seeds;
+        let new: Vec<SocketAddr> = seeds.iter().filter(|seed| !places.contains(seed)).copied().collect();
+        places.extend(new);
+        // The newest are at the end; a node that came back many times keeps those.
+        places.drain(..places.len().saturating_sub(SEEDS_MAX));
+        self.settings.me.incarnation = fresh_incarnation(&mut self.entropy);
+        self.settings.founding = founding;
+        self.watch = Watch::default();
+        self.announced = false;
+        self.wanted.forget_asked();
+        self.process = Process::new(now, self.settings.clone(), &self.security, (self.entropy)());
+    }
+
+    /// When [`Node::turn`] is due if no datagram or command comes sooner.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.process.deadline()
+    }
+
+    /// Asks to become a member of the named group, made if it is not there. With `with_state` the state of a
+    /// member is taken first. The first [`phalanx_core::Event::GroupView`] with its name tells the group's number.
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn join_group(
+        &mut self,
+        now: Instant,
+        name: &str,
+        with_state: bool,
+        handler: &mut impl Handler,
+    ) -> Result<(), CommandError> {
+        self.begin(now, handler);
+        self.process.join_group(now, name, with_state)?;
+        handler.command(&Command::JoinGroup { name, with_state });
+        self.wanted.insert(name, with_state);
+        Ok(())
+    }
+
+    /// Leaves a group; [`phalanx_core::Event::GroupLeft`] when done. It is not joined again after an exclusion.
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn leave_group(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        handler: &mut impl Handler,
+    ) -> Result<(), CommandError> {
+        self.begin(now, handler);
+        self.process.leave_group(now, group)?;
+        handler.command(&Command::LeaveGroup { group });
+        if let Some(name) = self.watch.names.get(&group) {
+            self.wanted.remove(name);
+        }
+        Ok(())
+    }
+
+    /// Multicasts the concatenation of `parts` to the group. Accepted means queued; it goes out at the latest
+    /// with the next turn.
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing was queued.
+    pub fn multicast(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        order: Order,
+        uniform: bool,
+        parts: &[&[u8]],
+        handler: &mut impl Handler,
+    ) -> Result<(), CommandError> {
+        self.begin(now, handler);
+        let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
+        self.process.multicast(now, group, order, uniform, parts, &mut sink)
+    }
+
+    /// A reliable point-to-point message to a member of the cell view.
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing was queued.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        to: Incarnation,
+        payload: &[u8],
+        handler: &mut impl Handler,
+    ) -> Result<(), CommandError> {
+        self.begin(now, handler);
+        self.process.send(now, to, payload)?;
+        handler.command(&Command::Send { to, payload });
+        Ok(())
+    }
+
+    /// Leaves the cell gracefully; [`phalanx_core::Event::Left`] when done. The node does not come back.
+    pub fn leave(&mut self, now: Instant, handler: &mut impl Handler) {
+        self.begin(now, handler);
+        if !self.leaving {
+            self.leaving = true;
+            self.process.leave(now);
+            handler.command(&Command::Leave);
+        }
+    }
+
+    /// The operating system proved that this incarnation is dead.
+    pub fn handle_death(&mut self, now: Instant, dead: Incarnation) {
+        self.process.handle_death(now, dead);
+    }
+
+    /// More places to look for the cell: control addresses.
+    pub fn add_seeds(&mut self, seeds: &[SocketAddr]) {
+        for seed in seeds {
+            if !self.settings.seeds.contains(seed) && self.settings.seeds.len() < SEEDS_MAX {
+                self.settings.seeds.push(*seed);
+            }
+        }
+        self.process.add_seeds(seeds);
+    }
+
+    /// This life of the process.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        self.settings.me.incarnation
+    }
+
+    /// Over for good: it left, or was excluded and does not come back; the handler was told.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.watch.left || self.watch.excluded && (self.leaving || !self.rejoin)
+    }
+
+    /// The protocol core, to look at.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// The protocol core, for what the node itself does not offer. Not between an effect and its end.
+    pub fn process_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// The driver.
+    #[must_use]
+    pub fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    /// The driver.
+    pub fn driver_mut(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
+    /// The settings of the current life.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+fn fresh_incarnation(entropy: &mut Entropy) -> Incarnation {
+    // Zero means "nobody"; a generator that only ever gives zero must not hang the caller.
+    Incarnation(entropy().max(1))
+}
+
+/// Datagrams asked of the driver at once.
+const BATCH: usize = 64;
+
+/// Batches drained before timers are judged.
+const BATCHES_PER_TURN: usize = 8;
+
+/// Most places a node remembers to look for its cell.
+const SEEDS_MAX: usize = 1024;

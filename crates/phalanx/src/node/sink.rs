@@ -1,0 +1,77 @@
+//! Joins a driver's sending half and a handler into the core's effect sink, and watches what passes.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use phalanx_core::{Delivery, Effects, Event, GroupId, Incarnation, Lane, Order, Snapshot};
+use phalanx_driver::Transmit;
+
+use crate::handler::Handler;
+
+/// What a node must remember of the events that went to its handler.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// A decided view does not hold this incarnation, and the handler was told.
+    pub(super) excluded: bool,
+    /// The graceful leave is done, and the handler was told.
+    pub(super) left: bool,
+    /// Names of the groups this process is a member of.
+    pub(super) names: BTreeMap<GroupId, Arc<str>>,
+}
+
+pub(super) struct Sink<'a, T, H> {
+    pub(super) outbox: &'a mut T,
+    pub(super) handler: &'a mut H,
+    pub(super) watch: &'a mut Watch,
+}
+
+impl<T: Transmit, H: Handler> Effects for Sink<'_, T, H> {
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        self.handler.before_transmit();
+        self.outbox.transmit(lane, to, packet);
+    }
+
+    fn ready(&mut self) -> bool {
+        self.handler.ready()
+    }
+
+    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniform: bool, payload: &[u8]) {
+        self.handler.sent(group, view, seq, order, uniform, payload);
+    }
+
+    fn mark_founded(&mut self, instance: u64) -> bool {
+        self.handler.mark_founded(instance)
+    }
+
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.handler.deliver(delivery);
+    }
+
+    fn event(&mut self, event: Event) {
+        match &event {
+            Event::GroupView(view) => {
+                self.watch.names.insert(view.group, Arc::clone(&view.name));
+            }
+            Event::GroupLeft { group } => {
+                self.watch.names.remove(group);
+            }
+            Event::Excluded { .. } => self.watch.excluded = true,
+            Event::Left => self.watch.left = true,
+            _ => {}
+        }
+        self.handler.event(event);
+    }
+
+    fn message(&mut self, from: Incarnation, payload: &[u8]) {
+        self.handler.message(from, payload);
+    }
+
+    fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {
+        self.handler.snapshot(group)
+    }
+
+    fn restore(&mut self, group: GroupId, chunk: &[u8]) {
+        self.handler.restore(group, chunk);
+    }
+}

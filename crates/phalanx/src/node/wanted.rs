@@ -1,0 +1,69 @@
+//! The groups a node means to be in, so that a new life joins them again.
+
+use std::collections::BTreeMap;
+
+use phalanx_core::{CommandError, Instant, Process};
+
+use crate::handler::{Command, Handler};
+
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    groups: BTreeMap<String, Want>,
+    /// Some group was not asked for in this life yet.
+    open: bool,
+}
+
+#[derive(Debug)]
+struct Want {
+    with_state: bool,
+    asked: bool,
+}
+
+impl Wanted {
+    /// Notes a group already asked for in this life.
+    pub(super) fn insert(&mut self, name: &str, with_state: bool) {
+        self.groups.insert(name.to_owned(), Want { with_state, asked: true });
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.groups.remove(name);
+    }
+
+    /// A new life asked for nothing yet.
+    pub(super) fn forget_asked(&mut self) {
+        self.groups.values_mut().for_each(|want| want.asked = false);
+        self.open = !self.groups.is_empty();
+    }
+
+    /// Asks for what was not asked for in this life. `joined` tells whether a group's first view was reached.
+    ///
+    /// Of the groups with state one is asked for at a time: a state that begins names its group by a number that
+    /// only the first view would explain.
+    pub(super) fn ask(
+        &mut self,
+        now: Instant,
+        process: &mut Process,
+        joined: impl Fn(&str) -> bool,
+        handler: &mut impl Handler,
+    ) {
+        if !self.open {
+            return;
+        }
+        let mut awaits_state = self.groups.iter().any(|(name, want)| want.with_state && want.asked && !joined(name));
+        let mut open = false;
+        for (name, want) in self.groups.iter_mut().filter(|(_, want)| !want.asked) {
+            if want.with_state && awaits_state {
+                open = true;
+                continue;
+            }
+            let outcome = process.join_group(now, name, want.with_state);
+            if outcome.is_ok() {
+                handler.command(&Command::JoinGroup { name, with_state: want.with_state });
+            }
+            want.asked = matches!(outcome, Ok(()) | Err(CommandError::AlreadyMember));
+            open |= !want.asked;
+            awaits_state |= want.with_state && want.asked;
+        }
+        self.open = open;
+    }
+}

@@ -1,0 +1,134 @@
+//! From settings to a process that can be turned.
+
+mod error;
+mod founding;
+mod identity;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use phalanx_core::{Founding, Incarnation, MemberInfo, Security, Settings};
+use phalanx_driver::{Driver, Faults, Udp, UdpOptions};
+
+use crate::config::{Config, SecurityMode};
+use crate::local::{Card, LocalCell, Presence, host, read_key};
+use crate::node::Entropy;
+pub use error::StartError;
+pub(crate) use founding::Plan;
+
+/// How to start a process of a cell. The defaults find, or found, the cell of this user on this host.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What can also stand in a file.
+    pub config: Config,
+    /// How the process may come into its first view. `None`: fixed founders if there are any; else it joins at
+    /// the seeds if there are any; else, on a loopback address, the lock of this host decides.
+    pub founding: Option<Founding>,
+    /// After an exclusion, come back as a new incarnation and join the same groups again. Default true.
+    pub rejoin: bool,
+    /// For a process with a thread of its own: how long it looks for more before it sleeps. Longer makes answers
+    /// quicker and costs the processor meanwhile; zero never spins. Default: zero on one or two processors, else
+    /// 20 microseconds.
+    pub spin: Duration,
+    /// For a process with a thread of its own: most deliveries and events that wait for the application. Beyond
+    /// that, senders are held back. Default 4,096.
+    pub queue_items: usize,
+    /// The same, in bytes of messages. One message may exceed it. Default 16 MiB.
+    pub queue_bytes: usize,
+    /// Faults made on everything that arrives, and the seed that decides them. Default none.
+    pub faults: Option<(Faults, u64)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::from(Config::default())
+    }
+}
+
+impl From<Config> for Options {
+    fn from(config: Config) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            config,
+            founding: None,
+            rejoin: true,
+            spin: if processors > 2 { SPIN } else { Duration::ZERO },
+            queue_items: 4_096,
+            queue_bytes: 16 << 20,
+            faults: None,
+        }
+    }
+}
+
+/// All that a node needs, and what keeps its place on this host.
+pub(crate) struct Prepared {
+    pub(crate) driver: Udp,
+    pub(crate) settings: Settings,
+    pub(crate) security: Security,
+    pub(crate) entropy: Entropy,
+    pub(crate) presence: Presence,
+    pub(crate) local: LocalCell,
+    pub(crate) plan: Plan,
+    pub(crate) notices: Vec<String>,
+}
+
+/// Binds, enters the presence and decides how to come in.
+pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
+    let config = &options.config;
+    check_cell(&config.cell)?;
+    let mut entropy = identity::entropy()?;
+    let local = LocalCell::open(config.runtime_dir.as_deref(), &config.cell)?;
+    let security = security(config, &local)?;
+    let seeds = identity::resolve(&config.seeds)?;
+    let driver = Udp::bind(&UdpOptions {
+        data: SocketAddr::new(config.bind, config.data_port),
+        control: SocketAddr::new(config.bind, config.control_port),
+        ..UdpOptions::default()
+    })?;
+    let name = identity::name(config)?;
+    let addresses = identity::reachable(&driver, &seeds)?;
+    let me = MemberInfo {
+        incarnation: Incarnation(entropy().max(1)),
+        name,
+        data: addresses.data,
+        control: addresses.control,
+        host: host::host_id(),
+        packet_bytes_max: driver.packet_bytes_max(),
+    };
+    let plan = Plan::new(options, &local, &me.name, seeds)?;
+    let card = Card::mine(&me.name, me.data, me.control);
+    let (presence, standing) = local.enter(me.incarnation, &card, plan.intent())?;
+    let (founding, seeds) = plan.resolve(standing);
+    let settings = Settings {
+        cell: config.cell.clone(),
+        me,
+        founding,
+        seeds,
+        timing: config.timing.clone(),
+        limits: config.limits.clone(),
+    };
+    let notices = plan.notices();
+    Ok(Prepared { driver, settings, security, entropy, presence, local, plan, notices })
+}
+
+fn check_cell(cell: &str) -> Result<(), StartError> {
+    if cell.is_empty() || cell.len() > NAME_BYTES_MAX {
+        return Err(StartError::BadName { what: "cell", name: cell.to_owned() });
+    }
+    Ok(())
+}
+
+fn security(config: &Config, local: &LocalCell) -> Result<Security, StartError> {
+    match (config.security, &config.cell_key) {
+        (SecurityMode::None, _) => Ok(Security::None),
+        (SecurityMode::Sealed, Some(path)) => Ok(Security::Sealed(read_key(path)?)),
+        (SecurityMode::Sealed, None) if config.bind.is_loopback() => Ok(Security::Sealed(local.key()?)),
+        (SecurityMode::Sealed, None) => Err(StartError::NoKey { bind: config.bind, local: local.key_path() }),
+    }
+}
+
+/// Longest name of a cell or process, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 200;
+
+/// How long a thread looks for more where processors are not scarce: about as long as being woken takes.
+const SPIN: Duration = Duration::from_micros(20);

@@ -1,0 +1,242 @@
+//! Writes down what an application sees, as it sees it, for the checker.
+
+mod directory;
+mod records;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
+use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
+
+use crate::handler::{Command, Handler};
+pub use directory::to_directory;
+
+/// Opens the trace of one life of the process. Called with each new incarnation.
+pub type OpenTrace<W> = Box<dyn FnMut(&MemberInfo) -> Result<TraceWriter<W>, TraceError> + Send>;
+
+/// Told, once in a life, why tracing stopped.
+pub type TraceFailed = Box<dyn FnMut(&TraceError) + Send>;
+
+/// A [`Handler`] that records what passes to the handler inside it.
+///
+/// A trace that cannot be written (a full disk) is given up: the reason is told once, and the process goes on
+/// without a trace.
+pub struct Traced<H, W: Write> {
+    inner: H,
+    cell: String,
+    open: OpenTrace<W>,
+    failed: TraceFailed,
+    write_ahead: bool,
+    writer: Option<TraceWriter<W>>,
+    now: Instant,
+    views: BTreeMap<GroupId, u64>,
+    /// Point-to-point messages of this life, by peer. As many entries as peers ever wrote or were written to.
+    messages: BTreeMap<Incarnation, Messages>,
+}
+
+#[derive(Debug, Default)]
+struct Messages {
+    sent: u64,
+    got: u64,
+}
+
+impl<H: Handler, W: Write> Traced<H, W> {
+    /// Records what passes to `inner` in the traces that `open` opens.
+    ///
+    /// With `write_ahead` every record is handed to the trace's file before a packet that may tell of it: what was
+    /// recorded survives a kill of the process. Otherwise records are gathered, which is faster. The header that
+    /// `open` writes must say the same.
+    pub fn new(inner: H, cell: &str, write_ahead: bool, open: OpenTrace<W>, failed: TraceFailed) -> Self {
+        Self {
+            inner,
+            cell: cell.to_owned(),
+            open,
+            failed,
+            write_ahead,
+            writer: None,
+            now: Instant::ZERO,
+            views: BTreeMap::new(),
+            messages: BTreeMap::new(),
+        }
+    }
+
+    /// The handler inside.
+    pub fn inner(&self) -> &H {
+        &self.inner
+    }
+
+    /// The handler inside.
+    pub fn inner_mut(&mut self) -> &mut H {
+        &mut self.inner
+    }
+
+    /// Whether records are being written.
+    pub fn is_tracing(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Hands gathered records to the file.
+    pub fn flush(&mut self) {
+        let outcome = self.writer.as_mut().map_or(Ok(()), TraceWriter::flush);
+        self.settle(outcome);
+    }
+
+    /// Ends the trace of this life: the application is about to stop. Nothing is recorded after.
+    pub fn finish(&mut self) {
+        self.record(&Record::End);
+        self.flush();
+        self.writer = None;
+    }
+
+    fn record(&mut self, event: &Record) {
+        let Some(writer) = &mut self.writer else { return };
+        let outcome = writer.write(self.now.nanos(), event);
+        self.settle(outcome);
+    }
+
+    fn settle(&mut self, outcome: Result<(), TraceError>) {
+        if let Err(error) = outcome {
+            (self.failed)(&error);
+            self.writer = None;
+        }
+    }
+
+    fn digest_or_zero(&mut self, group: GroupId) -> u64 {
+        self.inner.digest(group).unwrap_or(0)
+    }
+}
+
+impl<H: Handler, W: Write> Handler for Traced<H, W> {
+    fn begin(&mut self, me: &MemberInfo) {
+        // A life that was given up before it came into a view has no event of its own that ends it.
+        self.finish();
+        self.views.clear();
+        self.messages.clear();
+        match (self.open)(me) {
+            Ok(writer) => self.writer = Some(writer),
+            Err(error) => self.settle(Err(error)),
+        }
+        self.record(&Record::Start);
+        let cell = self.cell.clone();
+        self.record(&Record::JoinAsked { cell });
+        self.inner.begin(me);
+    }
+
+    fn at(&mut self, now: Instant) {
+        self.now = now;
+        self.inner.at(now);
+    }
+
+    fn command(&mut self, command: &Command<'_>) {
+        match *command {
+            Command::JoinGroup { name, with_state } => {
+                self.record(&Record::GroupJoinAsked { name: name.to_owned(), with_state });
+            }
+            Command::LeaveGroup { group } => self.record(&Record::GroupLeaveAsked { group: group.0 }),
+            Command::Leave => self.record(&Record::LeaveAsked),
+            Command::Send { to, payload } => {
+                let messages = self.messages.entry(to).or_default();
+                messages.sent += 1;
+                let k = messages.sent;
+                self.record(&Record::P2pSend { to: to.0, k, hash: payload_hash(payload) });
+            }
+        }
+        self.inner.command(command);
+    }
+
+    fn before_transmit(&mut self) {
+        if self.write_ahead && self.writer.as_ref().is_some_and(TraceWriter::has_unflushed) {
+            self.flush();
+        }
+        self.inner.before_transmit();
+    }
+
+    fn ready(&mut self) -> bool {
+        self.inner.ready()
+    }
+
+    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniform: bool, payload: &[u8]) {
+        if self.writer.is_some() {
+            self.record(&Record::Send {
+                group: group.0,
+                view,
+                seq,
+                order: records::order(order),
+                uniform,
+                hash: payload_hash(payload),
+            });
+        }
+        self.inner.sent(group, view, seq, order, uniform, payload);
+    }
+
+    fn mark_founded(&mut self, instance: u64) -> bool {
+        self.inner.mark_founded(instance)
+    }
+
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        if self.writer.is_some() {
+            self.record(&records::delivery(delivery));
+        }
+        self.inner.deliver(delivery);
+    }
+
+    fn event(&mut self, event: Event) {
+        if let Event::GroupView(view) = &event {
+            self.views.insert(view.group, view.view);
+        }
+        // The checker compares states where the application has taken an event in, not before.
+        let compare = match &event {
+            Event::StateEnd { group } => Some((*group, None)),
+            Event::GroupView(view) => Some((view.group, Some(view.view))),
+            _ => None,
+        };
+        let over = matches!(event, Event::Excluded { .. } | Event::Left);
+        if let Some(record) = records::event(&event) {
+            self.record(&record);
+        }
+        self.inner.event(event);
+        match compare {
+            Some((group, None)) => {
+                let digest = self.digest_or_zero(group);
+                self.record(&Record::StateEnd { group: group.0, digest });
+            }
+            Some((group, Some(view))) => {
+                if let Some(digest) = self.inner.digest(group) {
+                    self.record(&Record::Digest { group: group.0, view, delivered: 0, digest });
+                }
+            }
+            None => {}
+        }
+        if over {
+            self.finish();
+        }
+    }
+
+    fn message(&mut self, from: Incarnation, payload: &[u8]) {
+        let messages = self.messages.entry(from).or_default();
+        messages.got += 1;
+        let k = messages.got;
+        self.record(&Record::P2pDeliver { from: from.0, k, hash: payload_hash(payload) });
+        self.inner.message(from, payload);
+    }
+
+    fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {
+        let snapshot = self.inner.snapshot(group)?;
+        let view = self.views.get(&group).copied().unwrap_or(0);
+        let digest = self.digest_or_zero(group);
+        self.record(&Record::SnapshotOut { group: group.0, view, digest });
+        Some(snapshot)
+    }
+
+    fn restore(&mut self, group: GroupId, chunk: &[u8]) {
+        self.inner.restore(group, chunk);
+    }
+
+    fn digest(&mut self, group: GroupId) -> Option<u64> {
+        self.inner.digest(group)
+    }
+}
+
+#[cfg(test)]
+mod tests;

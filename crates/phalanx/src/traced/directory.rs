@@ -1,0 +1,40 @@
+//! Traces as files of a directory.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use phalanx_trace::{Header, TraceWriter};
+
+use super::{OpenTrace, TraceFailed, Traced};
+use crate::clock::clock_name;
+use crate::handler::Handler;
+
+/// Records what passes to `inner` in files of `directory`, which is made if it is missing: one for each life of
+/// the process, named after the process and its incarnation. What was recorded survives a kill of the process.
+///
+/// # Errors
+/// When the directory cannot be made. What fails later is told to `failed`.
+pub fn to_directory<H: Handler>(
+    inner: H,
+    cell: &str,
+    directory: &Path,
+    failed: TraceFailed,
+) -> io::Result<Traced<H, File>> {
+    fs::create_dir_all(directory)?;
+    let (place, name_of_cell, clock) = (directory.to_path_buf(), cell.to_owned(), clock_name());
+    let open: OpenTrace<File> = Box::new(move |me| {
+        let header = Header::process(&name_of_cell, &me.name, me.incarnation.0, &clock).with_write_ahead();
+        TraceWriter::create(&place.join(format!("{}-{}.trace", file_name(&me.name), me.incarnation)), &header)
+    });
+    Ok(Traced::new(inner, cell, true, open, failed))
+}
+
+/// A process's name without what a file name cannot hold.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.chars().map(|c| if plain(c) { c } else { '_' }).take(NAME_CHARS).collect()
+}
+
+/// The incarnation tells processes apart whose names are cut.
+const NAME_CHARS: usize = 100;

@@ -1,0 +1,71 @@
+//! The core's vocabulary in the words of a trace.
+
+use phalanx_core::{CellView, Delivery, Event, GroupView, Incarnation, LeaveReason, Order};
+use phalanx_trace::{Event as Record, payload_hash};
+
+pub(super) fn order(order: Order) -> phalanx_trace::Order {
+    match order {
+        Order::Fifo => phalanx_trace::Order::Fifo,
+        Order::Causal => phalanx_trace::Order::Causal,
+        Order::Total => phalanx_trace::Order::Total,
+    }
+}
+
+pub(super) fn delivery(delivery: &Delivery<'_>) -> Record {
+    Record::Deliver {
+        group: delivery.group.0,
+        view: delivery.view,
+        sender: delivery.sender.0,
+        seq: delivery.seq,
+        order: order(delivery.order),
+        uniform: delivery.uniform,
+        position: delivery.position,
+        hash: payload_hash(delivery.payload),
+        replayed: delivery.replayed,
+    }
+}
+
+/// The record of an event, if it is one that stands before the application took it in.
+pub(super) fn event(event: &Event) -> Option<Record> {
+    Some(match event {
+        Event::CellView(view) => cell_view(view),
+        Event::GroupView(view) => group_view(view),
+        Event::GroupLeft { group } => Record::GroupLeft { group: group.0 },
+        Event::NonPrimary { .. } => Record::NonPrimary,
+        Event::Primary => Record::Primary,
+        Event::Excluded { view } => Record::Excluded { view: *view },
+        Event::Left => Record::Left,
+        Event::StateBegin { group, bytes } => Record::SnapshotIn { group: group.0, bytes: *bytes },
+        _ => return None,
+    })
+}
+
+fn cell_view(view: &CellView) -> Record {
+    Record::CellView {
+        instance: view.instance,
+        view: view.view,
+        members: view.members.iter().map(|m| (m.incarnation.0, m.name.clone())).collect(),
+        left: left(&view.left),
+    }
+}
+
+fn group_view(view: &GroupView) -> Record {
+    Record::GroupView {
+        group: view.group.0,
+        name: view.name.to_string(),
+        view: view.view,
+        prev: view.prev,
+        members: view.members.iter().map(|m| m.0).collect(),
+        joined: view.joined.iter().map(|m| m.0).collect(),
+        left: left(&view.left),
+    }
+}
+
+fn left(left: &[(Incarnation, LeaveReason)]) -> Vec<(u64, phalanx_trace::LeaveReason)> {
+    let reason = |reason| match reason {
+        LeaveReason::Left => phalanx_trace::LeaveReason::Left,
+        LeaveReason::Died => phalanx_trace::LeaveReason::Died,
+        LeaveReason::Unreachable => phalanx_trace::LeaveReason::Unreachable,
+    };
+    left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
+}

@@ -1,0 +1,413 @@
+//! Several members in one process over real sockets.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads, run};
+use phalanx::config::SecurityMode;
+use phalanx::core::{CommandError, Delivery, Event, GroupView, LeaveReason, Order, Snapshot};
+use phalanx::counters::CountersFile;
+use phalanx::driver::Faults;
+use phalanx::local::LocalCell;
+use phalanx::{CallError, Cell, Frozen, Item, JoinOptions, StartError, State};
+
+#[test]
+fn all_deliver_the_same_in_the_same_order() {
+    let dir = directory();
+    let members: Vec<_> = ["a", "b", "c"].map(|name| member(options(dir.path(), name))).into();
+    for (cell, _) in &members {
+        await_members(cell, 3);
+    }
+    let seen: Vec<Vec<Vec<u8>>> = thread::scope(|scope| {
+        let threads: Vec<_> = members
+            .iter()
+            .map(|(cell, group)| {
+                scope.spawn(move || {
+                    let name = cell.me().name;
+                    for i in 0..500 {
+                        group.cast(Order::Total, i % 50 == 0, format!("{name}{i}").as_bytes()).expect("accepted");
+                    }
+                    payloads(&messages(cell, 1_500))
+                })
+            })
+            .collect();
+        threads.into_iter().map(|t| t.join().expect("no panic")).collect()
+    });
+    assert!(seen.iter().all(|order| *order == seen[0]), "one order for all");
+    let mut all = seen[0].clone();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 1_500, "everything once");
+    for name in ["a", "b", "c"] {
+        let of: Vec<_> = seen[0].iter().filter(|p| p.starts_with(name.as_bytes())).collect();
+        let sent: Vec<_> = (0..500).map(|i| format!("{name}{i}").into_bytes()).collect();
+        assert_eq!(of, sent.iter().collect::<Vec<_>>(), "each sender's order is kept");
+    }
+}
+
+#[test]
+fn a_slow_application_holds_senders_back_and_loses_nothing() {
+    let dir = directory();
+    let mut slow = options(dir.path(), "slow");
+    (slow.queue_items, slow.config.limits.group_window_bytes, slow.config.limits.outbox_bytes) =
+        (4, 256 << 10, 64 << 10);
+    let mut fast = options(dir.path(), "fast");
+    (fast.config.limits.group_window_bytes, fast.config.limits.outbox_bytes) = (256 << 10, 64 << 10);
+    let ((slow, _group), (fast, group)) = (member(slow), member(fast));
+    await_members(&slow, 2);
+    await_members(&fast, 2);
+    // Nobody takes anything at `slow`: sooner or later no more is accepted.
+    let mut accepted = 0_u32;
+    let payload = |i: u32| [&i.to_le_bytes()[..], &[7; 2_000]].concat();
+    while group.try_cast(Order::Fifo, false, &payload(accepted)).is_ok() {
+        accepted += 1;
+        assert!(accepted < 1_000_000, "a bound was set");
+        while fast.try_recv().expect("here").is_some() {}
+    }
+    assert_eq!(group.try_cast(Order::Fifo, false, b""), Err(CallError::Full));
+    // Once taken, all is there.
+    for i in 0..accepted {
+        let message = messages(&slow, 1).remove(0);
+        assert_eq!(message.payload[..4], i.to_le_bytes(), "in order, without a gap");
+    }
+}
+
+#[test]
+fn nothing_is_lost_over_a_bad_network() {
+    let dir = directory();
+    let faults = Faults { loss_ppm: 20_000, duplicate_ppm: 20_000, reorder_ppm: 20_000 };
+    let members: Vec<_> = (0..3_u64)
+        .map(|i| {
+            let mut options = options(dir.path(), &format!("n{i}"));
+            options.faults = Some((faults, i));
+            member(options)
+        })
+        .collect();
+    for (cell, _) in &members {
+        await_members(cell, 3);
+    }
+    for (_, group) in &members {
+        for i in 0..300_u32 {
+            group.cast(Order::Total, false, &[i.to_le_bytes().as_slice(), &[1; 500]].concat()).expect("accepted");
+        }
+    }
+    let seen: Vec<_> = members.iter().map(|(cell, _)| payloads(&messages(cell, 900))).collect();
+    assert!(seen.iter().all(|order| *order == seen[0]));
+}
+
+/// Keeps all payloads, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn all(&self) -> Vec<u8> {
+        self.0.lock().expect("no panic").clone()
+    }
+}
+
+impl State for Log {
+    fn apply(&mut self, message: &Delivery<'_>) {
+        self.0.lock().expect("no panic").extend_from_slice(message.payload);
+    }
+
+    fn snapshot(&mut self) -> Box<dyn Snapshot> {
+        Box::new(Frozen::new(self.all()))
+    }
+
+    fn clear(&mut self) {
+        self.0.lock().expect("no panic").clear();
+    }
+
+    fn restore(&mut self, chunk: &[u8]) {
+        self.0.lock().expect("no panic").extend_from_slice(chunk);
+    }
+}
+
+#[test]
+fn a_joiner_takes_the_state_of_each_group() {
+    let dir = directory();
+    let join = |cell: &Cell, name: &str| {
+        let log = Log::default();
+        let state: Box<dyn State> = Box::new(log.clone());
+        let group = cell.join_group(name, JoinOptions { with_state: true, state: Some(state) }).expect("a good name");
+        (group, log)
+    };
+    let first = Cell::start(options(dir.path(), "first")).expect("starts");
+    let ((red, red_log), (blue, blue_log)) = (join(&first, "red"), join(&first, "blue"));
+    for i in 0..200_u8 {
+        red.cast(Order::Total, false, &[i; 700]).expect("accepted");
+        blue.cast(Order::Total, false, &[255 - i]).expect("accepted");
+    }
+    messages(&first, 400);
+    let second = Cell::start(options(dir.path(), "second")).expect("starts");
+    let ((red_too, red_copy), (blue_too, blue_copy)) = (join(&second, "red"), join(&second, "blue"));
+    // Casts go on while the state moves.
+    for i in 200..=255_u8 {
+        red.cast(Order::Total, false, &[i; 700]).expect("accepted");
+        red_too.cast(Order::Total, false, &[1]).expect("accepted");
+        blue_too.cast(Order::Total, false, &[2]).expect("accepted");
+    }
+    let all = |log: &Log, len: usize| {
+        for _ in 0..PATIENCE.as_millis() {
+            if log.all().len() == len {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+            for cell in [&first, &second] {
+                while cell.try_recv().expect("here").is_some() {}
+            }
+        }
+        panic!("{} of {len} bytes", log.all().len());
+    };
+    for (log, copy, len) in [(&red_log, &red_copy, 256 * 700 + 56), (&blue_log, &blue_copy, 200 + 56)] {
+        all(log, len);
+        all(copy, len);
+        assert!(log.all() == copy.all(), "the same in the same order");
+    }
+}
+
+#[test]
+fn a_graceful_leave_is_seen_as_one() {
+    let dir = directory();
+    let ((stays, _group), (goes, last)) = (member(options(dir.path(), "stays")), member(options(dir.path(), "goes")));
+    await_members(&stays, 2);
+    await_members(&goes, 2);
+    let gone = goes.me().incarnation;
+    last.cast(Order::Fifo, false, b"last words").expect("accepted");
+    goes.leave(PATIENCE).expect("leaves");
+    let (mut words, mut left) = (Vec::new(), Vec::new());
+    let without = loop {
+        match next(&stays) {
+            Item::Message(message) => words.push(message.payload.to_vec()),
+            Item::Event(Event::CellView(view)) => left.clone_from(&view.left),
+            Item::Event(Event::GroupView(view)) if view.members.len() == 1 => break view,
+            _ => {}
+        }
+    };
+    assert_eq!(words, [b"last words"], "what was cast before arrives before the view without the sender");
+    assert_eq!((left, &without.left), (vec![(gone, LeaveReason::Left)], &vec![(gone, LeaveReason::Left)]));
+    assert_eq!(last.cast(Order::Fifo, false, b"more"), Err(CallError::Over));
+}
+
+#[test]
+fn leaving_by_steps_ends_the_items() {
+    let dir = directory();
+    let (cell, group) = member(options(dir.path(), "a"));
+    await_members(&cell, 1);
+    assert!(matches!(
+        cell.join_group("g", JoinOptions::default()),
+        Err(CallError::Refused(CommandError::AlreadyMember))
+    ));
+    assert!(matches!(cell.join_group("", JoinOptions::default()), Err(CallError::Refused(CommandError::BadName))));
+    group.leave().expect("accepted");
+    await_event(&cell, |event| matches!(event, Event::GroupLeft { .. }).then_some(()));
+    assert_eq!(group.try_cast(Order::Fifo, false, b"x"), Err(CallError::Refused(CommandError::NotMember)));
+    // The name is free again, and the next membership is another.
+    let again = cell.join_group("g", JoinOptions::default()).expect("free");
+    await_members(&cell, 1);
+    again.cast(Order::Fifo, false, b"y").expect("accepted");
+    assert_eq!(messages(&cell, 1)[0].payload[..], b"y"[..]);
+    cell.begin_leave().expect("here");
+    let mut left = false;
+    loop {
+        match cell.recv_timeout(PATIENCE) {
+            Ok(Item::Event(Event::Left)) => left = true,
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error, CallError::Over);
+                break;
+            }
+        }
+    }
+    assert!(left, "the last event says so");
+    assert!(matches!(cell.join_group("h", JoinOptions::default()), Err(CallError::Over)));
+}
+
+#[test]
+fn a_member_that_stops_without_a_leave_is_proved_dead() {
+    let dir = directory();
+    let ((stays, _group), (stops, _other)) =
+        (member(options(dir.path(), "stays")), member(options(dir.path(), "stops")));
+    await_members(&stays, 2);
+    await_members(&stops, 2);
+    let gone = stops.me().incarnation;
+    // No patience at all: the thread ends as it is, and the lock on its presence with it.
+    assert_eq!(stops.leave(Duration::ZERO), Err(CallError::Timeout));
+    let left = await_event(&stays, |event| match event {
+        Event::CellView(view) if view.members.len() == 1 => Some(view.left.clone()),
+        _ => None,
+    });
+    assert_eq!(left, [(gone, LeaveReason::Died)], "by its lock, long before its silence would show");
+}
+
+#[test]
+fn direct_messages_arrive_in_order() {
+    let dir = directory();
+    let ((a, _ga), (b, _gb)) = (member(options(dir.path(), "a")), member(options(dir.path(), "b")));
+    await_members(&a, 2);
+    await_members(&b, 2);
+    for i in 0..300_u32 {
+        a.send(b.me().incarnation, &i.to_le_bytes()).expect("accepted");
+    }
+    let mut got = Vec::new();
+    while got.len() < 300 {
+        if let Item::Direct { from, payload } = next(&b) {
+            assert_eq!(from, a.me().incarnation);
+            got.push(u32::from_le_bytes(payload[..].try_into().expect("four bytes")));
+        }
+    }
+    assert_eq!(got, (0..300).collect::<Vec<_>>());
+}
+
+#[test]
+fn many_who_start_at_once_come_into_one_cell() {
+    let dir = directory();
+    let cells: Vec<Cell> = thread::scope(|scope| {
+        let all: Vec<_> = (0..12).map(|i| options(dir.path(), &format!("n{i}"))).collect();
+        let threads: Vec<_> = all.into_iter().map(|o| scope.spawn(move || Cell::start(o).expect("starts"))).collect();
+        threads.into_iter().map(|t| t.join().expect("no panic")).collect()
+    });
+    let instance = |cell: &Cell| {
+        await_event(cell, |event| match event {
+            Event::CellView(view) if view.members.len() == 12 => Some((view.instance, view.view)),
+            _ => None,
+        })
+    };
+    let first = instance(&cells[0]);
+    assert!(cells[1..].iter().all(|cell| instance(cell) == first), "one instance, one view");
+    // Each leave takes a while: all at once.
+    thread::scope(|scope| cells.into_iter().for_each(|cell| drop(scope.spawn(move || drop(cell)))));
+}
+
+#[test]
+fn how_a_process_stands_can_be_read_from_its_counters() {
+    let dir = directory();
+    let (cell, group) = member(options(dir.path(), "a"));
+    await_members(&cell, 1);
+    for _ in 0..10 {
+        group.cast(Order::Total, true, b"x").expect("accepted");
+    }
+    messages(&cell, 10);
+    let local = LocalCell::open(Some(&run(dir.path())), "default").expect("opens");
+    let living = local.living().expect("readable");
+    assert_eq!(living.len(), 1);
+    assert_eq!(living[0].card.as_ref().expect("ours").name, "a");
+    assert_eq!(living[0].incarnation, cell.me().incarnation);
+    let file = CountersFile::open(&living[0].counters).expect("there");
+    let reading = (0..PATIENCE.as_millis())
+        .find_map(|_| {
+            thread::sleep(Duration::from_millis(1));
+            file.read().ok().filter(|r| r.status.groups.first().is_some_and(|g| g.delivered >= 10))
+        })
+        .expect("written ten times a second");
+    assert_eq!((reading.status.state.as_str(), reading.status.view), ("primary", 1));
+    assert_eq!(reading.status.members, ["a"]);
+    assert_eq!(reading.status.groups[0].name, "g");
+    assert_eq!(reading.incarnation, cell.me().incarnation);
+    assert!(reading.counters.iter().any(|(name, _)| name == "udp_sent_packets"), "{:?}", reading.counters);
+    drop(cell);
+    assert_eq!(local.living().expect("readable"), []);
+    assert!(!living[0].counters.exists(), "a process that ends cleans up");
+}
+
+#[test]
+fn a_trace_of_each_life_is_written() {
+    let dir = directory();
+    let mut traced = options(dir.path(), "a/b");
+    traced.config.trace = Some(dir.path().join("traces"));
+    let (cell, group) = member(traced);
+    await_members(&cell, 1);
+    group.cast(Order::Total, false, b"x").expect("accepted");
+    messages(&cell, 1);
+    let incarnation = cell.me().incarnation;
+    cell.leave(PATIENCE).expect("leaves");
+    let files: Vec<_> =
+        std::fs::read_dir(dir.path().join("traces")).expect("made").map(|e| e.expect("there").path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let reader = phalanx_trace::TraceReader::open(&files[0]).expect("a trace");
+    assert_eq!((reader.header().incarnation, reader.header().node.as_str()), (incarnation.0, "a/b"));
+    let records: Vec<_> = reader.map(|r| r.expect("whole").event).collect();
+    assert_eq!(records.first(), Some(&phalanx_trace::Event::Start));
+    assert_eq!(records.last(), Some(&phalanx_trace::Event::End));
+    assert!(records.iter().any(|r| matches!(r, phalanx_trace::Event::Deliver { .. })));
+}
+
+#[test]
+fn what_cannot_start_says_what_to_do() {
+    let dir = directory();
+    let mut open = options(dir.path(), "a");
+    open.config.bind = "0.0.0.0".parse().expect("an address");
+    match Cell::start(open.clone()).map(drop) {
+        Err(error @ StartError::NoKey { .. }) => assert!(error.to_string().contains("copy"), "{error}"),
+        other => panic!("{other:?}"),
+    }
+    open.config.security = SecurityMode::None;
+    match Cell::start(open.clone()).map(drop) {
+        Err(error @ StartError::NoAddress { .. }) => assert!(error.to_string().contains("bind"), "{error}"),
+        other => panic!("{other:?}"),
+    }
+    open.config.seeds = vec!["127.0.0.1:9".to_owned()];
+    Cell::start(open).map(drop).expect("towards a seed the address is known");
+
+    let mut seeds = options(dir.path(), "a");
+    seeds.config.seeds = vec!["no port".to_owned()];
+    assert!(matches!(Cell::start(seeds).map(drop), Err(StartError::Seed { .. })));
+
+    let mut name = options(dir.path(), &"x".repeat(201));
+    assert!(matches!(Cell::start(name.clone()).map(drop), Err(StartError::BadName { what: "process", .. })));
+    name.config.cell = String::new();
+    assert!(matches!(Cell::start(name).map(drop), Err(StartError::BadName { what: "cell", .. })));
+
+    let mut traced = options(dir.path(), "a");
+    traced.config.trace = Some("/proc/nowhere".into());
+    assert!(matches!(Cell::start(traced).map(drop), Err(StartError::Trace { .. })));
+    let local = LocalCell::open(Some(&run(dir.path())), "default").expect("opens");
+    assert_eq!(local.living().expect("readable"), [], "a failed start leaves nothing behind");
+}
+
+#[test]
+fn fixed_founders_found_together_and_only_once() {
+    let dir = directory();
+    let founders = || -> Vec<Cell> {
+        let names = ["x", "y"];
+        names
+            .iter()
+            .map(|name| {
+                let mut options = options(dir.path(), name);
+                options.config.founders = names.map(str::to_owned).into();
+                Cell::start(options).expect("starts")
+            })
+            .collect()
+    };
+    let cells = founders();
+    for cell in &cells {
+        let view: usize = await_event(cell, |event| match event {
+            Event::CellView(view) => Some(view.members.len()),
+            _ => None,
+        });
+        assert_eq!(view, 2, "view 1 lists them both");
+    }
+    drop(cells);
+    // Both took part in a founding: until an operator says that the cell is no more, they only join.
+    let cells = founders();
+    let notice = (0..PATIENCE.as_secs())
+        .find_map(|_| match next(&cells[0]) {
+            Item::Notice(notice) => Some(notice),
+            _ => None,
+        })
+        .expect("said at the start");
+    assert!(notice.contains("remove") && notice.contains("founded-x"), "{notice}");
+}
+
+#[test]
+fn views_are_the_same_at_all() {
+    let dir = directory();
+    let ((a, _ga), (b, _gb)) = (member(options(dir.path(), "a")), member(options(dir.path(), "b")));
+    let (mut at_a, mut at_b): (GroupView, GroupView) = (await_members(&a, 2), await_members(&b, 2));
+    (at_a.prev, at_b.prev) = (None, None);
+    assert_eq!((at_a.view, &at_a.members, &at_a.joined), (at_b.view, &at_b.members, &at_b.joined));
+    assert_eq!(a.view().expect("in a view").members, b.view().expect("in a view").members);
+}

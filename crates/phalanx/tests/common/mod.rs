@@ -1,0 +1,80 @@
+//! What the tests over real sockets share.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use phalanx::config::Config;
+use phalanx::core::{Event, GroupView, Timing};
+use phalanx::{Cell, Group, Item, JoinOptions, Message, Options};
+use tempfile::TempDir;
+
+/// A runtime directory of its own for each test.
+pub(crate) fn directory() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+/// Options of a process in that directory, with patience for a busy machine.
+pub(crate) fn options(directory: &Path, name: &str) -> Options {
+    Options::from(Config {
+        name: Some(name.to_owned()),
+        runtime_dir: Some(run(directory)),
+        timing: Timing { suspect_after: Duration::from_secs(5), ..Timing::default() },
+        ..Config::default()
+    })
+}
+
+/// Where the runtime directory is.
+pub(crate) fn run(directory: &Path) -> PathBuf {
+    directory.join("run")
+}
+
+/// Starts a process and joins group `g`.
+pub(crate) fn member(options: Options) -> (Cell, Group) {
+    let cell = Cell::start(options).expect("starts");
+    let group = cell.join_group("g", JoinOptions::default()).expect("a good name");
+    (cell, group)
+}
+
+/// The next item; a test that waits this long for one has failed.
+pub(crate) fn next(cell: &Cell) -> Item {
+    cell.recv_timeout(PATIENCE).expect("an item comes")
+}
+
+/// Takes items until an event that `wanted` takes, and returns what it makes of it.
+pub(crate) fn await_event<T>(cell: &Cell, mut wanted: impl FnMut(&Event) -> Option<T>) -> T {
+    loop {
+        if let Item::Event(event) = next(cell)
+            && let Some(value) = wanted(&event)
+        {
+            return value;
+        }
+    }
+}
+
+/// Takes items until a view of a group has exactly that many members.
+pub(crate) fn await_members(cell: &Cell, count: usize) -> GroupView {
+    await_event(cell, |event| match event {
+        Event::GroupView(view) if view.members.len() == count => Some(GroupView::clone(view)),
+        _ => None,
+    })
+}
+
+/// Takes items until that many messages came.
+pub(crate) fn messages(cell: &Cell, count: usize) -> Vec<Message> {
+    let mut messages = Vec::new();
+    while messages.len() < count {
+        if let Item::Message(message) = next(cell) {
+            messages.push(message);
+        }
+    }
+    messages
+}
+
+/// The payloads of messages.
+pub(crate) fn payloads(messages: &[Message]) -> Vec<Vec<u8>> {
+    messages.iter().map(|message| message.payload.to_vec()).collect()
+}
+
+/// Only a hang takes this long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

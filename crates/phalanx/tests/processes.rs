@@ -1,0 +1,350 @@
+//! Real processes that are killed, stopped and forked.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{PATIENCE, await_event, await_members, directory, member, options, run};
+use phalanx::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Timing};
+use phalanx::local::LocalCell;
+use phalanx::{CallError, Cell, Frozen, Group, Item, JoinOptions, Options, State};
+
+/// A member in a process of its own. It prints what it sees, and is killed when dropped.
+struct Child {
+    process: std::process::Child,
+    output: BufReader<ChildStdout>,
+    _input: Option<ChildStdin>,
+}
+
+impl Child {
+    fn start(dir: &Path, name: &str) -> Self {
+        Self::spawn(dir, name, "no")
+    }
+
+    /// It also holds the states of groups `red` and `blue`.
+    fn start_with_states(dir: &Path, name: &str) -> Self {
+        Self::spawn(dir, name, "yes")
+    }
+
+    fn spawn(dir: &Path, name: &str, states: &str) -> Self {
+        let this = std::env::current_exe().expect("a test program has a path");
+        let mut process = Command::new(this)
+            .args(["--exact", "a_member_of_its_own", "--nocapture", "--test-threads=1"])
+            .env("PHALANX_TEST_DIR", dir)
+            .env("PHALANX_TEST_NAME", name)
+            .env("PHALANX_TEST_STATES", states)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a test program starts");
+        let input = process.stdin.take();
+        let output = BufReader::new(process.stdout.take().expect("piped"));
+        Self { process, output, _input: input }
+    }
+
+    /// Reads what it prints up to a line that begins so, and returns the rest of that line.
+    fn await_line(&mut self, begins: &str) -> String {
+        let mut line = String::new();
+        while self.output.read_line(&mut line).expect("readable") > 0 {
+            if let Some(rest) = line.trim_end().strip_prefix(begins) {
+                return rest.to_owned();
+            }
+            line.clear();
+        }
+        panic!("the child ended before it said {begins:?}");
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = i32::try_from(self.process.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
+        rustix::process::kill_process(pid, signal).expect("it lives");
+    }
+
+    fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The child's side. In the parent's own run there is nothing to do.
+#[test]
+fn a_member_of_its_own() {
+    let (Ok(dir), Ok(name)) = (std::env::var("PHALANX_TEST_DIR"), std::env::var("PHALANX_TEST_NAME")) else { return };
+    let (cell, _group) = member(impatient(Path::new(&dir), &name));
+    let states = std::env::var("PHALANX_TEST_STATES").is_ok_and(|states| states == "yes");
+    let texts: Vec<Text> =
+        if states { ["red", "blue"].map(|name| Text::join(&cell, name).1).into() } else { Vec::new() };
+    let mut out = std::io::stdout();
+    out.write_all(b"\n").expect("the parent reads");
+    while let Ok(item) = cell.recv() {
+        let line = match item {
+            Item::Event(Event::CellView(view)) => format!("cell {:016x} {}\n", view.instance, view.members.len()),
+            Item::Event(Event::GroupView(view)) => format!("group {} {}\n", view.view, view.members.len()),
+            Item::Event(Event::Excluded { .. }) => "excluded\n".to_owned(),
+            Item::Event(Event::Searching { .. }) => "searching\n".to_owned(),
+            Item::Event(Event::StateEnd { .. }) => {
+                format!("states {}\n", texts.iter().map(Text::get).collect::<Vec<_>>().join(" "))
+            }
+            Item::Message(message) => format!("message {}\n", String::from_utf8_lossy(&message.payload)),
+            _ => continue,
+        };
+        out.write_all(line.as_bytes()).and_then(|()| out.flush()).expect("the parent reads");
+    }
+}
+
+/// A state that keeps all texts sent.
+#[derive(Clone, Default)]
+struct Text(Arc<Mutex<Vec<u8>>>);
+
+impl Text {
+    fn join(cell: &Cell, name: &str) -> (Group, Self) {
+        let text = Self::default();
+        let state: Box<dyn State> = Box::new(text.clone());
+        let group = cell.join_group(name, JoinOptions { with_state: true, state: Some(state) }).expect("a good name");
+        (group, text)
+    }
+
+    fn get(&self) -> String {
+        String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text was sent")
+    }
+}
+
+impl State for Text {
+    fn apply(&mut self, message: &Delivery<'_>) {
+        self.0.lock().expect("no panic").extend_from_slice(message.payload);
+    }
+
+    fn snapshot(&mut self) -> Box<dyn Snapshot> {
+        Box::new(Frozen::new(self.get().into_bytes()))
+    }
+
+    fn clear(&mut self) {
+        self.0.lock().expect("no panic").clear();
+    }
+
+    fn restore(&mut self, chunk: &[u8]) {
+        self.0.lock().expect("no panic").extend_from_slice(chunk);
+    }
+}
+
+/// Suspects soon: for tests in which a process is stopped.
+fn impatient(dir: &Path, name: &str) -> Options {
+    let mut options = options(dir, name);
+    options.config.timing = Timing::default();
+    options
+}
+
+fn instance(cell: &Cell) -> String {
+    await_event(cell, |event| match event {
+        Event::CellView(view) => Some(format!("{:016x}", view.instance)),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_killed_member_is_proved_dead_at_once() {
+    let dir = directory();
+    // With this much patience silence alone would not do within the test.
+    let mut patient = options(dir.path(), "stays");
+    patient.config.timing.suspect_after = Duration::from_secs(3_600);
+    let (cell, _group) = member(patient);
+    let child = Child::start(dir.path(), "dies");
+    let dies: Incarnation = await_members(&cell, 2).members[1];
+    child.kill();
+    let left = await_event(&cell, |event| match event {
+        Event::CellView(view) if view.members.len() == 1 => Some(view.left.clone()),
+        _ => None,
+    });
+    assert_eq!(left, [(dies, LeaveReason::Died)]);
+}
+
+#[test]
+fn a_founder_killed_before_anybody_joined_wedges_nobody() {
+    let dir = directory();
+    let mut founder = Child::start(dir.path(), "founder");
+    founder.await_line("cell ");
+    founder.signal(rustix::process::Signal::STOP);
+    // It lives, so nobody else founds; it is stopped, so nobody gets in.
+    let (waits, _group) = member(options(dir.path(), "waits"));
+    await_event(&waits, |event| matches!(event, Event::Searching { .. }).then_some(()));
+    let mut later = Child::start(dir.path(), "later");
+    founder.kill();
+    await_members(&waits, 2);
+    later.await_line("group ");
+    let living = LocalCell::open(Some(&run(dir.path())), "default").expect("opens").living().expect("readable");
+    assert!(living.len() == 2 && living.iter().all(|live| live.settled), "{living:?}");
+}
+
+#[test]
+fn after_all_were_killed_the_next_founds_a_new_cell() {
+    let dir = directory();
+    let mut children: Vec<Child> = (0..4).map(|i| Child::start(dir.path(), &format!("n{i}"))).collect();
+    let mut old = String::new();
+    for child in &mut children {
+        while !old.ends_with(" 4") {
+            old = child.await_line("cell ");
+        }
+    }
+    children.into_iter().for_each(Child::kill);
+    let (cell, _group) = member(options(dir.path(), "new"));
+    assert_ne!(instance(&cell), old.split(' ').next().expect("an instance"), "a new instance");
+    await_members(&cell, 1);
+}
+
+#[test]
+fn a_stopped_member_is_excluded_told_and_comes_back_with_its_groups() {
+    let dir = directory();
+    let (a, group) = member(impatient(dir.path(), "a"));
+    let (b, _group) = member(impatient(dir.path(), "b"));
+    let mut child = Child::start(dir.path(), "stopped");
+    let first = await_members(&a, 3).members;
+    child.await_line("group ");
+    child.signal(rustix::process::Signal::STOP);
+    let left = await_event(&a, |event| match event {
+        Event::GroupView(view) if view.members.len() == 2 => Some(view.left.clone()),
+        _ => None,
+    });
+    assert_eq!(left.iter().map(|(_, why)| *why).collect::<Vec<_>>(), [LeaveReason::Unreachable], "it lives");
+    assert!(first.contains(&left[0].0));
+    child.signal(rustix::process::Signal::CONT);
+    child.await_line("excluded");
+    let again = await_members(&a, 3).members;
+    assert!(!again.contains(&left[0].0), "it is another incarnation");
+    group.cast(Order::Total, true, b"welcome back").expect("accepted");
+    assert_eq!(child.await_line("message "), "welcome back");
+    drop(b);
+}
+
+#[test]
+fn after_an_exclusion_each_group_gets_its_own_state_again() {
+    let dir = directory();
+    let (a, _group) = member(impatient(dir.path(), "a"));
+    let (b, _group) = member(impatient(dir.path(), "b"));
+    let ((red, red_text), (blue, blue_text)) = (Text::join(&a, "red"), Text::join(&a, "blue"));
+    let mut child = Child::start_with_states(dir.path(), "stopped");
+    while !child.await_line("group ").ends_with(" 3") {}
+    let joined = |cell: &Cell, name: &str, count: usize| {
+        await_event(cell, |event| match event {
+            Event::GroupView(view) if *view.name == *name && view.members.len() == count => Some(()),
+            _ => None,
+        });
+    };
+    // Both are there, in either order.
+    let mut both = 0;
+    await_event(&a, |event| match event {
+        Event::GroupView(view) if *view.name != *"g" && view.members.len() == 2 => {
+            both += 1;
+            (both == 2).then_some(())
+        }
+        _ => None,
+    });
+    child.signal(rustix::process::Signal::STOP);
+    joined(&a, "red", 1);
+    for _ in 0..3 {
+        red.cast(Order::Total, false, b"r").expect("accepted");
+        blue.cast(Order::Total, false, b"b").expect("accepted");
+    }
+    blue.cast(Order::Total, false, b"lue").expect("accepted");
+    common::messages(&a, 7);
+    assert_eq!((red_text.get(), blue_text.get()), ("rrr".to_owned(), "bbblue".to_owned()));
+    child.signal(rustix::process::Signal::CONT);
+    child.await_line("excluded");
+    while child.await_line("states ") != "rrr bbblue" {}
+    drop(b);
+}
+
+#[test]
+fn a_child_that_is_killed_in_the_midst_of_sending_harms_nobody() {
+    let dir = directory();
+    let (a, group) = member(options(dir.path(), "a"));
+    for round in 0..3 {
+        let mut child = Child::start(dir.path(), &format!("victim{round}"));
+        await_members(&a, 2);
+        for i in 0..200 {
+            group.cast(Order::Total, i % 2 == 0, format!("{round}.{i}").as_bytes()).expect("accepted");
+        }
+        child.await_line("message ");
+        child.kill();
+        let mut expected = 0;
+        let mut alone = false;
+        while expected < 200 || !alone {
+            match common::next(&a) {
+                Item::Message(message) => {
+                    assert_eq!(message.payload, format!("{round}.{expected}").as_bytes());
+                    expected += 1;
+                }
+                Item::Event(Event::GroupView(view)) => alone = view.members.len() == 1,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_handle_is_dead_in_a_forked_child() {
+    let dir = directory();
+    let (cell, group) = member(options(dir.path(), "a"));
+    await_members(&cell, 1);
+    let status = fork::in_child(|| {
+        let casts = group.try_cast(Order::Fifo, false, b"from the child") == Err(CallError::Forked);
+        let takes = matches!(cell.try_recv(), Err(CallError::Forked));
+        let waits = matches!(cell.recv_timeout(PATIENCE), Err(CallError::Forked));
+        u8::from(!casts) + 2 * u8::from(!takes) + 4 * u8::from(!waits)
+    });
+    assert_eq!(status, 0, "bits name the calls that did not notice");
+    // The parent's is as alive as before.
+    group.cast(Order::Fifo, false, b"from the parent").expect("accepted");
+    assert_eq!(common::messages(&cell, 1)[0].payload[..], b"from the parent"[..]);
+}
+
+#[test]
+fn an_inherited_process_that_is_dropped_in_a_forked_child_takes_nothing_from_its_parent() {
+    let dir = directory();
+    let mut process = Some(phalanx::Inline::start(&options(dir.path(), "a")).expect("starts"));
+    let local = LocalCell::open(Some(&run(dir.path())), "default").expect("opens");
+    let before = local.living().expect("readable");
+    assert_eq!(before.len(), 1);
+    let status = fork::in_child(|| {
+        drop(process.take());
+        0
+    });
+    assert_eq!(status, 0);
+    assert_eq!(local.living().expect("readable"), before, "still present");
+    assert!(before[0].counters.exists());
+}
+
+#[allow(unsafe_code)]
+mod fork {
+    /// Runs `work` in a forked child and returns its exit status.
+    pub(super) fn in_child(work: impl FnOnce() -> u8) -> i32 {
+        // SAFETY: the child runs `work`, which takes no lock that another thread may have held, and ends.
+        match unsafe { libc::fork() } {
+            0 => {
+                let status = work();
+                // SAFETY: ends the child at once, without running what belongs to its parent.
+                unsafe { libc::_exit(i32::from(status)) }
+            }
+            child => {
+                assert!(child > 0, "a process can be forked");
+                let mut status = 0;
+                // SAFETY: `status` lives; `child` is this process's own.
+                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                assert!(libc::WIFEXITED(status), "status {status}");
+                libc::WEXITSTATUS(status)
+            }
+        }
+    }
+}
