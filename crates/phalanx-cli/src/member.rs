@@ -131,7 +131,8 @@ impl Narrator {
         Some(match event {
             Event::CellView(view) => {
                 let members: Vec<Incarnation> = view.members.iter().map(|member| member.incarnation).collect();
-                let value = json!({"event": "cell_view", "view": view.view, "instance": format!("{:016x}", view.instance)});
+                let value =
+                    json!({"event": "cell_view", "view": view.view, "instance": format!("{:016x}", view.instance)});
                 self.change("cell view", view.view, &members, &view.joined, &view.left, value)
             }
             Event::GroupView(view) => {
@@ -148,10 +149,9 @@ impl Narrator {
                 format!("excluded: view {view} does not hold this process; it comes back as a new incarnation"),
                 json!({"event": "excluded", "view": view}),
             ),
-            Event::Searching { probes, why } => (
-                format!("looking for the cell: {why}"),
-                json!({"event": "searching", "probes": probes, "why": why}),
-            ),
+            Event::Searching { probes, why } => {
+                (format!("looking for the cell: {why}"), json!({"event": "searching", "probes": probes, "why": why}))
+            }
             Event::StateBegin { bytes, .. } => {
                 (format!("taking {bytes} bytes of state"), json!({"event": "state_begin", "bytes": bytes}))
             }

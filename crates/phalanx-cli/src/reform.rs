@@ -60,13 +60,17 @@ pub(crate) fn run(reform: &Reform) -> Result<Exit, Failure> {
 }
 
 fn alive(config: &Config, proof: &str) -> Failure {
-    Failure::new(Exit::Failure, format!("cell '{}' is alive: {proof}. Nothing was founded; join it instead", config.cell))
+    Failure::new(
+        Exit::Failure,
+        format!("cell '{}' is alive: {proof}. Nothing was founded; join it instead", config.cell),
+    )
 }
 
 /// A member on this host that is in the primary partition.
 fn primary_here(config: &Config) -> Option<String> {
     let local = LocalCell::open(config.runtime_dir.as_deref(), &config.cell).ok()?;
-    let readings = local.living().ok()?.into_iter().filter_map(|live| CountersFile::open(&live.counters).ok()?.read().ok());
+    let readings =
+        local.living().ok()?.into_iter().filter_map(|live| CountersFile::open(&live.counters).ok()?.read().ok());
     readings.map(|reading| reading.status).find(|status| status.state == "primary").map(|status| status.name)
 }
 

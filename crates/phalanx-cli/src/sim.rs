@@ -35,8 +35,7 @@ pub(crate) struct Sim {
 
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
-    let options =
-        Options { members: sim.members, threads: sim.threads, stop, ..Options::default() };
+    let options = Options { members: sim.members, threads: sim.threads, stop, ..Options::default() };
     let total = sim.seeds.end.saturating_sub(sim.seeds.start);
     let began = Instant::now();
     let mut progress = Progress { total, done: 0, failed: 0, shown: std::io::stderr().is_terminal() };

@@ -29,7 +29,9 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let wide = |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell: &String| cell.chars().count()).max();
+        let wide = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell: &String| cell.chars().count()).max()
+        };
         let widths: Vec<usize> = (0..columns).map(|column| wide(column).unwrap_or(0)).collect();
         for (number, row) in self.rows.iter().enumerate() {
             let mut line = String::new();

@@ -142,7 +142,8 @@ impl Printer<'_> {
                 Ok(item) => self.take(cell, item),
                 Err(CallError::Over) => return self.write(cell),
                 Err(CallError::Timeout) => {
-                    let what = format!("in no view of group {} in time; `phalanx stat` shows who is there", self.cat.group);
+                    let what =
+                        format!("in no view of group {} in time; `phalanx stat` shows who is there", self.cat.group);
                     return Err(Failure::new(Exit::Unreachable, what));
                 }
                 Err(error) => return Err(Failure::new(Exit::Failure, error.to_string())),

@@ -50,8 +50,8 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     };
     let traces = member.directory.join(TRACES);
     let failed = Box::new(|error: &phalanx_trace::TraceError| crate::notice::say(error));
-    let mut handler =
-        traced::to_directory(Replica::new(), CELL, &traces, failed).when(format_args!("cannot use {}", traces.display()))?;
+    let mut handler = traced::to_directory(Replica::new(), CELL, &traces, failed)
+        .when(format_args!("cannot use {}", traces.display()))?;
     let mut process = Inline::start(&Options::from(config)).when("cannot start")?;
     process.join_group(GROUP, true, &mut handler).when("cannot join the group")?;
     let waker = process.waker();
@@ -167,7 +167,9 @@ struct Feed {
 
 impl Feed {
     fn new(name: &str) -> Self {
-        let draw = name.bytes().fold(0x9e37_79b9_7f4a_7c15, |sum: u64, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        let draw = name
+            .bytes()
+            .fold(0x9e37_79b9_7f4a_7c15, |sum: u64, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
         Self { rate: 0, since_ns: 0, sent: 0, number: 0, draw }
     }
 

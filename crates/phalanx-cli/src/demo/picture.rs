@@ -103,7 +103,10 @@ impl Picture {
                 self.rate
             ),
             String::new(),
-            format!("  {:<8}{:>8}  {:<22}{:>6}{:>14}{:>10}{:>10}", "member", "pid", "state", "rank", "updates", "p50", "p99"),
+            format!(
+                "  {:<8}{:>8}  {:<22}{:>6}{:>14}{:>10}{:>10}",
+                "member", "pid", "state", "rank", "updates", "p50", "p99"
+            ),
         ];
         for member in &stage.members {
             let time = |share| member.latency.quantile(share).map_or_else(|| "-".to_owned(), rounded);

@@ -174,8 +174,7 @@ impl Show {
     fn follow(&mut self, victim: &str, began_ns: u64) -> Result<Watch, Failure> {
         let open = self.stage.names().into_iter().filter(|name| name != victim).collect();
         let victim = victim.to_owned();
-        self.watch =
-            Some(Watch { victim, began_ns, detected_ns: None, open, installed_ns: began_ns, pause_ns: 0 });
+        self.watch = Some(Watch { victim, began_ns, detected_ns: None, open, installed_ns: began_ns, pause_ns: 0 });
         self.until("the survivors installed no view without the lost member", PATIENCE, |show| {
             show.watch.as_ref().is_none_or(|watch| watch.open.is_empty())
         })?;

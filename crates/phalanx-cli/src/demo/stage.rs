@@ -187,8 +187,11 @@ impl Stage {
         let pid = pid.expect("a child that was not waited for has a process id");
         member.stopped = stop;
         let at_ns = now_ns();
-        let (event, signal) =
-            if stop { (Event::Stop { incarnation }, Signal::STOP) } else { (Event::Cont { incarnation }, Signal::CONT) };
+        let (event, signal) = if stop {
+            (Event::Stop { incarnation }, Signal::STOP)
+        } else {
+            (Event::Cont { incarnation }, Signal::CONT)
+        };
         if stop {
             kill_process(pid, signal).when(format_args!("cannot stop {name}"))?;
             self.write(&event)?;

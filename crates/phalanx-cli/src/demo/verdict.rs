@@ -72,13 +72,16 @@ pub(super) const LOSSES: usize = 3;
 pub(super) fn judge(measured: &Measured) -> Vec<Claim> {
     let audits = &measured.audits;
     let first = audits.first();
-    let same = audits.len() == MEMBERS && audits.iter().all(|a| Some((a.applied, a.digest)) == first.map(|f| (f.applied, f.digest)));
+    let same = audits.len() == MEMBERS
+        && audits.iter().all(|a| Some((a.applied, a.digest)) == first.map(|f| (f.applied, f.digest)));
     let applied = first.map_or(0, |audit| audit.applied);
     let mut claims = vec![
         Claim {
             held: same,
             text: if same {
-                format!("{MEMBERS} replicas applied the same {applied} updates in the same order and hold equal ledgers")
+                format!(
+                    "{MEMBERS} replicas applied the same {applied} updates in the same order and hold equal ledgers"
+                )
             } else {
                 format!("the replicas differ: {}", list(audits))
             },

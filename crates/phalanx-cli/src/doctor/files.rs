@@ -21,7 +21,8 @@ pub(super) fn runtime_dir(config: &Config) -> Vec<Finding> {
     findings.push(locks(cell.scope()));
     match cell.living() {
         Ok(living) => {
-            findings.push(Finding::ok("local members", format!("{} of cell '{}' on this host", living.len(), config.cell)));
+            findings
+                .push(Finding::ok("local members", format!("{} of cell '{}' on this host", living.len(), config.cell)));
         }
         Err(error) => {
             let (found, remedy) = split(&error);

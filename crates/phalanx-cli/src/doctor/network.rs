@@ -14,7 +14,10 @@ pub(super) fn loopback() -> Finding {
     match round_trip() {
         Ok(took) => {
             let took = Duration::from_micros(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-            Finding::ok("loopback", format!("a datagram of {PACKET_BYTES} bytes and its answer took {}", show_duration(took)))
+            Finding::ok(
+                "loopback",
+                format!("a datagram of {PACKET_BYTES} bytes and its answer took {}", show_duration(took)),
+            )
         }
         Err(error) => Finding::fail(
             "loopback",
@@ -55,7 +58,8 @@ pub(super) fn bind(config: &Config) -> Finding {
         }
     }
     let port = |port: u16| if port == 0 { "any".to_owned() } else { port.to_string() };
-    let found = format!("{}, data port {}, control port {}", config.bind, port(config.data_port), port(config.control_port));
+    let found =
+        format!("{}, data port {}, control port {}", config.bind, port(config.data_port), port(config.control_port));
     if config.bind.is_unspecified() {
         return Finding::fail(
             "bind",

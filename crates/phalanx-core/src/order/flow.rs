@@ -74,6 +74,8 @@ pub struct Flow {
     pub(super) streams: Vec<Stream>,
     pub(super) total: Total,
     pub(super) holder: Option<Holder>,
+    /// Per rank: the messages that the abcasts delivered so far, and their past, reach up to.
+    total_past: Vec<u64>,
     tx: Sending,
     /// Frames of the packet being filled.
     pub(super) packer: Vec<u8>,
@@ -120,6 +122,7 @@ impl Flow {
             streams: (0..n).map(|_| Stream::new(n, set.window)).collect(),
             total: Total::new(),
             holder: (set.me == 0).then(|| Holder::new(vec![0; n], vec![0; n])),
+            total_past: vec![0; n],
             tx: Sending::new(n, set.window, now),
             packer: Vec::with_capacity(set.packet_room),
             packer_prompt: false,
@@ -540,13 +543,12 @@ impl Flow {
         })
     }
 
-    /// Stable: every member has the message, its causal past, and (for an abcast) the announcement that orders it.
+    /// Stable: every member has the message and its past, and for an abcast also what its place rests on: all
+    /// abcasts before it with their past, and the announcements that order them. The past is that of all its
+    /// sender's messages so far: one of them held back would hold this one back.
     fn is_stable(&mut self, rank: usize, order: Order, packet: u64) -> bool {
         if self.streams[rank].stable < packet {
             return false;
-        }
-        if order == Order::Fifo {
-            return true;
         }
         let stream = &mut self.streams[rank];
         if let Some(head) = stream.queue.front() {
@@ -556,9 +558,13 @@ impl Flow {
         }
         let past_stable = (0..self.streams.len())
             .all(|r| r == rank || self.streams[r].stable_messages >= self.streams[rank].head_vector[r]);
-        let announced_stable = order != Order::Total
-            || self.total.front().is_some_and(|run| self.streams[usize::from(run.by)].stable >= run.packet);
-        past_stable && announced_stable
+        if order != Order::Total || !past_stable {
+            return past_stable;
+        }
+        let has = |holder: u16, packet: u64| self.streams[usize::from(holder)].stable >= packet;
+        self.total.front().is_some_and(|run| has(run.by, run.packet))
+            && self.total.rests_on().all(|(holder, packet)| has(holder, packet))
+            && self.streams.iter().zip(&self.total_past).all(|(s, &past)| s.stable_messages >= past)
     }
 
     /// Delivers the head of `rank`'s queue.
@@ -578,6 +584,12 @@ impl Flow {
             stream.head_vector[usize::from(r)] = count;
         }
         stream.delivered += 1;
+        if order == Order::Total {
+            self.total_past[rank] = seq;
+            for (past, &needed) in self.total_past.iter_mut().zip(&stream.head_vector) {
+                *past = needed.max(*past);
+            }
+        }
         if let Some(holder) = &mut self.holder {
             holder.passed(rank, seq, order);
         }

@@ -149,7 +149,7 @@ impl Stream {
                     }
                 }
                 Some(StreamFrame::Pass { tenure, to }) => {
-                    let passed = usize::from(to) < self.vector.len() && total.pass(tenure, me, to);
+                    let passed = usize::from(to) < self.vector.len() && total.pass(tenure, me, to, number);
                     passed.then_some(()).ok_or(Malformed)?;
                 }
                 Some(StreamFrame::Stable { prefix }) => self.set_stable(prefix),

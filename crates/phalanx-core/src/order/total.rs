@@ -23,8 +23,10 @@ pub(super) struct Total {
     log: VecDeque<Run>,
     /// Announcements of tenures whose beginning is not known yet, by tenure. Bounded by [`TENURES_MAX`].
     later: BTreeMap<u32, Vec<Run>>,
-    /// Passes of tenures that are still to come: tenure that ends, by whom, to whom.
-    passes: BTreeMap<u32, (u16, u16)>,
+    /// Passes of tenures that are still to come: tenure that ends; by whom, to whom, in which packet.
+    passes: BTreeMap<u32, (u16, u16, u64)>,
+    /// Per holder so far: the last of its packets that the delivered order rests on.
+    rests_on: BTreeMap<u16, u64>,
     /// Abcasts delivered in this view.
     delivered: u64,
 }
@@ -40,6 +42,7 @@ impl Total {
             log: VecDeque::new(),
             later: BTreeMap::new(),
             passes: BTreeMap::new(),
+            rests_on: BTreeMap::new(),
             delivered: 0,
         }
     }
@@ -75,17 +78,18 @@ impl Total {
         true
     }
 
-    /// `by` ended `tenure` and named the next holder.
-    pub(super) fn pass(&mut self, tenure: u32, by: u16, to: u16) -> bool {
+    /// `by` ended `tenure` in its packet `packet` and named the next holder.
+    pub(super) fn pass(&mut self, tenure: u32, by: u16, to: u16, packet: u64) -> bool {
         if tenure < self.tenure || self.passes.len() >= TENURES_MAX {
             return false;
         }
-        self.passes.insert(tenure, (by, to));
-        while let Some(&(by, to)) = self.passes.get(&self.tenure) {
+        self.passes.insert(tenure, (by, to, packet));
+        while let Some(&(by, to, packet)) = self.passes.get(&self.tenure) {
             self.passes.remove(&self.tenure);
             if by != self.holder {
                 return false;
             }
+            self.rests_on.insert(by, packet);
             self.tenure += 1;
             self.holder = to;
             for run in self.later.remove(&self.tenure).unwrap_or_default() {
@@ -105,6 +109,7 @@ impl Total {
     /// One abcast of the front run was delivered; gives its position, from 1.
     pub(super) fn take_front(&mut self) -> u64 {
         if let Some(front) = self.log.front_mut() {
+            self.rests_on.insert(front.by, front.packet);
             front.count -= 1;
             if front.count == 0 {
                 self.log.pop_front();
@@ -122,6 +127,11 @@ impl Total {
     pub(super) fn number(&mut self) -> u64 {
         self.delivered += 1;
         self.delivered
+    }
+
+    /// The packets of holders that the order delivered so far rests on: (holder, packet).
+    pub(super) fn rests_on(&self) -> impl Iterator<Item = (u16, u64)> {
+        self.rests_on.iter().map(|(&holder, &packet)| (holder, packet))
     }
 
     /// Announced and undelivered abcasts of each rank.
@@ -159,7 +169,7 @@ mod tests {
         assert!(t.announce(1, run(5, 1, 2))); // the second holder is heard before the pass
         assert!(t.announce(0, run(1, 2, 0)));
         assert_eq!(t.front().map(|r| r.rank), Some(1));
-        assert!(t.pass(0, 0, 2));
+        assert!(t.pass(0, 0, 2, 9));
         assert!(t.announce(1, run(6, 1, 2)));
         let mut order = Vec::new();
         while let Some(r) = t.front() {
@@ -173,7 +183,7 @@ mod tests {
     fn only_the_holder_orders() {
         let mut t = Total::new();
         assert!(!t.announce(0, run(1, 1, 1)));
-        assert!(!t.pass(0, 1, 1));
+        assert!(!t.pass(0, 1, 1, 1));
         assert!(t.front().is_none());
     }
 }

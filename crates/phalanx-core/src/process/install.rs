@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::groups::Ready;
 use super::port::{FlowMeta, FlowPort, GroupFlow};
 use super::{Process, Stage};
-use crate::api::{CellView, Effects, Event, GroupView};
+use crate::api::{CellView, Effects, Event, GroupView, Order};
 use crate::member::{Acceptor, Directory, GroupChange, Hearing, Proposal};
 use crate::order::{Flow, FlowSettings};
 use crate::time::Instant;
+
+/// Messages of ours that were not sent in a view: order, uniform, bytes.
+type Unsent = Vec<(Order, bool, Bytes)>;
 
 /// No stream's window is smaller than this, in packets.
 const WINDOW_MIN: u64 = 16;
@@ -45,11 +50,13 @@ impl Process {
         let members_changed = first || !proposal.joined.is_empty() || !proposal.left.is_empty();
         self.directory = next;
         self.meet_members(now);
+        // In the application's order: the rest of the old group views, who is in the cell, the new group views.
+        let ended: Vec<_> = proposal.groups.iter().map(|change| self.end_group(change, fx)).collect();
         if members_changed && self.directory.rank(me).is_some() {
             self.tell_cell_view(&proposal);
         }
-        for change in &proposal.groups {
-            self.change_group(now, change, fx);
+        for (change, (prev, outbox)) in proposal.groups.iter().zip(ended) {
+            self.begin_group(now, change, prev, outbox);
         }
         self.go_on(now, fx);
         for (who, _) in &proposal.left {
@@ -117,49 +124,38 @@ impl Process {
         self.app.event(Event::CellView(view));
     }
 
-    /// One group's view ends, another begins.
-    fn change_group(&mut self, now: Instant, change: &GroupChange, fx: &mut impl Effects) {
-        let me = self.me();
-        let mut outbox = Vec::new();
-        let mut prev = None;
-        if let Some(space) = self.space_of(change.group) {
-            let Some(mut old) = self.flows.remove(&space) else { return };
-            if let Some(cut) = &change.cut {
-                let mut port = FlowPort {
-                    fx,
-                    net: &mut self.net,
-                    app: &mut self.app,
-                    peers: &mut self.peers,
-                    transfers: &mut self.transfers,
-                    counters: &mut self.counters,
-                    meta: &old.meta,
-                };
-                let discarded = old.flow.finish(&cut.prefixes, &mut port);
-                self.counters.discarded += discarded;
-            }
-            outbox = old.flow.take_outbox();
-            prev = Some(old.meta.view);
-            self.past.insert(space, old);
+    /// One group's view ends, if this process was in it: gives its number and what was not sent in it.
+    fn end_group(&mut self, change: &GroupChange, fx: &mut impl Effects) -> (Option<u64>, Unsent) {
+        let Some(space) = self.space_of(change.group) else { return (None, Unsent::new()) };
+        let Some(mut old) = self.flows.remove(&space) else { return (None, Unsent::new()) };
+        if let Some(cut) = &change.cut {
+            let mut port = FlowPort {
+                fx,
+                net: &mut self.net,
+                app: &mut self.app,
+                peers: &mut self.peers,
+                transfers: &mut self.transfers,
+                counters: &mut self.counters,
+                meta: &old.meta,
+            };
+            self.counters.discarded += old.flow.finish(&cut.prefixes, &mut port);
         }
-        if !change.members.contains(&me) {
+        let outbox = old.flow.take_outbox();
+        let view = old.meta.view;
+        self.past.insert(space, old);
+        (Some(view), outbox)
+    }
+
+    /// Another begins, if this process is in it.
+    fn begin_group(&mut self, now: Instant, change: &GroupChange, prev: Option<u64>, outbox: Unsent) {
+        let me = self.me();
+        let Some(my_rank) = change.members.iter().position(|who| *who == me) else {
             if prev.is_some() && self.transfers.group_left(change.group, &mut self.app) {
                 self.wants.remove(&change.name);
                 self.app.event(Event::GroupLeft { group: change.group });
             }
             return;
-        }
-        self.begin_group(now, change, prev, outbox);
-    }
-
-    fn begin_group(
-        &mut self,
-        now: Instant,
-        change: &GroupChange,
-        prev: Option<u64>,
-        outbox: Vec<(crate::api::Order, bool, bytes::Bytes)>,
-    ) {
-        let me = self.me();
-        let Some(my_rank) = change.members.iter().position(|who| *who == me) else { return };
+        };
         self.counters.group_views += 1;
         let infos: Vec<_> = change
             .members

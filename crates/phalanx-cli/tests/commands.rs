@@ -1,0 +1,130 @@
+//! Exit codes, errors and the small commands.
+
+mod common;
+
+use std::process::Output;
+
+use common::{Running, directory, run, wait_for};
+use rustix::process::Signal;
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("it was not killed")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn wrong_usage_is_2_and_wrong_configuration_is_7() {
+    let dir = directory();
+    assert_eq!(code(&run(dir.path(), &["no-such-command"])), 2);
+    assert_eq!(code(&run(dir.path(), &["cat"])), 2);
+    let output = run(dir.path(), &["node", "--set", "timing.heartbeat=50"]);
+    assert_eq!(code(&output), 7, "{}", said(&output));
+    assert!(said(&output).contains("no unit"), "{}", said(&output));
+    let file = dir.path().join("phalanx.toml");
+    std::fs::write(&file, "cell = \"x\"\nheartbeat = \"1s\"\n").expect("writable");
+    let output = run(dir.path(), &["node", "--config", &file.to_string_lossy()]);
+    assert_eq!(code(&output), 7);
+    assert!(said(&output).contains("phalanx.toml:2: there is no key 'heartbeat'; did you mean 'timing.heartbeat'?"));
+    let output = run(dir.path(), &["node", "--bind", "192.0.2.1", "--seeds", "192.0.2.2:7401"]);
+    assert_eq!(code(&output), 7, "a cell key is asked for: {}", said(&output));
+}
+
+#[test]
+fn what_cannot_be_reached_is_3() {
+    let dir = directory();
+    assert_eq!(code(&run(dir.path(), &["stat"])), 3);
+    // Port 9 of the loopback interface answers nobody.
+    let output = run(dir.path(), &["node", "--seeds", "127.0.0.1:9", "--patience", "300ms"]);
+    assert_eq!(code(&output), 3, "{}", said(&output));
+    let output = run(dir.path(), &["cat", "-g", "g", "--seeds", "127.0.0.1:9", "--patience", "300ms"]);
+    assert_eq!(code(&output), 3, "{}", said(&output));
+    let output = run(dir.path(), &["check", &dir.path().to_string_lossy()]);
+    assert_eq!(code(&output), 3, "{}", said(&output));
+}
+
+#[test]
+fn security_none_is_loud_at_each_start() {
+    let dir = directory();
+    let output = run(dir.path(), &["node", "--security", "none", "--show-config"]);
+    assert_eq!(code(&output), 0);
+    assert!(said(&output).contains("WARNING: security = \"none\" (flag --security)"), "{}", said(&output));
+}
+
+#[test]
+fn the_configuration_in_force_is_shown_with_its_origins() {
+    let dir = directory();
+    let output = run(dir.path(), &["node", "--cell", "here", "--show-config", "--json"]);
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let line = |key: &str| shown.as_array().and_then(|a| a.iter().find(|l| l["key"] == key)).cloned().expect("shown");
+    assert_eq!(line("cell")["origin"], "flag --cell");
+    assert_eq!(line("runtime_dir")["origin"], "environment PHALANX_RUNTIME_DIR");
+    assert_eq!(line("timing.heartbeat")["value"], "\"100ms\"");
+    assert_eq!(line("timing.heartbeat")["origin"], "default");
+}
+
+#[test]
+fn doctor_gives_a_verdict() {
+    let dir = directory();
+    let output = run(dir.path(), &["doctor", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(report["findings"].as_array().is_some_and(|findings| findings.len() >= 10));
+    let bad = run(dir.path(), &["doctor", "--bind", "192.0.2.1", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&bad.stdout).expect("JSON");
+    assert_eq!((code(&bad), &report["verdict"]), (1, &"fail".into()));
+}
+
+#[test]
+fn the_version_tells_build_and_wire_level() {
+    let dir = directory();
+    let output = run(dir.path(), &["--version"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("phalanx ") && text.contains("build ") && text.contains("wire level 1"), "{text}");
+}
+
+/// A node whose views go to standard output.
+fn node(dir: &std::path::Path, name: &str, more: &[&str]) -> Running {
+    let arguments = [&["node", "--name", name], more].concat();
+    Running::start(name, &mut common::phalanx(dir, &arguments), true)
+}
+
+fn await_line(node: &Running, wanted: &str) {
+    wait_for(&format!("'{wanted}' from {}", node.name), || {
+        String::from_utf8_lossy(&node.out()).contains(wanted).then_some(())
+    });
+}
+
+fn stat(dir: &std::path::Path) -> (i32, serde_json::Value) {
+    let output = run(dir, &["stat", "--json"]);
+    (code(&output), serde_json::from_slice(&output.stdout).unwrap_or_default())
+}
+
+#[test]
+fn a_lost_quorum_is_told_and_only_an_operator_reforms() {
+    let dir = directory();
+    let one = node(dir.path(), "one", &[]);
+    await_line(&one, "cell view 1: one");
+    let other = node(dir.path(), "other", &["--group", "g"]);
+    await_line(&other, "cell view 2: one, other");
+    assert_eq!(stat(dir.path()).0, 0);
+    let refused = run(dir.path(), &["reform", "--name", "new", "--yes"]);
+    assert_eq!(code(&refused), 1, "the cell lives: {}", said(&refused));
+    // Without the older of two nobody can tell which half goes on.
+    one.signal(Signal::KILL);
+    await_line(&other, "NOT in the primary partition");
+    let seen = wait_for("the counters file", || Some(stat(dir.path())).filter(|(code, _)| *code == 5)).1;
+    assert_eq!(seen[0]["state"], "non-primary", "{seen}");
+    let unsure = run(dir.path(), &["reform", "--name", "new", "--look", "300ms"]);
+    assert_eq!(code(&unsure), 2, "{}", said(&unsure));
+    let arguments = ["reform", "--name", "new", "--look", "300ms", "--yes"];
+    let new = Running::start("new", &mut common::phalanx(dir.path(), &arguments), true);
+    await_line(&new, "cell view 1: new");
+    let later = node(dir.path(), "later", &[]);
+    await_line(&later, "cell view 2: new, later");
+    later.signal(Signal::INT);
+    assert_eq!(later.end().0, Some(130));
+    new.signal(Signal::TERM);
+    assert_eq!(new.end().0, Some(0));
+}

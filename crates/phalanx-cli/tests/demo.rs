@@ -1,0 +1,74 @@
+//! The demonstration as a user runs it, and that its checker is not blind.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{directory, run};
+use phalanx_trace::{Event, Trace};
+
+/// Traces of a process, the longest first.
+fn traces(dir: &Path) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(dir).expect("the demonstration kept its traces");
+    let mut paths: Vec<PathBuf> = all.map(|entry| entry.expect("readable").path()).collect();
+    paths.retain(|path| !path.ends_with("harness.trace"));
+    paths.sort_by_key(|path| std::cmp::Reverse(std::fs::metadata(path).expect("there").len()));
+    paths
+}
+
+fn check(traces: &Path) -> (Option<i32>, String) {
+    let output = run(traces, &["check", "--complete", "--allow-vacuous", &traces.to_string_lossy()]);
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Judges the traces with one of them changed, which is put right again.
+fn check_changed(dir: &Path, change: impl FnOnce(&mut Trace)) -> (Option<i32>, String) {
+    let path = traces(dir).swap_remove(0);
+    let aside = path.with_extension("aside");
+    let mut trace = Trace::read(&path).expect("a sound trace");
+    change(&mut trace);
+    std::fs::rename(&path, &aside).expect("own files");
+    trace.save(&path).expect("own files");
+    let outcome = check(dir);
+    std::fs::rename(&aside, &path).expect("own files");
+    outcome
+}
+
+#[test]
+fn everything_holds_and_a_changed_trace_does_not() {
+    let dir = directory();
+    let kept = dir.path().join("kept");
+    // Few updates: this test may run unoptimised beside others.
+    let arguments = ["demo", "--json", "--rate", "300", "--calm", "1s", "--keep", &kept.to_string_lossy()];
+    let output = run(dir.path(), &arguments);
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    let verdict: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {complaint}"));
+    assert_eq!((output.status.code(), &verdict["held"]), (Some(0), &true.into()), "{complaint}\n{verdict:#}");
+    let losses = verdict["measured"]["losses"].as_array().expect("a list");
+    assert_eq!(losses.len(), 3);
+    assert!(losses.iter().all(|loss| loss["state_bytes"].as_u64() >= Some(64 << 20)), "{verdict:#}");
+
+    let traces = kept.join("traces");
+    assert_eq!(check(&traces).0, Some(0));
+    let (code, text) = check_changed(&traces, |trace| {
+        let delivered = |record: &phalanx_trace::Record| matches!(record.event, Event::Deliver { replayed: false, .. });
+        let deliveries = trace.records.iter().filter(|record| delivered(record)).count();
+        let mut seen = 0;
+        // One delivery from the middle.
+        trace.records.retain(|record| {
+            seen += usize::from(delivered(record));
+            !(delivered(record) && seen == deliveries / 2)
+        });
+    });
+    assert_eq!(code, Some(1), "a delivery is missing, and nobody saw it:\n{text}");
+    let (code, text) = check_changed(&traces, |trace| {
+        let mut digests = trace.records.iter_mut().rev().filter_map(|record| match &mut record.event {
+            Event::Digest { digest, .. } => Some(digest),
+            _ => None,
+        });
+        *digests.next().expect("states were compared") ^= 1;
+    });
+    assert_eq!(code, Some(1), "a digest differs, and nobody saw it:\n{text}");
+    assert_eq!(check(&traces).0, Some(0), "the traces were put right again");
+}
