@@ -44,10 +44,8 @@ impl Layout {
             }
             return;
         }
-        if let Some(open) = &self.open {
-            if !(text.continues && open == from) {
-                out.push(b'\n');
-            }
+        if self.open.as_ref().is_some_and(|open| !(text.continues && open == from)) {
+            out.push(b'\n');
         }
         out.extend_from_slice(text.bytes);
         self.open = (!text.bytes.ends_with(b"\n")).then(|| from.to_owned());

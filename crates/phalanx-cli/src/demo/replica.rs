@@ -134,11 +134,11 @@ impl Handler for Replica {
                 self.latency.add(now_ns().saturating_sub(sent_ns));
             }
         }
-        if !delivery.replayed {
-            if let Some(last) = self.last_delivery.replace(self.now) {
-                let pause = u64::try_from(self.now.since(last).as_nanos()).unwrap_or(u64::MAX);
-                self.pause_ns_max = self.pause_ns_max.max(pause);
-            }
+        if !delivery.replayed
+            && let Some(last) = self.last_delivery.replace(self.now)
+        {
+            let pause = u64::try_from(self.now.since(last).as_nanos()).unwrap_or(u64::MAX);
+            self.pause_ns_max = self.pause_ns_max.max(pause);
         }
     }
 

@@ -17,3 +17,6 @@ mod total;
 pub use flow::{Flow, FlowSettings, Outgoing, Status};
 pub use frame::{Part, StreamFrame, read_frame};
 pub use stream::Deliverable;
+
+#[cfg(test)]
+mod tests;

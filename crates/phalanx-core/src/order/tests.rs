@@ -1,0 +1,226 @@
+//! Stories of three members that a person can check by hand: a, b and c have ranks 0, 1 and 2.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Deliverable, Flow, FlowSettings, Outgoing, Status};
+use crate::api::Order;
+use crate::id::{GroupId, Incarnation};
+use crate::link::Receipt;
+use crate::time::Instant;
+
+#[derive(Default)]
+struct Port {
+    packets: Vec<(u64, Vec<u8>)>,
+    receipts: Vec<(usize, Receipt)>,
+    statuses: Vec<Status>,
+    delivered: Vec<(usize, u64)>,
+    positions: Vec<u64>,
+}
+
+impl Outgoing for Port {
+    fn multicast(&mut self, _space: u32, number: u64, frames: &[u8]) -> Bytes {
+        self.packets.push((number, frames.to_vec()));
+        Bytes::copy_from_slice(frames)
+    }
+    fn repair(&mut self, _rank: usize, _packet: &[u8]) {}
+    fn receipt(&mut self, _space: u32, rank: usize, receipt: &Receipt, _wants_stable: bool) {
+        self.receipts.push((rank, receipt.clone()));
+    }
+    fn status(&mut self, _space: u32, _rank: Option<usize>, status: &Status) {
+        self.statuses.push(*status);
+    }
+    fn deliver(&mut self, message: Deliverable) -> bool {
+        self.delivered.push((message.rank, message.seq));
+        self.positions.extend(message.position);
+        true
+    }
+    fn sent(&mut self, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
+    fn malformed(&mut self, rank: usize) {
+        panic!("the stream of {rank} makes no sense");
+    }
+}
+
+struct Three {
+    now: Instant,
+    flows: Vec<(Flow, Port)>,
+}
+
+const A: usize = 0;
+const B: usize = 1;
+const C: usize = 2;
+
+impl Three {
+    fn new() -> Self {
+        let flow = |me| {
+            let settings = FlowSettings {
+                group: GroupId(1),
+                view: 1,
+                space: 1,
+                members: vec![Incarnation(1), Incarnation(2), Incarnation(3)],
+                me,
+                packet_room: 1200,
+                window: 64,
+                ack_delay: Duration::ZERO,
+                outbox_bytes: 10_000,
+            };
+            (Flow::new(settings, Instant::ZERO), Port::default())
+        };
+        Self { now: Instant(1), flows: (0..3).map(flow).collect() }
+    }
+
+    fn cast(&mut self, from: usize, order: Order, uniform: bool) {
+        let (flow, port) = &mut self.flows[from];
+        assert!(flow.multicast(self.now, order, uniform, &[b"m"], port));
+        flow.turn(self.now, port);
+    }
+
+    /// `from`'s packets reach those in `to`, now and only there.
+    fn carry(&mut self, from: usize, to: &[usize]) {
+        let packets = self.flows[from].1.packets.clone();
+        for &r in to {
+            let (flow, port) = &mut self.flows[r];
+            for (number, frames) in &packets {
+                flow.handle_packet(self.now, from, *number, frames, port);
+            }
+            flow.turn(self.now, port);
+        }
+    }
+
+    /// Every receipt and status told so far reaches everybody it is for.
+    fn tell(&mut self) {
+        for from in 0..3 {
+            let receipts = std::mem::take(&mut self.flows[from].1.receipts);
+            for (to, receipt) in receipts {
+                let (flow, port) = &mut self.flows[to];
+                flow.handle_receipt(self.now, from, &receipt, false, port);
+                flow.turn(self.now, port);
+            }
+        }
+        for from in 0..3 {
+            let statuses = std::mem::take(&mut self.flows[from].1.statuses);
+            for to in (0..3).filter(|&to| to != from) {
+                let (flow, port) = &mut self.flows[to];
+                statuses.iter().for_each(|s| flow.handle_status(self.now, from, s));
+                flow.turn(self.now, port);
+            }
+        }
+    }
+
+    fn delivered(&self, at: usize) -> &[(usize, u64)] {
+        &self.flows[at].1.delivered
+    }
+}
+
+#[test]
+fn a_causal_message_waits_for_what_its_sender_had_delivered() {
+    let mut t = Three::new();
+    t.cast(C, Order::Fifo, false);
+    t.carry(C, &[B]);
+    t.cast(B, Order::Causal, false);
+    t.carry(B, &[A]);
+    assert_eq!(t.delivered(A), []);
+    t.carry(C, &[A]);
+    assert_eq!(t.delivered(A), [(C, 1), (B, 1)]);
+}
+
+#[test]
+fn abcasts_wait_for_the_holder_whose_own_cost_no_announcement() {
+    let mut t = Three::new();
+    t.cast(B, Order::Total, false);
+    t.carry(B, &[C]);
+    assert_eq!((t.delivered(B), t.delivered(C)), (&[][..], &[][..]));
+    t.cast(A, Order::Total, false);
+    t.carry(B, &[A]);
+    t.carry(A, &[B, C]);
+    for at in [A, B, C] {
+        assert_eq!(t.delivered(at), [(A, 1), (B, 1)]);
+        assert_eq!(t.flows[at].1.positions, [1, 2]);
+    }
+}
+
+#[test]
+fn a_uniform_message_waits_until_all_have_it() {
+    let mut t = Three::new();
+    t.cast(B, Order::Fifo, true);
+    t.carry(B, &[A]);
+    t.tell();
+    assert!([A, B, C].iter().all(|&at| t.delivered(at).is_empty()));
+    t.carry(B, &[C]);
+    t.tell();
+    assert!([A, B, C].iter().all(|&at| t.delivered(at) == [(B, 1)]));
+}
+
+/// Simulated seed 4281: b's causal message depends on c's, which a lacks; b's uniform message behind it reached
+/// everybody. If b and c are left out now, a must discard both: so b must not have delivered the uniform one.
+#[test]
+fn a_uniform_message_waits_for_the_past_of_its_senders_earlier_ones() {
+    let mut t = Three::new();
+    t.cast(C, Order::Fifo, false);
+    t.carry(C, &[B]);
+    t.cast(B, Order::Causal, false);
+    t.cast(B, Order::Fifo, true);
+    t.carry(B, &[A, C]);
+    t.tell();
+    assert_eq!(t.delivered(B), [(C, 1), (B, 1)]);
+    t.carry(C, &[A]);
+    t.tell();
+    t.tell();
+    assert_eq!(t.delivered(B), [(C, 1), (B, 1), (B, 2)]);
+}
+
+/// b's abcast has its place after a's: unless a's is everywhere, another place is still possible for b's.
+#[test]
+fn a_uniform_abcast_waits_for_the_abcasts_before_it() {
+    let mut t = Three::new();
+    t.cast(B, Order::Total, false);
+    t.carry(B, &[A]); // a places it; c lacks it
+    t.cast(A, Order::Total, true);
+    t.carry(A, &[B, C]);
+    t.tell();
+    assert_eq!(t.delivered(A), [(B, 1)]);
+    t.carry(B, &[C]);
+    t.tell();
+    t.tell();
+    assert!([A, B, C].iter().all(|&at| t.delivered(at) == [(B, 1), (A, 1)]));
+}
+
+#[test]
+fn at_the_end_all_deliver_the_same_rest_in_the_same_order() {
+    let mut t = Three::new();
+    t.cast(C, Order::Fifo, false); // c:1 reaches nobody but b
+    t.carry(C, &[B]);
+    t.cast(B, Order::Causal, false); // b:1 needs c:1
+    t.cast(A, Order::Total, false); // a:1 is placed
+    t.carry(B, &[A]);
+    t.carry(A, &[B]);
+    // c and its message are lost to a: with b gone too, the cut of a alone lacks c:1, so b:1 is discarded.
+    let (flow, port) = &mut t.flows[A];
+    let cut = flow.wedge(t.now, port);
+    assert_eq!(cut, [1, 1, 0]);
+    assert_eq!(flow.finish(&cut, port), 1);
+    assert_eq!(t.delivered(A), [(A, 1)]);
+    // b, which holds c:1, would have kept it: with b's report the cut is longer and b:1 stays.
+    let (flow, port) = &mut t.flows[B];
+    let cut = flow.wedge(t.now, port);
+    assert_eq!(cut, [1, 1, 1]);
+    assert_eq!(flow.finish(&cut, port), 0);
+    assert_eq!(t.delivered(B), [(C, 1), (B, 1), (A, 1)]);
+}
+
+#[test]
+fn unordered_abcasts_follow_lowest_rank_first() {
+    let mut t = Three::new();
+    t.cast(C, Order::Total, false);
+    t.cast(B, Order::Total, false);
+    t.carry(B, &[C]);
+    t.carry(C, &[B]);
+    for at in [B, C] {
+        let (flow, port) = &mut t.flows[at];
+        let cut = flow.wedge(t.now, port);
+        assert_eq!(cut, [0, 1, 1]);
+        assert_eq!(flow.finish(&cut, port), 0);
+        assert_eq!(t.delivered(at), [(B, 1), (C, 1)]);
+    }
+}
