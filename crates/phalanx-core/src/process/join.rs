@@ -85,8 +85,8 @@ const USED_MAX: usize = 4096;
 /// A joiner unheard this long is not proposed.
 const JOINER_LIFE: Duration = Duration::from_millis(800);
 /// Joiners gather this long after the last one came, and no longer than this after the first.
-const GATHER_QUIET: Duration = Duration::from_millis(50);
-const GATHER_MAX: Duration = Duration::from_millis(400);
+const GATHER_QUIET: Duration = Duration::from_millis(100);
+const GATHER_MAX: Duration = Duration::from_millis(600);
 /// How often a search in vain is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(3);
 /// A probe is padded to about this, the longest answer.
