@@ -1,8 +1,6 @@
 //! A replicated ledger: every copy applies the same deposits in the same order, and a new copy begins with the
 //! balances of another. Run `ledger alice=5 bob=7` in several terminals, kill any, start more.
-
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::sync::{Arc, Mutex};
 
 use phalanx::config::Config;
@@ -22,7 +20,6 @@ impl Ledger {
         *self.balances.lock().ok()?.entry(account.to_owned()).or_default() += amount.parse::<i64>().ok()?;
         Some(())
     }
-
     fn text(&self) -> String {
         self.balances.lock().unwrap().iter().map(|(account, amount)| format!("{account}={amount} ")).collect()
     }
@@ -43,17 +40,15 @@ impl State for Ledger {
         self.incoming.extend_from_slice(chunk);
     }
     fn restored(&mut self) {
-        for entry in self.incoming.split(|byte| *byte == b' ') {
-            self.deposit(entry);
-        }
+        let _ = self.incoming.split(|byte| *byte == b' ').filter_map(|entry| self.deposit(entry)).count();
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cell = Cell::start(Options::from(Config::load(&[], std::env::vars(), None)?.config))?;
     let ledger = Ledger::default();
-    let options = JoinOptions { with_state: true, state: Some(Box::new(ledger.clone())) };
-    let group = cell.join_group("ledger", options)?;
+    let state = JoinOptions { with_state: true, state: Some(Box::new(ledger.clone())) };
+    let group = cell.join_group("ledger", state)?;
     std::env::args().skip(1).try_for_each(|entry| group.cast(Order::Total, false, entry.as_bytes()))?;
     loop {
         match cell.recv()? {

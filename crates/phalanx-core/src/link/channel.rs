@@ -217,6 +217,9 @@ impl Channel {
     /// When something is due without further input.
     #[must_use]
     pub fn deadline(&self, ack_delay: Duration) -> Option<Instant> {
+        if !self.outbox.is_empty() && self.sending.may_send() {
+            return Some(Instant::ZERO);
+        }
         [self.sending.deadline(ack_delay), self.receiving.ack_due()].into_iter().flatten().min()
     }
 }

@@ -645,6 +645,9 @@ impl Flow {
     /// When something is due without further input.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
+        if !self.packer.is_empty() || (!self.outbox.is_empty() && self.may_pack()) {
+            return Some(Instant::ZERO); // accepted between two turns: it goes out with the next, at once
+        }
         let receipts = if self.wedged { None } else { self.streams.iter().filter_map(|s| s.rx.ack_due()).min() };
         [receipts, self.tx.deadline(self.set.ack_delay)].into_iter().flatten().min()
     }

@@ -26,7 +26,7 @@ pub(super) struct Total {
     /// Passes of tenures that are still to come: tenure that ends; by whom, to whom, in which packet.
     passes: BTreeMap<u32, (u16, u16, u64)>,
     /// Per holder so far: the last of its packets that the delivered order rests on.
-    rests_on: BTreeMap<u16, u64>,
+    rests_on: Vec<u64>,
     /// Abcasts delivered in this view.
     delivered: u64,
 }
@@ -42,7 +42,7 @@ impl Total {
             log: VecDeque::new(),
             later: BTreeMap::new(),
             passes: BTreeMap::new(),
-            rests_on: BTreeMap::new(),
+            rests_on: Vec::new(),
             delivered: 0,
         }
     }
@@ -89,7 +89,7 @@ impl Total {
             if by != self.holder {
                 return false;
             }
-            self.rests_on.insert(by, packet);
+            self.rest_on(by, packet);
             self.tenure += 1;
             self.holder = to;
             for run in self.later.remove(&self.tenure).unwrap_or_default() {
@@ -108,8 +108,10 @@ impl Total {
 
     /// One abcast of the front run was delivered; gives its position, from 1.
     pub(super) fn take_front(&mut self) -> u64 {
+        if let Some(&Run { by, packet, .. }) = self.log.front() {
+            self.rest_on(by, packet);
+        }
         if let Some(front) = self.log.front_mut() {
-            self.rests_on.insert(front.by, front.packet);
             front.count -= 1;
             if front.count == 0 {
                 self.log.pop_front();
@@ -131,7 +133,15 @@ impl Total {
 
     /// The packets of holders that the order delivered so far rests on: (holder, packet).
     pub(super) fn rests_on(&self) -> impl Iterator<Item = (u16, u64)> {
-        self.rests_on.iter().map(|(&holder, &packet)| (holder, packet))
+        (0..).zip(self.rests_on.iter().copied())
+    }
+
+    fn rest_on(&mut self, holder: u16, packet: u64) {
+        let index = usize::from(holder);
+        if index >= self.rests_on.len() {
+            self.rests_on.resize(index + 1, 0);
+        }
+        self.rests_on[index] = packet;
     }
 
     /// Announced and undelivered abcasts of each rank.

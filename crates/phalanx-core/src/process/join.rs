@@ -417,7 +417,7 @@ impl Process {
     /// Makes sure that there is a peer for `member`, with its addresses.
     pub(super) fn know(&mut self, now: Instant, member: &MemberInfo) {
         let room = self.room(member.packet_bytes_max);
-        let window = self.channel_window();
+        let window = self.channel_window(room);
         let net = &mut self.net;
         let peer = self
             .peers

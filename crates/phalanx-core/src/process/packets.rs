@@ -76,14 +76,16 @@ impl Process {
         if !looks || lane != Lane::Control || !header.kind.is_addressed() || self.peers.len() >= STRANGERS_MAX {
             return false;
         }
-        let (room, window) = (self.smallest_room(), self.channel_window());
+        let room = self.smallest_room();
+        let window = self.channel_window(room);
         let peer = Peer::new(&mut self.net, from, from, window, room, now);
         self.peers.insert(header.sender, peer);
         true
     }
 
-    pub(super) fn channel_window(&self) -> u64 {
-        (self.set.limits.channel_window_bytes / 1400).clamp(16, 4096) as u64
+    /// Packets of `room` bytes that a channel may have under way.
+    pub(super) fn channel_window(&self, room: usize) -> u64 {
+        (self.set.limits.channel_window_bytes / room).clamp(16, 4096) as u64
     }
 
     /// Frames that fit in any packet.

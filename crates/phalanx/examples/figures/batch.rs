@@ -65,4 +65,4 @@ pub(crate) fn enlarge(socket: &UdpSocket) {
 }
 
 /// What the library asks for as well.
-const RECEIVE_BUFFER_BYTES: libc::c_int = 8 << 20;
+const RECEIVE_BUFFER_BYTES: libc::c_int = 4 << 20;

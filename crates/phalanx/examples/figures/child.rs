@@ -37,12 +37,7 @@ impl Child {
         Ok(parts.map(str::parse).collect::<Result<_, _>>()?)
     }
 
-    /// What it counted so far, and when (nanoseconds).
-    pub(crate) fn mark(&mut self) -> Result<Mark, Box<dyn Error>> {
-        self.tell("mark")?;
-        self.hear_mark()
-    }
-
+    /// The answer to `mark`: what it counted so far, and when (nanoseconds).
     pub(crate) fn hear_mark(&mut self) -> Result<Mark, Box<dyn Error>> {
         match self.hear("mark")?[..] {
             [count, at] => Ok(Mark { count, at }),

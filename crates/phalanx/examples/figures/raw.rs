@@ -52,17 +52,17 @@ fn ping_pong(size: usize, waiting: Waiting) -> Result<Vec<f64>, Box<dyn Error>> 
     for _ in 0..PINGS {
         let start = Instant::now();
         socket.send(&buffer)?;
-        receive(&socket, &mut buffer)?;
+        receive(&socket, &mut buffer, waiting)?;
         trips.push(start.elapsed().as_secs_f64() * 1e6);
     }
     Ok(trips)
 }
 
 /// A datagram's length and sender; spins if the socket does not block.
-fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+fn receive(socket: &UdpSocket, buffer: &mut [u8], waiting: Waiting) -> io::Result<(usize, SocketAddr)> {
     loop {
         match socket.recv_from(buffer) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock && socket.read_timeout()?.is_none() => {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && waiting == Waiting::Spinning => {
                 std::hint::spin_loop();
             }
             other => return other,
@@ -106,11 +106,12 @@ fn bound() -> Result<UdpSocket, Box<dyn Error>> {
 
 /// A child that sends back what it gets.
 pub(crate) fn echo(waiting: &str) -> Result<(), Box<dyn Error>> {
+    let waiting = if waiting == Waiting::Spinning.word() { Waiting::Spinning } else { Waiting::Blocking };
     let socket = bound()?;
-    socket.set_nonblocking(waiting == Waiting::Spinning.word())?;
+    socket.set_nonblocking(waiting == Waiting::Spinning)?;
     let mut buffer = vec![0; 65_536];
     loop {
-        let (len, from) = receive(&socket, &mut buffer)?;
+        let (len, from) = receive(&socket, &mut buffer, waiting)?;
         socket.send_to(&buffer[..len], from)?;
     }
 }
@@ -131,6 +132,6 @@ pub(crate) fn sink(size: &str) -> Result<(), Box<dyn Error>> {
     }
 }
 
-const PINGS: usize = 1_500;
-pub(crate) const WARM: Duration = Duration::from_millis(100);
-pub(crate) const MEASURED: Duration = Duration::from_millis(300);
+const PINGS: usize = 500;
+pub(crate) const WARM: Duration = Duration::from_millis(60);
+pub(crate) const MEASURED: Duration = Duration::from_millis(200);

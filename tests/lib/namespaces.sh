@@ -1,0 +1,120 @@
+# Hosts for tests: network namespaces of this script's own, on a bridge of its own. To be sourced; needs root.
+#
+#   hosts N                make hosts 1 to N, with the addresses 10.77.0.1 and so on
+#   on HOST COMMAND...     run a command on a host
+#   start NAME HOST COMMAND...   start one in the background; its input is the pipe of `say NAME`
+#   say NAME LINE          write a line to its standard input
+#   cut "HOSTS" "HOSTS"    no packet passes between the two sets, either way
+#   heal                   all packets pass again
+#   await TEXT FILE        wait until FILE holds TEXT
+#   signal NAME SIGNAL     to a process that was started
+#
+# $work is a directory for files; NAME.out and NAME.err in it hold what was printed. Everything is removed in the end.
+
+set -euo pipefail
+: "${PHALANX:?the program to test}"
+
+prefix=px$$
+work=$(mktemp -d)
+host_count=0
+declare -A pid_of fd_of
+
+clean_up() {
+  local code=$? name host
+  set +e
+  if [ "$code" -ne 0 ]; then
+    for name in "${!pid_of[@]}"; do
+      echo "--- $name printed last:"
+      tail -n 15 "$work/$name.err" "$work/$name.out" 2>/dev/null
+    done
+  fi
+  for name in "${!pid_of[@]}"; do kill -KILL "${pid_of[$name]}" 2>/dev/null; done
+  wait 2>/dev/null
+  for host in $(seq 1 "$host_count"); do ip netns delete "$prefix-$host"; done
+  ip netns delete "$prefix-switch" 2>/dev/null
+  rm -rf "$work"
+  exit "$code"
+}
+trap clean_up EXIT
+
+fail() { echo "FAILED: $*"; exit 1; }
+
+hosts() {
+  local host
+  ip netns add "$prefix-switch"
+  ip -n "$prefix-switch" link add br0 type bridge
+  ip -n "$prefix-switch" link set br0 up
+  for host in $(seq 1 "$1"); do
+    ip netns add "$prefix-$host"
+    host_count=$host
+    ip -n "$prefix-$host" link set lo up
+    ip -n "$prefix-$host" link add eth0 type veth peer name "port$host" netns "$prefix-switch"
+    ip -n "$prefix-$host" address add "10.77.0.$host/24" dev eth0
+    ip -n "$prefix-$host" link set eth0 up
+    ip -n "$prefix-switch" link set "port$host" master br0 up
+  done
+}
+
+on() { local host=$1; shift; ip netns exec "$prefix-$host" "$@"; }
+
+start() {
+  local name=$1 host=$2 fd
+  shift 2
+  rm -f "$work/$name.in"
+  mkfifo "$work/$name.in"
+  # Opened for both directions, so that neither end waits for the other.
+  exec {fd}<>"$work/$name.in"
+  fd_of[$name]=$fd
+  ip netns exec "$prefix-$host" "$@" <"$work/$name.in" >"$work/$name.out" 2>"$work/$name.err" &
+  pid_of[$name]=$!
+}
+
+say() { printf '%s\n' "$2" >&"${fd_of[$1]}"; }
+
+# What was started is the program itself: `ip netns exec` and the shell replace themselves by it.
+signal() { kill -"$2" "${pid_of[$1]}"; }
+
+cut() {
+  local here there
+  for here in $1; do for there in $2; do drop "$here" "$there"; drop "$there" "$here"; done; done
+}
+
+drop() { # at host $1, everything from host $2
+  on "$1" nft 'add table inet cut; add chain inet cut in { type filter hook input priority 0; }'
+  on "$1" nft add rule inet cut in ip saddr "10.77.0.$2" drop
+}
+
+heal() {
+  local host
+  for host in $(seq 1 "$host_count"); do on "$host" nft delete table inet cut 2>/dev/null || true; done
+}
+
+await() {
+  local tries
+  for tries in $(seq 1 600); do
+    if grep -qF -- "$1" "$2" 2>/dev/null; then return 0; fi
+    sleep 0.1
+  done
+  fail "waited a minute for '$1' in $2"
+}
+
+# A key that all hosts share, and each host's own settings.
+key=$work/cell.key
+(umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$key")
+
+# settings HOST FOUNDERS: the flags of the process hHOST
+settings() {
+  local host seeds=()
+  for host in $(seq 1 "$host_count"); do seeds+=("10.77.0.$host:7401"); done
+  echo --cell field --name "h$1" --bind "10.77.0.$1" --data-port 7400 --control-port 7401 \
+    --cell-key "$key" --seeds "$(IFS=,; echo "${seeds[*]}")" --founders "$2" \
+    --runtime-dir "$work/run-$1" --trace "$work/traces" \
+    --set timing.heartbeat=50ms --set timing.suspect_after=600ms
+}
+
+# check_traces OPTION...: all traces hold, judged together.
+check_traces() {
+  "$PHALANX" check --complete --allow-vacuous "$@" "$work/traces" >"$work/check.txt" \
+    || { head -n 60 "$work/check.txt"; fail "the checker"; }
+  head -n 1 "$work/check.txt"
+}

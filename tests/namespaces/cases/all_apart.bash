@@ -1,0 +1,23 @@
+# All five are isolated from each other for 10 s: after healing all are in the primary again, as they were.
+network 5
+cell 5
+declare -A before=()
+for i in $ALL; do before[$i]=$(incarnation "$i"); done
+links=()
+# shellcheck disable=SC2207,SC2046
+for i in $ALL; do links+=($(both "$i" $(seq $((i + 1)) 5))); done
+cut "${links[@]}"
+for i in $ALL; do await "member $i tells that it is not primary" told "$i" non_primary; done
+sleep 10
+heal
+for i in $ALL; do await "member $i tells that it is primary again" told "$i" primary; done
+# shellcheck disable=SC2086
+await "all are in one view" in_view "$ALL" $ALL
+# shellcheck disable=SC2086
+flows "1 2 3" $ALL
+# shellcheck disable=SC2086
+never excluded $ALL
+for i in $ALL; do
+  [ "$(incarnation "$i")" = "${before[$i]}" ] || fail "member $i is a new incarnation"
+done
+verdict healed

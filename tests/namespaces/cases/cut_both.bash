@@ -1,0 +1,19 @@
+# A member cut off both ways says NonPrimary, the others go on, and it comes back after healing.
+network 5
+cell 5
+rest=$(without 3)
+# shellcheck disable=SC2046,SC2086
+cut $(both 3 $rest)
+await "member 3 tells that it is not primary" told 3 non_primary
+# shellcheck disable=SC2086
+await "the others go on as four" in_view "$rest" $rest
+# shellcheck disable=SC2086
+flows "1 2" $rest
+never excluded 3
+heal
+back 3
+# shellcheck disable=SC2086
+flows "1 2 3" $ALL
+# shellcheck disable=SC2086
+undisturbed $rest
+verdict healed

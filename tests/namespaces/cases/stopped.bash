@@ -1,0 +1,24 @@
+# A member stopped for half a minute is left out, is told so when it runs again, and comes back.
+network 5
+cell 5
+rest=$(without 3)
+seconds=30
+[ "$QUICK" = 0 ] || seconds=5
+id=$(incarnation 3)
+harness stop "$id"
+kill -STOP "${PID[3]}"
+note "stopped 3"
+sleep $seconds
+# shellcheck disable=SC2086
+await "the others go on as four" in_view "$rest" $rest
+# shellcheck disable=SC2086
+flows "1 2" $rest
+kill -CONT "${PID[3]}"
+harness cont "$id"
+note "continued 3"
+back 3
+# shellcheck disable=SC2086
+flows "1 2 3" $ALL
+# shellcheck disable=SC2086
+undisturbed $rest
+verdict healed

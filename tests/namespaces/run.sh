@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Real members in network namespaces of their own, killed, stopped, cut off and attacked. See docs/real-processes.md.
+#
+#   run.sh [--quick] [--keep] [CASE..]     run all cases, or those named
+#   run.sh --list                          name the cases
+#
+# PHALANX names the program (default: target/release/phalanx). The exit code is the number of cases that failed;
+# 77 when the tests cannot run here.
+set -uo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# What one case may take before it is ended and counted as failed: far beyond what any needs.
+readonly CASE_SECONDS=240
+
+QUICK=0
+keep=0
+cases=()
+for argument in "$@"; do
+  case $argument in
+    --quick) QUICK=1 ;;
+    --keep) keep=1 ;;
+    --list)
+      for file in "$here"/cases/*.bash; do printf '%-20s %s\n' "$(basename "$file" .bash)" "$(sed -n '1s/^# //p' "$file")"; done
+      exit 0
+      ;;
+    -*)
+      echo "run.sh: there is no option $argument (--quick, --keep, --list)" >&2
+      exit 2
+      ;;
+    *)
+      [ -r "$here/cases/$argument.bash" ] || { echo "run.sh: there is no case $argument; see --list" >&2; exit 2; }
+      cases+=("$argument")
+      ;;
+  esac
+done
+if [ ${#cases[@]} -eq 0 ]; then
+  for file in "$here"/cases/*.bash; do cases+=("$(basename "$file" .bash)"); done
+fi
+
+skip() { echo "SKIP: $1"; exit 77; }
+
+PATH=$PATH:/usr/sbin:/sbin
+[ "$(id -u)" -eq 0 ] || skip "needs root"
+missing=()
+for pair in ip=iproute2 nft=nftables python3=python3; do
+  command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  { command -v apt-get && apt-get update -qq &&
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >/dev/null 2>&1 ||
+    skip "needs ${missing[*]}"
+fi
+
+PHALANX=${PHALANX:-$here/../../target/release/phalanx}
+[ -x "$PHALANX" ] || { echo "run.sh: $PHALANX is not there: build it, or name the program in PHALANX" >&2; exit 2; }
+PHALANX=$(realpath "$PHALANX")
+export PHALANX QUICK PATH
+# A variable of the environment must not change what the members do.
+unset "${!PHALANX_@}"
+
+# Each run has names of its own, so that two runs do not meet.
+PREFIX=phx$$-
+export PREFIX
+work=$(mktemp -d "${TMPDIR:-/tmp}/phalanx-namespaces.XXXXXX")
+
+# Ends what is left in this run's namespaces and removes them. Cases do this themselves; this is for one that could not.
+sweep() {
+  local name pid
+  for name in $(ip netns list | awk '{print $1}'); do
+    [[ $name == "$PREFIX"* ]] || continue
+    for pid in $(ip netns pids "$name"); do kill -KILL "$pid" 2>/dev/null; done
+    ip netns delete "$name" 2>/dev/null
+  done
+}
+finish() {
+  sweep
+  [ "$keep" = 1 ] || [ "${failures:-1}" -gt 0 ] || rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+name=${PREFIX}try
+ip netns add "$name" 2>/dev/null || { failures=0; skip "cannot make network namespaces here"; }
+ip netns delete "$name"
+
+failures=0
+for case in "${cases[@]}"; do
+  mkdir "$work/$case"
+  began=$SECONDS
+  CASE=$case WORK=$work/$case timeout --kill-after=20 "$CASE_SECONDS" bash "$here/lib.bash" "$here/cases/$case.bash" \
+    </dev/null >"$work/$case/log" 2>&1
+  code=$?
+  sweep
+  if [ $code -eq 0 ]; then
+    printf 'ok    %-20s %4d s\n' "$case" $((SECONDS - began))
+    [ "$keep" = 1 ] || rm -rf "${work:?}/$case"
+  else
+    failures=$((failures + 1))
+    why="exit code $code"
+    [ $code -ne 124 ] && [ $code -ne 137 ] || why="not done after $CASE_SECONDS s"
+    printf 'FAIL  %-20s %4d s  %s: %s\n' "$case" $((SECONDS - began)) "$why" "$(sed -n 's/^FAILED: //p' "$work/$case/log" | head -n 1)"
+    { echo "--- the end of $work/$case/log ---"; tail -n 60 "$work/$case/log"; echo "---"; } >&2
+  fi
+done
+[ $failures -eq 0 ] && [ "$keep" = 0 ] || echo "logs and traces: $work" >&2
+exit $failures
