@@ -4,8 +4,9 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{directory, run};
+use common::{Running, directory, phalanx, run, wait_for};
 use phalanx_trace::{Event, Trace};
+use rustix::process::Signal;
 
 /// Traces of a process, the longest first.
 fn traces(dir: &Path) -> Vec<PathBuf> {
@@ -71,4 +72,34 @@ fn everything_holds_and_a_changed_trace_does_not() {
     });
     assert_eq!(code, Some(1), "a digest differs, and nobody saw it:\n{text}");
     assert_eq!(check(&traces).0, Some(0), "the traces were put right again");
+}
+
+#[test]
+fn an_end_in_the_middle_leaves_nobody_behind() {
+    for (signal, code) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
+        let dir = directory();
+        let kept = dir.path().join("kept");
+        let mut command = phalanx(dir.path(), &["demo", "--rate", "100", "--keep", &kept.to_string_lossy()]);
+        let demo = Running::start("demo", &mut command, true);
+        wait_for("the first view of four", || {
+            String::from_utf8_lossy(&demo.out()).contains("all four are in one view").then_some(())
+        });
+        let run_dir = kept.join("run");
+        let stat = run(dir.path(), &["stat", "--json", "--cell", "demo", "--runtime-dir", &run_dir.to_string_lossy()]);
+        let seen: serde_json::Value = serde_json::from_slice(&stat.stdout).expect("JSON");
+        let pids: Vec<u64> = seen.as_array().expect("a list").iter().filter_map(|one| one["pid"].as_u64()).collect();
+        assert_eq!(pids.len(), 4, "{seen}");
+        demo.signal(signal);
+        assert_eq!(demo.end().0, code);
+        for pid in pids {
+            wait_for("the end of a member", || ends(pid).then_some(()));
+        }
+    }
+}
+
+/// Gone, or dead and not waited for by whoever inherited it.
+fn ends(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, fields)| fields.starts_with('Z'));
+    state.unwrap_or(true)
 }

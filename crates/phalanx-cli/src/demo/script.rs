@@ -84,6 +84,8 @@ struct Show {
     watch: Option<Watch>,
     /// The newest view that was told to the audience.
     told_view: u64,
+    /// The views of the end are of no interest.
+    leaving: bool,
     rate: u64,
 }
 
@@ -100,6 +102,7 @@ impl Show {
             ends: Instant::now() + WHOLE,
             watch: None,
             told_view: 0,
+            leaving: false,
             rate: demo.rate,
         })
     }
@@ -247,6 +250,7 @@ impl Show {
     }
 
     fn leave(&mut self) -> Result<(), Failure> {
+        self.leaving = true;
         for name in NAMES {
             self.stage.tell(name, Order::Leave)?;
         }
@@ -301,12 +305,12 @@ impl Show {
             watch.note(name, report);
         }
         match report {
-            Report::View { view, members, .. } if *view > self.told_view => {
+            Report::View { view, members, .. } if *view > self.told_view && !self.leaving => {
                 self.told_view = *view;
                 self.picture.event(&format!("view {view}: {}", members.join(", ")));
             }
             Report::Excluded { view, .. } => {
-                self.picture.event(&format!("{name} is told that view {view} excludes it; it begins a new life"));
+                self.picture.event(&format!("{name} is told that cell view {view} excludes it; it begins a new life"));
             }
             Report::StateBegin { bytes, .. } => {
                 self.picture.event(&format!("{name} takes {} MiB of state from another member", bytes >> 20));
