@@ -268,9 +268,9 @@ fn two_processes_exchange_messages_of_64_mib_under_loss() {
     let mut net = Net::found(4, 50_000, 2);
     let (long, sum) = long_message();
     let (now, to) = (net.now, [net.nodes[1].0.me(), net.nodes[0].0.me()]);
-    for i in 0..2 {
+    for (node, to) in net.nodes.iter_mut().zip(to) {
         // One byte less than the limit: the channel says with one which kind of message it is.
-        net.nodes[i].0.send(now, to[i], &long[1..]).expect("room");
+        node.0.send(now, to, &long[1..]).expect("room");
     }
     net.run_until(600, |net| net.alive().all(|(_, s)| !s.messages.is_empty()));
     let expected = (long.len() - 1, sum - u64::from(long[0]));
