@@ -48,6 +48,7 @@ pub fn run_seed(seed: u64, options: &Options) -> SeedResult {
 fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
     WorldSettings {
         hosts: plan.hosts.clone(),
+        twins: Vec::new(),
         founders: plan.founders,
         death_notice: plan.death_notice,
         buffer_bytes: plan.buffer_bytes,
@@ -83,6 +84,8 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     };
     go(world, &mut chaos, plan.heal_ns);
     world.enter(Phase::Heal);
+    // A group that somebody always leaves or joins is in no view that all agree on.
+    world.regrouping = false;
     chaos.heal(world);
     go(world, &mut chaos, world.now_ns + RESTARTS_NS);
     world.enter(Phase::Quiet);

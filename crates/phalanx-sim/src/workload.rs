@@ -28,7 +28,10 @@ impl World {
         if self.sending {
             self.multicast_something(index, &workload);
             self.send_something(index);
-            if workload.regroup_ns > 0 && self.slots[index].rng.below(workload.regroup_ns) < workload.gap_ns {
+            if self.regrouping
+                && workload.regroup_ns > 0
+                && self.slots[index].rng.below(workload.regroup_ns) < workload.gap_ns
+            {
                 self.regroup(index);
             }
         }

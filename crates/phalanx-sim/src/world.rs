@@ -56,6 +56,8 @@ pub(crate) enum Step {
 pub struct WorldSettings {
     /// The machine of each process; as many processes as machines are listed.
     pub hosts: Vec<u64>,
+    /// Processes that bear the name of another one, by mistake: who, whose.
+    pub twins: Vec<(usize, usize)>,
     /// How many processes, from the first on, are fixed founders; 0: the first founds alone. The others join.
     pub founders: usize,
     /// Survivors on the same machine are told of a death.
@@ -80,6 +82,7 @@ impl WorldSettings {
     pub fn quiet(members: usize) -> Self {
         Self {
             hosts: (1..=members as u64).collect(),
+            twins: Vec::new(),
             founders: 0,
             death_notice: false,
             buffer_bytes: 1 << 20,
@@ -116,6 +119,8 @@ pub(crate) struct World {
     turns: u32,
     /// The applications multicast by themselves.
     pub(crate) sending: bool,
+    /// They leave groups and come back by themselves.
+    pub(crate) regrouping: bool,
     /// Where payloads are made.
     pub(crate) payload: Vec<u8>,
     /// A script's say in what the network loses.
@@ -128,8 +133,9 @@ impl World {
         let n = settings.hosts.len();
         let state_bytes = settings.workload.map_or(1000, |workload| workload.state_bytes);
         let slot = |index: usize| {
-            let name = format!("p{index}");
-            let mut rng = rng.fork(&name);
+            let named_like = settings.twins.iter().find(|(who, _)| *who == index).map_or(index, |(_, whose)| *whose);
+            let name = format!("p{named_like}");
+            let mut rng = rng.fork(&format!("p{index}"));
             Slot {
                 app: App::new(name.clone(), state_bytes),
                 name,
@@ -168,6 +174,7 @@ impl World {
             violations: Vec::new(),
             turns: 0,
             sending: true,
+            regrouping: true,
             payload: Vec::new(),
             filter: None,
             rng,

@@ -205,3 +205,21 @@ fn two_are_left_and_the_older_dies() {
     assert_eq!(cell.cell_view(0).map(|(_, members)| members), Some(vec![0]));
     cell.finish_clean();
 }
+
+#[test]
+fn two_processes_of_one_name() {
+    let mut settings = WorldSettings::quiet(4);
+    settings.twins = vec![(3, 2)];
+    let mut cell = Cell::new(settings, 13);
+    for slot in 0..3 {
+        cell.start(slot);
+        cell.join(slot, "a");
+    }
+    cell.settle();
+    cell.start(3);
+    cell.run_for(5 * SECOND);
+    let result = cell.finish();
+    // The second one looks for its cell in vain, which the checker, who asks that all come in, complains of.
+    let both = result.violations.iter().any(|violation| violation.code == "M4");
+    assert!(!both, "{}", result.story.unwrap_or_default());
+}

@@ -57,6 +57,11 @@ impl Channel {
         }
     }
 
+    /// What this end allows from now on, in packets: the size of the other end's packets has become known.
+    pub fn set_window(&mut self, window: u64) {
+        self.window = window;
+    }
+
     /// Queues a message.
     ///
     /// # Errors

@@ -60,6 +60,12 @@ impl Receiving {
         number <= self.prefix || self.waiting.contains_key(&number)
     }
 
+    /// A packet that waits out of order.
+    #[must_use]
+    pub fn peek(&self, number: u64) -> Option<Bytes> {
+        self.waiting.get(&number).cloned()
+    }
+
     /// The sender said that packets up to `number` exist.
     pub fn expect_up_to(&mut self, number: u64) {
         self.highest = self.highest.max(number.min(self.prefix.saturating_add(self.reach)));

@@ -257,7 +257,7 @@ impl Stream {
     /// A packet kept for others: parsed or waiting.
     pub(super) fn packet(&self, number: u64) -> Option<Bytes> {
         let index = usize::try_from(number.checked_sub(self.kept_base)?).ok()?;
-        self.kept.get(index).cloned()
+        self.kept.get(index).cloned().or_else(|| self.rx.peek(number))
     }
 
     /// Whether packets are held that are not known to be stable.

@@ -23,7 +23,7 @@ impl Process {
     /// Asks for what is missing, now and then again until it is there.
     pub(super) fn fetch_soon(&mut self, now: Instant) {
         if self.fetch_at.is_none() {
-            self.fetch_turn = 0;
+            // The turn goes on through ballots: a new one must not ask a dead holder first again.
             self.fetch(now);
         }
     }
@@ -39,15 +39,12 @@ impl Process {
             let Some(space) = self.space_of(change.group) else { continue };
             let Some(flow) = self.flows.get(&space) else { continue };
             // First whoever reported it; then any survivor of the group: those that accepted hold the whole cut.
-            let survivors: Vec<Incarnation> = flow
-                .meta
-                .members
-                .iter()
-                .copied()
-                .filter(|who| *who != self.me() && self.peers.contains_key(who))
-                .collect();
+            let heard = |who: &Incarnation| {
+                *who != self.me() && self.directory.rank(*who).is_some_and(|r| self.hearing.hears(now, r))
+            };
+            let survivors: Vec<Incarnation> = flow.meta.members.iter().copied().filter(heard).collect();
             for (rank, from, to) in flow.flow.missing(&cut.prefixes) {
-                let named = cut.holders.get(rank).copied().filter(|who| *who != self.me());
+                let named = cut.holders.get(rank).copied().filter(heard);
                 let whom = match (self.fetch_turn, named) {
                     (0, Some(named)) => named,
                     (turn, _) if !survivors.is_empty() => survivors[turn % survivors.len()],

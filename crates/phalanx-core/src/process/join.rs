@@ -424,6 +424,8 @@ impl Process {
             .entry(member.incarnation)
             .or_insert_with(|| Peer::new(net, member.data, member.control, window, room, now));
         (peer.data, peer.control, peer.packet_room) = (member.data, member.control, room);
+        peer.control_channel.set_window(window);
+        peer.data_channel.set_window(window);
         self.opener.remember(member.incarnation);
     }
 

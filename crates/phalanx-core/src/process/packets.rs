@@ -77,7 +77,8 @@ impl Process {
             return false;
         }
         let room = self.smallest_room();
-        let window = self.channel_window(room);
+        // Its packets may be as long as this process takes: a window for those.
+        let window = self.channel_window(self.room(u32::MAX));
         let peer = Peer::new(&mut self.net, from, from, window, room, now);
         self.peers.insert(header.sender, peer);
         true

@@ -286,7 +286,11 @@ impl Process {
         // not be given what it delivered before it left.
         let is_member =
             self.space_of(group).is_some() && self.transfers.told.get(&group).is_some_and(|told| *told >= view);
-        if !is_member || self.directory.rank(to).is_none() || self.transfers.giving.len() >= GIVING_MAX {
+        // A wish made before an earlier transfer failed may have brought the joiner in without its state: the view
+        // that would end this record lies behind. It leaves again and asks anew.
+        let is_in = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&to));
+        let busy = self.transfers.giving.len() >= GIVING_MAX;
+        if !is_member || is_in || busy || self.directory.rank(to).is_none() {
             self.send_state(to, &StateMessage::Abort { transfer });
             return;
         }
