@@ -48,7 +48,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         let document = serde_json::to_string(&summary);
         data(document.expect("counts and texts always make JSON"));
     } else {
-        tell(&summary, began.elapsed().as_secs_f64());
+        tell(&summary, &options, began.elapsed().as_secs_f64());
     }
     let vacuous = sim.all_tested && !summary.never_checked.is_empty();
     Ok(if summary.failed.is_empty() && !vacuous { Exit::Good } else { Exit::Failure })
@@ -83,7 +83,7 @@ impl Progress {
     }
 }
 
-fn tell(summary: &Summary, seconds: f64) {
+fn tell(summary: &Summary, options: &Options, seconds: f64) {
     let totals = &summary.totals;
     if let Some(story) = summary.failed.first().and_then(|first| first.story.as_deref()) {
         data(story);
@@ -108,6 +108,10 @@ fn tell(summary: &Summary, seconds: f64) {
     data(table);
     if !summary.never_checked.is_empty() {
         data(format_args!("never put to the test: {}", summary.never_checked.join(" ")));
+    }
+    for result in &summary.failed {
+        let codes: Vec<&str> = result.violations.iter().map(|violation| violation.code.as_str()).collect();
+        data(format_args!("seed {} broke {}: {}", result.seed, codes.join(" "), options.replay_command(result.seed)));
     }
     let simulated = totals.simulated_ms as f64 / 1_000.0;
     data(format_args!(

@@ -17,13 +17,13 @@ impl Process {
                 return self.handle_founding(now, from, message, fx);
             }
             Control::Welcome(welcome) => return self.handle_welcome(now, *welcome, fx),
+            Control::Wedge(wedge) => return self.handle_wedge(now, from, &wedge, fx),
             _ => {}
         }
         if !matches!(self.stage, Stage::Member | Stage::Leaving { .. }) {
             return;
         }
         match message {
-            Control::Wedge(wedge) => self.handle_wedge(now, from, &wedge, fx),
             Control::Report(report) => self.handle_report(now, from, report, fx),
             Control::Refuse { decree, promised } => self.handle_refuse(now, decree, promised),
             Control::Propose { ballot, proposal } => self.handle_propose(now, from, ballot, proposal, fx),
@@ -45,7 +45,8 @@ impl Process {
             Control::FoundList { .. }
             | Control::FoundAccept { .. }
             | Control::FoundDecide { .. }
-            | Control::Welcome(_) => {}
+            | Control::Welcome(_)
+            | Control::Wedge(_) => {}
         }
     }
 
@@ -204,12 +205,18 @@ impl Process {
         step / 4 + (step / 2).saturating_mul(rank) + Duration::from_nanos(jitter / 2)
     }
 
-    fn handle_wedge(&mut self, now: Instant, from: Incarnation, wedge: &Wedge, fx: &mut impl Effects) {
-        if wedge.decree != self.directory.decree + 1 {
-            if wedge.decree <= self.directory.decree {
-                self.tell_decision(from);
+    pub(super) fn handle_wedge(&mut self, now: Instant, from: Incarnation, wedge: &Wedge, fx: &mut impl Effects) {
+        if matches!(self.stage, Stage::Searching(_)) || wedge.decree > self.directory.decree + 1 {
+            // A decree further on: this process answers when it has installed the one before.
+            let later =
+                self.early_wedge.as_ref().is_none_or(|(_, w)| (w.decree, w.ballot) < (wedge.decree, wedge.ballot));
+            if later {
+                self.early_wedge = Some((from, wedge.clone()));
             }
-            return; // a decree further on: this process must install the one before first
+            return;
+        }
+        if wedge.decree <= self.directory.decree {
+            return self.tell_decision(from);
         }
         if let Some(decided) = self.decided.clone() {
             return self.send_control(from, &Control::Decide(decided));

@@ -48,6 +48,7 @@ impl Process {
         self.attention = true;
 
         let members_changed = first || !proposal.joined.is_empty() || !proposal.left.is_empty();
+        let decree = next.decree;
         self.directory = next;
         self.meet_members(now);
         // In the application's order: the rest of the old group views, who is in the cell, the new group views.
@@ -89,6 +90,9 @@ impl Process {
         }
         self.replay_early(now, fx);
         self.advance_wants(now);
+        if let Some((from, wedge)) = self.early_wedge.take_if(|(_, w)| w.decree <= decree + 1) {
+            self.handle_wedge(now, from, &wedge, fx);
+        }
     }
 
     /// The first member of the view that did not come with it welcomes those that did.

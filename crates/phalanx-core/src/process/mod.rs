@@ -28,7 +28,7 @@ use bytes::Bytes;
 
 use crate::api::{CellView, CommandError, Effects, Event, Order, Settings};
 use crate::id::{GroupId, Incarnation};
-use crate::member::{Acceptor, Coordinator, Directory, Hearing, Proposal};
+use crate::member::{Acceptor, Coordinator, Directory, Hearing, Proposal, Wedge};
 use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
 use crate::time::Instant;
@@ -71,6 +71,8 @@ pub struct Process {
     past: BTreeMap<u32, GroupFlow>,
     early: VecDeque<Early>,
     early_bytes: usize,
+    /// The latest wedge of a decree further on than the next: it overtook the decision before it.
+    early_wedge: Option<(Incarnation, Wedge)>,
     app: AppQueue,
     /// Who wants to come and go, as told to this process as (possible) coordinator.
     joiners: BTreeMap<Incarnation, Joiner>,
@@ -165,6 +167,7 @@ impl Process {
             past: BTreeMap::new(),
             early: VecDeque::new(),
             early_bytes: 0,
+            early_wedge: None,
             app: AppQueue::default(),
             joiners: BTreeMap::new(),
             leavers: BTreeSet::new(),
