@@ -89,10 +89,11 @@ impl Receiving {
         self.prefix
     }
 
-    /// Whether every packet up to `number` is here, taken or waiting.
+    /// Every packet up to here is here, taken or waiting.
     #[must_use]
-    pub fn holds(&self, number: u64) -> bool {
-        number <= self.prefix || (self.prefix + 1..=number).all(|n| self.waiting.contains_key(&n))
+    pub fn held(&self) -> u64 {
+        let follows = self.waiting.keys().zip(self.prefix + 1..).take_while(|&(&have, next)| have == next);
+        self.prefix + follows.count() as u64
     }
 
     /// The missing packets up to `number`, as inclusive ranges; at most [`GAPS_MAX`].

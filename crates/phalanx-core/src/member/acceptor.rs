@@ -10,8 +10,6 @@ use super::messages::{Ballot, Proposal};
 pub struct Acceptor {
     promised: Option<Ballot>,
     accepted: Option<(Ballot, Arc<Proposal>)>,
-    /// A proposal whose cut is not held yet, and its ballot.
-    pending: Option<(Ballot, Arc<Proposal>)>,
 }
 
 /// Answer to a request.
@@ -35,29 +33,13 @@ impl Acceptor {
         }
     }
 
-    /// Takes a proposal to be accepted as soon as its cut is held.
-    pub fn propose(&mut self, ballot: Ballot, proposal: Arc<Proposal>) -> Promise {
+    /// Accepts a proposal, unless a later ballot was promised.
+    pub fn accept(&mut self, ballot: Ballot, proposal: Arc<Proposal>) -> Promise {
         let promise = self.promise(ballot);
         if promise == Promise::Yes {
-            self.pending = Some((ballot, proposal));
+            self.accepted = Some((ballot, proposal));
         }
         promise
-    }
-
-    /// The proposal that waits for its cut; `None` if a later ballot was promised meanwhile.
-    #[must_use]
-    pub fn pending(&self) -> Option<&(Ballot, Arc<Proposal>)> {
-        self.pending.as_ref().filter(|(b, _)| Some(*b) == self.promised)
-    }
-
-    /// The whole cut of the pending proposal is held: accepts it.
-    pub fn accept(&mut self) -> Option<Ballot> {
-        let (ballot, proposal) = self.pending.take()?;
-        if self.promised != Some(ballot) {
-            return None;
-        }
-        self.accepted = Some((ballot, proposal));
-        Some(ballot)
     }
 
     /// What was accepted, and in which ballot.
@@ -96,25 +78,20 @@ mod tests {
     }
 
     #[test]
-    fn a_later_promise_voids_a_pending_proposal() {
+    fn a_later_promise_binds() {
         let mut a = Acceptor::default();
-        assert_eq!(a.propose(b(1), proposal(2)), Promise::Yes);
         assert_eq!(a.promise(b(2)), Promise::Yes);
-        assert!(a.pending().is_none());
-        assert_eq!(a.accept(), None);
+        assert_eq!(a.accept(b(1), proposal(2)), Promise::No(b(2)));
         assert!(a.accepted().is_none());
-        assert_eq!(a.propose(b(1), proposal(2)), Promise::No(b(2)));
     }
 
     #[test]
     fn what_is_accepted_stays_until_a_later_ballot_accepts() {
         let mut a = Acceptor::default();
-        a.propose(b(1), proposal(2));
-        assert_eq!(a.accept(), Some(b(1)));
+        assert_eq!(a.accept(b(1), proposal(2)), Promise::Yes);
         a.promise(b(5));
         assert_eq!(a.accepted().map(|(b, _)| b.round), Some(1));
-        a.propose(b(5), proposal(3));
-        a.accept();
+        a.accept(b(5), proposal(3));
         assert_eq!(a.accepted().map(|(b, p)| (b.round, p.view)), Some((5, 3)));
     }
 }

@@ -50,6 +50,11 @@ pub struct Coordinator {
 pub enum Phase {
     /// Waiting for the reports of all who were asked.
     Gathering,
+    /// Waiting until every member of a changed group that reported holds that group's cut.
+    Filling {
+        /// What is proposed then.
+        proposal: Arc<Proposal>,
+    },
     /// Waiting for a quorum to accept.
     Proposing {
         /// The proposal.
@@ -69,6 +74,19 @@ impl Coordinator {
             Some((_, proposal)) => Arc::new(proposal.clone()),
             None => Arc::new(build_proposal(directory, &self.reports, &self.groups, &self.wishes, reason)),
         }
+    }
+
+    /// Who reported less than the cut of a group whose view `proposal` ends.
+    #[must_use]
+    pub fn lacking(&self, proposal: &Proposal) -> BTreeSet<usize> {
+        let lacks = |report: &Report| {
+            report.prefixes.iter().any(|(group, held)| {
+                let change = proposal.groups.iter().find(|c| c.group == *group);
+                let cut = change.and_then(|c| c.cut.as_ref());
+                cut.is_some_and(|cut| held.iter().zip(&cut.prefixes).any(|(held, cut)| held < cut))
+            })
+        };
+        self.reports.iter().filter(|(_, report)| lacks(report)).map(|(&rank, _)| rank).collect()
     }
 }
 
@@ -239,6 +257,26 @@ mod tests {
         assert_eq!(cut.prefixes, [5, 3, 9]);
         assert_eq!(cut.holders, [Incarnation(1), Incarnation(2), Incarnation(2)]);
         assert_eq!((p.groups[0].view, p.groups[0].space, p.next_space), (5, 10, 11));
+    }
+
+    #[test]
+    fn who_lacks_a_part_of_the_cut_is_known() {
+        let d = directory(3);
+        let mut c = Coordinator {
+            decree: 2,
+            ballot: Ballot { round: 1, rank: 0 },
+            candidates: BTreeSet::from([2]),
+            asked: BTreeSet::from([0, 1]),
+            groups: BTreeSet::from([GroupId(1)]),
+            wishes: Wishes::default(),
+            reports: BTreeMap::from([(0, report(&[5, 2, 7])), (1, report(&[5, 3, 7]))]),
+            phase: Phase::Gathering,
+            since: Instant::ZERO,
+        };
+        let p = c.proposal(&d, |_| LeaveReason::Died);
+        assert_eq!(c.lacking(&p), BTreeSet::from([0]));
+        c.reports.insert(0, report(&[5, 3, 8]));
+        assert_eq!(c.lacking(&p), BTreeSet::new());
     }
 
     #[test]

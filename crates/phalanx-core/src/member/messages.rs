@@ -17,7 +17,7 @@ pub struct Ballot {
     pub rank: u16,
 }
 
-/// Asks the acceptors of a view to stop and report.
+/// Asks the acceptors of a view to stop and report; with cuts, to report once they hold them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wedge {
     /// The decree to be decided: one above the decree in force.
@@ -26,6 +26,9 @@ pub struct Wedge {
     pub ballot: Ballot,
     /// The groups that may change: those that hold a candidate for leaving, or have a wish pending.
     pub groups: Vec<GroupId>,
+    /// Where these groups' views are to end; empty when reports are first asked for. A proposal is made only when
+    /// each member of these groups that reported holds its group's cut, so an accepted cut is never out of reach.
+    pub cuts: Vec<(GroupId, GroupCut)>,
 }
 
 /// An acceptor's promise and what it holds.
@@ -37,7 +40,8 @@ pub struct Report {
     pub ballot: Ballot,
     /// The proposal accepted so far, if any, and in which ballot.
     pub accepted: Option<(Ballot, Proposal)>,
-    /// Per wedged group the reporter is a member of: the contiguous prefix of each stream, by rank in the group view.
+    /// Per wedged group the reporter is a member of: the prefix of each stream that it holds, by rank in the group
+    /// view.
     pub prefixes: Vec<(GroupId, Vec<u64>)>,
 }
 
@@ -90,6 +94,13 @@ pub struct Proposal {
     pub next_group: u32,
     /// See `next_group`.
     pub next_space: u32,
+}
+
+impl Proposal {
+    /// Where the views of changed groups end.
+    pub fn cuts(&self) -> impl Iterator<Item = (GroupId, &GroupCut)> {
+        self.groups.iter().filter_map(|change| Some((change.group, change.cut.as_ref()?)))
+    }
 }
 
 /// What a joiner needs besides the decision.

@@ -7,7 +7,7 @@ impl Flow {
     /// Whether everything up to the cut (one prefix per rank) is here.
     #[must_use]
     pub fn holds(&self, cut: &[u64]) -> bool {
-        cut.len() == self.streams.len() && self.streams.iter().zip(cut).all(|(s, &c)| s.rx.holds(c))
+        cut.len() == self.streams.len() && self.streams.iter().zip(cut).all(|(s, &c)| s.rx.held() >= c)
     }
 
     /// What is missing of the cut: (rank, first, last), in rising order.
@@ -18,7 +18,7 @@ impl Flow {
         cut.iter().take(self.streams.len()).enumerate().flat_map(|(rank, &c)| gaps(rank, c)).collect()
     }
 
-    /// Delivers everything up to the decided cut. Stability is not waited for: a quorum holds the cut.
+    /// Delivers everything up to the decided cut. Stability is not waited for: every survivor holds the cut.
     /// Messages with a predecessor outside the cut are discarded, by all; abcasts that nobody ordered follow in
     /// the extension of causal order that takes the lowest rank first. Returns how many messages were discarded.
     ///

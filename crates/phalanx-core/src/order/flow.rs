@@ -609,13 +609,14 @@ impl Flow {
         }
     }
 
-    /// Stops sending, acknowledging and parsing, for good in this view. Gives, per stream, the contiguous prefix.
+    /// Stops sending, acknowledging and parsing, for good in this view. Gives, per stream, the prefix that is held:
+    /// what came after the stop is part of it, neither acknowledged nor delivered.
     pub fn wedge(&mut self, now: Instant, io: &mut impl Outgoing) -> Vec<u64> {
         if !self.wedged {
             self.close_packet(now, io); // messages already bound to this view belong to our prefix
             self.wedged = true;
         }
-        self.streams.iter().map(|s| s.rx.prefix()).collect()
+        self.streams.iter().map(|s| s.rx.held()).collect()
     }
 
     /// Whether the view is being left.

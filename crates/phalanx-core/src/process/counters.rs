@@ -54,6 +54,8 @@ counters! {
     take_overs,
     /// Proposals taken over from an earlier ballot.
     adopted,
+    /// Cuts that a member had to fill before they could be proposed.
+    fills,
     /// Ballots given up for a later one.
     superseded,
     /// Wedges with unstable packets outstanding.

@@ -151,7 +151,7 @@ impl Process {
             phase: Phase::Gathering,
             since: now,
         });
-        let wedge = Wedge { decree, ballot, groups: groups.into_iter().collect() };
+        let wedge = Wedge { decree, ballot, groups: groups.into_iter().collect(), cuts: Vec::new() };
         for &rank in asked.iter().filter(|&&r| r != me) {
             self.send_control(self.directory.members[rank].incarnation, &Control::Wedge(wedge.clone()));
         }
@@ -163,16 +163,18 @@ impl Process {
     fn drive_ballot(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(c) = &self.coordinator else { return };
         let waited = now.since(c.since);
-        let answered = |r: &usize| match &c.phase {
-            Phase::Gathering => c.reports.contains_key(r),
-            Phase::Proposing { accepted, .. } => accepted.contains(r),
+        let unanswered: BTreeSet<usize> = match &c.phase {
+            Phase::Gathering => c.asked.iter().filter(|r| !c.reports.contains_key(r)).copied().collect(),
+            Phase::Filling { proposal } => c.lacking(proposal),
+            Phase::Proposing { accepted, .. } => c.asked.difference(accepted).copied().collect(),
         };
         let mut candidates = self.hearing.candidates(now, &BTreeSet::new());
-        let lost = c.asked.iter().any(|r| !answered(r) && candidates.contains(r));
-        let gathering = matches!(c.phase, Phase::Gathering);
-        let mute: Vec<usize> = c.asked.iter().filter(|r| gathering && !answered(r)).copied().collect();
+        // A part of a cut may be held by one member alone: with it, the cut is out of reach.
+        let filling = matches!(c.phase, Phase::Filling { .. });
+        let lost = candidates.iter().any(|r| unanswered.contains(r) || (filling && c.asked.contains(r)));
         // Heard, and yet no report for much longer than silence would be borne: it counts as not answering. Who
-        // does not accept may only lack a part of the cut.
+        // lacks a part of the cut may wait for another.
+        let mute = if matches!(c.phase, Phase::Gathering) { unanswered } else { BTreeSet::new() };
         let patience_over = waited > self.suspect_after() * 5;
         if !(lost || patience_over) {
             return;
@@ -225,6 +227,10 @@ impl Process {
             return self.send_control(from, &Control::Refuse { decree: wedge.decree, promised });
         }
         self.yield_to(wedge.ballot);
+        if !self.holds_cuts(wedge.cuts.iter().map(|(group, cut)| (*group, cut))) {
+            self.filling = Some((from, wedge.clone()));
+            return self.fetch_soon(now);
+        }
         let mut prefixes = Vec::new();
         for &group in &wedge.groups {
             if let Some(space) = self.space_of(group) {
@@ -258,18 +264,48 @@ impl Process {
     fn handle_report(&mut self, now: Instant, from: Incarnation, report: Report, fx: &mut impl Effects) {
         let Some(rank) = self.directory.rank(from) else { return };
         let Some(c) = &mut self.coordinator else { return };
-        let expected = report.decree == c.decree && report.ballot == c.ballot && c.asked.contains(&rank);
-        if !expected || !matches!(c.phase, Phase::Gathering) {
+        if report.decree != c.decree || report.ballot != c.ballot || !c.asked.contains(&rank) {
             return;
         }
         c.reports.insert(rank, report);
-        if c.reports.len() < c.asked.len() {
-            return;
+        match &c.phase {
+            Phase::Gathering if c.reports.len() == c.asked.len() => {
+                let hearing = &self.hearing;
+                let reason = |r: usize| if hearing.is_dead(r) { LeaveReason::Died } else { LeaveReason::Unreachable };
+                let proposal = c.proposal(&self.directory, reason);
+                if c.reports.values().any(|r| r.accepted.is_some()) {
+                    self.counters.adopted += 1; // its cuts were filled before it was proposed first
+                    return self.propose(now, proposal, fx);
+                }
+                let lacking = c.lacking(&proposal);
+                if lacking.is_empty() {
+                    return self.propose(now, proposal, fx);
+                }
+                c.phase = Phase::Filling { proposal: proposal.clone() };
+                c.since = now;
+                self.counters.fills += 1;
+                let (decree, ballot, groups) = (c.decree, c.ballot, c.groups.iter().copied().collect());
+                let cuts = proposal.cuts().map(|(group, cut)| (group, cut.clone())).collect();
+                let wedge = Wedge { decree, ballot, groups, cuts };
+                let me = self.my_rank();
+                for &rank in lacking.iter().filter(|&&r| r != me) {
+                    self.send_control(self.directory.members[rank].incarnation, &Control::Wedge(wedge.clone()));
+                }
+                if lacking.contains(&me) {
+                    self.handle_wedge(now, self.me(), &wedge, fx);
+                }
+            }
+            Phase::Filling { proposal } if c.lacking(proposal).is_empty() => {
+                let proposal = proposal.clone();
+                self.propose(now, proposal, fx);
+            }
+            _ => {}
         }
-        let hearing = &self.hearing;
-        let reason = |r: usize| if hearing.is_dead(r) { LeaveReason::Died } else { LeaveReason::Unreachable };
-        let proposal = c.proposal(&self.directory, reason);
-        self.counters.adopted += u64::from(c.reports.values().any(|r| r.accepted.is_some()));
+    }
+
+    /// Every member of a changed group holds its cut: the acceptors are asked.
+    fn propose(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut impl Effects) {
+        let Some(c) = &mut self.coordinator else { return };
         c.phase = Phase::Proposing { proposal: proposal.clone(), accepted: BTreeSet::new() };
         c.since = now;
         let (ballot, asked) = (c.ballot, c.asked.clone());
@@ -306,17 +342,24 @@ impl Process {
             return;
         }
         let decree = proposal.decree;
-        // The groups it ends stop here too, whoever asked before.
-        if let Promise::No(promised) = self.acceptor.propose(ballot, proposal.clone()) {
+        if let Promise::No(promised) = self.acceptor.accept(ballot, proposal.clone()) {
             return self.send_control(from, &Control::Refuse { decree, promised });
         }
         self.yield_to(ballot);
+        // The groups it ends stop here too, whoever asked before.
         for change in proposal.groups.iter().filter(|c| c.cut.is_some()) {
             if let Some(space) = self.space_of(change.group) {
                 self.with_flow(space, fx, |flow, port| flow.wedge(now, port));
             }
         }
-        self.try_accept(now, fx);
+        let Some(coordinator) = self.directory.members.get(usize::from(ballot.rank)).map(|m| m.incarnation) else {
+            return;
+        };
+        if coordinator == self.me() {
+            self.handle_accepted(now, coordinator, decree, ballot, fx);
+        } else {
+            self.send_control(coordinator, &Control::Accepted { decree, ballot });
+        }
     }
 
     /// Whether a proposal fits what this process knows: a peer's error must not become ours.
@@ -328,26 +371,6 @@ impl Process {
             (None, None) => true,
             _ => false,
         })
-    }
-
-    /// Accepts the pending proposal once its whole cut is held here.
-    pub(super) fn try_accept(&mut self, now: Instant, fx: &mut impl Effects) {
-        let Some((ballot, proposal)) = self.acceptor.pending().cloned() else { return };
-        if !self.holds_cut(&proposal) {
-            return self.fetch_soon(now);
-        }
-        if self.acceptor.accept() != Some(ballot) {
-            return;
-        }
-        let decree = proposal.decree;
-        let Some(coordinator) = self.directory.members.get(usize::from(ballot.rank)).map(|m| m.incarnation) else {
-            return;
-        };
-        if coordinator == self.me() {
-            self.handle_accepted(now, coordinator, decree, ballot, fx);
-        } else {
-            self.send_control(coordinator, &Control::Accepted { decree, ballot });
-        }
     }
 
     fn handle_accepted(&mut self, now: Instant, from: Incarnation, decree: u64, ballot: Ballot, fx: &mut impl Effects) {

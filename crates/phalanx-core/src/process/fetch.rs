@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::Process;
 use crate::api::Effects;
-use crate::id::Incarnation;
-use crate::member::{Control, Proposal, RecoveredPacket};
+use crate::id::{GroupId, Incarnation};
+use crate::member::{Control, GroupCut, RecoveredPacket};
 use crate::time::Instant;
 
 /// The most bytes one fetch answers with; the rest is asked for again.
@@ -13,11 +13,20 @@ const ANSWER_BYTES: usize = 512 * 1024;
 
 impl Process {
     /// Whether the cut of every group this process is a member of is held.
-    pub(super) fn holds_cut(&self, proposal: &Proposal) -> bool {
-        proposal.groups.iter().all(|change| {
-            let Some(cut) = &change.cut else { return true };
-            self.space_of(change.group).and_then(|s| self.flows.get(&s)).is_none_or(|f| f.flow.holds(&cut.prefixes))
+    pub(super) fn holds_cuts<'a>(&self, mut cuts: impl Iterator<Item = (GroupId, &'a GroupCut)>) -> bool {
+        cuts.all(|(group, cut)| {
+            self.space_of(group).and_then(|s| self.flows.get(&s)).is_none_or(|f| f.flow.holds(&cut.prefixes))
         })
+    }
+
+    /// The cuts that are waited for: those decided, else those that the ballot promised last is to end with.
+    fn awaited_cuts(&self) -> Vec<(GroupId, GroupCut)> {
+        if let Some(decided) = &self.decided {
+            return decided.cuts().map(|(group, cut)| (group, cut.clone())).collect();
+        }
+        let promised = self.acceptor.promised();
+        let filling = self.filling.as_ref().filter(|(_, wedge)| Some(wedge.ballot) == promised);
+        filling.map(|(_, wedge)| wedge.cuts.clone()).unwrap_or_default()
     }
 
     /// Asks for what is missing, now and then again until it is there.
@@ -31,14 +40,11 @@ impl Process {
     /// Asks holders for what is missing of the cut that is waited for.
     pub(super) fn fetch(&mut self, now: Instant) {
         self.fetch_at = None;
-        let waited = self.decided.clone().or_else(|| self.acceptor.pending().map(|(_, p)| p.clone()));
-        let Some(proposal) = waited else { return };
         let mut asks: Vec<(Incarnation, Control)> = Vec::new();
-        for change in &proposal.groups {
-            let Some(cut) = &change.cut else { continue };
-            let Some(space) = self.space_of(change.group) else { continue };
+        for (group, cut) in self.awaited_cuts() {
+            let Some(space) = self.space_of(group) else { continue };
             let Some(flow) = self.flows.get(&space) else { continue };
-            // First whoever reported it; then any survivor of the group: those that accepted hold the whole cut.
+            // First whoever reported it; then any survivor of the group, which may have fetched it before.
             let heard = |who: &Incarnation| {
                 *who != self.me() && self.directory.rank(*who).is_some_and(|r| self.hearing.hears(now, r))
             };
@@ -85,23 +91,22 @@ impl Process {
 
     pub(super) fn handle_recovered(&mut self, now: Instant, packet: RecoveredPacket, fx: &mut impl Effects) {
         // Taken only inside a known cut.
-        let waited = self.decided.clone().or_else(|| self.acceptor.pending().map(|(_, p)| p.clone()));
-        let Some(proposal) = waited else { return };
+        let cuts = self.awaited_cuts();
         let Some(flow) = self.flows.get_mut(&packet.space) else { return };
-        let cut = proposal.groups.iter().find(|c| c.group == flow.meta.group).and_then(|c| c.cut.as_ref());
+        let cut = cuts.iter().find(|(group, _)| *group == flow.meta.group).map(|(_, cut)| cut);
         let inside = cut.and_then(|c| c.prefixes.get(usize::from(packet.rank))).is_some_and(|&p| packet.number <= p);
         if !inside {
             return;
         }
         self.counters.fetched += 1;
         flow.flow.handle_recovered(usize::from(packet.rank), packet.number, Bytes::from(packet.frames));
-        if !self.holds_cut(&proposal) {
+        if !self.holds_cuts(cuts.iter().map(|(group, cut)| (*group, cut))) {
             return;
         }
         if self.decided.is_some() {
             self.try_install(now, fx);
-        } else {
-            self.try_accept(now, fx);
+        } else if let Some((from, wedge)) = self.filling.take() {
+            self.handle_wedge(now, from, &wedge, fx);
         }
     }
 }

@@ -24,7 +24,7 @@ impl Process {
     /// Installs the decided proposal, once its cut is held.
     pub(super) fn try_install(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(proposal) = self.decided.clone() else { return };
-        if !self.holds_cut(&proposal) {
+        if !self.holds_cuts(proposal.cuts()) {
             return self.fetch_soon(now);
         }
         let next = self.directory.after(&proposal);
@@ -37,6 +37,7 @@ impl Process {
         let first = matches!(self.stage, Stage::Searching(_));
         self.counters.decrees += 1;
         self.decided = None;
+        self.filling = None;
         self.fetch_at = None;
         self.fetch_turn = 0;
         self.coordinator = None;

@@ -326,7 +326,8 @@ impl Process {
         }
         self.counters.joins_taken += 1;
         if self.directory.rank(info.incarnation).is_some() {
-            return; // in already: its welcome is on the way
+            // In already. Whoever was to welcome it may have died.
+            return self.tell_decision(info.incarnation);
         }
         if self.directory.departed.contains(&info.incarnation) {
             return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Excluded }, fx);

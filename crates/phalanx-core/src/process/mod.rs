@@ -58,6 +58,8 @@ pub struct Process {
     told_decree: Vec<u64>,
     acceptor: Acceptor,
     coordinator: Option<Coordinator>,
+    /// The wedge to be answered once the cuts it names are held here, and whose it is.
+    filling: Option<(Incarnation, Wedge)>,
     /// Decided, and not installed: its cut is being fetched.
     decided: Option<Arc<Proposal>>,
     /// The decision in force, for those who missed it.
@@ -158,6 +160,7 @@ impl Process {
             told_decree: Vec::new(),
             acceptor: Acceptor::default(),
             coordinator: None,
+            filling: None,
             decided: None,
             last_decision: None,
             installed_at: now,

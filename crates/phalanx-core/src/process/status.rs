@@ -40,7 +40,7 @@ pub struct Activity {
     pub flushing: bool,
     /// Giving or taking state.
     pub transferring: bool,
-    /// Gathering reports as coordinator.
+    /// Gathering reports, or waiting for cuts to be held, as coordinator.
     pub gathering: bool,
     /// Proposing as coordinator.
     pub proposing: bool,
@@ -90,7 +90,7 @@ impl Process {
             joining: matches!(self.stage, Stage::Searching(_)),
             flushing: self.acceptor.promised().is_some() || self.decided.is_some(),
             transferring: self.transfers.is_active(),
-            gathering: matches!(phase, Some(Phase::Gathering)),
+            gathering: matches!(phase, Some(Phase::Gathering | Phase::Filling { .. })),
             proposing: matches!(phase, Some(Phase::Proposing { .. })),
         }
     }
