@@ -88,7 +88,7 @@ pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 pub enum Order {
     /// In the order of its sender (fbcast).
     Fifo,
-    /// After everything it may depend on (cbcast, [BSS91] section 5).
+    /// After everything it may depend on (cbcast; Birman, Schiper and Stephenson 1991, section 5).
     Causal,
     /// The same order everywhere, extending the causal one (abcast).
     Total,

@@ -18,7 +18,7 @@ pub struct Directory {
     pub members: Vec<MemberInfo>,
     /// The groups.
     pub groups: BTreeMap<GroupId, GroupEntry>,
-    /// Incarnations left out by the latest decrees, oldest first, at most [`DEPARTED_MAX`]: they do not come back.
+    /// Incarnations left out by the latest decrees, oldest first: they do not come back. Bounded, the oldest forgotten.
     pub departed: Vec<Incarnation>,
     /// The next unused group number.
     pub next_group: u32,

@@ -3,9 +3,9 @@
 //!
 //! Read [`Flow`] first. Each member has one numbered packet stream; a stream is parsed strictly in order, so
 //! FIFO is the ground everything stands on. Causal order adds the entries of the sender's vector time that
-//! changed since its previous message ([BSS91] section 5, delta-coded). Total order adds the token holder's
-//! announcements ([BSS91] section 6), batched. Uniform delivery waits for the stability of the message, of its
-//! causal past and of its announcement. `order` does not know who is suspected.
+//! changed since its previous message (Birman, Schiper and Stephenson 1991, section 5; delta-coded). Total order
+//! adds the token holder's announcements (the same, section 6), batched. Uniform delivery waits for the stability
+//! of the message, of its causal past and of its announcement. `order` does not know who is suspected.
 
 mod finish;
 mod flow;
