@@ -1,5 +1,6 @@
 //! `phalanx sim`: whole cells in one thread, under faults drawn from a seed, judged by the checker.
 
+use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
 use std::time::Instant;
@@ -22,6 +23,10 @@ pub(crate) struct Sim {
     /// Processes of each cell; 0: three to nine, as the seed says
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_members)]
     members: usize,
+    /// No faults but mild weather, for so long each: 5 % loss, 50 ms of jitter, pauses of up to 200 ms; whoever is
+    /// excluded in it was excluded wrongly
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(10..=86_400))]
+    mild: Option<u64>,
     /// Threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -31,27 +36,41 @@ pub(crate) struct Sim {
     /// Fail also when a guarantee was never put to the test: for campaigns of hundreds of seeds
     #[arg(long)]
     all_tested: bool,
-    /// One JSON document with every count instead of a summary
+    /// One line of JSON for each seed (its number, its trace hash, its violations); the summary goes to standard error
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
-    let options = Options { members: sim.members, threads: sim.threads, stop, ..Options::default() };
+    let options = Options { members: sim.members, mild_s: sim.mild, threads: sim.threads, stop, ..Options::default() };
     let total = sim.seeds.end.saturating_sub(sim.seeds.start);
     let began = Instant::now();
-    let mut progress = Progress { total, done: 0, failed: 0, shown: std::io::stderr().is_terminal() };
-    let summary = campaign(sim.seeds.clone(), &options, |result| progress.note(result));
+    let mut progress = Progress { total, done: 0, failed: 0, began, shown: std::io::stderr().is_terminal() };
+    let summary = campaign(sim.seeds.clone(), &options, |result| {
+        progress.note(result);
+        if sim.json {
+            data(as_json(result));
+        }
+    });
     progress.clear();
+    let text = tell(&summary, &options, began.elapsed().as_secs_f64());
     if sim.json {
-        let document = serde_json::to_string(&summary);
-        data(document.expect("counts and texts always make JSON"));
+        say(text);
     } else {
-        tell(&summary, &options, began.elapsed().as_secs_f64());
+        data(text);
     }
     let vacuous = sim.all_tested && !summary.never_checked.is_empty();
     Ok(if summary.failed.is_empty() && !vacuous { Exit::Good } else { Exit::Failure })
+}
+
+/// One seed for a program: the hash as text, because JSON's numbers do not hold 64 bits.
+fn as_json(result: &SeedResult) -> serde_json::Value {
+    serde_json::json!({
+        "seed": result.seed,
+        "trace_hash": format!("{:016x}", result.trace_hash),
+        "violations": result.violations,
+    })
 }
 
 /// The running count, while standard error is a terminal.
@@ -59,6 +78,7 @@ struct Progress {
     total: u64,
     done: u64,
     failed: u64,
+    began: Instant,
     shown: bool,
 }
 
@@ -72,7 +92,8 @@ impl Progress {
         }
         if self.shown {
             let (done, total, failed) = (self.done, self.total, self.failed);
-            let _ = write!(std::io::stderr(), "\r{done} of {total} seeds, {failed} failed ");
+            let rate = done as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
+            let _ = write!(std::io::stderr(), "\r{done} of {total} seeds, {failed} failed, {rate:.1} seeds/s ");
         }
     }
 
@@ -83,10 +104,12 @@ impl Progress {
     }
 }
 
-fn tell(summary: &Summary, options: &Options, seconds: f64) {
+fn tell(summary: &Summary, options: &Options, seconds: f64) -> String {
     let totals = &summary.totals;
+    let mut text = String::new();
     if let Some(story) = summary.failed.first().and_then(|first| first.story.as_deref()) {
-        data(story);
+        text.push_str(story);
+        text.push('\n');
     }
     let mut table = Table::new(&["", "total"]).numbers_from(1);
     for (name, count) in [
@@ -105,19 +128,25 @@ fn tell(summary: &Summary, options: &Options, seconds: f64) {
     ] {
         table.row([name.to_owned(), count.to_string()]);
     }
-    data(table);
+    let _ = writeln!(text, "{table}");
     if !summary.never_checked.is_empty() {
-        data(format_args!("never put to the test: {}", summary.never_checked.join(" ")));
+        let _ = writeln!(text, "never put to the test: {}", summary.never_checked.join(" "));
     }
     for result in &summary.failed {
         let codes: Vec<&str> = result.violations.iter().map(|violation| violation.code.as_str()).collect();
-        data(format_args!("seed {} broke {}: {}", result.seed, codes.join(" "), options.replay_command(result.seed)));
+        let command = options.replay_command(result.seed);
+        let _ = writeln!(text, "seed {} broke {}: {command}", result.seed, codes.join(" "));
     }
     let simulated = totals.simulated_ms as f64 / 1_000.0;
-    data(format_args!(
-        "{} seeds, {} failed, {} run twice and equal; {simulated:.0} s simulated in {seconds:.1} s",
-        summary.seeds, summary.failures, summary.repeated
-    ));
+    let _ = write!(
+        text,
+        "{} seeds, {} failed, {} run twice and equal; {simulated:.0} s simulated in {seconds:.1} s ({:.0} times real time)",
+        summary.seeds,
+        summary.failures,
+        summary.repeated,
+        simulated / seconds
+    );
+    text
 }
 
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {

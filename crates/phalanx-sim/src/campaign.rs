@@ -14,6 +14,8 @@ use crate::run::run_seed;
 pub struct Options {
     /// Processes of each cell; 0: three to nine, as the seed says.
     pub members: usize,
+    /// Instead of the faults a seed draws: mild weather for so many seconds.
+    pub mild_s: Option<u64>,
     /// Threads; 0: one for each core.
     pub threads: usize,
     /// Each seed that is a multiple of this runs twice, and both runs must be equal; 0: none does.
@@ -53,6 +55,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             members: 5,
+            mild_s: None,
             threads: 0,
             repeat_every: 100,
             check_every: 1,
@@ -70,7 +73,11 @@ impl Options {
     pub fn replay_command(&self, seed: u64) -> String {
         let seeds = format!("{seed}..{}", seed.wrapping_add(1));
         let members = self.members.to_string();
-        self.command.replace("{seeds}", &seeds).replace("{members}", &members)
+        let mut command = self.command.replace("{seeds}", &seeds).replace("{members}", &members);
+        if let Some(seconds) = self.mild_s {
+            command.push_str(&format!(" --mild {seconds}"));
+        }
+        command
     }
 }
 

@@ -110,7 +110,22 @@ impl Plan {
             if mild { draw_mild(&mut root.fork("mild"), heal_ns) } else { draw_swarm(&mut root.fork("faults"), &plan) };
         plan
     }
+
+    /// Mild weather for `seconds`, with a pause every five seconds and a message of each process every ten: what a
+    /// cell that nobody may be excluded from lives through, hour after hour.
+    #[must_use]
+    pub fn draw_mild(seed: u64, members: usize, seconds: u64) -> Self {
+        let heal_ns = seconds.max(MILD_FROM_S + 5) * SECOND;
+        let faults = draw_mild(&mut Rng::new(seed).fork("mild"), heal_ns);
+        let drawn = Self::draw(seed, members);
+        let workload =
+            Workload { gap_ns: 10 * SECOND, long_ppm: 0, long_bytes: 0, reply_ppm: 0, regroup_ns: 0, ..drawn.workload };
+        Self { mild: true, lethal: false, heal_ns, faults, workload, ..drawn }
+    }
 }
+
+/// The founding is not part of the promise: the mild storm begins when the cell is there.
+const MILD_FROM_S: u64 = 3;
 
 fn draw_hosts(rng: &mut Rng, members: usize) -> Vec<u64> {
     // One machine each; two or three machines; all on one.
@@ -166,14 +181,14 @@ fn draw_workload(rng: &mut Rng) -> Workload {
 
 /// Five per cent of loss, fifty milliseconds of jitter, pauses of a fifth of a second: nobody may be excluded.
 fn draw_mild(rng: &mut Rng, heal_ns: u64) -> Vec<Fault> {
+    let from_ns = MILD_FROM_S * SECOND;
     let lasts_ns = heal_ns;
     let weather = Weather { base_ns: MS, jitter_ns: 50 * MS, in_order: false, loss_ppm: 50_000, ..Weather::FINE };
     let kind = Kind::Storm { what: "mild", reach: Reach::Everywhere, weather };
-    // The founding is not part of the promise: the storm begins when the cell is there.
-    let mut faults = vec![Fault { aim: Aim::At(3 * SECOND), kind, lasts_ns }];
-    for _ in 0..2 + rng.below(4) {
+    let mut faults = vec![Fault { aim: Aim::At(from_ns), kind, lasts_ns }];
+    for _ in 0..heal_ns / (5 * SECOND) + rng.below(4) {
         faults.push(Fault {
-            aim: Aim::At(3 * SECOND + rng.below(heal_ns - 4 * SECOND)),
+            aim: Aim::At(from_ns + rng.below(heal_ns - from_ns - SECOND)),
             kind: Kind::Pause(Role::Slot(index(rng, 64))),
             lasts_ns: 50 * MS + rng.below(150 * MS),
         });

@@ -34,7 +34,10 @@ const COUNT_NS: u64 = SECOND;
 /// Runs one seed, judges it, and tells the story if it failed.
 #[must_use]
 pub fn run_seed(seed: u64, options: &Options) -> SeedResult {
-    let plan = Plan::draw(seed, options.members);
+    let plan = match options.mild_s {
+        Some(seconds) => Plan::draw_mild(seed, options.members, seconds),
+        None => Plan::draw(seed, options.members),
+    };
     let mut world = World::new(world_settings(&plan, options), seed);
     // A panic ends the seed, not the campaign; the world is only looked at afterwards.
     let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| live(&mut world, &plan, seed))));
