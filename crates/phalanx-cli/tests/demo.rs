@@ -2,19 +2,28 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use common::{Running, directory, phalanx, run, wait_for};
-use phalanx_trace::{Event, Trace};
+use phalanx_trace::{Event, Record, Trace};
 use rustix::process::Signal;
 
 /// Traces of a process, the longest first.
-fn traces(dir: &Path) -> Vec<PathBuf> {
+fn traces_of(dir: &Path) -> impl Iterator<Item = PathBuf> {
     let all = std::fs::read_dir(dir).expect("the demonstration kept its traces");
     let mut paths: Vec<PathBuf> = all.map(|entry| entry.expect("readable").path()).collect();
     paths.retain(|path| !path.ends_with("harness.trace"));
     paths.sort_by_key(|path| std::cmp::Reverse(std::fs::metadata(path).expect("there").len()));
-    paths
+    paths.into_iter()
+}
+
+/// The group and the view at whose start a digest was taken.
+fn start(event: &Event) -> Option<(u32, u64)> {
+    match event {
+        Event::Digest { group, view, delivered: 0, .. } => Some((*group, *view)),
+        _ => None,
+    }
 }
 
 fn check(traces: &Path) -> (Option<i32>, String) {
@@ -24,7 +33,7 @@ fn check(traces: &Path) -> (Option<i32>, String) {
 
 /// Judges the traces with one of them changed, which is put right again.
 fn check_changed(dir: &Path, change: impl FnOnce(&mut Trace)) -> (Option<i32>, String) {
-    let path = traces(dir).swap_remove(0);
+    let path = traces_of(dir).next().expect("a trace");
     let aside = path.with_extension("aside");
     let mut trace = Trace::read(&path).expect("a sound trace");
     change(&mut trace);
@@ -53,7 +62,7 @@ fn everything_holds_and_a_changed_trace_does_not() {
     let traces = kept.join("traces");
     assert_eq!(check(&traces).0, Some(0));
     let (code, text) = check_changed(&traces, |trace| {
-        let delivered = |record: &phalanx_trace::Record| matches!(record.event, Event::Deliver { replayed: false, .. });
+        let delivered = |record: &Record| matches!(record.event, Event::Deliver { replayed: false, .. });
         let deliveries = trace.records.iter().filter(|record| delivered(record)).count();
         let mut seen = 0;
         // One delivery from the middle.
@@ -63,12 +72,16 @@ fn everything_holds_and_a_changed_trace_does_not() {
         });
     });
     assert_eq!(code, Some(1), "a delivery is missing, and nobody saw it:\n{text}");
+    // What a second process wrote down at the same point: the start of a view.
+    let others = || traces_of(&traces).skip(1).map(|path| Trace::read(&path).expect("a sound trace"));
+    let starts: HashSet<(u32, u64)> =
+        others().flat_map(|other| other.records).filter_map(|r| start(&r.event)).collect();
     let (code, text) = check_changed(&traces, |trace| {
-        let mut digests = trace.records.iter_mut().rev().filter_map(|record| match &mut record.event {
-            Event::Digest { digest, .. } => Some(digest),
-            _ => None,
-        });
-        *digests.next().expect("states were compared") ^= 1;
+        let common = |record: &&mut Record| start(&record.event).is_some_and(|at| starts.contains(&at));
+        let last = trace.records.iter_mut().rfind(common).expect("states were compared");
+        if let Event::Digest { digest, .. } = &mut last.event {
+            *digest ^= 1;
+        }
     });
     assert_eq!(code, Some(1), "a digest differs, and nobody saw it:\n{text}");
     assert_eq!(check(&traces).0, Some(0), "the traces were put right again");

@@ -254,8 +254,8 @@ pub enum Control {
     },
     /// See [`RecoveredPacket`].
     Recovered(RecoveredPacket),
-    /// A member's wishes about groups, all that are open.
-    Wishes(Vec<GroupWish>),
+    /// A member's wishes about groups, all that are open, and the decree in force there: a wish holds until the next.
+    Wishes(u64, Vec<GroupWish>),
     /// The sender wants to leave the cell.
     Leave,
     /// A founder's list: whom it wants in view 1.

@@ -10,6 +10,9 @@ use crate::id::{GroupId, Incarnation};
 use crate::member::{Ballot, Control, Coordinator, Phase, Promise, Proposal, Report, Wedge, Wishes};
 use crate::time::Instant;
 
+/// Of one member, about groups.
+const WISHES_MAX: usize = 1024;
+
 impl Process {
     pub(super) fn handle_control(&mut self, now: Instant, from: Incarnation, message: Control, fx: &mut impl Effects) {
         match message {
@@ -31,9 +34,10 @@ impl Process {
             Control::Decide(proposal) => self.handle_decide(now, proposal, fx),
             Control::Fetch { space, rank, from: first, to } => self.handle_fetch(from, space, rank, first, to),
             Control::Recovered(packet) => self.handle_recovered(now, packet, fx),
-            Control::Wishes(wishes) => {
-                if self.directory.rank(from).is_some() && wishes.len() <= 1024 {
-                    self.wishes.insert(from, wishes);
+            Control::Wishes(decree, wishes) => {
+                let stands = decree >= self.directory.decree && self.directory.rank(from).is_some();
+                if stands && wishes.len() <= WISHES_MAX {
+                    self.wishes.insert(from, (decree, wishes));
                     self.attention = true;
                 }
             }
@@ -91,7 +95,8 @@ impl Process {
     fn current_wishes(&mut self, now: Instant) -> Wishes {
         let mut wishes = Wishes { joiners: self.ready_joiners(now), ..Wishes::default() };
         wishes.leavers = self.leavers.iter().copied().filter(|who| self.directory.rank(*who).is_some()).collect();
-        for (&who, list) in &self.wishes {
+        let decree = self.directory.decree;
+        for (&who, (_, list)) in self.wishes.iter().filter(|(_, (made, _))| *made == decree) {
             for wish in list {
                 let entry = self.directory.group_named(&wish.name);
                 if wish.only_new && entry.is_some() {

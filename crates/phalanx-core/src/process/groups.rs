@@ -137,10 +137,10 @@ impl Process {
     fn tell_wishes(&mut self, now: Instant, wishes: Vec<GroupWish>) {
         let Some(coordinator) = self.coordinator_now(now) else { return };
         if coordinator == self.me() {
-            self.wishes.insert(coordinator, wishes);
+            self.wishes.insert(coordinator, (self.directory.decree, wishes));
             self.attention = true;
         } else {
-            self.send_control(coordinator, &Control::Wishes(wishes));
+            self.send_control(coordinator, &Control::Wishes(self.directory.decree, wishes));
         }
     }
 
@@ -200,17 +200,5 @@ impl Process {
             self.leave_asked = self.directory.decree;
             self.ask_to_leave(now);
         }
-    }
-
-    /// Wishes of members that the directory fulfils are dropped.
-    pub(super) fn forget_satisfied_wishes(&mut self) {
-        let directory = &self.directory;
-        self.wishes.retain(|who, list| {
-            list.retain(|wish| {
-                let is_member = directory.group_named(&wish.name).is_some_and(|(_, e)| e.members.contains(who));
-                wish.join != is_member
-            });
-            !list.is_empty() && directory.rank(*who).is_some()
-        });
     }
 }

@@ -68,7 +68,7 @@ impl Process {
         for who in &proposal.joined {
             self.joiners.remove(who);
         }
-        self.forget_satisfied_wishes();
+        self.wishes.retain(|_, (made, _)| *made >= decree);
         self.last_decision = Some(proposal.clone());
         self.told_decree = vec![0; self.directory.members.len()];
 

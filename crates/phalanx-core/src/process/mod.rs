@@ -79,7 +79,8 @@ pub struct Process {
     /// Who wants to come and go, as told to this process as (possible) coordinator.
     joiners: BTreeMap<Incarnation, Joiner>,
     leavers: BTreeSet<Incarnation>,
-    wishes: BTreeMap<Incarnation, Vec<crate::member::GroupWish>>,
+    /// Wishes about groups, and the decree they were made in: what came of it may have changed the wisher's mind.
+    wishes: BTreeMap<Incarnation, (u64, Vec<crate::member::GroupWish>)>,
     used_cookies: VecDeque<(u64, [u8; 16])>,
     cookie_key: CookieKey,
     /// What this process's application wants.

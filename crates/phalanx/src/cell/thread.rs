@@ -55,7 +55,9 @@ fn spawn<D: Wait>(
             let failed = Arc::new(Mutex::new(None));
             let told = Arc::clone(&failed);
             let tell = Box::new(move |error: &TraceError| {
-                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!("tracing stopped: {error}"));
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!(
+                    "the trace ends here: {error}; once there is room, start this process again to trace on"
+                ));
             });
             let traced = traced::to_directory(queueing, &options.config.cell, directory, tell)
                 .map_err(|source| StartError::Trace { path: directory.clone(), source })?;
