@@ -1,23 +1,31 @@
-//! Finding a cell, and founding one.
+//! Finding a cell.
 //!
 //! A joiner probes its seeds. Whoever is in a view answers with a challenge: a cookie that costs the answerer no
 //! memory. Only an answer to a fresh challenge of the coordinator becomes a join, so replayed packets make no
 //! ghosts. Greetings are not repaired: probing is repeated.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::founding::Foundation;
 use super::port::Peer;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding};
 use crate::id::{Incarnation, Lane, MemberInfo};
-use crate::member::{Control, Directory, Proposal, Welcome};
+use crate::member::Welcome;
 use crate::time::Instant;
 use crate::wire::DropReason;
+
+/// What both a search and a lone member need for asking around.
+pub(super) struct Probing {
+    seed_turn: usize,
+    /// Of the last two probes: answers to others are replays.
+    nonces: [u64; 2],
+    /// When a member that hears no quorum asks next.
+    lone_at: Instant,
+}
 
 /// The search for a cell.
 pub(super) struct Search {
@@ -28,22 +36,7 @@ pub(super) struct Search {
     coordinator: Option<SocketAddr>,
     refused: Option<String>,
     next_report: Instant,
-    seed_turn: usize,
-    /// Of the last two probes: answers to others are replays.
-    nonces: [u64; 2],
-    founding: Foundation,
-}
-
-/// A founder's view of the founding.
-#[derive(Default)]
-struct Foundation {
-    /// Founders that answered a fresh challenge, by name.
-    contacts: BTreeMap<String, (MemberInfo, Instant)>,
-    /// The leader's try: round, instance, members, who accepted.
-    mine: Option<(u32, u64, Vec<MemberInfo>, Vec<Incarnation>)>,
-    round: u32,
-    /// The list accepted last: by whom, which round.
-    accepted: Option<(Incarnation, u32)>,
+    pub(super) founding: Foundation,
 }
 
 /// A process that asks to come in.
@@ -57,8 +50,9 @@ pub(super) struct Joiner {
 /// What travels in greeting packets.
 #[derive(Serialize, Deserialize)]
 enum Greeting {
-    /// Is there a cell? Padded, so that the answer is never longer.
-    Probe { info: MemberInfo, nonce: u64, padding: Vec<u8> },
+    /// Is there a cell? Padded, so that the answer is never longer. A member that hears no quorum names the instance
+    /// and the view it is in: it may have been left out by processes that are no more.
+    Probe { info: MemberInfo, nonce: u64, member_of: Option<(u64, u64)>, padding: Vec<u8> },
     /// Prove that you live: send this back.
     Challenge { nonce: u64, stamp: u64, cookie: [u8; 16], view: u64, coordinator: SocketAddr, is_coordinator: bool },
     /// The proof.
@@ -74,8 +68,8 @@ enum Refusal {
     NameTaken,
     /// The cell has as many members as it may.
     Full,
-    /// A decided view took this incarnation in, and a later one left it out.
-    Excluded,
+    /// A decided view took this incarnation in, and the one with this number or one before it left it out.
+    Excluded(u64),
 }
 
 /// A challenge is good for this long.
@@ -83,7 +77,7 @@ const COOKIE_LIFE: Duration = Duration::from_secs(4);
 /// Cookies remembered as used: more joins than this within a cookie's life are refused.
 const USED_MAX: usize = 4096;
 /// A joiner unheard this long is not proposed.
-const JOINER_LIFE: Duration = Duration::from_millis(800);
+pub(super) const JOINER_LIFE: Duration = Duration::from_millis(800);
 /// Joiners gather this long after the last one came, and no longer than this after the first.
 const GATHER_QUIET: Duration = Duration::from_millis(100);
 const GATHER_MAX: Duration = Duration::from_millis(600);
@@ -92,6 +86,16 @@ const REPORT_EVERY: Duration = Duration::from_secs(3);
 /// A probe is padded to about this, the longest answer.
 const PROBE_PADDING: usize = 160;
 const GROUPS_MAX: usize = 64;
+/// Seeds asked with one probe, in turn.
+const SEEDS_AT_ONCE: usize = 4;
+/// A member that hears no quorum asks around once in so many probe intervals.
+const LONE_PROBE_EVERY: u32 = 5;
+
+impl Probing {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { seed_turn: 0, nonces: [0; 2], lone_at: now }
+    }
+}
 
 impl Search {
     pub(super) fn new(now: Instant) -> Self {
@@ -102,8 +106,6 @@ impl Search {
             coordinator: None,
             refused: None,
             next_report: now + REPORT_EVERY,
-            seed_turn: 0,
-            nonces: [0; 2],
             founding: Foundation::default(),
         }
     }
@@ -134,22 +136,51 @@ impl Process {
         }
         // Jitter keeps a herd of starters from probing in step.
         search.next_probe = now + self.set.timing.probe + Duration::from_micros(self.rng.below(20_000));
-        let mut targets: Vec<SocketAddr> = search.coordinator.into_iter().collect();
-        for _ in 0..self.set.seeds.len().min(4) {
-            let seed = self.set.seeds[search.seed_turn % self.set.seeds.len()];
-            search.seed_turn += 1;
+        let targets = search.coordinator.into_iter().collect();
+        let asked = self.probe(targets, None, fx);
+        if let Stage::Searching(search) = &mut self.stage {
+            search.probes += asked;
+        }
+        self.lead_founding(now, fx);
+        self.report_search(now);
+    }
+
+    /// Asks `targets` and the next few seeds whether they are in the cell; gives how many were asked.
+    fn probe(&mut self, mut targets: Vec<SocketAddr>, member_of: Option<(u64, u64)>, fx: &mut impl Effects) -> u64 {
+        for _ in 0..self.set.seeds.len().min(SEEDS_AT_ONCE) {
+            let seed = self.set.seeds[self.probing.seed_turn % self.set.seeds.len()];
+            self.probing.seed_turn += 1;
             if !targets.contains(&seed) && seed != self.set.me.control {
                 targets.push(seed);
             }
         }
-        search.probes += targets.len() as u64;
-        self.counters.probes += targets.len() as u64;
+        let asked = targets.len() as u64;
+        self.counters.probes += asked;
         let nonce = self.rng.next_u64();
-        search.nonces = [search.nonces[1], nonce];
+        self.probing.nonces = [self.probing.nonces[1], nonce];
         let info = self.set.me.clone();
-        self.send_greeting(&targets, &Greeting::Probe { info, nonce, padding: vec![0; PROBE_PADDING] }, fx);
-        self.lead_founding(now, fx);
-        self.report_search(now);
+        self.send_greeting(&targets, &Greeting::Probe { info, nonce, member_of, padding: vec![0; PROBE_PADDING] }, fx);
+        asked
+    }
+
+    /// A member that hears no quorum asks whether the cell went on without it: those who left it out, and would have
+    /// told it, may be gone.
+    pub(super) fn probe_lone(&mut self, now: Instant, fx: &mut impl Effects) {
+        if self.primary || now < self.probing.lone_at {
+            return;
+        }
+        self.probing.lone_at = now + self.set.timing.probe * LONE_PROBE_EVERY;
+        let me = self.me();
+        let unheard = self
+            .directory
+            .members
+            .iter()
+            .enumerate()
+            .filter(|(rank, m)| m.incarnation != me && !self.hearing.hears(now, *rank));
+        // Whoever runs now where a member was may know.
+        let targets = unheard.map(|(_, m)| m.control).collect();
+        let member_of = Some((self.instance, self.directory.view));
+        self.probe(targets, member_of, fx);
     }
 
     fn report_search(&mut self, now: Instant) {
@@ -192,11 +223,13 @@ impl Process {
             return self.counters.drop(DropReason::Malformed);
         };
         match greeting {
-            Greeting::Probe { info, nonce, padding } => {
-                if info.incarnation == sender && padding.len() >= PROBE_PADDING && info.name.len() <= 200 {
-                    self.answer_probe(now, from, &info, nonce, fx);
-                } else {
-                    self.counters.drop(DropReason::Malformed);
+            Greeting::Probe { info, nonce, member_of, padding } => {
+                if info.incarnation != sender || padding.len() < PROBE_PADDING || info.name.len() > 200 {
+                    return self.counters.drop(DropReason::Malformed);
+                }
+                match member_of {
+                    None => self.answer_probe(now, from, &info, nonce, fx),
+                    Some(member_of) => self.answer_lone(from, sender, member_of, nonce, fx),
                 }
             }
             Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
@@ -209,19 +242,39 @@ impl Process {
                 self.take_join(now, from, info, nonce, stamp, cookie, groups, fx);
             }
             Greeting::Refused { nonce, why } => {
-                if let Stage::Searching(search) = &mut self.stage {
-                    if !search.nonces.contains(&nonce) {
-                        return self.counters.drop(DropReason::Replayed);
-                    }
-                    search.refused = Some(match why {
-                        Refusal::Excluded => return self.end(Event::Excluded { view: 0 }),
-                        Refusal::NameTaken => {
-                            "a living member has this process's name: give each process a name of its own".to_owned()
-                        }
-                        Refusal::Full => "the cell has as many members as its limit allows".to_owned(),
-                    });
+                if !self.probing.nonces.contains(&nonce) {
+                    return self.counters.drop(DropReason::Replayed);
                 }
+                self.handle_refusal(why);
             }
+        }
+    }
+
+    fn handle_refusal(&mut self, why: Refusal) {
+        let why = match (why, &mut self.stage) {
+            (_, Stage::Over) => return,
+            (Refusal::Excluded(view), _) => return self.be_excluded(view),
+            (Refusal::NameTaken, _) => "a living member has this process's name: give each process a name of its own",
+            (Refusal::Full, _) => "the cell has as many members as its limit allows",
+        };
+        if let Stage::Searching(search) = &mut self.stage {
+            search.refused = Some(why.to_owned());
+        }
+    }
+
+    /// A member that hears no quorum asks. It was excluded if a later view of its instance does not hold it.
+    fn answer_lone(
+        &mut self,
+        from: SocketAddr,
+        who: Incarnation,
+        (instance, view): (u64, u64),
+        nonce: u64,
+        fx: &mut impl Effects,
+    ) {
+        let is_later = instance == self.instance && self.directory.view > view;
+        if matches!(self.stage, Stage::Member) && is_later && self.directory.rank(who).is_none() {
+            let why = Refusal::Excluded(self.directory.view);
+            self.send_greeting(&[from], &Greeting::Refused { nonce, why }, fx);
         }
     }
 
@@ -244,13 +297,6 @@ impl Process {
         self.send_greeting(&[from], &challenge, fx);
     }
 
-    fn founders(&self) -> Option<&Vec<String>> {
-        match &self.set.founding {
-            Founding::Named(names) => Some(names),
-            Founding::Alone | Founding::Join => None,
-        }
-    }
-
     fn cookie(&self, info: &MemberInfo, nonce: u64, stamp: u64) -> [u8; 16] {
         let data = cookie_data(info, nonce, stamp);
         self.cookie_key.mac(&data)
@@ -269,7 +315,7 @@ impl Process {
         fx: &mut impl Effects,
     ) {
         let Stage::Searching(search) = &mut self.stage else { return };
-        if !search.nonces.contains(&nonce) {
+        if !self.probing.nonces.contains(&nonce) {
             return self.counters.drop(DropReason::Replayed);
         }
         search.answers += 1;
@@ -330,7 +376,11 @@ impl Process {
             return self.tell_decision(info.incarnation);
         }
         if self.directory.departed.contains(&info.incarnation) {
-            return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Excluded }, fx);
+            return self.send_greeting(
+                &[from],
+                &Greeting::Refused { nonce, why: Refusal::Excluded(self.directory.view) },
+                fx,
+            );
         }
         if self.directory.members.len() + self.joiners.len() >= self.set.limits.members {
             return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Full }, fx);
@@ -379,42 +429,6 @@ impl Process {
         !self.joiners.is_empty()
     }
 
-    /// The first founder by name leads: it lists one incarnation of each and asks all to accept.
-    fn lead_founding(&mut self, now: Instant, fx: &mut impl Effects) {
-        let Some(names) = self.founders().cloned() else { return };
-        let me = self.set.me.clone();
-        if names.iter().min() != Some(&me.name) {
-            return;
-        }
-        let patience = JOINER_LIFE;
-        let Stage::Searching(search) = &mut self.stage else { return };
-        let contacts = &mut search.founding.contacts;
-        contacts.retain(|_, (_, at)| now.since(*at) < patience);
-        let mut members = vec![me.clone()];
-        for name in names.iter().filter(|n| **n != me.name) {
-            let Some((info, _)) = contacts.get(name) else { return };
-            members.push(info.clone());
-        }
-        members.sort_by(|a, b| a.name.cmp(&b.name));
-        members.dedup_by(|a, b| a.name == b.name);
-        let same = |(_, _, list, _): &(u32, u64, Vec<MemberInfo>, Vec<Incarnation>)| *list == members;
-        if !search.founding.mine.as_ref().is_some_and(same) {
-            search.founding.round += 1;
-            let instance = self.rng.next_u64() | 1;
-            search.founding.mine = Some((search.founding.round, instance, members.clone(), vec![me.incarnation]));
-        }
-        let Some((round, instance, members, _)) = search.founding.mine.clone() else { return };
-        for member in members.iter().filter(|m| m.incarnation != me.incarnation) {
-            self.know(now, member);
-            let list = Control::FoundList { round, instance, members: members.clone() };
-            self.send_control(member.incarnation, &list);
-        }
-        if members.len() == 1 {
-            self.founding_accepted(me.incarnation, round);
-            self.finish_founding(now, fx);
-        }
-    }
-
     /// Makes sure that there is a peer for `member`, with its addresses.
     pub(super) fn know(&mut self, now: Instant, member: &MemberInfo) {
         let room = self.room(member.packet_bytes_max);
@@ -428,76 +442,6 @@ impl Process {
         peer.control_channel.set_window(window);
         peer.data_channel.set_window(window);
         self.opener.remember(member.incarnation);
-    }
-
-    pub(super) fn handle_founding(&mut self, now: Instant, from: Incarnation, message: Control, fx: &mut impl Effects) {
-        let me = self.me();
-        let Stage::Searching(search) = &mut self.stage else { return }; // whoever is in a view accepts no list
-        match message {
-            Control::FoundList { round, members, .. } => {
-                let leads = members.iter().min_by(|a, b| a.name.cmp(&b.name)).is_some_and(|m| m.incarnation == from);
-                if !leads || members.iter().all(|m| m.incarnation != me) {
-                    return;
-                }
-                // Accepting this list renounces earlier ones.
-                search.founding.accepted = Some((from, round));
-                self.send_control(from, &Control::FoundAccept { round });
-            }
-            Control::FoundAccept { round } => {
-                self.founding_accepted(from, round);
-                self.finish_founding(now, fx);
-            }
-            Control::FoundDecide { instance, members } => {
-                // The leader syncs its mark before it decides, and with a mark it only joins: no other list can
-                // have been decided.
-                let listed = members.iter().any(|m| m.incarnation == me);
-                if listed && fx.mark_founded(instance) {
-                    self.install_first(now, instance, members, fx);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn founding_accepted(&mut self, by: Incarnation, round: u32) {
-        let Stage::Searching(search) = &mut self.stage else { return };
-        if let Some((mine, _, members, accepted)) = &mut search.founding.mine
-            && *mine == round
-            && members.iter().any(|m| m.incarnation == by)
-            && !accepted.contains(&by)
-        {
-            accepted.push(by);
-        }
-    }
-
-    /// All accepted: view 1.
-    fn finish_founding(&mut self, now: Instant, fx: &mut impl Effects) {
-        let Stage::Searching(search) = &self.stage else { return };
-        let Some((_, instance, members, accepted)) = search.founding.mine.clone() else { return };
-        if members.iter().any(|m| !accepted.contains(&m.incarnation)) || !fx.mark_founded(instance) {
-            return;
-        }
-        for member in &members {
-            self.send_control(member.incarnation, &Control::FoundDecide { instance, members: members.clone() });
-        }
-        self.install_first(now, instance, members, fx);
-    }
-
-    /// Installs view 1.
-    fn install_first(&mut self, now: Instant, instance: u64, members: Vec<MemberInfo>, fx: &mut impl Effects) {
-        self.instance = instance;
-        let joined = members.iter().map(|m| m.incarnation).collect();
-        let proposal = Proposal {
-            decree: 1,
-            view: 1,
-            members: members.clone(),
-            joined,
-            left: Vec::new(),
-            groups: Vec::new(),
-            next_group: 1,
-            next_space: 1,
-        };
-        self.enter(now, Directory::found(members), Arc::new(proposal), fx);
     }
 
     /// A member says that this process was taken in.

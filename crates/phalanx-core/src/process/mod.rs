@@ -1,6 +1,6 @@
 //! One process of a cell: owns the parts, routes between them, speaks to the application.
 //!
-//! Each file holds one concern: `packets` (in and out), `join` (finding and founding a cell), `beat` (heartbeats
+//! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `beat` (heartbeats
 //! and suspicion), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
 //! `fetch` (filling a cut), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
 //! packets come in, parts change, effects go out through [`Effects`].
@@ -10,6 +10,7 @@ mod beat;
 mod counters;
 mod decree;
 mod fetch;
+mod founding;
 mod groups;
 mod install;
 mod join;
@@ -35,7 +36,7 @@ use crate::time::Instant;
 use app::{AppQueue, Item};
 use counters::Counters;
 use groups::GroupWant;
-use join::{Joiner, Search};
+use join::{Joiner, Probing, Search};
 use port::{FlowPort, GroupFlow, Net, Peer};
 use transfer::Transfers;
 
@@ -83,6 +84,7 @@ pub struct Process {
     wishes: BTreeMap<Incarnation, (u64, Vec<crate::member::GroupWish>)>,
     used_cookies: VecDeque<(u64, [u8; 16])>,
     cookie_key: CookieKey,
+    probing: Probing,
     /// What this process's application wants.
     wants: BTreeMap<String, GroupWant>,
     leaving: Option<Instant>,
@@ -178,6 +180,7 @@ impl Process {
             wishes: BTreeMap::new(),
             used_cookies: VecDeque::new(),
             cookie_key: CookieKey::new(&cookie_key),
+            probing: Probing::new(now),
             wants: BTreeMap::new(),
             leaving: None,
             transfers: Transfers::new(rng.fork("transfer")),

@@ -158,8 +158,13 @@ impl Attendant {
         let mut again = false;
         if self.entered != node.incarnation() {
             self.follow(node);
-        } else if node.process().cell_view().is_none() && self.rounds.is_multiple_of(SEEK_ROUNDS) {
-            again |= self.seek(now, node);
+        } else if self.rounds.is_multiple_of(SEEK_ROUNDS) {
+            if node.process().cell_view().is_none() {
+                again |= self.seek(now, node);
+            } else if !node.process().is_primary() {
+                // The cell may have gone on with processes that this one never heard of.
+                self.look_around(node);
+            }
         }
         if self.rounds.is_multiple_of(DEATH_ROUNDS) {
             again |= self.tell_deaths(now, node);
@@ -184,15 +189,7 @@ impl Attendant {
     /// A search in vain: who lives by now, and is it this process's turn to found?
     fn seek<D: Wait>(&mut self, now: Instant, node: &mut Node<D>) -> bool {
         if !self.plan_is_lock() {
-            if self.plan.looks_here() {
-                let living = self.local.living().map(|living| {
-                    let others = living.into_iter().filter(|live| live.incarnation != self.entered);
-                    others.filter_map(|live| live.card.map(|card| card.control)).collect::<Vec<_>>()
-                });
-                if let Some(seeds) = self.report(living) {
-                    node.add_seeds(&seeds);
-                }
-            }
+            self.look_around(node);
             return false;
         }
         let reconsidered = self.presence.as_mut().map_or(Ok(None), Presence::reconsider);
@@ -207,6 +204,20 @@ impl Attendant {
                 false
             }
             None => false,
+        }
+    }
+
+    /// Adds the living of this host to the places where the cell may be.
+    fn look_around<D: Wait>(&mut self, node: &mut Node<D>) {
+        if !self.plan_is_lock() && !self.plan.looks_here() {
+            return;
+        }
+        let living = self.local.living().map(|living| {
+            let others = living.into_iter().filter(|live| live.incarnation != self.entered);
+            others.filter_map(|live| live.card.map(|card| card.control)).collect::<Vec<_>>()
+        });
+        if let Some(seeds) = self.report(living) {
+            node.add_seeds(&seeds);
         }
     }
 

@@ -1,0 +1,90 @@
+//! What seeds found, told again as stories: a seed means something else as soon as anything draws once more.
+//! `docs/found-by-simulation.md` has the list.
+
+use std::time::Duration;
+
+use phalanx_core::Order;
+use phalanx_core::wire::Kind;
+use phalanx_sim::Cell;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn a_wedge_overtakes_the_decision_before_it() {
+    let mut cell = Cell::settled(5, 1);
+    let (number, ranks) = cell.cell_view(0).expect("in a view");
+    let [first, second, .., last] = ranks[..] else { panic!("five members") };
+    let (before, _) = cell.group_view(second, "a").expect("in the group");
+    cell.leave_group(first, "a").expect("in the group");
+    assert!(cell.run_until(SECOND, |cell| cell.activity(first).proposing));
+    // The decision does not reach the last, and whoever made it dies: the next wedge comes from one who installed it.
+    cell.lose_if(move |packet| packet.from == first && packet.to == last && packet.kind == Kind::Control);
+    assert!(cell.run_until(SECOND, |cell| cell.group_view(second, "a").is_some_and(|(view, _)| view > before)));
+    assert_eq!(cell.group_view(last, "a").map(|(view, _)| view), Some(before));
+    cell.crash(first);
+    cell.tell_death(second, first);
+    // Without another ballot, which would bring it in the end.
+    let in_next = |cell: &Cell, slot: usize| cell.cell_view(slot).is_some_and(|(view, _)| view > number);
+    assert!(cell.run_until(200 * MS, |cell| ranks[1..].iter().all(|&slot| in_next(cell, slot))));
+    cell.settle();
+    cell.finish_clean();
+}
+
+#[test]
+fn the_only_holder_of_a_cut_dies_in_a_group_smaller_than_a_quorum() {
+    for after in 0..30 {
+        let mut cell = Cell::settled(5, 2).titled(format!("{after} ms"));
+        cell.join(3, "b");
+        cell.settle();
+        cell.join(4, "b");
+        cell.settle();
+        // What 4 says never reaches 3, neither by itself nor when 3 asks for it; both are heard by all.
+        cell.lose_if(|packet| {
+            packet.from == 4 && packet.to == 3 && matches!(packet.kind, Kind::Multicast | Kind::Control)
+        });
+        cell.multicast(4, "b", Order::Total, false, 100).expect("in the group");
+        cell.run_for(5 * MS);
+        cell.join(2, "b");
+        cell.run_for(after * MS);
+        cell.crash(4);
+        cell.run_for(3 * SECOND);
+        assert_eq!(cell.group_view(3, "b").map(|(_, members)| members), Some(2), "3 and 2");
+        cell.settle();
+        cell.finish_clean();
+    }
+}
+
+#[test]
+fn whoever_was_to_welcome_a_joiner_dies() {
+    let mut cell = Cell::settled(4, 3);
+    cell.crash(3);
+    assert!(cell.run_until(5 * SECOND, |cell| cell.cell_view(1).is_some_and(|(_, members)| members.len() == 3)));
+    cell.start(3);
+    cell.lose_if(|packet| packet.from == 0 && packet.to == 3 && packet.kind == Kind::Control);
+    let holds_four = |cell: &Cell| cell.cell_view(1).is_some_and(|(_, members)| members.len() == 4);
+    assert!(cell.run_until(5 * SECOND, holds_four));
+    // Half of the four are left, without the oldest: only with the joiner are they a quorum.
+    cell.crash(0);
+    cell.settle();
+    cell.finish_clean();
+}
+
+#[test]
+fn all_who_excluded_a_member_are_gone_before_they_could_tell_it() {
+    let mut cell = Cell::settled(4, 4);
+    cell.cut_off(&[3]);
+    let without = |cell: &Cell| (0..3).all(|slot| cell.cell_view(slot).is_some_and(|(_, members)| members.len() == 3));
+    assert!(cell.run_until(5 * SECOND, without));
+    // One by one they are replaced by new incarnations, which never knew it.
+    for slot in 0..3 {
+        cell.crash(slot);
+        cell.run_for(3 * SECOND);
+        cell.start(slot);
+        cell.run_for(3 * SECOND);
+    }
+    cell.heal();
+    cell.settle();
+    assert_eq!(cell.exclusions(3), 1);
+    cell.finish_clean();
+}
