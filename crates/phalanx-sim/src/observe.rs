@@ -96,10 +96,12 @@ impl World {
     /// if somebody is still in it, enough run. Careful: says no in cases that would end well.
     pub(crate) fn has_future(&self, without: Option<usize>) -> bool {
         let Some(last) = self.last_view().map(|view| view.view) else {
-            // Nobody is in a view. If somebody was, the cell is gone. Else founders that come back go on founding,
-            // but the lone founder's crash is the end.
+            // Nobody is in a view. If somebody was, the cell is gone. Else named founders found it as soon as all of
+            // them run; the lone founder's crash is the end.
             let founded = self.slots.iter().any(|slot| slot.app.counts.cell_views > 0);
-            return !founded && (self.settings.founders > 0 || without != Some(0));
+            let founders = self.slots.iter().take(self.settings.founders);
+            let can_found = without.is_some() || founders.into_iter().all(Slot::runs);
+            return !founded && can_found && (self.settings.founders > 0 || without != Some(0));
         };
         self.views().filter(|view| view.view + 1 >= last).all(|view| self.has_quorum(view, without))
     }
