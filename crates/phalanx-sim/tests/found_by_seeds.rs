@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use phalanx_core::Order;
 use phalanx_core::wire::Kind;
+use phalanx_core::{CommandError, Order};
 use phalanx_sim::Cell;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -86,5 +86,26 @@ fn all_who_excluded_a_member_are_gone_before_they_could_tell_it() {
     cell.heal();
     cell.settle();
     assert_eq!(cell.exclusions(3), 1);
+    cell.finish_clean();
+}
+
+#[test]
+fn a_member_that_has_not_read_of_its_return_sends_nothing_yet() {
+    let mut cell = Cell::settled(3, 5);
+    cell.set_takes(2, false);
+    cell.multicast(0, "a", Order::Total, false, 100).expect("in the group");
+    cell.run_for(20 * MS);
+    // The process leaves and comes back; its application has read neither.
+    cell.leave_group(2, "a").expect("in the group");
+    assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(0, "a").is_some_and(|(_, members)| members == 2)));
+    cell.run_for(50 * MS);
+    cell.join(2, "a");
+    assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(0, "a").is_some_and(|(_, members)| members == 3)));
+    cell.run_for(50 * MS);
+    assert_eq!(cell.multicast(2, "a", Order::Causal, false, 100), Err(CommandError::NotMember));
+    cell.set_takes(2, true);
+    cell.settle();
+    cell.multicast(2, "a", Order::Causal, false, 100).expect("it has read of it");
+    cell.run_for(50 * MS);
     cell.finish_clean();
 }

@@ -15,6 +15,15 @@ use crate::time::Instant;
 /// Messages of ours that were not sent in a view: order, uniform, bytes.
 type Unsent = Vec<(Order, bool, Bytes)>;
 
+/// What goes on from one view of a group to the next.
+struct Ended {
+    /// Number of the view that ended.
+    view: u64,
+    since: u64,
+    told: bool,
+    unsent: Unsent,
+}
+
 /// No stream's window is smaller than this, in packets.
 const WINDOW_MIN: u64 = 16;
 /// Nor larger.
@@ -57,8 +66,8 @@ impl Process {
         if members_changed && self.directory.rank(me).is_some() {
             self.tell_cell_view(&proposal);
         }
-        for (change, (prev, outbox)) in proposal.groups.iter().zip(ended) {
-            self.begin_group(now, change, prev, outbox);
+        for (change, ended) in proposal.groups.iter().zip(ended) {
+            self.begin_group(now, change, ended);
         }
         self.go_on(now, fx);
         for (who, _) in &proposal.left {
@@ -129,10 +138,10 @@ impl Process {
         self.app.event(Event::CellView(view));
     }
 
-    /// One group's view ends, if this process was in it: gives its number and what was not sent in it.
-    fn end_group(&mut self, change: &GroupChange, fx: &mut impl Effects) -> (Option<u64>, Unsent) {
-        let Some(space) = self.space_of(change.group) else { return (None, Unsent::new()) };
-        let Some(mut old) = self.flows.remove(&space) else { return (None, Unsent::new()) };
+    /// One group's view ends, if this process was in it.
+    fn end_group(&mut self, change: &GroupChange, fx: &mut impl Effects) -> Option<Ended> {
+        let space = self.space_of(change.group)?;
+        let mut old = self.flows.remove(&space)?;
         if let Some(cut) = &change.cut {
             let mut port = FlowPort {
                 fx,
@@ -145,15 +154,18 @@ impl Process {
             };
             self.counters.discarded += old.flow.finish(&cut.prefixes, &mut port);
         }
-        let outbox = old.flow.take_outbox();
-        let view = old.meta.view;
+        let unsent = old.flow.take_outbox();
+        let FlowMeta { view, since, told, .. } = old.meta;
         self.past.insert(space, old);
-        (Some(view), outbox)
+        Some(Ended { view, since, told, unsent })
     }
 
     /// Another begins, if this process is in it.
-    fn begin_group(&mut self, now: Instant, change: &GroupChange, prev: Option<u64>, outbox: Unsent) {
+    fn begin_group(&mut self, now: Instant, change: &GroupChange, ended: Option<Ended>) {
         let me = self.me();
+        let prev = ended.as_ref().map(|ended| ended.view);
+        let new = || Ended { view: 0, since: change.view, told: false, unsent: Unsent::new() };
+        let Ended { since, told, unsent, .. } = ended.unwrap_or_else(new);
         let Some(my_rank) = change.members.iter().position(|who| *who == me) else {
             if prev.is_some() && self.transfers.group_left(change.group, &mut self.app) {
                 self.wants.remove(&change.name);
@@ -186,11 +198,13 @@ impl Process {
         };
         let name: Arc<str> = change.name.as_str().into();
         let mut flow = Flow::new(settings, now);
-        flow.put_outbox(outbox);
+        flow.put_outbox(unsent);
         let meta = FlowMeta {
             group: change.group,
             name: name.clone(),
             view: change.view,
+            since,
+            told,
             space: change.space,
             members: change.members.clone(),
             addresses,

@@ -136,6 +136,9 @@ pub(super) struct FlowMeta {
     pub(super) group: GroupId,
     pub(super) name: Arc<str>,
     pub(super) view: u64,
+    /// The view this process came with, and whether the application has reached it: before, it sends nothing.
+    pub(super) since: u64,
+    pub(super) told: bool,
     pub(super) space: u32,
     pub(super) members: Vec<Incarnation>,
     /// Data addresses by rank, and those of all others.

@@ -103,6 +103,8 @@ impl Attendant {
             self.next_round = now + ROUND;
             self.rounds = self.rounds.wrapping_add(1);
             again |= self.round(now, node);
+        } else if self.gate.unwritten {
+            self.count(now, node); // whoever was told may look
         }
         self.notices.append(&mut self.gate.notices);
         again
@@ -222,6 +224,7 @@ impl Attendant {
     }
 
     fn count<D: Wait>(&mut self, now: Instant, node: &Node<D>) {
+        self.gate.unwritten = false;
         let Some(counters) = &mut self.counters else { return };
         let mut index = 0;
         each_counter(node, &mut |_, value| {

@@ -21,6 +21,8 @@ pub(super) struct Gate {
     /// The last state told, for the counters file.
     pub(super) state: &'static str,
     pub(super) why: String,
+    /// The counters file does not say so yet.
+    pub(super) unwritten: bool,
     pub(super) mark: Option<FoundingMark>,
     pub(super) notices: Vec<String>,
 }
@@ -45,6 +47,7 @@ impl Gate {
             excluded: false,
             state: "searching",
             why: String::new(),
+            unwritten: false,
             mark,
             notices: Vec::new(),
         }
@@ -78,6 +81,7 @@ impl Gate {
         };
         self.state = state;
         self.why = why;
+        self.unwritten = true;
     }
 }
 
