@@ -63,6 +63,14 @@ impl Child {
         rustix::process::kill_process(pid, signal).expect("it lives");
     }
 
+    /// Stops it, and waits until all its threads stand: the first to see the signal stops the others, and may have
+    /// to wait for a processor while they run on.
+    fn stop(&self) {
+        self.signal(rustix::process::Signal::STOP);
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).expect("it stops");
+    }
+
     fn kill(mut self) {
         self.end();
     }
@@ -176,7 +184,7 @@ fn a_founder_killed_before_anybody_joined_wedges_nobody() {
     let dir = directory();
     let mut founder = Child::start(dir.path(), "founder");
     founder.await_line("cell ");
-    founder.signal(rustix::process::Signal::STOP);
+    founder.stop();
     // It lives, so nobody else founds; it is stopped, so nobody gets in.
     let (waits, _group) = member(options(dir.path(), "waits"));
     await_event(&waits, |event| matches!(event, Event::Searching { .. }).then_some(()));
@@ -212,7 +220,7 @@ fn a_stopped_member_is_excluded_told_and_comes_back_with_its_groups() {
     let mut child = Child::start(dir.path(), "stopped");
     let first = await_members(&a, 3).members;
     child.await_line("group ");
-    child.signal(rustix::process::Signal::STOP);
+    child.stop();
     let left = await_event(&a, |event| match event {
         Event::GroupView(view) if view.members.len() == 2 => Some(view.left.clone()),
         _ => None,
@@ -251,7 +259,7 @@ fn after_an_exclusion_each_group_gets_its_own_state_again() {
         }
         _ => None,
     });
-    child.signal(rustix::process::Signal::STOP);
+    child.stop();
     joined(&a, "red", 1);
     for _ in 0..3 {
         red.cast(Order::Total, false, b"r").expect("accepted");
