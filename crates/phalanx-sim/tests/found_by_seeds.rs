@@ -1,11 +1,13 @@
 //! What seeds found, told again as stories: a seed means something else as soon as anything draws once more.
 //! `docs/found-by-simulation.md` has the list.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
 use phalanx_core::{CommandError, Order};
-use phalanx_sim::Cell;
+use phalanx_sim::{Cell, WorldSettings};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -108,4 +110,31 @@ fn a_member_that_has_not_read_of_its_return_sends_nothing_yet() {
     cell.multicast(2, "a", Order::Causal, false, 100).expect("it has read of it");
     cell.run_for(50 * MS);
     cell.finish_clean();
+}
+
+#[test]
+fn the_last_member_leaves_in_the_turn_in_which_somebody_joins() {
+    for greetings in 1..=2 {
+        let mut cell = Cell::new(WorldSettings::quiet(2), 6).titled(format!("{greetings} greetings"));
+        cell.start(0);
+        cell.join(0, "a");
+        cell.settle();
+        let seen = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&seen);
+        cell.lose_if(move |packet| {
+            counter.fetch_add(u32::from(packet.from == 1 && packet.kind == Kind::Greeting), Ordering::Relaxed);
+            false
+        });
+        cell.start(1);
+        // What the joiner said so far and the wish to leave are seen in one turn.
+        assert!(cell.run_until(SECOND, |_| seen.load(Ordering::Relaxed) == greetings));
+        cell.pause(0);
+        cell.run_for(5 * MS);
+        cell.leave(0);
+        cell.resume(0);
+        cell.run_for(3 * SECOND);
+        assert!(!cell.runs(0));
+        assert!(cell.cell_view(1).is_none_or(|(_, members)| members == [1]), "in a view with one who had left");
+        cell.finish_clean();
+    }
 }

@@ -56,7 +56,7 @@ impl Process {
 
     /// Starts or drives a ballot, if there is need and it is this process's turn.
     pub(super) fn coordinate(&mut self, now: Instant, fx: &mut impl Effects) {
-        if matches!(self.stage, Stage::Leaving { .. }) || self.decided.is_some() {
+        if !matches!(self.stage, Stage::Member) || self.decided.is_some() {
             return;
         }
         if self.coordinator.is_some() {
