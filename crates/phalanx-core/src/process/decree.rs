@@ -15,6 +15,9 @@ const WISHES_MAX: usize = 1024;
 
 impl Process {
     pub(super) fn handle_control(&mut self, now: Instant, from: Incarnation, message: Control, fx: &mut impl Effects) {
+        if matches!(self.stage, Stage::Over) {
+            return; // an earlier message of the same packet ended it
+        }
         match message {
             Control::FoundList { .. } | Control::FoundAccept { .. } | Control::FoundDecide { .. } => {
                 return self.handle_founding(now, from, message, fx);
