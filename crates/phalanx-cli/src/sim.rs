@@ -1,12 +1,13 @@
 //! `phalanx sim`: whole cells in one thread, under faults drawn from a seed, judged by the checker.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
 use std::time::Instant;
 
 use clap::Args;
-use phalanx_sim::{Options, SeedResult, Stop, Summary, campaign};
+use phalanx_sim::{Options, SeedResult, Stop, Summary, campaign, shrink};
 
 use crate::exit::{Exit, Failure};
 use crate::notice::{data, say};
@@ -27,6 +28,9 @@ pub(crate) struct Sim {
     /// excluded in it was excluded wrongly
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(10..=86_400))]
     mild: Option<u64>,
+    /// Only these of the faults that the one seed draws, by the numbers that a failed seed's story gives them
+    #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with = "mild")]
+    faults: Option<Vec<usize>>,
     /// Threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -43,7 +47,11 @@ pub(crate) struct Sim {
 
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
-    let options = Options { members: sim.members, mild_s: sim.mild, threads: sim.threads, stop, ..Options::default() };
+    let mut options =
+        Options { members: sim.members, mild_s: sim.mild, threads: sim.threads, stop, ..Options::default() };
+    if let Some(faults) = &sim.faults {
+        options.faults = Some(chosen_faults(faults, sim, &options)?);
+    }
     let total = sim.seeds.end.saturating_sub(sim.seeds.start);
     let began = Instant::now();
     let mut progress = Progress { total, done: 0, failed: 0, began, shown: std::io::stderr().is_terminal() };
@@ -54,7 +62,9 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         }
     });
     progress.clear();
-    let text = tell(&summary, &options, began.elapsed().as_secs_f64());
+    let seconds = began.elapsed().as_secs_f64();
+    let story = summary.failed.first().map(|failed| small_story(failed, &options));
+    let text = tell(&summary, story.as_deref(), &options, seconds);
     if sim.json {
         say(text);
     } else {
@@ -62,6 +72,27 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     }
     let vacuous = sim.all_tested && !summary.never_checked.is_empty();
     Ok(if summary.failed.is_empty() && !vacuous { Exit::Good } else { Exit::Failure })
+}
+
+fn chosen_faults(faults: &[usize], sim: &Sim, options: &Options) -> Result<Vec<usize>, Failure> {
+    let wrong = |what: String| Failure::new(Exit::Usage, format!("--faults: {what}"));
+    if sim.seeds.end - sim.seeds.start != 1 {
+        return Err(wrong("name one seed with --seeds, like 7..8; each seed draws faults of its own".to_owned()));
+    }
+    let drawn = options.plan(sim.seeds.start).faults.len();
+    if let Some(number) = faults.iter().find(|number| **number >= drawn) {
+        return Err(wrong(format!("the seed draws {drawn} faults, counted from 0; there is no fault {number}")));
+    }
+    Ok(faults.iter().copied().collect::<BTreeSet<usize>>().into_iter().collect())
+}
+
+/// The story of a failed seed with no more faults than it takes.
+fn small_story(failed: &SeedResult, options: &Options) -> String {
+    let shrunk = shrink(failed, options);
+    let left = shrunk.options.plan(failed.seed).faults.len();
+    let (before, runs) = (shrunk.faults_before, shrunk.runs);
+    let story = shrunk.result.story.unwrap_or_default();
+    format!("seed {} fails with {left} of its {before} faults ({runs} runs to find out):\n\n{story}", failed.seed)
 }
 
 /// One seed for a program: the hash as text, because JSON's numbers do not hold 64 bits.
@@ -104,10 +135,10 @@ impl Progress {
     }
 }
 
-fn tell(summary: &Summary, options: &Options, seconds: f64) -> String {
+fn tell(summary: &Summary, story: Option<&str>, options: &Options, seconds: f64) -> String {
     let totals = &summary.totals;
     let mut text = String::new();
-    if let Some(story) = summary.failed.first().and_then(|first| first.story.as_deref()) {
+    if let Some(story) = story {
         text.push_str(story);
         text.push('\n');
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use crate::plan::Plan;
 use crate::result::{SeedResult, Summary, Violation};
 use crate::run::run_seed;
 
@@ -16,6 +17,8 @@ pub struct Options {
     pub members: usize,
     /// Instead of the faults a seed draws: mild weather for so many seconds.
     pub mild_s: Option<u64>,
+    /// Of the faults a seed draws, only those with these numbers; `None`: all.
+    pub faults: Option<Vec<usize>>,
     /// Threads; 0: one for each core.
     pub threads: usize,
     /// Each seed that is a multiple of this runs twice, and both runs must be equal; 0: none does.
@@ -56,6 +59,7 @@ impl Default for Options {
         Self {
             members: 5,
             mild_s: None,
+            faults: None,
             threads: 0,
             repeat_every: 100,
             check_every: 1,
@@ -67,6 +71,23 @@ impl Default for Options {
 }
 
 impl Options {
+    /// What `seed` does under these options.
+    ///
+    /// # Panics
+    /// When [`Self::faults`] names a fault the seed does not draw, or is not in rising order.
+    #[must_use]
+    pub fn plan(&self, seed: u64) -> Plan {
+        let mut plan = match self.mild_s {
+            Some(seconds) => Plan::draw_mild(seed, self.members, seconds),
+            None => Plan::draw(seed, self.members),
+        };
+        if let Some(kept) = &self.faults {
+            assert!(kept.is_sorted(), "faults are named in rising order");
+            plan.faults = kept.iter().map(|&number| plan.faults[number]).collect();
+        }
+        plan
+    }
+
     /// The one command that runs `seed` again. The members asked for are part of what a seed draws, so the seed
     /// alone would not do.
     #[must_use]
@@ -76,6 +97,10 @@ impl Options {
         let mut command = self.command.replace("{seeds}", &seeds).replace("{members}", &members);
         if let Some(seconds) = self.mild_s {
             command.push_str(&format!(" --mild {seconds}"));
+        }
+        if let Some(faults) = &self.faults {
+            let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();
+            command.push_str(&format!(" --faults {}", numbers.join(",")));
         }
         command
     }

@@ -34,17 +34,14 @@ const COUNT_NS: u64 = SECOND;
 /// Runs one seed, judges it, and tells the story if it failed.
 #[must_use]
 pub fn run_seed(seed: u64, options: &Options) -> SeedResult {
-    let plan = match options.mild_s {
-        Some(seconds) => Plan::draw_mild(seed, options.members, seconds),
-        None => Plan::draw(seed, options.members),
-    };
+    let plan = options.plan(seed);
     let mut world = World::new(world_settings(&plan, options), seed);
     // A panic ends the seed, not the campaign; the world is only looked at afterwards.
     let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| live(&mut world, &plan, seed))));
     if let Err(panic) = outcome {
         world.violation("panic", panics::describe(panic.as_ref()));
     }
-    let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan));
+    let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan, options));
     conclude(world, seed, &header, options)
 }
 
@@ -204,7 +201,7 @@ fn tell(world: &World, header: &str, violations: &[Violation], rows: usize) -> S
     story
 }
 
-fn describe(plan: &Plan) -> String {
+fn describe(plan: &Plan, options: &Options) -> String {
     let mut text = format!(
         "{} members on machines {:?}, {} named founders, death notices {}, mild {}, lethal {}, heal at {} s\n{:?}\n{:?}\n",
         plan.members,
@@ -217,8 +214,9 @@ fn describe(plan: &Plan) -> String {
         plan.weather,
         plan.workload,
     );
-    for fault in &plan.faults {
-        let _ = writeln!(text, "{:?} {:?} for {} ms", fault.aim, fault.kind, fault.lasts_ns / MS);
+    for (index, fault) in plan.faults.iter().enumerate() {
+        let number = options.faults.as_ref().map_or(index, |kept| kept[index]);
+        let _ = writeln!(text, "fault {number}: {:?} {:?} for {} ms", fault.aim, fault.kind, fault.lasts_ns / MS);
     }
     text
 }
