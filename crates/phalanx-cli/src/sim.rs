@@ -171,8 +171,9 @@ fn tell(summary: &Summary, story: Option<&str>, options: &Options, seconds: f64)
     let simulated = totals.simulated_ms as f64 / 1_000.0;
     let _ = write!(
         text,
-        "{} seeds, {} failed, {} run twice and equal; {simulated:.0} s simulated in {seconds:.1} s ({:.0} times real time)",
+        "{} seeds ({} in full), {} failed, {} run twice and equal; {simulated:.0} s simulated in {seconds:.1} s ({:.0} times real time)",
         summary.seeds,
+        summary.full,
         summary.failures,
         summary.repeated,
         simulated / seconds

@@ -145,6 +145,7 @@ pub fn campaign(seeds: Range<u64>, options: &Options, mut progress: impl FnMut(&
             while let Some(result) = waiting.remove(&due) {
                 due += 1;
                 summary.seeds += 1;
+                summary.full += u64::from(result.full);
                 summary.totals.add(&result.counters);
                 progress(&result);
                 if options.stop.is_reached(&result) {

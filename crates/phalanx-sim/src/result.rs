@@ -148,6 +148,9 @@ pub struct SeedResult {
     pub members: usize,
     /// A hash over all records of the trace, in order: equal for equal runs.
     pub trace_hash: u64,
+    /// Whether it was a whole test: at least thirty simulated seconds, ten multicasts a second from each member, three
+    /// faults of which one struck inside a flush, a join or a transfer, and then liveness was asked for.
+    pub full: bool,
     /// What must not happen and did; empty: the seed passed.
     pub violations: Vec<Violation>,
     /// What was counted.
@@ -161,6 +164,8 @@ pub struct SeedResult {
 pub struct Summary {
     /// Seeds run.
     pub seeds: u64,
+    /// Those of them that were whole tests: [`SeedResult::full`].
+    pub full: u64,
     /// Seeds run a second time to see whether they repeat.
     pub repeated: u64,
     /// How many seeds failed.

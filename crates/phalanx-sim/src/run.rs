@@ -11,7 +11,7 @@ use crate::chaos::Chaos;
 use crate::oracle::{fold, hash_bytes};
 use crate::panics;
 use crate::plan::Plan;
-use crate::result::{SeedResult, Violation};
+use crate::result::{Counters, SeedResult, Violation};
 use crate::timeline;
 use crate::world::{Step, World, WorldSettings};
 
@@ -42,7 +42,17 @@ pub fn run_seed(seed: u64, options: &Options) -> SeedResult {
         world.violation("panic", panics::describe(panic.as_ref()));
     }
     let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan, options));
-    conclude(world, seed, &header, options)
+    let result = conclude(world, seed, &header, options);
+    SeedResult { full: is_full(&plan, &result.counters), ..result }
+}
+
+fn is_full(plan: &Plan, counters: &Counters) -> bool {
+    let inside = counters.faults_in_flush + counters.faults_in_join + counters.faults_in_transfer;
+    counters.simulated_ms >= 30_000
+        && plan.workload.gap_ns <= 100 * MS
+        && counters.faults_total() >= 3
+        && inside >= 1
+        && counters.without_quorum == 0
 }
 
 fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
@@ -168,7 +178,7 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
         }
     }
     let story = (!violations.is_empty()).then(|| tell(&world, header, &violations, options.story_rows));
-    SeedResult { seed, members: world.slots.len(), trace_hash, violations, counters, story }
+    SeedResult { seed, members: world.slots.len(), trace_hash, full: false, violations, counters, story }
 }
 
 fn check_options() -> phalanx_check::Options {
