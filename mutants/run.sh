@@ -8,7 +8,8 @@
 #   expect: S3 U1        any of these codes, reported by the simulator or the checker, means it was recognised
 #   members: 4           optional, instead of -m
 #   seeds: 0..2000       optional, instead of -s
-#   tests: NAME          optional: run this filter of the simulator's scripted stories instead of seeds
+#   tests: NAME          optional: run this filter of the simulator's scripted stories instead of seeds; a story that
+#                        fails reports the code "story" besides those of the checker
 # Exit code: the number of mutants that were not recognised (at most 100).
 set -euo pipefail
 
@@ -69,7 +70,7 @@ for patch in "$@"; do
     else
       (cd "$work/tree" && STOP_AT="$expect" timeout "${PHALANX_MUTANT_SECONDS:-1800}" "${command[@]}") >"$log" 2>&1 || true
       # "seed 17: S3 text", or in a story's list "S3 at 1.5 s: text".
-      reported=$(sed -nE 's/^seed [0-9]+: ([A-Za-z0-9_]+) .*/\1/p; s/^([A-Za-z0-9_]+) at [0-9.]+ s: .*/\1/p' "$log" | sort -u | tr '\n' ' ')
+      reported=$(sed -nE 's/^seed [0-9]+: ([A-Za-z0-9_]+) .*/\1/p; s/^([A-Za-z0-9_]+) at [0-9.]+ s: .*/\1/p; s/^.* --- FAILED$/story/p' "$log" | sort -u | tr '\n' ' ')
       first=$(sed -nE 's/^seed ([0-9]+): .*/\1/p' "$log" | head -n 1)
       verdict="SURVIVED"
       for code in $expect; do
