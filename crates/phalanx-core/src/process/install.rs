@@ -20,7 +20,7 @@ struct Ended {
     /// Number of the view that ended.
     view: u64,
     since: u64,
-    told: bool,
+    told: Option<u64>,
     unsent: Unsent,
 }
 
@@ -164,7 +164,7 @@ impl Process {
     fn begin_group(&mut self, now: Instant, change: &GroupChange, ended: Option<Ended>) {
         let me = self.me();
         let prev = ended.as_ref().map(|ended| ended.view);
-        let new = || Ended { view: 0, since: change.view, told: false, unsent: Unsent::new() };
+        let new = || Ended { view: 0, since: change.view, told: None, unsent: Unsent::new() };
         let Ended { since, told, unsent, .. } = ended.unwrap_or_else(new);
         let Some(my_rank) = change.members.iter().position(|who| *who == me) else {
             if prev.is_some() && self.transfers.group_left(change.group, &mut self.app) {

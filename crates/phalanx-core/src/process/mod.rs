@@ -294,7 +294,7 @@ impl Process {
                         self.transfers.view_reached(view);
                         let reached = |f: &&mut GroupFlow| f.meta.group == view.group && f.meta.since <= view.view;
                         if let Some(flow) = self.flows.values_mut().find(reached) {
-                            flow.meta.told = true;
+                            flow.meta.told = Some(view.view);
                         }
                     }
                     fx.event(event);
@@ -393,7 +393,7 @@ impl Process {
         if len > crate::api::MESSAGE_BYTES_MAX {
             return Err(CommandError::TooLong(len));
         }
-        let space = self.told_space(group).ok_or(CommandError::NotMember)?;
+        let (space, _) = self.told_space(group).ok_or(CommandError::NotMember)?;
         match self.with_flow(space, fx, |flow, port| flow.multicast(now, order, uniform, parts, port)) {
             Some(true) => Ok(()),
             Some(false) => Err(CommandError::NoCredit),
@@ -406,9 +406,10 @@ impl Process {
         self.flows.iter().find(|(_, f)| f.meta.group == group).map(|(&space, _)| space)
     }
 
-    /// The same, once the application knows that this process is in the group.
-    fn told_space(&self, group: GroupId) -> Option<u32> {
-        self.flows.iter().find(|(_, f)| f.meta.group == group && f.meta.told).map(|(&space, _)| space)
+    /// The same, once the application knows that this process is in the group, and the latest view it has reached.
+    fn told_space(&self, group: GroupId) -> Option<(u32, u64)> {
+        let flow = self.flows.iter().find(|(_, f)| f.meta.group == group);
+        flow.and_then(|(&space, f)| Some((space, f.meta.told?)))
     }
 
     /// Leaves the cell gracefully: what was sent is made stable first, then a view without this process is

@@ -136,9 +136,10 @@ pub(super) struct FlowMeta {
     pub(super) group: GroupId,
     pub(super) name: Arc<str>,
     pub(super) view: u64,
-    /// The view this process came with, and whether the application has reached it: before, it sends nothing.
+    /// The view this process came with.
     pub(super) since: u64,
-    pub(super) told: bool,
+    /// The latest view since then that the application has reached; before the first, it sends nothing.
+    pub(super) told: Option<u64>,
     pub(super) space: u32,
     pub(super) members: Vec<Incarnation>,
     /// Data addresses by rank, and those of all others.

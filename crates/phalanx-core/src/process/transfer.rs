@@ -41,8 +41,6 @@ pub(super) struct Transfers {
     held: BTreeMap<GroupId, VecDeque<Item>>,
     /// Groups that took us in before our state was complete, and whose view is not told: they are left again.
     retreats: BTreeSet<GroupId>,
-    /// The view of each group that the application has reached: its state is whole, and stands between two deliveries.
-    told: BTreeMap<GroupId, u64>,
 }
 
 struct Giving {
@@ -79,14 +77,7 @@ struct Taking {
 
 impl Transfers {
     pub(super) fn new(rng: Rng) -> Self {
-        Self {
-            rng,
-            giving: Vec::new(),
-            taking: BTreeMap::new(),
-            held: BTreeMap::new(),
-            retreats: BTreeSet::new(),
-            told: BTreeMap::new(),
-        }
+        Self { rng, giving: Vec::new(), taking: BTreeMap::new(), held: BTreeMap::new(), retreats: BTreeSet::new() }
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -114,7 +105,6 @@ impl Transfers {
 
     /// The application here was told of a group view.
     pub(super) fn view_reached(&mut self, view: &GroupView) {
-        self.told.insert(view.group, view.view);
         for giving in self.giving.iter_mut().filter(|g| g.group == view.group && g.done.is_none()) {
             if view.joined.contains(&giving.to) {
                 giving.done = Some(view.view);
@@ -157,7 +147,6 @@ impl Transfers {
     /// This process left the group: nothing of it waits any more. False: the application was never told that it
     /// was in.
     pub(super) fn group_left(&mut self, group: GroupId, app: &mut AppQueue) -> bool {
-        self.told.remove(&group);
         let incomplete = self.taking.values().any(|t| t.group == group && t.first_view.is_some());
         let untold = self.retreats.remove(&group) || incomplete;
         if untold {
@@ -284,8 +273,7 @@ impl Process {
     fn give_state(&mut self, to: Incarnation, group: GroupId, view: u64, transfer: u64, fx: &mut impl Effects) {
         // The application here must have reached the view that the joiner knows: a process that comes again must
         // not be given what it delivered before it left.
-        let is_member =
-            self.told_space(group).is_some() && self.transfers.told.get(&group).is_some_and(|told| *told >= view);
+        let is_member = self.told_space(group).is_some_and(|(_, told)| told >= view);
         // A wish made before an earlier transfer failed may have brought the joiner in without its state: the view
         // that would end this record lies behind. It leaves again and asks anew.
         let is_in = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&to));
