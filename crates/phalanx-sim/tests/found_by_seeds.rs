@@ -138,3 +138,21 @@ fn the_last_member_leaves_in_the_turn_in_which_somebody_joins() {
         cell.finish_clean();
     }
 }
+
+#[test]
+fn a_member_that_went_deaf_before_a_decision_does_not_pass_for_alive() {
+    let mut cell = Cell::settled(5, 12);
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let [first, second, .., last] = ranks[..] else { panic!("five members") };
+    cell.leave_group(second, "a").expect("in the group");
+    assert!(cell.run_until(SECOND, |cell| cell.activity(first).proposing));
+    // All hear it, it hears nobody: it has promised, and will never know what was decided.
+    for from in ranks.iter().copied().filter(|from| *from != last) {
+        cell.cut(from, last);
+    }
+    let without = |cell: &Cell| cell.cell_view(first).is_some_and(|(_, ranks)| !ranks.contains(&last));
+    assert!(cell.run_until(4 * SECOND, without), "a deaf member is left out");
+    cell.heal();
+    cell.settle();
+    cell.finish_clean();
+}

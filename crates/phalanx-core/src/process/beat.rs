@@ -98,12 +98,34 @@ impl Process {
                 self.attention = true;
             }
             self.hearing.beat(now, rank, hears);
-        } else if decree < self.directory.decree && now.since(self.installed_at) >= self.set.timing.heartbeat {
+        } else if decree < self.directory.decree {
+            self.judge_late(now, rank, decree, &hears);
             // It missed the decision. Any member may tell it; not all need to.
-            if self.rng.below(self.directory.members.len() as u64) < 3 {
+            if now.since(self.installed_at) >= self.set.timing.heartbeat
+                && self.rng.below(self.directory.members.len() as u64) < 3
+            {
                 self.tell_decision(sender);
             }
         }
+    }
+
+    /// Whom a member hears that has not installed what this process has. Nobody: then it will never learn of the
+    /// decision, and what it sends must not pass for life.
+    fn judge_late(&mut self, now: Instant, rank: usize, decree: u64, hears: &[bool]) {
+        let hears: Vec<bool> = if decree + 1 == self.directory.decree {
+            let named = |who: &Incarnation| self.former.iter().position(|former| former == who);
+            let members = self.directory.members.iter().map(|m| named(&m.incarnation));
+            // Of those who came with the decision it has nothing to say.
+            members.map(|former| former.is_none_or(|r| hears.get(r).copied().unwrap_or(true))).collect()
+        } else if now.since(self.installed_at) > self.suspect_after() * 2 {
+            vec![false; self.directory.members.len()]
+        } else {
+            return;
+        };
+        if self.hearing.heard_by(now, rank) != hears {
+            self.attention = true;
+        }
+        self.hearing.beat(now, rank, hears);
     }
 
     /// Tells `to` what is in force.

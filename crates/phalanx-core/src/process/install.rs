@@ -59,6 +59,7 @@ impl Process {
 
         let members_changed = first || !proposal.joined.is_empty() || !proposal.left.is_empty();
         let decree = next.decree;
+        self.former = self.directory.members.iter().map(|m| m.incarnation).collect();
         self.directory = next;
         self.meet_members(now);
         // In the application's order: the rest of the old group views, who is in the cell, the new group views.

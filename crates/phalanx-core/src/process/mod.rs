@@ -55,6 +55,8 @@ pub struct Process {
     directory: Directory,
     cell_view: Option<Arc<CellView>>,
     hearing: Hearing,
+    /// The members before the last decree, by rank: heartbeats of those who have not installed it speak of them.
+    former: Vec<Incarnation>,
     /// The decree last told by each member's heartbeat, by rank.
     told_decree: Vec<u64>,
     acceptor: Acceptor,
@@ -160,6 +162,7 @@ impl Process {
             directory: Directory::found(Vec::new()),
             cell_view: None,
             hearing: Hearing::new(0, 0, now, timing.suspect_after, timing.heartbeat),
+            former: Vec::new(),
             told_decree: Vec::new(),
             acceptor: Acceptor::default(),
             coordinator: None,
