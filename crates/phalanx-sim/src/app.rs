@@ -41,8 +41,6 @@ pub(crate) struct App {
     pub(crate) answerable: Vec<(GroupId, u8)>,
     /// The mark of a founder: its cell may exist, so it only joins from now on. It survives a crash.
     pub(crate) marked: bool,
-    /// A cell view came since somebody asked.
-    new_cell_view: bool,
     /// What it found wrong itself: property and text.
     pub(crate) faults: Vec<(&'static str, String)>,
     pub(crate) counts: AppCounts,
@@ -87,7 +85,6 @@ impl App {
             wanted: BTreeMap::new(),
             answerable: Vec::new(),
             marked: false,
-            new_cell_view: false,
             faults: Vec::new(),
             counts: AppCounts::default(),
             point_to_point: BTreeMap::new(),
@@ -107,11 +104,6 @@ impl App {
         if self.traces.last().is_some_and(open) {
             self.record(trace::Event::End);
         }
-    }
-
-    /// Whether a cell view came since the last call.
-    pub(crate) fn take_new_cell_view(&mut self) -> bool {
-        std::mem::take(&mut self.new_cell_view)
     }
 
     /// The group of this name, if its first view is here.
@@ -138,7 +130,6 @@ impl App {
 
     fn cell_view(&mut self, view: &CellView) {
         self.counts.cell_views += 1;
-        self.new_cell_view = true;
         self.record(trace::Event::CellView {
             instance: view.instance,
             view: view.view,

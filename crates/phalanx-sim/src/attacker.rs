@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use phalanx_core::rng::Rng;
+use phalanx_core::wire::{Header, Kind};
 
 use crate::address::Endpoint;
 
@@ -32,6 +33,8 @@ pub(crate) struct Attacker {
     pub(crate) replay_rate: u64,
     /// Noise packets a second.
     pub(crate) noise_rate: u64,
+    /// Forged packets a second.
+    pub(crate) forge_rate: u64,
 }
 
 impl Attacker {
@@ -44,7 +47,13 @@ impl Attacker {
             rng,
             replay_rate: 0,
             noise_rate: 0,
+            forge_rate: 0,
         }
+    }
+
+    /// Packets a second, of all sorts.
+    pub(crate) fn rate(&self) -> u64 {
+        self.replay_rate + self.noise_rate + self.forge_rate
     }
 
     /// Remembers a packet.
@@ -90,6 +99,28 @@ impl Attacker {
             .filter(|seen| is_sender(seen.from))
             .cloned()
             .collect()
+    }
+
+    /// A packet with a true header, or one of the attacker's own making, and a body it cannot have sealed.
+    pub(crate) fn forge(&mut self, from: Endpoint, to: Endpoint) -> Option<Seen> {
+        let seen = self.recent.get(index(&mut self.rng, self.recent.len()))?;
+        let mut header = Header::parse(&seen.bytes).ok()?;
+        match self.rng.below(4) {
+            0 => header.number += 1 + self.rng.below(1000),
+            1 => header.space ^= 1 << self.rng.below(32),
+            2 => header.kind = Kind::ALL[index(&mut self.rng, Kind::ALL.len())],
+            _ => {}
+        }
+        let mut bytes = Vec::with_capacity(seen.bytes.len());
+        header.write(&mut bytes);
+        if self.rng.chance_ppm(500_000) {
+            // The body of another packet, sealed for another number.
+            bytes.extend_from_slice(seen.bytes.get(Header::LEN..)?);
+            *bytes.last_mut()? ^= 1;
+        } else {
+            bytes.resize_with(seen.bytes.len(), || self.rng.next_u64().to_le_bytes()[0]);
+        }
+        Some(Seen { from, to, bytes: bytes.into() })
     }
 
     /// Bytes that are no packet: random, or a real packet cut short or grown, to `to`.

@@ -1,7 +1,7 @@
 //! Many seeds on all cores, with the results in the order of the seeds.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -21,6 +21,8 @@ pub struct Options {
     pub faults: Option<Vec<usize>>,
     /// Threads; 0: one for each core.
     pub threads: usize,
+    /// Only every so many-th seed, from the first on.
+    pub step: u64,
     /// Each seed that is a multiple of this runs twice, and both runs must be equal; 0: none does.
     pub repeat_every: u64,
     /// How many turns pass between two checks of the processes' invariants.
@@ -61,6 +63,7 @@ impl Default for Options {
             mild_s: None,
             faults: None,
             threads: 0,
+            step: 1,
             repeat_every: 100,
             check_every: 1,
             stop: Stop::AtTheEnd,
@@ -113,13 +116,31 @@ impl Options {
 /// # Panics
 /// When a thread cannot be started.
 pub fn campaign(seeds: Range<u64>, options: &Options, mut progress: impl FnMut(&SeedResult)) -> Summary {
+    resume(Summary::default(), seeds, options, |result, _| {
+        progress(result);
+        ControlFlow::Continue(())
+    })
+}
+
+/// Like [`campaign`], for a campaign of which `summary` tells the first seeds, which are not run again. `progress` sees
+/// the summary that includes the seed, and ends the campaign early with `Break`; seeds under way then are still counted.
+///
+/// # Panics
+/// When a thread cannot be started.
+pub fn resume(
+    mut summary: Summary,
+    seeds: Range<u64>,
+    options: &Options,
+    mut progress: impl FnMut(&SeedResult, &Summary) -> ControlFlow<()>,
+) -> Summary {
+    let step = options.step.max(1);
+    let seeds = seeds.start.saturating_add(summary.seeds.saturating_mul(step))..seeds.end;
     let threads = match options.threads {
         0 => thread::available_parallelism().map_or(1, usize::from),
         count => count,
     };
     let next = AtomicU64::new(seeds.start);
     let stop = AtomicBool::new(false);
-    let mut summary = Summary::default();
     thread::scope(|scope| {
         // Bounded, so that a slow receiver holds the workers back instead of gathering results.
         let (results, inbox) = mpsc::sync_channel(4 * threads);
@@ -129,7 +150,7 @@ pub fn campaign(seeds: Range<u64>, options: &Options, mut progress: impl FnMut(&
             let end = seeds.end;
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let seed = next.fetch_add(step, Ordering::Relaxed);
                     if seed >= end || results.send(run_and_repeat(seed, options)).is_err() {
                         return;
                     }
@@ -143,19 +164,19 @@ pub fn campaign(seeds: Range<u64>, options: &Options, mut progress: impl FnMut(&
             summary.repeated += u64::from(repeated);
             waiting.insert(result.seed, result);
             while let Some(result) = waiting.remove(&due) {
-                due += 1;
+                due += step;
                 summary.seeds += 1;
                 summary.full += u64::from(result.full);
                 summary.totals.add(&result.counters);
-                progress(&result);
-                if options.stop.is_reached(&result) {
-                    stop.store(true, Ordering::Relaxed);
-                }
                 if !result.violations.is_empty() {
                     if summary.failed.len() < FAILED_MAX {
-                        summary.failed.push(result);
+                        summary.failed.push(result.clone());
                     }
                     summary.failures += 1;
+                }
+                let ends = progress(&result, &summary).is_break();
+                if ends || options.stop.is_reached(&result) {
+                    stop.store(true, Ordering::Relaxed);
                 }
             }
         }

@@ -8,6 +8,7 @@ use phalanx_core::wire::{Header, Kind};
 use crate::address::Endpoint;
 use crate::attacker::corrupt;
 use crate::network::Lost;
+use crate::slot::Doom;
 use crate::world::{Event, World};
 
 /// A packet on the network, as much of it as anybody can see.
@@ -53,7 +54,6 @@ impl World {
             let header = self.examine(index, &packet.bytes);
             for to in &receivers[at..at + packet.receivers] {
                 if !self.may_send(index) {
-                    self.crash(index);
                     return;
                 }
                 self.counters.packets += 1;
@@ -89,16 +89,23 @@ impl World {
         Some(header)
     }
 
-    /// Counts down the packets a script lets a process send before it crashes.
+    /// Counts down the packets a doomed process still sends. False: it has crashed.
     fn may_send(&mut self, index: usize) -> bool {
-        match &mut self.slots[index].sends_left {
-            None => true,
-            Some(0) => false,
-            Some(left) => {
-                *left -= 1;
-                true
-            }
+        let Some(doom) = &mut self.slots[index].doom else { return true };
+        if doom.left > 0 {
+            doom.left -= 1;
+            return true;
         }
+        let Doom { back, spare_the_last, .. } = *doom;
+        self.slots[index].doom = None;
+        if spare_the_last && !(self.running() > 1 && self.has_future(Some(index))) {
+            return true;
+        }
+        self.crash(index);
+        if let Some((after_ns, moved)) = back {
+            self.start_later(index, after_ns, moved);
+        }
+        false
     }
 
     fn send(&mut self, from: Endpoint, to: Endpoint, header: Option<Header>, bytes: &Rc<[u8]>) {
@@ -117,7 +124,7 @@ impl World {
                 return;
             }
         }
-        match self.net.offer(self.now_ns, from.index(), to.index(), bytes.len()) {
+        match self.net.offer(self.now_ns, from.index(), to.index(), bytes.len(), header.map(|header| header.kind)) {
             Err(reason) => self.lose(reason),
             Ok((first, second)) => {
                 for arrival in [Some(first), second].into_iter().flatten() {

@@ -7,6 +7,8 @@ use crate::links::{all_links, describe};
 use crate::network::Weather;
 use crate::plan::Plan;
 use crate::result::add_to;
+use crate::ruin::Ruins;
+use crate::slot::Doom;
 use crate::world::World;
 
 /// The faults of one run.
@@ -21,6 +23,8 @@ pub(crate) struct Chaos {
     active: Vec<Active>,
     /// Once healing began nothing strikes any more.
     over: bool,
+    /// Who stays broken after the heal.
+    pub(crate) ruins: Ruins,
     rng: Rng,
 }
 
@@ -39,6 +43,8 @@ enum Undo {
     Resume(usize),
     Quicken(usize),
     Reader(usize),
+    Drift(usize),
+    Toll,
     Attack,
 }
 
@@ -46,6 +52,7 @@ enum Undo {
 const STRIKE: u32 = 0;
 const UNDO: u32 = 1;
 const FLAP: u32 = 2;
+const RUIN: u32 = 3;
 
 impl Chaos {
     /// Schedules the plan's faults in `world`.
@@ -57,6 +64,7 @@ impl Chaos {
             armed: Vec::new(),
             active: Vec::new(),
             over: false,
+            ruins: Ruins::new(plan.ruin),
             rng,
         };
         chaos.clear_weather(world);
@@ -76,6 +84,7 @@ impl Chaos {
         match id % 4 {
             UNDO => self.undo_fault(index, world),
             FLAP => self.flap(index, world),
+            RUIN => self.ruins.flap(world),
             _ if self.over => {}
             _ => match self.faults[index].aim {
                 Aim::Inside { .. } if !self.armed.contains(&index) => {
@@ -114,14 +123,16 @@ impl Chaos {
     fn strike(&mut self, index: usize, world: &mut World) {
         let fault = self.faults[index];
         let name = fault.kind.name();
-        let Some(undo) = self.apply(&fault, world) else {
+        let Some(undo) = self.apply(index, world) else {
             world.counters.faults_withheld += 1;
             return;
         };
         add_to(&mut world.counters.faults, name, 1);
-        world.counters.faults_in_flush += u64::from(world.somebody_is(Busy::Flush));
-        world.counters.faults_in_join += u64::from(world.somebody_is(Busy::Join));
-        world.counters.faults_in_transfer += u64::from(world.somebody_is(Busy::Transfer));
+        let inside = [Busy::Flush, Busy::Join, Busy::Transfer].map(|busy| u64::from(world.somebody_is(busy)));
+        world.counters.faults_in_flush += inside[0];
+        world.counters.faults_in_join += inside[1];
+        world.counters.faults_in_transfer += inside[2];
+        world.counters.faults_inside += u64::from(inside != [0; 3]);
         if let Some(undo) = undo {
             if let Undo::Flap { period_ns, .. } = &undo {
                 world.queue.push(world.now_ns + period_ns, timer(index, FLAP));
@@ -133,7 +144,8 @@ impl Chaos {
 
     /// `None`: it meets nobody, or would take the last quorum. Else how to undo it, if that is to be done.
     #[expect(clippy::option_option, reason = "whether it strikes and whether it is undone are two answers")]
-    fn apply(&mut self, fault: &Fault, world: &mut World) -> Option<Option<Undo>> {
+    fn apply(&mut self, index: usize, world: &mut World) -> Option<Option<Undo>> {
+        let fault = self.faults[index];
         let undo = match fault.kind {
             Kind::Storm { what, reach, weather } => {
                 let links = world.links_reached(reach)?;
@@ -173,6 +185,13 @@ impl Chaos {
                 }
                 None
             }
+            Kind::CrashSending { role, packets, back_ns } => {
+                let slot = self.expendable(role, world)?;
+                world.note(Some(slot), format!("crashes after {packets} more packets"));
+                let back = back_ns.map(|after_ns| (after_ns, false));
+                world.slots[slot].doom = Some(Doom { left: packets, back, spare_the_last: !self.lethal });
+                None
+            }
             Kind::Leave { role, back_ns } => {
                 let slot = self.expendable(role, world)?;
                 world.leave(slot);
@@ -204,6 +223,18 @@ impl Chaos {
                 world.jump_clock(slot, by_ns);
                 None
             }
+            Kind::Drift { role, ppm } => {
+                let slot = running(role, world)?;
+                world.note(Some(slot), format!("its clock gains {ppm} parts in a million"));
+                world.drift_clock(slot, ppm);
+                Some(Undo::Drift(slot))
+            }
+            Kind::ByKind { reach, kind, toll } => {
+                let links = world.links_reached(reach)?;
+                world.note(None, format!("{kind:?} packets are held back or taken on {} links: {toll:?}", links.len()));
+                world.net.take_toll(index, links, kind, toll);
+                Some(Undo::Toll)
+            }
             Kind::Regroup(role) => {
                 let slot = running(role, world)?;
                 world.regroup(slot);
@@ -211,12 +242,17 @@ impl Chaos {
             }
             Kind::Replay(rate) => {
                 world.note(None, format!("an attacker replays {rate} packets a second"));
-                world.set_attack(rate, 0);
+                world.set_attack(rate, 0, 0);
                 Some(Undo::Attack)
             }
             Kind::Noise(rate) => {
                 world.note(None, format!("an attacker sends {rate} noise packets a second"));
-                world.set_attack(0, rate);
+                world.set_attack(0, rate, 0);
+                Some(Undo::Attack)
+            }
+            Kind::Forge(rate) => {
+                world.note(None, format!("an attacker sends {rate} forged packets a second"));
+                world.set_attack(0, 0, rate);
                 Some(Undo::Attack)
             }
         };
@@ -226,11 +262,11 @@ impl Chaos {
     fn undo_fault(&mut self, index: usize, world: &mut World) {
         if let Some(spot) = self.active.iter().position(|active| active.fault == index) {
             let active = self.active.remove(spot);
-            self.undo(active.undo, world);
+            self.undo(active, world);
         }
     }
 
-    fn undo(&mut self, undo: Undo, world: &mut World) {
+    fn undo(&mut self, Active { fault, undo }: Active, world: &mut World) {
         match undo {
             Undo::Weather { links, .. } => {
                 world.set_weather(&links, self.calm);
@@ -252,7 +288,9 @@ impl Chaos {
             Undo::Resume(slot) => world.resume(slot),
             Undo::Quicken(slot) => world.slots[slot].turn_ns = world.settings.turn_ns,
             Undo::Reader(slot) => world.set_takes(slot, true),
-            Undo::Attack => world.set_attack(0, 0),
+            Undo::Drift(slot) => world.drift_clock(slot, 0),
+            Undo::Toll => world.net.end_toll(fault),
+            Undo::Attack => world.set_attack(0, 0, 0),
         }
     }
 
@@ -277,11 +315,16 @@ impl Chaos {
         self.over = true;
         self.armed.clear();
         for active in std::mem::take(&mut self.active) {
-            self.undo(active.undo, world);
+            self.undo(active, world);
         }
         world.net.heal();
         self.clear_weather(world);
+        self.ruins.begin(&mut self.rng, world);
         for slot in 0..world.slots.len() {
+            world.slots[slot].doom = None;
+            if self.ruins.is_ruined(slot) {
+                continue;
+            }
             world.resume(slot);
             world.set_takes(slot, true);
             let dead = !world.slots[slot].runs();
@@ -316,6 +359,11 @@ impl Chaos {
 fn running(role: Role, world: &mut World) -> Option<usize> {
     let slot = world.resolve(role)?;
     (world.slots[slot].runs() && !world.slots[slot].leaving).then_some(slot)
+}
+
+/// When links of the ruins change again.
+pub(crate) fn ruin_timer() -> crate::world::Event {
+    timer(0, RUIN)
 }
 
 fn timer(fault: usize, what: u32) -> crate::world::Event {

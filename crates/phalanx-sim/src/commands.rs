@@ -83,7 +83,11 @@ impl World {
             founding,
             seeds,
             timing: Timing::default(),
-            limits: Limits { group_window_bytes: self.settings.window_bytes, ..Limits::default() },
+            limits: Limits {
+                group_window_bytes: self.settings.window_bytes,
+                outbox_bytes: Limits::default().outbox_bytes.min(self.settings.window_bytes / 8),
+                ..Limits::default()
+            },
         }
     }
 
@@ -93,7 +97,7 @@ impl World {
     }
 
     pub(crate) fn start_again(&mut self, index: usize, moved: bool) {
-        if self.slots[index].node.is_some() {
+        if self.slots[index].node.is_some() || self.ruined.contains(&index) {
             return;
         }
         if moved {
@@ -109,7 +113,7 @@ impl World {
         self.keep_core_counters(index);
         let slot = &mut self.slots[index];
         slot.node = None;
-        slot.sends_left = None;
+        slot.doom = None;
         slot.paused = false;
         slot.next_turn_ns = None;
         slot.turn_epoch += 1;
@@ -192,8 +196,15 @@ impl World {
 
     /// A process's clock jumps ahead.
     pub(crate) fn jump_clock(&mut self, index: usize, by_ns: u64) {
-        self.slots[index].clock_ahead_ns += by_ns;
+        self.slots[index].clock.jump(by_ns);
         self.wake(index, self.now_ns);
+    }
+
+    /// A process's clock runs fast or slow from now on; 0: as it should.
+    pub(crate) fn drift_clock(&mut self, index: usize, ppm: i32) {
+        let now_ns = self.now_ns;
+        self.slots[index].clock.drift(now_ns, ppm);
+        self.wake(index, now_ns);
     }
 
     /// Asks for membership of a group.
@@ -256,16 +267,17 @@ impl World {
         Ok(())
     }
 
-    /// The attacker sends old packets again, and noise, this many times a second.
-    pub(crate) fn set_attack(&mut self, replay_rate: u64, noise_rate: u64) {
+    /// The attacker sends old packets again, noise, and forged packets, this many times a second.
+    pub(crate) fn set_attack(&mut self, replay_rate: u64, noise_rate: u64, forge_rate: u64) {
         self.attacker.replay_rate = replay_rate;
         self.attacker.noise_rate = noise_rate;
+        self.attacker.forge_rate = forge_rate;
         self.attack_epoch += 1;
         self.schedule_attack();
     }
 
     fn schedule_attack(&mut self) {
-        let rate = self.attacker.replay_rate + self.attacker.noise_rate;
+        let rate = self.attacker.rate();
         if let Some(mean_ns) = 1_000_000_000_u64.checked_div(rate) {
             let at_ns = self.now_ns + 1 + self.rng.below(2 * mean_ns);
             let epoch = self.attack_epoch;
@@ -276,11 +288,13 @@ impl World {
     pub(crate) fn attack(&mut self) {
         let n = self.slots.len() as u64;
         let (from, to) = (self.random_endpoint(n + 1), self.random_endpoint(n));
-        let total = self.attacker.replay_rate + self.attacker.noise_rate;
-        let packet = if self.rng.below(total) < self.attacker.replay_rate {
+        let draw = self.rng.below(self.attacker.rate());
+        let packet = if draw < self.attacker.replay_rate {
             self.attacker.replay(to)
-        } else {
+        } else if draw < self.attacker.replay_rate + self.attacker.noise_rate {
             Some(self.attacker.noise(from, to))
+        } else {
+            self.attacker.forge(from, to)
         };
         if let Some(packet) = packet {
             self.counters.attacks += 1;

@@ -1,6 +1,8 @@
 //! The faults the simulator knows, at whom they are aimed, and when they strike.
 
-use crate::network::Weather;
+use phalanx_core::wire;
+
+use crate::network::{Toll, Weather};
 
 /// What a process is in the middle of when an aimed fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,6 +122,15 @@ pub enum Kind {
         /// Comes back at a new address.
         moved: bool,
     },
+    /// A process ends in the middle of what it sends: so many more packets go out, to one receiver after the other.
+    CrashSending {
+        /// Which.
+        role: Role,
+        /// Packets it still sends.
+        packets: u32,
+        /// Started again after this long; never: it stays dead.
+        back_ns: Option<u64>,
+    },
     /// A process is stopped; its input queues up to the socket buffer, and its clock runs on.
     Pause(Role),
     /// Every turn of a process takes this long.
@@ -145,12 +156,31 @@ pub enum Kind {
         /// By how much.
         by_ns: u64,
     },
+    /// A process's clock runs fast or slow, by this many parts in a million.
+    Drift {
+        /// Whose.
+        role: Role,
+        /// Parts in a million; negative: slow.
+        ppm: i32,
+    },
+    /// Somebody on the way holds back, or takes, the packets of one kind.
+    ByKind {
+        /// On which links.
+        reach: Reach,
+        /// Which packets: what a packet is for stands in its clear header.
+        kind: wire::Kind,
+        /// What happens to them.
+        toll: Toll,
+    },
     /// A process leaves one of its groups and joins it again.
     Regroup(Role),
     /// An attacker sends old sealed packets again, this many a second.
     Replay(u64),
     /// An attacker sends noise to the sockets, this many packets a second.
     Noise(u64),
+    /// An attacker sends packets with true headers, or headers of its own making, and bodies it cannot seal, this
+    /// many a second.
+    Forge(u64),
 }
 
 impl Kind {
@@ -173,14 +203,18 @@ impl Kind {
             Self::Mtu { .. } => "mtu_hole",
             Self::Buffer { .. } => "small_buffer",
             Self::Crash { .. } => "crash",
+            Self::CrashSending { .. } => "crash_sending",
             Self::Pause(_) => "pause",
             Self::Slow { .. } => "slow",
             Self::SlowReader(_) => "slow_reader",
             Self::Leave { .. } => "leave",
             Self::ClockJump { .. } => "clock_jump",
+            Self::Drift { .. } => "drift",
+            Self::ByKind { .. } => "by_kind",
             Self::Regroup(_) => "regroup",
             Self::Replay(_) => "replay",
             Self::Noise(_) => "noise",
+            Self::Forge(_) => "forge",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The network: one link in each direction between every two processes, each with its own weather.
 
 use phalanx_core::rng::Rng;
+use phalanx_core::wire::Kind;
 
 /// The weather of one directed link. Rates are per million packets, times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,15 @@ pub struct Weather {
     pub corrupt_ppm: u32,
     /// Bytes a second; 0: no limit. What would wait longer than [`QUEUE_NS_MAX`] is dropped.
     pub rate_bytes: u64,
+}
+
+/// What somebody on the way does to the packets of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Toll {
+    /// Taken, per million.
+    pub loss_ppm: u32,
+    /// Held back at random up to this long, in nanoseconds; those that follow overtake.
+    pub delay_ns: u64,
 }
 
 /// The longest a packet waits in front of a link with a rate limit; then the queue is full.
@@ -66,11 +76,13 @@ pub enum Lost {
     Buffer,
     /// Nobody is at that address (any more).
     Nobody,
+    /// Somebody on the way took it, for what it is.
+    Toll,
 }
 
 impl Lost {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 6] = [Self::Loss, Self::Cut, Self::Mtu, Self::Rate, Self::Buffer, Self::Nobody];
+    pub const ALL: [Self; 7] = [Self::Loss, Self::Cut, Self::Mtu, Self::Rate, Self::Buffer, Self::Nobody, Self::Toll];
 
     /// Its name in results.
     #[must_use]
@@ -82,6 +94,7 @@ impl Lost {
             Self::Rate => "rate",
             Self::Buffer => "buffer",
             Self::Nobody => "nobody",
+            Self::Toll => "toll",
         }
     }
 }
@@ -101,7 +114,18 @@ pub(crate) struct Network {
     links: Vec<Link>,
     /// The longest packet each process can send or receive; `usize::MAX`: any.
     path_bytes: Vec<usize>,
+    tolls: Vec<TollGate>,
     rng: Rng,
+}
+
+/// A toll in force.
+#[derive(Debug)]
+struct TollGate {
+    /// The fault that takes it.
+    fault: usize,
+    links: Vec<(usize, usize)>,
+    kind: Kind,
+    toll: Toll,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +141,31 @@ struct Link {
 impl Network {
     pub(crate) fn new(n: usize, rng: Rng) -> Self {
         let link = Link { weather: Weather::FINE, cuts: 0, in_burst: false, busy_until_ns: 0, last_arrival_ns: 0 };
-        Self { n, links: vec![link; n * n], path_bytes: vec![usize::MAX; n], rng }
+        Self { n, links: vec![link; n * n], path_bytes: vec![usize::MAX; n], tolls: Vec::new(), rng }
+    }
+
+    /// Takes a toll from the packets of `kind` on `links`, in the name of a fault.
+    pub(crate) fn take_toll(&mut self, fault: usize, links: Vec<(usize, usize)>, kind: Kind, toll: Toll) {
+        self.tolls.push(TollGate { fault, links, kind, toll });
+    }
+
+    /// Ends the toll of a fault.
+    pub(crate) fn end_toll(&mut self, fault: usize) {
+        self.tolls.retain(|gate| gate.fault != fault);
+    }
+
+    /// How long a packet is held back by a toll; `None`: it is gone.
+    fn pay(&mut self, from: usize, to: usize, kind: Option<Kind>) -> Option<u64> {
+        let mut held_ns = 0;
+        for TollGate { links, kind: of, toll, .. } in &self.tolls {
+            if Some(*of) == kind && links.contains(&(from, to)) {
+                if self.rng.chance_ppm(toll.loss_ppm) {
+                    return None;
+                }
+                held_ns += self.rng.below(toll.delay_ns);
+            }
+        }
+        Some(held_ns)
     }
 
     pub(crate) fn weather_mut(&mut self, from: usize, to: usize) -> &mut Weather {
@@ -145,19 +193,23 @@ impl Network {
             link.in_burst = false;
         }
         self.path_bytes.fill(usize::MAX);
+        self.tolls.clear();
     }
 
-    /// Hands a packet of `len_bytes` to the link at `now_ns`. At most two copies come out.
+    /// Hands a packet of `len_bytes` (and a `kind`, if it has a header) to the link at `now_ns`. At most two copies
+    /// come out.
     pub(crate) fn offer(
         &mut self,
         now_ns: u64,
         from: usize,
         to: usize,
         len_bytes: usize,
+        kind: Option<Kind>,
     ) -> Result<(Arrival, Option<Arrival>), Lost> {
         if len_bytes > self.path_bytes[from].min(self.path_bytes[to]) {
             return Err(Lost::Mtu);
         }
+        let held_ns = if self.tolls.is_empty() { 0 } else { self.pay(from, to, kind).ok_or(Lost::Toll)? };
         let link = &mut self.links[from * self.n + to];
         if link.cuts > 0 {
             return Err(Lost::Cut);
@@ -188,6 +240,7 @@ impl Network {
             first.at_ns = first.at_ns.max(link.last_arrival_ns);
             link.last_arrival_ns = first.at_ns;
         }
+        first.at_ns += held_ns;
         let second = rng.chance_ppm(weather.duplicate_ppm).then(|| arrival(&weather, leaves_ns, rng));
         Ok((first, second))
     }
@@ -214,13 +267,13 @@ mod tests {
         let mut net = network();
         net.cut(0, 1);
         net.cut(0, 1);
-        assert_eq!(net.offer(0, 0, 1, 100), Err(Lost::Cut));
-        assert!(net.offer(0, 1, 0, 100).is_ok());
+        assert_eq!(net.offer(0, 0, 1, 100, None), Err(Lost::Cut));
+        assert!(net.offer(0, 1, 0, 100, None).is_ok());
         net.mend(0, 1);
-        assert_eq!(net.offer(0, 0, 1, 100), Err(Lost::Cut), "one cut is left");
+        assert_eq!(net.offer(0, 0, 1, 100, None), Err(Lost::Cut), "one cut is left");
         net.mend(0, 1);
         net.mend(0, 1);
-        assert!(net.offer(0, 0, 1, 100).is_ok());
+        assert!(net.offer(0, 0, 1, 100, None).is_ok());
     }
 
     #[test]
@@ -235,7 +288,7 @@ mod tests {
         };
         let (mut lost, mut twice, mut overtaken, mut last_ns) = (0, 0, 0, 0);
         for i in 0..10_000_u64 {
-            match net.offer(i * 1000, 0, 1, 100) {
+            match net.offer(i * 1000, 0, 1, 100, None) {
                 Err(reason) => {
                     assert_eq!(reason, Lost::Loss);
                     lost += 1;
@@ -258,7 +311,7 @@ mod tests {
         let mut net = network();
         net.weather_mut(0, 1).jitter_ns = 1_000_000;
         let arrivals: Vec<u64> =
-            (0..1000).filter_map(|i| net.offer(i * 1000, 0, 1, 100).ok()).map(|(first, _)| first.at_ns).collect();
+            (0..1000).filter_map(|i| net.offer(i * 1000, 0, 1, 100, None).ok()).map(|(first, _)| first.at_ns).collect();
         assert_eq!(arrivals.len(), 1000);
         assert!(arrivals.is_sorted());
     }
@@ -270,7 +323,7 @@ mod tests {
         let mut last_ns = 0;
         let mut accepted = 0_u64;
         for _ in 0..1000 {
-            match net.offer(0, 0, 1, 1000) {
+            match net.offer(0, 0, 1, 1000, None) {
                 Ok((first, _)) => {
                     accepted += 1;
                     last_ns = last_ns.max(first.at_ns);
@@ -284,13 +337,27 @@ mod tests {
     }
 
     #[test]
+    fn a_toll_meets_one_kind_on_its_links_until_it_ends() {
+        let mut net = network();
+        net.take_toll(7, vec![(0, 1)], Kind::Control, Toll { loss_ppm: 1_000_000, delay_ns: 0 });
+        net.take_toll(8, vec![(0, 2)], Kind::Control, Toll { loss_ppm: 0, delay_ns: 1_000_000_000 });
+        assert_eq!(net.offer(0, 0, 1, 100, Some(Kind::Control)), Err(Lost::Toll));
+        assert!(net.offer(0, 0, 1, 100, Some(Kind::Data)).is_ok());
+        assert!(net.offer(0, 1, 0, 100, Some(Kind::Control)).is_ok());
+        let held = (0..100).filter_map(|_| net.offer(0, 0, 2, 100, Some(Kind::Control)).ok());
+        assert!(held.map(|(first, _)| first.at_ns).max() > Some(500_000_000));
+        net.end_toll(7);
+        assert!(net.offer(0, 0, 1, 100, Some(Kind::Control)).is_ok());
+    }
+
+    #[test]
     fn a_path_hole_takes_long_packets_both_ways() {
         let mut net = network();
         net.limit_path(2, 600);
-        assert_eq!(net.offer(0, 0, 2, 601), Err(Lost::Mtu));
-        assert_eq!(net.offer(0, 2, 1, 601), Err(Lost::Mtu));
-        assert!(net.offer(0, 2, 1, 600).is_ok());
+        assert_eq!(net.offer(0, 0, 2, 601, None), Err(Lost::Mtu));
+        assert_eq!(net.offer(0, 2, 1, 601, None), Err(Lost::Mtu));
+        assert!(net.offer(0, 2, 1, 600, None).is_ok());
         net.heal();
-        assert!(net.offer(0, 2, 1, 601).is_ok());
+        assert!(net.offer(0, 2, 1, 601, None).is_ok());
     }
 }

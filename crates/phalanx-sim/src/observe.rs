@@ -83,9 +83,9 @@ impl World {
         nodes.filter_map(|node| node.process().cell_view()).map(AsRef::as_ref)
     }
 
-    /// Whether those of a view that would run without slot `without` are a quorum of it.
-    fn has_quorum(&self, view: &CellView, without: Option<usize>) -> bool {
-        let alive = |incarnation| self.slot_of(incarnation).is_some_and(|slot| Some(slot) != without);
+    /// Whether those of a view that would run without these slots are a quorum of it.
+    fn has_quorum(&self, view: &CellView, without: &[usize]) -> bool {
+        let alive = |incarnation| self.slot_of(incarnation).is_some_and(|slot| !without.contains(&slot));
         let count = view.members.iter().filter(|member| alive(member.incarnation)).count();
         let half_with_first =
             2 * count == view.members.len() && view.members.first().is_some_and(|first| alive(first.incarnation));
@@ -103,7 +103,21 @@ impl World {
             let can_found = without.is_some() || founders.into_iter().all(Slot::runs);
             return !founded && can_found && (self.settings.founders > 0 || without != Some(0));
         };
-        self.views().filter(|view| view.view + 1 >= last).all(|view| self.has_quorum(view, without))
+        let without: Vec<usize> = self.ruined.iter().copied().chain(without).collect();
+        self.views().filter(|view| view.view + 1 >= last).all(|view| self.has_quorum(view, &without))
+    }
+
+    /// Whether the cell can go on for good without `slot` and without `others`: enough of its members run, and they
+    /// are most of all who may ever be in a view that was proposed already.
+    pub(crate) fn can_do_without(&self, others: &[usize], slot: usize) -> bool {
+        let Some(last) = self.last_view().map(|view| view.view) else { return false };
+        let without: Vec<usize> = others.iter().copied().chain([slot]).collect();
+        self.views().filter(|view| view.view + 1 >= last).all(|view| self.has_quorum(view, &without))
+    }
+
+    /// The slots that count: not ruined for good.
+    fn whole(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().enumerate().filter(|(index, _)| !self.ruined.contains(index)).map(|(_, slot)| slot)
     }
 
     /// How many processes run.
@@ -111,12 +125,12 @@ impl World {
         self.slots.iter().filter(|slot| slot.runs()).count()
     }
 
-    /// All running processes are in one primary cell view of exactly themselves, and in the group views of exactly
+    /// All running processes that are not ruined are in one primary cell view of exactly themselves, and in the group views of exactly
     /// those that want to be in those groups. If not, why not.
     pub(crate) fn unsettled(&self) -> Option<String> {
-        let running: BTreeSet<Incarnation> = self.slots.iter().filter_map(Slot::incarnation).collect();
-        let first = self.views().next();
-        for slot in &self.slots {
+        let running: BTreeSet<Incarnation> = self.whole().filter_map(Slot::incarnation).collect();
+        let first = self.whole().find_map(|slot| slot.node.as_ref()?.process().cell_view());
+        for slot in self.whole() {
             let Some(node) = slot.node.as_ref() else { continue };
             if slot.leaving {
                 return Some(format!("{} has not finished leaving", slot.name));
@@ -162,9 +176,9 @@ impl World {
     }
 
     fn unsettled_group(&self) -> Option<String> {
-        let names: BTreeSet<&String> = self.slots.iter().flat_map(|slot| slot.app.wanted.keys()).collect();
+        let names: BTreeSet<&String> = self.whole().flat_map(|slot| slot.app.wanted.keys()).collect();
         for name in names {
-            let wanting = || self.slots.iter().filter(|slot| slot.runs() && slot.app.wanted.contains_key(name));
+            let wanting = || self.whole().filter(|slot| slot.runs() && slot.app.wanted.contains_key(name));
             let wants: BTreeSet<Incarnation> = wanting().filter_map(Slot::incarnation).collect();
             let mut number = None;
             for slot in wanting() {

@@ -37,6 +37,10 @@ pub struct Plan {
     pub lethal: bool,
     /// Only loss, jitter and short pauses: nobody may be excluded.
     pub mild: bool,
+    /// After the heal a minority stays broken for good.
+    pub ruin: bool,
+    /// All processes start in the same instant.
+    pub herd: bool,
     /// When the faulty phase ends.
     pub heal_ns: u64,
     /// What goes wrong, in the order drawn.
@@ -89,6 +93,7 @@ impl Plan {
         let mut rng = root.fork("plan");
         let members = if members == 0 { 3 + index(&mut rng, 7) } else { members };
         let mild = rng.chance_ppm(50_000);
+        let lethal = !mild && rng.chance_ppm(20_000);
         let heal_ns = (14 + rng.below(5)) * SECOND;
         let mut plan = Self {
             members,
@@ -98,11 +103,14 @@ impl Plan {
             weather: draw_weather(&mut rng),
             buffer_bytes: 212_992 << rng.below(5),
             packet_bytes: [1472, 1472, 1472, 8972][index(&mut rng, 4)],
-            window_bytes: [8 << 20, 8 << 20, 1 << 20, 256 << 10][index(&mut rng, 4)],
+            window_bytes: [8 << 20, 8 << 20, 1 << 20, 256 << 10, 64 << 10, 16 << 10][index(&mut rng, 6)],
             turn_ns: 2_000 + rng.below(30_000),
             workload: draw_workload(&mut rng),
-            lethal: rng.chance_ppm(20_000),
+            lethal,
             mild,
+            // A little more than half, because some cells cannot do without anybody when their time comes.
+            ruin: !mild && !lethal && rng.chance_ppm(620_000),
+            herd: rng.chance_ppm(250_000),
             heal_ns,
             faults: Vec::new(),
         };
@@ -120,7 +128,7 @@ impl Plan {
         let drawn = Self::draw(seed, members);
         let workload =
             Workload { gap_ns: 10 * SECOND, long_ppm: 0, long_bytes: 0, reply_ppm: 0, regroup_ns: 0, ..drawn.workload };
-        Self { mild: true, lethal: false, heal_ns, faults, workload, ..drawn }
+        Self { mild: true, lethal: false, ruin: false, heal_ns, faults, workload, ..drawn }
     }
 }
 
@@ -167,7 +175,7 @@ fn draw_workload(rng: &mut Rng) -> Workload {
     // One seed in three is light on bytes, most have some long messages, a few very long ones.
     let (long_ppm, long_bytes) = [(0, 0), (5_000, 20_000), (10_000, 60_000), (4_000, 200_000)][index(rng, 4)];
     Workload {
-        gap_ns: [100 * MS, 100 * MS, 100 * MS, 50 * MS, 200 * MS][index(rng, 5)],
+        gap_ns: [100 * MS, 100 * MS, 100 * MS, 50 * MS][index(rng, 4)],
         orders,
         uniform_ppm: [0, 200_000, 500_000, 1_000_000][index(rng, 4)],
         long_ppm,
@@ -225,6 +233,12 @@ mod tests {
     }
 
     #[test]
+    fn more_than_half_of_the_plans_end_with_somebody_broken_for_good() {
+        let ruined = (0..2000).filter(|seed| Plan::draw(*seed, 5).ruin).count();
+        assert!((1050..1350).contains(&ruined), "{ruined}");
+    }
+
+    #[test]
     fn every_kind_is_drawn() {
         let names: BTreeSet<&str> =
             (0..2000).flat_map(|seed| Plan::draw(seed, 5).faults).map(|fault| fault.kind.name()).collect();
@@ -248,14 +262,18 @@ mod tests {
             "mtu_hole",
             "small_buffer",
             "crash",
+            "crash_sending",
             "pause",
             "slow",
             "slow_reader",
             "leave",
             "clock_jump",
+            "drift",
+            "by_kind",
             "regroup",
             "replay",
             "noise",
+            "forge",
             "mild",
         ];
         assert_eq!(names, known.into_iter().collect());

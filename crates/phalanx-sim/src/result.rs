@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Something that must not happen and did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// The property, by its code in the checker ("M6", "S3", ...), or one of the simulator's own: "panic", "nonce",
     /// "liveness", "determinism", "memory".
@@ -17,7 +17,7 @@ pub struct Violation {
 }
 
 /// What was counted in one run, or in many.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Virtual time, in milliseconds.
     pub simulated_ms: u64,
@@ -35,6 +35,9 @@ pub struct Counters {
     pub lossy_changes: u64,
     /// A process began to coordinate a view change while another one's was unfinished.
     pub take_overs: u64,
+    /// The same by how far the other one had come: "gathering", "filling", "proposing", or "decided", when nobody else
+    /// had installed what it decided.
+    pub take_overs_at: BTreeMap<String, u64>,
     /// Processes told that they are excluded.
     pub exclusions: u64,
     /// Times a process left the primary without being excluded.
@@ -63,10 +66,14 @@ pub struct Counters {
     pub faults_in_join: u64,
     /// Faults that struck while a state was being transferred.
     pub faults_in_transfer: u64,
+    /// Faults that struck inside any of the three.
+    pub faults_inside: u64,
     /// Faults left out because they would have taken the last quorum, or found nobody to meet.
     pub faults_withheld: u64,
     /// Runs in which less than a quorum was left, so that liveness was not asked for.
     pub without_quorum: u64,
+    /// Runs that ended with a minority broken for good, and in which liveness was asked of the others.
+    pub ruined: u64,
     /// Longest time from the heal to one common view, in milliseconds.
     pub settle_ms_max: u64,
     /// Packets the network or a socket lost, by reason.
@@ -102,7 +109,9 @@ impl Counters {
             (&mut self.faults_in_flush, other.faults_in_flush),
             (&mut self.faults_in_join, other.faults_in_join),
             (&mut self.faults_in_transfer, other.faults_in_transfer),
+            (&mut self.faults_inside, other.faults_inside),
             (&mut self.faults_withheld, other.faults_withheld),
+            (&mut self.ruined, other.ruined),
             (&mut self.without_quorum, other.without_quorum),
         ];
         for (sum, count) in pairs {
@@ -111,6 +120,7 @@ impl Counters {
         self.settle_ms_max = self.settle_ms_max.max(other.settle_ms_max);
         let maps = [
             (&mut self.faults, &other.faults),
+            (&mut self.take_overs_at, &other.take_overs_at),
             (&mut self.lost, &other.lost),
             (&mut self.core, &other.core),
             (&mut self.checked, &other.checked),
@@ -140,7 +150,7 @@ pub(crate) fn add_to(map: &mut BTreeMap<String, u64>, name: &str, count: u64) {
 }
 
 /// What came of one seed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeedResult {
     /// The seed.
     pub seed: u64,
@@ -160,7 +170,7 @@ pub struct SeedResult {
 }
 
 /// What came of a campaign.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Seeds run.
     pub seeds: u64,

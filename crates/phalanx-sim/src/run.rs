@@ -75,12 +75,13 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     let mut rng = Rng::new(seed).fork("run");
     for slot in 0..plan.members {
         let event = crate::world::Event::Start { slot, moved: false };
-        world.queue.push(rng.below(500 * MS), event);
+        let spread_ns = if plan.herd { 1 } else { 500 * MS };
+        world.queue.push(rng.below(spread_ns), event);
     }
     for slot in &mut world.slots {
         slot.app.must_stay = plan.mild;
     }
-    world.enter(Phase::Faulty);
+    world.enter(Phase::Faulty, Vec::new());
     let mut chaos = Chaos::begin(plan, rng.fork("chaos"), world);
     let go = |world: &mut World, chaos: &mut Chaos, until_ns: u64| {
         loop {
@@ -93,12 +94,13 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
         }
     };
     go(world, &mut chaos, plan.heal_ns);
-    world.enter(Phase::Heal);
+    world.enter(Phase::Heal, Vec::new());
     // A group that somebody always leaves or joins is in no view that all agree on.
     world.regrouping = false;
     chaos.heal(world);
     go(world, &mut chaos, world.now_ns + RESTARTS_NS);
-    world.enter(Phase::Quiet);
+    let whole = chaos.ruins.whole(world);
+    world.enter(Phase::Quiet, whole);
     let quiet_ns = world.now_ns;
     let mut settled_ns = None;
     while world.now_ns < quiet_ns + SETTLE_NS + DELIVER_NS {
@@ -114,6 +116,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     match settled_ns {
         Some(at_ns) => {
             world.counters.settle_ms_max = (at_ns - quiet_ns) / MS;
+            world.counters.ruined = u64::from(!world.ruined.is_empty());
             world.sending = false;
             go(world, &mut chaos, world.now_ns + CALM_NS);
             count_calm(world, &mut chaos, go);
@@ -141,17 +144,18 @@ fn count_calm(world: &mut World, chaos: &mut Chaos, go: impl Fn(&mut World, &mut
     go(world, chaos, until_ns);
     let packets = world.counters.packets - before;
     let n = world.running() as u64;
-    // Ten heartbeats a second to each of the others, twice that for what may ride beside them.
-    let most = 3 * 10 * n * n.saturating_sub(1) * COUNT_NS / SECOND + 10;
+    // Ten heartbeats a second to each of the others, twice that for what may ride beside them; and whoever is excluded
+    // and does not hear of it is told so again and again.
+    let ruined = world.ruined.len() as u64;
+    let most = (30 * n * n.saturating_sub(1) + 40 * n * ruined) * COUNT_NS / SECOND + 10;
     if packets > most {
         world.violation("V5", format!("{packets} packets a second with nothing to send; {most} would be plenty"));
     }
 }
 
 impl World {
-    /// Begins a phase.
-    pub(crate) fn enter(&mut self, phase: Phase) {
-        let connected = Vec::new();
+    /// Begins a phase; a quiet one names those of whom liveness is asked, unless it is all.
+    pub(crate) fn enter(&mut self, phase: Phase, connected: Vec<String>) {
         self.harness.push(self.now_ns, TraceEvent::Phase { phase, connected });
     }
 }
@@ -213,13 +217,15 @@ fn tell(world: &World, header: &str, violations: &[Violation], rows: usize) -> S
 
 fn describe(plan: &Plan, options: &Options) -> String {
     let mut text = format!(
-        "{} members on machines {:?}, {} named founders, death notices {}, mild {}, lethal {}, heal at {} s\n{:?}\n{:?}\n",
+        "{} members on machines {:?}, {} named founders, death notices {}, mild {}, lethal {}, ruin {}, herd {}, heal at {} s\n{:?}\n{:?}\n",
         plan.members,
         plan.hosts,
         plan.founders,
         plan.death_notice,
         plan.mild,
         plan.lethal,
+        plan.ruin,
+        plan.herd,
         plan.heal_ns / SECOND,
         plan.weather,
         plan.workload,

@@ -11,6 +11,7 @@ use crate::campaign::Options;
 use crate::carry::Packet;
 use crate::result::{SeedResult, Violation};
 use crate::run::conclude;
+use crate::slot::Doom;
 use crate::world::{Event, Step, World, WorldSettings};
 
 /// A cell under a script. Processes are numbered by slot, from 0; times are virtual.
@@ -27,7 +28,7 @@ impl Cell {
     #[must_use]
     pub fn new(settings: WorldSettings, seed: u64) -> Self {
         let mut world = World::new(settings, seed);
-        world.enter(Phase::Faulty);
+        world.enter(Phase::Faulty, Vec::new());
         Self { world, seed, title: "a scripted story".into() }
     }
 
@@ -107,7 +108,7 @@ impl Cell {
 
     /// Lets a process send this many more packets, one for each receiver, and crashes it at the next.
     pub fn crash_after_sends(&mut self, slot: usize, packets: u32) {
-        self.world.slots[slot].sends_left = Some(packets);
+        self.world.slots[slot].doom = Some(Doom { left: packets, back: None, spare_the_last: false });
     }
 
     /// Stops a process as SIGSTOP does.
@@ -196,7 +197,7 @@ impl Cell {
 
     /// An attacker replays old packets, and sends noise, so many times a second each; 0 and 0: no more.
     pub fn attack(&mut self, replays: u64, noise: u64) {
-        self.world.set_attack(replays, noise);
+        self.world.set_attack(replays, noise, 0);
     }
 
     /// A packet made by the test reaches the control socket of a process, as if it came from another's.
@@ -312,13 +313,13 @@ impl Cell {
     /// Heals what is still broken, waits for one common view, lets everybody multicast, and has the run judged.
     #[must_use]
     pub fn finish(mut self) -> SeedResult {
-        self.world.enter(Phase::Heal);
+        self.world.enter(Phase::Heal, Vec::new());
         self.heal();
         for slot in 0..self.world.slots.len() {
             self.world.resume(slot);
             self.world.set_takes(slot, true);
         }
-        self.world.enter(Phase::Quiet);
+        self.world.enter(Phase::Quiet, Vec::new());
         let settled =
             self.run_until(Duration::from_nanos(crate::run::SETTLE_NS), |cell| cell.world.unsettled().is_none());
         if !settled && self.world.has_future(None) {

@@ -7,6 +7,7 @@ use phalanx_core::rng::Rng;
 use phalanx_core::{Incarnation, Instant};
 
 use crate::app::App;
+use crate::clock::Clock;
 use crate::driver::SimDriver;
 
 pub(crate) struct Slot {
@@ -26,8 +27,7 @@ pub(crate) struct Slot {
     pub(crate) leaving: bool,
     /// What a turn costs now.
     pub(crate) turn_ns: u64,
-    /// How far its clock is ahead of virtual time.
-    pub(crate) clock_ahead_ns: u64,
+    pub(crate) clock: Clock,
     /// It is inside a turn until then.
     pub(crate) busy_until_ns: u64,
     /// When the next turn is due, and the number that tells the valid one from those overtaken.
@@ -35,12 +35,23 @@ pub(crate) struct Slot {
     pub(crate) turn_epoch: u64,
     /// Turns in a row that took no time and did nothing.
     pub(crate) idle_turns: u32,
-    /// How many more packets it may send before it crashes, if a script says so.
-    pub(crate) sends_left: Option<u32>,
+    /// It crashes while it sends.
+    pub(crate) doom: Option<Doom>,
     /// What its process was in the middle of after its last turn.
     pub(crate) activity: Activity,
     /// Chance for its application.
     pub(crate) rng: Rng,
+}
+
+/// A crash in the middle of what a turn sends: some receivers get it, the others do not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doom {
+    /// How many more packets it may send.
+    pub(crate) left: u32,
+    /// Started again after this long, at a new address or not.
+    pub(crate) back: Option<(u64, bool)>,
+    /// It is spared when the cell could not go on without it.
+    pub(crate) spare_the_last: bool,
 }
 
 impl Slot {
@@ -55,12 +66,12 @@ impl Slot {
 
     /// Virtual time as this process's clock shows it.
     pub(crate) fn local(&self, now_ns: u64) -> Instant {
-        Instant(now_ns + self.clock_ahead_ns)
+        self.clock.local(now_ns)
     }
 
     /// When this process wants its next turn, in virtual time.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
         let deadline = self.node.as_ref()?.deadline()?;
-        Some(deadline.nanos().saturating_sub(self.clock_ahead_ns))
+        Some(self.clock.virtual_ns(deadline))
     }
 }

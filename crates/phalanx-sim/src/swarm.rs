@@ -1,9 +1,10 @@
 //! Draws the faults of one seed.
 
 use phalanx_core::rng::Rng;
+use phalanx_core::wire;
 
 use crate::fault::{Aim, Busy, Fault, Kind, Reach, Role, Shape};
-use crate::network::Weather;
+use crate::network::{Toll, Weather};
 use crate::plan::{MS, Plan, SECOND};
 
 /// The faults of a plan: some kinds, random strengths, more than half of them aimed.
@@ -19,14 +20,19 @@ pub(crate) fn draw_swarm(rng: &mut Rng, plan: &Plan) -> Vec<Fault> {
     let span_ns = plan.heal_ns - first_ns - SECOND;
     let count = 3 + rng.below(8);
     let mut faults = Vec::new();
-    for i in 0..count {
+    let mut aimed = false;
+    for _ in 0..count {
         let at_ns = first_ns + rng.below(span_ns);
         let which = enabled[index(rng, enabled.len())];
-        let kind = draw_kind(rng, which, plan);
         let lasts_ns = [50 * MS, 300 * MS, 1500 * MS, 5 * SECOND][index(rng, 4)] / 2;
         let lasts_ns = lasts_ns + rng.below(2 * lasts_ns);
+        let Some(kind) = draw_kind(rng, which, plan) else {
+            draw_crowd(rng, which, plan, at_ns, &mut faults);
+            continue;
+        };
         // The first is always aimed, and so are more than half of the others.
-        if i == 0 || rng.chance_ppm(550_000) {
+        if !aimed || rng.chance_ppm(550_000) {
+            aimed = true;
             let busy = [Busy::Flush, Busy::Proposal, Busy::Join, Busy::Transfer][index(rng, 4)];
             faults.push(Fault { aim: Aim::At(at_ns), kind: provoke(rng, busy), lasts_ns: 2 * SECOND });
             let aim = Aim::Inside { busy, from_ns: at_ns, after_ns: after_ns(rng, plan.weather.base_ns) };
@@ -37,6 +43,30 @@ pub(crate) fn draw_swarm(rng: &mut Rng, plan: &Plan) -> Vec<Fault> {
         }
     }
     faults
+}
+
+/// Several processes at once: coordinators one after the other, each inside the view change of the one before; or many
+/// that crash or leave, and come back, in the same instant; or all of them, if the cell need not live.
+fn draw_crowd(rng: &mut Rng, which: usize, plan: &Plan, at_ns: u64, faults: &mut Vec<Fault>) {
+    let back_ns = rng.chance_ppm(800_000).then(|| 100 * MS + rng.below(2 * SECOND));
+    let mut add = |aim, kind| faults.push(Fault { aim, kind, lasts_ns: 0 });
+    if which == CASCADE {
+        let moved = rng.chance_ppm(300_000);
+        let crash = Kind::Crash { role: Role::Coordinator, back_ns, moved };
+        add(Aim::At(at_ns), crash);
+        for _ in 0..1 + rng.below(3) {
+            let busy = [Busy::Flush, Busy::Proposal][index(rng, 2)];
+            add(Aim::Inside { busy, from_ns: at_ns, after_ns: rng.below(6 * plan.weather.base_ns) }, crash);
+        }
+        return;
+    }
+    let leave = rng.chance_ppm(500_000);
+    let who = if plan.lethal { u64::MAX } else { rng.next_u64() };
+    for slot in (0..plan.members).filter(|slot| who >> (slot % 64) & 1 == 1) {
+        let role = Role::Slot(slot);
+        let kind = if leave { Kind::Leave { role, back_ns } } else { Kind::Crash { role, back_ns, moved: false } };
+        add(Aim::At(at_ns), kind);
+    }
 }
 
 /// Something that makes somebody busy, so that the fault aimed at it has its moment.
@@ -92,14 +122,16 @@ fn draw_reach(rng: &mut Rng) -> Reach {
     }
 }
 
-/// How many kinds [`draw_kind`] knows.
-const KINDS: usize = 20;
+/// How many kinds [`draw_kind`] and [`draw_crowd`] know together.
+const KINDS: usize = 27;
+const CASCADE: usize = 25;
 
-fn draw_kind(rng: &mut Rng, which: usize, plan: &Plan) -> Kind {
+/// A kind of fault for one process or some links; `None`: it is one for [`draw_crowd`].
+fn draw_kind(rng: &mut Rng, which: usize, plan: &Plan) -> Option<Kind> {
     let calm = plan.weather;
     let role = draw_role(rng);
     let storm = |what, reach, weather| Kind::Storm { what, reach, weather };
-    match which {
+    let kind = match which {
         0 => {
             let loss_ppm = [10_000, 50_000, 200_000, 400_000][index(rng, 4)];
             storm("loss", draw_reach(rng), Weather { loss_ppm, ..calm })
@@ -137,7 +169,7 @@ fn draw_kind(rng: &mut Rng, which: usize, plan: &Plan) -> Kind {
             period_ns: [20 * MS, 200 * MS, 1200 * MS][index(rng, 3)],
         },
         11 => Kind::Mtu { role, bytes: [600, 1000, 1300][index(rng, 3)] },
-        12 => Kind::Buffer { role, bytes: [3_000, 10_000, 40_000][index(rng, 3)] },
+        12 => Kind::Buffer { role, bytes: [0, 3_000, 10_000, 40_000][index(rng, 4)] },
         13 | 14 => Kind::Crash {
             role,
             back_ns: rng.chance_ppm(700_000).then(|| 10 * MS + rng.below(3 * SECOND)),
@@ -151,9 +183,28 @@ fn draw_kind(rng: &mut Rng, which: usize, plan: &Plan) -> Kind {
         },
         17 => Kind::Leave { role, back_ns: rng.chance_ppm(700_000).then(|| 100 * MS + rng.below(2 * SECOND)) },
         18 => Kind::Regroup(role),
-        _ if rng.chance_ppm(700_000) => Kind::Replay(100 + rng.below(2_000)),
-        _ => Kind::Noise(100 + rng.below(2_000)),
-    }
+        19 => match rng.below(5) {
+            0 | 1 => Kind::Replay(100 + rng.below(2_000)),
+            2 | 3 => Kind::Forge(100 + rng.below(2_000)),
+            _ => Kind::Noise(100 + rng.below(2_000)),
+        },
+        20 | 21 => Kind::CrashSending {
+            role,
+            packets: draw_u32(rng, 24),
+            back_ns: rng.chance_ppm(800_000).then(|| 10 * MS + rng.below(3 * SECOND)),
+        },
+        22 => Kind::Drift { role, ppm: [200, -200, 20_000, -20_000, 100_000, -100_000][index(rng, 6)] },
+        23 | 24 => Kind::ByKind {
+            reach: draw_reach(rng),
+            kind: wire::Kind::ALL[index(rng, wire::Kind::ALL.len())],
+            toll: Toll {
+                loss_ppm: [0, 0, 300_000, 1_000_000][index(rng, 4)],
+                delay_ns: [0, 20 * MS, 300 * MS, 2 * SECOND][index(rng, 4)],
+            },
+        },
+        _ => return None,
+    };
+    Some(kind)
 }
 
 pub(crate) fn index(rng: &mut Rng, bound: usize) -> usize {

@@ -12,6 +12,7 @@ use crate::address::Endpoint;
 use crate::app::{App, CELL, CLOCK};
 use crate::attacker::Attacker;
 use crate::carry::Filter;
+use crate::clock::Clock;
 use crate::network::{Lost, Network};
 use crate::oracle::NonceOracle;
 use crate::plan::Workload;
@@ -113,10 +114,12 @@ pub(crate) struct World {
     pub(crate) notes: Vec<(u64, Option<usize>, String)>,
     pub(crate) counters: Counters,
     pub(crate) lost: [u64; Lost::ALL.len()],
-    /// Who began to coordinate a view change that no installed view has ended yet.
-    coordinator: Option<usize>,
+    /// Who began to coordinate a view change that nobody else has installed yet, and how far it came.
+    coordinator: Option<(usize, Ballot)>,
     pub(crate) violations: Vec<Violation>,
     turns: u32,
+    /// Slots that stay broken to the end: nothing is asked of them, and the others must do without.
+    pub(crate) ruined: Vec<usize>,
     /// The applications multicast by themselves.
     pub(crate) sending: bool,
     /// They leave groups and come back by themselves.
@@ -147,12 +150,12 @@ impl World {
                 leaving: false,
                 turn_ns: settings.turn_ns,
                 // Clocks of different processes have nothing to do with each other.
-                clock_ahead_ns: rng.below(1_000_000_000_000),
+                clock: Clock::new(rng.below(1_000_000_000_000)),
                 busy_until_ns: 0,
                 next_turn_ns: None,
                 turn_epoch: 0,
                 idle_turns: 0,
-                sends_left: None,
+                doom: None,
                 activity: Activity::default(),
                 rng,
             }
@@ -173,6 +176,7 @@ impl World {
             coordinator: None,
             violations: Vec::new(),
             turns: 0,
+            ruined: Vec::new(),
             sending: true,
             regrouping: true,
             payload: Vec::new(),
@@ -280,12 +284,19 @@ impl World {
         }
         let before = std::mem::replace(&mut slot.activity, process.activity());
         let began = coordinates(&slot.activity) && !coordinates(&before);
-        let viewed = slot.app.take_new_cell_view();
-        if viewed {
-            self.coordinator = None;
-        } else if began {
-            self.counters.take_overs += u64::from(self.coordinator.is_some_and(|other| other != index));
-            self.coordinator = Some(index);
+        let installed = before.flushing && !slot.activity.flushing;
+        let step = Ballot::of(&slot.activity);
+        match &mut self.coordinator {
+            Some((who, at)) if *who == index => *at = if installed { Ballot::Decided } else { step.unwrap_or(*at) },
+            _ if installed => self.coordinator = None,
+            other if began => {
+                if let Some((_, at)) = other {
+                    self.counters.take_overs += 1;
+                    add_to(&mut self.counters.take_overs_at, at.name(), 1);
+                }
+                *other = step.map(|step| (index, step));
+            }
+            _ => {}
         }
         while let Some((code, text)) = self.slots[index].app.faults.pop() {
             let text = format!("{}: {text}", self.slots[index].name);
@@ -354,9 +365,39 @@ impl World {
     }
 }
 
+/// How far a coordinator has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ballot {
+    Gathering,
+    Filling,
+    Proposing,
+    /// It has installed what it decided.
+    Decided,
+}
+
+impl Ballot {
+    fn of(activity: &Activity) -> Option<Self> {
+        match activity {
+            Activity { proposing: true, .. } => Some(Self::Proposing),
+            Activity { filling: true, .. } => Some(Self::Filling),
+            Activity { gathering: true, .. } => Some(Self::Gathering),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gathering => "gathering",
+            Self::Filling => "filling",
+            Self::Proposing => "proposing",
+            Self::Decided => "decided",
+        }
+    }
+}
+
 /// Whether a process with this activity coordinates a view change.
 pub(crate) fn coordinates(activity: &Activity) -> bool {
-    activity.gathering || activity.proposing
+    activity.gathering || activity.filling || activity.proposing
 }
 
 /// A process that asks this often for a turn at once, with nothing to do, spins.

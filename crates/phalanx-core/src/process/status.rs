@@ -40,8 +40,10 @@ pub struct Activity {
     pub flushing: bool,
     /// Giving or taking state.
     pub transferring: bool,
-    /// Gathering reports, or waiting for cuts to be held, as coordinator.
+    /// Gathering reports as coordinator.
     pub gathering: bool,
+    /// Waiting for cuts to be held as coordinator.
+    pub filling: bool,
     /// Proposing as coordinator.
     pub proposing: bool,
 }
@@ -90,7 +92,8 @@ impl Process {
             joining: matches!(self.stage, Stage::Searching(_)),
             flushing: self.acceptor.promised().is_some() || self.decided.is_some(),
             transferring: self.transfers.is_active(),
-            gathering: matches!(phase, Some(Phase::Gathering | Phase::Filling { .. })),
+            gathering: matches!(phase, Some(Phase::Gathering)),
+            filling: matches!(phase, Some(Phase::Filling { .. })),
             proposing: matches!(phase, Some(Phase::Proposing { .. })),
         }
     }

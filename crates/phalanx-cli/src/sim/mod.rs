@@ -1,15 +1,22 @@
 //! `phalanx sim`: whole cells in one thread, under faults drawn from a seed, judged by the checker.
 
+mod journal;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Args;
-use phalanx_sim::{Options, SeedResult, Stop, Summary, campaign, shrink};
+use phalanx_sim::{Coverage, Options, SeedResult, Stop, Summary, coverage, resume, shrink};
 
-use crate::exit::{Exit, Failure};
+use self::journal::Journal;
+
+use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
 use crate::table::Table;
 
@@ -34,10 +41,18 @@ pub(crate) struct Sim {
     /// Threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
+    /// Only every so many-th seed
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    step: u64,
+    /// Keep what has been counted in this file, every few seconds and at the end (SIGINT and SIGTERM included), and go
+    /// on from there when it exists: for campaigns of hours
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
     /// Stop at the first failed seed
     #[arg(long)]
     stop: bool,
-    /// Fail also when a guarantee was never put to the test: for campaigns of hundreds of seeds
+    /// Fail also when a guarantee was never put to the test, or when less than the floor was reached of what a campaign
+    /// must cover: for campaigns of hundreds of seeds
     #[arg(long)]
     all_tested: bool,
     /// One line of JSON for each seed (its number, its trace hash, its violations); the summary goes to standard error
@@ -47,30 +62,75 @@ pub(crate) struct Sim {
 
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
-    let mut options =
-        Options { members: sim.members, mild_s: sim.mild, threads: sim.threads, stop, ..Options::default() };
+    let mut options = Options {
+        members: sim.members,
+        mild_s: sim.mild,
+        threads: sim.threads,
+        step: sim.step,
+        stop,
+        ..Options::default()
+    };
     if let Some(faults) = &sim.faults {
         options.faults = Some(chosen_faults(faults, sim, &options)?);
     }
-    let total = sim.seeds.end.saturating_sub(sim.seeds.start);
+    let total = (sim.seeds.end - sim.seeds.start).div_ceil(sim.step);
+    let mut journal =
+        sim.journal.as_deref().map(|file| Journal::open(file, sim.seeds.clone(), &options)).transpose()?;
+    let before = journal.as_ref().map(Journal::summary).unwrap_or_default();
+    if before.seeds > 0 {
+        say(format_args!("{} of {total} seeds were run before, {} of them failed", before.seeds, before.failures));
+    }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    if journal.is_some() {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted)).when("cannot watch for signals")?;
+        }
+    }
     let began = Instant::now();
-    let mut progress = Progress { total, done: 0, failed: 0, began, shown: std::io::stderr().is_terminal() };
-    let summary = campaign(sim.seeds.clone(), &options, |result| {
+    let mut progress = Progress {
+        total,
+        before: before.seeds,
+        done: before.seeds,
+        failed: before.failures,
+        began,
+        shown: std::io::stderr().is_terminal(),
+    };
+    let mut kept = Ok(());
+    let summary = resume(before, sim.seeds.clone(), &options, |result, so_far| {
         progress.note(result);
         if sim.json {
             data(as_json(result));
         }
+        if let Some(journal) = &mut journal
+            && kept.is_ok()
+        {
+            kept = journal.keep_sometimes(so_far);
+        }
+        if kept.is_err() || interrupted.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
     progress.clear();
-    let seconds = began.elapsed().as_secs_f64();
+    kept?;
+    let mut seconds = began.elapsed().as_secs_f64();
+    if let Some(journal) = &mut journal {
+        seconds = journal.keep(&summary)?;
+    }
     let story = summary.failed.first().map(|failed| small_story(failed, &options));
-    let text = tell(&summary, story.as_deref(), &options, seconds);
+    let covered = coverage(&summary, sim.members, sim.mild.is_none());
+    let text = tell(&summary, &covered, story.as_deref(), &options, seconds);
     if sim.json {
         say(text);
     } else {
         data(text);
     }
-    let vacuous = sim.all_tested && !summary.never_checked.is_empty();
+    if interrupted.load(Ordering::Relaxed) && summary.seeds < total {
+        say(format_args!("stopped after {} of {total} seeds; the same command goes on from there", summary.seeds));
+    }
+    let missed = covered.iter().any(|line| !line.is_reached());
+    let vacuous = sim.all_tested && (missed || !summary.never_checked.is_empty());
     Ok(if summary.failed.is_empty() && !vacuous { Exit::Good } else { Exit::Failure })
 }
 
@@ -107,6 +167,8 @@ fn as_json(result: &SeedResult) -> serde_json::Value {
 /// The running count, while standard error is a terminal.
 struct Progress {
     total: u64,
+    /// Seeds run by an earlier process.
+    before: u64,
     done: u64,
     failed: u64,
     began: Instant,
@@ -123,7 +185,7 @@ impl Progress {
         }
         if self.shown {
             let (done, total, failed) = (self.done, self.total, self.failed);
-            let rate = done as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
+            let rate = (done - self.before) as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
             let _ = write!(std::io::stderr(), "\r{done} of {total} seeds, {failed} failed, {rate:.1} seeds/s ");
         }
     }
@@ -135,29 +197,28 @@ impl Progress {
     }
 }
 
-fn tell(summary: &Summary, story: Option<&str>, options: &Options, seconds: f64) -> String {
+fn tell(summary: &Summary, covered: &[Coverage], story: Option<&str>, options: &Options, seconds: f64) -> String {
     let totals = &summary.totals;
     let mut text = String::new();
     if let Some(story) = story {
         text.push_str(story);
         text.push('\n');
     }
-    let mut table = Table::new(&["", "total"]).numbers_from(1);
+    let mut table = Table::new(&["", "total", "at least", ""]).numbers_from(1);
     for (name, count) in [
         ("deliveries", totals.deliveries),
-        ("cell views decided", totals.cell_views),
-        ("group views installed", totals.group_view_installs),
-        ("state transfers", totals.transfers),
-        ("exclusions", totals.exclusions),
-        ("take-overs of a view change", totals.take_overs),
+        ("packets", totals.packets),
         ("faults", totals.faults_total()),
         ("  inside a flush", totals.faults_in_flush),
         ("  inside a join", totals.faults_in_join),
         ("  inside a state transfer", totals.faults_in_transfer),
-        ("packets", totals.packets),
-        ("forged or replayed packets", totals.attacks),
     ] {
-        table.row([name.to_owned(), count.to_string()]);
+        table.row([name.to_owned(), count.to_string(), String::new(), String::new()]);
+    }
+    for line in covered {
+        let floor = if line.floor == 0 { String::new() } else { line.floor.to_string() };
+        let verdict = if line.is_reached() { "" } else { "too few" };
+        table.row([line.name.to_owned(), line.count.to_string(), floor, verdict.to_owned()]);
     }
     let _ = writeln!(text, "{table}");
     if !summary.never_checked.is_empty() {

@@ -1,0 +1,104 @@
+//! What a campaign must have reached, not only avoided: counts of the moments that break group communication, each
+//! with the least that so many seeds must show. A change of the generator, or of the protocol, that makes one of them
+//! rare is seen at once.
+
+use crate::result::{Counters, Summary};
+
+/// One moment, and how often a campaign met it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coverage {
+    /// What was counted.
+    pub name: &'static str,
+    /// How often.
+    pub count: u64,
+    /// The least for as many seeds; 0: nothing is asked.
+    pub floor: u64,
+}
+
+impl Coverage {
+    /// Whether it happened often enough.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        self.count >= self.floor
+    }
+}
+
+/// Below this many seeds chance alone decides, and no floor is asked for.
+const SEEDS_MIN: u64 = 200;
+
+/// What is counted, and the least in a thousand seeds of five members. The floors are about a third of what was seen.
+type Moment = (&'static str, fn(&Counters) -> u64, u64);
+
+const MOMENTS: &[Moment] = &[
+    ("cell views decided", |c| c.cell_views, 2_500),
+    ("group views that lost a member", |c| c.lossy_changes, 1_500),
+    ("flushes with unstable messages outstanding", |c| core(c, "flushes_with_traffic"), 1_500),
+    ("cuts that a member had to fill", |c| core(c, "fills"), 100),
+    ("packets fetched for a cut", |c| core(c, "fetched"), 500),
+    ("messages discarded at the end of a view", |c| core(c, "discarded"), 20),
+    ("ballots", |c| core(c, "ballots"), 5_000),
+    ("ballots given up for a later one", |c| core(c, "superseded"), 20),
+    ("proposals adopted from an earlier ballot", |c| core(c, "adopted"), 20),
+    ("take-overs while reports were gathered", |c| step(c, "gathering"), 100),
+    ("take-overs while a cut was filled", |c| step(c, "filling"), 5),
+    ("take-overs while a proposal was out", |c| step(c, "proposing"), 20),
+    ("take-overs when only the dead knew the decision", |c| step(c, "decided"), 5),
+    ("times a process heard no quorum", |c| c.non_primary, 500),
+    ("exclusions told", |c| c.exclusions, 300),
+    ("state transfers", |c| c.transfers, 2_000),
+    ("packets sent again", |c| core(c, "repairs"), 10_000),
+    ("multicasts refused for want of credit", |c| c.refused, 50),
+    ("forged or replayed packets", |c| c.attacks, 100_000),
+    ("seeds with a minority broken for good", |c| c.ruined, 450),
+];
+
+/// At least this share of all faults strikes inside a flush, a join or a transfer.
+const INSIDE_PERCENT: u64 = 25;
+
+/// What `summary` covered. `members` are those asked for: floors hold for cells of five and more (0: three to nine).
+#[must_use]
+pub fn coverage(summary: &Summary, members: usize, swarm: bool) -> Vec<Coverage> {
+    let totals = &summary.totals;
+    let asked = swarm && summary.seeds >= SEEDS_MIN && (members == 0 || members >= 5);
+    let floor = |in_a_thousand: u64| if asked { in_a_thousand * summary.seeds / 1000 } else { 0 };
+    let moments = MOMENTS.iter();
+    let mut lines: Vec<Coverage> =
+        moments.map(|(name, count, least)| Coverage { name, count: count(totals), floor: floor(*least) }).collect();
+    lines.push(Coverage {
+        name: "faults inside a flush, a join or a transfer",
+        count: totals.faults_inside,
+        floor: if asked { totals.faults_total() * INSIDE_PERCENT / 100 } else { 0 },
+    });
+    lines
+}
+
+fn core(counters: &Counters, name: &str) -> u64 {
+    counters.core.get(name).copied().unwrap_or(0)
+}
+
+fn step(counters: &Counters, name: &str) -> u64 {
+    counters.take_overs_at.get(name).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floors_grow_with_the_seeds_and_are_missed_by_a_campaign_that_met_nothing() {
+        let mut summary = Summary { seeds: 400, ..Summary::default() };
+        let missed = |summary: &Summary| coverage(summary, 5, true).iter().filter(|line| !line.is_reached()).count();
+        // Without any fault a quarter of them is nothing.
+        assert_eq!(missed(&summary), MOMENTS.len());
+        summary.totals.cell_views = 1_000;
+        assert_eq!(missed(&summary), MOMENTS.len() - 1);
+        summary.totals.faults.insert("crash".into(), 100);
+        assert_eq!(missed(&summary), MOMENTS.len());
+        summary.totals.faults_inside = 25;
+        assert_eq!(missed(&summary), MOMENTS.len() - 1);
+        summary.seeds = SEEDS_MIN - 1;
+        assert_eq!(missed(&summary), 0, "too few seeds to tell");
+        summary.seeds = 400;
+        assert_eq!(coverage(&summary, 5, false).iter().map(|line| line.floor).max(), Some(0), "mild weather");
+    }
+}
