@@ -448,9 +448,10 @@ impl Flow {
     fn acknowledge_self(&mut self, now: Instant) {
         let me = self.set.me;
         let own = &self.streams[me];
-        let receipt =
-            Receipt { prefix: own.rx.prefix(), limit: own.consumed_packet() + self.set.window, gaps: Vec::new() };
-        self.tx.handle_receipt(now, me, &receipt);
+        let (prefix, limit) = (own.rx.prefix(), own.consumed_packet() + self.set.window);
+        if !self.tx.knows(me, prefix, limit) {
+            self.tx.handle_receipt(now, me, &Receipt { prefix, limit, gaps: Vec::new() });
+        }
         let stable = self.tx.stable();
         self.streams[me].set_stable(stable);
     }
