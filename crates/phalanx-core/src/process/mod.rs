@@ -32,6 +32,7 @@ use crate::id::{GroupId, Incarnation};
 use crate::member::{Acceptor, Coordinator, Directory, Hearing, Proposal, Wedge};
 use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
+use crate::sorted::SortedMap;
 use crate::time::Instant;
 use app::{AppQueue, Item};
 use counters::Counters;
@@ -66,11 +67,11 @@ pub struct Process {
     /// The decision in force, for those who missed it.
     last_decision: Option<Arc<Proposal>>,
     installed_at: Instant,
-    peers: BTreeMap<Incarnation, Peer>,
+    peers: SortedMap<Incarnation, Peer>,
     /// Incarnations excluded lately, to be told so: bounded, oldest forgotten first.
     excluded: VecDeque<(Incarnation, SocketAddr, Instant)>,
     /// The flows of the group views in force, and of those left but not by all, by packet space.
-    flows: BTreeMap<u32, GroupFlow>,
+    flows: SortedMap<u32, GroupFlow>,
     past: BTreeMap<u32, GroupFlow>,
     early: VecDeque<Early>,
     early_bytes: usize,
@@ -167,9 +168,9 @@ impl Process {
             decided: None,
             last_decision: None,
             installed_at: now,
-            peers: BTreeMap::new(),
+            peers: SortedMap::new(),
             excluded: VecDeque::new(),
-            flows: BTreeMap::new(),
+            flows: SortedMap::new(),
             past: BTreeMap::new(),
             early: VecDeque::new(),
             early_bytes: 0,

@@ -14,6 +14,7 @@ use crate::id::{GroupId, Incarnation, Lane};
 use crate::link::{Channel, Receipt};
 use crate::order::{Deliverable, Flow, Outgoing, Status};
 use crate::seal::{ReplayWindow, Sealer, Security};
+use crate::sorted::SortedMap;
 use crate::time::Instant;
 use crate::wire::{Header, Kind, cell_tag};
 
@@ -158,7 +159,7 @@ pub(super) struct FlowPort<'a, F> {
     pub(super) fx: &'a mut F,
     pub(super) net: &'a mut Net,
     pub(super) app: &'a mut AppQueue,
-    pub(super) peers: &'a mut std::collections::BTreeMap<Incarnation, Peer>,
+    pub(super) peers: &'a mut SortedMap<Incarnation, Peer>,
     pub(super) transfers: &'a mut Transfers,
     pub(super) counters: &'a mut Counters,
     pub(super) meta: &'a FlowMeta,

@@ -1,11 +1,12 @@
 //! Opens what this process receives.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 
 use super::key::{KeySource, SenderKey};
 use super::{Associated, CHECKSUM_LEN, SEALED_TAG_LEN, Security, associated, cell_tag, checksum};
 use crate::id::Incarnation;
+use crate::sorted::SortedMap;
 use crate::wire::{DropReason, Header};
 
 /// Opens packets meant for one incarnation.
@@ -19,7 +20,7 @@ pub struct Opener {
 struct Keys {
     source: KeySource,
     /// Keys of the senders the core knows. Only [`Opener::remember`] adds one, never a packet.
-    known: BTreeMap<Incarnation, SenderKey>,
+    known: SortedMap<Incarnation, SenderKey>,
     /// Keys of other senders whose packets verified, the latest last: drawing a key costs more than opening a packet,
     /// and who speaks once without being known mostly speaks again. At most [`HEARD_MAX`].
     heard: VecDeque<(Incarnation, SenderKey)>,
@@ -53,7 +54,7 @@ impl Opener {
     pub fn new(security: &Security, cell: &str, me: Incarnation) -> Self {
         let keys = match security {
             Security::Sealed(key) => {
-                Some(Keys { source: KeySource::new(key, cell), known: BTreeMap::new(), heard: VecDeque::new() })
+                Some(Keys { source: KeySource::new(key, cell), known: SortedMap::new(), heard: VecDeque::new() })
             }
             Security::None => None,
         };
@@ -89,7 +90,7 @@ impl Opener {
     pub fn remember(&mut self, sender: Incarnation) {
         if let Some(keys) = &mut self.keys {
             let source = &keys.source;
-            keys.known.entry(sender).or_insert_with(|| source.of(sender));
+            keys.known.get_or_insert_with(sender, || source.of(sender));
         }
     }
 
