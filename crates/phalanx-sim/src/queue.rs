@@ -74,15 +74,19 @@ impl<E> Queue<E> {
 
     /// The next turn of `process` is at `at_ns`, and not when it was to be before.
     pub(crate) fn set_turn(&mut self, process: usize, at_ns: u64) {
-        self.forget_turn(process);
+        self.note_overtaken(process);
         self.asked += 1;
         self.turns.set(process, key(at_ns, self.asked));
     }
 
     /// `process` has no next turn.
     pub(crate) fn forget_turn(&mut self, process: usize) {
+        self.note_overtaken(process);
+        self.turns.set(process, NEVER);
+    }
+
+    fn note_overtaken(&mut self, process: usize) {
         if let Some(at_ns) = self.turn_ns(process) {
-            self.turns.set(process, NEVER);
             if self.overtaken.len() == OVERTAKEN_MAX {
                 let before = self.overtaken.len();
                 let now_ns = self.now_ns;
@@ -157,6 +161,9 @@ impl Turns {
         while node > 1 {
             let earlier = self.nodes[node].min(self.nodes[node ^ 1]);
             node /= 2;
+            if self.nodes[node] == earlier {
+                return;
+            }
             self.nodes[node] = earlier;
         }
     }
