@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 use phalanx_sim::{Options, SeedResult, Stop, Summary, campaign, shrink};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::exit::{Exit, Failure};
 use crate::notice::{data, say};
@@ -53,7 +54,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         options.faults = Some(chosen_faults(faults, sim, &options)?);
     }
     let total = sim.seeds.end.saturating_sub(sim.seeds.start);
-    let began = Instant::now();
+    let (began, cpu_began) = (Instant::now(), cpu_seconds());
     let mut progress = Progress { total, done: 0, failed: 0, began, shown: std::io::stderr().is_terminal() };
     let summary = campaign(sim.seeds.clone(), &options, |result| {
         progress.note(result);
@@ -62,9 +63,9 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         }
     });
     progress.clear();
-    let seconds = began.elapsed().as_secs_f64();
+    let spent = Spent { wall_s: began.elapsed().as_secs_f64(), cpu_s: cpu_seconds() - cpu_began };
     let story = summary.failed.first().map(|failed| small_story(failed, &options));
-    let text = tell(&summary, story.as_deref(), &options, seconds);
+    let text = tell(&summary, story.as_deref(), &options, &spent);
     if sim.json {
         say(text);
     } else {
@@ -135,7 +136,7 @@ impl Progress {
     }
 }
 
-fn tell(summary: &Summary, story: Option<&str>, options: &Options, seconds: f64) -> String {
+fn tell(summary: &Summary, story: Option<&str>, options: &Options, spent: &Spent) -> String {
     let totals = &summary.totals;
     let mut text = String::new();
     if let Some(story) = story {
@@ -171,14 +172,33 @@ fn tell(summary: &Summary, story: Option<&str>, options: &Options, seconds: f64)
     let simulated = totals.simulated_ms as f64 / 1_000.0;
     let _ = write!(
         text,
-        "{} seeds ({} in full), {} failed, {} run twice and equal; {simulated:.0} s simulated in {seconds:.1} s ({:.0} times real time)",
+        "{} seeds ({} in full), {} failed, {} run twice and equal; {simulated:.0} s simulated in {:.1} s ({:.0} times real time)",
         summary.seeds,
         summary.full,
         summary.failures,
         summary.repeated,
-        simulated / seconds
+        spent.wall_s,
+        simulated / spent.wall_s.max(1e-3)
+    );
+    let threads = options.threads_used();
+    let (cpu_s, per_core) = (spent.cpu_s, simulated / spent.cpu_s.max(1e-3));
+    let _ = write!(
+        text,
+        "\n{threads} threads, {cpu_s:.1} s of processor time ({per_core:.0} times real time on each core)"
     );
     text
+}
+
+/// What a campaign took. On a machine that is busy with other things only the processor time tells anything.
+struct Spent {
+    wall_s: f64,
+    cpu_s: f64,
+}
+
+/// Processor time of this process so far, all threads together.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {

@@ -71,6 +71,15 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How many threads a campaign runs on.
+    #[must_use]
+    pub fn threads_used(&self) -> usize {
+        match self.threads {
+            0 => thread::available_parallelism().map_or(1, usize::from),
+            count => count,
+        }
+    }
+
     /// What `seed` does under these options.
     ///
     /// # Panics
@@ -113,10 +122,7 @@ impl Options {
 /// # Panics
 /// When a thread cannot be started.
 pub fn campaign(seeds: Range<u64>, options: &Options, mut progress: impl FnMut(&SeedResult)) -> Summary {
-    let threads = match options.threads {
-        0 => thread::available_parallelism().map_or(1, usize::from),
-        count => count,
-    };
+    let threads = options.threads_used();
     let next = AtomicU64::new(seeds.start);
     let stop = AtomicBool::new(false);
     let mut summary = Summary::default();
