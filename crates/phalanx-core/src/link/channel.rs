@@ -93,6 +93,7 @@ impl Channel {
     /// Nothing waits to be sent, sent again or acknowledged: a turn has nothing to do here, now or later, unless
     /// something comes.
     #[must_use]
+    #[inline]
     pub fn is_at_rest(&self) -> bool {
         self.outbox.is_empty() && self.sending.is_at_rest() && self.receiving.ack_due().is_none()
     }

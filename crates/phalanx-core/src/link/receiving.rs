@@ -157,6 +157,7 @@ impl Receiving {
 
     /// When a receipt is due.
     #[must_use]
+    #[inline]
     pub fn ack_due(&self) -> Option<Instant> {
         self.ack_due
     }

@@ -100,6 +100,7 @@ impl Sending {
 
     /// Nothing is outstanding and nothing waits to be sent again: time alone changes nothing.
     #[must_use]
+    #[inline]
     pub fn is_at_rest(&self) -> bool {
         self.retained.is_empty() && self.repairs.is_empty()
     }

@@ -504,7 +504,7 @@ impl Flow {
     /// Delivers whatever may be delivered; true if anything was.
     pub(super) fn deliver_ready(&mut self, io: &mut impl Outgoing) -> bool {
         let mut any = false;
-        loop {
+        while self.has_queued() {
             let mut progress = false;
             for rank in 0..self.streams.len() {
                 while self.is_ready(rank) {
@@ -517,10 +517,16 @@ impl Flow {
             }
             any = true;
         }
+        any
+    }
+
+    /// Whether any message waits to be delivered, at a glance.
+    fn has_queued(&self) -> bool {
+        self.streams.iter().any(|stream| !stream.queue.is_empty())
     }
 
     fn has_deliverable(&mut self) -> bool {
-        (0..self.streams.len()).any(|rank| self.is_ready(rank))
+        self.has_queued() && (0..self.streams.len()).any(|rank| self.is_ready(rank))
     }
 
     fn is_ready(&mut self, rank: usize) -> bool {

@@ -273,7 +273,14 @@ impl Process {
     }
 
     /// Gives the application what waits for it, for as long as it takes it.
+    #[inline]
     fn drain_app(&mut self, fx: &mut impl Effects) {
+        if !self.app.is_empty() {
+            self.give_to_app(fx);
+        }
+    }
+
+    fn give_to_app(&mut self, fx: &mut impl Effects) {
         while !self.app.is_empty() && fx.ready() {
             let Some(item) = self.app.pop() else { return };
             match item {
@@ -317,6 +324,7 @@ impl Process {
         let channels = self
             .peers
             .values()
+            .filter(|p| !p.is_at_rest())
             .filter_map(|p| {
                 [p.control_channel.deadline(delay), p.data_channel.deadline(delay)].into_iter().flatten().min()
             })

@@ -277,7 +277,7 @@ impl Process {
     pub(super) fn turn_channels(&mut self, now: Instant, fx: &mut impl Effects) {
         let delay = self.set.timing.ack_delay;
         let mut frames = std::mem::take(&mut self.scratch);
-        for (&who, peer) in self.peers.iter_mut() {
+        for (&who, peer) in self.peers.iter_mut().filter(|(_, peer)| !peer.is_at_rest()) {
             for lane in [Lane::Control, Lane::Data] {
                 let (channel, kind, to, target) = match lane {
                     Lane::Control => (&mut peer.control_channel, Kind::Control, peer.control, Target::Control),

@@ -126,6 +126,14 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// Neither channel nor the next direct packet has anything to do, now or later, unless something comes.
+    #[inline]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.direct.is_empty() && self.control_channel.is_at_rest() && self.data_channel.is_at_rest()
+    }
+}
+
 /// A flow and what its packets need.
 pub(super) struct GroupFlow {
     pub(super) flow: Flow,
