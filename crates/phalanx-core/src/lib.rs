@@ -11,6 +11,7 @@ pub mod order;
 pub mod process;
 pub mod rng;
 pub mod seal;
+mod sorted;
 pub mod time;
 pub mod wire;
 

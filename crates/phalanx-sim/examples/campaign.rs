@@ -1,5 +1,6 @@
 //! Runs simulated cells: `cargo run -p phalanx-sim --release --example campaign -- A..B [MEMBERS]`.
 //!
+//! With `HASHES=` in the environment it prints the trace hash of each seed, to compare two builds by.
 //! With `STOP_AT=` in the environment it stops at the first failed seed, with `STOP_AT="S3 U1"` at one of these codes.
 //! Exit code 0: all seeds passed. 1: some failed. 2: wrong usage.
 #![allow(clippy::print_stdout)]
@@ -32,7 +33,11 @@ fn main() -> ExitCode {
         ..Options::default()
     };
     let started = Instant::now();
+    let hashes = std::env::var_os("HASHES").is_some();
     let summary = campaign(seeds, &options, |result| {
+        if hashes {
+            println!("seed {}: trace hash {:016x}", result.seed, result.trace_hash);
+        }
         if result.violations.is_empty() {
             return;
         }

@@ -28,6 +28,8 @@ pub(crate) struct Attacker {
     /// A random sample of everything that dropped out of `recent`: packets of incarnations long dead among them.
     old: Vec<Seen>,
     dropped: u64,
+    /// The square root of `dropped`, rounded down.
+    dropped_root: u64,
     rng: Rng,
     /// Packets a second sent again; 0: only listens.
     pub(crate) replay_rate: u64,
@@ -44,6 +46,7 @@ impl Attacker {
             next: 0,
             old: Vec::with_capacity(OLD),
             dropped: 0,
+            dropped_root: 0,
             rng,
             replay_rate: 0,
             noise_rate: 0,
@@ -66,12 +69,13 @@ impl Attacker {
         let gone = std::mem::replace(&mut self.recent[self.next], seen);
         self.next = (self.next + 1) % RECENT;
         self.dropped += 1;
+        self.dropped_root += u64::from((self.dropped_root + 1) * (self.dropped_root + 1) <= self.dropped);
         if self.old.len() < OLD {
             self.old.push(gone);
         } else {
             // Reservoir sampling keeps every packet of the past equally likely; the square root of the past keeps
             // enough of the newer ones to be worth replaying.
-            let spot = self.rng.below(self.dropped.isqrt() * OLD as u64);
+            let spot = self.rng.below(self.dropped_root * OLD as u64);
             if let Some(slot) = usize::try_from(spot).ok().and_then(|i| self.old.get_mut(i)) {
                 *slot = gone;
             }

@@ -74,6 +74,15 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How many threads a campaign runs on.
+    #[must_use]
+    pub fn threads_used(&self) -> usize {
+        match self.threads {
+            0 => thread::available_parallelism().map_or(1, usize::from),
+            count => count,
+        }
+    }
+
     /// What `seed` does under these options.
     ///
     /// # Panics
@@ -135,10 +144,7 @@ pub fn resume(
 ) -> Summary {
     let step = options.step.max(1);
     let seeds = seeds.start.saturating_add(summary.seeds.saturating_mul(step))..seeds.end;
-    let threads = match options.threads {
-        0 => thread::available_parallelism().map_or(1, usize::from),
-        count => count,
-    };
+    let threads = options.threads_used();
     let next = AtomicU64::new(seeds.start);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -27,7 +27,6 @@ impl World {
         slot.leaving = false;
         slot.turn_ns = self.settings.turn_ns;
         slot.busy_until_ns = self.now_ns;
-        slot.next_turn_ns = None;
         slot.activity = Activity::default();
         slot.app.takes = true;
         slot.app.wanted.clear();
@@ -115,8 +114,7 @@ impl World {
         slot.node = None;
         slot.doom = None;
         slot.paused = false;
-        slot.next_turn_ns = None;
-        slot.turn_epoch += 1;
+        self.queue.forget_turn(index);
         slot.activity = Activity::default();
         let host = slot.host;
         self.harness.push(self.now_ns, trace::Event::Crash { incarnation: dead.0 });
@@ -153,8 +151,7 @@ impl World {
             return;
         }
         slot.paused = true;
-        slot.next_turn_ns = None;
-        slot.turn_epoch += 1;
+        self.queue.forget_turn(index);
         self.harness.push(self.now_ns, trace::Event::Stop { incarnation: incarnation.0 });
         self.note(Some(index), "is stopped");
     }

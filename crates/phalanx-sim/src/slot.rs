@@ -30,9 +30,6 @@ pub(crate) struct Slot {
     pub(crate) clock: Clock,
     /// It is inside a turn until then.
     pub(crate) busy_until_ns: u64,
-    /// When the next turn is due, and the number that tells the valid one from those overtaken.
-    pub(crate) next_turn_ns: Option<u64>,
-    pub(crate) turn_epoch: u64,
     /// Turns in a row that took no time and did nothing.
     pub(crate) idle_turns: u32,
     /// It crashes while it sends.

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::network::{Lost, Network};
 use crate::oracle::NonceOracle;
 use crate::plan::Workload;
-use crate::queue::Queue;
+use crate::queue::{Due, Queue};
 use crate::result::{Counters, Violation, add_to};
 use crate::slot::Slot;
 
@@ -25,8 +25,6 @@ use crate::slot::Slot;
 pub(crate) enum Event {
     /// A packet reaches a socket.
     Arrive { from: Endpoint, to: Endpoint, bytes: Rc<[u8]> },
-    /// A process's turn, unless another was scheduled since.
-    Turn { slot: usize, epoch: u64 },
     /// The application of a process does something.
     Work { slot: usize, life: u32 },
     /// A process is started again, unless one runs.
@@ -152,8 +150,6 @@ impl World {
                 // Clocks of different processes have nothing to do with each other.
                 clock: Clock::new(rng.below(1_000_000_000_000)),
                 busy_until_ns: 0,
-                next_turn_ns: None,
-                turn_epoch: 0,
                 idle_turns: 0,
                 doom: None,
                 activity: Activity::default(),
@@ -162,7 +158,7 @@ impl World {
         };
         Self {
             now_ns: 0,
-            queue: Queue::new(),
+            queue: Queue::new(n),
             net: Network::new(n, rng.fork("network")),
             slots: (0..n).map(slot).collect(),
             attacker: Attacker::new(rng.fork("attacker")),
@@ -188,21 +184,22 @@ impl World {
 
     /// Takes the next event, if it is due at `until_ns` or before; else only time passes.
     pub(crate) fn step(&mut self, until_ns: u64) -> Step {
-        let Some((at_ns, event)) = self.queue.pop_until(until_ns) else {
+        let Some((at_ns, due)) = self.queue.pop_until(until_ns) else {
             self.now_ns = self.now_ns.max(until_ns);
             return Step::Done;
         };
         debug_assert!(at_ns >= self.now_ns, "time goes back");
         self.now_ns = at_ns;
         self.counters.events += 1;
+        let event = match due {
+            Due::Turn(slot) => {
+                self.turn(slot);
+                return Step::Turned(slot);
+            }
+            Due::Event(event) => event,
+        };
         match event {
             Event::Arrive { from, to, bytes } => self.arrive(from, to, bytes),
-            Event::Turn { slot, epoch } => {
-                if self.slots[slot].turn_epoch == epoch {
-                    self.turn(slot);
-                    return Step::Turned(slot);
-                }
-            }
             Event::Work { slot, life } => {
                 if self.slots[slot].life == life {
                     self.work(slot);
@@ -222,24 +219,19 @@ impl World {
 
     /// Schedules a turn at `at_ns`, or when the process is free, unless an earlier one is due.
     pub(crate) fn wake(&mut self, index: usize, at_ns: u64) {
-        let slot = &mut self.slots[index];
+        let slot = &self.slots[index];
         if slot.paused || slot.node.is_none() {
             return;
         }
         let at_ns = at_ns.max(self.now_ns).max(slot.busy_until_ns);
-        if slot.next_turn_ns.is_some_and(|due_ns| due_ns <= at_ns) {
-            return;
+        if self.queue.turn_ns(index).is_none_or(|due_ns| due_ns > at_ns) {
+            self.queue.set_turn(index, at_ns);
         }
-        slot.next_turn_ns = Some(at_ns);
-        slot.turn_epoch += 1;
-        let epoch = slot.turn_epoch;
-        self.queue.push(at_ns, Event::Turn { slot: index, epoch });
     }
 
     fn turn(&mut self, index: usize) {
         let now_ns = self.now_ns;
         let slot = &mut self.slots[index];
-        slot.next_turn_ns = None;
         let now = slot.local(now_ns);
         let Some(node) = slot.node.as_mut() else { return };
         slot.app.now_ns = now_ns;
@@ -345,6 +337,7 @@ impl World {
             self.keep_core_counters(index);
         }
         let mut counters = self.counters.clone();
+        counters.events += self.queue.overtaken(self.now_ns);
         counters.simulated_ms = self.now_ns / 1_000_000;
         counters.sealed = self.oracle.len() as u64;
         for (reason, count) in Lost::ALL.into_iter().zip(self.lost) {

@@ -1,8 +1,8 @@
 //! E1 while reading: which record may stand where in one trace, as far as the trace alone tells.
 
-use std::collections::HashMap;
-
 use phalanx_trace::{Event, Order, Record};
+
+use crate::model::intern::FastMap;
 
 /// The rules' memory of one trace.
 #[derive(Debug, Default)]
@@ -12,11 +12,11 @@ pub(super) struct StreamRules {
     in_cell: bool,
     nonprimary: bool,
     /// Of each group: the view in force and the deliveries in it.
-    groups: HashMap<u32, Counts>,
+    groups: FastMap<u32, Counts>,
     /// Of each group: the newest view sent in and the last number.
-    sends: HashMap<u32, (u64, u64)>,
-    p2p_sent: HashMap<u64, u64>,
-    p2p_delivered: HashMap<u64, u64>,
+    sends: FastMap<u32, (u64, u64)>,
+    p2p_sent: FastMap<u64, u64>,
+    p2p_delivered: FastMap<u64, u64>,
 }
 
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl StreamRules {
     }
 }
 
-fn next_number(last: &mut HashMap<u64, u64>, peer: u64, k: u64) -> Option<&'static str> {
+fn next_number(last: &mut FastMap<u64, u64>, peer: u64, k: u64) -> Option<&'static str> {
     let last = last.entry(peer).or_insert(0);
     let expected = last.saturating_add(1);
     *last = k;

@@ -1,6 +1,6 @@
 //! Names to indices, fast: the tables behind reading.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use phalanx_trace::Order;
@@ -9,6 +9,9 @@ use super::{Message, MessageIx, Moment, ProcIx, Stream, ViewIx};
 
 /// A hash map for small integer keys.
 pub(crate) type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<IntHasher>>;
+
+/// A hash set of small integers.
+pub(crate) type FastSet<K> = HashSet<K, BuildHasherDefault<IntHasher>>;
 
 /// Spreads the bits of integers; keys come from our own traces, so nobody aims at it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,11 +6,10 @@
 //! counts those whose way out lost a member. Source: Hadzilacos and Toueg 1994, uniform agreement; Schiper and
 //! Sandoz, "Uniform Reliable Multicast in a Virtually Synchronous Environment" (ICDCS 1993).
 
-use std::collections::HashSet;
-
 use super::Run;
 use super::s3::leaving;
 use crate::findings::Findings;
+use crate::model::intern::FastSet;
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -24,7 +23,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             continue;
         }
         for &q in &survivors {
-            let has: HashSet<_> = model.delivered(q).filter(|s| s.uniform).map(|s| s.message).collect();
+            let has: FastSet<_> = model.delivered(q).filter(|s| s.uniform).map(|s| s.message).collect();
             let lost = model.lost_a_member(q);
             for &p in stayed {
                 for step in model.delivered(p).filter(|s| s.uniform) {

@@ -5,12 +5,11 @@
 //!
 //! Instances: comparisons with at least one such message. Source: Hadzilacos and Toueg 1994, uniform total order.
 
-use std::collections::HashSet;
-
 use phalanx_trace::Order;
 
 use super::Run;
 use crate::findings::Findings;
+use crate::model::intern::FastSet;
 use crate::model::{EpochIx, Step};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
@@ -22,7 +21,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         let survivor = ways.iter().find(|(next, _)| next.is_some()).and_then(|(_, way)| way.first());
         let Some(&q) = survivor.filter(|_| stayed.iter().any(|&p| uniform(p).next().is_some())) else { continue };
         let reference: Vec<&Step> = uniform(q).collect();
-        let has: HashSet<_> = reference.iter().map(|s| s.message).collect();
+        let has: FastSet<_> = reference.iter().map(|s| s.message).collect();
         for &p in stayed {
             let common = || uniform(p).filter(|s| has.contains(&s.message));
             if common().next().is_none() {

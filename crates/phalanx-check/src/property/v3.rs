@@ -7,11 +7,10 @@
 //! Instances: sends judged; *under failure*: those whose view lost a member. Source: Chockler, Keidar, Vitenberg
 //! 2001 (self delivery).
 
-use std::collections::{HashMap, HashSet};
-
 use super::{Run, s3, v4};
 use crate::findings::Findings;
 use crate::model::EpochEnd;
+use crate::model::intern::{FastMap, FastSet};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -19,7 +18,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         if model.sent(e).next().is_none() {
             continue;
         }
-        let has: HashSet<_> = model.delivered(e).map(|s| s.message).collect();
+        let has: FastSet<_> = model.delivered(e).map(|s| s.message).collect();
         for step in model.sent(e) {
             out.instance_when(model.lost_a_member(e));
             if !has.contains(&step.message) {
@@ -36,7 +35,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
     let Some(quiet) = v4::due(run) else { return };
     for e in v4::last_stays(run, quiet) {
-        let delivered: HashMap<_, _> = model.delivered(e).map(|s| (s.message, s)).collect();
+        let delivered: FastMap<_, _> = model.delivered(e).map(|s| (s.message, s)).collect();
         for step in model.sent(e).filter(|s| v4::judged(run, quiet, s.at_ns)) {
             out.instance();
             let deadline = v4::deadline(run, quiet, step.at_ns);

@@ -7,10 +7,9 @@
 //! Instances: pairs of message and receiver. Source: Chockler, Keidar, Vitenberg 2001 (liveness of delivery), with
 //! a bound.
 
-use std::collections::HashMap;
-
 use super::{Property, Run};
 use crate::findings::Findings;
+use crate::model::intern::FastMap;
 use crate::model::quiet::Quiet;
 use crate::model::{EpochEnd, EpochIx};
 
@@ -24,7 +23,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             if moved_on || !model.procs[q].tail_complete {
                 continue;
             }
-            let delivered: HashMap<_, _> =
+            let delivered: FastMap<_, _> =
                 there.iter().flat_map(|&o| model.delivered(o)).map(|s| (s.message, s.at_ns)).collect();
             for step in model.sent(e).filter(|s| judged(run, quiet, s.at_ns)) {
                 out.instance();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use phalanx_sim::{Options, Summary};
 use serde::{Deserialize, Serialize};
 
+use super::spent::{Spent, Watch};
 use crate::exit::{Exit, Failure, While};
 
 /// Between two savings.
@@ -19,17 +20,16 @@ pub(super) struct Journal {
     file: PathBuf,
     kept: Kept,
     saved: Instant,
-    /// Seconds of earlier processes.
-    earlier_s: f64,
-    began: Instant,
+    /// What earlier processes spent.
+    earlier: Spent,
+    watch: Watch,
 }
 
 /// Its content.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     campaign: Campaign,
-    /// Time spent so far, in seconds.
-    seconds: f64,
+    spent: Spent,
     summary: Summary,
 }
 
@@ -64,7 +64,7 @@ impl Journal {
         let name = file.display();
         let kept = match fs::read(file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Kept { campaign, seconds: 0.0, summary: Summary::default() }
+                Kept { campaign, spent: Spent::default(), summary: Summary::default() }
             }
             read => {
                 let bytes = read.when(format_args!("cannot read {name}"))?;
@@ -84,7 +84,7 @@ impl Journal {
             }
         };
         let journal =
-            Self { file: file.to_owned(), earlier_s: kept.seconds, kept, saved: Instant::now(), began: Instant::now() };
+            Self { file: file.to_owned(), earlier: kept.spent, kept, saved: Instant::now(), watch: Watch::start() };
         // A file that cannot be written is told of now, not after an hour.
         journal.save()?;
         Ok(journal)
@@ -106,16 +106,16 @@ impl Journal {
         self.keep(summary).map(|_| ())
     }
 
-    /// Saves; gives the seconds spent so far, those of earlier processes included.
+    /// Saves; gives what was spent so far, by earlier processes too.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(super) fn keep(&mut self, summary: &Summary) -> Result<f64, Failure> {
+    pub(super) fn keep(&mut self, summary: &Summary) -> Result<Spent, Failure> {
         self.kept.summary = summary.clone();
-        self.kept.seconds = self.earlier_s + self.began.elapsed().as_secs_f64();
+        self.kept.spent = self.earlier + self.watch.spent();
         self.save()?;
         self.saved = Instant::now();
-        Ok(self.kept.seconds)
+        Ok(self.kept.spent)
     }
 
     /// Writes a new file and puts it in place of the old one, so that a crash leaves one of the two.

@@ -1,6 +1,7 @@
 //! `phalanx sim`: whole cells in one thread, under faults drawn from a seed, judged by the checker.
 
 mod journal;
+mod spent;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,6 +16,7 @@ use clap::Args;
 use phalanx_sim::{Coverage, Options, SeedResult, Stop, Summary, coverage, resume, shrink};
 
 use self::journal::Journal;
+use self::spent::Watch;
 
 use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
@@ -86,6 +88,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
             signal_hook::flag::register(signal, Arc::clone(&interrupted)).when("cannot watch for signals")?;
         }
     }
+    let watch = Watch::start();
     let began = Instant::now();
     let mut progress = Progress {
         total,
@@ -114,13 +117,13 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     });
     progress.clear();
     kept?;
-    let mut seconds = began.elapsed().as_secs_f64();
+    let mut spent = watch.spent();
     if let Some(journal) = &mut journal {
-        seconds = journal.keep(&summary)?;
+        spent = journal.keep(&summary)?;
     }
     let story = summary.failed.first().map(|failed| small_story(failed, &options));
     let covered = coverage(&summary, sim.members, sim.mild.is_none());
-    let text = tell(&summary, &covered, story.as_deref(), &options, seconds);
+    let text = tell(&summary, &covered, story.as_deref(), &options, &spent);
     if sim.json {
         say(text);
     } else {
@@ -197,7 +200,13 @@ impl Progress {
     }
 }
 
-fn tell(summary: &Summary, covered: &[Coverage], story: Option<&str>, options: &Options, seconds: f64) -> String {
+fn tell(
+    summary: &Summary,
+    covered: &[Coverage],
+    story: Option<&str>,
+    options: &Options,
+    spent: &spent::Spent,
+) -> String {
     let totals = &summary.totals;
     let mut text = String::new();
     if let Some(story) = story {
@@ -232,12 +241,19 @@ fn tell(summary: &Summary, covered: &[Coverage], story: Option<&str>, options: &
     let simulated = totals.simulated_ms as f64 / 1_000.0;
     let _ = write!(
         text,
-        "{} seeds ({} in full), {} failed, {} run twice and equal; {simulated:.0} s simulated in {seconds:.1} s ({:.0} times real time)",
+        "{} seeds ({} in full), {} failed, {} run twice and equal; {simulated:.0} s simulated in {:.1} s ({:.0} times real time)",
         summary.seeds,
         summary.full,
         summary.failures,
         summary.repeated,
-        simulated / seconds
+        spent.wall_s,
+        simulated / spent.wall_s.max(1e-3)
+    );
+    let threads = options.threads_used();
+    let (cpu_s, per_core) = (spent.cpu_s, simulated / spent.cpu_s.max(1e-3));
+    let _ = write!(
+        text,
+        "\n{threads} threads, {cpu_s:.1} s of processor time ({per_core:.0} times real time on each core)"
     );
     text
 }

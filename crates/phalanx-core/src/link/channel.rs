@@ -90,6 +90,14 @@ impl Channel {
         self.outbox.is_empty() && self.sending.outstanding() == 0
     }
 
+    /// Nothing waits to be sent, sent again or acknowledged: a turn has nothing to do here, now or later, unless
+    /// something comes.
+    #[must_use]
+    #[inline]
+    pub fn is_at_rest(&self) -> bool {
+        self.outbox.is_empty() && self.sending.is_at_rest() && self.receiving.ack_due().is_none()
+    }
+
     /// Fills `frames` with as much of the outbox as fits in `room` bytes; false if there is nothing to send now.
     pub fn fill(&mut self, room: usize, frames: &mut Vec<u8>) -> bool {
         if !self.sending.may_send() {
@@ -222,6 +230,9 @@ impl Channel {
     /// When something is due without further input.
     #[must_use]
     pub fn deadline(&self, ack_delay: Duration) -> Option<Instant> {
+        if self.is_at_rest() {
+            return None;
+        }
         if !self.outbox.is_empty() && self.sending.may_send() {
             return Some(Instant::ZERO);
         }

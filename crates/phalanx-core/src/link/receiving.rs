@@ -23,7 +23,9 @@ pub enum Arrival {
 pub struct Receiving {
     /// Every packet up to here was taken by [`Self::pop`].
     prefix: u64,
-    /// Arrived and not yet taken. Invariant: keys lie in `prefix+1 ..= prefix+reach`.
+    /// The packet after the prefix, if it arrived. Nearly all packets come in order and never see `waiting`.
+    next: Option<Bytes>,
+    /// Arrived out of order and not yet taken. Invariant: keys lie in `prefix+2 ..= prefix+reach`.
     waiting: BTreeMap<u64, Bytes>,
     /// The highest number known to exist.
     highest: u64,
@@ -37,19 +39,23 @@ impl Receiving {
     /// A side that keeps packets at most `reach` beyond the prefix.
     #[must_use]
     pub fn new(reach: u64) -> Self {
-        Self { prefix: 0, waiting: BTreeMap::new(), highest: 0, reach, unacknowledged: 0, ack_due: None }
+        Self { prefix: 0, next: None, waiting: BTreeMap::new(), highest: 0, reach, unacknowledged: 0, ack_due: None }
     }
 
     /// Keeps an arriving packet.
     pub fn accept(&mut self, number: u64, frames: Bytes) -> Arrival {
-        if number <= self.prefix || self.waiting.contains_key(&number) {
+        if self.has(number) {
             return Arrival::Duplicate;
         }
         if number > self.prefix.saturating_add(self.reach) {
             return Arrival::Ahead;
         }
         self.highest = self.highest.max(number);
-        self.waiting.insert(number, frames);
+        if number == self.prefix + 1 {
+            self.next = Some(frames);
+        } else {
+            self.waiting.insert(number, frames);
+        }
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         Arrival::New
     }
@@ -57,13 +63,17 @@ impl Receiving {
     /// Already arrived (a cheap look before anything is copied)?
     #[must_use]
     pub fn has(&self, number: u64) -> bool {
-        number <= self.prefix || self.waiting.contains_key(&number)
+        match number.checked_sub(self.prefix) {
+            None | Some(0) => true,
+            Some(1) => self.next.is_some(),
+            Some(_) => self.waiting.contains_key(&number),
+        }
     }
 
-    /// A packet that waits out of order.
+    /// A packet that waits to be taken.
     #[must_use]
     pub fn peek(&self, number: u64) -> Option<Bytes> {
-        self.waiting.get(&number).cloned()
+        if number == self.prefix + 1 { self.next.clone() } else { self.waiting.get(&number).cloned() }
     }
 
     /// The sender said that packets up to `number` exist.
@@ -77,8 +87,11 @@ impl Receiving {
         if next > up_to {
             return None;
         }
-        let frames = self.waiting.remove(&next)?;
+        let frames = self.next.take()?;
         self.prefix = next;
+        if !self.waiting.is_empty() {
+            self.next = self.waiting.remove(&(next + 1));
+        }
         self.highest = self.highest.max(next);
         Some((next, frames))
     }
@@ -92,15 +105,18 @@ impl Receiving {
     /// Every packet up to here is here, taken or waiting.
     #[must_use]
     pub fn held(&self) -> u64 {
-        let follows = self.waiting.keys().zip(self.prefix + 1..).take_while(|&(&have, next)| have == next);
-        self.prefix + follows.count() as u64
+        if self.next.is_none() {
+            return self.prefix;
+        }
+        let follows = self.waiting.keys().zip(self.prefix + 2..).take_while(|&(&have, next)| have == next);
+        self.prefix + 1 + follows.count() as u64
     }
 
     /// The missing packets up to `number`, as inclusive ranges; at most [`GAPS_MAX`].
     #[must_use]
     pub fn gaps_up_to(&self, number: u64) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
-        let mut from = self.prefix + 1;
+        let mut from = self.prefix + 1 + u64::from(self.next.is_some());
         for &have in self.waiting.keys().take_while(|&&n| n <= number) {
             if have > from {
                 gaps.push((from, have - 1));
@@ -141,6 +157,7 @@ impl Receiving {
 
     /// When a receipt is due.
     #[must_use]
+    #[inline]
     pub fn ack_due(&self) -> Option<Instant> {
         self.ack_due
     }
@@ -151,10 +168,10 @@ impl Receiving {
         self.ack_due = None;
     }
 
-    /// Packets that wait out of order.
+    /// Packets that wait to be taken.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        usize::from(self.next.is_some()) + self.waiting.len()
     }
 }
 
@@ -180,6 +197,25 @@ mod tests {
         assert_eq!(r.accept(2, b(2)), Arrival::Duplicate);
         r.expect_up_to(9);
         assert_eq!(r.receipt(9).gaps, vec![(3, 4), (6, 6), (8, 9)]);
+    }
+
+    #[test]
+    fn what_waits_behind_the_next_follows_it() {
+        let mut r = Receiving::new(100);
+        for n in [2, 3, 5] {
+            assert_eq!(r.accept(n, b(n)), Arrival::New);
+        }
+        assert_eq!((r.held(), r.peek(1), r.peek(3), r.has(1), r.has(3)), (0, None, Some(b(3)), false, true));
+        assert_eq!(r.accept(1, b(1)), Arrival::New);
+        assert_eq!((r.held(), r.peek(1), r.waiting()), (3, Some(b(1)), 4));
+        assert_eq!(r.gaps_up_to(9), vec![(4, 4), (6, 9)]);
+        assert_eq!(r.pop(u64::MAX).map(|p| p.0), Some(1));
+        assert_eq!((r.held(), r.peek(2), r.waiting()), (3, Some(b(2)), 3));
+        assert_eq!(r.accept(2, b(2)), Arrival::Duplicate);
+        assert_eq!((r.pop(1), r.pop(2).map(|p| p.0), r.pop(3).map(|p| p.0)), (None, Some(2), Some(3)));
+        assert_eq!((r.pop(u64::MAX), r.held(), r.waiting()), (None, 3, 1));
+        assert_eq!(r.accept(4, b(4)), Arrival::New);
+        assert_eq!((r.held(), r.has_gap()), (5, true));
     }
 
     #[test]

@@ -2,59 +2,66 @@
 
 use std::time::Duration;
 
-/// Smoothed round-trip time of one path.
+/// Smoothed round-trip time of one path. Kept in nanoseconds: the timers of every stream look at it at every turn.
 #[derive(Clone, Debug)]
 pub struct Rtt {
-    smoothed: Duration,
-    variation: Duration,
+    smoothed_ns: u64,
+    variation_ns: u64,
     measured: bool,
 }
 
 /// Assumed until something is measured.
-const INITIAL: Duration = Duration::from_millis(20);
+const INITIAL_NS: u64 = 20_000_000;
 /// A probe is never sooner than this: receivers are turned, not interrupted.
-const PROBE_MIN: Duration = Duration::from_millis(4);
+const PROBE_MIN_NS: u64 = 4_000_000;
 /// A probe never waits longer than this, whatever was measured.
-const PROBE_MAX: Duration = Duration::from_millis(250);
+const PROBE_MAX_NS: u64 = 250_000_000;
+/// Longer round trips count as this one: a year, so that sums of a few of them fit.
+const RTT_MAX_NS: u64 = 31_536_000_000_000_000;
 
 impl Default for Rtt {
     fn default() -> Self {
-        Self { smoothed: INITIAL, variation: INITIAL / 2, measured: false }
+        Self { smoothed_ns: INITIAL_NS, variation_ns: INITIAL_NS / 2, measured: false }
     }
 }
 
 impl Rtt {
     /// Takes one measured round trip into account.
     pub fn sample(&mut self, rtt: Duration) {
+        let rtt_ns = nanos(rtt);
         if !self.measured {
-            self.smoothed = rtt;
-            self.variation = rtt / 2;
+            self.smoothed_ns = rtt_ns;
+            self.variation_ns = rtt_ns / 2;
             self.measured = true;
             return;
         }
-        let difference = self.smoothed.abs_diff(rtt);
-        self.variation = (self.variation * 3 + difference) / 4;
-        self.smoothed = (self.smoothed * 7 + rtt) / 8;
+        let difference_ns = self.smoothed_ns.abs_diff(rtt_ns);
+        self.variation_ns = (self.variation_ns * 3 + difference_ns) / 4;
+        self.smoothed_ns = (self.smoothed_ns * 7 + rtt_ns) / 8;
     }
 
     /// The smoothed round trip.
     #[must_use]
     pub fn smoothed(&self) -> Duration {
-        self.smoothed
+        Duration::from_nanos(self.smoothed_ns)
     }
 
     /// How long to wait for a receipt before probing, after `failures` probes without progress.
     #[must_use]
     pub fn probe_after(&self, ack_delay: Duration, failures: u32) -> Duration {
-        let base = (self.smoothed + self.variation * 4 + ack_delay).max(PROBE_MIN);
-        base.saturating_mul(1 << failures.min(6)).min(PROBE_MAX)
+        let base_ns = (self.smoothed_ns + self.variation_ns * 4 + nanos(ack_delay)).max(PROBE_MIN_NS);
+        Duration::from_nanos(base_ns.saturating_mul(1 << failures.min(6)).min(PROBE_MAX_NS))
     }
 
     /// How long after a packet was sent its absence means loss rather than reordering.
     #[must_use]
     pub fn resend_after(&self) -> Duration {
-        self.smoothed + self.variation
+        Duration::from_nanos(self.smoothed_ns + self.variation_ns)
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(RTT_MAX_NS)
 }
 
 #[cfg(test)]
@@ -68,8 +75,8 @@ mod tests {
             rtt.sample(Duration::from_micros(100));
         }
         let first = rtt.probe_after(Duration::ZERO, 0);
-        assert!(first >= PROBE_MIN);
+        assert!(first >= Duration::from_nanos(PROBE_MIN_NS));
         assert!(rtt.probe_after(Duration::ZERO, 3) >= first);
-        assert_eq!(rtt.probe_after(Duration::ZERO, 100), PROBE_MAX);
+        assert_eq!(rtt.probe_after(Duration::ZERO, 100), Duration::from_nanos(PROBE_MAX_NS));
     }
 }

@@ -18,6 +18,10 @@ pub struct Sending {
     retained: VecDeque<Sent>,
     base: u64,
     receivers: Vec<Receiver>,
+    /// Every receiver has every packet up to here; kept beside `receivers`, because it is asked for at every turn.
+    stable: u64,
+    /// The highest number every receiver allows; likewise.
+    limit: u64,
     /// Packets waiting to be sent again: (receiver, number). Bounded by [`REPAIRS_MAX`].
     repairs: VecDeque<(usize, u64)>,
 }
@@ -49,10 +53,19 @@ impl Sending {
     /// A stream to `receivers` processes, each of which at first allows `limit` packets.
     #[must_use]
     pub fn new(receivers: usize, limit: u64, now: Instant) -> Self {
+        let limit_of_all = if receivers == 0 { u64::MAX } else { limit };
         let receivers = (0..receivers)
             .map(|_| Receiver { acked: 0, limit, since: now, failures: 0, rtt: Rtt::default() })
             .collect();
-        Self { next: 1, retained: VecDeque::new(), base: 1, receivers, repairs: VecDeque::new() }
+        Self {
+            next: 1,
+            retained: VecDeque::new(),
+            base: 1,
+            receivers,
+            stable: 0,
+            limit: limit_of_all,
+            repairs: VecDeque::new(),
+        }
     }
 
     /// The number the next packet gets.
@@ -64,7 +77,7 @@ impl Sending {
     /// The highest number every receiver allows.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.receivers.iter().map(|r| r.limit).min().unwrap_or(u64::MAX)
+        self.limit
     }
 
     /// Whether a new packet may be sent.
@@ -76,13 +89,26 @@ impl Sending {
     /// Every receiver has every packet up to here.
     #[must_use]
     pub fn stable(&self) -> u64 {
-        self.receivers.iter().map(|r| r.acked).min().unwrap_or(self.next - 1)
+        self.stable
     }
 
     /// Packets sent that some receiver may lack.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
-        self.next - 1 - self.stable()
+        self.next - 1 - self.stable
+    }
+
+    /// Nothing is outstanding and nothing waits to be sent again: time alone changes nothing.
+    #[must_use]
+    #[inline]
+    pub fn is_at_rest(&self) -> bool {
+        self.retained.is_empty() && self.repairs.is_empty()
+    }
+
+    /// Whether a receipt of `index` with this prefix and limit, and no gaps, would tell nothing new.
+    #[must_use]
+    pub fn knows(&self, index: usize, prefix: u64, limit: u64) -> bool {
+        self.receivers.get(index).is_some_and(|r| prefix <= r.acked && limit <= r.limit)
     }
 
     /// Keeps a packet that goes out now; its number is [`Self::next`] before the call.
@@ -95,6 +121,7 @@ impl Sending {
         self.retained.push_back(Sent { packet, first: now, last: now, again: false });
         self.next += 1;
         if self.receivers.is_empty() {
+            self.stable = self.next - 1;
             self.release();
         }
     }
@@ -102,13 +129,15 @@ impl Sending {
     /// Takes a receipt from receiver `index`; true if the stable prefix grew. What cannot be true (a receipt
     /// for packets never sent) is cut to what can.
     pub fn handle_receipt(&mut self, now: Instant, index: usize, receipt: &Receipt) -> bool {
-        let before = self.stable();
+        let before = self.stable;
         let sent = self.next - 1;
         let base = self.base;
         let Some(r) = self.receivers.get_mut(index) else { return false };
+        let widened = receipt.limit > r.limit;
         r.limit = r.limit.max(receipt.limit);
         let prefix = receipt.prefix.min(sent);
-        if prefix > r.acked {
+        let progressed = prefix > r.acked;
+        if progressed {
             if let Some(s) = prefix.checked_sub(base).and_then(|i| self.retained.get(usize::try_from(i).ok()?))
                 && !s.again
             {
@@ -118,9 +147,9 @@ impl Sending {
             r.since = now;
             r.failures = 0;
         }
-        let patience = r.rtt.resend_after();
+        let (patience, acked) = (r.rtt.resend_after(), r.acked);
         for &(from, to) in &receipt.gaps {
-            let (from, to) = (from.max(base).max(r.acked + 1), to.min(sent));
+            let (from, to) = (from.max(base).max(acked + 1), to.min(sent));
             for number in from..=to {
                 if self.repairs.len() >= REPAIRS_MAX {
                     break;
@@ -134,8 +163,14 @@ impl Sending {
                 }
             }
         }
-        self.release();
-        self.stable() > before
+        if widened {
+            self.limit = self.receivers.iter().map(|r| r.limit).min().unwrap_or(u64::MAX);
+        }
+        if progressed {
+            self.stable = self.receivers.iter().map(|r| r.acked).min().unwrap_or(sent);
+            self.release();
+        }
+        self.stable > before
     }
 
     /// The next packet to send again, and to which receiver.
@@ -153,6 +188,9 @@ impl Sending {
 
     /// Judges the timers: whoever lacks something and has been silent too long is sent its first missing packets.
     pub fn handle_timeout(&mut self, now: Instant, ack_delay: Duration) {
+        if self.retained.is_empty() {
+            return; // nobody lacks anything
+        }
         let (base, next) = (self.base, self.next);
         for (index, r) in self.receivers.iter_mut().enumerate() {
             if r.acked + 1 >= next || now < r.since + r.rtt.probe_after(ack_delay, r.failures) {
@@ -176,6 +214,9 @@ impl Sending {
     /// When [`Self::handle_timeout`] is due.
     #[must_use]
     pub fn deadline(&self, ack_delay: Duration) -> Option<Instant> {
+        if self.retained.is_empty() {
+            return None; // nobody lacks anything
+        }
         self.receivers
             .iter()
             .filter(|r| r.acked + 1 < self.next)
@@ -211,8 +252,7 @@ impl Sending {
     }
 
     fn release(&mut self) {
-        let stable = self.stable();
-        while self.base <= stable && self.retained.pop_front().is_some() {
+        while self.base <= self.stable && self.retained.pop_front().is_some() {
             self.base += 1;
         }
     }

@@ -135,6 +135,7 @@ pub struct RecoveredPacket {
     /// The packet's number.
     pub number: u64,
     /// Its frames.
+    #[serde(with = "crate::wire::blob")]
     pub frames: Vec<u8>,
 }
 
@@ -164,6 +165,7 @@ pub enum StateMessage {
         /// Where it belongs.
         offset: u64,
         /// The bytes.
+        #[serde(with = "crate::wire::blob")]
         bytes: Vec<u8>,
     },
     /// A delivery at the donor after the snapshot was taken.
@@ -181,6 +183,7 @@ pub enum StateMessage {
         /// Its place in the total order.
         position: Option<u64>,
         /// The bytes.
+        #[serde(with = "crate::wire::blob")]
         payload: Vec<u8>,
     },
     /// The joiner has everything sent so far; it may be made a member.

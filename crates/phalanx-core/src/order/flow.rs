@@ -448,9 +448,10 @@ impl Flow {
     fn acknowledge_self(&mut self, now: Instant) {
         let me = self.set.me;
         let own = &self.streams[me];
-        let receipt =
-            Receipt { prefix: own.rx.prefix(), limit: own.consumed_packet() + self.set.window, gaps: Vec::new() };
-        self.tx.handle_receipt(now, me, &receipt);
+        let (prefix, limit) = (own.rx.prefix(), own.consumed_packet() + self.set.window);
+        if !self.tx.knows(me, prefix, limit) {
+            self.tx.handle_receipt(now, me, &Receipt { prefix, limit, gaps: Vec::new() });
+        }
         let stable = self.tx.stable();
         self.streams[me].set_stable(stable);
     }
@@ -503,7 +504,7 @@ impl Flow {
     /// Delivers whatever may be delivered; true if anything was.
     pub(super) fn deliver_ready(&mut self, io: &mut impl Outgoing) -> bool {
         let mut any = false;
-        loop {
+        while self.has_queued() {
             let mut progress = false;
             for rank in 0..self.streams.len() {
                 while self.is_ready(rank) {
@@ -516,10 +517,16 @@ impl Flow {
             }
             any = true;
         }
+        any
+    }
+
+    /// Whether any message waits to be delivered, at a glance.
+    fn has_queued(&self) -> bool {
+        self.streams.iter().any(|stream| !stream.queue.is_empty())
     }
 
     fn has_deliverable(&mut self) -> bool {
-        (0..self.streams.len()).any(|rank| self.is_ready(rank))
+        self.has_queued() && (0..self.streams.len()).any(|rank| self.is_ready(rank))
     }
 
     fn is_ready(&mut self, rank: usize) -> bool {

@@ -436,8 +436,7 @@ impl Process {
         let net = &mut self.net;
         let peer = self
             .peers
-            .entry(member.incarnation)
-            .or_insert_with(|| Peer::new(net, member.data, member.control, window, room, now));
+            .get_or_insert_with(member.incarnation, || Peer::new(net, member.data, member.control, window, room, now));
         (peer.data, peer.control, peer.packet_room) = (member.data, member.control, room);
         peer.control_channel.set_window(window);
         peer.data_channel.set_window(window);

@@ -32,6 +32,7 @@ use crate::id::{GroupId, Incarnation};
 use crate::member::{Acceptor, Coordinator, Directory, Hearing, Proposal, Wedge};
 use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
+use crate::sorted::SortedMap;
 use crate::time::Instant;
 use app::{AppQueue, Item};
 use counters::Counters;
@@ -68,11 +69,11 @@ pub struct Process {
     /// The decision in force, for those who missed it.
     last_decision: Option<Arc<Proposal>>,
     installed_at: Instant,
-    peers: BTreeMap<Incarnation, Peer>,
+    peers: SortedMap<Incarnation, Peer>,
     /// Incarnations excluded lately, to be told so: bounded, oldest forgotten first.
     excluded: VecDeque<(Incarnation, SocketAddr, Instant)>,
     /// The flows of the group views in force, and of those left but not by all, by packet space.
-    flows: BTreeMap<u32, GroupFlow>,
+    flows: SortedMap<u32, GroupFlow>,
     past: BTreeMap<u32, GroupFlow>,
     early: VecDeque<Early>,
     early_bytes: usize,
@@ -170,9 +171,9 @@ impl Process {
             decided: None,
             last_decision: None,
             installed_at: now,
-            peers: BTreeMap::new(),
+            peers: SortedMap::new(),
             excluded: VecDeque::new(),
-            flows: BTreeMap::new(),
+            flows: SortedMap::new(),
             past: BTreeMap::new(),
             early: VecDeque::new(),
             early_bytes: 0,
@@ -275,7 +276,14 @@ impl Process {
     }
 
     /// Gives the application what waits for it, for as long as it takes it.
+    #[inline]
     fn drain_app(&mut self, fx: &mut impl Effects) {
+        if !self.app.is_empty() {
+            self.give_to_app(fx);
+        }
+    }
+
+    fn give_to_app(&mut self, fx: &mut impl Effects) {
         while !self.app.is_empty() && fx.ready() {
             let Some(item) = self.app.pop() else { return };
             match item {
@@ -319,6 +327,7 @@ impl Process {
         let channels = self
             .peers
             .values()
+            .filter(|p| !p.is_at_rest())
             .filter_map(|p| {
                 [p.control_channel.deadline(delay), p.data_channel.deadline(delay)].into_iter().flatten().min()
             })

@@ -277,28 +277,30 @@ impl Process {
     pub(super) fn turn_channels(&mut self, now: Instant, fx: &mut impl Effects) {
         let delay = self.set.timing.ack_delay;
         let mut frames = std::mem::take(&mut self.scratch);
-        for (&who, peer) in &mut self.peers {
+        for (&who, peer) in self.peers.iter_mut().filter(|(_, peer)| !peer.is_at_rest()) {
             for lane in [Lane::Control, Lane::Data] {
                 let (channel, kind, to, target) = match lane {
                     Lane::Control => (&mut peer.control_channel, Kind::Control, peer.control, Target::Control),
                     Lane::Data => (&mut peer.data_channel, Kind::Data, peer.data, Target::Data),
                 };
-                channel.handle_timeout(now, delay);
-                while let Some(packet) = channel.poll_repair() {
-                    self.counters.repairs += 1;
-                    self.counters.datagrams_sent += 1;
-                    fx.transmit(lane, &[to], &packet);
-                }
-                frames.clear();
-                while channel.fill(peer.packet_room, &mut frames) {
-                    let packet = self.net.packet(kind, channel.space, channel.next_number(), who, &frames);
-                    self.counters.datagrams_sent += 1;
-                    fx.transmit(lane, &[to], packet);
-                    channel.sent(now, Bytes::copy_from_slice(packet));
+                if !channel.is_at_rest() {
+                    channel.handle_timeout(now, delay);
+                    while let Some(packet) = channel.poll_repair() {
+                        self.counters.repairs += 1;
+                        self.counters.datagrams_sent += 1;
+                        fx.transmit(lane, &[to], &packet);
+                    }
                     frames.clear();
-                }
-                if let Some(receipt) = channel.poll_receipt(now) {
-                    put_receipt(&mut peer.direct, target, &receipt);
+                    while channel.fill(peer.packet_room, &mut frames) {
+                        let packet = self.net.packet(kind, channel.space, channel.next_number(), who, &frames);
+                        self.counters.datagrams_sent += 1;
+                        fx.transmit(lane, &[to], packet);
+                        channel.sent(now, Bytes::copy_from_slice(packet));
+                        frames.clear();
+                    }
+                    if let Some(receipt) = channel.poll_receipt(now) {
+                        put_receipt(&mut peer.direct, target, &receipt);
+                    }
                 }
                 // Receipts for control travel with control.
                 if !peer.direct.is_empty()

@@ -14,6 +14,7 @@ use crate::id::{GroupId, Incarnation, Lane};
 use crate::link::{Channel, Receipt};
 use crate::order::{Deliverable, Flow, Outgoing, Status};
 use crate::seal::{ReplayWindow, Sealer, Security};
+use crate::sorted::SortedMap;
 use crate::time::Instant;
 use crate::wire::{Header, Kind, cell_tag};
 
@@ -125,6 +126,14 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// Neither channel nor the next direct packet has anything to do, now or later, unless something comes.
+    #[inline]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.direct.is_empty() && self.control_channel.is_at_rest() && self.data_channel.is_at_rest()
+    }
+}
+
 /// A flow and what its packets need.
 pub(super) struct GroupFlow {
     pub(super) flow: Flow,
@@ -158,7 +167,7 @@ pub(super) struct FlowPort<'a, F> {
     pub(super) fx: &'a mut F,
     pub(super) net: &'a mut Net,
     pub(super) app: &'a mut AppQueue,
-    pub(super) peers: &'a mut std::collections::BTreeMap<Incarnation, Peer>,
+    pub(super) peers: &'a mut SortedMap<Incarnation, Peer>,
     pub(super) transfers: &'a mut Transfers,
     pub(super) counters: &'a mut Counters,
     pub(super) meta: &'a FlowMeta,

@@ -1,11 +1,12 @@
 //! Opens what this process receives.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::fmt;
 
 use super::key::{KeySource, SenderKey};
-use super::{CHECKSUM_LEN, SEALED_TAG_LEN, Security, associated, cell_tag, checksum};
+use super::{Associated, CHECKSUM_LEN, SEALED_TAG_LEN, Security, associated, cell_tag, checksum};
 use crate::id::Incarnation;
+use crate::sorted::SortedMap;
 use crate::wire::{DropReason, Header};
 
 /// Opens packets meant for one incarnation.
@@ -19,7 +20,32 @@ pub struct Opener {
 struct Keys {
     source: KeySource,
     /// Keys of the senders the core knows. Only [`Opener::remember`] adds one, never a packet.
-    known: BTreeMap<Incarnation, SenderKey>,
+    known: SortedMap<Incarnation, SenderKey>,
+    /// Keys of other senders whose packets verified, the latest last: drawing a key costs more than opening a packet,
+    /// and who speaks once without being known mostly speaks again. At most [`HEARD_MAX`].
+    heard: VecDeque<(Incarnation, SenderKey)>,
+}
+
+/// Unknown senders whose keys are kept: those a process that looks for its cell meets at once.
+const HEARD_MAX: usize = 8;
+
+impl Keys {
+    fn open<'a>(&mut self, header: &Header, associated: &Associated, sealed: &'a mut [u8]) -> Option<&'a mut [u8]> {
+        if let Some(key) = self.known.get(&header.sender) {
+            return key.open(header, associated, sealed);
+        }
+        if let Some((_, key)) = self.heard.iter().find(|(who, _)| *who == header.sender) {
+            return key.open(header, associated, sealed);
+        }
+        let key = self.source.of(header.sender);
+        let frames = key.open(header, associated, sealed)?;
+        // Who cannot seal makes this process keep nothing.
+        if self.heard.len() == HEARD_MAX {
+            self.heard.pop_front();
+        }
+        self.heard.push_back((header.sender, key));
+        Some(frames)
+    }
 }
 
 impl Opener {
@@ -27,7 +53,9 @@ impl Opener {
     #[must_use]
     pub fn new(security: &Security, cell: &str, me: Incarnation) -> Self {
         let keys = match security {
-            Security::Sealed(key) => Some(Keys { source: KeySource::new(key, cell), known: BTreeMap::new() }),
+            Security::Sealed(key) => {
+                Some(Keys { source: KeySource::new(key, cell), known: SortedMap::new(), heard: VecDeque::new() })
+            }
             Security::None => None,
         };
         Self { me, cell_tag: cell_tag(cell), keys }
@@ -49,12 +77,8 @@ impl Opener {
         let (clear, sealed) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
         let dest = if header.kind.is_addressed() { self.me } else { Incarnation::NONE };
         let associated = associated(clear, dest);
-        let frames = match &self.keys {
-            Some(keys) if sealed.len() >= SEALED_TAG_LEN => match keys.known.get(&header.sender) {
-                Some(key) => key.open(&header, &associated, sealed),
-                // Derived, used and dropped: who cannot seal makes this process keep nothing.
-                None => keys.source.of(header.sender).open(&header, &associated, sealed),
-            },
+        let frames = match &mut self.keys {
+            Some(keys) if sealed.len() >= SEALED_TAG_LEN => keys.open(&header, &associated, sealed),
             None if sealed.len() >= CHECKSUM_LEN => verify_checksum(&associated, sealed),
             Some(_) | None => return Err(DropReason::Short),
         };
@@ -66,7 +90,7 @@ impl Opener {
     pub fn remember(&mut self, sender: Incarnation) {
         if let Some(keys) = &mut self.keys {
             let source = &keys.source;
-            keys.known.entry(sender).or_insert_with(|| source.of(sender));
+            keys.known.get_or_insert_with(sender, || source.of(sender));
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows peers, views or time. `docs/wire.md` specifies the format for other implementations.
 
+pub(crate) mod blob;
 pub mod codec;
 pub mod drop;
 pub mod header;
