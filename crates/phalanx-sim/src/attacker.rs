@@ -80,6 +80,15 @@ impl Attacker {
         Some(seen)
     }
 
+    /// A real packet that names the sender of another one in its header.
+    fn forge(&mut self) -> Option<Seen> {
+        let mut pick = || self.recent.get(index(&mut self.rng, self.recent.len()));
+        let (seen, other) = (pick()?, pick()?);
+        let mut bytes = seen.bytes.to_vec();
+        bytes.get_mut(SENDER)?.copy_from_slice(other.bytes.get(SENDER)?);
+        Some(Seen { from: other.from, to: seen.to, bytes: bytes.into() })
+    }
+
     /// All it remembers that was sent from `from`, oldest first: for a scripted replay of one process's packets.
     pub(crate) fn packets_from(&self, is_sender: impl Fn(Endpoint) -> bool) -> Vec<Seen> {
         let newer = self.recent[..self.next].iter();
@@ -92,8 +101,13 @@ impl Attacker {
             .collect()
     }
 
-    /// Bytes that are no packet: random, or a real packet cut short or grown, to `to`.
+    /// Bytes that are no packet: random, a real packet cut short or grown, or one under another sender's name, to `to`.
     pub(crate) fn noise(&mut self, from: Endpoint, to: Endpoint) -> Seen {
+        if self.rng.chance_ppm(250_000)
+            && let Some(forged) = self.forge()
+        {
+            return forged;
+        }
         let mut bytes = match self.recent.get(index(&mut self.rng, self.recent.len())) {
             Some(seen) if self.rng.chance_ppm(700_000) => seen.bytes.to_vec(),
             _ => Vec::new(),
@@ -103,6 +117,9 @@ impl Attacker {
         Seen { from, to, bytes: bytes.into() }
     }
 }
+
+/// Where a packet's header names its sender.
+const SENDER: std::ops::Range<usize> = 4..12;
 
 /// Changes one to four bits of `packet`.
 pub(crate) fn corrupt(packet: &mut [u8], rng: &mut Rng) {
@@ -140,6 +157,19 @@ mod tests {
         assert!(replayed.iter().any(|n| *n > 9_900));
         assert_eq!(attacker.packets_from(|from| from == b).len(), 0);
         assert_eq!(attacker.packets_from(|from| from == a).len(), RECENT + OLD);
+    }
+
+    #[test]
+    fn a_forged_packet_is_one_senders_under_anothers_name() {
+        let (a, b) = (Endpoint::new(0, 0, Lane::Data), Endpoint::new(1, 0, Lane::Data));
+        let mut attacker = Attacker::new(Rng::new(3));
+        assert!(attacker.forge().is_none());
+        attacker.observe(a, b, &Rc::from([1_u8; 40]));
+        attacker.observe(b, a, &Rc::from([2_u8; 40]));
+        let forged: Vec<Seen> = (0..100).filter_map(|_| attacker.forge()).collect();
+        assert_eq!(forged.len(), 100);
+        assert!(forged.iter().any(|seen| seen.bytes[4..12] == [2; 8] && seen.bytes[..4] == [1; 4] && seen.to == b));
+        assert!(forged.iter().all(|seen| seen.bytes[..4] == seen.bytes[12..16]));
     }
 
     #[test]
