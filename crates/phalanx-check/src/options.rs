@@ -21,6 +21,18 @@ pub struct Options {
     pub membership_bound_ns: u64,
     /// V3, V4: the longest from a send in the quiet phase to its deliveries. Default 5 s.
     pub delivery_bound_ns: u64,
+    /// V2: the longest that a view change keeps a member of a settled cell from sending. Default 5 s.
+    pub flush_bound_ns: u64,
+    /// V6, V12: the longest from a request to join, in a settled cell, to the first view. Default 10 s.
+    pub join_bound_ns: u64,
+    /// V7: the longest until a process that no quorum reaches holds itself cut off. Default 5 s.
+    pub cut_off_bound_ns: u64,
+    /// V5, V8: from the last activity of any application to the calm. Default 2 s.
+    pub calm_bound_ns: u64,
+    /// V9: the longest that a stopped member holds the others up. Default 4 s.
+    pub hostage_bound_ns: u64,
+    /// V10: cell views in a quiet phase, besides those that come of starts, leaves and deaths in it. Default 3.
+    pub churn_max: u64,
     /// Violations kept with their evidence for each property; all are counted. Default 5.
     pub violations_max: usize,
 }
@@ -35,6 +47,12 @@ impl Default for Options {
             clock_slack_ns: 1_000_000_000,
             membership_bound_ns: 10_000_000_000,
             delivery_bound_ns: 5_000_000_000,
+            flush_bound_ns: 5_000_000_000,
+            join_bound_ns: 10_000_000_000,
+            cut_off_bound_ns: 5_000_000_000,
+            calm_bound_ns: 2_000_000_000,
+            hostage_bound_ns: 4_000_000_000,
+            churn_max: 3,
             violations_max: 5,
         }
     }

@@ -27,7 +27,7 @@ impl Display for Report {
         )?;
         writeln!(f, "quiet phase: {}", s.quiet)?;
         self.notes(f)?;
-        writeln!(f, "\n     {:>10} {:>10} {:>10}", "tested", "failing", "broken")?;
+        writeln!(f, "\n      {:>10} {:>10} {:>10}", "tested", "failing", "broken")?;
         for p in &self.properties {
             p.fmt(f)?;
         }
@@ -71,7 +71,7 @@ impl Report {
 impl Display for PropertyReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (code, title) = (self.property.code(), self.title);
-        writeln!(f, "  {code} {:>10} {:>10} {:>10}  {title}", self.instances, self.under_failure, self.violations)
+        writeln!(f, "  {code:<3} {:>10} {:>10} {:>10}  {title}", self.instances, self.under_failure, self.violations)
     }
 }
 

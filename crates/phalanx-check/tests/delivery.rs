@@ -257,16 +257,20 @@ fn i3_another_point_to_point_body() {
 
 #[test]
 fn u1_survivors_deliver_what_the_dead_delivered_as_uniform() {
-    let m = uniform(fifo(2, 1, 1));
-    let mut w = World::group(3);
-    w.multicast(m, &[2, 0, 1]);
-    w.lose(2, &[0, 1]);
-    w.holds(&[Property::U1]);
-
-    let mut w = World::group(3);
-    w.multicast(m, &[2]);
-    w.lose(2, &[0, 1]);
-    w.breaks(Property::U1);
+    let m = uniform(fifo(3, 1, 1));
+    let run = |to: &[usize]| {
+        let mut w = World::group(4);
+        w.multicast(m, to);
+        let gone = [(2, LeaveReason::Died), (3, LeaveReason::Died)];
+        [2, 3].iter().for_each(|&p| w.crash(p));
+        for p in [0, 1] {
+            w.cell_view(p, 2, &[0, 1], &gone);
+            w.group_view(p, 2, Some(1), &[0, 1], &[], &gone);
+        }
+        w
+    };
+    run(&[2, 0, 1]).holds(&[Property::U1]);
+    run(&[2]).breaks(Property::U1);
 }
 
 #[test]

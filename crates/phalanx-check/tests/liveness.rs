@@ -4,7 +4,7 @@ mod common;
 
 use common::{CELL, SECOND, World, fifo, id, name};
 use phalanx_check::Property;
-use phalanx_trace::{Event, LeaveReason, Phase};
+use phalanx_trace::{Event, LeaveReason};
 
 /// A whole run: quiet, settled, a message from `a` that `to` deliver, and the end long after.
 fn quiet_run(mut w: World, members: &[usize], view: u64, to: &[usize]) -> World {
@@ -87,15 +87,67 @@ fn v1_never_comes_in() {
 }
 
 #[test]
-fn v1_is_due_for_the_connected_alone() {
+fn v13_is_due_for_the_connected_alone() {
     let mut w = World::cell(3);
     [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[(2, LeaveReason::Unreachable)]));
     w.push(2, Event::NonPrimary);
-    let harness = w.harness();
-    w.push(harness, Event::Phase { phase: Phase::Quiet, connected: vec![name(0), name(1)] });
+    w.quiet_for(&[0, 1]);
     w.wait(20 * SECOND);
     w.end(&[0, 1, 2]);
-    w.holds(&[Property::V1]);
+    w.holds(&[Property::V13]);
+    assert_eq!(w.report().instances(Property::V1), 0);
+}
+
+/// `c` is cut off for good, and comes and goes: nothing of that excuses `a` and `b`.
+fn others_stay_broken(to: &[usize]) -> World {
+    let mut w = World::group(3);
+    let gone = [(2, LeaveReason::Unreachable)];
+    w.cut(&[0, 1], 2);
+    for p in [0, 1] {
+        w.cell_view(p, 2, &[0, 1], &gone);
+        w.group_view(p, 2, Some(1), &[0, 1], &[], &gone);
+    }
+    w.push(2, Event::NonPrimary);
+    w.quiet_for(&[0, 1]);
+    w.wait(15 * SECOND);
+    w.push(2, Event::LeaveAsked);
+    w.crash(2);
+    for incarnation in [98, 99] {
+        let header = phalanx_trace::Header::process("cell", &name(2), incarnation, "clock");
+        let mut again = phalanx_trace::Trace::new(header);
+        w.now += 10;
+        again.push(w.now, Event::Start);
+        again.push(w.now + 1, Event::JoinAsked { cell: "cell".into() });
+        w.traces.insert(3, again);
+        w.harness_says(Event::Stop { incarnation });
+        w.wait(SECOND);
+        w.harness_says(Event::Crash { incarnation });
+    }
+    w.multicast(fifo(0, 2, 1), to);
+    w.wait(20 * SECOND);
+    w.end(&[0, 1]);
+    w
+}
+
+#[test]
+fn v13_the_connected_agree_while_others_stay_broken() {
+    others_stay_broken(&[0, 1]).holds(&[Property::V13]);
+}
+
+#[test]
+fn v13_a_connected_member_never_delivers() {
+    others_stay_broken(&[0]).breaks(Property::V13);
+}
+
+#[test]
+fn v13_the_broken_stay_in_the_view() {
+    let mut w = World::cell(3);
+    w.cut(&[0, 1], 2);
+    w.push(2, Event::NonPrimary);
+    w.quiet_for(&[0, 1]);
+    w.wait(20 * SECOND);
+    w.end(&[0, 1, 2]);
+    w.breaks(Property::V13);
 }
 
 #[test]
@@ -183,12 +235,19 @@ fn v4_a_member_delivers_too_late() {
 
 #[test]
 fn v4_a_member_never_installs_the_view() {
+    let mut w = World::group(2);
+    w.group_view(0, 2, Some(1), &[0, 1], &[], &[]);
+    quiet_run(w, &[0, 1], 2, &[0]).breaks(Property::V4);
+}
+
+#[test]
+fn v6_a_member_never_installs_its_first_view() {
     let mut w = World::cell(2);
     for p in [0, 1] {
         w.ask_group(p, false);
     }
     w.group_view(0, 1, None, &[0, 1], &[0, 1], &[]);
-    quiet_run(w, &[0, 1], 1, &[0]).breaks(Property::V4);
+    quiet_run(w, &[0, 1], 1, &[0]).breaks(Property::V6);
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use common::{GROUP, World, causal, fifo, options, total, uniform};
 use phalanx_check::{Options, Property, Report, check};
-use phalanx_trace::Event;
+use phalanx_trace::{Event, Trouble};
 use proptest::prelude::*;
 
 /// A run with some of everything.
@@ -19,13 +19,25 @@ fn rich() -> World {
     w.push(1, Event::P2pDeliver { from: 1, k: 1, hash: 9 });
     w.push(1, Event::NonPrimary);
     w.push(1, Event::Primary);
+    w.push(1, Event::Block);
+    w.push(1, Event::Unblock);
+    w.harness_says(Event::Attack { active: true });
+    w.harness_says(Event::Trouble { what: Trouble::Slow, incarnation: 2, begins: true });
+    w.harness_says(Event::Stop { incarnation: 1 });
+    w.cut(&[0, 1], 2);
+    w.harness_says(Event::Cont { incarnation: 1 });
+    w.harness_says(Event::Mend { links: vec![("a".into(), "c".into())] });
+    w.harness_says(Event::Gauge { incarnation: 1, name: "outbox".into(), value: 1, limit: 2, idle: 0 });
     w.lose(2, &[0, 1]);
     [0, 1].iter().for_each(|&p| w.digest(p, 2, 0, 5));
     w.multicast(fifo(0, 2, 1), &[0, 1]);
     w.quiet();
     w.wait(20 * common::SECOND);
     w.multicast(fifo(1, 2, 1), &[0, 1]);
-    w.wait(20 * common::SECOND);
+    w.wait(10 * common::SECOND);
+    w.harness_says(Event::Traffic { incarnation: 1, packets: 10, idle: 20 });
+    w.wait(10 * common::SECOND);
+    w.harness_says(Event::Traffic { incarnation: 1, packets: 30, idle: 20 });
     w.end(&[0, 1]);
     w
 }
@@ -91,6 +103,12 @@ fn renumber(event: &mut Event, n: u64) {
             *view = n & 3;
         }
         Event::Crash { incarnation } | Event::Stop { incarnation } | Event::Cont { incarnation } => *incarnation = n,
+        Event::Trouble { incarnation, .. } => *incarnation = n,
+        Event::Gauge { value, incarnation, .. } => {
+            *value = n;
+            *incarnation = n & 3;
+        }
+        Event::Traffic { packets, .. } => *packets = n,
         Event::P2pSend { k, .. } | Event::P2pDeliver { k, .. } => *k = n,
         _ => {}
     }

@@ -41,6 +41,10 @@ pub(crate) struct App {
     pub(crate) answerable: Vec<(GroupId, u8)>,
     /// The mark of a founder: its cell may exist, so it only joins from now on. It survives a crash.
     pub(crate) marked: bool,
+    /// A view change asks for silence, as its trace says.
+    silent: bool,
+    /// This life was told that it is over.
+    over: bool,
     /// What it found wrong itself: property and text.
     pub(crate) faults: Vec<(&'static str, String)>,
     pub(crate) counts: AppCounts,
@@ -85,6 +89,8 @@ impl App {
             wanted: BTreeMap::new(),
             answerable: Vec::new(),
             marked: false,
+            silent: false,
+            over: false,
             faults: Vec::new(),
             counts: AppCounts::default(),
             point_to_point: BTreeMap::new(),
@@ -95,6 +101,14 @@ impl App {
     pub(crate) fn record(&mut self, event: trace::Event) {
         if let Some(trace) = self.traces.last_mut() {
             trace.push(self.now_ns, event);
+        }
+    }
+
+    /// Whether its process may send nothing now, because of a view change.
+    pub(crate) fn note_silence(&mut self, silent: bool) {
+        if silent != self.silent && !self.over {
+            self.silent = silent;
+            self.record(if silent { trace::Event::Block } else { trace::Event::Unblock });
         }
     }
 
@@ -199,6 +213,7 @@ impl Handler for App {
         self.groups.clear();
         self.answerable.clear();
         self.point_to_point.clear();
+        (self.silent, self.over) = (false, false);
         self.traces.push(Trace::new(Header::process(CELL, &self.name, me.incarnation.0, CLOCK)));
         self.record(trace::Event::Start);
         self.record(trace::Event::JoinAsked { cell: CELL.into() });
@@ -281,13 +296,17 @@ impl Handler for App {
             Event::Primary => self.record(trace::Event::Primary),
             Event::Excluded { view } => {
                 self.counts.exclusions += 1;
+                self.over = true;
                 if self.must_stay {
                     self.faults
                         .push(("false_exclusion", format!("excluded by view {view}, and nothing failed for long")));
                 }
                 self.record(trace::Event::Excluded { view });
             }
-            Event::Left => self.record(trace::Event::Left),
+            Event::Left => {
+                self.over = true;
+                self.record(trace::Event::Left);
+            }
             Event::StateBegin { group, bytes } => self.state_begin(group, bytes),
             Event::StateEnd { group } => self.state_end(group),
             // The others (a search that goes on) are news for people and no part of what is judged.

@@ -107,23 +107,25 @@ impl Attacker {
 
     /// A packet with a true header, or one of the attacker's own making, and a body it cannot have sealed.
     pub(crate) fn forge(&mut self, from: Endpoint, to: Endpoint) -> Option<Seen> {
-        let seen = self.recent.get(index(&mut self.rng, self.recent.len()))?;
+        let mut pick = || self.recent.get(index(&mut self.rng, self.recent.len()));
+        let (seen, other) = (pick()?, pick()?);
         let mut header = Header::parse(&seen.bytes).ok()?;
-        match self.rng.below(4) {
+        let genuine = header;
+        match self.rng.below(5) {
             0 => header.number += 1 + self.rng.below(1000),
             1 => header.space ^= 1 << self.rng.below(32),
             2 => header.kind = Kind::ALL[index(&mut self.rng, Kind::ALL.len())],
+            3 => header.sender = Header::parse(&other.bytes).ok()?.sender,
             _ => {}
         }
         let mut bytes = Vec::with_capacity(seen.bytes.len());
         header.write(&mut bytes);
-        if self.rng.chance_ppm(500_000) {
-            // The body of another packet, sealed for another number.
+        if header != genuine && self.rng.chance_ppm(700_000) {
+            // A true body, sealed under another header.
             bytes.extend_from_slice(seen.bytes.get(Header::LEN..)?);
-            *bytes.last_mut()? ^= 1;
-        } else {
-            bytes.resize_with(seen.bytes.len(), || self.rng.next_u64().to_le_bytes()[0]);
+            return Some(Seen { from: other.from, to: seen.to, bytes: bytes.into() });
         }
+        bytes.resize_with(seen.bytes.len(), || self.rng.next_u64().to_le_bytes()[0]);
         Some(Seen { from, to, bytes: bytes.into() })
     }
 
@@ -175,6 +177,29 @@ mod tests {
         assert!(replayed.iter().any(|n| *n > 9_900));
         assert_eq!(attacker.packets_from(|from| from == b).len(), 0);
         assert_eq!(attacker.packets_from(|from| from == a).len(), RECENT + OLD);
+    }
+
+    #[test]
+    fn a_forged_packet_bears_a_true_body_under_another_header_or_the_other_way_round() {
+        let (a, b) = (Endpoint::new(0, 0, Lane::Data), Endpoint::new(1, 0, Lane::Data));
+        let mut attacker = Attacker::new(Rng::new(3));
+        assert!(attacker.forge(a, b).is_none());
+        let packet = |sender: u64, body: u8| {
+            let sender = phalanx_core::Incarnation(sender);
+            let header = Header { kind: Kind::Direct, cell_tag: 7, sender, space: 1, number: 1 };
+            let mut bytes = Vec::new();
+            header.write(&mut bytes);
+            bytes.resize(Header::LEN + 40, body);
+            bytes
+        };
+        let genuine = [packet(11, 1), packet(12, 2)];
+        attacker.observe(a, b, &genuine[0].as_slice().into());
+        attacker.observe(b, a, &genuine[1].as_slice().into());
+        let forged: Vec<Seen> = (0..200).filter_map(|_| attacker.forge(a, b)).collect();
+        assert_eq!(forged.len(), 200);
+        assert!(forged.iter().all(|seen| genuine.iter().all(|packet| packet[..] != seen.bytes[..])));
+        let anothers_name = packet(12, 1);
+        assert!(forged.iter().any(|seen| seen.bytes[..] == anothers_name[..]));
     }
 
     #[test]

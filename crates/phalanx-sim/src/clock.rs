@@ -39,6 +39,11 @@ impl Clock {
         self.since_ns + scale(left_ns, TRUE_RATE, self.rate, self.rate - 1)
     }
 
+    /// Whether it runs fast or slow.
+    pub(crate) fn drifts(&self) -> bool {
+        self.rate != TRUE_RATE
+    }
+
     /// Jumps ahead.
     pub(crate) fn jump(&mut self, by_ns: u64) {
         self.showed_ns += by_ns;

@@ -194,6 +194,10 @@ impl World {
     /// A process's clock jumps ahead.
     pub(crate) fn jump_clock(&mut self, index: usize, by_ns: u64) {
         self.slots[index].clock.jump(by_ns);
+        if let Some(whose) = self.slots[index].incarnation() {
+            self.trouble(trace::Trouble::Slow, whose, true);
+            self.trouble(trace::Trouble::Slow, whose, false);
+        }
         self.wake(index, self.now_ns);
     }
 

@@ -74,6 +74,11 @@ impl SimDriver {
         !self.control.queue.is_empty() || !self.data.queue.is_empty()
     }
 
+    /// How much each socket holds.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.data.capacity_bytes
+    }
+
     /// Changes how much each socket holds; what already waits stays.
     pub(crate) fn set_buffer(&mut self, bytes: usize) {
         self.control.capacity_bytes = bytes;

@@ -34,6 +34,7 @@ mod slot;
 mod state;
 mod swarm;
 mod timeline;
+mod watch;
 mod workload;
 mod world;
 

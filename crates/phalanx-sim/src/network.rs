@@ -61,6 +61,14 @@ impl Weather {
     pub const LOCAL: Self = Self { base_ns: 8_000, jitter_ns: 4_000, ..Self::FINE };
 }
 
+impl Weather {
+    /// Whether much is lost, damaged or late.
+    fn is_rough(&self) -> bool {
+        let lossy = self.loss_ppm > 1_000 || self.burst_ppm > 0 || self.corrupt_ppm > 0 || self.rate_bytes > 0;
+        lossy || self.spike_ppm > 0 || self.jitter_ns > 16_000_000
+    }
+}
+
 /// Why the network, or a receiver's socket, did not deliver a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lost {
@@ -115,6 +123,8 @@ pub(crate) struct Network {
     /// The longest packet each process can send or receive; `usize::MAX`: any.
     path_bytes: Vec<usize>,
     tolls: Vec<TollGate>,
+    /// Grows with each change that is not a packet.
+    version: u64,
     rng: Rng,
 }
 
@@ -141,16 +151,18 @@ struct Link {
 impl Network {
     pub(crate) fn new(n: usize, rng: Rng) -> Self {
         let link = Link { weather: Weather::FINE, cuts: 0, in_burst: false, busy_until_ns: 0, last_arrival_ns: 0 };
-        Self { n, links: vec![link; n * n], path_bytes: vec![usize::MAX; n], tolls: Vec::new(), rng }
+        Self { n, links: vec![link; n * n], path_bytes: vec![usize::MAX; n], tolls: Vec::new(), version: 0, rng }
     }
 
     /// Takes a toll from the packets of `kind` on `links`, in the name of a fault.
     pub(crate) fn take_toll(&mut self, fault: usize, links: Vec<(usize, usize)>, kind: Kind, toll: Toll) {
+        self.version += 1;
         self.tolls.push(TollGate { fault, links, kind, toll });
     }
 
     /// Ends the toll of a fault.
     pub(crate) fn end_toll(&mut self, fault: usize) {
+        self.version += 1;
         self.tolls.retain(|gate| gate.fault != fault);
     }
 
@@ -169,25 +181,47 @@ impl Network {
     }
 
     pub(crate) fn weather_mut(&mut self, from: usize, to: usize) -> &mut Weather {
+        self.version += 1;
         &mut self.links[from * self.n + to].weather
     }
 
+    /// Changes whenever a cut, the weather or a path changes.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Whether nothing passes from one to the other.
+    pub(crate) fn is_cut(&self, from: usize, to: usize) -> bool {
+        self.links[from * self.n + to].cuts > 0
+    }
+
+    /// Whether any path or link is much worse than a network should be.
+    pub(crate) fn is_rough(&self) -> bool {
+        self.links.iter().any(|link| link.weather.is_rough())
+            || self.path_bytes.iter().any(|bytes| *bytes != usize::MAX)
+            || !self.tolls.is_empty()
+    }
+
     pub(crate) fn cut(&mut self, from: usize, to: usize) {
+        self.version += 1;
         self.links[from * self.n + to].cuts += 1;
     }
 
     /// Undoes one [`cut`](Self::cut).
     pub(crate) fn mend(&mut self, from: usize, to: usize) {
+        self.version += 1;
         let cuts = &mut self.links[from * self.n + to].cuts;
         *cuts = cuts.saturating_sub(1);
     }
 
     pub(crate) fn limit_path(&mut self, process: usize, bytes: usize) {
+        self.version += 1;
         self.path_bytes[process] = bytes;
     }
 
     /// Makes every link whole; the weather is the caller's.
     pub(crate) fn heal(&mut self) {
+        self.version += 1;
         for link in &mut self.links {
             link.cuts = 0;
             link.in_burst = false;

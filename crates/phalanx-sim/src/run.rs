@@ -193,6 +193,8 @@ fn check_options() -> phalanx_check::Options {
         clock_slack_ns: 0,
         membership_bound_ns: SETTLE_NS,
         delivery_bound_ns: DELIVER_NS,
+        // What does not settle ends sooner than the checker's own bound would tell.
+        join_bound_ns: SETTLE_NS / 2,
         ..phalanx_check::Options::default()
     }
 }

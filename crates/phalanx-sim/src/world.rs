@@ -19,6 +19,7 @@ use crate::plan::Workload;
 use crate::queue::{Due, Queue};
 use crate::result::{Counters, Violation, add_to};
 use crate::slot::Slot;
+use crate::watch::Watch;
 
 /// What happens next.
 #[derive(Debug)]
@@ -126,6 +127,8 @@ pub(crate) struct World {
     pub(crate) payload: Vec<u8>,
     /// A script's say in what the network loses.
     pub(crate) filter: Option<Filter>,
+    /// What the checker was told of the world.
+    pub(crate) watch: Watch,
 }
 
 impl World {
@@ -177,6 +180,7 @@ impl World {
             regrouping: true,
             payload: Vec::new(),
             filter: None,
+            watch: Watch::default(),
             rng,
             settings,
         }
@@ -189,6 +193,7 @@ impl World {
             return Step::Done;
         };
         debug_assert!(at_ns >= self.now_ns, "time goes back");
+        self.watch(at_ns);
         self.now_ns = at_ns;
         self.counters.events += 1;
         let event = match due {
@@ -231,6 +236,7 @@ impl World {
 
     fn turn(&mut self, index: usize) {
         let now_ns = self.now_ns;
+        self.watch_slot(index);
         let slot = &mut self.slots[index];
         let now = slot.local(now_ns);
         let Some(node) = slot.node.as_mut() else { return };
@@ -275,6 +281,7 @@ impl World {
             process.check_invariants();
         }
         let before = std::mem::replace(&mut slot.activity, process.activity());
+        slot.app.note_silence(slot.activity.flushing);
         let began = coordinates(&slot.activity) && !coordinates(&before);
         let installed = before.flushing && !slot.activity.flushing;
         let step = Ballot::of(&slot.activity);
@@ -308,6 +315,7 @@ impl World {
 
     /// Closes all traces that still run.
     pub(crate) fn end(&mut self) {
+        self.sample();
         for slot in &mut self.slots {
             slot.app.now_ns = self.now_ns;
             if slot.node.is_some() {

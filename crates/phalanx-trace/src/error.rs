@@ -26,8 +26,8 @@ pub enum TraceError {
         /// The file.
         file: String,
     },
-    /// The file has another format version.
-    #[error("{file}: trace format version {found}, this program reads {expected}", expected = crate::FORMAT_VERSION)]
+    /// The file has a format version this program does not know.
+    #[error("{file}: trace format version {found}, this program reads {min} to {max}", min = crate::FORMAT_VERSION_MIN, max = crate::FORMAT_VERSION)]
     Version {
         /// The file.
         file: String,

@@ -45,7 +45,21 @@ pub enum Phase {
     Quiet,
 }
 
-/// What happened at a process, or what the harness did.
+/// What a harness does to one process, or to the network, short of stopping or cutting it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Trouble {
+    /// Packets are lost, late, damaged or too many for the links.
+    Network,
+    /// The application takes no deliveries and no events.
+    NotReading,
+    /// Turns take long, or the clock jumps.
+    Slow,
+    /// Its sockets hold little, or it cannot send or take long packets.
+    Narrow,
+}
+
+/// What happened at a process, or what the harness did. New kinds are added at the end: the format names them by their
+/// position.
 ///
 /// Processes are named by their incarnation, groups by their number in the cell, group views by their number, and
 /// multicasts by (group, sender, group view, seq).
@@ -242,4 +256,54 @@ pub enum Event {
     },
     /// Clean end of the file. In the harness's file: the experiment is over, processes are ended after this.
     End,
+    /// This process may send nothing new in its groups: a view change asks for silence.
+    Block,
+    /// It may send again, in a new view or in the one before.
+    Unblock,
+    /// Harness: these links carry nothing any more, by names of processes: from, to.
+    Cut {
+        /// The links.
+        links: Vec<(String, String)>,
+    },
+    /// Harness: these links carry packets again.
+    Mend {
+        /// The links.
+        links: Vec<(String, String)>,
+    },
+    /// Harness: an attacker without the key sends old, forged or damaged packets.
+    Attack {
+        /// From here on, or no more.
+        active: bool,
+    },
+    /// Harness: something is made hard for a process or for all.
+    Trouble {
+        /// What.
+        what: Trouble,
+        /// Which process; 0: all.
+        incarnation: u64,
+        /// From here on, or no more. Troubles of a kind do not nest.
+        begins: bool,
+    },
+    /// Harness: how full a bounded buffer of a process is now.
+    Gauge {
+        /// Which process.
+        incarnation: u64,
+        /// Which buffer; one name and limit may stand for several alike, the fullest is told.
+        name: String,
+        /// What it holds.
+        value: u64,
+        /// What it may hold at most.
+        limit: u64,
+        /// What it holds at most when nothing is sent and nobody comes or goes.
+        idle: u64,
+    },
+    /// Harness: how much a process has sent since its start.
+    Traffic {
+        /// Which process.
+        incarnation: u64,
+        /// Packets, one for each receiver.
+        packets: u64,
+        /// How many a second are plenty when nothing is sent and nobody comes or goes.
+        idle: u64,
+    },
 }

@@ -5,8 +5,13 @@ use serde::{Deserialize, Serialize};
 /// The first eight bytes of every trace file.
 pub const MAGIC: [u8; 8] = *b"PHXTRACE";
 
-/// The format version this crate writes and reads. A file of another version is refused.
-pub const FORMAT_VERSION: u16 = 1;
+/// The format version this crate writes. Files of a later version are refused.
+///
+/// Version 2 added events at the end of the list.
+pub const FORMAT_VERSION: u16 = 2;
+
+/// The oldest format version this crate reads.
+pub const FORMAT_VERSION_MIN: u16 = 1;
 
 /// Whose trace it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

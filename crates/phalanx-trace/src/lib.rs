@@ -24,9 +24,9 @@ mod trace;
 mod writer;
 
 pub use error::TraceError;
-pub use event::{Event, LeaveReason, Order, Phase, Record};
+pub use event::{Event, LeaveReason, Order, Phase, Record, Trouble};
 pub use hash::payload_hash;
-pub use header::{FORMAT_VERSION, Header, MAGIC};
+pub use header::{FORMAT_VERSION, FORMAT_VERSION_MIN, Header, MAGIC};
 pub use reader::TraceReader;
 pub use trace::Trace;
 pub use writer::TraceWriter;

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use crate::codec::{Prefix, take_prefix};
-use crate::{FORMAT_VERSION, Header, MAGIC, RECORD_BYTES_MAX, Record, TraceError};
+use crate::{FORMAT_VERSION, FORMAT_VERSION_MIN, Header, MAGIC, RECORD_BYTES_MAX, Record, TraceError};
 
 /// Bytes asked of the file at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -106,7 +106,7 @@ impl<R: Read> TraceReader<R> {
         }
         let &[low, high, ..] = &self.buffer[magic.len()..] else { return Err(self.empty()) };
         let found = u16::from_le_bytes([low, high]);
-        if found != FORMAT_VERSION {
+        if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&found) {
             return Err(TraceError::Version { file: self.name.clone(), found });
         }
         self.advance(FIXED);

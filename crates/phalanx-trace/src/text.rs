@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{Event, LeaveReason, Order, Phase, Record};
+use crate::{Event, LeaveReason, Order, Phase, Record, Trouble};
 
 impl Display for Record {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -36,6 +36,17 @@ impl Display for Phase {
             Self::Faulty => "faulty",
             Self::Heal => "heal",
             Self::Quiet => "quiet",
+        })
+    }
+}
+
+impl Display for Trouble {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Network => "network",
+            Self::NotReading => "not reading",
+            Self::Slow => "slow",
+            Self::Narrow => "narrow",
         })
     }
 }
@@ -99,6 +110,21 @@ impl Display for Event {
             Self::Phase { phase, connected } if connected.is_empty() => write!(f, "phase {phase}"),
             Self::Phase { phase, connected } => write!(f, "phase {phase}, connected {}", List(connected.iter())),
             Self::End => f.write_str("end"),
+            Self::Block => f.write_str("may not send"),
+            Self::Unblock => f.write_str("may send again"),
+            Self::Cut { links } => write!(f, "cut {}", Links(links)),
+            Self::Mend { links } => write!(f, "mend {}", Links(links)),
+            Self::Attack { active } => write!(f, "attack {}", if *active { "begins" } else { "ends" }),
+            Self::Trouble { what, incarnation: 0, begins } => write!(f, "{what} trouble {}", Begins(*begins)),
+            Self::Trouble { what, incarnation, begins } => {
+                write!(f, "{what} trouble of {} {}", Id(*incarnation), Begins(*begins))
+            }
+            Self::Gauge { incarnation, name, value, limit, idle } => {
+                write!(f, "{name} of {}: {value}, limit {limit}, idle {idle}", Id(*incarnation))
+            }
+            Self::Traffic { incarnation, packets, idle } => {
+                write!(f, "packets of {}: {packets}, idle {idle} a second", Id(*incarnation))
+            }
         }
     }
 }
@@ -108,6 +134,22 @@ struct Id(u64);
 impl Display for Id {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
+    }
+}
+
+struct Begins(bool);
+
+impl Display for Begins {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0 { "begins" } else { "ends" })
+    }
+}
+
+struct Links<'a>(&'a [(String, String)]);
+
+impl Display for Links<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        List(self.0.iter().map(|(from, to)| format!("{from}>{to}"))).fmt(f)
     }
 }
 

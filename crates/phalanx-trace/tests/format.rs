@@ -2,6 +2,7 @@
 
 use phalanx_trace::{
     Event, Header, LeaveReason, MAGIC, Order, Phase, RECORD_BYTES_MAX, Trace, TraceError, TraceReader, TraceWriter,
+    Trouble,
 };
 use proptest::prelude::*;
 
@@ -47,6 +48,14 @@ fn every_event() -> Vec<Event> {
         Event::Crash { incarnation: 7 },
         Event::Phase { phase: Phase::Quiet, connected: vec!["a".into()] },
         Event::End,
+        Event::Block,
+        Event::Unblock,
+        Event::Cut { links: vec![("a".into(), "b".into())] },
+        Event::Mend { links: vec![("a".into(), "b".into()), ("b".into(), "a".into())] },
+        Event::Attack { active: true },
+        Event::Trouble { what: Trouble::NotReading, incarnation: 7, begins: true },
+        Event::Gauge { incarnation: 7, name: "outbox".into(), value: 3, limit: 4, idle: 0 },
+        Event::Traffic { incarnation: 7, packets: 1 << 33, idle: 100 },
     ]
 }
 
@@ -88,6 +97,19 @@ fn read(bytes: &[u8]) -> Result<Trace, TraceError> {
 fn every_event_comes_back() {
     let trace = sample();
     assert_eq!(read(&bytes_of(&trace)).expect("well formed"), trace);
+}
+
+/// Bytes written by the program of format version 1: a header, then the start, a crash and the end of a harness.
+#[test]
+fn a_file_of_the_first_version_is_read() {
+    let mut old = b"PHXTRACE\x01\x00".to_vec();
+    old.extend(b"\x11\x04cell\x07harness\x00\x01c\x00");
+    old.extend(b"\x02\x00\x00\x03\x05\x16\x07\x02\x09\x18");
+    let trace = read(&old).expect("versions 1 and 2 are read");
+    let events: Vec<&Event> = trace.records.iter().map(|r| &r.event).collect();
+    assert_eq!(events, [&Event::Start, &Event::Crash { incarnation: 7 }, &Event::End]);
+    assert_eq!(trace.header, Header::harness("cell", "c"));
+    assert_eq!(bytes_of(&trace)[MAGIC.len() + 2..], old[MAGIC.len() + 2..], "old records are written as before");
 }
 
 #[test]

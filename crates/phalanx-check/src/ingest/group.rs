@@ -50,6 +50,7 @@ impl Builder {
             transfer: self.now.transfers.remove(id),
             asked_state,
             end: EpochEnd::Open,
+            left_at: None,
             set: SetSum::default(),
             stateful: false,
             diverged: false,

@@ -3,7 +3,7 @@
 use phalanx_trace::Event;
 
 use super::Builder;
-use crate::model::{Fault, FaultKind, Moment};
+use crate::model::{Fault, FaultKind, Gauge, Moment, Span, Traffic};
 
 impl Builder {
     pub(super) fn harness_event(&mut self, event: &Event, moment: Moment) {
@@ -14,9 +14,32 @@ impl Builder {
             Event::Phase { phase, connected } => {
                 self.model.harness.phases.push((*phase, connected.clone(), moment));
             }
+            Event::Cut { links } => self.links(links, true, moment),
+            Event::Mend { links } => self.links(links, false, moment),
+            Event::Attack { active } => Span::note(&mut self.model.harness.attacks, *active, moment),
+            Event::Trouble { what, incarnation, begins } => {
+                let whom = (*incarnation != 0).then(|| self.proc(*incarnation));
+                Span::note(self.model.harness.troubles.entry((*what, whom)).or_default(), *begins, moment);
+            }
+            Event::Gauge { incarnation, name, value, limit, idle } => {
+                let (proc, name) = (self.proc(*incarnation), name.clone());
+                let gauge = Gauge { proc, name, value: *value, limit: *limit, idle: *idle, moment };
+                self.model.harness.gauges.push(gauge);
+            }
+            Event::Traffic { incarnation, packets, idle } => {
+                let proc = self.proc(*incarnation);
+                let traffic = Traffic { packets: *packets, idle: *idle, moment };
+                self.model.harness.traffic.entry(proc).or_default().push(traffic);
+            }
             Event::End => self.model.harness.ended = Some(moment),
             // Told by the stream rules already.
             _ => {}
+        }
+    }
+
+    fn links(&mut self, links: &[(String, String)], cut: bool, moment: Moment) {
+        for link in links {
+            Span::note(self.model.harness.cuts.entry(link.clone()).or_default(), cut, moment);
         }
     }
 

@@ -9,7 +9,8 @@ use phalanx_trace::{Event, Header, Record};
 use crate::findings::Place;
 use crate::model::intern::{FastMap, Messages};
 use crate::model::{
-    AfterOver, CellInstall, EpochEnd, EpochIx, Kinds, Model, Moment, Over, Proc, ProcIx, Step, TraceInfo, Transfer,
+    AfterOver, CellInstall, EpochEnd, EpochIx, GroupJoin, Kinds, Model, Moment, Over, Proc, ProcIx, Step, TraceInfo,
+    Transfer,
 };
 use stream::StreamRules;
 
@@ -64,6 +65,7 @@ impl Builder {
             clock: header.clock.clone(),
             records: 0,
             last_at_ns: 0,
+            last_active_ns: 0,
             truncated: false,
             kinds: Kinds::default(),
         });
@@ -92,6 +94,9 @@ impl Builder {
         info.records += 1;
         info.last_at_ns = info.last_at_ns.max(record.at_ns);
         info.kinds.count(&record.event, self.now.incarnation);
+        if self.now.proc.is_some() && is_activity(&record.event) {
+            info.last_active_ns = info.last_active_ns.max(record.at_ns);
+        }
         match self.now.proc {
             _ if self.now.ended => self.malformed("a record after the end"),
             None => self.harness_event(&record.event, moment),
@@ -125,7 +130,7 @@ impl Builder {
             Event::LeaveAsked => proc.leave_asked = proc.leave_asked.or(Some(moment)),
             Event::CellView { .. } => self.cell_view(me, event, moment),
             Event::GroupJoinAsked { name, with_state } => {
-                proc.group_joins.push((name.clone(), moment));
+                proc.group_joins.push(GroupJoin { name: name.clone(), with_state: *with_state, asked: moment });
                 self.now.asked.retain(|(n, _)| n != name);
                 self.now.asked.push((name.clone(), *with_state));
             }
@@ -134,6 +139,7 @@ impl Builder {
             Event::GroupLeft { group } => match self.now.open.remove(group) {
                 Some(epoch) => {
                     self.model.epochs[epoch].end = EpochEnd::GroupLeft;
+                    self.model.epochs[epoch].left_at = Some(moment);
                     self.now.early.remove(group);
                 }
                 None => self.malformed("left a group it is not in"),
@@ -146,8 +152,17 @@ impl Builder {
             Event::Digest { group, view, delivered, digest } => {
                 self.digest((*group, *view), *delivered, *digest, moment.place);
             }
-            Event::NonPrimary => proc.nonprimary = true,
-            Event::Primary => proc.nonprimary = false,
+            Event::NonPrimary | Event::Primary => {
+                let primary = *event == Event::Primary;
+                proc.nonprimary = !primary;
+                proc.primacy.push((primary, moment));
+            }
+            Event::Block => proc.blocks.push((moment, None)),
+            Event::Unblock => {
+                if let Some((_, end)) = proc.blocks.last_mut() {
+                    end.get_or_insert(moment);
+                }
+            }
             Event::Excluded { view } => self.incarnation_over(me, Over::Excluded(*view), moment),
             Event::Left => self.incarnation_over(me, Over::Left, moment),
             Event::P2pSend { to, hash, .. } => {
@@ -160,7 +175,16 @@ impl Builder {
             }
             Event::End => proc.ended = proc.ended.or(Some(moment)),
             // Told by the stream rules already.
-            Event::Stop { .. } | Event::Cont { .. } | Event::Crash { .. } | Event::Phase { .. } => {}
+            Event::Stop { .. }
+            | Event::Cont { .. }
+            | Event::Crash { .. }
+            | Event::Phase { .. }
+            | Event::Cut { .. }
+            | Event::Mend { .. }
+            | Event::Attack { .. }
+            | Event::Trouble { .. }
+            | Event::Gauge { .. }
+            | Event::Traffic { .. } => {}
         }
     }
 
@@ -220,6 +244,23 @@ impl Builder {
     }
 }
 
+/// Whether the application, or the membership, is at work.
+fn is_activity(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::JoinAsked { .. }
+            | Event::LeaveAsked
+            | Event::CellView { .. }
+            | Event::GroupJoinAsked { .. }
+            | Event::GroupLeaveAsked { .. }
+            | Event::GroupView { .. }
+            | Event::GroupLeft { .. }
+            | Event::Send { .. }
+            | Event::P2pSend { .. }
+            | Event::StateEnd { .. }
+    )
+}
+
 impl Proc {
     fn unknown(incarnation: u64) -> Self {
         Self {
@@ -233,6 +274,8 @@ impl Proc {
             ended: None,
             over: None,
             nonprimary: false,
+            primacy: Vec::new(),
+            blocks: Vec::new(),
             crashed: None,
             installs: Vec::new(),
             epochs: Vec::new(),

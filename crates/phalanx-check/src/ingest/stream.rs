@@ -11,6 +11,7 @@ pub(super) struct StreamRules {
     last_ns: u64,
     in_cell: bool,
     nonprimary: bool,
+    blocked: bool,
     /// Of each group: the view in force and the deliveries in it.
     groups: FastMap<u32, Counts>,
     /// Of each group: the newest view sent in and the last number.
@@ -43,6 +44,12 @@ impl StreamRules {
                 | Event::Cont { .. }
                 | Event::Crash { .. }
                 | Event::Phase { .. }
+                | Event::Cut { .. }
+                | Event::Mend { .. }
+                | Event::Attack { .. }
+                | Event::Trouble { .. }
+                | Event::Gauge { .. }
+                | Event::Traffic { .. }
                 | Event::End
         );
         (!allowed).then_some("a process's record in the harness's trace")
@@ -85,11 +92,22 @@ impl StreamRules {
             Event::Primary => {
                 (!std::mem::take(&mut self.nonprimary)).then_some("primary again without having been anything else")
             }
+            Event::Block => std::mem::replace(&mut self.blocked, true).then_some("blocked twice"),
+            Event::Unblock => {
+                (!std::mem::take(&mut self.blocked)).then_some("may send again without having been blocked")
+            }
             Event::P2pSend { to, k, .. } => next_number(&mut self.p2p_sent, *to, *k),
             Event::P2pDeliver { from, k, .. } => next_number(&mut self.p2p_delivered, *from, *k),
-            Event::Stop { .. } | Event::Cont { .. } | Event::Crash { .. } | Event::Phase { .. } => {
-                Some("a harness's record in a process's trace")
-            }
+            Event::Stop { .. }
+            | Event::Cont { .. }
+            | Event::Crash { .. }
+            | Event::Phase { .. }
+            | Event::Cut { .. }
+            | Event::Mend { .. }
+            | Event::Attack { .. }
+            | Event::Trouble { .. }
+            | Event::Gauge { .. }
+            | Event::Traffic { .. } => Some("a harness's record in a process's trace"),
             Event::JoinAsked { .. }
             | Event::LeaveAsked
             | Event::GroupJoinAsked { .. }

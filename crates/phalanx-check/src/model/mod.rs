@@ -4,10 +4,11 @@ pub(crate) mod intern;
 mod link;
 mod query;
 pub(crate) mod quiet;
+pub(crate) mod span;
 
 use std::collections::BTreeMap;
 
-use phalanx_trace::{LeaveReason, Order, Phase};
+use phalanx_trace::{LeaveReason, Order, Phase, Trouble};
 
 use crate::findings::Place;
 
@@ -48,6 +49,8 @@ pub(crate) struct TraceInfo {
     pub(crate) clock: String,
     pub(crate) records: u64,
     pub(crate) last_at_ns: u64,
+    /// The last time its application sent or asked for something, or was told who is there.
+    pub(crate) last_active_ns: u64,
     pub(crate) truncated: bool,
     pub(crate) kinds: Kinds,
 }
@@ -84,13 +87,25 @@ pub(crate) struct Proc {
     pub(crate) over: Option<(Over, Moment)>,
     /// Told that it hears no quorum, and neither the contrary nor a view since.
     pub(crate) nonprimary: bool,
+    /// Each time it was told that it hears no quorum (false), or one again (true).
+    pub(crate) primacy: Vec<(bool, Moment)>,
+    /// Each time a view change asked it for silence, and when that was over.
+    pub(crate) blocks: Vec<(Moment, Option<Moment>)>,
     /// By the harness.
     pub(crate) crashed: Option<Moment>,
     pub(crate) installs: Vec<InstallIx>,
     pub(crate) epochs: Vec<EpochIx>,
-    pub(crate) group_joins: Vec<(String, Moment)>,
+    pub(crate) group_joins: Vec<GroupJoin>,
     pub(crate) group_leaves: Vec<(u32, Moment)>,
     pub(crate) p2p: P2p,
+}
+
+/// A request to join a group.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupJoin {
+    pub(crate) name: String,
+    pub(crate) with_state: bool,
+    pub(crate) asked: Moment,
 }
 
 /// Point-to-point traffic of one process.
@@ -170,6 +185,8 @@ pub(crate) struct Epoch {
     pub(crate) transfer: Option<Transfer>,
     pub(crate) asked_state: bool,
     pub(crate) end: EpochEnd,
+    /// For [`EpochEnd::GroupLeft`]: when.
+    pub(crate) left_at: Option<Moment>,
     /// Distinct messages of this view delivered here: how many, and a sum that tells sets apart.
     pub(crate) set: SetSum,
     /// The process holds the group's state as of its founding.
@@ -305,6 +322,40 @@ pub(crate) struct Harness {
     pub(crate) faults: Vec<Fault>,
     pub(crate) phases: Vec<(Phase, Vec<String>, Moment)>,
     pub(crate) ended: Option<Moment>,
+    /// When each directed link, by names, carried nothing.
+    pub(crate) cuts: BTreeMap<(String, String), Vec<Span>>,
+    /// When attackers were active.
+    pub(crate) attacks: Vec<Span>,
+    /// Troubles of all (`None`) or of one process.
+    pub(crate) troubles: BTreeMap<(Trouble, Option<ProcIx>), Vec<Span>>,
+    pub(crate) gauges: Vec<Gauge>,
+    pub(crate) traffic: BTreeMap<ProcIx, Vec<Traffic>>,
+}
+
+/// From one moment to another; to the end if that is missing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) from: Moment,
+    pub(crate) to: Option<Moment>,
+}
+
+/// How full a buffer was.
+#[derive(Clone, Debug)]
+pub(crate) struct Gauge {
+    pub(crate) proc: ProcIx,
+    pub(crate) name: String,
+    pub(crate) value: u64,
+    pub(crate) limit: u64,
+    pub(crate) idle: u64,
+    pub(crate) moment: Moment,
+}
+
+/// How much a process had sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Traffic {
+    pub(crate) packets: u64,
+    pub(crate) idle: u64,
+    pub(crate) moment: Moment,
 }
 
 /// A fault of the harness.

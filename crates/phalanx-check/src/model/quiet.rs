@@ -10,6 +10,8 @@ use crate::Options;
 /// A quiet phase in which liveness is due.
 #[derive(Debug)]
 pub(crate) struct Quiet {
+    /// When the phase began.
+    pub(crate) begun_ns: u64,
     /// From here on nothing disturbs.
     pub(crate) from_ns: u64,
     /// From here on one cell view of all is in force (V1).
@@ -20,6 +22,8 @@ pub(crate) struct Quiet {
     pub(crate) place: crate::findings::Place,
     /// Who must be in the view: running and connected.
     pub(crate) running: BTreeSet<ProcIx>,
+    /// Processes are there that need not be in the view, because they are not connected.
+    pub(crate) broken_outside: bool,
     /// A record of the highest cell view that anybody installed.
     pub(crate) last: InstallIx,
 }
@@ -66,7 +70,17 @@ impl Model {
         if !self.quorum_remains(last, &stopped, &inside, options) {
             return Err(NotDue::NoQuorum);
         }
-        Ok(Quiet { from_ns, settled_ns, end_ns, place: begun.place, running, last })
+        let broken_outside = (0..self.procs.len()).any(|p| self.procs[p].trace.is_some() && !inside(p));
+        Ok(Quiet {
+            broken_outside,
+            begun_ns: begun.at_ns,
+            from_ns,
+            settled_ns,
+            end_ns,
+            place: begun.place,
+            running,
+            last,
+        })
     }
 
     fn runs_at(&self, proc: ProcIx, at_ns: u64) -> bool {
@@ -103,7 +117,8 @@ impl Model {
             let start = p.started.filter(|_| inside(i) && !came_back);
             // The file of an excluded process ends when the application closes it; that disturbs nobody.
             let ended = p.ended.filter(|_| p.over.is_none());
-            [start, p.leave_asked, ended].into_iter().flatten().map(|m| m.at_ns)
+            let all = [start, p.leave_asked, ended].into_iter().flatten().filter(move |_| inside(i));
+            all.map(|m| m.at_ns)
         });
         faults.chain(own).filter(|&at| at < end_ns).fold(begun_ns, u64::max)
     }

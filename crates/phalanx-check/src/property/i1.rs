@@ -2,12 +2,13 @@
 //! sender itself earlier in its trace, elsewhere not later by the clock (within the slack).
 //!
 //! A sender without a trace cannot be judged, and neither can what its trace may have lost at the end. The same holds
-//! for point-to-point messages: the k-th delivered from `p` was sent by `p` as the k-th.
+//! for point-to-point messages: the k-th delivered from `p` was sent by `p` as the k-th. (From the first
+//! attack on, multicasts of others are judged by I4.)
 //!
 //! Instances: delivered messages whose send is known. Source: Hadzilacos and Toueg, "A Modular Approach to
 //! Fault-Tolerant Broadcasts" (1994), integrity.
 
-use super::{Run, peer};
+use super::{Run, i4, peer};
 use crate::findings::{Findings, Place};
 use crate::model::{ProcIx, Step};
 
@@ -15,37 +16,19 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     // Each message is judged where it is met first.
     let mut seen = vec![false; model.messages.len()];
-    let slack = run.options.clock_slack_ns;
-    let mut judge = |receiver: ProcIx, step: &Step, place: Place| {
-        let message = &model.messages[step.message as usize];
+    let attack = i4::first_attack(run);
+    deliveries(run, |receiver, step, place| {
         let sender = model.stream_of(step.message).sender;
-        let first = !std::mem::replace(&mut seen[step.message as usize], true);
-        let Some(sent) = message.sent else {
-            let absent = run.options.complete && model.procs[sender].trace.is_none();
-            let knowable = absent || run.unsent.would_be_known(model, step.message);
-            // What was sent in another view is a matter of S2.
-            if first && knowable && run.unsent.elsewhere(model, step).is_none() {
-                out.violation(&[place], || format!("{} was never sent", model.what(step.message)));
-            }
+        let attacked = || attack.is_some_and(|a| step.at_ns >= a.at_ns && model.same_clock(place.trace, a.place.trace));
+        if receiver != sender && attacked() {
             return;
-        };
-        out.instances += u64::from(first);
-        let late = if receiver == sender {
-            sent.place.index > place.index
-        } else {
-            model.same_clock(sent.place.trace, place.trace) && step.at_ns.saturating_add(slack) < sent.at_ns
-        };
-        if late {
-            out.violation(&[place, sent.place], || {
-                format!("{} was delivered before it was sent", model.what(step.message))
-            });
         }
-    };
-    for (e, epoch) in model.epochs.iter().enumerate() {
-        model.delivered(e).for_each(|step| judge(epoch.proc, step, model.place(e, step.index)));
-        let replayed = epoch.transfer.iter().flat_map(|t| &t.replayed);
-        replayed.for_each(|r| judge(epoch.proc, &r.step, r.place));
-    }
+        let first = !std::mem::replace(&mut seen[step.message as usize], true);
+        out.instances += u64::from(first && model.messages[step.message as usize].sent.is_some());
+        if let Some((evidence, what)) = creation(run, receiver, step, place, first) {
+            out.violation(&evidence, || format!("{} {what}", model.what(step.message)));
+        }
+    });
     for (from, to, messages) in peer::channels(model) {
         for m in messages {
             match m.sent {
@@ -59,4 +42,45 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             }
         }
     }
+}
+
+/// Every delivery of a multicast, replayed ones included.
+pub(super) fn deliveries(run: &Run<'_>, mut each: impl FnMut(ProcIx, &Step, Place)) {
+    let model = run.model;
+    for (e, epoch) in model.epochs.iter().enumerate() {
+        model.delivered(e).for_each(|step| each(epoch.proc, step, model.place(e, step.index)));
+        let replayed = epoch.transfer.iter().flat_map(|t| &t.replayed);
+        replayed.for_each(|r| each(epoch.proc, &r.step, r.place));
+    }
+}
+
+/// What is wrong with the making of a delivered message; whether it was sent at all is asked only where it is met first.
+pub(super) fn creation(
+    run: &Run<'_>,
+    receiver: ProcIx,
+    step: &Step,
+    place: Place,
+    first: bool,
+) -> Option<(Vec<Place>, &'static str)> {
+    let model = run.model;
+    let Some(sent) = model.messages[step.message as usize].sent else {
+        return (first && never_sent(run, step)).then(|| (vec![place], "was never sent"));
+    };
+    let late = if receiver == model.stream_of(step.message).sender {
+        sent.place.index > place.index
+    } else {
+        model.same_clock(sent.place.trace, place.trace)
+            && step.at_ns.saturating_add(run.options.clock_slack_ns) < sent.at_ns
+    };
+    late.then(|| (vec![place, sent.place], "was delivered before it was sent"))
+}
+
+/// Whether what is delivered here was certainly not sent by the sender it names.
+fn never_sent(run: &Run<'_>, delivery: &Step) -> bool {
+    let model = run.model;
+    let sender = model.stream_of(delivery.message).sender;
+    let absent = run.options.complete && model.procs[sender].trace.is_none();
+    let knowable = absent || run.unsent.would_be_known(model, delivery.message);
+    // What was sent in another view is a matter of S2.
+    knowable && run.unsent.elsewhere(model, delivery).is_none()
 }

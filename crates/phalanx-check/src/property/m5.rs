@@ -105,7 +105,7 @@ fn group_joins(run: &Run<'_>, out: &mut Findings) {
         let group = &model.groups[model.views[epoch.view].group];
         for &q in epoch.joined.iter().filter(|&&q| known(model, q)) {
             out.instance();
-            if !model.procs[q].group_joins.iter().any(|(name, _)| *name == group.name) {
+            if !model.procs[q].group_joins.iter().any(|join| join.name == group.name) {
                 let text = || format!("{} joined {} without having asked", model.who(q), model.view_name(epoch.view));
                 out.violation(&[epoch.install.place], text);
             }

@@ -8,12 +8,14 @@ mod e1;
 mod i1;
 mod i2;
 mod i3;
+mod i4;
 mod m1;
 mod m2;
 mod m3;
 mod m4;
 mod m5;
 mod m6;
+mod m7;
 mod m8;
 mod o1;
 mod o2;
@@ -25,15 +27,27 @@ mod peer;
 mod s1;
 mod s2;
 mod s3;
+mod s4;
 mod s5;
 mod s6;
 mod s7;
 mod u1;
 mod u2;
+mod u3;
+mod u4;
 mod unsent;
 mod v1;
+mod v10;
+mod v12;
+mod v13;
+mod v2;
 mod v3;
 mod v4;
+mod v5;
+mod v6;
+mod v7;
+mod v8;
+mod v9;
 mod x1;
 mod x2;
 mod x3;
@@ -47,7 +61,8 @@ use serde::{Serialize, Serializer};
 
 use crate::findings::Findings;
 use crate::model::quiet::{NotDue, Quiet};
-use crate::model::{EpochIx, Model};
+use crate::model::{EpochIx, Model, ProcIx};
+use crate::property::m7::Dropped;
 use crate::property::past::Pasts;
 use crate::property::unsent::Unsent;
 use crate::{Options, Require};
@@ -97,16 +112,19 @@ properties! {
     M4 "no view holds two incarnations of one process" m4;
     M5 "who came and who went is justified" m5;
     M6 "views form one chain" m6;
+    M7 "what a member left behind delivers as uniform, the others deliver too" m7;
     M8 "exclusion is announced and final" m8;
     S1 "delivered in the view it belongs to" s1;
     S2 "sent in the view it belongs to" s2;
     S3 "who goes on together delivered the same" s3;
+    S4 "who came along and who joined is told right" s4;
     S5 "only members send, only members receive" s5;
     S6 "no send outside of a view" s6;
     S7 "no delivery outside of a view" s7;
     I1 "nothing is created" i1;
     I2 "nothing is duplicated" i2;
     I3 "what was sent is what is delivered" i3;
+    I4 "nobody delivers in another's name, attackers or not" i4;
     O1 "each sender's messages in order, without gaps" o1;
     O2 "causal messages after their past" o2;
     O3 "one total order" o3;
@@ -114,14 +132,25 @@ properties! {
     O5 "the total order is numbered from 1 in each view" o5;
     U1 "what anybody delivered as uniform, every survivor delivers" u1;
     U2 "uniform messages have one order, for the dead too" u2;
+    U3 "what is delivered as uniform, every member could receive before" u3;
+    U4 "what a sender knows to be uniform, every survivor delivers" u4;
     X1 "a joiner's state is the members' state at its first view" x1;
     X2 "snapshot and replay meet without gap or overlap" x2;
     X3 "one state transfer for each join" x3;
     X4 "equal views, equal states" x4;
     X5 "who asked for the state has it before its first view" x5;
     V1 "in the quiet phase all are in one view" v1;
+    V2 "in the quiet phase every silence ends" v2;
     V3 "a sender delivers its own messages" v3;
     V4 "in the quiet phase all members deliver" v4;
+    V5 "with nothing to say only heartbeats are sent" v5;
+    V6 "in the quiet phase joins are done in time" v6;
+    V7 "who is cut off from the quorum says so in time" v7;
+    V8 "bounded buffers keep their bounds, and empty in the calm" v8;
+    V9 "a stopped member holds nobody up" v9;
+    V10 "few views until all are in one" v10;
+    V12 "in the quiet phase pending transfers end" v12;
+    V13 "the connected agree and deliver while others stay broken" v13;
 }
 
 impl fmt::Display for Property {
@@ -157,19 +186,37 @@ struct Run<'a> {
     pasts: Pasts,
     unsent: Unsent,
     wrong_state: HashSet<EpochIx>,
+    dropped: Dropped,
     quiet: Result<Quiet, NotDue>,
+    /// The quiet phase is due, and all are in one view in time (V1).
+    settled: bool,
+}
+
+impl Run<'_> {
+    /// When the last of the running, connected processes came into the last cell view.
+    fn last_install(&self, quiet: &Quiet) -> u64 {
+        let own = |&p: &ProcIx| self.model.procs[p].installs.last().map(|&i| self.model.installs[i].moment.at_ns);
+        quiet.running.iter().filter_map(own).fold(quiet.from_ns, u64::max)
+    }
 }
 
 /// Runs all checks.
 pub(crate) fn check_all(model: &Model, options: &Options) -> Vec<Findings> {
-    let run = Run {
+    let mut run = Run {
         model,
         options,
         pasts: Pasts::of(model),
         unsent: Unsent::of(model),
         wrong_state: x1::wrong_state(model),
+        dropped: Dropped::of(model),
         quiet: model.quiet(options),
+        settled: false,
     };
+    if let Ok(quiet) = &run.quiet {
+        let mut found = Findings::new(Property::V1, 0);
+        v1::judge(&run, quiet, &mut found);
+        run.settled = found.violations == 0;
+    }
     let judge = |&property: &Property| {
         let mut findings = Findings::new(property, options.violations_max);
         property.check(&run, &mut findings);
@@ -182,7 +229,8 @@ pub(crate) fn check_all(model: &Model, options: &Options) -> Vec<Findings> {
 pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
     use Property as P;
     let sum = |count: fn(&crate::model::Kinds) -> u64| model.traces.iter().map(|t| count(&t.kinds)).sum::<u64>();
-    let called_for: [(bool, &[P]); 10] = [
+    let quiet = model.quiet(options);
+    let called_for: [(bool, &[P]); 11] = [
         (sum(|k| k.cell_views) > 0, &[P::E1, P::M1]),
         (sum(|k| k.group_views) > 0, &[P::M2]),
         (sum(|k| k.sends) > 0, &[P::S2, P::S6]),
@@ -192,7 +240,8 @@ pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
         (sum(|k| k.total) > 0, &[P::O5]),
         (sum(|k| k.state_ends) > 0, &[P::X3]),
         (sum(|k| k.p2p) > 0, &[P::I1]),
-        (matches!(model.quiet(options), Ok(_) | Err(NotDue::TooShort)), &[P::V1]),
+        (matches!(quiet, Err(NotDue::TooShort)) || quiet.as_ref().is_ok_and(|q| !q.broken_outside), &[P::V1]),
+        (quiet.as_ref().is_ok_and(|q| q.broken_outside), &[P::V13]),
     ];
     match &options.require {
         Require::Features => {

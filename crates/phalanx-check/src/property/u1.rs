@@ -1,6 +1,7 @@
-//! U1, uniform agreement: if any process delivers a uniform `m` in `v`, even one that dies or is excluded right after, then
-//! every `q` with `v -> w` has `m in del_q(v)`. (That a joiner's state includes it is X1. Among those that went on
-//! together it is S3 already.)
+//! U1, uniform agreement: if any process delivers a uniform `m` of another in `v`, even one that dies or is excluded right
+//! after, then every `q` with `v -> w` has `m in del_q(v)`. (That a joiner's state includes it is X1. Among those that
+//! went on together it is S3 already. A sender's own messages are U4, and what is delivered after a cell view without
+//! the process is M7.)
 //!
 //! Instances: uniform messages delivered in `v` by a process that did not go on, when others did; *under failure*
 //! counts those whose way out lost a member. Source: Hadzilacos and Toueg 1994, uniform agreement; Schiper and
@@ -8,10 +9,20 @@
 
 use super::Run;
 use super::s3::leaving;
-use crate::findings::Findings;
+use crate::findings::{Findings, Place};
 use crate::model::intern::FastSet;
+use crate::model::{ProcIx, Step};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    judge(run, out, |p, step| {
+        let own = run.model.stream_of(step.message).sender == p;
+        (!own && run.dropped.before(run, p, step).is_none()).then_some(None)
+    });
+}
+
+/// Compares what those that did not go on delivered as uniform with what the survivors delivered, where `which` says
+/// so; it may name one more record that proves a violation.
+pub(super) fn judge(run: &Run<'_>, out: &mut Findings, which: impl Fn(ProcIx, &Step) -> Option<Option<Place>>) {
     let model = run.model;
     for view in 0..model.views.len() {
         let ways = model.ways_out(view);
@@ -27,6 +38,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             let lost = model.lost_a_member(q);
             for &p in stayed {
                 for step in model.delivered(p).filter(|s| s.uniform) {
+                    let Some(more) = which(model.epochs[p].proc, step) else { continue };
                     out.instance_when(lost);
                     if !has.contains(&step.message) {
                         let text = || {
@@ -36,7 +48,9 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                                 model.what(step.message)
                             )
                         };
-                        out.violation(&[model.place(p, step.index), leaving(model, q)], text);
+                        let evidence: Vec<Place> =
+                            more.into_iter().chain([model.place(p, step.index), leaving(model, q)]).collect();
+                        out.violation(&evidence, text);
                     }
                 }
             }

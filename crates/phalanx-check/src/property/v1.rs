@@ -5,7 +5,7 @@
 //! The group views in force at the end hold nobody outside of that cell view.
 //!
 //! A process that was dropped without being told is M8's. Faults within the phase, and leaves and fresh processes,
-//! put its begin off.
+//! put its begin off. With processes outside of the connected ones it is V13.
 //!
 //! Instances: quiet phases in which this is due. Source: Chockler, Keidar, Vitenberg 2001 (membership precision), with
 //! a bound.
@@ -14,10 +14,17 @@ use std::collections::BTreeSet;
 
 use super::{Run, m8};
 use crate::findings::Findings;
+use crate::model::quiet::Quiet;
 use crate::model::{EpochEnd, ProcIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
-    let (model, Ok(quiet)) = (run.model, &run.quiet) else { return };
+    if let Some(quiet) = run.quiet.as_ref().ok().filter(|q| !q.broken_outside) {
+        judge(run, quiet, out);
+    }
+}
+
+pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
+    let model = run.model;
     out.instance();
     let last = &model.installs[quiet.last];
     let due: BTreeSet<ProcIx> =

@@ -1,5 +1,5 @@
 //! V3, self-delivery: a process that sent `m` in `v` and goes on to a next view has delivered `m` in `v`. In the quiet
-//! phase, a running, connected process delivers what it sends within the bound.
+//! phase, a running, connected process delivers what it sends within the bound (with others broken for good: V13).
 //!
 //! The first half needs no clock. The second is judged only if V1 holds, for sends that are older than the bound at
 //! the end.
@@ -11,6 +11,7 @@ use super::{Run, s3, v4};
 use crate::findings::Findings;
 use crate::model::EpochEnd;
 use crate::model::intern::{FastMap, FastSet};
+use crate::model::quiet::Quiet;
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -33,7 +34,14 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             }
         }
     }
-    let Some(quiet) = v4::due(run) else { return };
+    if let Some(quiet) = v4::due(run).filter(|q| !q.broken_outside) {
+        judge(run, quiet, out);
+    }
+}
+
+/// The second half.
+pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
+    let model = run.model;
     for e in v4::last_stays(run, quiet) {
         let delivered: FastMap<_, _> = model.delivered(e).map(|s| (s.message, s)).collect();
         for step in model.sent(e).filter(|s| v4::judged(run, quiet, s.at_ns)) {

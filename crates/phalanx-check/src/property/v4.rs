@@ -2,23 +2,35 @@
 //! every other running, connected member of that view delivers within the bound.
 //!
 //! The bound counts from the send, or from V1's deadline if that is later. Judged only if V1 holds, for sends that
-//! are older than the bound at the end. (Own deliveries are V3.)
+//! are older than the bound at the end. (Own deliveries are V3; a member
+//! that never came into the group is V6; with others broken for good it is V13.)
 //!
 //! Instances: pairs of message and receiver. Source: Chockler, Keidar, Vitenberg 2001 (liveness of delivery), with
 //! a bound.
 
-use super::{Property, Run};
+use super::Run;
 use crate::findings::Findings;
 use crate::model::intern::FastMap;
 use crate::model::quiet::Quiet;
 use crate::model::{EpochEnd, EpochIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
-    let (model, Some(quiet)) = (run.model, due(run)) else { return };
+    if let Some(quiet) = due(run).filter(|q| !q.broken_outside) {
+        judge(run, quiet, out);
+    }
+}
+
+pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
+    let model = run.model;
     for e in last_stays(run, quiet) {
         let view = model.epochs[e].view;
         for &q in model.epochs[e].members.iter().filter(|&&q| q != model.epochs[e].proc && quiet.running.contains(&q)) {
             let there = model.views[view].epochs.iter().copied().find(|&o| model.epochs[o].proc == q);
+            // Who has never come into the group is V6's.
+            if model.procs[q].epochs.iter().all(|&o| model.views[model.epochs[o].view].group != model.views[view].group)
+            {
+                continue;
+            }
             let moved_on = there.is_some_and(|o| model.epochs[o].end != EpochEnd::Open);
             if moved_on || !model.procs[q].tail_complete {
                 continue;
@@ -40,10 +52,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
 
 /// The quiet phase, if all are in one view in time.
 pub(super) fn due<'a>(run: &'a Run<'_>) -> Option<&'a Quiet> {
-    let quiet = run.quiet.as_ref().ok()?;
-    let mut settled = Findings::new(Property::V1, 0);
-    super::v1::check(run, &mut settled);
-    (settled.violations == 0).then_some(quiet)
+    run.quiet.as_ref().ok().filter(|_| run.settled)
 }
 
 /// The stays in which running processes end.

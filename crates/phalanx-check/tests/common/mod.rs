@@ -150,6 +150,17 @@ impl World {
         self.push(p, Event::Digest { group: GROUP, view, delivered, digest });
     }
 
+    /// A record of the harness.
+    pub fn harness_says(&mut self, event: Event) {
+        let harness = self.harness();
+        self.push(harness, event);
+    }
+
+    /// From here on nothing goes from these to that one.
+    pub fn cut(&mut self, from: &[usize], to: usize) {
+        self.harness_says(Event::Cut { links: from.iter().map(|&p| (name(p), name(to))).collect() });
+    }
+
     pub fn crash(&mut self, p: usize) {
         let harness = self.harness();
         self.push(harness, Event::Crash { incarnation: id(p) });
@@ -165,8 +176,13 @@ impl World {
     }
 
     pub fn quiet(&mut self) {
-        let harness = self.harness();
-        self.push(harness, Event::Phase { phase: Phase::Quiet, connected: vec![] });
+        self.quiet_for(&[]);
+    }
+
+    /// The quiet phase of these.
+    pub fn quiet_for(&mut self, connected: &[usize]) {
+        let connected = connected.iter().map(|&p| name(p)).collect();
+        self.harness_says(Event::Phase { phase: Phase::Quiet, connected });
     }
 
     pub fn wait(&mut self, ns: u64) {

@@ -680,6 +680,12 @@ impl Flow {
         (self.outbox.len(), self.outbox_bytes)
     }
 
+    /// Of the streams here, the most packets that one keeps for others, and that wait for one before them.
+    #[must_use]
+    pub fn held(&self) -> (usize, usize) {
+        self.streams.iter().map(Stream::held).fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)))
+    }
+
     /// Packets sent and not stable.
     #[must_use]
     pub fn unstable_packets(&self) -> u64 {

@@ -260,6 +260,11 @@ impl Stream {
         self.kept.get(index).cloned().or_else(|| self.rx.peek(number))
     }
 
+    /// Packets kept for others, and packets that wait for one before them.
+    pub(super) fn held(&self) -> (usize, usize) {
+        (self.kept.len(), self.rx.waiting())
+    }
+
     /// Whether packets are held that are not known to be stable.
     pub(super) fn has_unstable(&self) -> bool {
         !self.kept.is_empty()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Process, Stage};
+use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
 use crate::id::GroupId;
 use crate::member::Phase;
 
@@ -29,6 +29,19 @@ pub struct StreamStatus {
     pub sent: u64,
     /// Messages delivered in this view.
     pub delivered: u64,
+}
+
+/// How full a bounded buffer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gauge {
+    /// Which buffer; where there are several alike, the fullest.
+    pub name: &'static str,
+    /// What it holds.
+    pub value: u64,
+    /// The most it may hold.
+    pub limit: u64,
+    /// The most it holds when nothing is sent and nobody comes or goes.
+    pub idle: u64,
 }
 
 /// What a process is in the middle of.
@@ -79,6 +92,41 @@ impl Process {
             .collect()
     }
 
+    /// How full the bounded buffers are.
+    pub fn gauges(&self, each: &mut dyn FnMut(Gauge)) {
+        let mut gauge = |name, value: usize, limit: u64, idle: u64| {
+            each(Gauge { name, value: value as u64, limit, idle });
+        };
+        let (mut outbox, mut unstable, mut kept, mut waiting, mut window, mut undelivered) =
+            (0, 0, 0, 0, 0, EVENTS_MAX);
+        for flow in self.flows.values().map(|f| &f.flow) {
+            let (messages, bytes) = flow.queued();
+            // The first message may be longer than the bound, and each has a byte of its own.
+            outbox = outbox.max(if messages > 1 { bytes.saturating_sub(messages) } else { 0 });
+            unstable = unstable.max(usize::try_from(flow.unstable_packets()).unwrap_or(usize::MAX));
+            let held = flow.held();
+            (kept, waiting) = (held.0.max(kept), held.1.max(waiting));
+            let set = flow.settings();
+            window = window.max(set.window);
+            // No message takes less than two bytes of a packet.
+            undelivered += set.window * (set.members.len() * set.packet_room / 2) as u64;
+        }
+        gauge("outbox bytes", outbox, self.set.limits.outbox_bytes as u64, 0);
+        gauge("unstable packets", unstable, window, 0);
+        // A sender tells what is stable with its next packets, so a receiver may keep a window more than it.
+        gauge("kept packets", kept, 2 * window, 0);
+        gauge("waiting packets", waiting, 2 * window, 0);
+        gauge("undelivered items", self.app.len(), undelivered, 0);
+        gauge("early packets", self.early.len(), EARLY_PACKETS as u64, EARLY_PACKETS as u64);
+        gauge("early bytes", self.early_bytes, EARLY_BYTES as u64, EARLY_BYTES as u64);
+        gauge("excluded remembered", self.excluded.len(), EXCLUDED_MAX as u64, EXCLUDED_MAX as u64);
+        gauge("left streams", self.past.len(), u64::from(u32::MAX), 0);
+        let members = self.peers.values().filter(|p| p.rank.is_some());
+        let channels = members.flat_map(|p| [&p.control_channel, &p.data_channel]);
+        let busy = channels.filter(|channel| !channel.is_idle()).count();
+        gauge("busy channels", busy, 2 * self.directory.members.len() as u64, 0);
+    }
+
     /// Every counter, by name, in a fixed order that never changes while the process lives.
     pub fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.counters.each(each);
@@ -125,3 +173,6 @@ impl Process {
         }
     }
 }
+
+/// Events that wait for the application beside deliveries: views, transfers. No bound of its own holds them back.
+const EVENTS_MAX: u64 = 4096;

@@ -1,0 +1,67 @@
+//! Spans of time in which the harness kept something from working.
+
+use super::{FaultKind, Model, Moment, ProcIx, Span};
+use crate::findings::Place;
+
+impl Span {
+    /// Begins or ends the last of `spans`; beginning twice, or ending what has not begun, is nothing new.
+    pub(crate) fn note(spans: &mut Vec<Self>, begins: bool, moment: Moment) {
+        match spans.last_mut().filter(|last| last.to.is_none()) {
+            Some(open) if !begins => open.to = Some(moment),
+            None if begins => spans.push(Self { from: moment, to: None }),
+            _ => {}
+        }
+    }
+
+    /// The times in spans of both lists. Both are in order of time and do not overlap.
+    pub(crate) fn both(one: &[Self], other: &[Self]) -> Vec<Self> {
+        let later = |a: Moment, b: Moment| if a.at_ns >= b.at_ns { a } else { b };
+        let earlier = |a: Option<Moment>, b: Option<Moment>| match (a, b) {
+            (Some(a), Some(b)) => Some(if a.at_ns <= b.at_ns { a } else { b }),
+            (end, None) | (None, end) => end,
+        };
+        let pairs = one.iter().flat_map(|a| other.iter().map(move |b| (a, b)));
+        let met = pairs.map(|(a, b)| Self { from: later(a.from, b.from), to: earlier(a.to, b.to) });
+        met.filter(|s| s.to.is_none_or(|to| to.at_ns > s.from.at_ns)).collect()
+    }
+
+    /// Whether it holds all of `from_ns..=to_ns`.
+    pub(crate) fn covers(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.from.at_ns <= from_ns && self.to.is_none_or(|to| to.at_ns >= to_ns)
+    }
+
+    /// Whether both have a moment in common.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.meets(other.from.at_ns, other.to.map_or(u64::MAX, |to| to.at_ns))
+    }
+
+    /// Whether it has a moment of `from_ns..=to_ns`.
+    pub(crate) fn meets(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.from.at_ns <= to_ns && self.to.is_none_or(|to| to.at_ns >= from_ns)
+    }
+}
+
+impl Model {
+    /// When nothing came from `from` to `to`, by the harness's records.
+    pub(crate) fn cut(&self, from: ProcIx, to: ProcIx) -> &[Span] {
+        let name = |p: ProcIx| self.procs[p].name.clone();
+        let (Some(from), Some(to)) = (name(from), name(to)) else { return &[] };
+        self.harness.cuts.get(&(from, to)).map_or(&[], Vec::as_slice)
+    }
+
+    /// When each process did not run: stopped or, to the end, dead.
+    pub(crate) fn absences(&self) -> Vec<Vec<Span>> {
+        let mut absences = vec![Vec::new(); self.procs.len()];
+        for fault in &self.harness.faults {
+            Span::note(&mut absences[fault.proc], fault.kind != FaultKind::Cont, fault.moment);
+        }
+        absences
+    }
+
+    /// Whether the harness's clock is that of all processes, and there is a harness.
+    pub(crate) fn one_clock(&self) -> Option<Place> {
+        let harness = self.harness.trace?;
+        let same = self.traces.iter().all(|t| t.clock == self.traces[harness].clock);
+        same.then_some(Place { trace: harness, index: 0 })
+    }
+}

@@ -1,0 +1,16 @@
+//! V12, what was pending ends: a join that takes state and was under way when the quiet phase began is done within the bound,
+//! withdrawn, or its process is over.
+//!
+//! The bound counts from the last cell view. Judged only if V1 holds. (Calls and locks have no records; what point-to-
+//! point messages promise has no terminal event.)
+//!
+//! Instances: such joins of running, connected processes. Source: as V6.
+
+use super::{Run, v4, v6};
+use crate::findings::Findings;
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    if let Some(quiet) = v4::due(run) {
+        v6::groups(run, quiet, out, |join| v6::is_pending_transfer(quiet, join));
+    }
+}

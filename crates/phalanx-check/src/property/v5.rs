@@ -1,0 +1,39 @@
+//! V5, quiescence: in the quiet phase, the bound after the last thing that any application sent, asked for or was told of
+//! who is there, no process sends more packets a second than heartbeats need.
+//!
+//! Judged only if V1 holds and nobody outside runs, over the longest stretch of counts that is at least half a second.
+//! What heartbeats need is the harness's word, in the record.
+//!
+//! Instances: processes. Source: failure detection by heartbeats is not quiescent (Aguilera, Chen, Toueg 1997); what
+//! remains beside them must stop.
+
+use super::{Run, v8};
+use crate::findings::Findings;
+
+const STRETCH_NS_MIN: u64 = 500_000_000;
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let (model, Some((calm_ns, quiet))) = (run.model, v8::calm(run)) else { return };
+    for &p in &quiet.running {
+        let counts = model.harness.traffic.get(&p).into_iter().flatten();
+        let mut calm = counts.filter(|t| t.moment.at_ns >= calm_ns && t.moment.at_ns <= quiet.end_ns);
+        let (Some(first), Some(last)) = (calm.next(), calm.next_back()) else { continue };
+        let took_ns = last.moment.at_ns.saturating_sub(first.moment.at_ns);
+        if took_ns < STRETCH_NS_MIN {
+            continue;
+        }
+        out.instance();
+        let packets = last.packets.saturating_sub(first.packets);
+        let most = u128::from(first.idle.max(last.idle)) * u128::from(took_ns) / 1_000_000_000;
+        if u128::from(packets) > most {
+            let text = || {
+                let who = model.who(p);
+                format!(
+                    "{who} sent {packets} packets in {} ms with nothing to say, {most} would do",
+                    took_ns / 1_000_000
+                )
+            };
+            out.violation(&[first.moment.place, last.moment.place], text);
+        }
+    }
+}

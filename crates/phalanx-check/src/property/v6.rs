@@ -1,0 +1,72 @@
+//! V6, joins: in the quiet phase, a running, connected process that asked to join the cell, or a group, is in a view of it
+//! within the bound, also while others that join die or give up.
+//!
+//! For the cell the bound counts from the request, or from the phase's begin or the last stop or continuation if that is
+//! later: neither starts nor deaths of others put it off. For a group it counts from the request, or from the last cell
+//! view. Judged only if V1 holds. A join that was withdrawn is not due; one that takes state and was under way when
+//! the phase began is V12.
+//!
+//! Instances: joins that were not done when the phase began. Source: Chockler, Keidar, Vitenberg 2001 (liveness of
+//! membership), with a bound; joins that wait for each other for ever are a defect known from the field.
+
+use super::{Run, v4};
+use crate::findings::{Findings, Place};
+use crate::model::quiet::Quiet;
+use crate::model::{FaultKind, GroupJoin, Moment, ProcIx};
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let (model, Some(quiet)) = (run.model, v4::due(run)) else { return };
+    let stops = model.harness.faults.iter().filter(|f| f.kind != FaultKind::Crash).map(|f| f.moment.at_ns);
+    let from_ns = stops.filter(|&at| at <= quiet.end_ns).fold(quiet.begun_ns, u64::max);
+    for &p in quiet.running.iter().filter(|&&p| model.procs[p].tail_complete) {
+        let proc = &model.procs[p];
+        let Some(asked) = proc.join_asked else { continue };
+        let done = proc.installs.first().map(|&i| model.installs[i].moment);
+        judge(run, quiet, (p, asked, done, from_ns), out, || "the cell".to_owned());
+    }
+    groups(run, quiet, out, |join| !is_pending_transfer(quiet, join));
+}
+
+/// Whether the join takes state and was asked for before the quiet phase.
+pub(super) fn is_pending_transfer(quiet: &Quiet, join: &GroupJoin) -> bool {
+    join.with_state && join.asked.at_ns < quiet.begun_ns
+}
+
+/// Judges the joins of groups that `which` picks.
+pub(super) fn groups(run: &Run<'_>, quiet: &Quiet, out: &mut Findings, which: impl Fn(&GroupJoin) -> bool) {
+    let model = run.model;
+    let settled_ns = run.last_install(quiet);
+    for &p in quiet.running.iter().filter(|&&p| model.procs[p].tail_complete) {
+        let proc = &model.procs[p];
+        for (i, join) in proc.group_joins.iter().enumerate().filter(|(_, join)| which(join)) {
+            let after = |place: Place| place.index > join.asked.place.index;
+            let again = proc.group_joins[i + 1..].iter().find(|later| later.name == join.name);
+            let mut epochs = proc.epochs.iter().map(|&e| &model.epochs[e]);
+            let named = |group: usize| model.groups[group].name == join.name;
+            let done = epochs.find(|e| after(e.install.place) && named(model.views[e.view].group)).map(|e| e.install);
+            let left = proc.group_leaves.iter().map(|leave| leave.1).chain(proc.leave_asked);
+            let withdrawn = left.into_iter().chain(again.map(|a| a.asked)).any(|m| after(m.place));
+            if done.is_some() || !withdrawn {
+                judge(run, quiet, (p, join.asked, done, settled_ns), out, || format!("group {:?}", join.name));
+            }
+        }
+    }
+}
+
+fn judge(
+    run: &Run<'_>,
+    quiet: &Quiet,
+    (p, asked, done, from_ns): (ProcIx, Moment, Option<Moment>, u64),
+    out: &mut Findings,
+    what: impl FnOnce() -> String,
+) {
+    let deadline = asked.at_ns.max(from_ns).saturating_add(run.options.join_bound_ns);
+    if deadline > quiet.end_ns || done.is_some_and(|m| m.at_ns < quiet.begun_ns) {
+        return;
+    }
+    out.instance();
+    if done.is_none_or(|m| m.at_ns > deadline) {
+        let evidence: Vec<Place> = [Some(asked.place), done.map(|m| m.place)].into_iter().flatten().collect();
+        out.violation(&evidence, || format!("{} did not come into {} within the bound", run.model.who(p), what()));
+    }
+}

@@ -1,0 +1,109 @@
+//! V7, a minority knows: a process that in all of the bound's time runs, has its application reading, stays in one cell view,
+//! and is reached by no quorum of that view (itself included), holds itself cut off at the end of that time, by its own
+//! record (*not primary*), or it is over.
+//!
+//! A member reaches it when the harness neither killed nor stopped it and did not cut the link from it. Links that
+//! lose much count as whole.
+//!
+//! Time under attack does not count: an attacker that sends old packets again carries them around a cut.
+//!
+//! Instances: such times, one for each loss of the quorum. Source: primary partition (Ricciardi and Birman 1991): the
+//! others block, and say so.
+
+use phalanx_trace::Trouble;
+
+use super::Run;
+use crate::findings::{Findings, Place};
+use crate::model::{CellInstall, Model, Moment, Span};
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    let Some(harness) = model.one_clock() else { return };
+    let absences = model.absences();
+    let end_ns = model.harness.ended.map_or(model.traces[harness.trace].last_at_ns, |m| m.at_ns);
+    for (p, proc) in model.procs.iter().enumerate().filter(|(_, p)| p.trace.is_some()) {
+        for (i, &install) in proc.installs.iter().enumerate() {
+            let view = &model.installs[install];
+            let next = proc.installs.get(i + 1).map(|&next| model.installs[next].moment);
+            let ends = [next, proc.over.map(|(_, m)| m), proc.crashed, proc.ended];
+            let until_ns = ends.into_iter().flatten().map(|m| m.at_ns).fold(end_ns, u64::min);
+            if until_ns.saturating_sub(view.moment.at_ns) < run.options.cut_off_bound_ns {
+                continue;
+            }
+            let reading = model.harness.troubles.get(&(Trouble::NotReading, Some(p))).map_or(&[][..], Vec::as_slice);
+            // An attacker that sends old packets again carries them around a cut.
+            let attacks = &model.harness.attacks;
+            let own: Vec<Span> = absences[p].iter().chain(reading).chain(attacks).copied().collect();
+            for (from, to_ns) in without_quorum(run, view, &absences, &own, until_ns) {
+                let deadline = from.at_ns.saturating_add(run.options.cut_off_bound_ns);
+                if deadline > to_ns {
+                    continue;
+                }
+                out.instance();
+                let mut told = proc.primacy.iter().filter(|(_, m)| m.at_ns <= deadline);
+                let last = told.next_back().filter(|(_, m)| m.place.index > view.moment.place.index);
+                let again = proc.primacy.iter().find(|(primary, m)| *primary && m.at_ns > deadline && m.at_ns < to_ns);
+                if last.is_some_and(|(primary, _)| !primary) && again.is_none() {
+                    continue;
+                }
+                let text = || {
+                    format!(
+                        "{} is reached by no quorum of cell view {} and does not hold itself cut off",
+                        model.who(p),
+                        view.view
+                    )
+                };
+                let evidence: Vec<Place> =
+                    [view.moment.place, from.place].into_iter().chain(again.map(|(_, m)| m.place)).collect();
+                out.violation(&evidence, text);
+            }
+        }
+    }
+}
+
+/// The longest times within the stay in `view` in which no quorum reaches its installer, and `own` keeps nothing from it.
+fn without_quorum(
+    run: &Run<'_>,
+    view: &CellInstall,
+    absences: &[Vec<Span>],
+    own: &[Span],
+    until_ns: u64,
+) -> Vec<(Moment, u64)> {
+    let model: &Model = run.model;
+    let begun = view.moment;
+    let met =
+        |spans: &[Span]| -> Vec<Span> { spans.iter().filter(|s| s.meets(begun.at_ns, until_ns)).copied().collect() };
+    let out_of: Vec<Vec<Span>> = view
+        .members
+        .iter()
+        .map(|&q| if q == view.proc { Vec::new() } else { met(&[&absences[q], model.cut(q, view.proc)].concat()) })
+        .collect();
+    if out_of.iter().all(Vec::is_empty) {
+        return Vec::new();
+    }
+    let own = met(own);
+    let mut changes: Vec<Moment> =
+        out_of.iter().chain([&own]).flatten().flat_map(|s| [Some(s.from), s.to]).flatten().collect();
+    changes.retain(|m| m.at_ns > begun.at_ns && m.at_ns < until_ns);
+    changes.push(begun);
+    changes.sort_by_key(|m| m.at_ns);
+    changes.dedup_by_key(|m| m.at_ns);
+    let mut times: Vec<(Moment, u64)> = Vec::new();
+    let mut open = None;
+    for &at in &changes {
+        let inside = |s: &Span| s.from.at_ns <= at.at_ns && s.to.is_none_or(|to| to.at_ns > at.at_ns);
+        let reaches = |rank: usize| !out_of[rank].iter().any(inside);
+        let count = (0..view.members.len()).filter(|&rank| reaches(rank)).count();
+        let lost = !run.options.quorum.holds(view.members.len(), count, reaches(0)) && !own.iter().any(inside);
+        match (lost, open) {
+            (true, None) => open = Some(at),
+            (false, Some(from)) => {
+                times.push((from, at.at_ns));
+                open = None;
+            }
+            _ => {}
+        }
+    }
+    times.extend(open.map(|from| (from, until_ns)));
+    times
+}

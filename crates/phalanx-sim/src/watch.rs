@@ -1,0 +1,138 @@
+//! What only the simulator can see, for the checker: which links are cut, who is in trouble, how full buffers are. Changes
+//! are noticed by comparison, so that whoever makes them need not think of it.
+
+use phalanx_core::Incarnation;
+use phalanx_trace::{Event as TraceEvent, Trouble};
+
+use crate::world::World;
+
+/// Between two looks at the buffers.
+const SAMPLE_NS: u64 = 1_000_000_000;
+
+/// What was last written down.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    next_sample_ns: u64,
+    /// The network's version.
+    network: u64,
+    /// Of each directed link: whether it is cut.
+    cut: Vec<bool>,
+    rough: bool,
+    attacked: bool,
+    /// Of each slot.
+    slots: Vec<Troubles>,
+}
+
+/// The troubles of one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Troubles {
+    whose: Option<Incarnation>,
+    not_reading: bool,
+    slow: bool,
+    narrow: bool,
+}
+
+impl World {
+    /// Looks at what changed since the last step. Nearly always nothing has.
+    pub(crate) fn watch(&mut self, next_ns: u64) {
+        if self.net.version() != self.watch.network {
+            self.watch_network();
+        }
+        let attacked = self.attacker.rate() > 0;
+        if attacked != self.watch.attacked {
+            self.watch.attacked = attacked;
+            self.harness.push(self.now_ns, TraceEvent::Attack { active: attacked });
+        }
+        if next_ns >= self.watch.next_sample_ns {
+            self.sample();
+            self.watch.next_sample_ns = next_ns - next_ns % SAMPLE_NS + SAMPLE_NS;
+        }
+    }
+
+    fn watch_network(&mut self) {
+        let n = self.slots.len();
+        self.watch.network = self.net.version();
+        self.watch.cut.resize(n * n, false);
+        let (mut cut, mut mended) = (Vec::new(), Vec::new());
+        for (from, to) in crate::links::all_links(n) {
+            let is_cut = self.net.is_cut(from, to);
+            if std::mem::replace(&mut self.watch.cut[from * n + to], is_cut) != is_cut {
+                let link = (self.slots[from].name.clone(), self.slots[to].name.clone());
+                if is_cut { cut.push(link) } else { mended.push(link) }
+            }
+        }
+        if !cut.is_empty() {
+            self.harness.push(self.now_ns, TraceEvent::Cut { links: cut });
+        }
+        if !mended.is_empty() {
+            self.harness.push(self.now_ns, TraceEvent::Mend { links: mended });
+        }
+        let rough = self.net.is_rough();
+        if rough != self.watch.rough {
+            self.watch.rough = rough;
+            self.trouble(Trouble::Network, Incarnation::NONE, rough);
+        }
+    }
+
+    /// Notices what is made hard for one process. Called with each of its turns.
+    pub(crate) fn watch_slot(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        let Some(whose) = slot.incarnation() else { return };
+        let reads = slot.app.takes;
+        let now = Troubles {
+            whose: Some(whose),
+            not_reading: !reads,
+            slow: slot.turn_ns > self.settings.turn_ns || slot.clock.drifts(),
+            narrow: slot.node.as_ref().is_some_and(|node| node.driver().buffer_bytes() < self.settings.buffer_bytes),
+        };
+        self.watch.slots.resize(self.slots.len(), Troubles::default());
+        let before = std::mem::replace(&mut self.watch.slots[index], now);
+        if before == now {
+            return;
+        }
+        let before = if before.whose == now.whose { before } else { Troubles::default() };
+        for (what, was, is) in [
+            (Trouble::NotReading, before.not_reading, now.not_reading),
+            (Trouble::Slow, before.slow, now.slow),
+            (Trouble::Narrow, before.narrow, now.narrow),
+        ] {
+            if was != is {
+                self.trouble(what, whose, is);
+            }
+        }
+    }
+
+    /// Something is made hard for a process, or for all, from now on or no more.
+    pub(crate) fn trouble(&mut self, what: Trouble, whose: Incarnation, begins: bool) {
+        self.harness.push(self.now_ns, TraceEvent::Trouble { what, incarnation: whose.0, begins });
+    }
+
+    /// Writes down how full the buffers are and how much was sent.
+    pub(crate) fn sample(&mut self) {
+        let others = self.running().saturating_sub(1) as u64;
+        let ruined = self.ruined.len() as u64;
+        for slot in &self.slots {
+            let Some(node) = slot.node.as_ref() else { continue };
+            let (process, incarnation) = (node.process(), node.incarnation().0);
+            let mut events = Vec::new();
+            process.gauges(&mut |gauge| {
+                // While all are busy an empty buffer is no news.
+                if gauge.value > 0 || !self.sending {
+                    let (value, limit, idle) = (gauge.value, gauge.limit, gauge.idle);
+                    events.push(TraceEvent::Gauge { incarnation, name: gauge.name.to_owned(), value, limit, idle });
+                }
+            });
+            process.counters(&mut |name, packets| {
+                if name == "datagrams_sent" {
+                    // Ten heartbeats a second to each of the others, twice that for what may ride beside them; whoever
+                    // is excluded and does not hear of it is told so again and again.
+                    let idle = 30 * others + 40 * ruined + 10;
+                    events.push(TraceEvent::Traffic { incarnation, packets, idle });
+                }
+            });
+            for event in events {
+                self.harness.push(self.now_ns, event);
+            }
+        }
+    }
+}
