@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
 use phalanx_sim::{Options, SeedResult, Stop, Summary, campaign, shrink};
 
 use crate::exit::{Exit, Failure};
+use crate::histories;
 use crate::notice::{data, say};
 use crate::table::Table;
 
@@ -43,6 +45,10 @@ pub(crate) struct Sim {
     /// One line of JSON for each seed (its number, its trace hash, its violations); the summary goes to standard error
     #[arg(long)]
     json: bool,
+    /// Write what the users of each seed's registers and locks asked and were told to files in this directory, for
+    /// linearizability checkers: seed-7.jsonl and so on
+    #[arg(long, value_name = "DIR")]
+    histories: Option<PathBuf>,
 }
 
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
@@ -52,16 +58,25 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     if let Some(faults) = &sim.faults {
         options.faults = Some(chosen_faults(faults, sim, &options)?);
     }
+    if let Some(directory) = &sim.histories {
+        histories::prepare(directory)?;
+        options.histories = true;
+    }
+    let mut lost = None;
     let total = sim.seeds.end.saturating_sub(sim.seeds.start);
     let began = Instant::now();
     let mut progress = Progress { total, done: 0, failed: 0, began, shown: std::io::stderr().is_terminal() };
     let summary = campaign(sim.seeds.clone(), &options, |result| {
         progress.note(result);
+        if let Some(directory) = &sim.histories {
+            lost = lost.take().or(histories::write(directory, result).err());
+        }
         if sim.json {
             data(as_json(result));
         }
     });
     progress.clear();
+    lost.map_or(Ok(()), Err)?;
     let seconds = began.elapsed().as_secs_f64();
     let story = summary.failed.first().map(|failed| small_story(failed, &options));
     let text = tell(&summary, story.as_deref(), &options, seconds);

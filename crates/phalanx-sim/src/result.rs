@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::history::Operation;
+
 /// Something that must not happen and did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
@@ -157,6 +159,9 @@ pub struct SeedResult {
     pub counters: Counters,
     /// Of a failed seed: the command that replays it, the plan, and a table of what happened around the violation.
     pub story: Option<String>,
+    /// What the users of the objects asked and were told; empty unless it was asked for.
+    #[serde(skip)]
+    pub history: Vec<Operation>,
 }
 
 /// What came of a campaign.

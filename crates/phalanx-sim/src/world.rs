@@ -13,6 +13,7 @@ use crate::app::{App, CELL, CLOCK};
 use crate::attacker::Attacker;
 use crate::carry::Filter;
 use crate::network::{Lost, Network};
+use crate::operate::Guarded;
 use crate::oracle::NonceOracle;
 use crate::plan::Workload;
 use crate::queue::Queue;
@@ -121,6 +122,8 @@ pub(crate) struct World {
     pub(crate) sending: bool,
     /// They leave groups and come back by themselves.
     pub(crate) regrouping: bool,
+    /// What the locks guard, outside of the cell.
+    pub(crate) guarded: Guarded,
     /// Where payloads are made.
     pub(crate) payload: Vec<u8>,
     /// A script's say in what the network loses.
@@ -175,6 +178,7 @@ impl World {
             turns: 0,
             sending: true,
             regrouping: true,
+            guarded: Guarded::default(),
             payload: Vec::new(),
             filter: None,
             rng,

@@ -99,6 +99,13 @@ impl Display for Event {
             Self::Phase { phase, connected } if connected.is_empty() => write!(f, "phase {phase}"),
             Self::Phase { phase, connected } => write!(f, "phase {phase}, connected {}", List(connected.iter())),
             Self::End => f.write_str("end"),
+            Self::Invoke { group, op, action } => write!(f, "asks group {group} as operation {op}: {action}"),
+            Self::Return { op, outcome } => write!(f, "operation {op} gives: {outcome}"),
+            Self::Guard { resource, serial, token, accepted } => {
+                let verdict = if *accepted { "let in" } else { "turned away" };
+                write!(f, "uses resource {resource} as its user {serial} with token {token:#x}: {verdict}")
+            }
+            Self::Balance { group, sum } => write!(f, "all accounts of group {group} hold {sum}"),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The file format: what is written is read, what is cut is accepted, what is broken is refused.
 
 use phalanx_trace::{
-    Event, Header, LeaveReason, MAGIC, Order, Phase, RECORD_BYTES_MAX, Trace, TraceError, TraceReader, TraceWriter,
+    Action, Event, Header, LeaveReason, MAGIC, Order, Outcome, Phase, RECORD_BYTES_MAX, Trace, TraceError, TraceReader,
+    TraceWriter,
 };
 use proptest::prelude::*;
 
@@ -47,6 +48,10 @@ fn every_event() -> Vec<Event> {
         Event::Crash { incarnation: 7 },
         Event::Phase { phase: Phase::Quiet, connected: vec!["a".into()] },
         Event::End,
+        Event::Invoke { group: 2, op: 1, action: Action::Cas { key: 3, expected: u64::MAX, value: 4 } },
+        Event::Return { op: 1, outcome: Outcome::Held { holder: u64::MAX, token: 5 } },
+        Event::Guard { resource: 1, serial: 2, token: 3, accepted: false },
+        Event::Balance { group: 2, sum: 800 },
     ]
 }
 

@@ -2,6 +2,7 @@
 
 mod group;
 mod harness;
+mod object;
 mod stream;
 
 use phalanx_trace::{Event, Header, Record};
@@ -42,6 +43,8 @@ struct Reader {
     early: FastMap<u32, Vec<(u64, Step)>>,
     /// Groups asked for by name, and whether with state.
     asked: Vec<(String, bool)>,
+    /// Operations without an answer: which, and of which group.
+    calls: FastMap<u64, (usize, u32)>,
     over: Option<(Over, Place)>,
     ended: bool,
 }
@@ -161,6 +164,9 @@ impl Builder {
             Event::End => proc.ended = proc.ended.or(Some(moment)),
             // Told by the stream rules already.
             Event::Stop { .. } | Event::Cont { .. } | Event::Crash { .. } | Event::Phase { .. } => {}
+            Event::Invoke { .. } | Event::Return { .. } | Event::Guard { .. } | Event::Balance { .. } => {
+                self.object_event(me, event, moment);
+            }
         }
     }
 

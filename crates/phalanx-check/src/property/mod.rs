@@ -4,10 +4,13 @@
 //! the set and `seq_p(v)` the sequence of messages `p` delivered in `v`. `v -> w at p`: `p` installed `w` right
 //! after `v`. A *survivor* of `v` is a process that went on to a next view.
 
+mod bank;
 mod e1;
 mod i1;
 mod i2;
 mod i3;
+mod l1;
+mod l2;
 mod m1;
 mod m2;
 mod m3;
@@ -22,6 +25,7 @@ mod o4;
 mod o5;
 mod past;
 mod peer;
+mod r7;
 mod s1;
 mod s2;
 mod s3;
@@ -122,6 +126,10 @@ properties! {
     V1 "in the quiet phase all are in one view" v1;
     V3 "a sender delivers its own messages" v3;
     V4 "in the quiet phase all members deliver" v4;
+    L1 "a lock has one holder" l1;
+    L2 "a guarded resource lets in no older token" l2;
+    R7 "registers are linearizable" r7;
+    BANK "money is neither made nor lost" bank;
 }
 
 impl fmt::Display for Property {
