@@ -37,7 +37,7 @@ type history struct {
 	all    []operation
 }
 
-// The operations that matter, and how many of them have no answer.
+// The operations that matter, and how many of them wait for an answer for ever.
 func (h history) operations() (operations []porcupine.Operation, pending int) {
 	for _, one := range h.all {
 		end := int64(math.MaxInt64)
@@ -45,7 +45,7 @@ func (h history) operations() (operations []porcupine.Operation, pending int) {
 			end = *one.ReturnNs
 		} else if one.Action == "read" {
 			continue // without an answer it tells nothing
-		} else {
+		} else if one.Action != "leave" {
 			pending++
 		}
 		operations = append(operations, porcupine.Operation{Input: one, Call: one.CallNs, Output: one, Return: end})

@@ -51,7 +51,7 @@ func main() {
 func judge(file string, one history, timeout time.Duration, sum *count) {
 	operations, pending := one.operations()
 	sum.histories++
-	sum.operations += len(operations) - pending
+	sum.operations += len(operations)
 	sum.pending += pending
 	switch porcupine.CheckOperationsTimeout(models[one.object], operations, timeout) {
 	case porcupine.Illegal:
@@ -70,7 +70,7 @@ func report(counts map[string]*count) count {
 	}
 	sort.Strings(objects)
 	var total count
-	fmt.Printf("%-10s %10s %12s %12s %8s %8s\n", "", "histories", "operations", "unanswered", "illegal", "unknown")
+	fmt.Printf("%-10s %10s %12s %12s %8s %8s\n", "", "histories", "operations", "of them open", "illegal", "unknown")
 	for _, object := range objects {
 		c := counts[object]
 		fmt.Printf("%-10s %10d %12d %12d %8d %8d\n", object, c.histories, c.operations, c.pending, c.illegal, c.unknown)
