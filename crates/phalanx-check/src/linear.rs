@@ -197,12 +197,13 @@ mod tests {
         ];
         let one = (0u64..12, prop::option::weighted(0.8, (0u64..8, 0u64..4)), deed);
         prop::collection::vec(one, 1..7).prop_map(|all| {
-            let op = |(trace, (asked_ns, answer, deed)): (usize, (u64, Option<(u64, u64)>, Deed))| {
+            let mut ops = Vec::new();
+            for (trace, (asked_ns, answer, deed)) in all.into_iter().enumerate() {
                 let told = |value| if matches!(deed, Deed::Write(_)) { None } else { Some(value) };
                 let answer = answer.map(|(after_ns, value)| (asked_ns + after_ns, told(value)));
-                Op { trace, clock: 0, asked_ns, answer, deed }
-            };
-            all.into_iter().enumerate().map(op).collect()
+                ops.push(Op { trace, clock: 0, asked_ns, answer, deed });
+            }
+            ops
         })
     }
 
