@@ -23,13 +23,14 @@ pub(crate) struct Findings {
     pub(crate) instances: u64,
     pub(crate) under_failure: u64,
     pub(crate) violations: u64,
+    pub(crate) given_up: u64,
     pub(crate) kept: Vec<(String, Vec<Place>)>,
     keep_max: usize,
 }
 
 impl Findings {
     pub(crate) fn new(property: Property, keep_max: usize) -> Self {
-        Self { property, instances: 0, under_failure: 0, violations: 0, kept: Vec::new(), keep_max }
+        Self { property, instances: 0, under_failure: 0, violations: 0, given_up: 0, kept: Vec::new(), keep_max }
     }
 
     /// The property was put to the test once.
@@ -41,6 +42,11 @@ impl Findings {
     pub(crate) fn instance_when(&mut self, failing: bool) {
         self.instances += 1;
         self.under_failure += u64::from(failing);
+    }
+
+    /// Whether the property holds could not be found out.
+    pub(crate) fn given_up(&mut self) {
+        self.given_up += 1;
     }
 
     /// The property does not hold; `evidence` names the records that prove it.

@@ -23,6 +23,7 @@
 
 mod findings;
 mod ingest;
+mod linear;
 mod model;
 mod options;
 mod property;

@@ -64,6 +64,9 @@ impl Report {
                 writeln!(f, "note: {one} {what}")?;
             }
         }
+        for p in self.properties.iter().filter(|p| p.given_up > 0) {
+            writeln!(f, "note: {} took too long to judge {} times", p.property, p.given_up)?;
+        }
         Ok(())
     }
 }
@@ -71,7 +74,7 @@ impl Report {
 impl Display for PropertyReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (code, title) = (self.property.code(), self.title);
-        writeln!(f, "  {code:<3} {:>10} {:>10} {:>10}  {title}", self.instances, self.under_failure, self.violations)
+        writeln!(f, "  {code:<4} {:>10} {:>10} {:>10}  {title}", self.instances, self.under_failure, self.violations)
     }
 }
 

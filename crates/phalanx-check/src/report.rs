@@ -35,6 +35,8 @@ pub struct PropertyReport {
     pub under_failure: u64,
     /// How often it was broken.
     pub violations: u64,
+    /// How often it took too long to find out; R7 alone searches.
+    pub given_up: u64,
     /// The first few violations.
     pub first: Vec<Violation>,
 }
@@ -131,6 +133,7 @@ pub(crate) fn assemble(model: &Model, options: &Options, findings: Vec<Findings>
         instances: f.instances,
         under_failure: f.under_failure,
         violations: f.violations,
+        given_up: f.given_up,
         first: f
             .kept
             .into_iter()

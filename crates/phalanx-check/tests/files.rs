@@ -5,8 +5,9 @@ mod common;
 use std::fs;
 use std::path::PathBuf;
 
-use common::{World, fifo, options};
+use common::{GROUP, World, fifo, options};
 use phalanx_check::{CheckError, Property, Require, check, check_files};
+use phalanx_trace::{Action, Event, Outcome};
 
 /// A directory of its own for one test, removed at its end.
 struct Dir(PathBuf);
@@ -114,4 +115,20 @@ fn what_is_no_trace_is_an_error() {
     assert!(error.to_string().contains("not a trace file"), "{error}");
     let absent = check_files(&[dir.0.join("absent")], &options()).expect_err("no file");
     assert!(absent.to_string().contains("absent"), "{absent}");
+}
+
+#[test]
+fn operations_in_files_are_judged() {
+    let dir = Dir::new("operations");
+    let mut w = World::group(2);
+    let write = (0, Action::Write { key: 0, value: 1 }, Outcome::Done);
+    let read = (1, Action::Read { key: 0 }, Outcome::Value(0));
+    for (p, action, outcome) in [write, read] {
+        w.push(p, Event::Invoke { group: GROUP, op: 1, action });
+        w.push(p, Event::Return { op: 1, outcome });
+    }
+    w.end(&[0, 1]);
+    let report = check_files(&dir.save(&w), &options()).expect("well formed");
+    assert_eq!(report.violated(), [Property::R7], "{report}");
+    assert!(report.to_string().contains("operation 1 gives: 0"), "{report}");
 }

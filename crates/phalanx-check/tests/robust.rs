@@ -4,7 +4,7 @@ mod common;
 
 use common::{GROUP, World, causal, fifo, options, total, uniform};
 use phalanx_check::{Options, Property, Report, check};
-use phalanx_trace::{Event, Trouble};
+use phalanx_trace::{Action, Event, Outcome, Trouble};
 use proptest::prelude::*;
 
 /// A run with some of everything.
@@ -28,6 +28,19 @@ fn rich() -> World {
     w.harness_says(Event::Cont { incarnation: 1 });
     w.harness_says(Event::Mend { links: vec![("a".into(), "c".into())] });
     w.harness_says(Event::Gauge { incarnation: 1, name: "outbox".into(), value: 1, limit: 2, idle: 0 });
+    w.push(2, Event::Invoke { group: GROUP, op: 1, action: Action::Write { key: 0, value: 3 } });
+    w.push(0, Event::Invoke { group: GROUP, op: 1, action: Action::Read { key: 0 } });
+    w.push(0, Event::Return { op: 1, outcome: Outcome::Value(3) });
+    // c is granted the lock and gives it back, then b is.
+    w.push(2, Event::Invoke { group: GROUP, op: 2, action: Action::Acquire { lock: 0 } });
+    w.push(2, Event::Return { op: 2, outcome: Outcome::Granted { token: 7 } });
+    w.push(2, Event::Guard { resource: 0, serial: 1, token: 7, accepted: true });
+    w.push(2, Event::Invoke { group: GROUP, op: 3, action: Action::Release { lock: 0, token: 7 } });
+    w.push(1, Event::Invoke { group: GROUP, op: 1, action: Action::Acquire { lock: 0 } });
+    w.push(1, Event::Return { op: 1, outcome: Outcome::Granted { token: 8 } });
+    w.push(1, Event::Guard { resource: 0, serial: 2, token: 8, accepted: true });
+    w.push(1, Event::Invoke { group: GROUP, op: 2, action: Action::Transfer { from: 0, to: 1, amount: 2 } });
+    [0, 1].iter().for_each(|&p| w.push(p, Event::Balance { group: GROUP, sum: 800 }));
     w.lose(2, &[0, 1]);
     [0, 1].iter().for_each(|&p| w.digest(p, 2, 0, 5));
     w.multicast(fifo(0, 2, 1), &[0, 1]);
@@ -110,6 +123,13 @@ fn renumber(event: &mut Event, n: u64) {
         }
         Event::Traffic { packets, .. } => *packets = n,
         Event::P2pSend { k, .. } | Event::P2pDeliver { k, .. } => *k = n,
+        Event::Invoke { op, .. } => *op = n,
+        Event::Return { outcome, .. } => *outcome = Outcome::Value(n),
+        Event::Guard { serial, token, .. } => {
+            *serial = n & 3;
+            *token = n;
+        }
+        Event::Balance { sum, .. } => *sum = n,
         _ => {}
     }
 }
@@ -123,7 +143,7 @@ fn judge(w: &World) -> Report {
 
 #[test]
 fn the_run_itself_holds() {
-    rich().holds(&[Property::V4, Property::U1]);
+    rich().holds(&[Property::V4, Property::U1, Property::L1, Property::L2, Property::R7, Property::BANK]);
 }
 
 proptest! {

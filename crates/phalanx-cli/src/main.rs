@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod exit;
 mod flags;
+mod histories;
 mod member;
 mod node;
 mod notice;

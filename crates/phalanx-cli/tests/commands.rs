@@ -128,3 +128,27 @@ fn a_lost_quorum_is_told_and_only_an_operator_reforms() {
     new.signal(Signal::TERM);
     assert_eq!(new.end().0, Some(0));
 }
+
+#[test]
+fn the_simulator_writes_histories_for_other_checkers() {
+    let dir = directory();
+    let histories = dir.path().join("deep").join("histories");
+    let at = histories.to_string_lossy().into_owned();
+    let output = run(dir.path(), &["sim", "--seeds", "1..3", "--members", "3", "--histories", &at]);
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let mut lines = 0;
+    for seed in [1, 2] {
+        let text = std::fs::read_to_string(histories.join(format!("seed-{seed}.jsonl"))).expect("one file a seed");
+        for line in text.lines() {
+            let one: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            assert!(one["call_ns"].is_u64() && one["return_ns"].is_u64() != one["return_ns"].is_null(), "{line}");
+            lines += 1;
+        }
+    }
+    assert!(lines > 20, "{lines} operations");
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").expect("writable");
+    let output = run(dir.path(), &["sim", "--seeds", "1..2", "--histories", &file.to_string_lossy()]);
+    assert_eq!(code(&output), 2, "{}", said(&output));
+    assert!(said(&output).contains("--histories"), "{}", said(&output));
+}

@@ -33,6 +33,8 @@ pub struct Options {
     pub story_rows: usize,
     /// The command that runs seeds A..B with N members: `{seeds}` and `{members}` are filled in.
     pub command: String,
+    /// Results hold the operations on registers, locks and bank: [`SeedResult::history`].
+    pub histories: bool,
 }
 
 /// When a campaign ends.
@@ -69,6 +71,7 @@ impl Default for Options {
             stop: Stop::AtTheEnd,
             story_rows: 200,
             command: "phalanx sim --seeds {seeds} --members {members}".into(),
+            histories: false,
         }
     }
 }

@@ -35,6 +35,10 @@ pub(crate) fn count(report: &Report, counters: &mut Counters) {
             let code = format!("{} under failure", property.property.code());
             counters.checked.insert(code, property.under_failure);
         }
+        if property.given_up > 0 {
+            let code = format!("{} given up", property.property.code());
+            counters.checked.insert(code, property.given_up);
+        }
     }
 }
 

@@ -68,6 +68,8 @@ pub struct Workload {
     pub state_bytes: u64,
     /// Mean time between two leave-and-rejoin of a process; 0: never.
     pub regroup_ns: u64,
+    /// Multicasts that are operations on the registers, locks and bank of group "a".
+    pub operations_ppm: u32,
 }
 
 impl Workload {
@@ -82,6 +84,7 @@ impl Workload {
         second_group_ppm: 600_000,
         state_bytes: 4_000,
         regroup_ns: 0,
+        operations_ppm: 300_000,
     };
 }
 
@@ -184,6 +187,7 @@ fn draw_workload(rng: &mut Rng) -> Workload {
         second_group_ppm: [0, 500_000, 1_000_000][index(rng, 3)],
         state_bytes: [0, 2_000, 30_000, 300_000][index(rng, 4)],
         regroup_ns: [0, 0, 8 * SECOND, 3 * SECOND][index(rng, 4)],
+        operations_ppm: [0, 200_000, 300_000, 400_000][index(&mut rng.fork("operations"), 4)],
     }
 }
 

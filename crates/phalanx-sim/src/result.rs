@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::history::Operation;
+
 /// Something that must not happen and did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
@@ -167,6 +169,9 @@ pub struct SeedResult {
     pub counters: Counters,
     /// Of a failed seed: the command that replays it, the plan, and a table of what happened around the violation.
     pub story: Option<String>,
+    /// What the users of the objects asked and were told; empty unless it was asked for.
+    #[serde(skip)]
+    pub history: Vec<Operation>,
 }
 
 /// What came of a campaign.

@@ -8,6 +8,7 @@ use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
 use crate::campaign::Options;
 use crate::chaos::Chaos;
+use crate::history;
 use crate::oracle::{fold, hash_bytes};
 use crate::panics;
 use crate::plan::Plan;
@@ -167,6 +168,7 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
     for slot in &mut world.slots {
         traces.append(&mut slot.app.traces);
     }
+    let history = if options.histories { history::operations(traces.iter()) } else { Vec::new() };
     let mut counters = world.count();
     let report = phalanx_check::check(&traces, &check_options());
     let mut violations = std::mem::take(&mut world.violations);
@@ -182,7 +184,7 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
         }
     }
     let story = (!violations.is_empty()).then(|| tell(&world, header, &violations, options.story_rows));
-    SeedResult { seed, members: world.slots.len(), trace_hash, full: false, violations, counters, story }
+    SeedResult { seed, members: world.slots.len(), trace_hash, full: false, violations, counters, story, history }
 }
 
 fn check_options() -> phalanx_check::Options {

@@ -1,8 +1,9 @@
-//! The state a simulated application keeps for a group: digests over everything it delivered, padded so that a
-//! transfer takes more than one packet.
+//! The state a simulated application keeps for a group: digests over everything it delivered and the objects its users
+//! see, padded so that a transfer takes more than one packet.
 
 use phalanx_core::{Order, Snapshot};
 
+use crate::objects::{self, Objects};
 use crate::oracle::{fold, hash_bytes};
 
 /// What the deliveries of a group add up to.
@@ -17,6 +18,8 @@ pub(crate) struct State {
     all: u64,
     /// How many.
     count: u64,
+    /// Registers, locks, bank.
+    pub(crate) objects: Objects,
 }
 
 impl State {
@@ -35,14 +38,15 @@ impl State {
 
     fn head(&self) -> [u8; HEAD_BYTES] {
         let mut head = [0; HEAD_BYTES];
-        head[..8].copy_from_slice(&self.ordered.to_le_bytes());
-        head[8..16].copy_from_slice(&self.all.to_le_bytes());
-        head[16..].copy_from_slice(&self.count.to_le_bytes());
+        let words = [self.ordered, self.all, self.count].into_iter().chain(self.objects.words());
+        for (place, word) in head.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
         head
     }
 }
 
-const HEAD_BYTES: usize = 24;
+const HEAD_BYTES: usize = 8 * (3 + objects::WORDS);
 
 /// A state frozen for a joiner: the head, then padding that follows from it.
 #[derive(Debug)]
@@ -116,7 +120,8 @@ impl Incoming {
             };
         };
         let word = |at: usize| head[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        let state = State { ordered: word(0), all: word(8), count: word(16) };
+        let objects = Objects::of_words(&std::array::from_fn(|index| word(24 + 8 * index)));
+        let state = State { ordered: word(0), all: word(8), count: word(16), objects };
         let mut padding = Vec::with_capacity(rest.len());
         pad(state.digest(), HEAD_BYTES as u64, self.expected_bytes, &mut padding);
         match rest.iter().zip(&padding).position(|(came, due)| came != due) {

@@ -26,7 +26,9 @@ impl World {
         }
         self.join_what_is_due(index, &workload);
         if self.sending {
-            self.multicast_something(index, &workload);
+            if !self.operate(index, &workload) {
+                self.multicast_something(index, &workload);
+            }
             self.send_something(index);
             if self.regrouping
                 && workload.regroup_ns > 0

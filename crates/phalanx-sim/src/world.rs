@@ -14,6 +14,7 @@ use crate::attacker::Attacker;
 use crate::carry::Filter;
 use crate::clock::Clock;
 use crate::network::{Lost, Network};
+use crate::operate::Guarded;
 use crate::oracle::NonceOracle;
 use crate::plan::Workload;
 use crate::queue::{Due, Queue};
@@ -123,6 +124,8 @@ pub(crate) struct World {
     pub(crate) sending: bool,
     /// They leave groups and come back by themselves.
     pub(crate) regrouping: bool,
+    /// What the locks guard, outside of the cell.
+    pub(crate) guarded: Guarded,
     /// Where payloads are made.
     pub(crate) payload: Vec<u8>,
     /// A script's say in what the network loses.
@@ -178,6 +181,7 @@ impl World {
             ruined: Vec::new(),
             sending: true,
             regrouping: true,
+            guarded: Guarded::default(),
             payload: Vec::new(),
             filter: None,
             watch: Watch::default(),

@@ -3,6 +3,8 @@
 use postcard::fixint;
 use serde::{Deserialize, Serialize};
 
+use crate::{Action, Outcome};
+
 /// One thing that happened, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -305,5 +307,41 @@ pub enum Event {
         packets: u64,
         /// How many a second are plenty when nothing is sent and nobody comes or goes.
         idle: u64,
+    },
+    // Objects that the members of a group replicate.
+    /// The application asked for an operation on an object of a group it is a member of. If it is not returned, it may
+    /// or may not have happened, or happen later.
+    Invoke {
+        /// The group.
+        group: u32,
+        /// Its number among the operations of this process, from 1.
+        op: u64,
+        /// What it asked for.
+        action: Action,
+    },
+    /// The application has the answer to an operation.
+    Return {
+        /// The operation's number.
+        op: u64,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// A process that counts itself as the holder of a lock used what the lock guards.
+    Guard {
+        /// The guarded thing, which is none of the cell's: there is one for each lock's number.
+        resource: u32,
+        /// Its own count of the times it was used, from 1.
+        serial: u64,
+        /// The token the process showed.
+        token: u64,
+        /// Whether the resource let it in.
+        accepted: bool,
+    },
+    /// What all accounts of a group's bank hold together, in this process's state at this point.
+    Balance {
+        /// The group.
+        group: u32,
+        /// The sum.
+        sum: u64,
     },
 }

@@ -13,6 +13,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod action;
 mod codec;
 mod error;
 mod event;
@@ -23,6 +24,7 @@ mod text;
 mod trace;
 mod writer;
 
+pub use action::{Action, Outcome};
 pub use error::TraceError;
 pub use event::{Event, LeaveReason, Order, Phase, Record, Trouble};
 pub use hash::payload_hash;

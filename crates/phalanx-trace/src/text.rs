@@ -125,6 +125,13 @@ impl Display for Event {
             Self::Traffic { incarnation, packets, idle } => {
                 write!(f, "packets of {}: {packets}, idle {idle} a second", Id(*incarnation))
             }
+            Self::Invoke { group, op, action } => write!(f, "asks group {group} as operation {op}: {action}"),
+            Self::Return { op, outcome } => write!(f, "operation {op} gives: {outcome}"),
+            Self::Guard { resource, serial, token, accepted } => {
+                let verdict = if *accepted { "let in" } else { "turned away" };
+                write!(f, "uses resource {resource} as its user {serial} with token {token:#x}: {verdict}")
+            }
+            Self::Balance { group, sum } => write!(f, "all accounts of group {group} hold {sum}"),
         }
     }
 }

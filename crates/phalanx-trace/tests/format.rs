@@ -1,8 +1,8 @@
 //! The file format: what is written is read, what is cut is accepted, what is broken is refused.
 
 use phalanx_trace::{
-    Event, Header, LeaveReason, MAGIC, Order, Phase, RECORD_BYTES_MAX, Trace, TraceError, TraceReader, TraceWriter,
-    Trouble,
+    Action, Event, Header, LeaveReason, MAGIC, Order, Outcome, Phase, RECORD_BYTES_MAX, Trace, TraceError, TraceReader,
+    TraceWriter, Trouble,
 };
 use proptest::prelude::*;
 
@@ -56,6 +56,10 @@ fn every_event() -> Vec<Event> {
         Event::Trouble { what: Trouble::NotReading, incarnation: 7, begins: true },
         Event::Gauge { incarnation: 7, name: "outbox".into(), value: 3, limit: 4, idle: 0 },
         Event::Traffic { incarnation: 7, packets: 1 << 33, idle: 100 },
+        Event::Invoke { group: 2, op: 1, action: Action::Cas { key: 3, expected: u64::MAX, value: 4 } },
+        Event::Return { op: 1, outcome: Outcome::Held { holder: u64::MAX, token: 5 } },
+        Event::Guard { resource: 1, serial: 2, token: 3, accepted: false },
+        Event::Balance { group: 2, sum: 800 },
     ]
 }
 

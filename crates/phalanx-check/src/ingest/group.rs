@@ -167,7 +167,7 @@ impl Builder {
         self.model.views[self.model.epochs[epoch].view].number
     }
 
-    fn group(&mut self, id: u32) -> usize {
+    pub(super) fn group(&mut self, id: u32) -> usize {
         let instance = self.now.instance;
         *self.groups.entry((instance, id)).or_insert_with(|| {
             let (name, views) = (String::new(), std::collections::BTreeMap::new());

@@ -2,6 +2,7 @@
 
 mod group;
 mod harness;
+mod object;
 mod stream;
 
 use phalanx_trace::{Event, Header, Record};
@@ -43,6 +44,8 @@ struct Reader {
     early: FastMap<u32, Vec<(u64, Step)>>,
     /// Groups asked for by name, and whether with state.
     asked: Vec<(String, bool)>,
+    /// Operations without an answer: which, and of which group.
+    calls: FastMap<u64, (usize, u32)>,
     over: Option<(Over, Place)>,
     ended: bool,
 }
@@ -185,6 +188,9 @@ impl Builder {
             | Event::Trouble { .. }
             | Event::Gauge { .. }
             | Event::Traffic { .. } => {}
+            Event::Invoke { .. } | Event::Return { .. } | Event::Guard { .. } | Event::Balance { .. } => {
+                self.object_event(me, event, moment);
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! E1 while reading: which record may stand where in one trace, as far as the trace alone tells.
 
+use std::collections::HashSet;
+
 use phalanx_trace::{Event, Order, Record};
 
 use crate::model::intern::FastMap;
@@ -18,6 +20,9 @@ pub(super) struct StreamRules {
     sends: FastMap<u32, (u64, u64)>,
     p2p_sent: FastMap<u64, u64>,
     p2p_delivered: FastMap<u64, u64>,
+    /// Operations so far, and those without an answer.
+    asked: u64,
+    unanswered: HashSet<u64>,
 }
 
 #[derive(Debug)]
@@ -108,7 +113,15 @@ impl StreamRules {
             | Event::Trouble { .. }
             | Event::Gauge { .. }
             | Event::Traffic { .. } => Some("a harness's record in a process's trace"),
-            Event::JoinAsked { .. }
+            Event::Invoke { op, .. } => {
+                self.asked += 1;
+                self.unanswered.insert(*op);
+                (*op != self.asked).then_some("operations are not numbered in sequence")
+            }
+            Event::Return { op, .. } => (!self.unanswered.remove(op)).then_some("an answer to nothing that was asked"),
+            Event::Guard { .. }
+            | Event::Balance { .. }
+            | Event::JoinAsked { .. }
             | Event::LeaveAsked
             | Event::GroupJoinAsked { .. }
             | Event::GroupLeaveAsked { .. }

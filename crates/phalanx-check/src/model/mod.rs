@@ -2,6 +2,7 @@
 
 pub(crate) mod intern;
 mod link;
+pub(crate) mod object;
 mod query;
 pub(crate) mod quiet;
 pub(crate) mod span;
@@ -40,6 +41,7 @@ pub(crate) struct Model {
     /// Records of a process after it was told that it is over.
     pub(crate) after_over: Vec<AfterOver>,
     pub(crate) empty_files: Vec<String>,
+    pub(crate) objects: object::Objects,
 }
 
 /// One trace as read.

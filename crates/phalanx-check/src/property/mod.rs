@@ -4,11 +4,14 @@
 //! the set and `seq_p(v)` the sequence of messages `p` delivered in `v`. `v -> w at p`: `p` installed `w` right
 //! after `v`. A *survivor* of `v` is a process that went on to a next view.
 
+mod bank;
 mod e1;
 mod i1;
 mod i2;
 mod i3;
 mod i4;
+mod l1;
+mod l2;
 mod m1;
 mod m2;
 mod m3;
@@ -24,6 +27,7 @@ mod o4;
 mod o5;
 mod past;
 mod peer;
+mod r7;
 mod s1;
 mod s2;
 mod s3;
@@ -151,6 +155,10 @@ properties! {
     V10 "few views until all are in one" v10;
     V12 "in the quiet phase pending transfers end" v12;
     V13 "the connected agree and deliver while others stay broken" v13;
+    L1 "a lock has one holder" l1;
+    L2 "a guarded resource lets in no older token" l2;
+    R7 "registers are linearizable" r7;
+    BANK "money is neither made nor lost" bank;
 }
 
 impl fmt::Display for Property {

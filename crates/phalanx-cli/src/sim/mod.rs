@@ -19,6 +19,7 @@ use self::journal::Journal;
 use self::spent::Watch;
 
 use crate::exit::{Exit, Failure, While};
+use crate::histories;
 use crate::notice::{data, say};
 use crate::table::Table;
 
@@ -60,6 +61,10 @@ pub(crate) struct Sim {
     /// One line of JSON for each seed (its number, its trace hash, its violations); the summary goes to standard error
     #[arg(long)]
     json: bool,
+    /// Write what the users of each seed's registers and locks asked and were told to files in this directory, for
+    /// linearizability checkers: seed-7.jsonl and so on
+    #[arg(long, value_name = "DIR")]
+    histories: Option<PathBuf>,
 }
 
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
@@ -75,6 +80,11 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     if let Some(faults) = &sim.faults {
         options.faults = Some(chosen_faults(faults, sim, &options)?);
     }
+    if let Some(directory) = &sim.histories {
+        histories::prepare(directory)?;
+        options.histories = true;
+    }
+    let mut lost = None;
     let total = (sim.seeds.end - sim.seeds.start).div_ceil(sim.step);
     let mut journal =
         sim.journal.as_deref().map(|file| Journal::open(file, sim.seeds.clone(), &options)).transpose()?;
@@ -101,6 +111,9 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     let mut kept = Ok(());
     let summary = resume(before, sim.seeds.clone(), &options, |result, so_far| {
         progress.note(result);
+        if let Some(directory) = &sim.histories {
+            lost = lost.take().or(histories::write(directory, result).err());
+        }
         if sim.json {
             data(as_json(result));
         }
@@ -116,6 +129,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         }
     });
     progress.clear();
+    lost.map_or(Ok(()), Err)?;
     kept?;
     let mut spent = watch.spent();
     if let Some(journal) = &mut journal {

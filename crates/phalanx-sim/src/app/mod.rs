@@ -1,6 +1,8 @@
 //! The simulated application of one process: takes deliveries and events, keeps a state for each group, and writes
 //! the trace by which the run is judged, at the one place that matters: where the application sees things.
 
+mod calls;
+
 use std::collections::BTreeMap;
 
 use phalanx::Handler;
@@ -11,6 +13,8 @@ use phalanx_core::{
 use phalanx_trace as trace;
 use phalanx_trace::{Header, Trace, payload_hash};
 
+use crate::app::calls::Calls;
+pub(crate) use crate::app::calls::OBJECTS_GROUP;
 use crate::state::{Frozen, Incoming, State};
 
 /// The cell every simulation runs.
@@ -50,6 +54,8 @@ pub(crate) struct App {
     pub(crate) counts: AppCounts,
     /// Point-to-point messages so far, by peer: accepted, delivered.
     point_to_point: BTreeMap<Incarnation, (u64, u64)>,
+    /// Operations on the objects of a group.
+    pub(crate) calls: Calls,
 }
 
 /// What an application counted.
@@ -94,6 +100,7 @@ impl App {
             faults: Vec::new(),
             counts: AppCounts::default(),
             point_to_point: BTreeMap::new(),
+            calls: Calls::default(),
         }
     }
 
@@ -128,10 +135,15 @@ impl App {
 
     /// Writes down the digests of all groups as they are.
     pub(crate) fn record_digests(&mut self) {
-        let digests: Vec<trace::Event> =
-            self.groups.iter().filter(|(_, group)| group.view > 0).map(|(id, group)| digest(*id, group)).collect();
-        for event in digests {
+        let digests: Vec<(GroupId, trace::Event)> = self
+            .groups
+            .iter()
+            .filter(|(_, group)| group.view > 0)
+            .map(|(id, group)| (*id, digest(*id, group)))
+            .collect();
+        for (id, event) in digests {
             self.record(event);
+            self.record_balance(id);
         }
     }
 
@@ -172,6 +184,8 @@ impl App {
         group.delivered = 0;
         let event = digest(view.group, group);
         self.record(event);
+        self.record_balance(view.group);
+        self.void_grants(view);
     }
 
     fn state_begin(&mut self, id: GroupId, bytes: u64) {
@@ -200,6 +214,7 @@ impl App {
         self.take_state(id);
         let digest = self.groups.get(&id).map_or(0, |group| group.state.digest());
         self.record(trace::Event::StateEnd { group: id.0, digest });
+        self.record_balance(id);
     }
 }
 
@@ -214,6 +229,7 @@ impl Handler for App {
         self.answerable.clear();
         self.point_to_point.clear();
         (self.silent, self.over) = (false, false);
+        self.calls = Calls::begin(me.incarnation);
         self.traces.push(Trace::new(Header::process(CELL, &self.name, me.incarnation.0, CLOCK)));
         self.record(trace::Event::Start);
         self.record(trace::Event::JoinAsked { cell: CELL.into() });
@@ -272,11 +288,15 @@ impl Handler for App {
         });
         if let Some(group) = self.groups.get_mut(&delivery.group) {
             group.state.apply(delivery.order, delivery.sender.0, hash);
+            let applied = group.state.objects.apply(delivery);
             if !delivery.replayed {
                 group.delivered += 1;
                 if let Some(chain) = delivery.payload.first() {
                     self.answerable.push((delivery.group, *chain));
                 }
+            }
+            if let Some((op, outcome)) = applied {
+                self.answered(delivery, op, outcome);
             }
         }
     }
@@ -287,7 +307,9 @@ impl Handler for App {
             Event::GroupView(view) => self.group_view(&view),
             Event::GroupLeft { group } => {
                 self.record(trace::Event::GroupLeft { group: group.0 });
-                self.groups.remove(&group);
+                if self.groups.remove(&group).is_some_and(|left| left.name == OBJECTS_GROUP) {
+                    self.calls.left(group);
+                }
             }
             Event::NonPrimary { .. } => {
                 self.counts.non_primary += 1;
@@ -302,10 +324,12 @@ impl Handler for App {
                         .push(("false_exclusion", format!("excluded by view {view}, and nothing failed for long")));
                 }
                 self.record(trace::Event::Excluded { view });
+                self.calls.close();
             }
             Event::Left => {
                 self.over = true;
                 self.record(trace::Event::Left);
+                self.calls.close();
             }
             Event::StateBegin { group, bytes } => self.state_begin(group, bytes),
             Event::StateEnd { group } => self.state_end(group),

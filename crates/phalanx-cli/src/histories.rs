@@ -1,0 +1,29 @@
+//! `phalanx sim --histories`: what users of the simulated registers and locks asked and were told, one file a seed.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use phalanx_sim::SeedResult;
+
+use crate::exit::{Exit, Failure, While};
+
+/// Makes the directory, if it is not there.
+pub(crate) fn prepare(directory: &Path) -> Result<(), Failure> {
+    let why = |error| Failure::new(Exit::Usage, format!("--histories {}: {error}", directory.display()));
+    fs::create_dir_all(directory).map_err(why)
+}
+
+/// Writes a seed's history: JSON lines, one operation each; an older file of that seed is replaced.
+pub(crate) fn write(directory: &Path, result: &SeedResult) -> Result<(), Failure> {
+    let path = directory.join(format!("seed-{}.jsonl", result.seed));
+    let write = || {
+        let mut file = BufWriter::new(File::create(&path)?);
+        for operation in &result.history {
+            serde_json::to_writer(&mut file, operation)?;
+            file.write_all(b"\n")?;
+        }
+        file.flush()
+    };
+    write().when(path.display())
+}

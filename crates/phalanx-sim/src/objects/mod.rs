@@ -1,0 +1,120 @@
+//! What users build on a group: objects that every member holds a copy of and that change by totally ordered, uniform
+//! multicasts only. Each copy is a function of those multicasts in their order, so an answer taken from the copy where
+//! the own multicast is delivered is the answer of the one object that all seem to share.
+
+mod bank;
+mod command;
+mod lock;
+mod register;
+
+use phalanx_core::{Delivery, Order};
+use phalanx_trace::{Action, Outcome};
+
+pub(crate) use bank::{ACCOUNTS, Bank};
+pub(crate) use command::Command;
+pub(crate) use lock::{LOCKS, Locks};
+pub(crate) use register::{KEYS, Registers};
+
+/// One copy of a group's objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Objects {
+    pub(crate) registers: Registers,
+    pub(crate) locks: Locks,
+    pub(crate) bank: Bank,
+}
+
+/// Words of a copy, as it travels to a joiner.
+pub(crate) const WORDS: usize = KEYS + 2 * LOCKS + ACCOUNTS;
+
+impl Objects {
+    /// Takes a delivery, if it is an operation; tells its number at its sender and what came of it.
+    pub(crate) fn apply(&mut self, delivery: &Delivery<'_>) -> Option<(u64, Outcome)> {
+        if delivery.order != Order::Total || !delivery.uniform {
+            return None;
+        }
+        let position = delivery.position?;
+        let Command { op, action, gone } = Command::parse(delivery.payload)?;
+        let sender = delivery.sender.0;
+        let outcome = match action {
+            Action::Read { .. } | Action::Write { .. } | Action::Cas { .. } => self.registers.apply(action),
+            Action::Acquire { lock } => {
+                self.locks.acquire(lock, sender, token(delivery.group.0, delivery.view, position), gone)
+            }
+            Action::Release { lock, token } => self.locks.release(lock, sender, token),
+            Action::Transfer { from, to, amount } => self.bank.transfer(from, to, amount),
+        };
+        Some((op, outcome))
+    }
+
+    pub(crate) fn words(&self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        let parts = self.registers.0.iter().chain(self.locks.words()).chain(&self.bank.0);
+        for (word, part) in words.iter_mut().zip(parts) {
+            *word = *part;
+        }
+        words
+    }
+
+    pub(crate) fn of_words(words: &[u64; WORDS]) -> Self {
+        let mut words = words.iter().copied();
+        let mut next = || words.next().unwrap_or(0);
+        Self {
+            registers: Registers(std::array::from_fn(|_| next())),
+            locks: Locks::of_words(&mut next),
+            bank: Bank(std::array::from_fn(|_| next())),
+        }
+    }
+}
+
+/// The fencing token of a grant. Group numbers, views and positions only grow in a cell instance, and no two messages
+/// share all three.
+fn token(group: u32, view: u64, position: u64) -> u64 {
+    debug_assert!(view < 1 << 24 && position < 1 << 24, "a simulated run is shorter");
+    u64::from(group) << 48 | view << 24 | position
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_core::{GroupId, Incarnation};
+
+    use super::*;
+
+    fn delivery(payload: &[u8], uniform: bool) -> Delivery<'_> {
+        Delivery {
+            group: GroupId(2),
+            view: 3,
+            sender: Incarnation(7),
+            seq: 1,
+            order: Order::Total,
+            uniform,
+            position: Some(4),
+            replayed: false,
+            payload,
+        }
+    }
+
+    #[test]
+    fn a_copy_travels_whole() {
+        let mut objects = Objects::default();
+        for (op, action) in (1..).zip([
+            Action::Write { key: 3, value: 9 },
+            Action::Acquire { lock: 1 },
+            Action::Transfer { from: 7, to: 0, amount: 5 },
+        ]) {
+            let payload = Command { op, action, gone: 0 }.payload();
+            assert_eq!(objects.apply(&delivery(&payload, true)).map(|(number, _)| number), Some(op));
+        }
+        assert_eq!(Objects::of_words(&objects.words()), objects);
+        assert_eq!(objects.locks.holder(1), Some((7, 2 << 48 | 3 << 24 | 4)));
+        assert_ne!(objects, Objects::default());
+    }
+
+    #[test]
+    fn only_uniform_operations_count() {
+        let mut objects = Objects::default();
+        let payload = Command { op: 1, action: Action::Write { key: 0, value: 9 }, gone: 0 }.payload();
+        assert_eq!(objects.apply(&delivery(&payload, false)), None);
+        assert_eq!(objects.apply(&delivery(&payload[1..], true)), None);
+        assert_eq!(objects, Objects::default());
+    }
+}

@@ -1,0 +1,108 @@
+//! Operations on the objects of a group, as its users ask for them, and the resources that the locks guard.
+
+use phalanx_core::Order;
+use phalanx_core::rng::Rng;
+use phalanx_trace::{Action, Event};
+
+use crate::app::App;
+use crate::objects::{ACCOUNTS, KEYS, LOCKS};
+use crate::plan::Workload;
+use crate::world::World;
+
+/// One resource for each lock, outside of the cell: it knows nothing of views, and lets in whoever shows a token that
+/// is no smaller than any it has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Guarded {
+    resources: [Resource; LOCKS],
+    /// Values written so far: no two are equal.
+    values: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Resource {
+    uses: u64,
+    newest: u64,
+}
+
+impl Resource {
+    /// Somebody shows a token: the count of this use, and whether it is let in.
+    fn use_with(&mut self, token: u64) -> (u64, bool) {
+        self.uses += 1;
+        let accepted = token >= self.newest;
+        self.newest = self.newest.max(token);
+        (self.uses, accepted)
+    }
+}
+
+impl World {
+    /// Uses what this process believes to have locked; then, some of the time, asks for an operation instead of a
+    /// multicast. Tells whether it did.
+    pub(crate) fn operate(&mut self, index: usize, workload: &Workload) -> bool {
+        if workload.operations_ppm == 0 {
+            return false;
+        }
+        self.use_locked(index);
+        let slot = &mut self.slots[index];
+        if !slot.rng.chance_ppm(workload.operations_ppm) {
+            return false;
+        }
+        let Some(group) = slot.app.objects_group() else { return false };
+        self.guarded.values += 1;
+        let Some(action) = draw_action(&mut slot.rng, &slot.app, self.guarded.values) else { return false };
+        slot.app.now_ns = self.now_ns;
+        let command = slot.app.invoke(group, action);
+        let asked = self.multicast(index, group, Order::Total, true, &command.payload());
+        if asked.is_err() {
+            self.slots[index].app.not_sent(command.op);
+        }
+        true
+    }
+
+    fn use_locked(&mut self, index: usize) {
+        let app = &mut self.slots[index].app;
+        app.now_ns = self.now_ns;
+        for (lock, resource) in self.guarded.resources.iter_mut().enumerate() {
+            let token = app.calls.held[lock];
+            if token > 0 {
+                let (serial, accepted) = resource.use_with(token);
+                let resource = u32::try_from(lock).unwrap_or(0);
+                app.record(Event::Guard { resource, serial, token, accepted });
+            }
+        }
+    }
+}
+
+/// Half of the operations are on registers, a quarter each on locks and accounts.
+fn draw_action(rng: &mut Rng, app: &App, value: u64) -> Option<Action> {
+    let mut below = |bound: usize| u32::try_from(rng.below(bound as u64)).unwrap_or(0);
+    match below(8) {
+        0 | 1 => Some(Action::Read { key: below(KEYS) }),
+        2 => Some(Action::Write { key: below(KEYS), value }),
+        3 => {
+            let key = below(KEYS);
+            Some(Action::Cas { key, expected: app.calls.seen[key as usize], value })
+        }
+        4 | 5 => {
+            let lock = below(LOCKS);
+            match app.calls.held[lock as usize] {
+                0 => app.may_acquire(lock).then_some(Action::Acquire { lock }),
+                token => Some(Action::Release { lock, token }),
+            }
+        }
+        _ => Some(Action::Transfer { from: below(ACCOUNTS), to: below(ACCOUNTS), amount: u64::from(below(50)) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_turns_older_tokens_away() {
+        let mut resource = Resource::default();
+        assert_eq!(resource.use_with(5), (1, true));
+        assert_eq!(resource.use_with(5), (2, true));
+        assert_eq!(resource.use_with(7), (3, true));
+        assert_eq!(resource.use_with(5), (4, false));
+    }
+}

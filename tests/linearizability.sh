@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Judges the registers and locks of simulated cells with porcupine, a linearizability checker made by others.
+#
+#   tests/linearizability.sh PROGRAM [SEEDS]        PROGRAM is the command phalanx; SEEDS is 0..300 if not given
+#
+# First it shows that the judge can say no: to histories made by hand, and to one that was recorded from a simulated
+# cell with the bug of mutants/read_from_the_own_copy.patch. Then it records new histories and wants none refused.
+# Exit code 0: all good. 1: not. 2: wrong usage. 77: there is no Go here, and nothing was tested.
+set -euo pipefail
+[ $# -ge 1 ] || { sed -n '4s/^# *//p' "$0" >&2; exit 2; }
+program=$(realpath "$1")
+seeds=${2:-0..300}
+if ! command -v go >/dev/null; then
+  echo "SKIPPED: tests/linearizability.sh needs Go (https://go.dev, or the package golang-go)"
+  exit 77
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$(dirname "$0")/linearizability"
+timeout 300 go vet ./...
+timeout 300 go test ./...
+timeout 300 go build -o "$work/judge" .
+
+# The judge itself says 1 to an illegal history; 2 would mean that it could not read it.
+refuse() { # FILE
+  local code=0
+  "$work/judge" "$1" >"$work/verdict" || code=$?
+  if [ $code != 1 ] || ! grep -q ILLEGAL "$work/verdict"; then
+    echo "FAILED: $1 was not refused (exit code $code):"
+    cat "$work/verdict"
+    exit 1
+  fi
+}
+"$work/judge" testdata/legal.jsonl >/dev/null
+for file in stale-read lost-write two-holders token-backward mutant-stale-read; do refuse "testdata/$file.jsonl"; done
+
+timeout 120 "$program" sim --seeds "$seeds" --histories "$work/histories" >"$work/simulated" || {
+  tail -n 5 "$work/simulated"
+  echo "FAILED: the simulation of seeds $seeds"
+  exit 1
+}
+timeout 120 "$work/judge" -timeout 10s "$work/histories"
+echo "seeds $seeds: registers and locks are linearizable"
