@@ -40,6 +40,6 @@ pub use network::{Lost, QUEUE_NS_MAX, Weather};
 pub use plan::{Plan, Workload};
 pub use result::{Counters, SeedResult, Summary, Violation};
 pub use run::run_seed;
-pub use script::Cell;
+pub use script::{Cell, KeptPackets};
 pub use shrink::{Shrunk, shrink};
 pub use world::WorldSettings;
