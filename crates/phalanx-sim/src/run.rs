@@ -34,6 +34,14 @@ const COUNT_NS: u64 = SECOND;
 /// Runs one seed, judges it, and tells the story if it failed.
 #[must_use]
 pub fn run_seed(seed: u64, options: &Options) -> SeedResult {
+    let (world, plan) = run_world(seed, options);
+    let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan, options));
+    let result = conclude(world, seed, &header, options);
+    SeedResult { full: is_full(&plan, &result.counters), ..result }
+}
+
+/// Runs one seed up to the moment at which it is judged.
+pub(crate) fn run_world(seed: u64, options: &Options) -> (World, Plan) {
     let plan = options.plan(seed);
     let mut world = World::new(world_settings(&plan, options), seed);
     // A panic ends the seed, not the campaign; the world is only looked at afterwards.
@@ -41,9 +49,7 @@ pub fn run_seed(seed: u64, options: &Options) -> SeedResult {
     if let Err(panic) = outcome {
         world.violation("panic", panics::describe(panic.as_ref()));
     }
-    let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan, options));
-    let result = conclude(world, seed, &header, options);
-    SeedResult { full: is_full(&plan, &result.counters), ..result }
+    (world, plan)
 }
 
 fn is_full(plan: &Plan, counters: &Counters) -> bool {
@@ -181,7 +187,7 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
     SeedResult { seed, members: world.slots.len(), trace_hash, full: false, violations, counters, story }
 }
 
-fn check_options() -> phalanx_check::Options {
+pub(crate) fn check_options() -> phalanx_check::Options {
     phalanx_check::Options {
         require: phalanx_check::Require::Nothing,
         one_instance: true,

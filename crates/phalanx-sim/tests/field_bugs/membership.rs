@@ -73,6 +73,10 @@ fn every_member_restarts_twenty_times() {
             cell.run_for(MS * (31 * (round % 7)));
         }
         cell.settle();
+        // And once more at once, where it was: what the new life says is no sign of the old one.
+        cell.crash(victim);
+        cell.start(victim);
+        cell.settle();
         for slot in &others {
             assert_eq!(cell.exclusions(*slot), 0);
         }

@@ -9,6 +9,13 @@ use crate::{MS, SECOND, first_life};
 #[test]
 fn a_partition_with_a_backlog_heals_quickly() {
     let mut cell = Cell::settled(5, 5);
+    cell.run_for(2 * SECOND);
+    let packets_in_a_second = |cell: &mut Cell| {
+        let before = cell.packets();
+        cell.run_for(SECOND);
+        cell.packets() - before
+    };
+    let usual = packets_in_a_second(&mut cell);
     cell.cut_off(&[3, 4]);
     for round in 0..20 {
         for slot in 0..5 {
@@ -26,11 +33,9 @@ fn a_partition_with_a_backlog_heals_quickly() {
     cell.heal();
     cell.settle();
     cell.run_for(2 * SECOND);
-    // Nothing is sent again for long: ten heartbeats to each of the others, and twice that beside them.
-    let before = cell.packets();
-    cell.run_for(SECOND);
-    let (packets, most) = (cell.packets() - before, 3 * 10 * 5 * 4 + 10);
-    assert!(packets <= most, "{packets} packets in a second with nothing to say");
+    // Nothing is sent again for long: it is as quiet as before.
+    let packets = packets_in_a_second(&mut cell);
+    assert!(packets <= usual * 11 / 10, "{packets} packets in a second with nothing to say, {usual} before");
     cell.finish_clean();
 }
 

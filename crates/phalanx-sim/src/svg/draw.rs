@@ -1,0 +1,454 @@
+//! Puts a scene on paper.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::axis::{Axis, LINE};
+use super::scene::{Bar, Caption, Glyph, Piece, Scene, What};
+use super::text::{escape, seconds, shorten, wrap};
+
+/// Where the first lifeline stands; left of it are the times.
+const LEFT: f64 = 120.0;
+/// The room for what was done to the cell, at the right.
+const NOTES: f64 = 330.0;
+const NOTE_LETTERS: usize = 52;
+/// Letters in a line of a caption, for each unit of width.
+const LETTERS_PER_UNIT: f64 = 1.0 / 6.4;
+/// The place of notes among the places of texts.
+const NOTE_PLACE: usize = usize::MAX;
+
+/// The picture as text.
+pub(super) fn draw(scene: &Scene) -> String {
+    Paper::new(scene).finish()
+}
+
+struct Paper<'a> {
+    scene: &'a Scene,
+    axis: Axis,
+    /// Between two lifelines.
+    step: f64,
+    width: f64,
+    top: f64,
+    title: Vec<String>,
+    /// Texts put so far at a place and moment.
+    texts: BTreeMap<(usize, u64), u32>,
+    out: String,
+}
+
+impl<'a> Paper<'a> {
+    fn new(scene: &'a Scene) -> Self {
+        let n = scene.columns.len().max(1);
+        let step = if n <= 6 { 150.0 } else { 118.0 };
+        let width = LEFT + step * n as f64 + NOTES;
+        let title = wrap(&scene.title, letters(width) * 7 / 8);
+        let top = 40.0 + 18.0 * title.len() as f64;
+        Self {
+            axis: Axis::new(moments(scene), top + 26.0),
+            scene,
+            step,
+            width,
+            top,
+            title,
+            texts: BTreeMap::new(),
+            out: String::new(),
+        }
+    }
+
+    fn x(&self, column: usize) -> f64 {
+        LEFT + self.step * column as f64
+    }
+
+    fn y(&self, at_ns: u64) -> f64 {
+        self.axis.height(at_ns)
+    }
+
+    fn notes_x(&self) -> f64 {
+        LEFT + self.step * self.scene.columns.len() as f64 - self.step * 0.2
+    }
+
+    fn finish(mut self) -> String {
+        self.times();
+        self.marks();
+        self.lifelines();
+        let scene = self.scene;
+        scene.bars.iter().for_each(|bar| self.bar_line(bar));
+        self.arrows();
+        scene.bars.iter().for_each(|bar| self.pills(bar));
+        scene.glyphs.iter().for_each(|glyph| self.glyph(glyph));
+        self.proofs();
+        let end = self.captions(self.axis.end() + 2.0 * LINE);
+        let end = self.legend(end + LINE);
+        self.frame(end + LINE)
+    }
+
+    /// The head of the file, with the height that only the end tells.
+    fn frame(self, height: f64) -> String {
+        let width = self.width;
+        let mut all = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+             viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"DejaVu Sans, Verdana, sans-serif\" font-size=\"10\">\n\
+             <title>{}</title>\n<style>{STYLE}</style>\n\
+             <defs>{}{}</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
+            escape(&self.scene.title),
+            tip("arrow", "#8a8a9a"),
+            tip("proofarrow", "#c01818")
+        );
+        for (i, line) in self.title.iter().enumerate() {
+            let y = 26.0 + 18.0 * i as f64;
+            let _ = writeln!(all, "<text class=\"head\" x=\"16\" y=\"{y:.1}\">{}</text>", escape(line));
+        }
+        for (column, name) in self.scene.columns.iter().enumerate() {
+            for y in [self.top + 4.0, self.axis.end() + 14.0] {
+                let x = self.x(column);
+                let name = escape(&shorten(name, 18));
+                let _ = writeln!(all, "<text class=\"name\" x=\"{x:.1}\" y=\"{y:.1}\">{name}</text>");
+            }
+        }
+        all.push_str(&self.out);
+        all.push_str("</svg>\n");
+        all
+    }
+
+    fn times(&mut self) {
+        let _ = writeln!(self.out, "<text class=\"time\" x=\"76\" y=\"{:.1}\">seconds</text>", self.top + 4.0);
+        let right = self.notes_x();
+        for (at_ns, y) in self.axis.ticks() {
+            let text = seconds(at_ns);
+            let _ = writeln!(
+                self.out,
+                "<line class=\"tick\" x1=\"80\" y1=\"{y:.1}\" x2=\"{right:.1}\" y2=\"{y:.1}\"/>\
+                 <text class=\"time\" x=\"76\" y=\"{:.1}\">{text}</text>",
+                y + 3.5
+            );
+        }
+    }
+
+    /// Where the next text of a place at a moment stands.
+    fn text_y(&mut self, place: usize, at_ns: u64) -> f64 {
+        let count = self.texts.entry((place, at_ns)).or_default();
+        let line = *count;
+        *count += 1;
+        self.axis.height(at_ns) + LINE * f64::from(line)
+    }
+
+    fn marks(&mut self) {
+        let scene = self.scene;
+        for (column, mark) in &scene.marks {
+            let (y, x) = (self.text_y(NOTE_PLACE, mark.at_ns), self.notes_x());
+            let from = column.map_or(80.0, |column| self.x(column));
+            let at = self.y(mark.at_ns);
+            let who = column.map_or(String::new(), |column| format!("{}: ", scene.columns[column]));
+            let text = escape(&shorten(&format!("{who}{}", mark.text), NOTE_LETTERS));
+            let _ = writeln!(
+                self.out,
+                "<line class=\"mark\" x1=\"{from:.1}\" y1=\"{at:.1}\" x2=\"{x:.1}\" y2=\"{at:.1}\"/>\
+                 <text class=\"note\" x=\"{:.1}\" y=\"{:.1}\"><title>{}</title>{text}</text>",
+                x + 6.0,
+                y + 3.5,
+                escape(&mark.text)
+            );
+        }
+    }
+
+    fn lifelines(&mut self) {
+        let scene = self.scene;
+        let (from_ns, to_ns) = (*scene.window.start(), *scene.window.end());
+        let (top, end) = (self.top + 10.0, self.axis.end());
+        let span = |paper: &Self, piece: &Piece| {
+            let y1 = if piece.from_ns <= from_ns { top } else { paper.y(piece.from_ns) };
+            let y2 = if piece.to_ns >= to_ns { end } else { paper.y(piece.to_ns) };
+            (piece.to_ns >= from_ns && piece.from_ns <= to_ns).then_some((paper.x(piece.column), y1, y2))
+        };
+        for (class, pieces) in [("life", &scene.lives), ("stop", &scene.stops)] {
+            let spans: Vec<_> = pieces.iter().filter_map(|piece| span(self, piece)).collect();
+            for (x, y1, y2) in spans {
+                let _ = writeln!(
+                    self.out,
+                    "<line class=\"{class}\" x1=\"{x:.1}\" y1=\"{y1:.1}\" x2=\"{x:.1}\" y2=\"{y2:.1}\"/>"
+                );
+            }
+        }
+    }
+
+    fn bar_line(&mut self, bar: &Bar) {
+        let class = if bar.is_cell { "cell" } else { "group" };
+        let points: Vec<String> =
+            bar.points.iter().map(|&(c, at)| format!("{:.1},{:.1}", self.x(c), self.y(at))).collect();
+        let (points, hint) = (points.join(" "), escape(&bar.hint));
+        let _ = writeln!(self.out, "<polyline class=\"{class}\" points=\"{points}\"><title>{hint}</title></polyline>");
+    }
+
+    fn pills(&mut self, bar: &Bar) {
+        let class = if bar.is_cell { "cellpill" } else { "grouppill" };
+        let label = shorten(&bar.label, 14);
+        let width = 8.0 + 6.0 * label.chars().count() as f64;
+        for &(column, at_ns) in &bar.points {
+            let (x, y) = (self.x(column), self.text_y(column, at_ns));
+            let _ = writeln!(
+                self.out,
+                "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"12\" rx=\"6\">\
+                 <title>{}</title></rect><text class=\"pill\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+                x - width / 2.0,
+                y - 6.0,
+                escape(&bar.hint),
+                y + 3.5,
+                escape(&label)
+            );
+        }
+    }
+
+    fn arrows(&mut self) {
+        let scene = self.scene;
+        for arrow in &scene.arrows {
+            let class = if arrow.is_proof { "proofarrow" } else { "arrow" };
+            let label = escape(&arrow.label);
+            if let Some((from, at_ns)) = arrow.sent {
+                let (x1, y1) = (self.x(from), self.y(at_ns));
+                for &(to, to_ns) in arrow.delivered.iter().filter(|(to, _)| *to != from) {
+                    let (x2, y2) = (self.x(to), self.y(to_ns));
+                    let _ = writeln!(
+                        self.out,
+                        "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" \
+                         marker-end=\"url(#{class}-tip)\"><title>{label}</title></line>"
+                    );
+                }
+                let y = self.text_y(from, at_ns);
+                let shown = escape(&shorten(&arrow.label, 18));
+                let _ = writeln!(
+                    self.out,
+                    "<circle class=\"{class}\" cx=\"{x1:.1}\" cy=\"{y1:.1}\" r=\"2.5\"/>\
+                     <text class=\"label {class}text\" x=\"{:.1}\" y=\"{:.1}\">{shown}</text>",
+                    x1 + 7.0,
+                    y + 3.5
+                );
+            }
+            for &(to, to_ns) in &arrow.delivered {
+                let (x, y) = (self.x(to), self.y(to_ns));
+                let filled = if arrow.is_uniform { "uniform" } else { "plain" };
+                let _ = writeln!(
+                    self.out,
+                    "<circle class=\"{class} {filled}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.2\"><title>{label} is \
+                     delivered at {} s</title></circle>",
+                    seconds(to_ns)
+                );
+            }
+        }
+    }
+
+    fn glyph(&mut self, glyph: &Glyph) {
+        let (x, at) = (self.x(glyph.column), self.y(glyph.at_ns));
+        let y = self.text_y(glyph.column, glyph.at_ns);
+        let _ = writeln!(
+            self.out,
+            "{}<text class=\"label {}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            symbol(glyph.what, x, at),
+            if is_bad(glyph.what) { "bad" } else { "good" },
+            x + 9.0,
+            y + 3.5,
+            escape(&shorten(&glyph.label, 22))
+        );
+    }
+
+    fn proofs(&mut self) {
+        let scene = self.scene;
+        let mut beside: BTreeMap<(Option<usize>, u64), u32> = BTreeMap::new();
+        for caption in &scene.captions {
+            if scene.window.contains(&caption.at_ns) {
+                let (y, right) = (self.y(caption.at_ns), self.width - 12.0);
+                let code = escape(&caption.code);
+                let _ = writeln!(
+                    self.out,
+                    "<line class=\"broken\" x1=\"80\" y1=\"{y:.1}\" x2=\"{right:.1}\" y2=\"{y:.1}\"/>\
+                     <text class=\"brokentext\" x=\"{right:.1}\" y=\"{:.1}\">{code} is broken</text>",
+                    y - 3.0
+                );
+            }
+            for proof in caption.proofs.iter().filter(|proof| scene.window.contains(&proof.at_ns)) {
+                let count = beside.entry((proof.column, proof.at_ns)).or_default();
+                let shift = 19.0 * f64::from(*count);
+                *count += 1;
+                let (x, y) = (proof.column.map_or(92.0, |column| self.x(column)), self.y(proof.at_ns));
+                let _ = writeln!(
+                    self.out,
+                    "<circle class=\"ring\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5.5\"/>\
+                     <circle class=\"number\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"8\"/>\
+                     <text class=\"numbertext\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                    x - 16.0 - shift,
+                    x - 16.0 - shift,
+                    y + 3.5,
+                    proof.number
+                );
+            }
+        }
+    }
+
+    /// What is broken, and what the numbers stand for.
+    fn captions(&mut self, mut y: f64) -> f64 {
+        let scene = self.scene;
+        let letters_max = letters(self.width);
+        for Caption { code, text, at_ns, proofs } in &scene.captions {
+            let text = format!("{code} at {} s: {text}", seconds(*at_ns));
+            for line in wrap(&text, letters_max) {
+                y += 15.0;
+                let _ = writeln!(self.out, "<text class=\"caption\" x=\"16\" y=\"{y:.1}\">{}</text>", escape(&line));
+            }
+            for proof in proofs {
+                for (i, line) in wrap(&proof.text, letters_max - 6).iter().enumerate() {
+                    y += 14.0;
+                    if i == 0 {
+                        let _ = writeln!(
+                            self.out,
+                            "<circle class=\"number\" cx=\"28\" cy=\"{:.1}\" r=\"6.5\"/>\
+                             <text class=\"numbertext\" x=\"28\" y=\"{:.1}\">{}</text>",
+                            y - 3.5,
+                            y,
+                            proof.number
+                        );
+                    }
+                    let _ = writeln!(self.out, "<text class=\"proof\" x=\"42\" y=\"{y:.1}\">{}</text>", escape(line));
+                }
+            }
+        }
+        for remark in scene.remarks.iter().flat_map(|remark| wrap(remark, letters_max)) {
+            y += 14.0;
+            let _ = writeln!(self.out, "<text class=\"remark\" x=\"16\" y=\"{y:.1}\">{}</text>", escape(&remark));
+        }
+        y
+    }
+
+    /// What the signs mean, in rows.
+    fn legend(&mut self, y: f64) -> f64 {
+        let _ = writeln!(
+            self.out,
+            "<line class=\"tick\" x1=\"16\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\"/>",
+            self.width - 16.0
+        );
+        let (mut x, mut y) = (16.0, y + 16.0);
+        let line = |class: &str, x: f64, y: f64| {
+            format!("<line class=\"{class}\" x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\"/>", x + 18.0)
+        };
+        let dot = |class: &str, x: f64, y: f64| {
+            format!("<circle class=\"arrow {class}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"2.2\"/>", x + 9.0)
+        };
+        let ring = |x: f64, y: f64| format!("<circle class=\"ring\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5.5\"/>", x + 9.0);
+        let sign = |what: What| move |x: f64, y: f64| symbol(what, x + 9.0, y);
+        type Sample<'s> = Box<dyn Fn(f64, f64) -> String + 's>;
+        let samples: Vec<(Sample<'_>, &str)> = vec![
+            (Box::new(|x, y| line("cell", x, y)), "a cell view is installed"),
+            (Box::new(|x, y| line("group", x, y)), "a group view is installed"),
+            (Box::new(|x, y| line("arrow", x, y)), "a multicast (F fifo, C causal, T total, u uniform)"),
+            (Box::new(|x, y| dot("plain", x, y)), "delivered"),
+            (Box::new(|x, y| dot("uniform", x, y)), "delivered as uniform"),
+            (Box::new(|x, y| ring(x, y)), "proves what is broken"),
+            (Box::new(sign(What::Starts)), "starts"),
+            (Box::new(sign(What::Crashes)), "crashes"),
+            (Box::new(sign(What::IsExcluded)), "is told that it is excluded"),
+            (Box::new(sign(What::HearsNoQuorum)), "hears no quorum"),
+            (Box::new(|x, y| line("stop", x, y)), "is stopped"),
+            (Box::new(sign(What::TakesState)), "state taken or given"),
+            (Box::new(|x, y| line("mark", x, y)), "something is done to the cell"),
+        ];
+        for (sample, text) in samples {
+            let width = 44.0 + 6.2 * text.len() as f64;
+            if x + width > self.width {
+                (x, y) = (16.0, y + 16.0);
+            }
+            let drawn = sample(x, y);
+            let _ = writeln!(
+                self.out,
+                "{drawn}<text class=\"label good\" x=\"{:.1}\" y=\"{:.1}\">{text}</text>",
+                x + 24.0,
+                y + 3.5
+            );
+            x += width;
+        }
+        y += 16.0;
+        let text =
+            "Time runs down; close moments are pulled apart and long pauses shortened. Point at a sign for more.";
+        let _ = writeln!(self.out, "<text class=\"remark\" x=\"16\" y=\"{y:.1}\">{text}</text>");
+        y
+    }
+}
+
+/// All moments that are shown, and at which place a text stands then.
+fn moments(scene: &Scene) -> Vec<(u64, Option<usize>)> {
+    let mut all: Vec<(u64, Option<usize>)> = vec![(*scene.window.start(), None), (*scene.window.end(), None)];
+    all.extend(scene.glyphs.iter().map(|glyph| (glyph.at_ns, Some(glyph.column))));
+    all.extend(scene.bars.iter().flat_map(|bar| &bar.points).map(|&(column, at_ns)| (at_ns, Some(column))));
+    all.extend(scene.arrows.iter().filter_map(|arrow| arrow.sent).map(|(column, at_ns)| (at_ns, Some(column))));
+    all.extend(scene.arrows.iter().flat_map(|arrow| &arrow.delivered).map(|&(_, at_ns)| (at_ns, None)));
+    all.extend(scene.marks.iter().map(|(_, mark)| (mark.at_ns, Some(NOTE_PLACE))));
+    let shown = |at_ns: &u64| scene.window.contains(at_ns);
+    let proofs = scene.captions.iter().flat_map(|caption| caption.proofs.iter().map(|proof| proof.at_ns));
+    all.extend(proofs.filter(shown).map(|at_ns| (at_ns, None)));
+    all.extend(scene.captions.iter().map(|caption| caption.at_ns).filter(shown).map(|at_ns| (at_ns, None)));
+    all
+}
+
+fn letters(width: f64) -> usize {
+    ((width - 40.0) * LETTERS_PER_UNIT) as usize
+}
+
+/// The head of an arrow of some class.
+fn tip(class: &str, color: &str) -> String {
+    format!(
+        "<marker id=\"{class}-tip\" viewBox=\"0 0 8 8\" refX=\"9.5\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
+         orient=\"auto\" markerUnits=\"userSpaceOnUse\"><path d=\"M0 0.8 L7.5 4 L0 7.2 z\" fill=\"{color}\"/></marker>"
+    )
+}
+
+fn is_bad(what: What) -> bool {
+    match what {
+        What::Crashes | What::Stops | What::IsExcluded | What::HearsNoQuorum => true,
+        What::Starts | What::GoesOn | What::Leaves | What::HearsOne | What::TakesState | What::GivesState => false,
+    }
+}
+
+fn symbol(what: What, x: f64, y: f64) -> String {
+    let path = |class: &str, steps: &str| format!("<path class=\"{class}\" d=\"M{x:.1} {y:.1} {steps}\"/>");
+    match what {
+        What::Starts => path("goodsign", "m-5 3 l5 -8 l5 8 z"),
+        What::Crashes => path("cross", "m-5 -5 l10 10 m0 -10 l-10 10"),
+        What::Stops => path("cross", "m-3 -5 v10 m6 0 v-10"),
+        What::GoesOn => path("goodsign", "m-4 -5 l8 5 l-8 5 z"),
+        What::IsExcluded => path("badsign", "m-5 -5 h10 v10 h-10 z"),
+        What::Leaves => path("goodsign", "m-5 -5 h10 v10 h-10 z"),
+        What::HearsNoQuorum => path("badopen", "m-5 0 l5 -5 l5 5 l-5 5 z"),
+        What::HearsOne => path("goodsign", "m-5 0 l5 -5 l5 5 l-5 5 z"),
+        What::TakesState => path("state", "m-5 -2 h10 v5 h-10 z"),
+        What::GivesState => path("stateopen", "m-5 -2 h10 v5 h-10 z"),
+    }
+}
+
+const STYLE: &str = "\
+text{fill:#222}\
+.head{font-size:14px;font-weight:bold}\
+.name{font-size:12px;font-weight:bold;text-anchor:middle}\
+.time{text-anchor:end;fill:#666}\
+.tick{stroke:#eee}\
+.life{stroke:#555;stroke-width:1.4}\
+.stop{stroke:#d08000;stroke-width:5;stroke-opacity:.45}\
+.mark{stroke:#d08000;stroke-dasharray:2 4}\
+.note{fill:#9a5f00}\
+.cell{fill:none;stroke:#1f5fbf;stroke-width:2.2;stroke-opacity:.75}\
+.group{fill:none;stroke:#23893f;stroke-width:1.6;stroke-opacity:.7}\
+.cellpill{fill:#1f5fbf}.grouppill{fill:#23893f}\
+.pill{fill:#fff;text-anchor:middle;font-size:9px}\
+.arrow{stroke:#8a8a9a;stroke-width:.9;fill:#8a8a9a}\
+.proofarrow{stroke:#c01818;stroke-width:1.5;fill:#c01818}\
+.plain{fill:#fff}.uniform{fill:#333}\
+.label{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}\
+.arrowtext{fill:#666;font-size:9px}.proofarrowtext{fill:#c01818;font-weight:bold}\
+.bad{fill:#b01010}.good{fill:#333}\
+.cross{stroke:#b01010;stroke-width:2.4;fill:none}\
+.badsign{fill:#b01010}.badopen{fill:#fff;stroke:#b01010;stroke-width:1.5}\
+.goodsign{fill:#3a3a3a}\
+.state{fill:#7a3fb0}.stateopen{fill:#fff;stroke:#7a3fb0}\
+.broken{stroke:#c01818;stroke-dasharray:7 4;stroke-width:1.2}\
+.brokentext{fill:#c01818;font-weight:bold;text-anchor:end;font-size:11px}\
+.ring{fill:none;stroke:#c01818;stroke-width:2}\
+.number{fill:#c01818}\
+.numbertext{fill:#fff;text-anchor:middle;font-weight:bold;font-size:9px}\
+.caption{font-weight:bold;font-size:11px;fill:#b01010}\
+.proof{font-size:10.5px}\
+.remark{fill:#666;font-style:italic}";
