@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use phalanx_check::Report;
 use phalanx_core::rng::Rng;
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
@@ -183,7 +184,7 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
             slot.app.traces.push(trace);
         }
     }
-    let story = (!violations.is_empty()).then(|| tell(&world, header, &violations, options.story_rows));
+    let story = (!violations.is_empty()).then(|| tell(&world, header, &violations, &report, options.story_rows));
     SeedResult { seed, members: world.slots.len(), trace_hash, full: false, violations, counters, story }
 }
 
@@ -199,7 +200,7 @@ pub(crate) fn check_options() -> phalanx_check::Options {
     }
 }
 
-fn tell(world: &World, header: &str, violations: &[Violation], rows: usize) -> String {
+fn tell(world: &World, header: &str, violations: &[Violation], report: &Report, rows: usize) -> String {
     let mut story = format!("{header}\n");
     for violation in violations {
         let at = violation.at_ns as f64 / 1e9;
@@ -211,7 +212,8 @@ fn tell(world: &World, header: &str, violations: &[Violation], rows: usize) -> S
         if told.len() < TABLES_MAX && !told.contains(&violation.code.as_str()) {
             told.push(&violation.code);
             let _ = writeln!(story, "\nbefore {}:", violation.code);
-            story.push_str(&timeline::render(world, violation.at_ns, rows));
+            let proofs = crate::judge::proofs(report, &violation.code);
+            story.push_str(&timeline::render(world, violation.at_ns, rows, &proofs));
         }
     }
     story

@@ -81,7 +81,7 @@ impl Cell {
         if !settled {
             let why = self.world.unsettled().unwrap_or_default();
             self.world.note_states();
-            let table = crate::timeline::render(&self.world, u64::MAX, 200);
+            let table = crate::timeline::render(&self.world, u64::MAX, 200, &crate::timeline::Proofs::new());
             panic!("{}: not settled after 10 s: {why}\n{table}", self.title);
         }
     }

@@ -55,6 +55,12 @@ fn picture_of(traces: &[Trace]) -> String {
     Diagram::new("A run & its <end>", traces).with_report(&report, &labels).with_marks([mark]).to_svg()
 }
 
+/// Leaves a picture where a person finds it: `target/tmp`.
+fn keep(name: &str, svg: &str) {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&file, svg).unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
+}
+
 fn texts<'a>(document: &'a Document<'_>) -> Vec<&'a str> {
     // A text may begin with a hint, which is an element of its own.
     let elements = document.descendants().filter(|node| node.has_tag_name("text"));
@@ -64,6 +70,7 @@ fn texts<'a>(document: &'a Document<'_>) -> Vec<&'a str> {
 #[test]
 fn what_proves_a_violation_is_in_the_picture() {
     let svg = picture_of(&broken_run());
+    keep("broken.svg", &svg);
     let document = Document::parse(&svg).expect("well-formed XML");
     let texts = texts(&document);
     assert!(texts.iter().any(|text| text.starts_with("S3 at ") && text.contains("delivered")), "{texts:?}");
@@ -109,6 +116,7 @@ fn a_seed_is_drawn_in_the_window_asked_for() {
     let window = Some(0..=4_000_000_000);
     let svg = draw_seed(5, &options, window.clone());
     assert_eq!(svg, draw_seed(5, &options, window));
+    keep("seed.svg", &svg);
     let document = Document::parse(&svg).expect("well-formed XML");
     let texts = texts(&document);
     for text in ["p0", "p1", "p2", "p0 starts", "cell 1"] {

@@ -14,9 +14,9 @@ pub(super) struct Axis {
 pub(super) const LINE: f64 = 12.0;
 /// Between two moments, at least and at most.
 const GAP_MIN: f64 = 2.0;
-const GAP_MAX: f64 = 44.0;
+const GAP_MAX: f64 = 32.0;
 /// A gap grows by this with each doubling of its time.
-const GAP_STEP: f64 = 3.0;
+const GAP_STEP: f64 = 2.2;
 /// A gap of this is the shortest that is told from none.
 const UNIT_NS: f64 = 10_000.0;
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::axis::{Axis, LINE};
-use super::scene::{Bar, Caption, Glyph, Piece, Scene, What};
+use super::scene::{Bar, Glyph, Piece, Scene, What};
+use super::style::STYLE;
 use super::text::{escape, seconds, shorten, wrap};
 
 /// Where the first lifeline stands; left of it are the times.
@@ -22,17 +23,17 @@ pub(super) fn draw(scene: &Scene) -> String {
     Paper::new(scene).finish()
 }
 
-struct Paper<'a> {
-    scene: &'a Scene,
+pub(super) struct Paper<'a> {
+    pub(super) scene: &'a Scene,
     axis: Axis,
     /// Between two lifelines.
     step: f64,
-    width: f64,
+    pub(super) width: f64,
     top: f64,
     title: Vec<String>,
     /// Texts put so far at a place and moment.
     texts: BTreeMap<(usize, u64), u32>,
-    out: String,
+    pub(super) out: String,
 }
 
 impl<'a> Paper<'a> {
@@ -69,6 +70,7 @@ impl<'a> Paper<'a> {
     fn finish(mut self) -> String {
         self.times();
         self.marks();
+        self.broken();
         self.lifelines();
         let scene = self.scene;
         scene.bars.iter().for_each(|bar| self.bar_line(bar));
@@ -236,12 +238,12 @@ impl<'a> Paper<'a> {
     }
 
     fn glyph(&mut self, glyph: &Glyph) {
-        let (x, at) = (self.x(glyph.column), self.y(glyph.at_ns));
+        let x = self.x(glyph.column);
         let y = self.text_y(glyph.column, glyph.at_ns);
         let _ = writeln!(
             self.out,
             "{}<text class=\"label {}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            symbol(glyph.what, x, at),
+            symbol(glyph.what, x, y),
             if is_bad(glyph.what) { "bad" } else { "good" },
             x + 9.0,
             y + 3.5,
@@ -249,9 +251,9 @@ impl<'a> Paper<'a> {
         );
     }
 
-    fn proofs(&mut self) {
+    /// When something was found broken.
+    fn broken(&mut self) {
         let scene = self.scene;
-        let mut beside: BTreeMap<(Option<usize>, u64), u32> = BTreeMap::new();
         for caption in &scene.captions {
             if scene.window.contains(&caption.at_ns) {
                 let (y, right) = (self.y(caption.at_ns), self.width - 12.0);
@@ -263,9 +265,21 @@ impl<'a> Paper<'a> {
                     y - 3.0
                 );
             }
+        }
+    }
+
+    /// The records that prove it, by their numbers.
+    fn proofs(&mut self) {
+        let scene = self.scene;
+        let mut beside: BTreeMap<(Option<usize>, u64), u32> = BTreeMap::new();
+        for caption in &scene.captions {
             for proof in caption.proofs.iter().filter(|proof| scene.window.contains(&proof.at_ns)) {
                 let count = beside.entry((proof.column, proof.at_ns)).or_default();
-                let shift = 19.0 * f64::from(*count);
+                let is_view =
+                    |bar: &Bar| proof.column.is_some_and(|column| bar.points.contains(&(column, proof.at_ns)));
+                // Beside the label of a view, not on it.
+                let beside_view = if scene.bars.iter().any(is_view) { 34.0 } else { 0.0 };
+                let shift = 19.0 * f64::from(*count) + beside_view;
                 *count += 1;
                 let (x, y) = (proof.column.map_or(92.0, |column| self.x(column)), self.y(proof.at_ns));
                 let _ = writeln!(
@@ -280,93 +294,6 @@ impl<'a> Paper<'a> {
                 );
             }
         }
-    }
-
-    /// What is broken, and what the numbers stand for.
-    fn captions(&mut self, mut y: f64) -> f64 {
-        let scene = self.scene;
-        let letters_max = letters(self.width);
-        for Caption { code, text, at_ns, proofs } in &scene.captions {
-            let text = format!("{code} at {} s: {text}", seconds(*at_ns));
-            for line in wrap(&text, letters_max) {
-                y += 15.0;
-                let _ = writeln!(self.out, "<text class=\"caption\" x=\"16\" y=\"{y:.1}\">{}</text>", escape(&line));
-            }
-            for proof in proofs {
-                for (i, line) in wrap(&proof.text, letters_max - 6).iter().enumerate() {
-                    y += 14.0;
-                    if i == 0 {
-                        let _ = writeln!(
-                            self.out,
-                            "<circle class=\"number\" cx=\"28\" cy=\"{:.1}\" r=\"6.5\"/>\
-                             <text class=\"numbertext\" x=\"28\" y=\"{:.1}\">{}</text>",
-                            y - 3.5,
-                            y,
-                            proof.number
-                        );
-                    }
-                    let _ = writeln!(self.out, "<text class=\"proof\" x=\"42\" y=\"{y:.1}\">{}</text>", escape(line));
-                }
-            }
-        }
-        for remark in scene.remarks.iter().flat_map(|remark| wrap(remark, letters_max)) {
-            y += 14.0;
-            let _ = writeln!(self.out, "<text class=\"remark\" x=\"16\" y=\"{y:.1}\">{}</text>", escape(&remark));
-        }
-        y
-    }
-
-    /// What the signs mean, in rows.
-    fn legend(&mut self, y: f64) -> f64 {
-        let _ = writeln!(
-            self.out,
-            "<line class=\"tick\" x1=\"16\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\"/>",
-            self.width - 16.0
-        );
-        let (mut x, mut y) = (16.0, y + 16.0);
-        let line = |class: &str, x: f64, y: f64| {
-            format!("<line class=\"{class}\" x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\"/>", x + 18.0)
-        };
-        let dot = |class: &str, x: f64, y: f64| {
-            format!("<circle class=\"arrow {class}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"2.2\"/>", x + 9.0)
-        };
-        let ring = |x: f64, y: f64| format!("<circle class=\"ring\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5.5\"/>", x + 9.0);
-        let sign = |what: What| move |x: f64, y: f64| symbol(what, x + 9.0, y);
-        type Sample<'s> = Box<dyn Fn(f64, f64) -> String + 's>;
-        let samples: Vec<(Sample<'_>, &str)> = vec![
-            (Box::new(|x, y| line("cell", x, y)), "a cell view is installed"),
-            (Box::new(|x, y| line("group", x, y)), "a group view is installed"),
-            (Box::new(|x, y| line("arrow", x, y)), "a multicast (F fifo, C causal, T total, u uniform)"),
-            (Box::new(|x, y| dot("plain", x, y)), "delivered"),
-            (Box::new(|x, y| dot("uniform", x, y)), "delivered as uniform"),
-            (Box::new(|x, y| ring(x, y)), "proves what is broken"),
-            (Box::new(sign(What::Starts)), "starts"),
-            (Box::new(sign(What::Crashes)), "crashes"),
-            (Box::new(sign(What::IsExcluded)), "is told that it is excluded"),
-            (Box::new(sign(What::HearsNoQuorum)), "hears no quorum"),
-            (Box::new(|x, y| line("stop", x, y)), "is stopped"),
-            (Box::new(sign(What::TakesState)), "state taken or given"),
-            (Box::new(|x, y| line("mark", x, y)), "something is done to the cell"),
-        ];
-        for (sample, text) in samples {
-            let width = 44.0 + 6.2 * text.len() as f64;
-            if x + width > self.width {
-                (x, y) = (16.0, y + 16.0);
-            }
-            let drawn = sample(x, y);
-            let _ = writeln!(
-                self.out,
-                "{drawn}<text class=\"label good\" x=\"{:.1}\" y=\"{:.1}\">{text}</text>",
-                x + 24.0,
-                y + 3.5
-            );
-            x += width;
-        }
-        y += 16.0;
-        let text =
-            "Time runs down; close moments are pulled apart and long pauses shortened. Point at a sign for more.";
-        let _ = writeln!(self.out, "<text class=\"remark\" x=\"16\" y=\"{y:.1}\">{text}</text>");
-        y
     }
 }
 
@@ -385,7 +312,7 @@ fn moments(scene: &Scene) -> Vec<(u64, Option<usize>)> {
     all
 }
 
-fn letters(width: f64) -> usize {
+pub(super) fn letters(width: f64) -> usize {
     ((width - 40.0) * LETTERS_PER_UNIT) as usize
 }
 
@@ -404,7 +331,7 @@ fn is_bad(what: What) -> bool {
     }
 }
 
-fn symbol(what: What, x: f64, y: f64) -> String {
+pub(super) fn symbol(what: What, x: f64, y: f64) -> String {
     let path = |class: &str, steps: &str| format!("<path class=\"{class}\" d=\"M{x:.1} {y:.1} {steps}\"/>");
     match what {
         What::Starts => path("goodsign", "m-5 3 l5 -8 l5 8 z"),
@@ -419,36 +346,3 @@ fn symbol(what: What, x: f64, y: f64) -> String {
         What::GivesState => path("stateopen", "m-5 -2 h10 v5 h-10 z"),
     }
 }
-
-const STYLE: &str = "\
-text{fill:#222}\
-.head{font-size:14px;font-weight:bold}\
-.name{font-size:12px;font-weight:bold;text-anchor:middle}\
-.time{text-anchor:end;fill:#666}\
-.tick{stroke:#eee}\
-.life{stroke:#555;stroke-width:1.4}\
-.stop{stroke:#d08000;stroke-width:5;stroke-opacity:.45}\
-.mark{stroke:#d08000;stroke-dasharray:2 4}\
-.note{fill:#9a5f00}\
-.cell{fill:none;stroke:#1f5fbf;stroke-width:2.2;stroke-opacity:.75}\
-.group{fill:none;stroke:#23893f;stroke-width:1.6;stroke-opacity:.7}\
-.cellpill{fill:#1f5fbf}.grouppill{fill:#23893f}\
-.pill{fill:#fff;text-anchor:middle;font-size:9px}\
-.arrow{stroke:#8a8a9a;stroke-width:.9;fill:#8a8a9a}\
-.proofarrow{stroke:#c01818;stroke-width:1.5;fill:#c01818}\
-.plain{fill:#fff}.uniform{fill:#333}\
-.label{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}\
-.arrowtext{fill:#666;font-size:9px}.proofarrowtext{fill:#c01818;font-weight:bold}\
-.bad{fill:#b01010}.good{fill:#333}\
-.cross{stroke:#b01010;stroke-width:2.4;fill:none}\
-.badsign{fill:#b01010}.badopen{fill:#fff;stroke:#b01010;stroke-width:1.5}\
-.goodsign{fill:#3a3a3a}\
-.state{fill:#7a3fb0}.stateopen{fill:#fff;stroke:#7a3fb0}\
-.broken{stroke:#c01818;stroke-dasharray:7 4;stroke-width:1.2}\
-.brokentext{fill:#c01818;font-weight:bold;text-anchor:end;font-size:11px}\
-.ring{fill:none;stroke:#c01818;stroke-width:2}\
-.number{fill:#c01818}\
-.numbertext{fill:#fff;text-anchor:middle;font-weight:bold;font-size:9px}\
-.caption{font-weight:bold;font-size:11px;fill:#b01010}\
-.proof{font-size:10.5px}\
-.remark{fill:#666;font-style:italic}";

@@ -6,9 +6,11 @@
 
 mod axis;
 mod draw;
+mod legend;
 mod messages;
 mod scene;
 mod select;
+mod style;
 mod text;
 
 use std::ops::RangeInclusive;
