@@ -13,6 +13,8 @@ const LEFT: f64 = 120.0;
 /// The room for what was done to the cell, at the right.
 const NOTES: f64 = 330.0;
 const NOTE_LETTERS: usize = 52;
+/// Letters in the label of a view.
+const PILL_LETTERS: usize = 14;
 /// Letters in a line of a caption, for each unit of width.
 const LETTERS_PER_UNIT: f64 = 1.0 / 6.4;
 /// The place of notes among the places of texts.
@@ -182,8 +184,8 @@ impl<'a> Paper<'a> {
 
     fn pills(&mut self, bar: &Bar) {
         let class = if bar.is_cell { "cellpill" } else { "grouppill" };
-        let label = shorten(&bar.label, 14);
-        let width = 8.0 + 6.0 * label.chars().count() as f64;
+        let label = shorten(&bar.label, PILL_LETTERS);
+        let width = pill_width(&bar.label);
         for &(column, at_ns) in &bar.points {
             let (x, y) = (self.x(column), self.text_y(column, at_ns));
             let _ = writeln!(
@@ -275,20 +277,25 @@ impl<'a> Paper<'a> {
         for caption in &scene.captions {
             for proof in caption.proofs.iter().filter(|proof| scene.window.contains(&proof.at_ns)) {
                 let count = beside.entry((proof.column, proof.at_ns)).or_default();
-                let is_view =
-                    |bar: &Bar| proof.column.is_some_and(|column| bar.points.contains(&(column, proof.at_ns)));
-                // Beside the label of a view, not on it.
-                let beside_view = if scene.bars.iter().any(is_view) { 34.0 } else { 0.0 };
-                let shift = 19.0 * f64::from(*count) + beside_view;
+                // Around the label of a view and beside it, not on it.
+                let is_here =
+                    |bar: &&Bar| proof.column.is_some_and(|column| bar.points.contains(&(column, proof.at_ns)));
+                let half = scene.bars.iter().find(is_here).map_or(5.5, |bar| pill_width(&bar.label) / 2.0 + 2.0);
+                let shift = 19.0 * f64::from(*count) + half + 10.5;
                 *count += 1;
                 let (x, y) = (proof.column.map_or(92.0, |column| self.x(column)), self.y(proof.at_ns));
                 let _ = writeln!(
                     self.out,
-                    "<circle class=\"ring\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5.5\"/>\
+                    "<rect class=\"ring\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"{:.1}\"/>\
                      <circle class=\"number\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"8\"/>\
                      <text class=\"numbertext\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                    x - 16.0 - shift,
-                    x - 16.0 - shift,
+                    x - half,
+                    y - half.min(8.0),
+                    2.0 * half,
+                    2.0 * half.min(8.0),
+                    half.min(8.0),
+                    x - shift,
+                    x - shift,
                     y + 3.5,
                     proof.number
                 );
@@ -314,6 +321,11 @@ fn moments(scene: &Scene) -> Vec<(u64, Option<usize>)> {
 
 pub(super) fn letters(width: f64) -> usize {
     ((width - 40.0) * LETTERS_PER_UNIT) as usize
+}
+
+/// The width of a view's label.
+fn pill_width(label: &str) -> f64 {
+    8.0 + 6.0 * label.chars().count().min(PILL_LETTERS) as f64
 }
 
 /// The head of an arrow of some class.
