@@ -10,12 +10,13 @@
 #   seeds: 0..2000       optional, instead of -s
 #   tests: NAME          optional: run this filter of the simulator's scripted stories instead of seeds; a story that
 #                        fails reports the code "story" besides those of the checker
+#   stories: NAME..      optional: after the seeds recognised it, each of these stories must fail on it too
 # Exit code: the number of mutants that were not recognised (at most 100).
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 seeds=0..2000 members=5 out=
-usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; }
 while getopts s:m:o:h flag; do
   case $flag in
     s) seeds=$OPTARG ;; m) members=$OPTARG ;; o) out=$OPTARG ;; *) usage ;;
@@ -44,6 +45,15 @@ refresh() {
   (cd "$work/tree" && find . -type f | sort | comm -13 "$work/files" - | tr '\n' '\0' | xargs -0 -r rm -f)
 }
 
+# The test program that holds a story, so that only that one is built.
+suite() {
+  local file
+  file=$(grep -rl "fn $1" "$root/crates/phalanx-sim/tests" | head -n 1) || true
+  file=${file#"$root/crates/phalanx-sim/tests/"}
+  [ -n "$file" ] || { echo "$name: no story is called $1" >&2; exit 2; }
+  echo "${file%%[/.]*}"
+}
+
 missed=0
 for patch in "$@"; do
   patch=$(realpath "$patch")
@@ -53,18 +63,21 @@ for patch in "$@"; do
   range=$(field seeds "$patch") && range=${range:-$seeds}
   count=$(field members "$patch") && count=${count:-$members}
   tests=$(field tests "$patch")
+  stories=$(field stories "$patch")
   refresh
   if ! patch -s -p1 -d "$work/tree" <"$patch" >"$log" 2>&1; then
     verdict="STALE (the patch does not apply)" reported=-
   else
     started=$SECONDS
     if [ -n "$tests" ]; then
-      command=(cargo test -q --release -p phalanx-sim --tests -- "$tests")
+      command=(cargo test -q --release -p phalanx-sim --test "$(suite "$tests")" -- "$tests")
     else
       command=(cargo run -q --release -p phalanx-sim --example campaign -- "$range" "$count")
     fi
+    build=(cargo build -q --release -p phalanx-sim --example campaign)
+    [ -z "$tests" ] || build=(cargo test -q --release -p phalanx-sim --test "$(suite "$tests")" --no-run)
     build_ok=1
-    (cd "$work/tree" && cargo build -q --release -p phalanx-sim --example campaign) >"$log" 2>&1 || build_ok=0
+    (cd "$work/tree" && "${build[@]}") >"$log" 2>&1 || build_ok=0
     if [ $build_ok = 0 ]; then
       verdict="BROKEN (it does not compile)" reported=-
     else
@@ -77,6 +90,13 @@ for patch in "$@"; do
         case " $reported " in *" $code "*) verdict="recognised" ;; esac
       done
       if [ "$verdict" = SURVIVED ] && [ -n "$reported" ]; then verdict="MISTAKEN"; fi
+      if [ "$verdict" = recognised ] && [ -n "$stories" ]; then
+        for story in $stories; do
+          (cd "$work/tree" && timeout "${PHALANX_MUTANT_SECONDS:-1800}" \
+            cargo test -q --release -p phalanx-sim --test "$(suite "$story")" -- "$story") >"$log" 2>&1 || true
+          grep -q "$story --- FAILED\$" "$log" || verdict="UNTOLD (the story $story ends well on it)"
+        done
+      fi
     fi
   fi
   [ "$verdict" = recognised ] || missed=$((missed + 1))

@@ -1,14 +1,18 @@
 //! `phalanx check`: judges the traces of a run.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use phalanx::config::parse_duration;
 use phalanx_check::{CheckError, Options, Report, Require, check_files};
+use phalanx_sim::svg::Diagram;
+use phalanx_trace::{Trace, TraceError};
 
 use crate::exit::{Exit, Failure, While};
-use crate::notice::data;
+use crate::notice::{data, say};
+use crate::sim::parse_window;
 
 /// Judges traces: which guarantees held, were put to the test, or were broken, with the records that prove it
 ///
@@ -37,6 +41,12 @@ pub(crate) struct Check {
     /// One JSON document
     #[arg(long)]
     json: bool,
+    /// Draw a space-time diagram of what is around the first violation, or of the whole run, into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Draw these seconds instead, from the first record on
+    #[arg(long, value_name = "FROM..TO", requires = "svg", value_parser = parse_window)]
+    window: Option<RangeInclusive<u64>>,
 }
 
 pub(crate) fn run(check: &Check) -> Result<Exit, Failure> {
@@ -55,7 +65,48 @@ pub(crate) fn run(check: &Check) -> Result<Exit, Failure> {
     } else {
         data(report.to_string().trim_end());
     }
+    if let Some(picture) = &check.svg {
+        draw(picture, &files, &report, check.window.as_ref())?;
+    }
     Ok(verdict(&report))
+}
+
+/// Draws what the files tell. Times begin with the first record of all.
+fn draw(
+    picture: &Path,
+    files: &[PathBuf],
+    report: &Report,
+    window: Option<&RangeInclusive<u64>>,
+) -> Result<(), Failure> {
+    let (mut traces, mut labels) = (Vec::new(), Vec::new());
+    for file in files {
+        match Trace::read(file) {
+            Ok(trace) => {
+                traces.push(trace);
+                labels.push(file.display().to_string());
+            }
+            // Ended before its writer had written anything: the checker passes over it too.
+            Err(TraceError::Empty { .. }) => {}
+            Err(other) => return Err(explain(other.into())),
+        }
+    }
+    if let Some(other) = traces.iter().find(|trace| trace.header.clock != traces[0].header.clock) {
+        let what = format!(
+            "the traces of {} and {} come from two clocks and cannot be drawn on one axis: give the traces of one machine",
+            traces[0].header.node, other.header.node
+        );
+        return Err(Failure::new(Exit::Usage, what));
+    }
+    let first_ns = traces.iter().flat_map(|trace| &trace.records).map(|record| record.at_ns).min().unwrap_or(0);
+    for record in traces.iter_mut().flat_map(|trace| &mut trace.records) {
+        record.at_ns -= first_ns;
+    }
+    let cell = traces.first().map_or("", |trace| &trace.header.cell);
+    let title = format!("Cell {cell}: {} traces", traces.len());
+    let diagram = Diagram::new(title, &traces).with_report(report, &labels).with_window(window.cloned());
+    std::fs::write(picture, diagram.to_svg()).when(format_args!("cannot write {}", picture.display()))?;
+    say(format_args!("the run is drawn in {}", picture.display()));
+    Ok(())
 }
 
 fn nanos(duration: Duration) -> u64 {

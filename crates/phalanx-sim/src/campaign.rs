@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::plan::Plan;
+use crate::reduce::Reduction;
 use crate::result::{SeedResult, Summary, Violation};
 use crate::run::run_seed;
 
@@ -19,6 +20,8 @@ pub struct Options {
     pub mild_s: Option<u64>,
     /// Of the faults a seed draws, only those with these numbers; `None`: all.
     pub faults: Option<Vec<usize>>,
+    /// What is done less of than the seed draws.
+    pub reduced: Reduction,
     /// Threads; 0: one for each core.
     pub threads: usize,
     /// Only every so many-th seed, from the first on.
@@ -64,6 +67,7 @@ impl Default for Options {
             members: 5,
             mild_s: None,
             faults: None,
+            reduced: Reduction::default(),
             threads: 0,
             step: 1,
             repeat_every: 100,
@@ -96,6 +100,7 @@ impl Options {
             Some(seconds) => Plan::draw_mild(seed, self.members, seconds),
             None => Plan::draw(seed, self.members),
         };
+        self.reduced.apply(&mut plan);
         if let Some(kept) = &self.faults {
             assert!(kept.is_sorted(), "faults are named in rising order");
             plan.faults = kept.iter().map(|&number| plan.faults[number]).collect();
@@ -116,6 +121,9 @@ impl Options {
         if let Some(faults) = &self.faults {
             let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();
             command.push_str(&format!(" --faults {}", numbers.join(",")));
+        }
+        if !self.reduced.is_empty() {
+            command.push_str(&format!(" --reduced {}", self.reduced));
         }
         command
     }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use phalanx_check::{Evidence, Property, Report};
 
 use crate::result::{Counters, Violation};
+use crate::timeline::Proofs;
 
 /// What the checker found broken, at the time of the last record that proves it.
 pub(crate) fn violations(report: &Report) -> Vec<Violation> {
@@ -22,6 +23,13 @@ pub(crate) fn violations(report: &Report) -> Vec<Violation> {
         }
     })
     .collect()
+}
+
+/// The records that prove the first violations of a property, by the checker's names of their traces.
+pub(crate) fn proofs(report: &Report, code: &str) -> Proofs {
+    let broken = report.properties.iter().filter(|property| property.property.code() == code);
+    let evidence = broken.flat_map(|property| &property.first).flat_map(|first| &first.evidence);
+    evidence.map(|evidence| (evidence.file.clone(), evidence.index)).collect()
 }
 
 /// Adds how often each property was put to the test.

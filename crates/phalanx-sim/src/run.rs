@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use phalanx_check::Report;
 use phalanx_core::rng::Rng;
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
@@ -35,6 +36,14 @@ const COUNT_NS: u64 = SECOND;
 /// Runs one seed, judges it, and tells the story if it failed.
 #[must_use]
 pub fn run_seed(seed: u64, options: &Options) -> SeedResult {
+    let (world, plan) = run_world(seed, options);
+    let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan, options));
+    let result = conclude(world, seed, &header, options);
+    SeedResult { full: is_full(&plan, &result.counters), ..result }
+}
+
+/// Runs one seed up to the moment at which it is judged.
+pub(crate) fn run_world(seed: u64, options: &Options) -> (World, Plan) {
     let plan = options.plan(seed);
     let mut world = World::new(world_settings(&plan, options), seed);
     // A panic ends the seed, not the campaign; the world is only looked at afterwards.
@@ -42,9 +51,7 @@ pub fn run_seed(seed: u64, options: &Options) -> SeedResult {
     if let Err(panic) = outcome {
         world.violation("panic", panics::describe(panic.as_ref()));
     }
-    let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan, options));
-    let result = conclude(world, seed, &header, options);
-    SeedResult { full: is_full(&plan, &result.counters), ..result }
+    (world, plan)
 }
 
 fn is_full(plan: &Plan, counters: &Counters) -> bool {
@@ -183,11 +190,11 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
             slot.app.traces.push(trace);
         }
     }
-    let story = (!violations.is_empty()).then(|| tell(&world, header, &violations, options.story_rows));
+    let story = (!violations.is_empty()).then(|| tell(&world, header, &violations, &report, options.story_rows));
     SeedResult { seed, members: world.slots.len(), trace_hash, full: false, violations, counters, story, history }
 }
 
-fn check_options() -> phalanx_check::Options {
+pub(crate) fn check_options() -> phalanx_check::Options {
     phalanx_check::Options {
         require: phalanx_check::Require::Nothing,
         one_instance: true,
@@ -201,7 +208,7 @@ fn check_options() -> phalanx_check::Options {
     }
 }
 
-fn tell(world: &World, header: &str, violations: &[Violation], rows: usize) -> String {
+fn tell(world: &World, header: &str, violations: &[Violation], report: &Report, rows: usize) -> String {
     let mut story = format!("{header}\n");
     for violation in violations {
         let at = violation.at_ns as f64 / 1e9;
@@ -213,7 +220,8 @@ fn tell(world: &World, header: &str, violations: &[Violation], rows: usize) -> S
         if told.len() < TABLES_MAX && !told.contains(&violation.code.as_str()) {
             told.push(&violation.code);
             let _ = writeln!(story, "\nbefore {}:", violation.code);
-            story.push_str(&timeline::render(world, violation.at_ns, rows));
+            let proofs = crate::judge::proofs(report, &violation.code);
+            story.push_str(&timeline::render(world, violation.at_ns, rows, &proofs));
         }
     }
     story

@@ -1,12 +1,14 @@
 //! Stories written by hand: a test moves a cell from one moment to the next and says what goes wrong when.
 
+mod look;
+
 use std::time::Duration;
 
+pub use look::KeptPackets;
 use phalanx_core::process::Activity;
 use phalanx_core::{CommandError, Lane, Order};
 use phalanx_trace::Phase;
 
-use crate::address::Endpoint;
 use crate::campaign::Options;
 use crate::carry::Packet;
 use crate::result::{SeedResult, Violation};
@@ -80,7 +82,7 @@ impl Cell {
         if !settled {
             let why = self.world.unsettled().unwrap_or_default();
             self.world.note_states();
-            let table = crate::timeline::render(&self.world, u64::MAX, 200);
+            let table = crate::timeline::render(&self.world, u64::MAX, 200, &crate::timeline::Proofs::new());
             panic!("{}: not settled after 10 s: {why}\n{table}", self.title);
         }
     }
@@ -204,24 +206,6 @@ impl Cell {
     pub fn inject(&mut self, from: usize, to: usize, bytes: &[u8]) {
         let (from, to) = (self.world.endpoint(from, Lane::Control), self.world.endpoint(to, Lane::Control));
         self.world.queue.push(self.world.now_ns, Event::Arrive { from, to, bytes: bytes.into() });
-    }
-
-    /// Sends all remembered packets that came from `slot` once more, each to where it went and to all others.
-    pub fn replay_packets_of(&mut self, slot: usize) {
-        let packets = self.world.attacker.packets_from(|from: Endpoint| from.index() == slot);
-        self.world.note(Some(slot), format!("{} of its packets are replayed", packets.len()));
-        for packet in packets {
-            for to in 0..self.world.slots.len() {
-                let moves = self.world.slots[to].moves;
-                let event = Event::Arrive {
-                    from: packet.from,
-                    to: Endpoint::new(to, moves, packet.to.lane),
-                    bytes: std::rc::Rc::clone(&packet.bytes),
-                };
-                self.world.queue.push(self.world.now_ns + 1, event);
-                self.world.counters.attacks += 1;
-            }
-        }
     }
 
     /// Joins a group, with its state.

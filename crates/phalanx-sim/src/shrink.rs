@@ -1,11 +1,14 @@
-//! Makes a failed run smaller: which of the seed's faults does it take?
+//! Makes a failed run smaller: which of the seed's faults does it take, and how little of everything else?
 //!
 //! Delta debugging over the list of faults (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing
 //! Input", IEEE TSE 28:2, 2002): halves, quarters and so on are left out for as long as a violation of the same code
-//! comes back. What a run draws besides its faults stays the same, so the result is replayed by the seed and the
-//! numbers of the faults.
+//! comes back. Then, one after the other: fewer members, a shorter faulty phase, fewer messages and kinds of them,
+//! shorter faults; and the faults once more. What a run draws besides stays the same, so the result is replayed by
+//! the seed, the numbers of the faults and one line of what was reduced ([`Reduction`]).
 
 use crate::campaign::Options;
+use crate::plan::MS;
+use crate::reduce::{MEMBERS_MIN, Part, Reduction, UNTIL_MIN_MS};
 use crate::result::SeedResult;
 use crate::run::run_seed;
 
@@ -22,27 +25,115 @@ pub struct Shrunk {
     pub runs: u32,
 }
 
-/// Tries no more runs than this for one seed.
+/// Tries no more runs than this for one seed: for its faults, and for all the rest.
 const RUNS_MAX: u32 = 200;
+const REST_RUNS_MAX: u32 = 120;
+/// Lines of the story of a small run.
+const ROWS: usize = 80;
 
 /// Leaves out what `failed` does not need. Where nothing can be left out, the run comes back as it was.
 #[must_use]
 pub fn shrink(failed: &SeedResult, options: &Options) -> Shrunk {
-    let code = failed.violations.first().map(|violation| violation.code.clone()).unwrap_or_default();
-    let faults_before = options.plan(failed.seed).faults.len();
-    let all = options.faults.clone().unwrap_or_else(|| (0..faults_before).collect());
-    let with = |kept: &[usize]| Options { faults: Some(kept.to_vec()), ..options.clone() };
-    let mut smallest = (failed.clone(), options.clone());
-    let runs = leave_out(all, |kept| {
-        let result = run_seed(failed.seed, &with(kept));
-        let fails = result.violations.iter().any(|violation| violation.code == code);
+    let mut search = Search::new(failed, options);
+    search.leave_out_faults();
+    search.reduce_rest();
+    search.leave_out_faults();
+    let Search { result, options, faults_before, runs, .. } = search;
+    Shrunk { result, options, faults_before, runs }
+}
+
+/// The smallest failing run so far.
+struct Search {
+    code: String,
+    faults_before: usize,
+    result: SeedResult,
+    options: Options,
+    runs: u32,
+    rest_runs: u32,
+}
+
+impl Search {
+    fn new(failed: &SeedResult, options: &Options) -> Self {
+        let code = failed.violations.first().map(|violation| violation.code.clone()).unwrap_or_default();
+        let faults_before = options.plan(failed.seed).faults.len();
+        let options = Options { story_rows: options.story_rows.min(ROWS), ..options.clone() };
+        Self { code, faults_before, result: failed.clone(), options, runs: 0, rest_runs: 0 }
+    }
+
+    /// Runs the seed under `options`; if it fails in the same way, that is the smallest run from now on.
+    fn fails(&mut self, options: Options) -> bool {
+        self.runs += 1;
+        let result = run_seed(self.result.seed, &options);
+        let fails = result.violations.iter().any(|violation| violation.code == self.code);
         if fails {
-            smallest = (result, with(kept));
+            (self.result, self.options) = (result, options);
         }
         fails
-    });
-    let (result, options) = smallest;
-    Shrunk { result, options, faults_before, runs }
+    }
+
+    fn leave_out_faults(&mut self) {
+        let all = self.options.faults.clone().unwrap_or_else(|| (0..self.faults_before).collect());
+        leave_out(all, |kept| {
+            let options = Options { faults: Some(kept.to_vec()), ..self.options.clone() };
+            self.fails(options)
+        });
+    }
+
+    /// Tries one more reduction.
+    fn reduced(&mut self, change: impl FnOnce(&mut Reduction)) -> bool {
+        if self.rest_runs == REST_RUNS_MAX {
+            return false;
+        }
+        let mut reduction = self.options.reduced.clone();
+        change(&mut reduction);
+        if reduction == self.options.reduced {
+            return false;
+        }
+        self.rest_runs += 1;
+        self.fails(Options { reduced: reduction, ..self.options.clone() })
+    }
+
+    fn reduce_rest(&mut self) {
+        let seed = self.result.seed;
+        for members in MEMBERS_MIN..self.options.plan(seed).members {
+            if self.reduced(|reduction| reduction.members = Some(members)) {
+                break;
+            }
+        }
+        for part in Part::ALL {
+            self.reduced(|reduction| reduction.without.push(part));
+        }
+        // Half of the faulty phase, and half again; then a little less than what is left.
+        for share in [2, 2, 2, 2] {
+            let until_ms = (self.options.plan(seed).heal_ns / MS / share).max(UNTIL_MIN_MS);
+            if !self.reduced(|reduction| reduction.until_ms = Some(until_ms)) {
+                break;
+            }
+        }
+        let until_ms = (self.options.plan(seed).heal_ns / MS * 3 / 4).max(UNTIL_MIN_MS);
+        self.reduced(|reduction| reduction.until_ms = Some(until_ms));
+        for share in [16, 4, 2] {
+            let gap_ms = self.options.plan(seed).workload.gap_ns / MS * share;
+            if self.reduced(|reduction| reduction.gap_ms = Some(gap_ms)) {
+                break;
+            }
+        }
+        for number in self.options.faults.clone().unwrap_or_default() {
+            for share in [16, 4, 2] {
+                let kept = Options { faults: None, ..self.options.clone() };
+                let lasts_ms = kept.plan(seed).faults[number].lasts_ns / MS / share;
+                let shorter = |reduction: &mut Reduction| {
+                    reduction.lasts_ms.insert(number, lasts_ms);
+                };
+                if self.reduced(shorter) {
+                    break;
+                }
+            }
+        }
+        // Lengths of faults that are not there any more say nothing.
+        let kept = self.options.faults.clone();
+        self.options.reduced.lasts_ms.retain(|number, _| kept.as_ref().is_none_or(|kept| kept.contains(number)));
+    }
 }
 
 /// Tries ever smaller lists, each a part of the last one that `fails`; gives how many were tried.

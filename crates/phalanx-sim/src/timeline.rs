@@ -1,14 +1,29 @@
-//! A table of what happened: processes as columns, events in time.
+//! A table of what happened: processes as columns, events in time, what proves a violation marked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use phalanx_trace::{Event, Order, Trace};
 
+use crate::svg::memory_label;
 use crate::world::World;
 
 /// The width of a process's column.
 const COLUMN: usize = 30;
+
+/// The records that prove something: the checker's name of the trace, the number of the record in it.
+pub(crate) type Proofs = BTreeSet<(String, usize)>;
+
+/// How much a line tells about the violation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Weight {
+    /// It proves it.
+    Proof,
+    /// A view, a fault, a state: what the rest follows from.
+    Change,
+    /// A message, a digest: one of very many.
+    Message,
+}
 
 /// One line of the table.
 struct Row {
@@ -16,18 +31,50 @@ struct Row {
     /// The column; `None`: the whole width.
     slot: Option<usize>,
     text: String,
+    weight: Weight,
 }
 
-/// The last `rows` events up to `until_ns`, and a few after it.
-pub(crate) fn render(world: &World, until_ns: u64, rows: usize) -> String {
+/// What proves a violation; the last changes before `until_ns` and the last messages, together `rows` at most; and a
+/// few lines after it.
+pub(crate) fn render(world: &World, until_ns: u64, rows: usize, proofs: &Proofs) -> String {
+    let all = collect(world, proofs);
+    let end = all.partition_point(|row| row.at_ns <= until_ns);
+    let shown = choose(&all[..end], rows);
+    let mut out = String::new();
+    let _ = write!(out, "{:>16} ", "seconds");
+    for slot in &world.slots {
+        let _ = write!(out, "{:COLUMN$}", slot.name);
+    }
+    out.push('\n');
+    let after = (end..all.len()).take(rows / 10);
+    let mut next = shown.first().copied().unwrap_or(end);
+    for index in shown.into_iter().chain(after) {
+        if index > next {
+            let _ = writeln!(out, "{:>16} ({} more lines)", "...", index - next);
+        }
+        next = index + 1;
+        let row = &all[index];
+        let mark = if row.weight == Weight::Proof { ">>" } else { "" };
+        let _ = write!(out, "{mark:>2} {:>3}.{:09} ", row.at_ns / 1_000_000_000, row.at_ns % 1_000_000_000);
+        let indent = row.slot.unwrap_or(0) * COLUMN;
+        let _ = writeln!(out, "{:indent$}{}", "", row.text);
+    }
+    out
+}
+
+/// All lines, oldest first.
+fn collect(world: &World, proofs: &Proofs) -> Vec<Row> {
     let names = Names::new(world);
     let mut all: Vec<Row> = Vec::new();
     for (slot, place) in world.slots.iter().enumerate() {
         for trace in &place.app.traces {
-            all.extend(trace.records.iter().map(|record| Row {
+            let label = memory_label(trace);
+            let is_proof = |index: usize| proofs.contains(&(label.clone(), index));
+            all.extend(trace.records.iter().enumerate().map(|(index, record)| Row {
                 at_ns: record.at_ns,
                 slot: Some(slot),
                 text: names.tell(&record.event),
+                weight: if is_proof(index) { Weight::Proof } else { weight(&record.event) },
             }));
         }
     }
@@ -35,27 +82,45 @@ pub(crate) fn render(world: &World, until_ns: u64, rows: usize) -> String {
         at_ns: *at_ns,
         slot: *slot,
         text: format!("* {text}"),
+        weight: Weight::Change,
     }));
     all.extend(world.harness.records.iter().filter_map(|record| match &record.event {
-        Event::Phase { phase, .. } => Some(Row { at_ns: record.at_ns, slot: None, text: format!("== phase {phase}") }),
+        Event::Phase { phase, .. } => {
+            Some(Row { at_ns: record.at_ns, slot: None, text: format!("== phase {phase}"), weight: Weight::Change })
+        }
         _ => None,
     }));
     // Stable: at one time the order within a process stays.
     all.sort_by_key(|row| row.at_ns);
-    let end = all.partition_point(|row| row.at_ns <= until_ns);
-    let shown = &all[end.saturating_sub(rows)..all.len().min(end + rows / 10)];
-    let mut out = String::new();
-    let _ = write!(out, "{:>13} ", "seconds");
-    for slot in &world.slots {
-        let _ = write!(out, "{:COLUMN$}", slot.name);
+    all
+}
+
+/// Which lines are shown: all proofs; then the last changes, as far as two thirds of the room; then the last of all.
+fn choose(all: &[Row], rows: usize) -> Vec<usize> {
+    let mut shown: BTreeSet<usize> = (0..all.len()).filter(|&index| all[index].weight == Weight::Proof).collect();
+    // Without proofs the last lines tell most, whatever they are.
+    if !shown.is_empty() {
+        let changes = (0..all.len()).rev().filter(|&index| all[index].weight == Weight::Change);
+        shown.extend(changes.take((rows * 2 / 3).saturating_sub(shown.len())));
     }
-    out.push('\n');
-    for row in shown {
-        let _ = write!(out, "{:>3}.{:09} ", row.at_ns / 1_000_000_000, row.at_ns % 1_000_000_000);
-        let indent = row.slot.unwrap_or(0) * COLUMN;
-        let _ = writeln!(out, "{:indent$}{}", "", row.text);
+    for index in (0..all.len()).rev() {
+        if shown.len() >= rows {
+            break;
+        }
+        shown.insert(index);
     }
-    out
+    shown.into_iter().collect()
+}
+
+fn weight(event: &Event) -> Weight {
+    match event {
+        Event::Send { .. }
+        | Event::Deliver { .. }
+        | Event::Digest { .. }
+        | Event::P2pSend { .. }
+        | Event::P2pDeliver { .. } => Weight::Message,
+        _ => Weight::Change,
+    }
 }
 
 /// What to call each incarnation: the process's name, and from its second life on which life.
@@ -119,5 +184,30 @@ fn letter(order: Order) -> char {
         Order::Fifo => 'F',
         Order::Causal => 'C',
         Order::Total => 'T',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(weights: &[Weight]) -> Vec<Row> {
+        let row = |(at_ns, weight): (u64, &Weight)| Row { at_ns, slot: None, text: String::new(), weight: *weight };
+        (0..).zip(weights).map(row).collect()
+    }
+
+    #[test]
+    fn an_early_proof_is_shown_and_changes_count_for_more_than_messages() {
+        use Weight::{Change, Message, Proof};
+        let all = rows(&[Proof, Message, Change, Message, Message, Message, Message, Message]);
+        assert_eq!(choose(&all, 3), [0, 2, 7]);
+        assert_eq!(choose(&all, 5), [0, 2, 5, 6, 7]);
+        assert_eq!(choose(&all, 99), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn without_proofs_the_last_lines_are_shown() {
+        use Weight::{Change, Message};
+        assert_eq!(choose(&rows(&[Change, Change, Message, Message]), 2), [2, 3]);
     }
 }

@@ -258,3 +258,32 @@ fn an_excluded_member_wakes_up_and_its_packets_are_replayed() {
     assert_eq!(cell.exclusions(3), 1, "it is told once");
     cell.finish_clean();
 }
+
+#[test]
+fn leftovers_keep_their_causes() {
+    for holder_dies in [false, true] {
+        let mut cell = Cell::settled(6, 12).titled(format!("the token holder dies: {holder_dies}"));
+        let (_, ranks) = cell.cell_view(0).expect("in a view");
+        let [holder, second, third, fourth, sayer, heard] = ranks[..] else { panic!("six members") };
+        // Nothing is ordered any more, and what one of them says reaches one other only.
+        cell.lose_if(move |packet| {
+            packet.kind == Kind::Multicast && (packet.from == holder || packet.from == sayer && packet.to != heard)
+        });
+        cell.multicast(fourth, "a", Order::Causal, false, 200).expect("in the group");
+        cell.multicast(sayer, "a", Order::Causal, false, 200).expect("in the group");
+        cell.run_for(2 * MS);
+        // These depend on what was said; the last one on something that will be lost with those who know it.
+        for slot in [second, third, fourth, heard] {
+            cell.multicast(slot, "a", Order::Total, slot == third, 200).expect("in the group");
+            cell.run_for(MS);
+        }
+        cell.crash(sayer);
+        cell.crash(if holder_dies { holder } else { heard });
+        cell.run_for(4 * SECOND);
+        for slot in [second, third, fourth] {
+            // Ordered or left over, they are delivered: all but what lost its cause, if that is gone.
+            assert!(cell.delivered(slot) >= 4, "{} at {slot}", cell.delivered(slot));
+        }
+        cell.finish_clean();
+    }
+}

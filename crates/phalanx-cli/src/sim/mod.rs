@@ -6,14 +6,16 @@ mod spent;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
-use std::ops::{ControlFlow, Range};
-use std::path::PathBuf;
+use std::ops::{ControlFlow, Range, RangeInclusive};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Args;
-use phalanx_sim::{Coverage, Options, SeedResult, Stop, Summary, coverage, resume, shrink};
+use phalanx_sim::{
+    Coverage, Options, Reduction, SeedResult, Shrunk, Stop, Summary, coverage, draw_seed, resume, shrink,
+};
 
 use self::journal::Journal;
 use self::spent::Watch;
@@ -41,6 +43,17 @@ pub(crate) struct Sim {
     /// Only these of the faults that the one seed draws, by the numbers that a failed seed's story gives them
     #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with = "mild")]
     faults: Option<Vec<usize>>,
+    /// Do less than the one seed draws, as a failed seed's story says: members=N, until=MS, gap=MS, faultN=MS, and
+    /// what is left out
+    #[arg(long, value_name = "WORD,..", conflicts_with = "mild")]
+    reduced: Option<Reduction>,
+    /// Draw a space-time diagram into this file: of the one seed, or of the first that failed, made as small as it
+    /// gets
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Draw these seconds of the run instead of what is around the violation
+    #[arg(long, value_name = "FROM..TO", requires = "svg", value_parser = parse_window)]
+    window: Option<RangeInclusive<u64>>,
     /// Threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -79,6 +92,9 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     };
     if let Some(faults) = &sim.faults {
         options.faults = Some(chosen_faults(faults, sim, &options)?);
+    }
+    if let Some(reduced) = &sim.reduced {
+        options.reduced = one_reduction(reduced, sim)?;
     }
     if let Some(directory) = &sim.histories {
         histories::prepare(directory)?;
@@ -135,13 +151,17 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     if let Some(journal) = &mut journal {
         spent = journal.keep(&summary)?;
     }
-    let story = summary.failed.first().map(|failed| small_story(failed, &options));
+    let small = summary.failed.first().map(|failed| shrink(failed, &options));
+    let story = small.as_ref().map(small_story);
     let covered = coverage(&summary, sim.members, sim.mild.is_none());
     let text = tell(&summary, &covered, story.as_deref(), &options, &spent);
     if sim.json {
         say(text);
     } else {
         data(text);
+    }
+    if let Some(file) = &sim.svg {
+        draw(file, sim, small.as_ref(), &options)?;
     }
     if interrupted.load(Ordering::Relaxed) && summary.seeds < total {
         say(format_args!("stopped after {} of {total} seeds; the same command goes on from there", summary.seeds));
@@ -163,13 +183,44 @@ fn chosen_faults(faults: &[usize], sim: &Sim, options: &Options) -> Result<Vec<u
     Ok(faults.iter().copied().collect::<BTreeSet<usize>>().into_iter().collect())
 }
 
-/// The story of a failed seed with no more faults than it takes.
-fn small_story(failed: &SeedResult, options: &Options) -> String {
-    let shrunk = shrink(failed, options);
-    let left = shrunk.options.plan(failed.seed).faults.len();
-    let (before, runs) = (shrunk.faults_before, shrunk.runs);
-    let story = shrunk.result.story.unwrap_or_default();
-    format!("seed {} fails with {left} of its {before} faults ({runs} runs to find out):\n\n{story}", failed.seed)
+/// What is reduced is told of one seed: a fault's number means another fault in another.
+fn one_reduction(reduced: &Reduction, sim: &Sim) -> Result<Reduction, Failure> {
+    if sim.seeds.end - sim.seeds.start == 1 {
+        return Ok(reduced.clone());
+    }
+    Err(Failure::new(Exit::Usage, "--reduced: name one seed with --seeds, like 7..8; it was written for that one"))
+}
+
+/// The story of a failed seed with no more of everything than it takes.
+fn small_story(shrunk: &Shrunk) -> String {
+    let seed = shrunk.result.seed;
+    let plan = shrunk.options.plan(seed);
+    let (left, before, runs) = (plan.faults.len(), shrunk.faults_before, shrunk.runs);
+    let (members, milliseconds) = (plan.members, shrunk.result.counters.simulated_ms);
+    let story = shrunk.result.story.as_deref().unwrap_or_default();
+    let picture = shrunk.options.replay_command(seed);
+    format!(
+        "seed {seed} fails with {left} of its {before} faults, {members} members, in {:.1} simulated seconds ({runs} runs to find out):\n\n{story}\na picture of it: {picture} --svg seed-{seed}.svg\n",
+        milliseconds as f64 / 1_000.0
+    )
+}
+
+/// Draws the first failed seed, made small, or the one that was asked for.
+fn draw(file: &Path, sim: &Sim, small: Option<&Shrunk>, options: &Options) -> Result<(), Failure> {
+    let (seed, options) = match small {
+        Some(small) => (small.result.seed, &small.options),
+        None if sim.seeds.end - sim.seeds.start == 1 => (sim.seeds.start, options),
+        None => {
+            say(
+                "no seed failed: nothing was drawn; name one seed with --seeds, like 7..8, to have it drawn all the same",
+            );
+            return Ok(());
+        }
+    };
+    let picture = draw_seed(seed, options, sim.window.clone());
+    std::fs::write(file, picture).when(format_args!("cannot write {}", file.display()))?;
+    say(format_args!("seed {seed} is drawn in {}", file.display()));
+    Ok(())
 }
 
 /// One seed for a program: the hash as text, because JSON's numbers do not hold 64 bits.
@@ -277,6 +328,17 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     let (first, last) = text.split_once("..").ok_or("write the seeds as A..B, like 0..100")?;
     let range = read(first)?..read(last)?;
     if range.is_empty() { Err("no seed lies in that range".to_owned()) } else { Ok(range) }
+}
+
+pub(crate) fn parse_window(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let read = |part: &str| match part.trim().parse::<f64>() {
+        Ok(seconds) if seconds.is_finite() && (0.0..1e9).contains(&seconds) => Ok((seconds * 1e9) as u64),
+        Ok(_) => Err(format!("'{part}' is no time in seconds")),
+        Err(error) => Err(format!("'{part}': {error}")),
+    };
+    let (from, to) = text.split_once("..").ok_or("write the window in seconds as FROM..TO, like 3.2..4")?;
+    let window = read(from)?..=read(to)?;
+    if window.is_empty() { Err("the window ends before it begins".to_owned()) } else { Ok(window) }
 }
 
 fn parse_members(text: &str) -> Result<usize, String> {

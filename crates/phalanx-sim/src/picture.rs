@@ -1,0 +1,51 @@
+//! A space-time diagram of one seed.
+
+use std::ops::RangeInclusive;
+
+use phalanx_trace::{Header, Trace};
+
+use crate::campaign::Options;
+use crate::run::{check_options, run_world};
+use crate::svg::{Diagram, Finding, Mark, memory_label};
+use crate::world::World;
+
+/// Runs a seed and draws what happened in `window` (nanoseconds from the start) or, without one, around the first
+/// thing that went wrong.
+#[must_use]
+pub fn draw_seed(seed: u64, options: &Options, window: Option<RangeInclusive<u64>>) -> String {
+    let (mut world, plan) = run_world(seed, options);
+    let marks = marks(&world);
+    let own: Vec<Finding> = world.violations.iter().map(finding).collect();
+    let traces = take_traces(&mut world);
+    let report = phalanx_check::check(&traces, &check_options());
+    let labels: Vec<String> = traces.iter().map(memory_label).collect();
+    let count = plan.faults.len();
+    let title = format!("Seed {seed}, {} members, {count} faults: {}", plan.members, options.replay_command(seed));
+    let mut diagram = Diagram::new(title, &traces).with_marks(marks).with_window(window);
+    for finding in own {
+        diagram = diagram.with_finding(finding);
+    }
+    diagram.with_report(&report, &labels).to_svg()
+}
+
+fn finding(violation: &crate::result::Violation) -> Finding {
+    let (code, text, at_ns) = (violation.code.clone(), violation.text.clone(), violation.at_ns);
+    Finding { code, text, at_ns, evidence: Vec::new() }
+}
+
+/// What no trace tells: storms, cuts, slowness. Starts, crashes and stops stand in the traces.
+fn marks(world: &World) -> Vec<Mark> {
+    let known = ["starts", "CRASHES", "is stopped", "runs again"];
+    let told = world.notes.iter().filter(|(_, _, text)| !known.contains(&text.as_str()));
+    let node = |slot: &Option<usize>| slot.map(|slot| world.slots[slot].name.clone());
+    told.map(|(at_ns, slot, text)| Mark { at_ns: *at_ns, node: node(slot), text: text.clone() }).collect()
+}
+
+fn take_traces(world: &mut World) -> Vec<Trace> {
+    let harness = std::mem::replace(&mut world.harness, Trace::new(Header::harness("", "")));
+    let mut traces = vec![harness];
+    for slot in &mut world.slots {
+        traces.append(&mut slot.app.traces);
+    }
+    traces
+}

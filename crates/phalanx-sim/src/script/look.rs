@@ -1,0 +1,86 @@
+//! What a script can see of a cell, and the packets it can keep.
+
+use phalanx_core::Incarnation;
+use phalanx_trace::Trace;
+
+use super::Cell;
+use crate::address::Endpoint;
+use crate::attacker::Seen;
+use crate::links::all_links;
+use crate::network::Weather;
+use crate::world::Event;
+
+/// Packets of one process as an attacker saw them, to be sent again with [`Cell::replay`].
+#[derive(Clone, Debug)]
+pub struct KeptPackets(Vec<Seen>);
+
+impl KeptPackets {
+    /// How many they are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Cell {
+    /// The incarnation that runs in a slot.
+    #[must_use]
+    pub fn incarnation(&self, slot: usize) -> Option<Incarnation> {
+        self.world.slots[slot].incarnation()
+    }
+
+    /// What the application of a process saw so far: one trace for each life.
+    #[must_use]
+    pub fn traces(&self, slot: usize) -> &[Trace] {
+        &self.world.slots[slot].app.traces
+    }
+
+    /// How many states a process's application took since it was first started.
+    #[must_use]
+    pub fn transfers(&self, slot: usize) -> u64 {
+        self.world.slots[slot].app.counts.transfers
+    }
+
+    /// Packets sent so far by all processes, one for each receiver.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        self.world.counters.packets
+    }
+
+    /// The weather of all links to and from a process, from now on.
+    pub fn set_weather_around(&mut self, slot: usize, weather: Weather) {
+        let links = all_links(self.world.slots.len());
+        let links: Vec<_> = links.into_iter().filter(|(from, to)| *from == slot || *to == slot).collect();
+        self.world.set_weather(&links, weather);
+        self.world.note(Some(slot), "its weather changes");
+    }
+
+    /// The packets that an attacker remembers to have come from `slot`.
+    #[must_use]
+    pub fn packets_of(&self, slot: usize) -> KeptPackets {
+        KeptPackets(self.world.attacker.packets_from(|from: Endpoint| from.index() == slot))
+    }
+
+    /// Sends packets once more, each to every process.
+    pub fn replay(&mut self, packets: &KeptPackets) {
+        self.world.note(None, format!("{} packets are replayed", packets.0.len()));
+        for packet in &packets.0 {
+            for to in 0..self.world.slots.len() {
+                let moves = self.world.slots[to].moves;
+                let event = Event::Arrive {
+                    from: packet.from,
+                    to: Endpoint::new(to, moves, packet.to.lane),
+                    bytes: std::rc::Rc::clone(&packet.bytes),
+                };
+                self.world.queue.push(self.world.now_ns + 1, event);
+                self.world.counters.attacks += 1;
+            }
+        }
+    }
+
+    /// Sends all remembered packets that came from `slot` once more, each to where it went and to all others.
+    pub fn replay_packets_of(&mut self, slot: usize) {
+        let packets = self.packets_of(slot);
+        self.replay(&packets);
+    }
+}
