@@ -7,4 +7,5 @@ pub mod cases;
 pub mod credits;
 pub mod explore;
 pub mod rules;
+pub mod validate;
 pub mod view_change;

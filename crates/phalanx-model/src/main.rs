@@ -3,6 +3,7 @@
 //! Exit code 0: all holds and all was reached. 1: not. 2: wrong usage.
 #![allow(clippy::print_stdout)]
 
+use std::ops::Range;
 use std::process::ExitCode;
 
 mod report;
@@ -15,16 +16,22 @@ struct Asked {
     mutants: bool,
     short: bool,
     threads: usize,
+    validate: Option<Range<u64>>,
+    members: usize,
 }
 
 const USAGE: &str = "usage: phalanx-model [--processes 3|4] [--short] [--threads N] [--json]
        phalanx-model --mutants [--json]
+       phalanx-model --validate A..B [--members N] [--threads N] [--json]
 
 Without an option: all configurations of the long run, more than ten million states. --short: the million of the
-test. --mutants: each rule missing in turn, and the shortest way to what that breaks.";
+test. --mutants: each rule missing in turn, and the shortest way to what that breaks. --validate: these seeds of the
+simulator, each step of each process judged by the model's rules; cells of N processes (5), or, with 0, as the seed
+says.";
 
 fn parse(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
-    let mut asked = Asked { processes: None, json: false, mutants: false, short: false, threads: 2 };
+    let mut asked =
+        Asked { processes: None, json: false, mutants: false, short: false, threads: 2, validate: None, members: 5 };
     while let Some(arg) = args.next() {
         let mut value = |what: &str| args.next().ok_or(format!("{arg} needs {what}"));
         match arg.as_str() {
@@ -41,6 +48,17 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
                 let count = text.parse().ok().filter(|n| (1..=64).contains(n));
                 asked.threads = count.ok_or(format!("--threads {text}: it is 1 to 64"))?;
             }
+            "--validate" => {
+                let text = value("seeds, as in 0..200")?;
+                let range = text.split_once("..").and_then(|(a, b)| Some(a.parse().ok()?..b.parse().ok()?));
+                let range = range.filter(|r| !r.is_empty());
+                asked.validate = Some(range.ok_or(format!("--validate {text}: it is a range, as in 0..200"))?);
+            }
+            "--members" => {
+                let text = value("a number")?;
+                let count = text.parse().ok().filter(|n| *n == 0 || (2..=16).contains(n));
+                asked.members = count.ok_or(format!("--members {text}: it is 2 to 16, or 0"))?;
+            }
             _ => return Err(format!("unknown argument {arg:?}")),
         }
     }
@@ -55,7 +73,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let good = if asked.mutants {
+    let good = if let Some(seeds) = asked.validate {
+        report::validation(seeds, asked.members, asked.threads, asked.json)
+    } else if asked.mutants {
         report::mutants(asked.json)
     } else {
         let configs = match (asked.short, asked.processes) {

@@ -1,12 +1,19 @@
 //! Runs what was asked for and prints what was found.
 
 use std::fmt::Write;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
 
 use phalanx_model::cases;
 use phalanx_model::credits::{FINISH, Missing};
 use phalanx_model::explore::{Outcome, always_reaches, explore};
 use phalanx_model::rules::Mutant;
+use phalanx_model::validate::{Steps, validate_seed};
 use phalanx_model::view_change::{Config, ViewChange};
+use phalanx_sim::Options;
 
 /// Explores these, and the credits; true if all holds and all was reached.
 pub(crate) fn explorations(configs: &[Config], threads: usize, json: bool) -> bool {
@@ -115,5 +122,61 @@ pub(crate) fn mutants(json: bool) -> bool {
     for (missing, property) in Missing::ALL {
         tell(missing.name(), Some(property), cases::without_credit_rule(missing, property));
     }
+    good
+}
+
+/// Judges simulated runs by the model's rules; true if every step is explained, take-overs and adoptions among them.
+pub(crate) fn validation(seeds: Range<u64>, members: usize, threads: usize, json: bool) -> bool {
+    let options = Options { members, ..Options::default() };
+    let started = Instant::now();
+    let next = AtomicU64::new(seeds.start);
+    let (mut total, mut failed) = (Steps::default(), 0_u64);
+    thread::scope(|scope| {
+        let (results, inbox) = mpsc::channel();
+        for _ in 0..threads {
+            let (results, next, options, end) = (results.clone(), &next, &options, seeds.end);
+            scope.spawn(move || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end || results.send(validate_seed(seed, options)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(results);
+        for judged in inbox {
+            total.add(&judged.steps);
+            failed += u64::from(!judged.faults.is_empty());
+            for (slot, at_ns, text) in &judged.faults {
+                let at = *at_ns as f64 / 1e9;
+                println!("seed {}: model p{slot} at {at:.6} s: {text}", judged.seed);
+            }
+        }
+    });
+    let seconds = started.elapsed().as_secs_f64();
+    let reached = total.take_overs > 0 && total.adopted > 0 && total.filling > 0;
+    let good = failed == 0 && reached;
+    let count = seeds.end - seeds.start;
+    if json {
+        let steps: Vec<String> = total.each().iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
+        println!(
+            "{{\"seeds\":{count},\"failed\":{failed},\"seconds\":{seconds:.1},{},\"good\":{good}}}",
+            steps.join(",")
+        );
+        return good;
+    }
+    for (name, count) in total.each() {
+        println!("  {count:>10} {name}");
+    }
+    if !reached {
+        println!("NOT REACHED: a take-over, an adopted proposal or a filled cut is missing: more seeds are needed");
+    }
+    println!(
+        "{count} seeds, {failed} with steps that no rule explains; {} steps explained, {} take-overs, in {seconds:.1} s: {}",
+        total.explained(),
+        total.take_overs,
+        verdict(good)
+    );
     good
 }

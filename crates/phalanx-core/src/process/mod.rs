@@ -40,7 +40,7 @@ use join::{Joiner, Probing, Search};
 use port::{FlowPort, GroupFlow, Net, Peer};
 use transfer::Transfers;
 
-pub use status::{Activity, StreamStatus};
+pub use status::{Activity, DecreeState, GateState, StreamStatus};
 
 /// One process: owns no socket, thread or clock.
 pub struct Process {

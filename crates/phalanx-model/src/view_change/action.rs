@@ -135,7 +135,7 @@ pub(super) fn list(config: &Config, state: &State, actions: &mut Vec<Action>) {
                 Phase::Filling => Action::ReportFilled { ballot: number, at },
                 _ => Action::Report { ballot: number, at },
             });
-            if ballot.phase >= Phase::Proposing {
+            if ballot.asked & 1 << at != 0 && ballot.phase >= Phase::Proposing {
                 actions.push(Action::Accept { ballot: number, at });
             }
             actions.push(Action::Refuse { ballot: number, at });

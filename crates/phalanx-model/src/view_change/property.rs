@@ -112,7 +112,9 @@ fn uniform(m: &ViewChange, s: &State) -> bool {
         return true;
     }
     let most = most_uniform(&m.config, s);
-    let in_cut = s.decisions().all(|p| p.cut.iter().zip(most).all(|(&cut, most)| cut >= most));
+    // Where nobody of the group stays, nobody is owed anything.
+    let goes_on = |p: &&Proposal| p.survivors & m.config.group != 0;
+    let in_cut = s.decisions().filter(goes_on).all(|p| p.cut.iter().zip(most).all(|(&cut, most)| cut >= most));
     in_cut && installed(&m.config, s).all(|r| s.members[r].delivered.iter().zip(most).all(|(&d, most)| d >= most))
 }
 
