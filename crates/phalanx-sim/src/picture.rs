@@ -13,7 +13,7 @@ use crate::world::World;
 /// thing that went wrong.
 #[must_use]
 pub fn draw_seed(seed: u64, options: &Options, window: Option<RangeInclusive<u64>>) -> String {
-    let (mut world, plan) = run_world(seed, options);
+    let (mut world, plan) = run_world(seed, options, None);
     let marks = marks(&world);
     let own: Vec<Finding> = world.violations.iter().map(finding).collect();
     let traces = take_traces(&mut world);

@@ -15,7 +15,7 @@ use crate::panics;
 use crate::plan::Plan;
 use crate::result::{Counters, SeedResult, Violation};
 use crate::timeline;
-use crate::world::{Step, World, WorldSettings};
+use crate::world::{Step, Watcher, World, WorldSettings};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -36,16 +36,27 @@ const COUNT_NS: u64 = SECOND;
 /// Runs one seed, judges it, and tells the story if it failed.
 #[must_use]
 pub fn run_seed(seed: u64, options: &Options) -> SeedResult {
-    let (world, plan) = run_world(seed, options);
+    run(seed, options, None)
+}
+
+/// The same, with somebody who looks at each process after each of its turns.
+#[must_use]
+pub fn watch_seed(seed: u64, options: &Options, watcher: Watcher) -> SeedResult {
+    run(seed, options, Some(watcher))
+}
+
+fn run(seed: u64, options: &Options, watcher: Option<Watcher>) -> SeedResult {
+    let (world, plan) = run_world(seed, options, watcher);
     let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan, options));
     let result = conclude(world, seed, &header, options);
     SeedResult { full: is_full(&plan, &result.counters), ..result }
 }
 
 /// Runs one seed up to the moment at which it is judged.
-pub(crate) fn run_world(seed: u64, options: &Options) -> (World, Plan) {
+pub(crate) fn run_world(seed: u64, options: &Options, watcher: Option<Watcher>) -> (World, Plan) {
     let plan = options.plan(seed);
     let mut world = World::new(world_settings(&plan, options), seed);
+    world.watcher = watcher;
     // A panic ends the seed, not the campaign; the world is only looked at afterwards.
     let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| live(&mut world, &plan, seed))));
     if let Err(panic) = outcome {

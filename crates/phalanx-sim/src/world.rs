@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use phalanx_core::Incarnation;
-use phalanx_core::process::Activity;
+use phalanx_core::process::{Activity, Process};
 use phalanx_core::rng::Rng;
 use phalanx_trace::{Header, Trace};
 
@@ -132,7 +132,12 @@ pub(crate) struct World {
     pub(crate) filter: Option<Filter>,
     /// What the checker was told of the world.
     pub(crate) watch: Watch,
+    /// Looks at each process after each of its turns, before anything of the turn is carried.
+    pub(crate) watcher: Option<Watcher>,
 }
+
+/// Called with a slot, the time in nanoseconds and the slot's process.
+pub type Watcher = Box<dyn FnMut(usize, u64, &Process)>;
 
 impl World {
     pub(crate) fn new(settings: WorldSettings, seed: u64) -> Self {
@@ -185,6 +190,7 @@ impl World {
             payload: Vec::new(),
             filter: None,
             watch: Watch::default(),
+            watcher: None,
             rng,
             settings,
         }
@@ -247,6 +253,9 @@ impl World {
         slot.app.now_ns = now_ns;
         let report = node.turn(now, &mut slot.app);
         slot.busy_until_ns = now_ns + slot.turn_ns;
+        if let Some(watcher) = &mut self.watcher {
+            watcher(index, now_ns, node.process());
+        }
         self.carry(index);
         self.check(index);
         self.answer(index);

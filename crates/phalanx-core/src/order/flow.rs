@@ -632,6 +632,11 @@ impl Flow {
         self.wedged
     }
 
+    /// Per stream: the prefix parsed, and the prefix held.
+    pub fn prefixes(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.streams.iter().map(|s| (s.rx.prefix(), s.rx.held()))
+    }
+
     /// The decided next view leaves this one as it is: it goes on.
     pub fn unwedge(&mut self, now: Instant, io: &mut impl Outgoing) {
         if std::mem::take(&mut self.wedged) {

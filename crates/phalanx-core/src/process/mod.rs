@@ -41,7 +41,7 @@ use join::{Joiner, Probing, Search};
 use port::{FlowPort, GroupFlow, Net, Peer};
 use transfer::Transfers;
 
-pub use status::{Activity, Gauge, StreamStatus};
+pub use status::{Activity, DecreeState, GateState, Gauge, StreamStatus};
 
 /// One process: owns no socket, thread or clock.
 pub struct Process {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
 use crate::id::GroupId;
-use crate::member::Phase;
+use crate::member::{Acceptor, Coordinator, Directory, Phase, Proposal};
 
 /// Where this process's own stream in one group stands.
 #[derive(Clone, Debug)]
@@ -61,7 +61,62 @@ pub struct Activity {
     pub proposing: bool,
 }
 
+/// What a process remembers of the decree under way, for whoever judges it from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct DecreeState<'a> {
+    /// The cell instance; 0: none yet.
+    pub instance: u64,
+    /// What is in force; decree 0: nothing yet.
+    pub directory: &'a Directory,
+    /// The decision that brought it.
+    pub last_decision: Option<&'a Arc<Proposal>>,
+    /// Its promise and what it accepted, for the next decree.
+    pub acceptor: &'a Acceptor,
+    /// The ballot that it coordinates.
+    pub coordinator: Option<&'a Coordinator>,
+    /// What is decided and waits for its cut.
+    pub decided: Option<&'a Arc<Proposal>>,
+}
+
+/// Whether a process stopped in a group's view, and what it had until then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateState {
+    /// The group.
+    pub group: GroupId,
+    /// The packet space of its view.
+    pub space: u32,
+    /// It stopped.
+    pub wedged: bool,
+    /// Per rank: the prefix of the stream that was parsed, and so may have been acknowledged.
+    pub parsed: Vec<u64>,
+    /// Per rank: the prefix that is held.
+    pub held: Vec<u64>,
+}
+
 impl Process {
+    /// Where the next decree stands here.
+    #[must_use]
+    pub fn decree_state(&self) -> DecreeState<'_> {
+        DecreeState {
+            instance: self.instance,
+            directory: &self.directory,
+            last_decision: self.last_decision.as_ref(),
+            acceptor: &self.acceptor,
+            coordinator: self.coordinator.as_ref(),
+            decided: self.decided.as_ref(),
+        }
+    }
+
+    /// One entry per group this process is a member of, as [`DecreeState`] for the streams.
+    #[must_use]
+    pub fn gates(&self) -> Vec<GateState> {
+        let gate = |f: &super::port::GroupFlow| {
+            let (parsed, held) = f.flow.prefixes().unzip();
+            GateState { group: f.meta.group, space: f.meta.space, wedged: f.flow.is_wedged(), parsed, held }
+        };
+        self.flows.values().map(gate).collect()
+    }
+
     /// One entry per group this process is a member of.
     #[must_use]
     pub fn streams(&self) -> Vec<StreamStatus> {

@@ -1,0 +1,135 @@
+//! Running a model to its end, and telling what was found.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant;
+
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
+
+/// What an exploration found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Steps taken.
+    pub steps: usize,
+    /// Different states.
+    pub unique: usize,
+    /// The longest shortest way to a state, in states.
+    pub depth: usize,
+    /// How long it took.
+    pub seconds: f64,
+    /// What must hold, and whether it does.
+    pub always: Vec<Found>,
+    /// What must be reached, and whether it was.
+    pub sometimes: Vec<Found>,
+}
+
+/// One property's outcome.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The property.
+    pub name: &'static str,
+    /// The steps to a state that breaks it, or reaches it; a shortest way.
+    pub path: Option<Vec<String>>,
+}
+
+impl Outcome {
+    /// What must hold and does not.
+    pub fn broken(&self) -> impl Iterator<Item = &Found> {
+        self.always.iter().filter(|found| found.path.is_some())
+    }
+
+    /// What must be reached and was not.
+    pub fn missed(&self) -> impl Iterator<Item = &Found> {
+        self.sometimes.iter().filter(|found| found.path.is_none())
+    }
+
+    /// All holds, and all was reached.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.broken().next().is_none() && self.missed().next().is_none()
+    }
+}
+
+/// Explores a model breadth first: wholly, or until one of the properties named in `until` is settled by a state.
+pub fn explore<M>(model: M, threads: usize, until: &[&'static str]) -> Outcome
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + std::fmt::Debug + std::hash::Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + std::fmt::Debug + PartialEq + Send + Sync,
+{
+    let properties = model.properties();
+    let started = Instant::now();
+    let mut builder = model.checker().threads(threads);
+    if !until.is_empty() {
+        builder = builder.finish_when(HasDiscoveries::AnyOf(until.iter().copied().collect::<BTreeSet<_>>()));
+    }
+    let checker = builder.spawn_bfs().join();
+    let seconds = started.elapsed().as_secs_f64();
+    let found = |expectation: Expectation| {
+        let of_kind = properties.iter().filter(|p| p.expectation == expectation);
+        of_kind
+            .map(|p| {
+                let path = checker.discovery(p.name);
+                let path = path.map(|p| p.into_actions().iter().map(|action| format!("{action:?}")).collect());
+                Found { name: p.name, path }
+            })
+            .collect()
+    };
+    Outcome {
+        steps: checker.state_count(),
+        unique: checker.unique_state_count(),
+        depth: checker.max_depth(),
+        seconds,
+        always: found(Expectation::Always),
+        sometimes: found(Expectation::Sometimes),
+    }
+}
+
+/// Whether a goal can be reached from every state: the number of states, and a shortest way to one from which it
+/// cannot.
+pub fn always_reaches<M>(model: &M, goal: impl Fn(&M::State) -> bool) -> (usize, Option<Vec<String>>)
+where
+    M: Model,
+    M::State: Clone + Eq + std::hash::Hash,
+    M::Action: Clone + std::fmt::Debug,
+{
+    let mut states = model.init_states();
+    let mut number: HashMap<M::State, usize> = states.iter().cloned().zip(0..).collect();
+    // Per state: the states before it, with the step from there; the first is on a shortest way.
+    let mut before: Vec<Vec<(usize, String)>> = vec![Vec::new(); states.len()];
+    let mut at = 0;
+    while at < states.len() {
+        let state = states[at].clone();
+        let mut actions = Vec::new();
+        model.actions(&state, &mut actions);
+        for action in actions {
+            let step = format!("{action:?}");
+            let Some(next) = model.next_state(&state, action) else { continue };
+            let found = *number.entry(next.clone()).or_insert_with(|| {
+                states.push(next);
+                before.push(Vec::new());
+                states.len() - 1
+            });
+            before[found].push((at, step));
+        }
+        at += 1;
+    }
+    let mut reaches: Vec<bool> = states.iter().map(goal).collect();
+    let mut open: Vec<usize> = (0..states.len()).filter(|&s| reaches[s]).collect();
+    while let Some(state) = open.pop() {
+        for &(earlier, _) in &before[state] {
+            if !std::mem::replace(&mut reaches[earlier], true) {
+                open.push(earlier);
+            }
+        }
+    }
+    let stuck = reaches.iter().position(|reaches| !reaches).map(|mut state| {
+        let mut path = Vec::new();
+        while let Some((earlier, step)) = before[state].first().filter(|(earlier, _)| *earlier < state) {
+            path.push(step.clone());
+            state = *earlier;
+        }
+        path.reverse();
+        path
+    });
+    (states.len(), stuck)
+}

@@ -1,0 +1,89 @@
+//! Explores the models, and judges simulated runs by their rules.
+//!
+//! Exit code 0: all holds and all was reached. 1: not. 2: wrong usage.
+#![allow(clippy::print_stdout)]
+
+use std::ops::Range;
+use std::process::ExitCode;
+
+mod report;
+
+/// What the command line asks for.
+#[derive(Debug)]
+struct Asked {
+    processes: Option<usize>,
+    json: bool,
+    mutants: bool,
+    short: bool,
+    threads: usize,
+    validate: Option<Range<u64>>,
+    members: usize,
+}
+
+const USAGE: &str = "usage: phalanx-model [--processes 3|4] [--short] [--threads N] [--json]
+       phalanx-model --mutants [--json]
+       phalanx-model --validate A..B [--members N] [--threads N] [--json]
+
+Without an option: all configurations of the long run, more than ten million states. --short: the million of the
+test. --mutants: each rule missing in turn, and the shortest way to what that breaks. --validate: these seeds of the
+simulator, each step of each process judged by the model's rules; cells of N processes (5), or, with 0, as the seed
+says.";
+
+fn parse(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
+    let mut asked =
+        Asked { processes: None, json: false, mutants: false, short: false, threads: 2, validate: None, members: 5 };
+    while let Some(arg) = args.next() {
+        let mut value = |what: &str| args.next().ok_or(format!("{arg} needs {what}"));
+        match arg.as_str() {
+            "--json" => asked.json = true,
+            "--mutants" => asked.mutants = true,
+            "--short" => asked.short = true,
+            "--processes" => {
+                let text = value("a number: 3 or 4")?;
+                let count = text.parse().ok().filter(|n| [3, 4].contains(n));
+                asked.processes = Some(count.ok_or(format!("--processes {text}: it is 3 or 4"))?);
+            }
+            "--threads" => {
+                let text = value("a number")?;
+                let count = text.parse().ok().filter(|n| (1..=64).contains(n));
+                asked.threads = count.ok_or(format!("--threads {text}: it is 1 to 64"))?;
+            }
+            "--validate" => {
+                let text = value("seeds, as in 0..200")?;
+                let range = text.split_once("..").and_then(|(a, b)| Some(a.parse().ok()?..b.parse().ok()?));
+                let range = range.filter(|r| !r.is_empty());
+                asked.validate = Some(range.ok_or(format!("--validate {text}: it is a range, as in 0..200"))?);
+            }
+            "--members" => {
+                let text = value("a number")?;
+                let count = text.parse().ok().filter(|n| *n == 0 || (2..=16).contains(n));
+                asked.members = count.ok_or(format!("--members {text}: it is 2 to 16, or 0"))?;
+            }
+            _ => return Err(format!("unknown argument {arg:?}")),
+        }
+    }
+    Ok(asked)
+}
+
+fn main() -> ExitCode {
+    let asked = match parse(std::env::args().skip(1)) {
+        Ok(asked) => asked,
+        Err(problem) => {
+            eprintln!("{problem}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let good = if let Some(seeds) = asked.validate {
+        report::validation(seeds, asked.members, asked.threads, asked.json)
+    } else if asked.mutants {
+        report::mutants(asked.json)
+    } else {
+        let configs = match (asked.short, asked.processes) {
+            (true, _) => phalanx_model::cases::short(),
+            (_, Some(processes)) => phalanx_model::cases::long(processes),
+            (_, None) => [3, 4].into_iter().flat_map(phalanx_model::cases::long).collect(),
+        };
+        report::explorations(&configs, asked.threads, asked.json)
+    };
+    ExitCode::from(u8::from(!good))
+}

@@ -1,0 +1,182 @@
+//! Runs what was asked for and prints what was found.
+
+use std::fmt::Write;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use phalanx_model::cases;
+use phalanx_model::credits::{FINISH, Missing};
+use phalanx_model::explore::{Outcome, always_reaches, explore};
+use phalanx_model::rules::Mutant;
+use phalanx_model::validate::{Steps, validate_seed};
+use phalanx_model::view_change::{Config, ViewChange};
+use phalanx_sim::Options;
+
+/// Explores these, and the credits; true if all holds and all was reached.
+pub(crate) fn explorations(configs: &[Config], threads: usize, json: bool) -> bool {
+    let (mut good, mut unique, mut seconds) = (true, 0, 0.0);
+    for config in configs {
+        let outcome = explore(ViewChange { config: config.clone() }, threads, &[]);
+        print(&config.describe(), &outcome, json);
+        good &= outcome.is_good();
+        unique += outcome.unique;
+        seconds += outcome.seconds;
+    }
+    for credits in cases::credits() {
+        let text =
+            format!("credits: receivers {} packets {} window {}", credits.receivers, credits.packets, credits.window);
+        let outcome = explore(credits.clone(), threads, &[]);
+        print(&text, &outcome, json);
+        let (states, stuck) = always_reaches(&credits, |s| credits.is_finished(s));
+        if json {
+            let steps = stuck.as_ref().map_or("null".to_owned(), |path| path.len().to_string());
+            println!(
+                "{{\"config\":\"{text}\",\"states\":{states},\"property\":\"{FINISH}\",\"broken_after\":{steps}}}"
+            );
+        } else {
+            println!("  {} {FINISH}, from each of {states} states", verdict(stuck.is_none()));
+        }
+        good &= outcome.is_good() && stuck.is_none();
+        unique += outcome.unique;
+        seconds += outcome.seconds;
+    }
+    if json {
+        println!("{{\"unique\":{unique},\"seconds\":{seconds:.1},\"good\":{good}}}");
+    } else {
+        println!("{unique} unique states in {seconds:.1} s: {}", verdict(good));
+    }
+    good
+}
+
+fn verdict(good: bool) -> &'static str {
+    if good { "ok" } else { "BROKEN" }
+}
+
+fn print(config: &str, outcome: &Outcome, json: bool) {
+    if json {
+        let list = |found: &[phalanx_model::explore::Found]| {
+            let mut text = String::new();
+            for (index, f) in found.iter().enumerate() {
+                let comma = if index > 0 { "," } else { "" };
+                let steps = f.path.as_ref().map_or("null".to_owned(), |path| path.len().to_string());
+                let _ = write!(text, "{comma}{{\"property\":\"{}\",\"steps\":{steps}}}", f.name);
+            }
+            text
+        };
+        println!(
+            "{{\"config\":\"{config}\",\"steps\":{},\"unique\":{},\"depth\":{},\"seconds\":{:.1},\"always\":[{}],\"sometimes\":[{}]}}",
+            outcome.steps,
+            outcome.unique,
+            outcome.depth,
+            outcome.seconds,
+            list(&outcome.always),
+            list(&outcome.sometimes)
+        );
+        return;
+    }
+    println!(
+        "{config}\n  {} unique states, {} steps, depth {}, {:.1} s",
+        outcome.unique, outcome.steps, outcome.depth, outcome.seconds
+    );
+    for found in &outcome.always {
+        println!("  {} {}", verdict(found.path.is_none()), found.name);
+        found.path.iter().flatten().for_each(|step| println!("      {step}"));
+    }
+    for found in &outcome.sometimes {
+        match &found.path {
+            Some(path) => println!("  reached in {} steps: {}", path.len(), found.name),
+            None => println!("  NOT REACHED: {}", found.name),
+        }
+    }
+}
+
+/// Explores with each rule missing; true if each breaks what it must.
+pub(crate) fn mutants(json: bool) -> bool {
+    let mut good = true;
+    let mut tell = |name: &str, property: Option<&str>, found: Option<usize>| {
+        let as_expected = property.is_some() == found.is_some();
+        good &= as_expected;
+        if json {
+            let quoted = property.map_or("null".to_owned(), |p| format!("\"{p}\""));
+            let steps = found.map_or("null".to_owned(), |n| n.to_string());
+            println!("{{\"mutant\":\"{name}\",\"property\":{quoted},\"steps\":{steps},\"as_expected\":{as_expected}}}");
+        } else {
+            let text = match (property, found) {
+                (Some(property), Some(steps)) => format!("breaks after {steps:2} steps: {property}"),
+                (Some(property), None) => format!("NOT RECOGNISED: {property} holds"),
+                (None, None) => "breaks nothing, as it should".to_owned(),
+                (None, Some(steps)) => format!("BREAKS something after {steps} steps and should not"),
+            };
+            println!("{name:28} {text}");
+        }
+    };
+    for mutant in Mutant::ALL {
+        let (config, property) = cases::mutant(mutant);
+        let outcome = explore(ViewChange { config }, 1, property.as_slice());
+        let mut broken = outcome.broken().filter(|f| property.is_none_or(|p| p == f.name));
+        tell(mutant.name(), property, broken.next().and_then(|f| f.path.as_ref()).map(Vec::len));
+    }
+    for (missing, property) in Missing::ALL {
+        tell(missing.name(), Some(property), cases::without_credit_rule(missing, property));
+    }
+    good
+}
+
+/// Judges simulated runs by the model's rules; true if every step is explained, take-overs and adoptions among them.
+pub(crate) fn validation(seeds: Range<u64>, members: usize, threads: usize, json: bool) -> bool {
+    let options = Options { members, ..Options::default() };
+    let started = Instant::now();
+    let next = AtomicU64::new(seeds.start);
+    let (mut total, mut failed) = (Steps::default(), 0_u64);
+    thread::scope(|scope| {
+        let (results, inbox) = mpsc::channel();
+        for _ in 0..threads {
+            let (results, next, options, end) = (results.clone(), &next, &options, seeds.end);
+            scope.spawn(move || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end || results.send(validate_seed(seed, options)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(results);
+        for judged in inbox {
+            total.add(&judged.steps);
+            failed += u64::from(!judged.faults.is_empty());
+            for (slot, at_ns, text) in &judged.faults {
+                let at = *at_ns as f64 / 1e9;
+                println!("seed {}: model p{slot} at {at:.6} s: {text}", judged.seed);
+            }
+        }
+    });
+    let seconds = started.elapsed().as_secs_f64();
+    let reached = total.take_overs > 0 && total.adopted > 0 && total.filling > 0;
+    let good = failed == 0 && reached;
+    let count = seeds.end - seeds.start;
+    if json {
+        let steps: Vec<String> = total.each().iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
+        println!(
+            "{{\"seeds\":{count},\"failed\":{failed},\"seconds\":{seconds:.1},{},\"good\":{good}}}",
+            steps.join(",")
+        );
+        return good;
+    }
+    for (name, count) in total.each() {
+        println!("  {count:>10} {name}");
+    }
+    if !reached {
+        println!("NOT REACHED: a take-over, an adopted proposal or a filled cut is missing: more seeds are needed");
+    }
+    println!(
+        "{count} seeds, {failed} with steps that no rule explains; {} steps explained, {} take-overs, in {seconds:.1} s: {}",
+        total.explained(),
+        total.take_overs,
+        verdict(good)
+    );
+    good
+}

@@ -1,0 +1,196 @@
+//! The rules, each in one function. The model takes its steps by them and the validator of simulated runs judges the
+//! shipped code's steps by them: there is no second set. A [`Mutant`] switches one of them off.
+
+/// What the rules are, but for one that may be missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// The rule that is missing, if any.
+    pub without: Option<Mutant>,
+}
+
+/// A rule that is missing or replaced by a wrong one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// A wedged member goes on acknowledging what it holds.
+    AckAfterReport,
+    /// A member delivers to the cut when it accepts it.
+    DeliverBeforeDecision,
+    /// A cut is proposed although somebody that it names lacks a part.
+    ProposeWithoutFilling,
+    /// A member goes on in the view after it reported.
+    UnwedgeAfterPromise,
+    /// A coordinator proposes when a quorum reported, and keeps all that it asked.
+    SurvivorsBeyondReporters,
+    /// A receipt with a gap counts up to its highest packet.
+    AckedRangesCount,
+    /// Any half of a view is a quorum.
+    HalfWithoutRank0,
+    /// A coordinator proposes what it likes, whatever was accepted.
+    IgnoreAccepted,
+    /// A coordinator adds its own change to an accepted proposal.
+    MergeOwnChange,
+    /// A coordinator takes the accepted proposal of the lowest ballot.
+    AdoptLowest,
+    /// An acceptor accepts in a ballot below its promise.
+    AcceptBelowPromise,
+    /// A member installs what it accepted.
+    InstallBeforeDecision,
+    /// A uniform message is delivered when received.
+    UniformWithoutStability,
+    /// A uniform message is delivered when it is stable, its causal past or not.
+    UniformWithoutItsPast,
+    /// What arrives after the wedge is thrown away. Allowed: it costs a fetch.
+    DiscardInsteadOfKeep,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::AckAfterReport,
+        Self::DeliverBeforeDecision,
+        Self::ProposeWithoutFilling,
+        Self::UnwedgeAfterPromise,
+        Self::SurvivorsBeyondReporters,
+        Self::AckedRangesCount,
+        Self::HalfWithoutRank0,
+        Self::IgnoreAccepted,
+        Self::MergeOwnChange,
+        Self::AdoptLowest,
+        Self::AcceptBelowPromise,
+        Self::InstallBeforeDecision,
+        Self::UniformWithoutStability,
+        Self::UniformWithoutItsPast,
+        Self::DiscardInsteadOfKeep,
+    ];
+
+    /// Its name, as the mutants of the code are named.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AckAfterReport => "ack_after_report",
+            Self::DeliverBeforeDecision => "deliver_before_decision",
+            Self::ProposeWithoutFilling => "propose_without_filling",
+            Self::UnwedgeAfterPromise => "unwedge_after_promise",
+            Self::SurvivorsBeyondReporters => "survivors_beyond_reporters",
+            Self::AckedRangesCount => "acked_ranges_count",
+            Self::HalfWithoutRank0 => "half_without_rank_0",
+            Self::IgnoreAccepted => "ignore_accepted",
+            Self::MergeOwnChange => "merge_own_change",
+            Self::AdoptLowest => "adopt_lowest",
+            Self::AcceptBelowPromise => "accept_below_promise",
+            Self::InstallBeforeDecision => "install_before_decision",
+            Self::UniformWithoutStability => "uniform_without_stability",
+            Self::UniformWithoutItsPast => "uniform_without_its_past",
+            Self::DiscardInsteadOfKeep => "discard_instead_of_keep",
+        }
+    }
+}
+
+impl Rules {
+    /// Whether `mutant` is the rule that is missing.
+    #[must_use]
+    pub fn lacks(self, mutant: Mutant) -> bool {
+        self.without == Some(mutant)
+    }
+
+    /// A majority, or half with rank 0. (`member::is_quorum`)
+    #[must_use]
+    pub fn is_quorum(self, present: usize, of: usize, with_rank_0: bool) -> bool {
+        let half = present * 2 == of && of > 0;
+        present * 2 > of || (half && (with_rank_0 || self.lacks(Mutant::HalfWithoutRank0)))
+    }
+
+    /// An acceptor promises a ballot unless it promised a later one. (`Acceptor::promise`)
+    #[must_use]
+    pub fn promises<B: Ord>(self, promised: B, ballot: B) -> bool {
+        promised <= ballot
+    }
+
+    /// It accepts under the same condition. (`Acceptor::accept`)
+    #[must_use]
+    pub fn accepts<B: Ord>(self, promised: B, ballot: B) -> bool {
+        self.promises(promised, ballot) || self.lacks(Mutant::AcceptBelowPromise)
+    }
+
+    /// A coordinator goes on when all that it asked have reported, and they are a quorum. (`Process::handle_report`)
+    #[must_use]
+    pub fn has_gathered(self, all_reported: bool, quorum_reported: bool) -> bool {
+        quorum_reported && (all_reported || self.lacks(Mutant::SurvivorsBeyondReporters))
+    }
+
+    /// The accepted proposal that must be proposed again, unchanged: that of the highest ballot reported.
+    /// (`Coordinator::proposal`)
+    pub fn adopted<B: Ord, P>(self, reported: impl Iterator<Item = (B, P)>) -> Option<P> {
+        if self.lacks(Mutant::IgnoreAccepted) {
+            return None;
+        }
+        let by_ballot = |a: &(B, P), b: &(B, P)| a.0.cmp(&b.0);
+        let found =
+            if self.lacks(Mutant::AdoptLowest) { reported.min_by(by_ballot) } else { reported.max_by(by_ballot) };
+        found.map(|(_, proposal)| proposal)
+    }
+
+    /// Survivors are those that reported and do not want to leave. (`build_proposal`)
+    #[must_use]
+    pub fn survives(self, asked: bool, reported: bool, leaves: bool) -> bool {
+        let counts = reported || (asked && self.lacks(Mutant::SurvivorsBeyondReporters));
+        counts && !leaves
+    }
+
+    /// Where a stream ends: the longest prefix that was reported. (`change_group`)
+    pub fn cut<P: Ord + Default>(self, reported: impl Iterator<Item = P>) -> P {
+        reported.max().unwrap_or_default()
+    }
+
+    /// Whether a cut is still out of reach of a reporter, and must be filled before it is proposed.
+    /// (`Coordinator::lacking`)
+    #[must_use]
+    pub fn must_fill<P: Ord>(self, held: P, cut: P) -> bool {
+        held < cut && !self.lacks(Mutant::ProposeWithoutFilling)
+    }
+
+    /// The round of a new ballot: above all that its coordinator has seen. (`Process::start_ballot`)
+    #[must_use]
+    pub fn next_round<R: Ord + Copy + std::ops::Add<Output = R> + From<u8>>(self, seen: R, promised: R) -> R {
+        seen.max(promised) + R::from(1)
+    }
+
+    /// The gate: a member acknowledges, parses and sends only in a view that is installed and not wedged.
+    /// (`Flow::send_receipts`, `Flow::handle_packet`, `Flow::may_pack`)
+    #[must_use]
+    pub fn gate_is_open(self, installed: bool, wedged: bool) -> bool {
+        installed && !wedged
+    }
+
+    /// Whether a promise leaves the member wedged. (`Process::handle_wedge`)
+    #[must_use]
+    pub fn wedges(self) -> bool {
+        !self.lacks(Mutant::UnwedgeAfterPromise)
+    }
+
+    /// Whether a member that accepted may deliver to the cut already; it may when that is decided.
+    /// (`Process::handle_propose`, `Process::try_install`)
+    #[must_use]
+    pub fn may_finish(self, decided: bool) -> bool {
+        decided || self.lacks(Mutant::DeliverBeforeDecision)
+    }
+
+    /// A view is installed when its proposal is decided and its cut is held. (`Process::try_install`)
+    #[must_use]
+    pub fn may_install(self, decided: bool, holds_cut: bool) -> bool {
+        (decided || self.lacks(Mutant::InstallBeforeDecision)) && holds_cut
+    }
+
+    /// What a receipt counts for: the contiguous prefix. (`Sending::handle_receipt`)
+    #[must_use]
+    pub fn acknowledged<P>(self, prefix: P, highest: P) -> P {
+        if self.lacks(Mutant::AckedRangesCount) { highest } else { prefix }
+    }
+
+    /// Whether a uniform message may be delivered: every member has it, and its causal past. (`Flow::is_stable`)
+    #[must_use]
+    pub fn may_deliver_uniform(self, stable: bool, past_stable: bool) -> bool {
+        let past = past_stable || self.lacks(Mutant::UniformWithoutItsPast);
+        (stable && past) || self.lacks(Mutant::UniformWithoutStability)
+    }
+}

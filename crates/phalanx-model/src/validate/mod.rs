@@ -1,0 +1,405 @@
+//! Simulated runs of the shipped code, judged by the rules of the model.
+//!
+//! After each turn of each process its acceptor, its ballot and its gates are compared with those after its turn
+//! before. Each difference must be a step, or a short sequence of steps, that the rules allow, given what the other
+//! processes have done so far. The checker of traces judges what applications see; this judges how it came about.
+
+mod record;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use phalanx_core::Incarnation;
+use phalanx_core::member::{Ballot, Coordinator, Phase, Proposal};
+use phalanx_core::process::{DecreeState, GateState, Process};
+use phalanx_sim::{Options, watch_seed};
+
+use crate::rules::Rules;
+use record::{Cell, Decree, Try, is_filled};
+
+/// How many steps of which kind were explained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Turns looked at.
+    pub turns: u64,
+    /// Ballots begun.
+    pub started: u64,
+    /// Of them, begun while another's was under way: take-overs.
+    pub take_overs: u64,
+    /// Promises of acceptors.
+    pub promised: u64,
+    /// Proposals that wait for their cuts.
+    pub filling: u64,
+    /// Proposals made.
+    pub proposed: u64,
+    /// Of them, what another ballot had proposed.
+    pub adopted: u64,
+    /// Acceptances.
+    pub accepted: u64,
+    /// Decrees decided.
+    pub decided: u64,
+    /// Decisions learned, one for each process.
+    pub installed: u64,
+    /// Turns of a wedged process in which its gate stayed shut.
+    pub gates: u64,
+}
+
+impl Steps {
+    /// Each count, with its name.
+    #[must_use]
+    pub fn each(&self) -> [(&'static str, u64); 11] {
+        [
+            ("turns", self.turns),
+            ("started", self.started),
+            ("take_overs", self.take_overs),
+            ("promised", self.promised),
+            ("filling", self.filling),
+            ("proposed", self.proposed),
+            ("adopted", self.adopted),
+            ("accepted", self.accepted),
+            ("decided", self.decided),
+            ("installed", self.installed),
+            ("gates", self.gates),
+        ]
+    }
+
+    /// Differences that were explained.
+    #[must_use]
+    pub fn explained(&self) -> u64 {
+        self.started + self.promised + self.filling + self.proposed + self.accepted + self.installed + self.gates
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.turns += other.turns;
+        self.started += other.started;
+        self.take_overs += other.take_overs;
+        self.promised += other.promised;
+        self.filling += other.filling;
+        self.proposed += other.proposed;
+        self.adopted += other.adopted;
+        self.accepted += other.accepted;
+        self.decided += other.decided;
+        self.installed += other.installed;
+        self.gates += other.gates;
+    }
+}
+
+/// Judges one run.
+#[derive(Default)]
+pub struct Validator {
+    rules: Rules,
+    cells: BTreeMap<u64, Cell>,
+    seen: BTreeMap<Incarnation, Seen>,
+    /// What was explained.
+    pub steps: Steps,
+    /// What was not: slot, time in nanoseconds, text.
+    pub faults: Vec<(usize, u64, String)>,
+}
+
+/// A process after its turn before.
+#[derive(Clone, Default)]
+struct Seen {
+    instance: u64,
+    decree: u64,
+    promised: Option<Ballot>,
+    accepted: Option<Ballot>,
+    current: Option<(Ballot, Step)>,
+    gates: Vec<GateState>,
+}
+
+/// How far its ballot was.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Gathering,
+    Filling,
+    Proposing,
+}
+
+fn step_of(c: &Coordinator) -> Step {
+    match c.phase {
+        Phase::Gathering => Step::Gathering,
+        Phase::Filling { .. } => Step::Filling,
+        Phase::Proposing { .. } => Step::Proposing,
+    }
+}
+
+/// Of one run.
+const FAULTS_MAX: usize = 20;
+
+impl Validator {
+    /// Looks at a process after a turn.
+    pub fn observe(&mut self, slot: usize, now_ns: u64, process: &Process) {
+        self.steps.turns += 1;
+        let state = process.decree_state();
+        if state.instance == 0 || state.directory.decree == 0 {
+            return;
+        }
+        let me = process.me();
+        let before = self.seen.get(&me).cloned().unwrap_or_default();
+        let now = Seen {
+            instance: state.instance,
+            decree: state.directory.decree,
+            promised: state.acceptor.promised(),
+            accepted: state.acceptor.accepted().map(|(b, _)| *b),
+            current: state.coordinator.map(|c| (c.ballot, step_of(c))),
+            gates: if state.acceptor.promised().is_some() { process.gates() } else { Vec::new() },
+        };
+        let mut problems = Vec::new();
+        self.explain(me, &before, &now, &state, &mut problems);
+        self.seen.insert(me, now);
+        let room = FAULTS_MAX.saturating_sub(self.faults.len());
+        self.faults.extend(problems.into_iter().take(room).map(|text| (slot, now_ns, text)));
+    }
+
+    fn explain(&mut self, me: Incarnation, before: &Seen, now: &Seen, state: &DecreeState<'_>, out: &mut Vec<String>) {
+        let nothing = Seen::default();
+        let mut before = before;
+        if (before.instance, before.decree) != (now.instance, now.decree) {
+            self.explain_install(me, before, now, state, out);
+            before = &nothing;
+        }
+        let cell = self.cells.entry(now.instance).or_default();
+        let decree = cell.decrees.entry(now.decree + 1).or_default();
+        if decree.acceptors.is_empty() {
+            decree.acceptors = state.directory.members.iter().map(|m| m.incarnation).collect();
+        }
+        if let Some(c) = state.coordinator {
+            if before.current.is_none_or(|(ballot, _)| ballot != c.ballot) {
+                explain_start(self.rules, &mut self.steps, decree, me, before, c, out);
+            }
+            explain_phase(self.rules, &mut self.steps, decree, before, c, out);
+        }
+        if now.promised != before.promised {
+            self.steps.promised += 1;
+            if !self.rules.promises(before.promised, now.promised) {
+                out.push(format!("promised {:?} after {:?}", now.promised, before.promised));
+            }
+            let ballot = now.promised.and_then(|b| decree.ballots.get(&b));
+            let rank = decree.rank(me);
+            if ballot.is_none_or(|b| rank.is_none_or(|r| !b.asked.contains(&r))) {
+                out.push(format!("promised {:?}, in which nobody asked it", now.promised));
+            }
+        }
+        if let Some((ballot, proposal)) = state.acceptor.accepted().filter(|(b, _)| Some(*b) != before.accepted) {
+            explain_accept(self.rules, &mut self.steps, decree, me, before, (*ballot, proposal), out);
+        }
+        if let Some(proposal) = state.decided {
+            self.explain_decision(me, before, now.instance, proposal, out);
+        }
+        self.explain_gates(before, now, out);
+    }
+
+    /// A wedged member takes and acknowledges nothing in the view it is about to leave; who promised is wedged.
+    fn explain_gates(&mut self, before: &Seen, now: &Seen, out: &mut Vec<String>) {
+        for gate in &now.gates {
+            let earlier = before.gates.iter().find(|g| g.space == gate.space && g.wedged);
+            let Some(earlier) = earlier else { continue };
+            self.steps.gates += 1;
+            if !gate.wedged {
+                out.push(format!("space {} goes on before the decision", gate.space));
+            } else if !self.rules.gate_is_open(true, true) && earlier.parsed != gate.parsed {
+                out.push(format!("space {} took {:?} after {:?}, wedged", gate.space, gate.parsed, earlier.parsed));
+            }
+        }
+        let decree = self.cells.get(&now.instance).and_then(|cell| cell.decrees.get(&(now.decree + 1)));
+        let ballot = now.promised.and_then(|b| decree?.ballots.get(&b));
+        for gate in ballot.into_iter().flat_map(|b| now.gates.iter().filter(|g| b.groups.contains(&g.group))) {
+            if self.rules.wedges() && !gate.wedged {
+                out.push(format!("promised to stop in {:?}, and goes on", gate.group));
+            }
+        }
+    }
+
+    fn explain_install(
+        &mut self,
+        me: Incarnation,
+        before: &Seen,
+        now: &Seen,
+        state: &DecreeState<'_>,
+        out: &mut Vec<String>,
+    ) {
+        self.steps.installed += 1;
+        let Some(proposal) = state.last_decision.filter(|p| p.decree == now.decree) else {
+            out.push(format!("decree {} is in force and nothing decided it", now.decree));
+            return;
+        };
+        if before.instance == now.instance && before.decree > now.decree {
+            out.push(format!("decree {} after {}", now.decree, before.decree));
+        }
+        self.explain_decision(me, before, now.instance, proposal, out);
+    }
+
+    /// Whether a proposal may be taken for decided.
+    fn explain_decision(
+        &mut self,
+        me: Incarnation,
+        before: &Seen,
+        instance: u64,
+        proposal: &Arc<Proposal>,
+        out: &mut Vec<String>,
+    ) {
+        let cell = self.cells.entry(instance).or_default();
+        let number = proposal.decree;
+        if let Some(decided) = cell.decisions.get(&number) {
+            if **decided != **proposal {
+                out.push(format!("decree {number} is decided in two ways"));
+            }
+            return;
+        }
+        if number > 1 {
+            let decree = cell.decrees.entry(number).or_default();
+            let by_quorum = decree.accepted_by_quorum(self.rules, proposal);
+            // A coordinator that is a quorum by itself decides in the turn in which it proposes.
+            let alone = before.instance == instance
+                && before.decree + 1 == number
+                && decree.rank(me).is_some_and(|mine| decree.is_quorum(self.rules, |r| r == mine));
+            let own = before.current.map(|(ballot, _)| ballot);
+            match (by_quorum, alone, own) {
+                (Some(_), ..) | (None, true, None) => {}
+                (None, true, Some(ballot)) => {
+                    match decree.may_propose(self.rules, ballot, proposal, None) {
+                        Ok(adopted) => self.steps.adopted += u64::from(adopted),
+                        Err(problem) => out.push(format!("decided decree {number} in {ballot:?}: {problem}")),
+                    }
+                    if let Some(this) = decree.ballots.get_mut(&ballot) {
+                        this.proposal = Some(proposal.clone());
+                    }
+                    decree.accepted.entry(me).or_default().push((ballot, proposal.clone()));
+                }
+                (None, false, _) => {
+                    out.push(format!("takes decree {number} for decided, and no quorum has accepted it"));
+                    return; // one report, not one for each that follows
+                }
+            }
+        }
+        self.steps.decided += 1;
+        cell.decisions.insert(number, proposal.clone());
+    }
+}
+
+fn explain_start(
+    rules: Rules,
+    steps: &mut Steps,
+    decree: &mut Decree,
+    me: Incarnation,
+    before: &Seen,
+    c: &Coordinator,
+    out: &mut Vec<String>,
+) {
+    steps.started += 1;
+    if decree.rank(me) != Some(usize::from(c.ballot.rank)) {
+        out.push(format!("began {:?}, which is another's", c.ballot));
+    }
+    if !decree.is_quorum(rules, |r| c.asked.contains(&r)) {
+        out.push(format!("began {:?} with {:?}, no quorum", c.ballot, c.asked));
+    }
+    let least = rules.next_round(0, before.promised.map_or(0, |b| b.round));
+    if c.ballot.round < least {
+        out.push(format!("began {:?}, and has seen round {}", c.ballot, least - 1));
+    }
+    let others = decree.ballots.keys().any(|b| b.rank != c.ballot.rank);
+    steps.take_overs += u64::from(others);
+    if decree.ballots.insert(c.ballot, Try::new(c)).is_some() {
+        out.push(format!("began {:?} twice", c.ballot));
+    }
+}
+
+fn explain_phase(
+    rules: Rules,
+    steps: &mut Steps,
+    decree: &mut Decree,
+    before: &Seen,
+    c: &Coordinator,
+    out: &mut Vec<String>,
+) {
+    let step = step_of(c);
+    let earlier = before.current.filter(|(ballot, _)| *ballot == c.ballot).map_or(Step::Gathering, |(_, step)| step);
+    let proposal = match &c.phase {
+        Phase::Gathering => return,
+        Phase::Filling { proposal } | Phase::Proposing { proposal, .. } => proposal,
+    };
+    if step == earlier {
+        return;
+    }
+    steps.filling += u64::from(step == Step::Filling);
+    steps.proposed += u64::from(step == Step::Proposing);
+    let fixed = decree.ballots.get(&c.ballot).and_then(|this| this.proposal.clone());
+    if let Some(fixed) = fixed {
+        if *fixed != **proposal {
+            out.push(format!("{:?} proposes something else than what it had filled", c.ballot));
+        }
+    } else {
+        match decree.may_propose(rules, c.ballot, proposal, Some(&c.reports)) {
+            Ok(adopted) => {
+                steps.adopted += u64::from(adopted);
+                if let Some(this) = decree.ballots.get_mut(&c.ballot) {
+                    this.proposal = Some(proposal.clone());
+                    this.adopted = adopted;
+                }
+            }
+            Err(problem) => out.push(format!("{:?} fixes a proposal: {problem}", c.ballot)),
+        }
+    }
+    let adopted = decree.ballots.get(&c.ballot).is_some_and(|this| this.adopted);
+    if step == Step::Proposing && !adopted && !is_filled(rules, c, proposal) {
+        out.push(format!("{:?} proposes a cut that is not held by all who reported", c.ballot));
+    }
+}
+
+fn explain_accept(
+    rules: Rules,
+    steps: &mut Steps,
+    decree: &mut Decree,
+    me: Incarnation,
+    before: &Seen,
+    (ballot, proposal): (Ballot, &Arc<Proposal>),
+    out: &mut Vec<String>,
+) {
+    steps.accepted += 1;
+    if !rules.accepts(before.promised, Some(ballot)) {
+        out.push(format!("accepted in {ballot:?}, and had promised {:?}", before.promised));
+    }
+    let is_mine = decree.rank(me) == Some(usize::from(ballot.rank));
+    let known = decree.ballots.get(&ballot).and_then(|this| this.proposal.clone());
+    match known {
+        Some(known) if *known == **proposal => {}
+        Some(_) => out.push(format!("accepted in {ballot:?} what was not proposed there")),
+        // Its coordinator proposed, and gave way to a later ballot in the same turn.
+        None if is_mine => match decree.may_propose(rules, ballot, proposal, None) {
+            Ok(adopted) => {
+                steps.proposed += 1;
+                steps.adopted += u64::from(adopted);
+                if let Some(this) = decree.ballots.get_mut(&ballot) {
+                    this.proposal = Some(proposal.clone());
+                }
+            }
+            Err(problem) => out.push(format!("accepted its own proposal in {ballot:?}: {problem}")),
+        },
+        None => out.push(format!("accepted in {ballot:?}, where nothing was proposed")),
+    }
+    decree.accepted.entry(me).or_default().push((ballot, proposal.clone()));
+}
+
+/// What came of one seed.
+pub struct Judged {
+    /// The seed.
+    pub seed: u64,
+    /// What was explained.
+    pub steps: Steps,
+    /// What was not: slot, time in nanoseconds, text.
+    pub faults: Vec<(usize, u64, String)>,
+}
+
+/// Runs a seed of the simulator and judges each turn of each process.
+#[must_use]
+pub fn validate_seed(seed: u64, options: &Options) -> Judged {
+    let validator = Rc::new(RefCell::new(Validator::default()));
+    let watching = Rc::clone(&validator);
+    let watcher = Box::new(move |slot, now_ns, process: &Process| watching.borrow_mut().observe(slot, now_ns, process));
+    let _judged_elsewhere = watch_seed(seed, options, watcher);
+    let validator = validator.take();
+    Judged { seed, steps: validator.steps, faults: validator.faults }
+}

@@ -1,0 +1,134 @@
+//! What was seen of one cell so far: ballots, acceptances, decisions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use phalanx_core::member::{Ballot, Coordinator, Proposal, Report};
+use phalanx_core::{GroupId, Incarnation, LeaveReason};
+
+use crate::rules::Rules;
+
+/// One cell instance.
+#[derive(Default)]
+pub(super) struct Cell {
+    /// By number.
+    pub(super) decisions: BTreeMap<u64, Arc<Proposal>>,
+    /// By the number that they are to decide.
+    pub(super) decrees: BTreeMap<u64, Decree>,
+}
+
+/// One decree under way, or decided.
+#[derive(Default)]
+pub(super) struct Decree {
+    /// Acceptors, by rank.
+    pub(super) acceptors: Vec<Incarnation>,
+    pub(super) ballots: BTreeMap<Ballot, Try>,
+    /// What each acceptor accepted, in the order of its turns.
+    pub(super) accepted: BTreeMap<Incarnation, Vec<(Ballot, Arc<Proposal>)>>,
+}
+
+/// One ballot.
+pub(super) struct Try {
+    pub(super) asked: BTreeSet<usize>,
+    pub(super) groups: BTreeSet<GroupId>,
+    /// What it proposes, once that is known.
+    pub(super) proposal: Option<Arc<Proposal>>,
+    /// It proposes what another ballot proposed before.
+    pub(super) adopted: bool,
+}
+
+impl Try {
+    pub(super) fn new(c: &Coordinator) -> Self {
+        Self { asked: c.asked.clone(), groups: c.groups.clone(), proposal: None, adopted: false }
+    }
+}
+
+impl Decree {
+    pub(super) fn rank(&self, who: Incarnation) -> Option<usize> {
+        self.acceptors.iter().position(|a| *a == who)
+    }
+
+    pub(super) fn is_quorum(&self, rules: Rules, has: impl Fn(usize) -> bool) -> bool {
+        let count = (0..self.acceptors.len()).filter(|&r| has(r)).count();
+        rules.is_quorum(count, self.acceptors.len(), has(0))
+    }
+
+    /// What an acceptor has to report in a ballot: what it accepted last in an earlier one.
+    fn had_accepted(&self, rank: usize, ballot: Ballot) -> Option<&(Ballot, Arc<Proposal>)> {
+        let history = self.accepted.get(self.acceptors.get(rank)?)?;
+        history.iter().filter(|(b, _)| *b < ballot).max_by_key(|(b, _)| *b)
+    }
+
+    /// The ballot in which a quorum accepted a proposal.
+    pub(super) fn accepted_by_quorum(&self, rules: Rules, proposal: &Proposal) -> Option<Ballot> {
+        let accepts = |rank: usize, ballot: Ballot| {
+            let history = self.acceptors.get(rank).and_then(|who| self.accepted.get(who));
+            history.is_some_and(|h| h.iter().any(|(b, p)| *b == ballot && **p == *proposal))
+        };
+        self.ballots.keys().copied().find(|&ballot| self.is_quorum(rules, |r| accepts(r, ballot)))
+    }
+
+    /// Whether a ballot may propose this, by what its acceptors have to report. `reports`: what its coordinator shows,
+    /// if it still does.
+    pub(super) fn may_propose(
+        &self,
+        rules: Rules,
+        ballot: Ballot,
+        proposal: &Proposal,
+        reports: Option<&BTreeMap<usize, Report>>,
+    ) -> Result<bool, String> {
+        let Some(this) = self.ballots.get(&ballot) else { return Err("a ballot that nobody began".into()) };
+        let all = reports.is_none_or(|reports| this.asked.iter().all(|r| reports.contains_key(r)));
+        let quorum = self.is_quorum(rules, |r| reports.map_or(this.asked.contains(&r), |all| all.contains_key(&r)));
+        if !rules.has_gathered(all, quorum) {
+            return Err("not all that were asked have reported".into());
+        }
+        for (rank, report) in reports.into_iter().flatten() {
+            let expected = self.had_accepted(*rank, ballot).map(|(b, _)| *b);
+            let told = report.accepted.as_ref().map(|(b, _)| *b);
+            if told != expected {
+                return Err(format!("rank {rank} reported {told:?} as accepted, and had accepted {expected:?}"));
+            }
+        }
+        let had = this.asked.iter().filter_map(|&rank| self.had_accepted(rank, ballot));
+        if let Some(must) = rules.adopted(had.map(|(b, p)| (*b, p))) {
+            let same = **must == *proposal;
+            return if same {
+                Ok(true)
+            } else {
+                Err("it is not what was accepted in the highest ballot reported".into())
+            };
+        }
+        let left = |rank: usize| {
+            let who = self.acceptors.get(rank);
+            proposal.left.iter().any(|(l, why)| Some(l) == who && *why == LeaveReason::Left)
+        };
+        for (rank, who) in self.acceptors.iter().enumerate() {
+            let reported = reports.map_or(this.asked.contains(&rank), |reports| reports.contains_key(&rank));
+            let survives = rules.survives(this.asked.contains(&rank), reported, reported && left(rank));
+            if proposal.members.iter().any(|m| m.incarnation == *who) != survives {
+                return Err(format!("rank {rank}: reported {reported}, and survives {}", !survives));
+            }
+        }
+        let reports: Vec<&Report> = reports.into_iter().flatten().map(|(_, report)| report).collect();
+        for (group, cut) in proposal.cuts().filter(|_| !reports.is_empty()) {
+            for (stream, &end) in cut.prefixes.iter().enumerate() {
+                let held = reports.iter().flat_map(|r| r.prefixes.iter().filter(|(g, _)| *g == group));
+                if rules.cut(held.filter_map(|(_, prefixes)| prefixes.get(stream).copied())) != end {
+                    return Err(format!(
+                        "stream {stream} of {group:?} is cut at {end}, which is not the longest reported"
+                    ));
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Whether all that reported hold the cuts of a proposal.
+pub(super) fn is_filled(rules: Rules, c: &Coordinator, proposal: &Proposal) -> bool {
+    proposal.cuts().all(|(group, cut)| {
+        let mut held = c.reports.values().flat_map(|r| r.prefixes.iter().filter(|(g, _)| *g == group));
+        held.all(|(_, held)| held.iter().zip(&cut.prefixes).all(|(held, cut)| !rules.must_fill(held, cut)))
+    })
+}

@@ -1,0 +1,159 @@
+//! What is explored: how many processes, messages, ballots and crashes.
+
+use crate::rules::{Mutant, Rules};
+
+/// The most processes.
+pub const PROCESSES: usize = 4;
+/// The most streams that carry messages.
+pub const STREAMS: usize = 2;
+/// The most packets of a stream, one message each.
+pub const PACKETS: usize = 2;
+/// The most ballots that can be numbered: rounds times processes.
+pub const BALLOTS: usize = 9;
+
+/// A change that coordinators want besides leaving out whom they do not hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// None: without a candidate or a promise there is no ballot.
+    Nothing,
+    /// A process wants into the cell: members change, the group does not.
+    Cell,
+    /// A process wants into the group.
+    Group,
+}
+
+/// One bounded model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Members of the cell view in force.
+    pub processes: usize,
+    /// Those that are members of the group, a bit each.
+    pub group: u8,
+    /// The ranks whose streams carry messages.
+    pub senders: Vec<usize>,
+    /// Per sender, one message after the other: whether it is uniform.
+    pub uniform: Vec<Vec<bool>>,
+    /// What every coordinator wants.
+    pub wish: Wish,
+    /// A member that asked to leave.
+    pub leaver: Option<usize>,
+    /// Rounds of ballots.
+    pub rounds: usize,
+    /// Ballots in all.
+    pub ballots: usize,
+    /// Crashes in all.
+    pub crashes: u8,
+    /// The rules.
+    pub rules: Rules,
+}
+
+impl Config {
+    /// `processes` members, all in the group, without messages.
+    #[must_use]
+    pub fn bare(processes: usize) -> Self {
+        Self {
+            processes,
+            group: (1 << processes) - 1,
+            senders: Vec::new(),
+            uniform: Vec::new(),
+            wish: Wish::Nothing,
+            leaver: None,
+            rounds: 2,
+            ballots: 2,
+            crashes: 1,
+            rules: Rules::default(),
+        }
+    }
+
+    /// The same with a stream: one entry per message, true if it is uniform.
+    #[must_use]
+    pub fn stream(mut self, sender: usize, uniform: &[bool]) -> Self {
+        self.senders.push(sender);
+        self.uniform.push(uniform.to_vec());
+        self
+    }
+
+    /// The same with other bounds.
+    #[must_use]
+    pub fn bounds(self, rounds: usize, ballots: usize, crashes: u8) -> Self {
+        Self { rounds, ballots, crashes, ..self }
+    }
+
+    /// The same with another wish.
+    #[must_use]
+    pub fn wish(self, wish: Wish) -> Self {
+        Self { wish, ..self }
+    }
+
+    /// The same with a rule missing.
+    #[must_use]
+    pub fn without(self, mutant: Mutant) -> Self {
+        Self { rules: Rules { without: Some(mutant) }, ..self }
+    }
+
+    /// Checks that the state can hold it.
+    ///
+    /// # Panics
+    /// When it cannot: an error of whoever wrote the configuration.
+    pub fn check(&self) {
+        assert!((1..=PROCESSES).contains(&self.processes), "1 to {PROCESSES} processes");
+        assert!(self.senders.len() <= STREAMS, "at most {STREAMS} streams");
+        assert_eq!(self.senders.len(), self.uniform.len(), "each stream has its messages");
+        assert!(self.uniform.iter().all(|m| m.len() <= PACKETS), "at most {PACKETS} packets");
+        assert!(self.rounds * self.processes <= BALLOTS, "at most {BALLOTS} ballots");
+        assert!(self.group < 1 << self.processes, "members of the group are members of the cell");
+        assert!(self.senders.iter().all(|&s| self.is_member(s)), "senders are members of the group");
+    }
+
+    /// Whether a rank is a member of the group.
+    #[must_use]
+    pub fn is_member(&self, rank: usize) -> bool {
+        self.group & 1 << rank != 0
+    }
+
+    /// Whether these ranks are a quorum of the view in force.
+    #[must_use]
+    pub fn is_quorum(&self, ranks: u8) -> bool {
+        self.rules.is_quorum(ranks.count_ones() as usize, self.processes, ranks & 1 == 1)
+    }
+
+    /// The round of a ballot (1..), by its number (1..).
+    #[must_use]
+    pub fn round_of(&self, ballot: u8) -> u8 {
+        if ballot == 0 { 0 } else { (ballot - 1) / self.processes as u8 + 1 }
+    }
+
+    /// Who coordinates a ballot.
+    #[must_use]
+    pub fn coordinator_of(&self, ballot: u8) -> usize {
+        (usize::from(ballot) - 1) % self.processes
+    }
+
+    /// The number of a ballot: later rounds beat earlier ones, ties go to the higher rank.
+    #[must_use]
+    pub fn ballot(&self, round: u8, rank: usize) -> u8 {
+        (round - 1) * self.processes as u8 + rank as u8 + 1
+    }
+
+    /// What a run of it is called.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let streams: Vec<String> = self
+            .senders
+            .iter()
+            .zip(&self.uniform)
+            .map(|(s, m)| format!("{s}:{}", m.iter().map(|u| if *u { 'u' } else { 'p' }).collect::<String>()))
+            .collect();
+        let streams = if streams.is_empty() { "-".to_owned() } else { streams.join(",") };
+        format!(
+            "processes {} group {:04b} streams {streams} wish {:?} leaver {} rounds {} ballots {} crashes {}",
+            self.processes,
+            self.group,
+            self.wish,
+            self.leaver.map_or("-".to_owned(), |l| l.to_string()),
+            self.rounds,
+            self.ballots,
+            self.crashes
+        )
+    }
+}

@@ -1,0 +1,207 @@
+//! A state of the model, in a few bytes.
+
+use std::hash::{Hash, Hasher};
+
+use super::config::{BALLOTS, PACKETS, PROCESSES, STREAMS};
+
+/// Everything there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// By rank.
+    pub members: [Member; PROCESSES],
+    /// By ballot number, less one.
+    pub ballots: [Try; BALLOTS],
+    /// Per stream: packets sent.
+    pub sent: [u8; STREAMS],
+    /// Per stream and packet: messages of the other stream that its message depends on.
+    pub past: [[u8; PACKETS]; STREAMS],
+    /// How many crashed.
+    pub crashes: u8,
+    /// What went wrong in a step, a bit each: [`BROKE_GATE`], [`BROKE_SURVIVORS`].
+    pub broken: u8,
+}
+
+/// Something was acknowledged outside of an installed view that is not wedged.
+pub(super) const BROKE_GATE: u8 = 1;
+/// Somebody was kept that had not reported.
+pub(super) const BROKE_SURVIVORS: u8 = 2;
+
+/// One process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Member {
+    /// It runs, and was not told that it is excluded.
+    pub lives: bool,
+    /// It stopped in the group's view.
+    pub wedged: bool,
+    /// The next view is installed.
+    pub installed: bool,
+    /// `Acceptor`: the ballot promised; 0: none.
+    pub promised: u8,
+    /// `Acceptor`: the ballot accepted in; 0: none.
+    pub accepted: u8,
+    /// The ballot that it coordinates; 0: none.
+    pub current: u8,
+    /// The highest round it has seen.
+    pub round: u8,
+    /// The ballot whose proposal it knows to be decided; 0: none.
+    pub decided: u8,
+    /// Per stream: packets held, a bit each.
+    pub held: [u8; STREAMS],
+    /// Per stream: the prefix parsed.
+    pub parsed: [u8; STREAMS],
+    /// Per stream: messages delivered.
+    pub delivered: [u8; STREAMS],
+    /// Per stream: the prefix acknowledged to its sender.
+    pub acked: [u8; STREAMS],
+    /// Per stream: the prefix that its sender said is stable.
+    pub stable: [u8; STREAMS],
+    /// Per stream: the prefix that was reported first.
+    pub told: [u8; STREAMS],
+}
+
+/// How far a ballot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, PartialOrd, Ord)]
+pub enum Phase {
+    /// Not begun.
+    #[default]
+    None,
+    /// Given up before anything was proposed.
+    GivenUp,
+    /// Waiting for reports.
+    Gathering,
+    /// Waiting until the cut is held.
+    Filling,
+    /// Proposed.
+    Proposing,
+    /// Decided.
+    Decided,
+}
+
+/// One ballot: its coordinator's memory, and all messages about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Try {
+    /// How far it is.
+    pub phase: Phase,
+    /// Who was asked.
+    pub asked: u8,
+    /// Who reported.
+    pub reported: u8,
+    /// Who ever accepted in it.
+    pub accepters: u8,
+    /// By rank: the ballot in which the reporter had accepted a proposal.
+    pub had_accepted: [u8; PROCESSES],
+    /// By rank and stream: the prefix reported.
+    pub prefixes: [[u8; STREAMS]; PROCESSES],
+    /// What is proposed.
+    pub proposal: Proposal,
+}
+
+/// What a ballot proposes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Proposal {
+    /// The ballot in which it was built; 0: there is none.
+    pub origin: u8,
+    /// Members that stay.
+    pub survivors: u8,
+    /// Members that asked to leave and take part to the end.
+    pub leavers: u8,
+    /// Coordinators whose own change is in it.
+    pub changes: u8,
+    /// The group's view ends.
+    pub ends: bool,
+    /// Per stream: where.
+    pub cut: [u8; STREAMS],
+}
+
+impl Member {
+    /// The longest contiguous prefix held of a stream. (`Receiving::held`)
+    #[must_use]
+    pub fn prefix(&self, stream: usize) -> u8 {
+        self.held[stream].trailing_ones() as u8
+    }
+
+    /// The highest packet held of a stream.
+    #[must_use]
+    pub fn highest(&self, stream: usize) -> u8 {
+        (u8::BITS - self.held[stream].leading_zeros()) as u8
+    }
+
+    /// Whether a cut is held. (`Flow::holds`)
+    #[must_use]
+    pub fn holds(&self, cut: [u8; STREAMS]) -> bool {
+        (0..STREAMS).all(|s| self.prefix(s) >= cut[s])
+    }
+}
+
+impl State {
+    /// The ballot of that number (1..).
+    #[must_use]
+    pub fn ballot(&self, number: u8) -> &Try {
+        &self.ballots[usize::from(number) - 1]
+    }
+
+    /// The same, to change it.
+    pub fn ballot_mut(&mut self, number: u8) -> &mut Try {
+        &mut self.ballots[usize::from(number) - 1]
+    }
+
+    /// The proposals that were decided, or taken for decided by somebody.
+    pub fn decisions(&self) -> impl Iterator<Item = &Proposal> {
+        let installed = self.members.iter().filter(|m| m.installed && m.decided != 0);
+        let decided = self.ballots.iter().filter(|b| b.phase == Phase::Decided);
+        decided.map(|b| &b.proposal).chain(installed.map(|m| &self.ballot(m.decided).proposal))
+    }
+}
+
+/// Words that a state is hashed as.
+const WORDS: usize = PROCESSES * 2 + BALLOTS * 3 + 1;
+
+impl Hash for State {
+    /// All of it in one go: hashing field by field takes most of the time otherwise.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let pack = |parts: &[u8]| parts.iter().fold(0_u64, |word, &part| word << 4 | u64::from(part));
+        let mut words = [0_u64; WORDS];
+        let mut at = 0;
+        let mut put = |word: u64| {
+            words[at] = word;
+            at += 1;
+        };
+        for m in &self.members {
+            let flags = u8::from(m.lives) | u8::from(m.wedged) << 1 | u8::from(m.installed) << 2;
+            put(pack(&[
+                flags, m.promised, m.accepted, m.current, m.round, m.decided, m.held[0], m.held[1], m.told[0],
+                m.told[1],
+            ]));
+            put(pack(&[
+                m.parsed[0],
+                m.parsed[1],
+                m.delivered[0],
+                m.delivered[1],
+                m.acked[0],
+                m.acked[1],
+                m.stable[0],
+                m.stable[1],
+            ]));
+        }
+        for b in &self.ballots {
+            put(pack(&[b.phase as u8, b.asked, b.reported, b.accepters]) << 16 | pack(&b.had_accepted));
+            put(b.prefixes.iter().fold(0, |word, p| word << 8 | u64::from(p[0]) << 4 | u64::from(p[1])));
+            let p = &b.proposal;
+            put(pack(&[p.origin, p.survivors, p.leavers, p.changes, u8::from(p.ends), p.cut[0], p.cut[1]]));
+        }
+        let past = &self.past;
+        put(pack(&[
+            self.sent[0],
+            self.sent[1],
+            past[0][0],
+            past[0][1],
+            past[1][0],
+            past[1][1],
+            self.crashes,
+            self.broken,
+        ]));
+        for word in words {
+            hasher.write_u64(word);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The models hold what they must, reach what they must, and notice each missing rule.
+
+use phalanx_model::cases;
+use phalanx_model::credits::Missing;
+use phalanx_model::explore::{always_reaches, explore};
+use phalanx_model::rules::Mutant;
+use phalanx_model::view_change::property::TAKE_OVER;
+use phalanx_model::view_change::{Config, ViewChange};
+
+/// About a million states, with crashes, loss, rivals and take-over.
+#[test]
+fn the_view_change_holds() {
+    let mut unique = 0;
+    for config in cases::short() {
+        let outcome = explore(ViewChange { config: config.clone() }, 2, &[]);
+        let broken: Vec<_> = outcome.broken().collect();
+        assert!(broken.is_empty(), "{}: {broken:#?}", config.describe());
+        let missed: Vec<_> = outcome.missed().map(|f| f.name).collect();
+        assert!(missed.is_empty(), "{}: never reached: {missed:?}", config.describe());
+        unique += outcome.unique;
+    }
+    assert!(unique > 900_000, "{unique} states are fewer than they were");
+}
+
+/// What must be reached is missed where it cannot be: one ballot allows no take-over.
+#[test]
+fn what_is_not_reached_is_told() {
+    let mut config = Config::bare(3).bounds(2, 2, 0);
+    let reached = |config: Config| {
+        let outcome = explore(ViewChange { config }, 1, &[]);
+        outcome.sometimes.iter().any(|f| f.name == TAKE_OVER && f.path.is_some())
+    };
+    assert!(reached(config.clone()));
+    config.rounds = 1;
+    config.group = 0;
+    config.processes = 1;
+    assert!(!reached(config));
+}
+
+#[test]
+fn each_missing_rule_breaks_what_it_protects() {
+    for mutant in Mutant::ALL {
+        let (config, property) = cases::mutant(mutant);
+        let outcome = explore(ViewChange { config }, 1, property.as_slice());
+        let broken: Vec<_> = outcome.broken().map(|f| f.name).collect();
+        match property {
+            Some(property) => assert!(broken.contains(&property), "{}: {broken:?}", mutant.name()),
+            None => assert!(broken.is_empty(), "{}: {broken:?}", mutant.name()),
+        }
+    }
+}
+
+#[test]
+fn credits_bound_what_is_held_and_never_stand_still() {
+    for model in cases::credits() {
+        let outcome = explore(model.clone(), 2, &[]);
+        assert!(outcome.is_good(), "{model:?}: {outcome:#?}");
+        let (_, stuck) = always_reaches(&model, |s| model.is_finished(s));
+        assert_eq!(stuck, None, "{model:?}");
+    }
+}
+
+#[test]
+fn each_missing_rule_of_credits_breaks_what_it_protects() {
+    for (missing, property) in Missing::ALL {
+        assert!(cases::without_credit_rule(missing, property).is_some(), "{}", missing.name());
+    }
+}
