@@ -29,6 +29,9 @@ pub(super) const QUIET: Duration = Duration::from_nanos(MEMBERSHIP_BOUND_NS + DE
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(20);
 
+/// A joiner meets a fault at the latest so long after it began: it is in its first view by then.
+const JOIN_MS: u64 = 200;
+
 /// How the cell of an epoch is made.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
@@ -52,7 +55,22 @@ pub(super) struct Epoch<'a> {
     rng: Rng,
     interrupted: Arc<AtomicBool>,
     progress: &'a mut Progress,
+    watch: Watch,
 }
+
+/// Who was excluded since the last fault began, and whether the machine may be to blame.
+#[derive(Debug, Default)]
+struct Watch {
+    /// Whom the fault touches: they may be excluded.
+    touched: Vec<usize>,
+    /// The others that were told of their exclusion.
+    untouched: Vec<usize>,
+    /// The longest that this process was held up: who is held up much longer must be excluded.
+    stall: Duration,
+}
+
+/// A machine that holds up one process for so long may hold up a member for long enough to be excluded.
+const STALL_MAX: Duration = Duration::from_millis(250);
 
 /// It did not come to what had to come; the rest of the epoch is of no use.
 struct Stuck(String);
@@ -77,7 +95,7 @@ impl<'a> Epoch<'a> {
         let crew = Crew::start(plan, &network)?;
         let rng = Rng::new(setting.seed).fork("epoch");
         let (number, prefix) = (setting.number, setting.prefix.clone());
-        let mut epoch = Self { crew, network, number, prefix, rng, interrupted, progress };
+        let mut epoch = Self { crew, network, number, prefix, rng, interrupted, progress, watch: Watch::default() };
         epoch.progress.doing("forming the cell");
         match epoch.all_well()? {
             Ok(()) => Ok(Ok(epoch)),
@@ -99,6 +117,11 @@ impl<'a> Epoch<'a> {
             violations: Vec::new(),
         };
         let stuck = self.suffer_into(fault, role, &mut outcome)?.err();
+        let watch = std::mem::take(&mut self.watch);
+        if watch.stall < STALL_MAX {
+            let told = |host: &usize| format!("false exclusion: {}, which the fault does not touch", name(*host));
+            outcome.violations.extend(watch.untouched.iter().map(told));
+        }
         outcome.violations.append(&mut self.crew.wrongs);
         outcome.violations.extend(self.crew.panicked());
         if let Some(Stuck(why)) = &stuck {
@@ -115,10 +138,13 @@ impl<'a> Epoch<'a> {
         };
         outcome.member = name(host);
         self.progress.doing(&format!("{} at the {}, {}", fault.name(), role.name(), name(host)));
-        let group = format!("{}quota", self.prefix);
         let began = Instant::now();
         outcome.began_ns = now().nanos();
-        let mut harm = Harm::apply(fault, host, &self.network, &mut self.crew, &group)?;
+        let mut harm = match self.strike(fault, role, host)? {
+            Ok(harm) => harm,
+            Err(stuck) => return Ok(Err(stuck)),
+        };
+        self.watch.touched = harm.touched();
         while began.elapsed() < fault.hold() {
             if self.listen_for_exclusion(host)? && outcome.excluded_ms.is_none() {
                 outcome.excluded_ms = Some(millis(began.elapsed()));
@@ -131,7 +157,12 @@ impl<'a> Epoch<'a> {
             }
             outcome.excluded_ms = (role != Role::Joiner).then(|| millis(began.elapsed()));
         }
+        let felt = harm.felt(&self.network)?;
         harm.heal(&self.network, &mut self.crew)?;
+        // A fault that does nothing would pass for one that was survived.
+        if !felt {
+            self.crew.wrongs.push("the fault had no effect".to_owned());
+        }
         let healed = Instant::now();
         let well = self.all_well()?;
         if well.is_ok() {
@@ -205,15 +236,32 @@ impl<'a> Epoch<'a> {
             (Role::Joiner, _, _) => {
                 let host = self.bystander();
                 self.crew.kill(host)?;
-                if let Err(stuck) = self.without(host)? {
-                    return Ok(Err(stuck));
-                }
-                self.crew.spawn(&self.network, host)?;
-                let began = self.until(PATIENCE, |epoch| epoch.crew.member(host).incarnation != 0)?;
-                Ok(if began { Ok(host) } else { Err(Stuck(format!("{} does not begin", name(host)))) })
+                Ok(self.without(host)?.map(|()| host))
             }
             _ => Ok(Err(Stuck("nobody plays that role".to_owned()))),
         }
+    }
+
+    /// Does it. A joiner starts now, and meets the fault when it starts or somewhere on its way in.
+    fn strike(&mut self, fault: Fault, role: Role, host: usize) -> Result<Result<Harm, Stuck>, Failure> {
+        let group = format!("{}quota", self.prefix);
+        if role != Role::Joiner {
+            return Harm::apply(fault, host, &self.network, &mut self.crew, &group).map(Ok);
+        }
+        if !fault.needs_process() && self.rng.below(2) == 0 {
+            let harm = Harm::apply(fault, host, &self.network, &mut self.crew, &group)?;
+            self.crew.spawn(&self.network, host)?;
+            return Ok(Ok(harm));
+        }
+        self.crew.spawn(&self.network, host)?;
+        if !self.until(PATIENCE, |epoch| epoch.crew.member(host).incarnation != 0)? {
+            return Ok(Err(Stuck(format!("{} does not begin", name(host)))));
+        }
+        let ends = Instant::now() + Duration::from_millis(self.rng.below(JOIN_MS));
+        while Instant::now() < ends {
+            self.listen()?;
+        }
+        Harm::apply(fault, host, &self.network, &mut self.crew, &group).map(Ok)
     }
 
     /// Sees to it that the coordinator is not also the one that orders.
@@ -305,11 +353,15 @@ impl<'a> Epoch<'a> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Failure::new(Exit::Interrupted, "interrupted; all members were ended"));
         }
-        let (mut all, mut patience) = (Vec::new(), TICK);
+        let (mut all, mut patience, began) = (Vec::new(), TICK, Instant::now());
         while let Some(heard) = self.crew.hear(patience)? {
+            if heard.1 == Report::Excluded && !self.watch.touched.contains(&heard.0) {
+                self.watch.untouched.push(heard.0);
+            }
             all.push(heard);
             patience = Duration::ZERO;
         }
+        self.watch.stall = self.watch.stall.max(began.elapsed().saturating_sub(TICK));
         self.progress.show();
         Ok(all)
     }

@@ -94,6 +94,20 @@ impl Fault {
         }
     }
 
+    /// It is done to a process, and not to the network around it.
+    pub(super) fn needs_process(self) -> bool {
+        matches!(
+            self,
+            Self::Kill
+                | Self::StopShort
+                | Self::StopLong
+                | Self::SmallBuffers
+                | Self::Descriptors
+                | Self::CpuQuota
+                | Self::WallClock
+        )
+    }
+
     /// How long it lasts.
     pub(super) fn hold(self) -> Duration {
         Duration::from_millis(match self {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::crew::Crew;
-use super::fault::Fault;
+use super::fault::{Fabric, Fault};
 use super::limits::{Buffers, Descriptors, Quota};
 use super::mistreat::Mistreatment;
 use super::network::{CONTROL_PORT, DATA_PORT, Network, TABLE, port};
@@ -15,10 +15,14 @@ use crate::exit::{Exit, Failure, While};
 pub(super) struct Harm {
     host: usize,
     fault: Fault,
+    /// Packets that the bridge's rules had met before.
+    met: u64,
     /// Directed links that are cut, from host to host.
     links: Vec<(usize, usize)>,
     /// Whether they are cut now.
     cut: bool,
+    /// The wall clock has made its second jump.
+    jumped_back: bool,
     buffers: Option<Buffers>,
     descriptors: Option<Descriptors>,
     quota: Option<Quota>,
@@ -37,16 +41,27 @@ impl Harm {
         group: &str,
     ) -> Result<Self, Failure> {
         let links = links(fault, host, network);
-        let mut harm = Self { host, fault, links, cut: false, buffers: None, descriptors: None, quota: None };
+        let met = if fault.fabric() == Fabric::Bridge { hits(&network.hub(), "bridge")? } else { 0 };
+        let mut harm = Self {
+            host,
+            fault,
+            met,
+            links,
+            cut: false,
+            jumped_back: false,
+            buffers: None,
+            descriptors: None,
+            quota: None,
+        };
         match fault {
             Fault::Kill => crew.kill(host)?,
             Fault::StopShort | Fault::StopLong => crew.hold(host, true)?,
             Fault::CutIn | Fault::CutOut | Fault::Isolate | Fault::CutPair | Fault::TwoSides | Fault::Flap => {
                 harm.set_cut(network, true)?;
             }
-            Fault::Loss5 => pass_rule(network, host, "numgen random mod 1000 < 50 drop")?,
-            Fault::Loss30 => pass_rule(network, host, "numgen random mod 1000 < 300 drop")?,
-            Fault::MtuHole => pass_rule(network, host, "meta length > 1000 drop")?,
+            Fault::Loss5 => pass_rule(network, host, "numgen random mod 1000 < 50 counter drop")?,
+            Fault::Loss30 => pass_rule(network, host, "numgen random mod 1000 < 300 counter drop")?,
+            Fault::MtuHole => pass_rule(network, host, "meta length > 1000 counter drop")?,
             Fault::Duplicate => duplicate(network, host)?,
             Fault::Refuse => refuse(network, host)?,
             Fault::SendRefused => refuse_sends(network, host)?,
@@ -75,8 +90,8 @@ impl Harm {
                     self.set_cut(network, cut)?;
                 }
             }
-            Fault::WallClock if elapsed > self.fault.hold() / 2 && !self.cut => {
-                self.cut = true;
+            Fault::WallClock if elapsed > self.fault.hold() / 2 && !self.jumped_back => {
+                self.jumped_back = true;
                 let wall = crew.member(self.host).pulse.wall_s;
                 let real = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
                 // Without this the fault might be none.
@@ -88,6 +103,50 @@ impl Harm {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Members that may be excluded because of it.
+    pub(super) fn touched(&self) -> Vec<usize> {
+        match self.fault {
+            // Either of the pair may be the one that goes; of two sides it is the smaller.
+            Fault::CutPair | Fault::TwoSides => self.links.iter().map(|(from, _)| *from).collect(),
+            _ => vec![self.host],
+        }
+    }
+
+    /// Whether it has met anything by now.
+    pub(super) fn felt(&self, network: &Network) -> Result<bool, Failure> {
+        let (hub, host) = (network.hub(), network.namespace(self.host));
+        Ok(match self.fault {
+            Fault::CutIn
+            | Fault::CutOut
+            | Fault::Isolate
+            | Fault::CutPair
+            | Fault::TwoSides
+            | Fault::Flap
+            | Fault::Loss5
+            | Fault::Loss30
+            | Fault::MtuHole => hits(&hub, "bridge")? > self.met,
+            Fault::Duplicate => hits(&hub, "netdev")? > 0,
+            Fault::Refuse | Fault::SendRefused => hits(&host, "inet")? > 0,
+            Fault::CpuQuota => self.quota.as_ref().is_some_and(Quota::felt),
+            Fault::Delay
+            | Fault::Jitter
+            | Fault::Reorder
+            | Fault::LateDuplicate
+            | Fault::Corrupt
+            | Fault::Narrow
+            | Fault::Bursts => network.switch.as_ref().is_some_and(|switch| switch.mistreated() > 0),
+            // These cannot fail to take hold without an error.
+            Fault::Kill
+            | Fault::StopShort
+            | Fault::StopLong
+            | Fault::Carrier
+            | Fault::Interface
+            | Fault::SmallBuffers
+            | Fault::Descriptors
+            | Fault::WallClock => true,
+        })
     }
 
     /// Undoes it. A killed member starts again.
@@ -194,8 +253,9 @@ fn duplicate(network: &Network, host: usize) -> Result<(), Failure> {
         rules.push_str(&format!("add chain {chain} {{ type filter hook ingress device \"{device}\" priority 0; }}\n"));
         for to in network.others(from).filter(|to| *to == host || from == host) {
             let (to, address) = (port(to), super::network::address(to));
-            rules
-                .push_str(&format!("add rule {chain} ip daddr {address} numgen random mod 100 < 30 dup to \"{to}\"\n"));
+            rules.push_str(&format!(
+                "add rule {chain} ip daddr {address} numgen random mod 100 < 30 counter dup to \"{to}\"\n"
+            ));
         }
     }
     run_in(&network.hub(), "nft", &[&rules]).map(drop)
@@ -205,7 +265,7 @@ fn refuse(network: &Network, host: usize) -> Result<(), Failure> {
     let rules = format!(
         "add table inet {TABLE}
          add chain inet {TABLE} coming {{ type filter hook input priority 0; }}
-         add rule inet {TABLE} coming udp dport {DATA_PORT}-{CONTROL_PORT} numgen random mod 100 < 30 reject with icmp type port-unreachable"
+         add rule inet {TABLE} coming udp dport {DATA_PORT}-{CONTROL_PORT} numgen random mod 100 < 30 counter reject with icmp type port-unreachable"
     );
     run_in(&network.namespace(host), "nft", &[&rules]).map(drop)
 }
@@ -214,9 +274,20 @@ fn refuse_sends(network: &Network, host: usize) -> Result<(), Failure> {
     let rules = format!(
         "add table inet {TABLE}
          add chain inet {TABLE} going {{ type filter hook output priority 0; }}
-         add rule inet {TABLE} going meta l4proto udp numgen random mod 100 < 50 drop"
+         add rule inet {TABLE} going meta l4proto udp numgen random mod 100 < 50 counter drop"
     );
     run_in(&network.namespace(host), "nft", &[&rules]).map(drop)
+}
+
+/// Packets that the rules of this family have met since they were made.
+fn hits(namespace: &str, family: &str) -> Result<u64, Failure> {
+    let listed = run_in(namespace, "nft", &["list", "table", family, TABLE])?;
+    let mut words = listed.split_whitespace();
+    let mut sum = 0;
+    while words.by_ref().any(|word| word == "packets") {
+        sum += words.next().and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(sum)
 }
 
 fn set_wall_clock(crew: &Crew, host: usize, offset: &str) -> Result<(), Failure> {

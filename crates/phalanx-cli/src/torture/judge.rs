@@ -51,7 +51,7 @@ fn owner(outcomes: &mut [Outcome], at_ns: Option<u64>) -> Option<&mut Outcome> {
 /// The time that a record's text begins with, like `12.000000345 s`.
 fn time_of(text: &str) -> Option<u64> {
     let (seconds, nanos) = text.split_once(" s ")?.0.split_once('.')?;
-    Some(seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos.parse().ok()?)?)
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos.parse().ok()?)
 }
 
 #[cfg(test)]

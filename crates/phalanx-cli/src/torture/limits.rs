@@ -63,12 +63,9 @@ pub(super) struct Descriptors {
 
 impl Descriptors {
     pub(super) fn exhaust(pid: Pid) -> Result<Self, Failure> {
-        let none = Rlimit { current: Some(3), maximum: None };
-        let doing = "cannot limit the member's descriptors";
         // The hard limit stays, so that the soft one can go up again.
-        let before = prlimit(Some(pid), Resource::Nofile, none.clone()).when(doing)?;
-        let soft = Rlimit { current: none.current, maximum: before.maximum };
-        prlimit(Some(pid), Resource::Nofile, soft).when(doing)?;
+        let none = Rlimit { current: Some(3), maximum: hard_limit(pid) };
+        let before = prlimit(Some(pid), Resource::Nofile, none).when("cannot limit the member's descriptors")?;
         Ok(Self { pid, before })
     }
 
@@ -76,6 +73,13 @@ impl Descriptors {
         prlimit(Some(self.pid), Resource::Nofile, self.before).when("cannot restore the member's descriptors")?;
         Ok(())
     }
+}
+
+/// How many descriptors a process might allow itself.
+fn hard_limit(pid: Pid) -> Option<u64> {
+    let limits = fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_nonzero())).ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// A process that shares a small part of a processor with a busy one. Ends when dropped.
@@ -124,6 +128,15 @@ impl Quota {
         write("cgroup.procs", quota.busy.id().to_string())?;
         write("cgroup.procs", pid.as_raw_nonzero().to_string())?;
         Ok(quota)
+    }
+}
+
+impl Quota {
+    /// Whether the quota was used up by now.
+    pub(super) fn felt(&self) -> bool {
+        let stat = fs::read_to_string(self.group.join("cpu.stat")).unwrap_or_default();
+        let count = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "));
+        count.and_then(|count| count.trim().parse::<u64>().ok()).is_some_and(|count| count > 0)
     }
 }
 

@@ -209,7 +209,7 @@ impl<'a> Rack<'a> {
                 report.stats.deliveries
             ));
         }
-        if !self.torture.keep.is_some() && outcomes.iter().all(|outcome| outcome.violations.is_empty()) {
+        if self.torture.keep.is_none() && outcomes.iter().all(|outcome| outcome.violations.is_empty()) {
             let _ = std::fs::remove_dir_all(&setting.directory);
         }
         Ok(())

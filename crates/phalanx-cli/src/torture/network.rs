@@ -67,7 +67,7 @@ impl Network {
              add chain bridge {TABLE} faults
              add chain bridge {TABLE} passing {{ type filter hook forward priority 0; }}
              add rule bridge {TABLE} passing ether type arp accept
-             add rule bridge {TABLE} passing iifname . oifname @cut drop
+             add rule bridge {TABLE} passing iifname . oifname @cut counter drop
              add rule bridge {TABLE} passing jump faults"
         );
         run_in(&hub, "nft", &[&rules]).map(drop)

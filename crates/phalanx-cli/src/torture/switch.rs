@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -25,6 +25,8 @@ type Rules = BTreeMap<(usize, usize), Mistreatment>;
 pub(super) struct Switch {
     rules: Arc<Mutex<Rules>>,
     ends: Arc<AtomicBool>,
+    /// Datagrams since the last mistreatment began that did not pass at once, once and whole.
+    mistreated: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -47,24 +49,32 @@ impl Switch {
             frames: 0,
             rng: Rng::new(seed).fork("switch"),
             rules: Arc::clone(&rules),
+            mistreated: Arc::new(AtomicU64::new(0)),
         };
+        let mistreated = Arc::clone(&work.mistreated);
         let over = Arc::clone(&ends);
         let thread = std::thread::Builder::new().name("switch".to_owned());
         let thread = thread.spawn(move || {
             while !over.load(Ordering::Relaxed) {
-                work.turn()
+                work.turn();
             }
         });
-        Ok(Self { rules, ends, thread: Some(thread.when("cannot start a thread")?) })
+        Ok(Self { rules, ends, mistreated, thread: Some(thread.when("cannot start a thread")?) })
     }
 
     /// From here on all links to and from that host, counted from 1, are mistreated so.
     pub(super) fn mistreat(&self, host: usize, count: usize, how: Mistreatment) {
+        self.mistreated.store(0, Ordering::Relaxed);
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         for other in (0..count).filter(|other| *other + 1 != host) {
             rules.insert((host - 1, other), how);
             rules.insert((other, host - 1), how);
         }
+    }
+
+    /// How many datagrams the last mistreatment has met.
+    pub(super) fn mistreated(&self) -> u64 {
+        self.mistreated.load(Ordering::Relaxed)
     }
 
     /// All links are good again. What was held back still comes.
@@ -82,16 +92,19 @@ impl Drop for Switch {
     }
 }
 
+/// A frame held back: when it is due, its number, its port, its bytes.
+type Held = (u64, u64, usize, Vec<u8>);
+
 struct Work {
     ports: Vec<File>,
     /// Where an address was seen last.
     places: BTreeMap<[u8; 6], usize>,
     links: BTreeMap<(usize, usize), Link>,
-    /// Held back: when it is due, its number, its port, its bytes.
-    waiting: BinaryHeap<Reverse<(u64, u64, usize, Vec<u8>)>>,
+    waiting: BinaryHeap<Reverse<Held>>,
     frames: u64,
     rng: Rng,
     rules: Arc<Mutex<Rules>>,
+    mistreated: Arc<AtomicU64>,
 }
 
 /// The longest frame of these devices, with room to spare.
@@ -146,7 +159,11 @@ impl Work {
         let how = self.rules.lock().unwrap_or_else(PoisonError::into_inner).get(&(from, to)).copied();
         let Some(how) = how.filter(|_| is_datagram(frame)) else { return self.send(to, frame) };
         let now = now_ns();
-        for copy in self.links.entry((from, to)).or_default().pass(now, frame.len(), &how, &mut self.rng) {
+        let copies = self.links.entry((from, to)).or_default().pass(now, frame.len(), &how, &mut self.rng);
+        if !matches!(copies[..], [copy] if copy.at_ns <= now && copy.flip.is_none()) {
+            self.mistreated.fetch_add(1, Ordering::Relaxed);
+        }
+        for copy in copies {
             let mut bytes = frame.to_vec();
             if let Some(bit) = copy.flip {
                 flip(&mut bytes, bit);
