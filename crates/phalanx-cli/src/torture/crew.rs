@@ -38,6 +38,8 @@ pub(super) struct Member {
     pub(super) work: Option<(u64, Vec<String>)>,
     pub(super) primary: bool,
     pub(super) pulse: Pulse,
+    /// Pulses heard since it started.
+    pub(super) pulses: u64,
 }
 
 impl Member {
@@ -166,6 +168,7 @@ impl Crew {
             work: None,
             primary: false,
             pulse,
+            pulses: 0,
         };
         match self.members.iter_mut().find(|m| m.host == host) {
             Some(place) => *place = member,
@@ -309,7 +312,10 @@ impl Crew {
             Report::Work { view, members } => member.work = Some((*view, members.clone())),
             Report::Primary { primary } => member.primary = *primary,
             Report::Excluded => (member.cell, member.work, member.primary) = (None, None, false),
-            Report::Pulse(pulse) => member.pulse = pulse.clone(),
+            Report::Pulse(pulse) => {
+                member.pulse = pulse.clone();
+                member.pulses += 1;
+            }
             Report::Wrong { what } => self.wrongs.push(format!("{}: {what}", name(host))),
         }
         Ok(Some((host, report)))

@@ -311,6 +311,14 @@ impl<'a> Epoch<'a> {
         if !self.until(PATIENCE, Self::agree)? {
             return Ok(Err(Stuck(format!("no common view of all within {} s", PATIENCE.as_secs()))));
         }
+        // What was sent by now is known when everybody has told it anew.
+        let before: Vec<u64> = self.crew.members.iter().map(|m| m.pulses).collect();
+        let told = self.until(PATIENCE, |epoch| {
+            epoch.crew.members.iter().zip(&before).all(|(member, before)| member.pulses > *before)
+        })?;
+        if !told {
+            return Ok(Err(Stuck("a member tells nothing any more".to_owned())));
+        }
         let sent: BTreeMap<u64, u64> = self.crew.members.iter().map(|m| (m.incarnation, m.pulse.sent)).collect();
         let flows = self.until(PATIENCE, |epoch| {
             epoch.crew.members.iter().all(|member| {

@@ -45,10 +45,14 @@ impl Buffers {
 
     pub(super) fn restore(self) -> Result<(), Failure> {
         for (socket, receive, send) in self.0 {
-            // The kernel doubles what it is asked for.
+            // The kernel doubles what it is asked for. Beyond its bound only root of the machine may ask.
             let doing = "cannot restore the member's buffers";
-            sockopt::set_socket_recv_buffer_size_force(&socket, receive / 2).when(doing)?;
-            sockopt::set_socket_send_buffer_size_force(&socket, send / 2).when(doing)?;
+            sockopt::set_socket_recv_buffer_size_force(&socket, receive / 2)
+                .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, receive / 2))
+                .when(doing)?;
+            sockopt::set_socket_send_buffer_size_force(&socket, send / 2)
+                .or_else(|_| sockopt::set_socket_send_buffer_size(&socket, send / 2))
+                .when(doing)?;
         }
         Ok(())
     }

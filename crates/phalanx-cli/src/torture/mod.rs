@@ -144,17 +144,17 @@ impl<'a> Rack<'a> {
                 directory: lease.work().join(format!("epoch-{number}")),
                 faketime: matrix::faketime().filter(|_| self.matrix.has(Fault::WallClock)),
             };
-            let outcomes = self.epoch(&setting);
+            let mut outcomes = Vec::new();
+            let played = self.epoch(&setting, &mut outcomes);
             lease.sweep();
-            let mut outcomes = outcomes?;
-            self.judge(&setting, &mut outcomes)?;
+            let judged = played.and_then(|()| self.judge(&setting, &mut outcomes));
             self.outcomes.append(&mut outcomes);
+            judged?;
         }
         Ok(())
     }
 
-    fn epoch(&mut self, setting: &Setting) -> Result<Vec<Outcome>, Failure> {
-        let mut outcomes = Vec::new();
+    fn epoch(&mut self, setting: &Setting, outcomes: &mut Vec<Outcome>) -> Result<(), Failure> {
         let until = (Instant::now() + EPOCH).min(self.ends.checked_sub(QUIET).unwrap_or(self.ends));
         let mut epoch = match Epoch::begin(setting, Arc::clone(&self.interrupted), &mut self.progress)? {
             Ok(epoch) => epoch,
@@ -179,7 +179,7 @@ impl<'a> Rack<'a> {
         if let Some(last) = outcomes.last_mut() {
             last.violations.extend(wrongs);
         }
-        Ok(outcomes)
+        Ok(())
     }
 
     fn judge(&mut self, setting: &Setting, outcomes: &mut [Outcome]) -> Result<(), Failure> {
