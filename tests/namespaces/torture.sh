@@ -28,7 +28,7 @@ start() {
   "$PHALANX" torture --minutes 60 --only loss-5 --json >"$work/$1.out" 2>"$work/$1.err" &
   run=$!
   for _ in $(seq 1 300); do
-    if [ -s "${TMPDIR:-/tmp}/phalanx-torture-$run/epoch-1/traces/harness.trace" ]; then return 0; fi
+    if [ -s "${TMPDIR:-/tmp}/phalanx-torture-$run/bout-1/traces/harness.trace" ]; then return 0; fi
     sleep 0.1
   done
   fail "no member was started within 30 s"
@@ -46,7 +46,7 @@ killed=$run
 kill -KILL "$killed"
 wait "$killed" 2>/dev/null || true
 [ -n "$(left_of "$killed")" ] || fail "a killed run left nothing: the next has nothing to find"
-# Members end with their driver, which the kernel sees to.
+# Members end with their harness, which the kernel sees to.
 for _ in $(seq 1 50); do
   living=$(for name in $(ip netns list | grep -o "^phxt$killed-[^ ]*"); do ip netns pids "$name"; done)
   [ -n "$living" ] || break

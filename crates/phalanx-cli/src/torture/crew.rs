@@ -95,6 +95,10 @@ pub(super) struct Crew {
     dead: BTreeSet<u64>,
     /// What members found wrong, and members that ended by themselves.
     pub(super) wrongs: Vec<String>,
+    /// A member ended by itself: the cell will not be whole again.
+    pub(super) lost: bool,
+    /// Panics that were told of.
+    panics: BTreeSet<String>,
 }
 
 impl Crew {
@@ -105,8 +109,18 @@ impl Crew {
         let trace = TraceWriter::create(&traces.join("harness.trace"), &header).when("cannot write the trace")?;
         write_key(&plan)?;
         let (outbox, inbox) = channel();
-        let (members, dead, wrongs) = (Vec::new(), BTreeSet::new(), Vec::new());
-        let mut crew = Self { members, plan, trace, inbox, outbox, starts: 0, dead, wrongs };
+        let mut crew = Self {
+            members: Vec::new(),
+            plan,
+            trace,
+            inbox,
+            outbox,
+            starts: 0,
+            dead: BTreeSet::new(),
+            wrongs: Vec::new(),
+            lost: false,
+            panics: BTreeSet::new(),
+        };
         crew.phase(Phase::Faulty)?;
         for host in 1..=network.count {
             if crew.plan.faketime.is_some() {
@@ -130,7 +144,7 @@ impl Crew {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log.when("cannot write a member's log")?)
-            // Ctrl-C is for the driver, which ends all.
+            // Ctrl-C is for the harness, which ends all.
             .process_group(0)
             .spawn()
             .when(format_args!("cannot start {}", name(host)))?;
@@ -294,6 +308,7 @@ impl Crew {
         let Some(report) = report else {
             if member.alive {
                 let status = member.child.wait().when("cannot wait for a member")?;
+                self.lost = true;
                 self.wrongs.push(format!("{} ended by itself with {status}: {}", name(host), self.last_words(host)));
                 self.bury(host)?;
             }
@@ -321,21 +336,32 @@ impl Crew {
         Ok(Some((host, report)))
     }
 
-    /// The last line of a member's log.
+    /// What a member's log says of its end: a panic, or the last line.
     fn last_words(&self, host: usize) -> String {
         let log = std::fs::read_to_string(self.plan.log(host)).unwrap_or_default();
-        log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned()
+        let mut lines = log.lines().rev().filter(|line| !line.trim().is_empty());
+        let panic = lines.clone().find(|line| line.contains(PANIC));
+        panic.or_else(|| lines.next()).unwrap_or("it said nothing").to_owned()
     }
 
-    /// Whether somebody panicked.
-    pub(super) fn panicked(&self) -> Option<String> {
-        self.members.iter().find_map(|member| {
-            let log = std::fs::read_to_string(self.plan.log(member.host)).unwrap_or_default();
-            let line = log.lines().find(|line| line.contains("panicked"))?;
-            Some(format!("{}: {line}", member.name()))
-        })
+    /// Panics that were not told of yet, also those of a thread whose process went on.
+    pub(super) fn new_panics(&mut self) -> Vec<String> {
+        let mut new = Vec::new();
+        for host in self.members.iter().map(|member| member.host) {
+            let log = std::fs::read_to_string(self.plan.log(host)).unwrap_or_default();
+            for line in log.lines().filter(|line| line.contains(PANIC)) {
+                let text = format!("{}: {line}", name(host));
+                if self.panics.insert(text.clone()) {
+                    new.push(text);
+                }
+            }
+        }
+        new
     }
 }
+
+/// What the log of a thread that panicked holds.
+const PANIC: &str = " panicked at ";
 
 impl Drop for Crew {
     fn drop(&mut self) {

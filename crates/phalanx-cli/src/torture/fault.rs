@@ -111,7 +111,7 @@ impl Fault {
     /// How long it lasts.
     pub(super) fn hold(self) -> Duration {
         Duration::from_millis(match self {
-            // Until the exclusion; see the epoch.
+            // Until the exclusion; see the bout.
             Self::Kill => 0,
             Self::StopShort => 500,
             Self::Descriptors => 1_500,

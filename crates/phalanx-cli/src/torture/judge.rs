@@ -37,6 +37,11 @@ pub(super) fn judge(traces: &Path, outcomes: &mut [Outcome]) -> Result<Report, F
                 outcome.violations.push(text);
             }
         }
+        // The checker keeps only the first few.
+        let more = property.violations.saturating_sub(property.first.len() as u64);
+        if let (1.., Some(outcome)) = (more, owner(outcomes, None)) {
+            outcome.violations.push(format!("{}: {more} more in this bout", property.property.code()));
+        }
     }
     Ok(report)
 }
@@ -69,7 +74,7 @@ mod tests {
     #[test]
     fn a_violation_belongs_to_the_last_fault_before_it() {
         let outcome = |began_ns| Outcome {
-            epoch: 1,
+            bout: 1,
             fault: Fault::Kill,
             role: Role::Joiner,
             member: String::new(),

@@ -77,7 +77,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     let mut pulse_due = Instant::now();
     loop {
         if !obey(&orders, &mut process, &mut handler) {
-            return Err(Failure::new(Exit::Failure, "the driver has gone"));
+            return Err(Failure::new(Exit::Failure, "the harness has gone"));
         }
         talker.talk(&mut process, &mut handler);
         let more = process.turn(&mut handler).more;
@@ -97,7 +97,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     }
 }
 
-/// Orders as they come; `None`: the driver has gone.
+/// Orders as they come; `None`: the harness has gone.
 fn listen(wake: impl Fn() + Send + 'static) -> std::io::Result<Receiver<Option<report::Order>>> {
     let (orders, inbox) = channel();
     let work = move || {
@@ -155,7 +155,7 @@ fn tell(reports: &mut Vec<Report>) -> Result<(), Failure> {
         lines.push(b'\n');
     }
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&lines).and_then(|()| stdout.flush()).when("the driver does not listen")
+    stdout.write_all(&lines).and_then(|()| stdout.flush()).when("the harness does not listen")
 }
 
 /// Makes messages of all kinds at a modest rate.

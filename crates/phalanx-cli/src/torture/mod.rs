@@ -1,12 +1,12 @@
 //! `phalanx torture`: real processes on hosts of their own, one fault after the other, and the checker's verdict.
 //!
-//! The driver ([`run`]) makes hosts out of network namespaces ([`network`]), starts this program again for each
-//! member ([`member`]), and in each epoch does faults ([`harm`]) to members by role ([`epoch`]); in its end the traces
+//! The harness ([`run`]) makes hosts out of network namespaces ([`network`]), starts this program again for each
+//! member ([`member`]), and in each bout does faults ([`harm`]) to members by role ([`bout`]); in its end the traces
 //! of all are judged ([`judge`]).
 
 mod app;
+mod bout;
 mod crew;
-mod epoch;
 mod fault;
 mod harm;
 mod judge;
@@ -37,7 +37,7 @@ pub(crate) use member::{Busy, Member, run as run_member, run_busy};
 
 use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
-use epoch::{Epoch, QUIET, Setting};
+use bout::{Bout, QUIET, Setting};
 use fault::{Fault, Role};
 use lease::Lease;
 use matrix::Matrix;
@@ -78,10 +78,10 @@ pub(crate) struct Torture {
 }
 
 /// The longest life of a cell, so that its traces stay small.
-const EPOCH: Duration = Duration::from_secs(150);
+const BOUT: Duration = Duration::from_secs(150);
 
-/// No epoch begins with less time left than forming a cell, a fault and the quiet phase take.
-const EPOCH_LEAST: Duration = Duration::from_secs(25);
+/// No bout begins with less time left than forming a cell, a fault and the quiet phase take.
+const BOUT_LEAST: Duration = Duration::from_secs(25);
 
 pub(crate) fn run(torture: &Torture) -> Result<Exit, Failure> {
     tools::require()?;
@@ -131,7 +131,7 @@ impl<'a> Rack<'a> {
 
     fn play(&mut self, lease: &Lease) -> Result<(), Failure> {
         let mut number = 0;
-        while number == 0 || Instant::now() + EPOCH_LEAST < self.ends {
+        while number == 0 || Instant::now() + BOUT_LEAST < self.ends {
             let Some(fabric) = self.matrix.next_fabric() else { return Ok(()) };
             number += 1;
             let setting = Setting {
@@ -141,11 +141,11 @@ impl<'a> Rack<'a> {
                 prefix: lease.prefix().to_owned(),
                 seed: self.seed.wrapping_add(number as u64),
                 rate: self.torture.rate,
-                directory: lease.work().join(format!("epoch-{number}")),
+                directory: lease.work().join(format!("bout-{number}")),
                 faketime: matrix::faketime().filter(|_| self.matrix.has(Fault::WallClock)),
             };
             let mut outcomes = Vec::new();
-            let played = self.epoch(&setting, &mut outcomes);
+            let played = self.bout(&setting, &mut outcomes);
             lease.sweep();
             let judged = played.and_then(|()| self.judge(&setting, &mut outcomes));
             self.outcomes.append(&mut outcomes);
@@ -154,28 +154,28 @@ impl<'a> Rack<'a> {
         Ok(())
     }
 
-    fn epoch(&mut self, setting: &Setting, outcomes: &mut Vec<Outcome>) -> Result<(), Failure> {
-        let until = (Instant::now() + EPOCH).min(self.ends.checked_sub(QUIET).unwrap_or(self.ends));
-        let mut epoch = match Epoch::begin(setting, Arc::clone(&self.interrupted), &mut self.progress)? {
-            Ok(epoch) => epoch,
+    fn bout(&mut self, setting: &Setting, outcomes: &mut Vec<Outcome>) -> Result<(), Failure> {
+        let until = (Instant::now() + BOUT).min(self.ends.checked_sub(QUIET).unwrap_or(self.ends));
+        let mut bout = match Bout::begin(setting, Arc::clone(&self.interrupted), &mut self.progress)? {
+            Ok(bout) => bout,
             Err(why) => {
-                let what = format!("liveness: the cell of epoch {} did not form: {why}", setting.number);
+                let what = format!("liveness: the cell of bout {} did not form: {why}", setting.number);
                 return Err(Failure::new(Exit::Failure, what));
             }
         };
         let mut whole = true;
         while whole && (outcomes.is_empty() || Instant::now() < until) {
             let Some((fault, role)) = self.matrix.take(setting.fabric) else { break };
-            let (outcome, well) = epoch.suffer(fault, role)?;
+            let (outcome, well) = bout.suffer(fault, role)?;
             whole = well;
-            epoch.count(&outcome);
+            bout.count(&outcome);
             if !well {
                 let path = setting.directory.join("standstill.txt");
-                std::fs::write(&path, epoch.standing()).when(format_args!("cannot write {}", path.display()))?;
+                std::fs::write(&path, bout.standing()).when(format_args!("cannot write {}", path.display()))?;
             }
             outcomes.push(outcome);
         }
-        let wrongs = epoch.end(whole)?;
+        let wrongs = bout.end(whole)?;
         if let Some(last) = outcomes.last_mut() {
             last.violations.extend(wrongs);
         }
@@ -197,13 +197,13 @@ impl<'a> Rack<'a> {
                 data(outcome.to_json());
             }
             data(json!({
-                "kind": "verdict", "epoch": setting.number, "passed": report.passed, "quiet": report.stats.quiet,
+                "kind": "verdict", "bout": setting.number, "passed": report.passed, "quiet": report.stats.quiet,
                 "deliveries": report.stats.deliveries, "cell_views": report.stats.cell_views,
                 "exclusions": report.stats.exclusions, "crashes": report.stats.crashes,
             }));
         } else {
             say(format_args!(
-                "epoch {}: {} faults, {} deliveries: {first}",
+                "bout {}: {} faults, {} deliveries: {first}",
                 setting.number,
                 outcomes.len(),
                 report.stats.deliveries
@@ -231,8 +231,8 @@ impl<'a> Rack<'a> {
             for violation in &outcome.violations {
                 let (fault, role) = (outcome.fault.name(), outcome.role.name());
                 data(format_args!(
-                    "VIOLATION epoch {}, {fault} at the {role} {}: {violation}",
-                    outcome.epoch, outcome.member
+                    "VIOLATION bout {}, {fault} at the {role} {}: {violation}",
+                    outcome.bout, outcome.member
                 ));
             }
         }

@@ -9,7 +9,7 @@ use crate::table::Table;
 /// One fault at one member, from its beginning to the recovery.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Outcome {
-    pub(super) epoch: usize,
+    pub(super) bout: usize,
     #[serde(serialize_with = "fault_name")]
     pub(super) fault: Fault,
     #[serde(serialize_with = "role_name")]
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn one_row_for_each_fault_and_role() {
         let outcome = |fault, recovered_ms, violations: &[&str]| Outcome {
-            epoch: 1,
+            bout: 1,
             fault,
             role: Role::Bystander,
             member: "m1".to_owned(),

@@ -1,8 +1,8 @@
-//! What a member of the torture tells its driver, one JSON object a line, and what it is told.
+//! What a member of the torture tells the harness, one JSON object a line, and what it is told.
 
 use serde::{Deserialize, Serialize};
 
-/// From a member to the driver.
+/// From a member to the harness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Report {
@@ -35,7 +35,7 @@ pub(super) struct Pulse {
     pub(super) wall_s: u64,
 }
 
-/// From the driver to a member.
+/// From the harness to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(super) enum Order {

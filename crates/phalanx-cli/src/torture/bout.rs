@@ -32,7 +32,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// A joiner meets a fault at the latest so long after it began: it is in its first view by then.
 const JOIN_MS: u64 = 200;
 
-/// How the cell of an epoch is made.
+/// How the cell of a bout is made.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) number: usize,
@@ -46,7 +46,7 @@ pub(super) struct Setting {
 }
 
 /// A cell under torture. Its processes end when it is dropped.
-pub(super) struct Epoch<'a> {
+pub(super) struct Bout<'a> {
     // The processes go before their network does.
     crew: Crew,
     network: Network,
@@ -72,10 +72,10 @@ struct Watch {
 /// A machine that holds up one process for so long may hold up a member for long enough to be excluded.
 const STALL_MAX: Duration = Duration::from_millis(250);
 
-/// It did not come to what had to come; the rest of the epoch is of no use.
+/// It did not come to what had to come; the rest of the bout is of no use.
 struct Stuck(String);
 
-impl<'a> Epoch<'a> {
+impl<'a> Bout<'a> {
     /// Makes the network and the cell. `Err` in the result: the cell did not form, and why.
     pub(super) fn begin(
         setting: &Setting,
@@ -93,13 +93,14 @@ impl<'a> Epoch<'a> {
             faketime: setting.faketime.clone(),
         };
         let crew = Crew::start(plan, &network)?;
-        let rng = Rng::new(setting.seed).fork("epoch");
+        let rng = Rng::new(setting.seed).fork("bout");
         let (number, prefix) = (setting.number, setting.prefix.clone());
-        let mut epoch = Self { crew, network, number, prefix, rng, interrupted, progress, watch: Watch::default() };
-        epoch.progress.doing("forming the cell");
-        match epoch.all_well()? {
-            Ok(()) => Ok(Ok(epoch)),
-            Err(Stuck(why)) => Ok(Err(why)),
+        let mut bout = Self { crew, network, number, prefix, rng, interrupted, progress, watch: Watch::default() };
+        bout.progress.doing("forming the cell");
+        match bout.all_well()? {
+            Ok(()) => Ok(Ok(bout)),
+            Err(Stuck(why)) if bout.crew.wrongs.is_empty() => Ok(Err(why)),
+            Err(_) => Ok(Err(bout.crew.wrongs.join("; "))),
         }
     }
 
@@ -107,10 +108,10 @@ impl<'a> Epoch<'a> {
     /// the cell is stuck.
     pub(super) fn suffer(&mut self, fault: Fault, role: Role) -> Result<(Outcome, bool), Failure> {
         let mut outcome = Outcome {
-            epoch: self.number,
+            bout: self.number,
             fault,
             role,
-            member: String::new(),
+            member: "nobody".to_owned(),
             began_ns: now().nanos(),
             excluded_ms: None,
             recovered_ms: None,
@@ -123,8 +124,9 @@ impl<'a> Epoch<'a> {
             outcome.violations.extend(watch.untouched.iter().map(told));
         }
         outcome.violations.append(&mut self.crew.wrongs);
-        outcome.violations.extend(self.crew.panicked());
-        if let Some(Stuck(why)) = &stuck {
+        outcome.violations.append(&mut self.crew.new_panics());
+        // Whoever ended by itself was told of; the standstill follows from it.
+        if let (Some(Stuck(why)), false) = (&stuck, self.crew.lost) {
             outcome.violations.push(format!("liveness: {why}"));
         }
         Ok((outcome, stuck.is_none()))
@@ -197,7 +199,7 @@ impl<'a> Epoch<'a> {
         }
         self.crew.write(&Event::End)?;
         let mut wrongs = std::mem::take(&mut self.crew.wrongs);
-        wrongs.extend(self.crew.panicked());
+        wrongs.append(&mut self.crew.new_panics());
         Ok(wrongs)
     }
 
@@ -254,7 +256,7 @@ impl<'a> Epoch<'a> {
             return Ok(Ok(harm));
         }
         self.crew.spawn(&self.network, host)?;
-        if !self.until(PATIENCE, |epoch| epoch.crew.member(host).incarnation != 0)? {
+        if !self.until(PATIENCE, |bout| bout.crew.member(host).incarnation != 0)? {
             return Ok(Err(Stuck(format!("{} does not begin", name(host)))));
         }
         let ends = Instant::now() + Duration::from_millis(self.rng.below(JOIN_MS));
@@ -269,10 +271,10 @@ impl<'a> Epoch<'a> {
         let Some(host) = self.coordinator().filter(|host| Some(*host) == self.holder()) else { return Ok(Ok(())) };
         self.crew.order(host, Order::Regroup)?;
         let all: Vec<usize> = (1..=self.network.count).collect();
-        let parted = self.until(PATIENCE, |epoch| {
+        let parted = self.until(PATIENCE, |bout| {
             let moved =
-                |h: &usize| epoch.crew.member(*h).pulse.orders.clone().is_some_and(|who| host_of(&who) != Some(host));
-            all.iter().all(moved) && epoch.agree()
+                |h: &usize| bout.crew.member(*h).pulse.orders.clone().is_some_and(|who| host_of(&who) != Some(host));
+            all.iter().all(moved) && bout.agree()
         })?;
         let why = || Stuck(format!("{} did not come back to its group", name(host)));
         Ok(if parted { Ok(()) } else { Err(why()) })
@@ -296,9 +298,9 @@ impl<'a> Epoch<'a> {
     /// Waits until all others are in a view without that member.
     fn without(&mut self, host: usize) -> Result<Result<(), Stuck>, Failure> {
         let others: Vec<usize> = self.network.others(host).collect();
-        let gone = self.until(PATIENCE, |epoch| {
+        let gone = self.until(PATIENCE, |bout| {
             let lacks = |other: &usize| {
-                epoch.crew.member(*other).cell.as_ref().is_some_and(|(_, members)| !members.contains(&name(host)))
+                bout.crew.member(*other).cell.as_ref().is_some_and(|(_, members)| !members.contains(&name(host)))
             };
             others.iter().all(lacks)
         })?;
@@ -313,15 +315,15 @@ impl<'a> Epoch<'a> {
         }
         // What was sent by now is known when everybody has told it anew.
         let before: Vec<u64> = self.crew.members.iter().map(|m| m.pulses).collect();
-        let told = self.until(PATIENCE, |epoch| {
-            epoch.crew.members.iter().zip(&before).all(|(member, before)| member.pulses > *before)
+        let told = self.until(PATIENCE, |bout| {
+            bout.crew.members.iter().zip(&before).all(|(member, before)| member.pulses > *before)
         })?;
         if !told {
             return Ok(Err(Stuck("a member tells nothing any more".to_owned())));
         }
         let sent: BTreeMap<u64, u64> = self.crew.members.iter().map(|m| (m.incarnation, m.pulse.sent)).collect();
-        let flows = self.until(PATIENCE, |epoch| {
-            epoch.crew.members.iter().all(|member| {
+        let flows = self.until(PATIENCE, |bout| {
+            bout.crew.members.iter().all(|member| {
                 let heard: BTreeMap<u64, u64> = member.pulse.heard.iter().copied().collect();
                 sent.iter().all(|(who, number)| heard.get(who).is_some_and(|last| last > number))
             })
@@ -348,7 +350,7 @@ impl<'a> Epoch<'a> {
     fn until(&mut self, patience: Duration, mut done: impl FnMut(&mut Self) -> bool) -> Result<bool, Failure> {
         let ends = Instant::now() + patience;
         while !done(self) {
-            if Instant::now() > ends {
+            if Instant::now() > ends || self.crew.lost {
                 return Ok(false);
             }
             self.listen()?;
