@@ -76,7 +76,7 @@ pub(super) fn table(outcomes: &[Outcome], skipped: &[(Fault, String)]) -> String
 fn median(values: &[u64]) -> Option<u64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied()
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
 }
 
 #[cfg(test)]
