@@ -2,6 +2,7 @@
 
 mod cat;
 mod check;
+mod child;
 mod demo;
 mod doctor;
 mod exit;
@@ -14,6 +15,7 @@ mod reform;
 mod sim;
 mod stat;
 mod table;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -44,6 +46,11 @@ enum Command {
     Sim(sim::Sim),
     Check(check::Check),
     Stat(stat::Stat),
+    Torture(torture::Torture),
+    #[command(hide = true)]
+    TortureMember(torture::Member),
+    #[command(hide = true)]
+    TortureBusy(torture::Busy),
     Doctor(doctor::Doctor),
     Reform(reform::Reform),
 }
@@ -69,6 +76,9 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::Check(check) => check::run(check),
         Command::Stat(stat) => stat::run(stat),
         Command::Reform(reform) => reform::run(reform),
+        Command::Torture(torture) => torture::run(torture),
+        Command::TortureMember(member) => torture::run_member(member),
+        Command::TortureBusy(busy) => torture::run_busy(busy),
         Command::Doctor(doctor) => doctor::run(doctor),
     }
 }

@@ -143,6 +143,7 @@ fn as_json(seen: &Seen) -> serde_json::Value {
             "sent": group.sent, "delivered": group.delivered,
             "queued_messages": group.queued_messages, "queued_bytes": group.queued_bytes,
             "unstable_packets": group.unstable_packets, "waits_for": group.waits_for,
+            "orders": group.orders,
         })
     };
     let counters: serde_json::Map<_, _> =

@@ -9,12 +9,12 @@ use clap::Args;
 use phalanx::config::Config;
 use phalanx::core::{CommandError, Order};
 use phalanx::{Inline, Options, Traced, traced};
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::ledger::{ACCOUNTS, Transfer};
 use super::replica::{GROUP, Replica};
 use super::report::{self, Report, now_ns};
 use super::stage::{CELL, TRACES};
+use crate::child::end_with_parent;
 use crate::exit::{Exit, Failure, While};
 
 /// One member of the demonstration; started by `phalanx demo`
@@ -41,7 +41,7 @@ const BURST: u64 = 500;
 const UNIFORM_EVERY: u64 = 16;
 
 pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
-    end_with_parent(member.parent)?;
+    end_with_parent(member.parent, "demo")?;
     let config = Config {
         cell: CELL.to_owned(),
         name: Some(member.name.clone()),
@@ -88,17 +88,6 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
             process.wait(Some(patience)).when("cannot wait")?;
         }
     }
-}
-
-/// A member must not outlive the demonstration, however that ends, not even while it is stopped.
-fn end_with_parent(parent: u32) -> Result<(), Failure> {
-    set_parent_process_death_signal(Some(Signal::KILL)).when("cannot watch the parent")?;
-    // It may have died before the call above.
-    let now = getppid().map(|pid| pid.as_raw_nonzero().get());
-    if now.and_then(|pid| u32::try_from(pid).ok()) == Some(parent) {
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Usage, "this command is for `phalanx demo` alone"))
 }
 
 /// Orders as they come; `None`: the parent has gone.

@@ -41,6 +41,11 @@ impl Holder {
 }
 
 impl Flow {
+    /// The rank that holds the token, as far as this member has followed the order.
+    pub(crate) fn token_holder(&self) -> usize {
+        usize::from(self.total.holder())
+    }
+
     /// Orders what can be ordered, if this member holds the token.
     pub(super) fn place(&mut self, now: Instant, io: &mut impl Outgoing) {
         if !self.may_pack() || !self.take_token() {

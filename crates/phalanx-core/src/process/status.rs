@@ -25,6 +25,8 @@ pub struct StreamStatus {
     pub unstable_packets: u64,
     /// The member whose window or missing receipts hold the stream back, if something is queued or unstable.
     pub waits_for: Option<String>,
+    /// The member that orders the abcasts of this view: it holds the token.
+    pub orders: Option<String>,
     /// Messages sent in this view.
     pub sent: u64,
     /// Messages delivered in this view.
@@ -140,6 +142,7 @@ impl Process {
                     queued_bytes,
                     unstable_packets: f.flow.unstable_packets(),
                     waits_for: waits_for.and_then(name_of),
+                    orders: name_of(f.flow.token_holder()),
                     sent,
                     delivered,
                 }

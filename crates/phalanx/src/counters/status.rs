@@ -45,6 +45,8 @@ pub struct GroupStatus {
     pub delivered: u64,
     /// The member that holds the stream back, if one does.
     pub waits_for: Option<String>,
+    /// The member that orders the group's abcasts.
+    pub orders: Option<String>,
 }
 
 impl From<&StreamStatus> for GroupStatus {
@@ -60,6 +62,7 @@ impl From<&StreamStatus> for GroupStatus {
             sent: stream.sent,
             delivered: stream.delivered,
             waits_for: stream.waits_for.clone(),
+            orders: stream.orders.clone(),
         }
     }
 }
@@ -126,6 +129,9 @@ impl GroupStatus {
         if let Some(name) = &self.waits_for {
             table.insert("waits_for".to_owned(), name.clone().into());
         }
+        if let Some(name) = &self.orders {
+            table.insert("orders".to_owned(), name.clone().into());
+        }
         table
     }
 
@@ -141,6 +147,7 @@ impl GroupStatus {
             sent: count(table, "sent"),
             delivered: count(table, "delivered"),
             waits_for: table.get("waits_for").and_then(Value::as_str).map(str::to_owned),
+            orders: table.get("orders").and_then(Value::as_str).map(str::to_owned),
         }
     }
 }

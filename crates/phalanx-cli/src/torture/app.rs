@@ -1,0 +1,169 @@
+//! The application of a member of the torture: keeps a state for each group, and tells what it sees.
+
+use std::collections::BTreeMap;
+
+use phalanx::core::{Delivery, Event, GroupId, GroupView, Incarnation, MemberInfo, Snapshot};
+use phalanx::{Frozen, Handler};
+
+use super::report::Report;
+use super::tally::Tally;
+
+/// The group of all members.
+pub(super) const WORK: &str = "work";
+/// The group of every other member.
+pub(super) const SIDE: &str = "side";
+
+#[derive(Debug, Default)]
+pub(super) struct App {
+    me: Option<Incarnation>,
+    names: BTreeMap<Incarnation, String>,
+    /// Of the cell view, for messages from one to one.
+    pub(super) peers: Vec<Incarnation>,
+    groups: BTreeMap<GroupId, Group>,
+    /// The last message from each sender in [`WORK`].
+    pub(super) heard: BTreeMap<Incarnation, u64>,
+    /// It left [`WORK`] on order and is to join it again.
+    pub(super) to_join: bool,
+    /// Groups with deliveries that may be answered.
+    pub(super) answerable: Vec<GroupId>,
+    pub(super) reports: Vec<Report>,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    name: String,
+    tally: Tally,
+    incoming: Option<Vec<u8>>,
+}
+
+/// What every payload begins with: its sender's incarnation and its number there.
+pub(super) const HEAD_BYTES: usize = 16;
+
+impl App {
+    /// This life; 0 before the first.
+    pub(super) fn incarnation(&self) -> u64 {
+        self.me.map_or(0, |me| me.0)
+    }
+
+    /// Groups it is a member of.
+    pub(super) fn joined(&self) -> impl Iterator<Item = (GroupId, &str)> {
+        self.groups.iter().filter(|(_, group)| !group.name.is_empty()).map(|(id, group)| (*id, group.name.as_str()))
+    }
+
+    pub(super) fn id_of(&self, name: &str) -> Option<GroupId> {
+        self.joined().find(|(_, joined)| *joined == name).map(|(id, _)| id)
+    }
+
+    fn wrong(&mut self, what: impl Into<String>) {
+        self.reports.push(Report::Wrong { what: what.into() });
+    }
+
+    /// A donor's state is whole as soon as something follows it.
+    fn take_over(&mut self, id: GroupId) {
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        let Some(bytes) = group.incoming.take() else { return };
+        // Nobody had a state: the group is new.
+        if bytes.is_empty() {
+            return;
+        }
+        match Tally::restore(&bytes) {
+            Some(tally) => group.tally = tally,
+            None => {
+                let what = format!("the state of group {} came damaged, {} bytes of it", id.0, bytes.len());
+                self.wrong(what);
+            }
+        }
+    }
+
+    fn names_of(&self, members: &[Incarnation]) -> Vec<String> {
+        members.iter().map(|who| self.names.get(who).cloned().unwrap_or_else(|| who.to_string())).collect()
+    }
+
+    fn group_view(&mut self, view: &GroupView) {
+        self.groups.entry(view.group).or_default().name = view.name.to_string();
+        if &*view.name == WORK {
+            self.heard.retain(|who, _| view.members.contains(who));
+            self.reports.push(Report::Work { view: view.view, members: self.names_of(&view.members) });
+        }
+    }
+
+    fn note_sender(&mut self, delivery: &Delivery<'_>) {
+        let Some((sender, rest)) = delivery.payload.split_at_checked(8) else {
+            return self.wrong("a message without its head was delivered");
+        };
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        if word(sender) != delivery.sender.0 {
+            return self.wrong(format!("a message of {:016x} was delivered as {}", word(sender), delivery.sender));
+        }
+        let number = word(rest.get(..8).unwrap_or_default());
+        let last = self.heard.insert(delivery.sender, number).unwrap_or(0);
+        // Uniform messages of other orders may be overtaken by plain ones; the checker judges order.
+        if number < last {
+            self.heard.insert(delivery.sender, last);
+        }
+    }
+}
+
+impl Handler for App {
+    fn begin(&mut self, me: &MemberInfo) {
+        let reports = std::mem::take(&mut self.reports);
+        *self = Self { me: Some(me.incarnation), reports, ..Self::default() };
+        self.reports.push(Report::Begin { incarnation: me.incarnation.0 });
+    }
+
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.take_over(delivery.group);
+        let Some(group) = self.groups.get_mut(&delivery.group) else {
+            return self.wrong(format!("a message for group {} was delivered, which was not joined", delivery.group.0));
+        };
+        group.tally.apply(delivery.order, delivery.sender.0, delivery.payload);
+        if delivery.replayed {
+            return;
+        }
+        self.answerable.push(delivery.group);
+        if self.groups.get(&delivery.group).is_some_and(|group| group.name == WORK) {
+            self.note_sender(delivery);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::CellView(view) => {
+                self.names = view.members.iter().map(|m| (m.incarnation, m.name.clone())).collect();
+                self.peers = view.members.iter().map(|m| m.incarnation).filter(|who| Some(*who) != self.me).collect();
+                let members = view.members.iter().map(|m| m.name.clone()).collect();
+                self.reports.push(Report::Cell { view: view.view, members });
+            }
+            Event::GroupView(view) => self.group_view(&view),
+            Event::GroupLeft { group } => {
+                self.groups.remove(&group);
+                self.to_join = true;
+            }
+            Event::StateBegin { group, .. } => {
+                self.groups.insert(group, Group { incoming: Some(Vec::new()), ..Group::default() });
+            }
+            Event::StateEnd { group } => self.take_over(group),
+            Event::NonPrimary { .. } => self.reports.push(Report::Primary { primary: false }),
+            Event::Primary => self.reports.push(Report::Primary { primary: true }),
+            Event::Excluded { .. } => self.reports.push(Report::Excluded),
+            _ => {}
+        }
+    }
+
+    fn snapshot(&mut self, id: GroupId) -> Option<Box<dyn Snapshot>> {
+        let group = self.groups.get(&id)?;
+        Some(Box::new(Frozen::new(group.tally.snapshot())))
+    }
+
+    fn restore(&mut self, id: GroupId, chunk: &[u8]) {
+        match self.groups.get_mut(&id).and_then(|group| group.incoming.as_mut()) {
+            Some(incoming) => incoming.extend_from_slice(chunk),
+            None => self.wrong(format!("a piece of state came for group {} outside of a transfer", id.0)),
+        }
+    }
+
+    fn digest(&mut self, id: GroupId) -> Option<u64> {
+        self.take_over(id);
+        self.groups.get(&id).map(|group| group.tally.digest())
+    }
+}

@@ -1,0 +1,382 @@
+//! One cell's life: formed, tortured fault by fault, healed, judged.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use phalanx::clock::now;
+use phalanx::core::rng::Rng;
+use phalanx_trace::{Event, Phase};
+
+use super::crew::{Crew, Plan, host_of, name};
+use super::fault::{Fabric, Fault, Role};
+use super::harm::Harm;
+use super::judge::{DELIVERY_BOUND_NS, MEMBERSHIP_BOUND_NS};
+use super::network::Network;
+use super::outcome::Outcome;
+use super::progress::Progress;
+use super::report::{Order, Report};
+use crate::exit::{Exit, Failure};
+
+/// For a step that should take a second or two, on a machine that has other things to do.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long messages flow after the last fault, so that liveness can be judged.
+pub(super) const QUIET: Duration = Duration::from_nanos(MEMBERSHIP_BOUND_NS + DELIVERY_BOUND_NS + 1_500_000_000);
+
+/// Between two looks.
+const TICK: Duration = Duration::from_millis(20);
+
+/// A joiner meets a fault at the latest so long after it began: it is in its first view by then.
+const JOIN_MS: u64 = 200;
+
+/// How the cell of a bout is made.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    pub(super) number: usize,
+    pub(super) members: usize,
+    pub(super) fabric: Fabric,
+    pub(super) prefix: String,
+    pub(super) seed: u64,
+    pub(super) rate: u64,
+    pub(super) directory: PathBuf,
+    pub(super) faketime: Option<PathBuf>,
+}
+
+/// A cell under torture. Its processes end when it is dropped.
+pub(super) struct Bout<'a> {
+    // The processes go before their network does.
+    crew: Crew,
+    network: Network,
+    number: usize,
+    prefix: String,
+    rng: Rng,
+    interrupted: Arc<AtomicBool>,
+    progress: &'a mut Progress,
+    watch: Watch,
+}
+
+/// Who was excluded since the last fault began, and whether the machine may be to blame.
+#[derive(Debug, Default)]
+struct Watch {
+    /// Whom the fault touches: they may be excluded.
+    touched: Vec<usize>,
+    /// The others that were told of their exclusion.
+    untouched: Vec<usize>,
+    /// The longest that this process was held up: who is held up much longer must be excluded.
+    stall: Duration,
+}
+
+/// A machine that holds up one process for so long may hold up a member for long enough to be excluded.
+const STALL_MAX: Duration = Duration::from_millis(250);
+
+/// It did not come to what had to come; the rest of the bout is of no use.
+struct Stuck(String);
+
+impl<'a> Bout<'a> {
+    /// Makes the network and the cell. `Err` in the result: the cell did not form, and why.
+    pub(super) fn begin(
+        setting: &Setting,
+        interrupted: Arc<AtomicBool>,
+        progress: &'a mut Progress,
+    ) -> Result<Result<Self, String>, Failure> {
+        std::fs::create_dir_all(&setting.directory).map_err(|error| {
+            Failure::new(Exit::Failure, format!("cannot make {}: {error}", setting.directory.display()))
+        })?;
+        let network = Network::make(&setting.prefix, setting.members, setting.fabric, setting.seed)?;
+        let plan = Plan {
+            directory: setting.directory.clone(),
+            seed: setting.seed,
+            rate: setting.rate,
+            faketime: setting.faketime.clone(),
+        };
+        let crew = Crew::start(plan, &network)?;
+        let rng = Rng::new(setting.seed).fork("bout");
+        let (number, prefix) = (setting.number, setting.prefix.clone());
+        let mut bout = Self { crew, network, number, prefix, rng, interrupted, progress, watch: Watch::default() };
+        bout.progress.doing("forming the cell");
+        match bout.all_well()? {
+            Ok(()) => Ok(Ok(bout)),
+            Err(Stuck(why)) if bout.crew.wrongs.is_empty() => Ok(Err(why)),
+            Err(_) => Ok(Err(bout.crew.wrongs.join("; "))),
+        }
+    }
+
+    /// Does one fault to whoever plays that role, heals it and waits until all is well. False in the second place:
+    /// the cell is stuck.
+    pub(super) fn suffer(&mut self, fault: Fault, role: Role) -> Result<(Outcome, bool), Failure> {
+        let mut outcome = Outcome {
+            bout: self.number,
+            fault,
+            role,
+            member: "nobody".to_owned(),
+            began_ns: now().nanos(),
+            excluded_ms: None,
+            recovered_ms: None,
+            violations: Vec::new(),
+        };
+        let stuck = self.suffer_into(fault, role, &mut outcome)?.err();
+        let watch = std::mem::take(&mut self.watch);
+        if watch.stall < STALL_MAX {
+            let told = |host: &usize| format!("false exclusion: {}, which the fault does not touch", name(*host));
+            outcome.violations.extend(watch.untouched.iter().map(told));
+        }
+        outcome.violations.append(&mut self.crew.wrongs);
+        outcome.violations.append(&mut self.crew.new_panics());
+        // Whoever ended by itself was told of; the standstill follows from it.
+        if let (Some(Stuck(why)), false) = (&stuck, self.crew.lost) {
+            outcome.violations.push(format!("liveness: {why}"));
+        }
+        Ok((outcome, stuck.is_none()))
+    }
+
+    fn suffer_into(&mut self, fault: Fault, role: Role, outcome: &mut Outcome) -> Result<Result<(), Stuck>, Failure> {
+        self.progress.doing(&format!("{} at the {}", fault.name(), role.name()));
+        let host = match self.cast(role)? {
+            Ok(host) => host,
+            Err(stuck) => return Ok(Err(stuck)),
+        };
+        outcome.member = name(host);
+        self.progress.doing(&format!("{} at the {}, {}", fault.name(), role.name(), name(host)));
+        let began = Instant::now();
+        outcome.began_ns = now().nanos();
+        let mut harm = match self.strike(fault, role, host)? {
+            Ok(harm) => harm,
+            Err(stuck) => return Ok(Err(stuck)),
+        };
+        self.watch.touched = harm.touched();
+        while began.elapsed() < fault.hold() {
+            if self.listen_for_exclusion(host)? && outcome.excluded_ms.is_none() {
+                outcome.excluded_ms = Some(millis(began.elapsed()));
+            }
+            harm.tick(began.elapsed(), &self.network, &mut self.crew)?;
+        }
+        if fault == Fault::Kill {
+            if let Err(stuck) = self.without(host)? {
+                return Ok(Err(stuck));
+            }
+            outcome.excluded_ms = (role != Role::Joiner).then(|| millis(began.elapsed()));
+        }
+        let felt = harm.felt(&self.network)?;
+        harm.heal(&self.network, &mut self.crew)?;
+        // A fault that does nothing would pass for one that was survived.
+        if !felt {
+            self.crew.wrongs.push("the fault had no effect".to_owned());
+        }
+        let healed = Instant::now();
+        let well = self.all_well()?;
+        if well.is_ok() {
+            outcome.recovered_ms = Some(millis(healed.elapsed()));
+        }
+        Ok(well)
+    }
+
+    /// Adds it to what is shown.
+    pub(super) fn count(&mut self, outcome: &Outcome) {
+        self.progress.faults += 1;
+        self.progress.violations += outcome.violations.len();
+    }
+
+    /// Listens for a moment. True: somebody installed a view without that member.
+    fn listen_for_exclusion(&mut self, host: usize) -> Result<bool, Failure> {
+        let lost = |report: &Report| matches!(report, Report::Cell { members, .. } if !members.contains(&name(host)));
+        let heard = self.listen()?;
+        Ok(heard.iter().any(|(at, report)| *at != host && lost(report)))
+    }
+
+    /// Heals what is left, and lets messages flow undisturbed. With `whole`, so that liveness can be judged.
+    pub(super) fn end(mut self, whole: bool) -> Result<Vec<String>, Failure> {
+        if whole {
+            self.progress.doing("undisturbed for a while");
+            self.crew.phase(Phase::Heal)?;
+            self.crew.phase(Phase::Quiet)?;
+            let ends = Instant::now() + QUIET;
+            while Instant::now() < ends {
+                self.listen()?;
+            }
+        }
+        self.crew.write(&Event::End)?;
+        let mut wrongs = std::mem::take(&mut self.crew.wrongs);
+        wrongs.append(&mut self.crew.new_panics());
+        Ok(wrongs)
+    }
+
+    /// Where everybody stands, for whoever looks for the reason of a standstill.
+    pub(super) fn standing(&self) -> String {
+        let one = |m: &super::crew::Member| {
+            let view = |view: &Option<(u64, Vec<String>)>| {
+                view.as_ref()
+                    .map_or_else(|| "none".to_owned(), |(number, names)| format!("{number} [{}]", names.join(" ")))
+            };
+            let running = if m.alive { "runs" } else { "is dead" };
+            let primary = if m.primary { "" } else { ", not primary" };
+            format!(
+                "{} ({:016x}) {running}{primary}; cell view {}; group view {}; orders {}; sent {}; heard {:x?}",
+                m.name(),
+                m.incarnation,
+                view(&m.cell),
+                view(&m.work),
+                m.pulse.orders.as_deref().unwrap_or("?"),
+                m.pulse.sent,
+                m.pulse.heard
+            )
+        };
+        self.crew.members.iter().map(one).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Finds whoever plays a role now, or makes somebody play it.
+    fn cast(&mut self, role: Role) -> Result<Result<usize, Stuck>, Failure> {
+        if let Err(stuck) = self.part_roles()? {
+            return Ok(Err(stuck));
+        }
+        let (coordinator, holder) = (self.coordinator(), self.holder());
+        match (role, coordinator, holder) {
+            (Role::Coordinator, Some(host), _) | (Role::TokenHolder, _, Some(host)) => Ok(Ok(host)),
+            (Role::Bystander, _, _) => Ok(Ok(self.bystander())),
+            (Role::Joiner, _, _) => {
+                let host = self.bystander();
+                self.crew.kill(host)?;
+                Ok(self.without(host)?.map(|()| host))
+            }
+            _ => Ok(Err(Stuck("nobody plays that role".to_owned()))),
+        }
+    }
+
+    /// Does it. A joiner starts now, and meets the fault when it starts or somewhere on its way in.
+    fn strike(&mut self, fault: Fault, role: Role, host: usize) -> Result<Result<Harm, Stuck>, Failure> {
+        let group = format!("{}quota", self.prefix);
+        if role != Role::Joiner {
+            return Harm::apply(fault, host, &self.network, &mut self.crew, &group).map(Ok);
+        }
+        if !fault.needs_process() && self.rng.below(2) == 0 {
+            let harm = Harm::apply(fault, host, &self.network, &mut self.crew, &group)?;
+            self.crew.spawn(&self.network, host)?;
+            return Ok(Ok(harm));
+        }
+        self.crew.spawn(&self.network, host)?;
+        if !self.until(PATIENCE, |bout| bout.crew.member(host).incarnation != 0)? {
+            return Ok(Err(Stuck(format!("{} does not begin", name(host)))));
+        }
+        let ends = Instant::now() + Duration::from_millis(self.rng.below(JOIN_MS));
+        while Instant::now() < ends {
+            self.listen()?;
+        }
+        Harm::apply(fault, host, &self.network, &mut self.crew, &group).map(Ok)
+    }
+
+    /// Sees to it that the coordinator is not also the one that orders.
+    fn part_roles(&mut self) -> Result<Result<(), Stuck>, Failure> {
+        let Some(host) = self.coordinator().filter(|host| Some(*host) == self.holder()) else { return Ok(Ok(())) };
+        self.crew.order(host, Order::Regroup)?;
+        let all: Vec<usize> = (1..=self.network.count).collect();
+        let parted = self.until(PATIENCE, |bout| {
+            let moved =
+                |h: &usize| bout.crew.member(*h).pulse.orders.clone().is_some_and(|who| host_of(&who) != Some(host));
+            all.iter().all(moved) && bout.agree()
+        })?;
+        let why = || Stuck(format!("{} did not come back to its group", name(host)));
+        Ok(if parted { Ok(()) } else { Err(why()) })
+    }
+
+    fn coordinator(&mut self) -> Option<usize> {
+        let (_, members) = self.crew.member(1).cell.as_ref()?;
+        host_of(members.first()?)
+    }
+
+    fn holder(&mut self) -> Option<usize> {
+        host_of(self.crew.member(1).pulse.orders.as_deref()?)
+    }
+
+    fn bystander(&mut self) -> usize {
+        let busy = [self.coordinator(), self.holder()];
+        let free: Vec<usize> = (1..=self.network.count).filter(|host| !busy.contains(&Some(*host))).collect();
+        free[usize::try_from(self.rng.below(free.len() as u64)).unwrap_or(0)]
+    }
+
+    /// Waits until all others are in a view without that member.
+    fn without(&mut self, host: usize) -> Result<Result<(), Stuck>, Failure> {
+        let others: Vec<usize> = self.network.others(host).collect();
+        let gone = self.until(PATIENCE, |bout| {
+            let lacks = |other: &usize| {
+                bout.crew.member(*other).cell.as_ref().is_some_and(|(_, members)| !members.contains(&name(host)))
+            };
+            others.iter().all(lacks)
+        })?;
+        let why = || format!("the others did not exclude {} within {} s", name(host), PATIENCE.as_secs());
+        Ok(if gone { Ok(()) } else { Err(Stuck(why())) })
+    }
+
+    /// Waits until all are in one view, and messages flow from everybody to everybody.
+    fn all_well(&mut self) -> Result<Result<(), Stuck>, Failure> {
+        if !self.until(PATIENCE, Self::agree)? {
+            return Ok(Err(Stuck(format!("no common view of all within {} s", PATIENCE.as_secs()))));
+        }
+        // What was sent by now is known when everybody has told it anew.
+        let before: Vec<u64> = self.crew.members.iter().map(|m| m.pulses).collect();
+        let told = self.until(PATIENCE, |bout| {
+            bout.crew.members.iter().zip(&before).all(|(member, before)| member.pulses > *before)
+        })?;
+        if !told {
+            return Ok(Err(Stuck("a member tells nothing any more".to_owned())));
+        }
+        let sent: BTreeMap<u64, u64> = self.crew.members.iter().map(|m| (m.incarnation, m.pulse.sent)).collect();
+        let flows = self.until(PATIENCE, |bout| {
+            bout.crew.members.iter().all(|member| {
+                let heard: BTreeMap<u64, u64> = member.pulse.heard.iter().copied().collect();
+                sent.iter().all(|(who, number)| heard.get(who).is_some_and(|last| last > number))
+            })
+        })?;
+        let why = || format!("all are in one view, but messages did not flow within {} s", PATIENCE.as_secs());
+        Ok(if flows && self.agree() { Ok(()) } else { Err(Stuck(why())) })
+    }
+
+    /// Whether all members are in one view of the cell and of their group.
+    fn agree(&mut self) -> bool {
+        let members = &self.crew.members;
+        let Some(first) = members.first() else { return false };
+        let same = |m: &super::crew::Member| {
+            m.alive && m.primary && m.cell.is_some() && m.cell == first.cell && m.work.is_some() && m.work == first.work
+        };
+        let whole = |view: &Option<(u64, Vec<String>)>| {
+            view.as_ref().is_some_and(|(_, names)| {
+                names.len() == members.len() && members.iter().all(|m| names.contains(&m.name()))
+            })
+        };
+        members.iter().all(same) && whole(&first.cell) && whole(&first.work)
+    }
+
+    fn until(&mut self, patience: Duration, mut done: impl FnMut(&mut Self) -> bool) -> Result<bool, Failure> {
+        let ends = Instant::now() + patience;
+        while !done(self) {
+            if Instant::now() > ends || self.crew.lost {
+                return Ok(false);
+            }
+            self.listen()?;
+        }
+        Ok(true)
+    }
+
+    /// Hears what there is to hear for a tick.
+    fn listen(&mut self) -> Result<Vec<super::crew::Heard>, Failure> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(Failure::new(Exit::Interrupted, "interrupted; all members were ended"));
+        }
+        let (mut all, mut patience, began) = (Vec::new(), TICK, Instant::now());
+        while let Some(heard) = self.crew.hear(patience)? {
+            if heard.1 == Report::Excluded && !self.watch.touched.contains(&heard.0) {
+                self.watch.untouched.push(heard.0);
+            }
+            all.push(heard);
+            patience = Duration::ZERO;
+        }
+        self.watch.stall = self.watch.stall.max(began.elapsed().saturating_sub(TICK));
+        self.progress.show();
+        Ok(all)
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

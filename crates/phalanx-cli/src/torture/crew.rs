@@ -1,0 +1,394 @@
+//! The members' processes: started, killed, stopped, heard; and the record of what is done to them.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use phalanx::clock::{clock_name, now};
+use phalanx_trace::{Event, Header, Phase, TraceWriter};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::network::{CONTROL_PORT, DATA_PORT, Network, address};
+use super::report::{Order, Pulse, Report};
+use super::tools::command;
+use crate::exit::{Exit, Failure, While};
+
+/// The cell of the torture.
+pub(super) const CELL: &str = "torture";
+
+/// One member: the process that has its host now, and what it last said.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// Its host, from 1.
+    pub(super) host: usize,
+    child: Child,
+    stdin: ChildStdin,
+    /// Which start on this host; what an earlier one still had to say is not heard.
+    start: u64,
+    pub(super) alive: bool,
+    /// Of the life that it last told of; 0 before.
+    pub(super) incarnation: u64,
+    /// The last views of this life, with names in rank order.
+    pub(super) cell: Option<(u64, Vec<String>)>,
+    pub(super) work: Option<(u64, Vec<String>)>,
+    pub(super) primary: bool,
+    pub(super) pulse: Pulse,
+    /// Pulses heard since it started.
+    pub(super) pulses: u64,
+}
+
+impl Member {
+    pub(super) fn name(&self) -> String {
+        name(self.host)
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        pid.expect("a process has a number above zero")
+    }
+}
+
+/// How members of one cell are started.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Of this cell: keys, logs, traces, runtime directories.
+    pub(super) directory: PathBuf,
+    pub(super) seed: u64,
+    pub(super) rate: u64,
+    /// The library that makes wall clocks jump, if it is to be there.
+    pub(super) faketime: Option<PathBuf>,
+}
+
+impl Plan {
+    pub(super) fn traces(&self) -> PathBuf {
+        self.directory.join("traces")
+    }
+
+    /// The file that says what a member's wall clock shows.
+    pub(super) fn wall_clock(&self, host: usize) -> PathBuf {
+        self.directory.join(format!("{}.time", name(host)))
+    }
+
+    fn log(&self, host: usize) -> PathBuf {
+        self.directory.join(format!("{}.log", name(host)))
+    }
+}
+
+/// What was heard: from the host, and what.
+pub(super) type Heard = (usize, Report);
+
+/// All members.
+#[derive(Debug)]
+pub(super) struct Crew {
+    pub(super) members: Vec<Member>,
+    plan: Plan,
+    trace: TraceWriter<File>,
+    inbox: Receiver<(usize, u64, Option<Report>)>,
+    outbox: Sender<(usize, u64, Option<Report>)>,
+    starts: u64,
+    /// Lives that the record of deaths holds already.
+    dead: BTreeSet<u64>,
+    /// What members found wrong, and members that ended by themselves.
+    pub(super) wrongs: Vec<String>,
+    /// A member ended by itself: the cell will not be whole again.
+    pub(super) lost: bool,
+    /// Panics that were told of.
+    panics: BTreeSet<String>,
+}
+
+impl Crew {
+    pub(super) fn start(plan: Plan, network: &Network) -> Result<Self, Failure> {
+        let traces = plan.traces();
+        std::fs::create_dir_all(&traces).when(format_args!("cannot make {}", traces.display()))?;
+        let header = Header::harness(CELL, &clock_name()).with_write_ahead();
+        let trace = TraceWriter::create(&traces.join("harness.trace"), &header).when("cannot write the trace")?;
+        write_key(&plan)?;
+        let (outbox, inbox) = channel();
+        let mut crew = Self {
+            members: Vec::new(),
+            plan,
+            trace,
+            inbox,
+            outbox,
+            starts: 0,
+            dead: BTreeSet::new(),
+            wrongs: Vec::new(),
+            lost: false,
+            panics: BTreeSet::new(),
+        };
+        crew.phase(Phase::Faulty)?;
+        for host in 1..=network.count {
+            if crew.plan.faketime.is_some() {
+                std::fs::write(crew.plan.wall_clock(host), "+0\n").when("cannot write a member's wall clock")?;
+            }
+            crew.spawn(network, host)?;
+        }
+        Ok(crew)
+    }
+
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Starts a process on a host, in place of the one that was there.
+    pub(super) fn spawn(&mut self, network: &Network, host: usize) -> Result<(), Failure> {
+        let log = self.plan.log(host);
+        let log = File::options().create(true).append(true).open(&log);
+        let mut child = self
+            .member_command(network, host)?
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log.when("cannot write a member's log")?)
+            // Ctrl-C is for the harness, which ends all.
+            .process_group(0)
+            .spawn()
+            .when(format_args!("cannot start {}", name(host)))?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("both were asked for as pipes");
+        };
+        self.starts += 1;
+        let (outbox, start) = (self.outbox.clone(), self.starts);
+        let listen = move || {
+            for line in BufReader::new(stdout).lines() {
+                let Ok(line) = line else { break };
+                // A line that is cut is the last one of a killed process.
+                let Ok(report) = serde_json::from_str(&line) else { continue };
+                if outbox.send((host, start, Some(report))).is_err() {
+                    return;
+                }
+            }
+            let _ = outbox.send((host, start, None));
+        };
+        let thread = std::thread::Builder::new().name(format!("hear-{}", name(host)));
+        if let Err(error) = thread.spawn(listen) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Failure::new(Exit::Failure, format!("cannot start a thread: {error}")));
+        }
+        let pulse = Pulse::default();
+        let member = Member {
+            host,
+            child,
+            stdin,
+            start,
+            alive: true,
+            incarnation: 0,
+            cell: None,
+            work: None,
+            primary: false,
+            pulse,
+            pulses: 0,
+        };
+        match self.members.iter_mut().find(|m| m.host == host) {
+            Some(place) => *place = member,
+            None => self.members.push(member),
+        }
+        Ok(())
+    }
+
+    fn member_command(&self, network: &Network, host: usize) -> Result<std::process::Command, Failure> {
+        let program = std::env::current_exe().when("cannot find this program's own file")?;
+        let plan = &self.plan;
+        let hosts = 1..=network.count;
+        let seeds: Vec<String> = hosts.clone().map(|host| format!("{}:{CONTROL_PORT}", address(host))).collect();
+        let founders: Vec<String> = hosts.map(name).collect();
+        let path = |file: &str| plan.directory.join(file);
+        let mut command = command("ip");
+        // `ip` becomes the program: the process that is started is the member itself.
+        command.args(["netns", "exec", &network.namespace(host)]).arg(program).arg("torture-member");
+        command.args(["--parent", &std::process::id().to_string()]);
+        command.args(["--seed", &(plan.seed ^ (self.starts << 8) ^ host as u64).to_string()]);
+        command.args(["--rate", &plan.rate.to_string()]);
+        if host.is_multiple_of(2) {
+            command.arg("--side");
+        }
+        command.args(["--cell", CELL, "--name", &name(host), "--bind", &address(host)]);
+        command.args(["--control-port", &CONTROL_PORT.to_string(), "--data-port", &DATA_PORT.to_string()]);
+        command.args(["--seeds", &seeds.join(","), "--founders", &founders.join(",")]);
+        command.arg("--cell-key").arg(path("cell.key"));
+        command.arg("--runtime-dir").arg(path(&format!("run-{}", name(host))));
+        command.arg("--trace").arg(plan.traces());
+        if let Some(library) = &plan.faketime {
+            command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", plan.wall_clock(host));
+            command.envs([
+                ("FAKETIME_NO_CACHE", "1"),
+                ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+                ("FAKETIME_DISABLE_SHM", "1"),
+            ]);
+        }
+        Ok(command)
+    }
+
+    /// Kills a member; it is dead, heard to its end and its death is written down when this returns.
+    pub(super) fn kill(&mut self, host: usize) -> Result<(), Failure> {
+        let member = self.member(host);
+        let who = member.name();
+        member.child.kill().when(format_args!("cannot kill {who}"))?;
+        self.bury(host)
+    }
+
+    fn bury(&mut self, host: usize) -> Result<(), Failure> {
+        let member = self.member(host);
+        let who = member.name();
+        member.child.wait().when(format_args!("cannot wait for {who}"))?;
+        member.alive = false;
+        (member.cell, member.work) = (None, None);
+        // Its last life may not have been told of: what it wrote shows it.
+        for incarnation in self.lives(host)? {
+            if self.dead.insert(incarnation) {
+                self.write(&Event::Crash { incarnation })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All lives on a host, from the names of their traces.
+    fn lives(&self, host: usize) -> Result<Vec<u64>, Failure> {
+        let (directory, prefix) = (self.plan.traces(), format!("{}-", name(host)));
+        let doing = || format!("cannot list {}", directory.display());
+        let mut lives = Vec::new();
+        for entry in std::fs::read_dir(&directory).when(doing())? {
+            let file = entry.when(doing())?.file_name().to_string_lossy().into_owned();
+            let life = file.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".trace"));
+            lives.extend(life.and_then(|life| u64::from_str_radix(life, 16).ok()));
+        }
+        Ok(lives)
+    }
+
+    /// Stops a member (SIGSTOP) or lets it run again (SIGCONT).
+    pub(super) fn hold(&mut self, host: usize, stop: bool) -> Result<(), Failure> {
+        let member = self.member(host);
+        let (pid, incarnation, who) = (member.pid(), member.incarnation, member.name());
+        if stop {
+            kill_process(pid, Signal::STOP).when(format_args!("cannot stop {who}"))?;
+            self.write(&Event::Stop { incarnation })
+        } else {
+            self.write(&Event::Cont { incarnation })?;
+            kill_process(pid, Signal::CONT).when(format_args!("cannot continue {who}"))
+        }
+    }
+
+    pub(super) fn order(&mut self, host: usize, order: Order) -> Result<(), Failure> {
+        let mut line = serde_json::to_string(&order).expect("an order is plain data");
+        line.push('\n');
+        let member = self.member(host);
+        member.stdin.write_all(line.as_bytes()).when(format_args!("{} does not listen", name(host)))
+    }
+
+    pub(super) fn member(&mut self, host: usize) -> &mut Member {
+        self.members.iter_mut().find(|m| m.host == host).expect("every host has its member from the start")
+    }
+
+    pub(super) fn phase(&mut self, phase: Phase) -> Result<(), Failure> {
+        self.write(&Event::Phase { phase, connected: Vec::new() })
+    }
+
+    /// Writes down what was done, for the checker.
+    pub(super) fn write(&mut self, event: &Event) -> Result<(), Failure> {
+        let doing = "cannot write the trace of what was done";
+        self.trace.write(now().nanos(), event).when(doing)?;
+        self.trace.flush().when(doing)
+    }
+
+    /// Waits up to `patience` for something to be said, and takes it in.
+    pub(super) fn hear(&mut self, patience: Duration) -> Result<Option<Heard>, Failure> {
+        let (host, start, report) = match self.inbox.recv_timeout(patience) {
+            Ok(heard) => heard,
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            Err(RecvTimeoutError::Disconnected) => unreachable!("this end keeps a sender"),
+        };
+        let Some(member) = self.members.iter_mut().find(|m| m.host == host && m.start == start) else {
+            return Ok(None);
+        };
+        let Some(report) = report else {
+            if member.alive {
+                let status = member.child.wait().when("cannot wait for a member")?;
+                self.lost = true;
+                self.wrongs.push(format!("{} ended by itself with {status}: {}", name(host), self.last_words(host)));
+                self.bury(host)?;
+            }
+            return Ok(None);
+        };
+        match &report {
+            Report::Begin { incarnation } => {
+                member.incarnation = *incarnation;
+                (member.cell, member.work, member.primary) = (None, None, false);
+                member.pulse = Pulse::default();
+            }
+            Report::Cell { view, members } => {
+                member.cell = Some((*view, members.clone()));
+                member.primary = true;
+            }
+            Report::Work { view, members } => member.work = Some((*view, members.clone())),
+            Report::Primary { primary } => member.primary = *primary,
+            Report::Excluded => (member.cell, member.work, member.primary) = (None, None, false),
+            Report::Pulse(pulse) => {
+                member.pulse = pulse.clone();
+                member.pulses += 1;
+            }
+            Report::Wrong { what } => self.wrongs.push(format!("{}: {what}", name(host))),
+        }
+        Ok(Some((host, report)))
+    }
+
+    /// What a member's log says of its end: a panic, or the last line.
+    fn last_words(&self, host: usize) -> String {
+        let log = std::fs::read_to_string(self.plan.log(host)).unwrap_or_default();
+        let mut lines = log.lines().rev().filter(|line| !line.trim().is_empty());
+        let panic = lines.clone().find(|line| line.contains(PANIC));
+        panic.or_else(|| lines.next()).unwrap_or("it said nothing").to_owned()
+    }
+
+    /// Panics that were not told of yet, also those of a thread whose process went on.
+    pub(super) fn new_panics(&mut self) -> Vec<String> {
+        let mut new = Vec::new();
+        for host in self.members.iter().map(|member| member.host) {
+            let log = std::fs::read_to_string(self.plan.log(host)).unwrap_or_default();
+            for line in log.lines().filter(|line| line.contains(PANIC)) {
+                let text = format!("{}: {line}", name(host));
+                if self.panics.insert(text.clone()) {
+                    new.push(text);
+                }
+            }
+        }
+        new
+    }
+}
+
+/// What the log of a thread that panicked holds.
+const PANIC: &str = " panicked at ";
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // SIGKILL ends a stopped process as well.
+        for member in self.members.iter_mut().filter(|m| m.alive) {
+            let _ = member.child.kill();
+            let _ = member.child.wait();
+        }
+    }
+}
+
+/// A member's name.
+pub(super) fn name(host: usize) -> String {
+    format!("m{host}")
+}
+
+/// The host of a name.
+pub(super) fn host_of(name: &str) -> Option<usize> {
+    name.strip_prefix('m')?.parse().ok()
+}
+
+fn write_key(plan: &Plan) -> Result<(), Failure> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let path: &Path = &plan.directory.join("cell.key");
+    // The cell lives for minutes, on hosts that nobody else reaches: the seed will do.
+    let mut rng = phalanx::core::rng::Rng::new(plan.seed).fork("key");
+    let key: String = (0..4).map(|_| format!("{:016x}", rng.next_u64())).collect();
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(key.as_bytes())).when(format_args!("cannot write {}", path.display()))
+}

@@ -1,0 +1,153 @@
+//! What a run leaves on the machine while it lives, and how the next run finds what a killed one left.
+//!
+//! Every run holds a lock on a file of its own, which names its directory. Namespaces and control groups carry the
+//! run's prefix. A file whose lock nobody holds belongs to a run that is dead: all of it is removed.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::tools::run;
+use crate::exit::{Exit, Failure, While};
+
+/// This run's place on the machine; everything of it is removed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Lease {
+    prefix: String,
+    path: PathBuf,
+    /// The work directory is to stay.
+    keep: bool,
+    work: PathBuf,
+    /// Locked as long as the run lives.
+    _lock: File,
+}
+
+/// Where the locks lie.
+const LOCKS: &str = "/run/phalanx-torture";
+
+/// Where control groups of the processor lie.
+pub(super) const CPU_GROUPS: &str = "/sys/fs/cgroup/cpu";
+
+impl Lease {
+    /// Removes what dead runs left, and enters this one. `work` is the directory asked for, which must not exist.
+    pub(super) fn take(work: Option<&Path>) -> Result<Self, Failure> {
+        fs::create_dir_all(LOCKS).when(format_args!("cannot make {LOCKS}"))?;
+        sweep_dead()?;
+        let prefix = format!("phxt{}-", std::process::id());
+        let path = Path::new(LOCKS).join(format!("{prefix}lock"));
+        let kept = work.is_some();
+        let work = work.map_or_else(
+            || std::env::temp_dir().join(format!("phalanx-torture-{}", std::process::id())),
+            Path::to_path_buf,
+        );
+        make_directory(&work)?;
+        let work = work.canonicalize().when(format_args!("cannot find {}", work.display()))?;
+        // Locked before it says anything: nobody takes it for a dead run's.
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let file = file.when(format_args!("cannot write {}", path.display()))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).when(format_args!("cannot lock {}", path.display()))?;
+        let told = if kept { String::new() } else { work.display().to_string() };
+        fs::write(&path, told).when(format_args!("cannot write {}", path.display()))?;
+        Ok(Self { prefix, path, keep: kept, work, _lock: file })
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    pub(super) fn work(&self) -> &Path {
+        &self.work
+    }
+
+    /// The work directory stays when this run ends.
+    pub(super) fn keep(&mut self) {
+        self.keep = true;
+    }
+
+    /// Ends and removes what is in this run's namespaces and control groups, so that the next cell starts anew.
+    pub(super) fn sweep(&self) {
+        sweep(&self.prefix);
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        sweep(&self.prefix);
+        if !self.keep {
+            let _ = fs::remove_dir_all(&self.work);
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn make_directory(path: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::DirBuilderExt;
+    // Fails if it is there: nobody else's directory is used, and none is emptied.
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| Failure::new(Exit::Usage, format!("cannot make {}: {error}", path.display())))
+}
+
+/// Removes what runs left that were killed.
+fn sweep_dead() -> Result<(), Failure> {
+    let doing = || format!("cannot list {LOCKS}");
+    for entry in fs::read_dir(LOCKS).when(doing())? {
+        let path = entry.when(doing())?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(prefix) = name.strip_suffix("lock").filter(|prefix| prefix.starts_with("phxt")) else { continue };
+        let Ok(file) = File::open(&path) else { continue };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            continue;
+        }
+        crate::notice::say(format_args!("removing what a run left that was killed ({prefix})"));
+        sweep(prefix);
+        let work = PathBuf::from(fs::read_to_string(&path).unwrap_or_default());
+        let own = work.file_name().is_some_and(|name| name.to_string_lossy().starts_with("phalanx-torture-"));
+        if own && work.is_absolute() {
+            let _ = fs::remove_dir_all(&work);
+        }
+        let _ = fs::remove_file(&path);
+    }
+    Ok(())
+}
+
+/// Ends all processes in namespaces and control groups of that prefix, and removes them. What cannot be removed is
+/// gone already, or will be found by the next run.
+fn sweep(prefix: &str) {
+    let listed = run("ip", &["netns", "list"]).unwrap_or_default();
+    let mine = listed.lines().filter_map(|line| line.split_whitespace().next()).filter(|name| name.starts_with(prefix));
+    for namespace in mine {
+        for pid in run("ip", &["netns", "pids", namespace]).unwrap_or_default().split_whitespace() {
+            kill(pid);
+        }
+        let _ = run("ip", &["netns", "delete", namespace]);
+    }
+    let group = Path::new(CPU_GROUPS).join(format!("{prefix}quota"));
+    if group.exists() {
+        remove_group(&group);
+    }
+}
+
+/// Ends what is in a control group and removes it.
+pub(super) fn remove_group(group: &Path) {
+    // A group can be removed when its last process is gone, which takes a moment.
+    for _ in 0..50 {
+        for pid in fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default().split_whitespace() {
+            kill(pid);
+        }
+        if fs::remove_dir(group).is_ok() || !group.exists() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+fn kill(pid: &str) {
+    if let Some(pid) = pid.parse().ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}

@@ -1,0 +1,114 @@
+//! Which faults, at whom, and in which order.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use phalanx::core::rng::Rng;
+
+use super::fault::{Fabric, Fault, Role};
+use super::limits::Quota;
+
+/// All pairs of fault and role, in an order that the seed decides; begins anew when it is through.
+#[derive(Debug)]
+pub(super) struct Matrix {
+    pairs: Vec<(Fault, Role)>,
+    queue: VecDeque<(Fault, Role)>,
+    rng: Rng,
+    /// What cannot be done here, and why.
+    pub(super) skipped: Vec<(Fault, String)>,
+}
+
+impl Matrix {
+    /// Of the faults and roles asked for; none means all.
+    pub(super) fn new(faults: &[Fault], roles: &[Role], seed: u64) -> Self {
+        let asked = |fault: &&Fault| faults.is_empty() || faults.contains(fault);
+        let (mut able, mut skipped) = (Vec::new(), Vec::new());
+        for fault in Fault::value_variants().iter().filter(asked) {
+            match possible(*fault) {
+                Ok(()) => able.push(*fault),
+                Err(why) => skipped.push((*fault, why)),
+            }
+        }
+        let roles: Vec<Role> = if roles.is_empty() { Role::value_variants().to_vec() } else { roles.to_vec() };
+        let pairs = able.iter().flat_map(|fault| roles.iter().map(|role| (*fault, *role))).collect();
+        Self { pairs, queue: VecDeque::new(), rng: Rng::new(seed).fork("matrix"), skipped }
+    }
+
+    pub(super) fn has(&self, fault: Fault) -> bool {
+        self.pairs.iter().any(|(of, _)| *of == fault)
+    }
+
+    /// What carries the packets of the next fault; `None`: nothing can be done at all.
+    pub(super) fn next_fabric(&mut self) -> Option<Fabric> {
+        if self.queue.is_empty() {
+            let mut rest = self.pairs.clone();
+            while !rest.is_empty() {
+                let spot = usize::try_from(self.rng.below(rest.len() as u64)).unwrap_or(0);
+                self.queue.push_back(rest.swap_remove(spot));
+            }
+        }
+        self.queue.front().map(|(fault, _)| fault.fabric())
+    }
+
+    /// The next fault that goes with this fabric, if there is one left.
+    pub(super) fn take(&mut self, fabric: Fabric) -> Option<(Fault, Role)> {
+        let at = self.queue.iter().position(|(fault, _)| fault.fabric() == fabric)?;
+        self.queue.remove(at)
+    }
+}
+
+fn possible(fault: Fault) -> Result<(), String> {
+    if fault.fabric() == Fabric::Switch {
+        let device = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
+        return device.map(drop).map_err(|error| format!("needs TAP devices (/dev/net/tun): {error}"));
+    }
+    match fault {
+        Fault::CpuQuota => Quota::possible(),
+        Fault::WallClock if faketime().is_none() => {
+            Err("needs libfaketime. On Debian or Ubuntu: apt-get install faketime".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The library that makes a program's wall clock jump.
+pub(super) fn faketime() -> Option<PathBuf> {
+    let places = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    places.iter().map(|place| Path::new(place).join("faketime/libfaketime.so.1")).find(|path| path.exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_decides_the_order_and_each_pair_comes_once_a_round() {
+        let faults = [Fault::Kill, Fault::Loss5, Fault::CutIn];
+        let draw = |seed| {
+            let mut matrix = Matrix::new(&faults, &[], seed);
+            let mut all = Vec::new();
+            for _ in 0..12 {
+                let fabric = matrix.next_fabric().expect("faults of the bridge need nothing");
+                all.extend(matrix.take(fabric));
+            }
+            all
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+        let mut all = draw(1);
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 12);
+    }
+
+    #[test]
+    fn the_last_of_a_fabric_ends_the_turn() {
+        let mut matrix = Matrix::new(&[Fault::Kill], &[Role::Joiner], 1);
+        assert_eq!(matrix.next_fabric(), Some(Fabric::Bridge));
+        assert_eq!(matrix.take(Fabric::Switch), None);
+        assert_eq!(matrix.take(Fabric::Bridge), Some((Fault::Kill, Role::Joiner)));
+        assert_eq!(matrix.take(Fabric::Bridge), None);
+        assert_eq!(matrix.next_fabric(), Some(Fabric::Bridge));
+    }
+}

@@ -1,0 +1,258 @@
+//! One member of the torture: a process of its own in a network namespace of its own, that multicasts all the time.
+
+use std::io::{BufRead, Write};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::Args;
+use phalanx::core::rng::Rng;
+use phalanx::core::{CommandError, Order};
+use phalanx::{Inline, Options, Traced, traced};
+
+use super::app::{App, HEAD_BYTES, SIDE, WORK};
+use super::report::{self, Pulse, Report};
+use crate::child::end_with_parent;
+use crate::exit::{Exit, Failure, While};
+use crate::flags::CellFlags;
+use crate::notice::say;
+
+/// One member of the torture; started by `phalanx torture`
+#[derive(Args, Debug)]
+pub(crate) struct Member {
+    #[arg(long)]
+    parent: u32,
+    #[arg(long)]
+    seed: u64,
+    /// Messages in a second
+    #[arg(long)]
+    rate: u64,
+    /// Also join the second group
+    #[arg(long)]
+    side: bool,
+    #[command(flatten)]
+    cell: CellFlags,
+}
+
+/// Eats a processor; started by `phalanx torture`
+#[derive(Args, Debug)]
+pub(crate) struct Busy {
+    #[arg(long)]
+    parent: u32,
+}
+
+/// Between two reports of where it stands.
+const PULSE_EVERY: Duration = Duration::from_millis(100);
+
+/// One in so many multicasts is uniform, is long, or is an answer to a delivery; one in so many goes to one member.
+const UNIFORM_ONE_IN: u64 = 3;
+const LONG_ONE_IN: u64 = 25;
+const ANSWER_ONE_IN: u64 = 40;
+const MESSAGE_ONE_IN: u64 = 8;
+
+/// The longest multicast: several packets.
+const LONG_BYTES_MAX: u64 = 12_000;
+
+pub(crate) fn run_busy(busy: &Busy) -> Result<Exit, Failure> {
+    end_with_parent(busy.parent, "torture")?;
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
+    end_with_parent(member.parent, "torture")?;
+    let config = member.cell.load()?.config;
+    let traces = config.trace.clone().ok_or_else(|| Failure::new(Exit::Usage, "--trace is needed"))?;
+    let failed = Box::new(|error: &phalanx_trace::TraceError| say(error));
+    let mut handler = traced::to_directory(App::default(), &config.cell, &traces, failed)
+        .when(format_args!("cannot use {}", traces.display()))?;
+    let mut process = Inline::start(&Options::from(config)).when("cannot start")?;
+    process.join_group(WORK, true, &mut handler).when("cannot join the group")?;
+    if member.side {
+        process.join_group(SIDE, true, &mut handler).when("cannot join the group")?;
+    }
+    let waker = process.waker();
+    let orders = listen(move || waker.wake()).when("cannot start a thread")?;
+    let mut talker = Talker::new(member);
+    let mut pulse_due = Instant::now();
+    loop {
+        if !obey(&orders, &mut process, &mut handler) {
+            return Err(Failure::new(Exit::Failure, "the harness has gone"));
+        }
+        talker.talk(&mut process, &mut handler);
+        let more = process.turn(&mut handler).more;
+        for notice in process.notices() {
+            say(notice);
+        }
+        rejoin(&mut process, &mut handler);
+        if Instant::now() >= pulse_due {
+            pulse_due = Instant::now() + PULSE_EVERY;
+            let pulse = Report::Pulse(talker.pulse(&process, handler.inner()));
+            handler.inner_mut().reports.push(pulse);
+        }
+        tell(&mut handler.inner_mut().reports)?;
+        if !more {
+            process.wait(Some(talker.patience())).when("cannot wait")?;
+        }
+    }
+}
+
+/// Orders as they come; `None`: the harness has gone.
+fn listen(wake: impl Fn() + Send + 'static) -> std::io::Result<Receiver<Option<report::Order>>> {
+    let (orders, inbox) = channel();
+    let work = move || {
+        for line in std::io::stdin().lock().lines() {
+            let Some(order) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
+            if orders.send(Some(order)).is_err() {
+                return;
+            }
+            wake();
+        }
+        let _ = orders.send(None);
+        wake();
+    };
+    std::thread::Builder::new().name("orders".to_owned()).spawn(work)?;
+    Ok(inbox)
+}
+
+/// Carries out what was ordered. False: nobody orders any more.
+fn obey<W: Write>(
+    orders: &Receiver<Option<report::Order>>,
+    process: &mut Inline,
+    handler: &mut Traced<App, W>,
+) -> bool {
+    loop {
+        match orders.try_recv() {
+            Ok(Some(report::Order::Regroup)) => {
+                if let Some(group) = handler.inner().id_of(WORK) {
+                    // Refused between two lives only, and then it is the last rank already.
+                    let _ = process.leave_group(group, handler);
+                }
+            }
+            Ok(None) | Err(TryRecvError::Disconnected) => return false,
+            Err(TryRecvError::Empty) => return true,
+        }
+    }
+}
+
+fn rejoin<W: Write>(process: &mut Inline, handler: &mut Traced<App, W>) {
+    if handler.inner().to_join {
+        match process.join_group(WORK, true, handler) {
+            Ok(()) | Err(CommandError::AlreadyMember) => handler.inner_mut().to_join = false,
+            // Asked again with the next turn.
+            Err(_) => {}
+        }
+    }
+}
+
+fn tell(reports: &mut Vec<Report>) -> Result<(), Failure> {
+    if reports.is_empty() {
+        return Ok(());
+    }
+    let mut lines = Vec::new();
+    for report in reports.drain(..) {
+        serde_json::to_writer(&mut lines, &report).expect("a report is plain data");
+        lines.push(b'\n');
+    }
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&lines).and_then(|()| stdout.flush()).when("the harness does not listen")
+}
+
+/// Makes messages of all kinds at a modest rate.
+struct Talker {
+    rng: Rng,
+    rate: u64,
+    due: Instant,
+    /// Numbers of this process's messages; they grow through its lives.
+    number: u64,
+    /// The last that was accepted in the group of all.
+    sent: u64,
+    payload: Vec<u8>,
+}
+
+impl Talker {
+    fn new(member: &Member) -> Self {
+        let rng = Rng::new(member.seed);
+        Self { rng, rate: member.rate, due: Instant::now(), number: 0, sent: 0, payload: Vec::new() }
+    }
+
+    fn patience(&self) -> Duration {
+        self.due.saturating_duration_since(Instant::now()).min(PULSE_EVERY)
+    }
+
+    fn pulse(&self, process: &Inline, app: &App) -> Pulse {
+        let streams = process.node().process().streams();
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Pulse {
+            sent: self.sent,
+            heard: app.heard.iter().map(|(who, number)| (who.0, *number)).collect(),
+            orders: streams.into_iter().find(|stream| &*stream.name == WORK).and_then(|stream| stream.orders),
+            wall_s: wall.map_or(0, |since| since.as_secs()),
+        }
+    }
+
+    fn talk<W: Write>(&mut self, process: &mut Inline, handler: &mut Traced<App, W>) {
+        let answerable = std::mem::take(&mut handler.inner_mut().answerable);
+        for group in answerable {
+            if self.rng.below(ANSWER_ONE_IN) == 0 {
+                let in_work = handler.inner().id_of(WORK) == Some(group);
+                self.multicast(group, in_work, Order::Causal, process, handler);
+            }
+        }
+        let now = Instant::now();
+        if now < self.due {
+            return;
+        }
+        // Whatever held it up is not made up for.
+        let gap_ns = 1_000_000_000 / self.rate.max(1);
+        self.due = now + Duration::from_nanos(gap_ns / 2 + self.rng.below(gap_ns));
+        let groups: Vec<_> = handler.inner().joined().map(|(id, name)| (id, name == WORK)).collect();
+        for (group, in_work) in groups {
+            // The second group is quieter.
+            if in_work || self.rng.below(3) == 0 {
+                let order = [Order::Fifo, Order::Causal, Order::Total, Order::Total]
+                    [usize::try_from(self.rng.below(4)).unwrap_or(0)];
+                self.multicast(group, in_work, order, process, handler);
+            }
+        }
+        if self.rng.below(MESSAGE_ONE_IN) == 0 {
+            let peers = &handler.inner().peers;
+            let spot = usize::try_from(self.rng.below(peers.len() as u64)).unwrap_or(0);
+            if let Some(peer) = peers.get(spot).copied() {
+                self.fill(handler.inner().incarnation());
+                // A peer that has just gone gets nothing.
+                let _ = process.send(peer, &self.payload, handler);
+            }
+        }
+    }
+
+    fn multicast<W: Write>(
+        &mut self,
+        group: phalanx::core::GroupId,
+        in_work: bool,
+        order: Order,
+        process: &mut Inline,
+        handler: &mut Traced<App, W>,
+    ) {
+        self.fill(handler.inner().incarnation());
+        let uniform = self.rng.below(UNIFORM_ONE_IN) == 0;
+        // Refused without credit, or between two lives: such a message is dropped, as an application might.
+        if process.multicast(group, order, uniform, &self.payload, handler).is_ok() && in_work {
+            self.sent = self.number;
+        }
+    }
+
+    /// Bytes that no other message has.
+    fn fill(&mut self, me: u64) {
+        self.number += 1;
+        self.payload.clear();
+        self.payload.extend_from_slice(&me.to_le_bytes());
+        self.payload.extend_from_slice(&self.number.to_le_bytes());
+        debug_assert_eq!(self.payload.len(), HEAD_BYTES);
+        let long = self.rng.below(LONG_ONE_IN) == 0;
+        let len = if long { 1_000 + self.rng.below(LONG_BYTES_MAX) } else { self.rng.below(180) };
+        for _ in 0..len / 8 {
+            self.payload.extend_from_slice(&self.rng.next_u64().to_le_bytes());
+        }
+    }
+}
