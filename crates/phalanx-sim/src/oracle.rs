@@ -10,19 +10,45 @@ pub(crate) type PacketName = (u64, u32, u64);
 /// Every name seen and the hash of the bytes it stood for. Never iterated, so its order cannot matter.
 #[derive(Debug, Default)]
 pub(crate) struct NonceOracle {
-    seen: HashMap<PacketName, u64, BuildHasherDefault<Folding>>,
+    /// Of each sender and space, by number: the hash, or 0. Numbers count up from 1, so that hardly any is missing.
+    spaces: HashMap<(u64, u32), Vec<u64>, BuildHasherDefault<Folding>>,
+    /// Names whose number lay far ahead of those before it.
+    far: HashMap<PacketName, u64, BuildHasherDefault<Folding>>,
+    names: usize,
 }
+
+/// How far a number may leave those before it behind.
+const GAP_MAX: usize = 1024;
 
 impl NonceOracle {
     /// Says false when `name` stood for other bytes before.
     pub(crate) fn check(&mut self, name: PacketName, packet: &[u8]) -> bool {
-        let hash = hash_bytes(packet);
-        *self.seen.entry(name).or_insert(hash) == hash
+        let hash = hash_bytes(packet).max(1);
+        let (sender, space, number) = name;
+        let hashes = self.spaces.entry((sender, space)).or_default();
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        if index.saturating_sub(hashes.len()) >= GAP_MAX {
+            let known = *self.far.entry(name).or_insert_with(|| {
+                self.names += 1;
+                hash
+            });
+            return known == hash;
+        }
+        if index >= hashes.len() {
+            hashes.resize(index + 1, 0);
+        }
+        let known = &mut hashes[index];
+        if *known == 0 {
+            // It may have been far when it was seen.
+            self.names += usize::from(!self.far.contains_key(&name));
+            *known = self.far.get(&name).copied().unwrap_or(hash);
+        }
+        *known == hash
     }
 
     /// How many names were seen.
     pub(crate) fn len(&self) -> usize {
-        self.seen.len()
+        self.names
     }
 }
 
@@ -81,6 +107,22 @@ mod tests {
         assert!(oracle.check((1, 2, 4), b"abd"));
         assert!(!oracle.check((1, 2, 3), b"abd"), "the same nonce for other bytes");
         assert_eq!(oracle.len(), 2);
+    }
+
+    #[test]
+    fn numbers_may_leap() {
+        let mut oracle = NonceOracle::default();
+        let far = 3 * GAP_MAX as u64;
+        for number in [1, far, u64::MAX] {
+            assert!(oracle.check((1, 2, number), b"abc"));
+            assert!(oracle.check((1, 2, number), b"abc"));
+            assert!(!oracle.check((1, 2, number), b"abd"));
+        }
+        for number in 2..=far {
+            assert_eq!(oracle.check((1, 2, number), b"abd"), number != far, "{number} was sealed as abc");
+        }
+        assert!(oracle.check((1, 2, far), b"abc"));
+        assert_eq!(oracle.len() as u64, far + 1);
     }
 
     #[test]
