@@ -6,24 +6,14 @@ use std::path::Path;
 use live::memory::Counting;
 use live::{Account, Edit, LiveCell, Step};
 use phalanx_core::rng::Rng;
+use speech::Speech;
 
 mod live;
+#[path = "live/speech.rs"]
+mod speech;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// Bytes that begin like frames more often than chance would have it.
-fn frames(rng: &mut Rng) -> Vec<u8> {
-    let longest = if rng.chance_ppm(100_000) { 1300 } else { 60 };
-    let len = usize::try_from(rng.below(longest)).expect("small");
-    let mut bytes: Vec<u8> = (0..len).map(|_| byte(rng)).collect();
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        if at == 0 || rng.chance_ppm(300_000) {
-            *byte = u8::try_from(rng.below(16)).expect("small") | if rng.chance_ppm(400_000) { 0x80 } else { 0 };
-        }
-    }
-    bytes
-}
 
 fn byte(rng: &mut Rng) -> u8 {
     u8::try_from(rng.below(256)).expect("a byte")
@@ -65,14 +55,22 @@ fn hostile(rng: &mut Rng) -> Step {
             space: byte(rng),
             number: byte(rng) >> rng.below(8),
             times: byte(rng) >> rng.below(8),
-            frames: frames(rng),
+            frames: Speech(rng).frames(),
         },
-        1 => Step::Speak { from, to, data: rng.chance_ppm(400_000), message: frames(rng) },
+        1 if rng.chance_ppm(400_000) => Step::Speak { from, to, data: true, message: Speech(rng).data() },
+        1 => Step::Speak { from, to, data: false, message: Speech(rng).control() },
         _ => {
             let edit = |rng: &mut Rng| Edit { how: byte(rng), at: short(rng, 100), value: byte(rng) >> rng.below(8) };
             Step::Twist { which: from, edits: (0..=rng.below(4)).map(|_| edit(rng)).collect() }
         }
     }
+}
+
+/// A hunt with more seeds: `PHALANX_HOSTILE_SEEDS=1000..5000`.
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("PHALANX_HOSTILE_SEEDS") else { return 0..150 };
+    let bounds = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    bounds.unwrap_or_else(|| panic!("PHALANX_HOSTILE_SEEDS is '{text}'; write it like 1000..5000"))
 }
 
 /// Runs the steps by way of their bytes, so that those are tested too.
@@ -86,10 +84,11 @@ fn run(sealed: bool, steps: &[Step]) -> Account {
 #[test]
 fn nonsense_behind_the_seal_does_no_harm() {
     let mut forged = 0;
-    for seed in 0..150 {
+    for seed in seeds() {
         let mut rng = Rng::new(seed);
         let steps: Vec<Step> =
             (0..300).map(|_| if rng.chance_ppm(600_000) { hostile(&mut rng) } else { honest(&mut rng) }).collect();
+        println!("seed {seed}");
         forged += run(seed % 4 > 0, &steps).forged;
     }
     assert!(forged > 10_000, "{forged}");
@@ -98,8 +97,8 @@ fn nonsense_behind_the_seal_does_no_harm() {
 #[test]
 fn an_honest_cell_agrees_whatever_its_network_does() {
     let (mut delivered, mut refused, mut restarts) = (0, 0, 0);
-    for seed in 0..150 {
-        let mut rng = Rng::new(1000 + seed);
+    for seed in seeds() {
+        let mut rng = Rng::new(!seed);
         let steps: Vec<Step> = (0..300).map(|_| honest(&mut rng)).collect();
         let account = run(seed % 4 > 0, &steps);
         assert_eq!(account.forged, 0);
@@ -110,18 +109,85 @@ fn an_honest_cell_agrees_whatever_its_network_does() {
     assert!(delivered > 5000 && refused > 1000 && restarts > 100, "{delivered} {refused} {restarts}");
 }
 
-/// Inputs that found something, or reach far: see `fuzz/README.md`.
+/// Messages to an application that takes nothing wait at their sender, within bounds; none is lost.
+#[test]
+fn an_application_that_takes_nothing_costs_no_more_than_its_windows() {
+    let before = live::memory::start();
+    let mut cell = LiveCell::found(true);
+    let busy = Step::Busy { who: 1 };
+    cell.take(&busy);
+    for _ in 0..2000 {
+        cell.take(&Step::Message { who: 0, to: 1, len: 50_000 });
+        cell.take(&Step::Message { who: 2, to: 1, len: 0 });
+        cell.take(&Step::Wait { n: 10 });
+    }
+    let (sent, held) = (cell.account().sent_bytes, live::memory::peak() - before);
+    assert!(held < 8 << 20, "{held} bytes are held");
+    assert_eq!(cell.account().received_bytes, 0);
+    cell.take(&busy);
+    (0..20).for_each(|_| cell.take(&Step::Wait { n: 255 }));
+    assert_eq!(cell.account().received_bytes, sent);
+    assert!(sent > 500_000, "{sent}");
+}
+
+/// The inputs kept for the fuzzer, see `fuzz/README.md`: those made here begin with `made`, the others found something
+/// or reach far.
 #[test]
 fn kept_inputs_do_no_harm() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/live");
-    let mut runs = 0;
+    let write = std::env::var_os("PHALANX_WRITE_SEEDS").is_some();
+    for (name, bytes) in made_inputs() {
+        let path = folder.join(format!("made-{name}"));
+        if write {
+            std::fs::write(&path, &bytes).expect("the folder is there");
+        }
+        let kept = std::fs::read(&path).unwrap_or_default();
+        assert!(kept == bytes, "{name} is not as it is made: run this test with PHALANX_WRITE_SEEDS=1");
+    }
     for entry in folder.read_dir().expect("inputs are kept in fuzz/seeds") {
         let path = entry.expect("a readable folder").path();
         println!("{}", path.display());
         live::run(&std::fs::read(&path).expect("a readable file"));
-        runs += 1;
     }
-    assert!(runs > 10, "{runs} inputs");
+}
+
+/// A few inputs of each kind of step.
+fn made_inputs() -> Vec<(String, Vec<u8>)> {
+    type Make = fn(&mut Rng) -> Step;
+    let kinds: [(&str, Make); 6] = [
+        ("honest", honest),
+        ("hostile", hostile),
+        ("control", |rng| Step::Speak { from: byte(rng), to: byte(rng), data: false, message: Speech(rng).control() }),
+        ("data", |rng| Step::Speak { from: byte(rng), to: byte(rng), data: true, message: Speech(rng).data() }),
+        ("frames", |rng| Step::Forge {
+            from: byte(rng),
+            to: byte(rng),
+            kind: byte(rng),
+            space: byte(rng) >> 1,
+            number: 0,
+            times: 0,
+            frames: Speech(rng).frames(),
+        }),
+        ("intruder", |rng| Step::Intrude {
+            to: byte(rng),
+            kind: byte(rng),
+            seals: rng.chance_ppm(500_000),
+            frames: Speech(rng).frames(),
+        }),
+    ];
+    let mut inputs = Vec::new();
+    for (kind, make) in kinds {
+        for i in 0..3u8 {
+            let mut rng = Rng::new(u64::from(i)).fork(kind);
+            let mut bytes = vec![i];
+            for _ in 0..12 {
+                make(&mut rng).write(&mut bytes);
+                honest(&mut rng).write(&mut bytes);
+            }
+            inputs.push((format!("{kind}-{i}"), bytes));
+        }
+    }
+    inputs
 }
 
 #[test]
@@ -130,7 +196,7 @@ fn without_the_key_nothing_happens() {
     let mut rng = Rng::new(1);
     for i in 0..50_000u64 {
         let (to, kind, seals) = (byte(&mut rng), byte(&mut rng), i % 16 == 0);
-        cell.take(&Step::Intrude { to, kind, seals, frames: frames(&mut rng) });
+        cell.take(&Step::Intrude { to, kind, seals, frames: Speech(&mut rng).frames() });
     }
     assert_eq!(cell.account().refused, 50_000);
 }

@@ -39,6 +39,10 @@ pub(super) struct Flying {
 pub(crate) struct Account {
     /// Deliveries at all processes.
     pub(crate) delivered: usize,
+    /// Bytes of messages from one process to another that were taken for sending.
+    pub(crate) sent_bytes: usize,
+    /// And those that arrived.
+    pub(crate) received_bytes: usize,
     /// Packets that were damaged or not sealed with the cell key, all refused.
     pub(crate) refused: usize,
     /// Packets with the frames of a traitor.
@@ -99,7 +103,8 @@ impl LiveCell {
 
     /// What came of it so far.
     pub(crate) fn account(&self) -> Account {
-        Account { restarts: self.incarnations - SLOTS as u64, ..self.account }
+        let received_bytes = self.members.iter().map(|m| m.out.messages).sum();
+        Account { restarts: self.incarnations - SLOTS as u64, received_bytes, ..self.account }
     }
 
     /// Takes one step.
@@ -130,7 +135,9 @@ impl LiveCell {
                 let (now, to) = (self.now, self.members[usize::from(to) % SLOTS].process.me());
                 let payload = vec![len as u8; usize::from(len)];
                 // A command may be refused; it must not hurt.
-                let _refused = self.members[usize::from(who) % SLOTS].process.send(now, to, &payload);
+                if self.members[usize::from(who) % SLOTS].process.send(now, to, &payload).is_ok() {
+                    self.account.sent_bytes += payload.len();
+                }
             }
             Step::Crash { who, told } => self.crash(usize::from(who) % SLOTS, told),
             Step::Restart { who } => self.restart(usize::from(who) % SLOTS),

@@ -28,6 +28,8 @@ pub(super) struct Out {
     pub(super) delivered: Vec<Line>,
     /// Group, and how many are in it, as the application was told.
     pub(super) groups: Vec<(GroupId, String, usize)>,
+    /// Bytes of messages from other processes.
+    pub(super) messages: usize,
     pub(super) busy: bool,
     /// The cell it is in: a cell that died out is followed by another.
     pub(super) instance: u64,
@@ -89,6 +91,9 @@ impl Effects for Out {
             Event::GroupLeft { group } => self.groups.retain(|g| g.0 != group),
             _ => {}
         }
+    }
+    fn message(&mut self, _from: Incarnation, payload: &[u8]) {
+        self.messages += payload.len();
     }
     fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
         Some(Box::new(Frozen))
