@@ -98,3 +98,6 @@ fn are_among(group: &[Incarnation], cell: &[MemberInfo]) -> bool {
     let distinct: BTreeSet<Incarnation> = group.iter().copied().collect();
     distinct.len() == group.len() && distinct.is_subset(&present)
 }
+
+#[cfg(test)]
+mod tests;

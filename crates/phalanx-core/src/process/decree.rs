@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::groups::is_group_name;
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{GroupId, Incarnation};
@@ -40,7 +41,8 @@ impl Process {
             Control::Recovered(packet) => self.handle_recovered(now, packet, fx),
             Control::Wishes(decree, wishes) => {
                 let stands = decree >= self.directory.decree && self.directory.rank(from).is_some();
-                if stands && wishes.len() <= WISHES_MAX {
+                let named = wishes.iter().all(|wish| is_group_name(&wish.name));
+                if stands && named && wishes.len() <= WISHES_MAX {
                     self.wishes.insert(from, (decree, wishes));
                     self.attention = true;
                 }
