@@ -1,164 +1,202 @@
 //! A member that holds the cell key and sends nonsense: the others may drop it, exclude it, or ignore it; they do
-//! not panic, do not grow without bound, and their invariants hold.
+//! not panic, do not grow without bound, and their invariants hold. Who has no key does nothing at all.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::path::Path;
 
+use live::memory::Counting;
+use live::{Account, Edit, LiveCell, Step};
 use phalanx_core::rng::Rng;
-use phalanx_core::seal::{CellKey, Sealer};
-use phalanx_core::wire::{Header, Kind, cell_tag};
-use phalanx_core::{
-    Delivery, Effects, Event, Founding, GroupId, Incarnation, Instant, Lane, Limits, MemberInfo, Order, Process,
-    Security, Settings, Timing,
-};
+use speech::Speech;
 
-#[derive(Default)]
-struct Out {
-    packets: Vec<(Lane, SocketAddr, Vec<u8>)>,
-    group: Option<GroupId>,
-    members: usize,
-    over: bool,
+mod live;
+#[path = "live/speech.rs"]
+mod speech;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn byte(rng: &mut Rng) -> u8 {
+    u8::try_from(rng.below(256)).expect("a byte")
 }
 
-impl Effects for Out {
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
-        self.packets.extend(to.iter().map(|a| (lane, *a, packet.to_vec())));
+fn short(rng: &mut Rng, below: u64) -> u16 {
+    u16::try_from(rng.below(below)).expect("short")
+}
+
+/// What a network does, and an application, and processes that die.
+fn honest(rng: &mut Rng) -> Step {
+    let (which, who) = (byte(rng), byte(rng));
+    match rng.below(40) {
+        0..12 => Step::Wait { n: byte(rng) >> rng.below(6) },
+        12..15 => Step::Deliver { which },
+        15..18 => Step::Lose { which },
+        18..20 => Step::Duplicate { which },
+        20..23 => Step::Delay { which, ms: byte(rng) },
+        23..27 => Step::Damage { which, at: short(rng, 1500), mask: byte(rng) },
+        27..33 => Step::Multicast { who, how: byte(rng), len: short(rng, 3000) },
+        33..35 => Step::Message { who, to: byte(rng), len: short(rng, 60_000) },
+        35 => Step::Busy { who },
+        36 if rng.chance_ppm(400_000) => Step::Group { who, which: byte(rng) },
+        37 if rng.chance_ppm(400_000) => Step::Crash { who, told: rng.chance_ppm(500_000) },
+        38 if rng.chance_ppm(100_000) => Step::Leave { who },
+        39 => Step::Restart { who },
+        _ => Step::Multicast { who, how: byte(rng) & 0x7f, len: short(rng, 300) },
     }
-    fn deliver(&mut self, _delivery: &Delivery<'_>) {}
-    fn event(&mut self, event: Event) {
-        match event {
-            Event::GroupView(view) => (self.group, self.members) = (Some(view.group), view.members.len()),
-            Event::Excluded { .. } | Event::Left => self.over = true,
-            _ => {}
+}
+
+/// What a traitor does.
+fn hostile(rng: &mut Rng) -> Step {
+    let (from, to) = (byte(rng), byte(rng));
+    match rng.below(3) {
+        0 => Step::Forge {
+            from,
+            to,
+            kind: byte(rng),
+            space: byte(rng),
+            number: byte(rng) >> rng.below(8),
+            times: byte(rng) >> rng.below(8),
+            frames: Speech(rng).frames(),
+        },
+        1 if rng.chance_ppm(400_000) => Step::Speak { from, to, data: true, message: Speech(rng).data() },
+        1 => Step::Speak { from, to, data: false, message: Speech(rng).control() },
+        _ => {
+            let edit = |rng: &mut Rng| Edit { how: byte(rng), at: short(rng, 100), value: byte(rng) >> rng.below(8) };
+            Step::Twist { which: from, edits: (0..=rng.below(4)).map(|_| edit(rng)).collect() }
         }
     }
 }
 
-const CELL: &str = "hostile";
-
-fn info(i: u64) -> MemberInfo {
-    let port = u16::try_from(2000 + 2 * i).expect("small");
-    MemberInfo {
-        incarnation: Incarnation(i + 1),
-        name: format!("m{i}"),
-        data: SocketAddr::from(([127, 0, 0, 1], port)),
-        control: SocketAddr::from(([127, 0, 0, 1], port + 1)),
-        host: 1,
-        packet_bytes_max: 1432,
-    }
+/// A hunt with more seeds: `PHALANX_HOSTILE_SEEDS=1000..5000`.
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("PHALANX_HOSTILE_SEEDS") else { return 0..150 };
+    let bounds = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    bounds.unwrap_or_else(|| panic!("PHALANX_HOSTILE_SEEDS is '{text}'; write it like 1000..5000"))
 }
 
-fn pair(security: &Security) -> (Instant, [(Process, Out); 2]) {
-    let mut now = Instant(1_000_000);
-    let mut nodes: [(Process, Out); 2] = std::array::from_fn(|i| {
-        let founding = if i == 0 { Founding::Alone } else { Founding::Join };
-        let me = info(i as u64);
-        let seeds = vec![info(0).control];
-        let (timing, limits) = (Timing::default(), Limits::default());
-        let settings = Settings { cell: CELL.into(), me, founding, seeds, timing, limits };
-        let mut process = Process::new(now, settings, security, i as u64);
-        process.join_group(now, "g", false).expect("a good name");
-        (process, Out::default())
-    });
-    while nodes.iter().any(|n| n.1.members < 2) {
-        now += Duration::from_millis(1);
-        for i in 0..2 {
-            let packets = std::mem::take(&mut nodes[i].1.packets);
-            let (process, out) = &mut nodes[1 - i];
-            for (lane, to, mut packet) in packets {
-                if [info(1 - i as u64).data, info(1 - i as u64).control].contains(&to) {
-                    process.handle_datagram(now, lane, info(i as u64).control, &mut packet, out);
-                }
-            }
-            nodes[i].0.turn(now, &mut nodes[i].1);
-        }
-    }
-    (now, nodes)
-}
-
-/// Bytes that begin like frames more often than chance would have it.
-fn frames(rng: &mut Rng) -> Vec<u8> {
-    let longest = if rng.chance_ppm(100_000) { 1300 } else { 60 };
-    let len = usize::try_from(rng.below(longest)).expect("small");
-    let mut bytes: Vec<u8> = (0..len).map(|_| u8::try_from(rng.below(256)).expect("a byte")).collect();
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        if at == 0 || rng.chance_ppm(300_000) {
-            *byte = u8::try_from(rng.below(12)).expect("small") | if rng.chance_ppm(400_000) { 0x80 } else { 0 };
-        }
-    }
-    bytes
+/// Runs the steps by way of their bytes, so that those are tested too.
+fn run(sealed: bool, steps: &[Step]) -> Account {
+    let mut bytes = vec![u8::from(!sealed)];
+    steps.iter().for_each(|step| step.write(&mut bytes));
+    assert_eq!(Step::read_all(&bytes[1..]), steps);
+    live::run(&bytes)
 }
 
 #[test]
 fn nonsense_behind_the_seal_does_no_harm() {
-    for seed in 0..40 {
-        let security = Security::Sealed(CellKey::from_bytes([3; 32]));
-        let (mut now, [(mut victim, mut out), (member, _)]) = pair(&security);
+    let mut forged = 0;
+    for seed in seeds() {
         let mut rng = Rng::new(seed);
-        let me = member.me();
-        let mut sealer = Sealer::new(&security, CELL, me);
-        let mut numbers: BTreeMap<u32, u64> = BTreeMap::new();
-        for step in 0..800u64 {
-            let kind = Kind::ALL[usize::try_from(rng.below(Kind::ALL.len() as u64)).expect("small")];
-            // Spaces and numbers in use, and any other.
-            let space = match rng.below(3) {
-                0 => u32::try_from(rng.below(4)).expect("small"),
-                1 => u32::MAX - u32::try_from(rng.below(20)).expect("small"),
-                _ => u32::try_from(rng.below(u64::from(u32::MAX))).expect("32 bits"),
-            };
-            let next = numbers.entry(space).or_insert(0);
-            *next += 1 + if rng.chance_ppm(50_000) { rng.below(1 << 40) } else { rng.below(2) };
-            let mut packet = Vec::new();
-            Header { kind, cell_tag: cell_tag(CELL), sender: me, space, number: *next }.write(&mut packet);
-            packet.extend_from_slice(&frames(&mut rng));
-            sealer.seal(if kind.is_addressed() { victim.me() } else { Incarnation::NONE }, &mut packet);
-            let lane = if rng.chance_ppm(500_000) { Lane::Control } else { Lane::Data };
-            victim.handle_datagram(now, lane, info(1).control, &mut packet, &mut out);
-            victim.check_invariants();
-            if step % 8 == 0 {
-                now += Duration::from_millis(rng.below(30));
-                if let Some(group) = out.group {
-                    // Commands may be refused; they must not hurt.
-                    let _refused = victim.multicast(now, group, Order::Total, true, &[b"still here"], &mut out);
-                }
-                victim.turn(now, &mut out);
-                victim.check_invariants();
-                assert!(out.packets.len() < 20_000, "answers nonsense with a flood");
-                out.packets.clear();
-            }
-        }
-        let mut dropped = 0;
-        victim.counters(&mut |name, value| {
-            if ["malformed", "unknown_space", "ahead", "replayed"].contains(&name) {
-                dropped += value;
-            }
-        });
-        assert!(dropped > 0 || out.over, "seed {seed}: nothing was counted");
+        let steps: Vec<Step> =
+            (0..300).map(|_| if rng.chance_ppm(600_000) { hostile(&mut rng) } else { honest(&mut rng) }).collect();
+        println!("seed {seed}");
+        forged += run(seed % 4 > 0, &steps).forged;
     }
+    assert!(forged > 10_000, "{forged}");
+}
+
+#[test]
+fn an_honest_cell_agrees_whatever_its_network_does() {
+    let (mut delivered, mut refused, mut restarts) = (0, 0, 0);
+    for seed in seeds() {
+        let mut rng = Rng::new(!seed);
+        let steps: Vec<Step> = (0..300).map(|_| honest(&mut rng)).collect();
+        let account = run(seed % 4 > 0, &steps);
+        assert_eq!(account.forged, 0);
+        delivered += account.delivered;
+        refused += account.refused;
+        restarts += account.restarts;
+    }
+    assert!(delivered > 5000 && refused > 1000 && restarts > 100, "{delivered} {refused} {restarts}");
+}
+
+/// Messages to an application that takes nothing wait at their sender, within bounds; none is lost.
+#[test]
+fn an_application_that_takes_nothing_costs_no_more_than_its_windows() {
+    let before = live::memory::start();
+    let mut cell = LiveCell::found(true);
+    let busy = Step::Busy { who: 1 };
+    cell.take(&busy);
+    for _ in 0..2000 {
+        cell.take(&Step::Message { who: 0, to: 1, len: 50_000 });
+        cell.take(&Step::Message { who: 2, to: 1, len: 0 });
+        cell.take(&Step::Wait { n: 10 });
+    }
+    let (sent, held) = (cell.account().sent_bytes, live::memory::peak() - before);
+    assert!(held < 8 << 20, "{held} bytes are held");
+    assert_eq!(cell.account().received_bytes, 0);
+    cell.take(&busy);
+    (0..20).for_each(|_| cell.take(&Step::Wait { n: 255 }));
+    assert_eq!(cell.account().received_bytes, sent);
+    assert!(sent > 500_000, "{sent}");
+}
+
+/// The inputs kept for the fuzzer, see `fuzz/README.md`: those made here begin with `made`, the others found something
+/// or reach far.
+#[test]
+fn kept_inputs_do_no_harm() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/live");
+    let write = std::env::var_os("PHALANX_WRITE_SEEDS").is_some();
+    for (name, bytes) in made_inputs() {
+        let path = folder.join(format!("made-{name}"));
+        if write {
+            std::fs::write(&path, &bytes).expect("the folder is there");
+        }
+        let kept = std::fs::read(&path).unwrap_or_default();
+        assert!(kept == bytes, "{name} is not as it is made: run this test with PHALANX_WRITE_SEEDS=1");
+    }
+    for entry in folder.read_dir().expect("inputs are kept in fuzz/seeds") {
+        let path = entry.expect("a readable folder").path();
+        println!("{}", path.display());
+        live::run(&std::fs::read(&path).expect("a readable file"));
+    }
+}
+
+/// A few inputs of each kind of step.
+fn made_inputs() -> Vec<(String, Vec<u8>)> {
+    type Make = fn(&mut Rng) -> Step;
+    let kinds: [(&str, Make); 6] = [
+        ("honest", honest),
+        ("hostile", hostile),
+        ("control", |rng| Step::Speak { from: byte(rng), to: byte(rng), data: false, message: Speech(rng).control() }),
+        ("data", |rng| Step::Speak { from: byte(rng), to: byte(rng), data: true, message: Speech(rng).data() }),
+        ("frames", |rng| Step::Forge {
+            from: byte(rng),
+            to: byte(rng),
+            kind: byte(rng),
+            space: byte(rng) >> 1,
+            number: 0,
+            times: 0,
+            frames: Speech(rng).frames(),
+        }),
+        ("intruder", |rng| Step::Intrude {
+            to: byte(rng),
+            kind: byte(rng),
+            seals: rng.chance_ppm(500_000),
+            frames: Speech(rng).frames(),
+        }),
+    ];
+    let mut inputs = Vec::new();
+    for (kind, make) in kinds {
+        for i in 0..3u8 {
+            let mut rng = Rng::new(u64::from(i)).fork(kind);
+            let mut bytes = vec![i];
+            for _ in 0..12 {
+                make(&mut rng).write(&mut bytes);
+                honest(&mut rng).write(&mut bytes);
+            }
+            inputs.push((format!("{kind}-{i}"), bytes));
+        }
+    }
+    inputs
 }
 
 #[test]
 fn without_the_key_nothing_happens() {
-    let security = Security::Sealed(CellKey::from_bytes([3; 32]));
-    let (now, [(mut victim, mut out), _]) = pair(&security);
-    out.packets.clear();
+    let mut cell = LiveCell::found(true);
     let mut rng = Rng::new(1);
-    let foreign = Security::Sealed(CellKey::from_bytes([4; 32]));
-    for i in 0..100_000u64 {
-        let stranger = Incarnation(rng.next_u64() | 1);
-        let mut packet = Vec::new();
-        Header { kind: Kind::Greeting, cell_tag: cell_tag(CELL), sender: stranger, space: u32::MAX, number: i }
-            .write(&mut packet);
-        packet.extend_from_slice(&frames(&mut rng));
-        if i % 16 == 0 {
-            Sealer::new(&foreign, CELL, stranger).seal(Incarnation::NONE, &mut packet);
-        }
-        let from = SocketAddr::from(([10, 0, (i >> 8) as u8, i as u8], 9));
-        victim.handle_datagram(now, Lane::Control, from, &mut packet, &mut out);
+    for i in 0..50_000u64 {
+        let (to, kind, seals) = (byte(&mut rng), byte(&mut rng), i % 16 == 0);
+        cell.take(&Step::Intrude { to, kind, seals, frames: Speech(&mut rng).frames() });
     }
-    let mut counted = 0;
-    victim.counters(&mut |name, value| counted += if name == "bad_tag" || name == "short" { value } else { 0 });
-    assert_eq!(counted, 100_000);
-    assert!(out.packets.is_empty(), "a forged greeting was answered");
+    assert_eq!(cell.account().refused, 50_000);
 }

@@ -2,8 +2,10 @@
 #![deny(missing_docs)]
 
 pub mod conformance;
+mod doze;
 mod driver;
 pub mod lossy;
+mod sync;
 pub mod udp;
 mod waker;
 

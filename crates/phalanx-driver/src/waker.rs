@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 use rustix::event::{EventfdFlags, eventfd};
+
+use crate::doze::Doze;
 
 /// Ends another thread's [`Wait::wait`](crate::Wait::wait). Cheap to clone.
 ///
@@ -19,7 +20,7 @@ pub struct Waker {
 #[derive(Debug)]
 struct Shared {
     event: OwnedFd,
-    state: AtomicU8,
+    doze: Doze,
 }
 
 impl Waker {
@@ -29,19 +30,13 @@ impl Waker {
     /// The system has no descriptor left.
     pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { shared: Arc::new(Shared { event, state: AtomicU8::new(AWAKE) }) })
+        Ok(Self { shared: Arc::new(Shared { event, doze: Doze::new() }) })
     }
 
     /// Ends the sleep, or makes the next one return at once. What the caller wrote before is seen by the other
     /// thread after it.
     pub fn wake(&self) {
-        // Orders the caller's publication before the look at the state; with the fence in `end`, either this
-        // side sees that the sleeper reset the state, or the sleeper sees the publication.
-        fence(Ordering::SeqCst);
-        if self.shared.state.load(Ordering::Relaxed) == NOTIFIED {
-            return;
-        }
-        if self.shared.state.swap(NOTIFIED, Ordering::SeqCst) == PARKED {
+        if self.shared.doze.wake() {
             // The only failure of a write of 1 is a full counter, and then the descriptor is readable anyway.
             let _ = rustix::io::write(&self.shared.event, &1_u64.to_ne_bytes());
         }
@@ -49,14 +44,12 @@ impl Waker {
 
     /// The sleeper is about to sleep. False: it was woken since it last slept and must not.
     pub(crate) fn begin(&self) -> bool {
-        let state = &self.shared.state;
-        state.compare_exchange(AWAKE, PARKED, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.shared.doze.begin()
     }
 
     /// The sleeper is awake again, or did not sleep. True: it was woken by [`Waker::wake`].
     pub(crate) fn end(&self) -> bool {
-        let woken = self.shared.state.swap(AWAKE, Ordering::SeqCst) == NOTIFIED;
-        fence(Ordering::SeqCst);
+        let woken = self.shared.doze.end();
         if woken {
             // Empty already when the wake-up came before the sleep; it never blocks. A waker that has swapped
             // and not yet written leaves the descriptor readable: one empty wake-up more, never one too few.
@@ -71,10 +64,6 @@ impl Waker {
         self.shared.event.as_fd()
     }
 }
-
-const AWAKE: u8 = 0;
-const PARKED: u8 = 1;
-const NOTIFIED: u8 = 2;
 
 #[cfg(test)]
 mod tests {

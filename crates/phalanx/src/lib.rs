@@ -14,6 +14,7 @@ pub mod local;
 pub mod node;
 mod start;
 pub mod state;
+mod sync;
 pub mod traced;
 
 pub use cell::{CallError, Cell, CellStream, Group, Item, JoinOptions, Message};

@@ -8,12 +8,14 @@
 mod acceptor;
 mod coordinator;
 mod directory;
+mod fitting;
 mod hearing;
 mod messages;
 
 pub use acceptor::{Acceptor, Promise};
 pub use coordinator::{Coordinator, Phase, Wishes, build_proposal};
 pub use directory::{Directory, GroupEntry, is_quorum};
+pub use fitting::are_members;
 pub use hearing::{Hearing, Link};
 pub use messages::{
     Ballot, Control, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage, Wedge, Welcome,

@@ -49,11 +49,25 @@ pub(super) enum Item {
     Restore { group: GroupId, chunk: Bytes },
 }
 
-/// Bounded by the windows of the streams that feed it: what is not taken gives no credit.
+/// Multicasts are bounded by the windows of the streams that feed it: what is not taken gives no credit. What comes
+/// on channels is counted here.
 #[derive(Debug, Default)]
 pub(super) struct AppQueue {
     items: VecDeque<Item>,
+    owed: Owed,
 }
+
+/// Bytes that came on data channels and were not taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Owed {
+    /// Messages of other processes.
+    pub(super) messages: usize,
+    /// Pieces of a state, and what is replayed after it.
+    pub(super) state: usize,
+}
+
+/// The share of an item that is not payload, in bytes.
+const ITEM_BYTES: usize = 128;
 
 impl AppQueue {
     /// Whether the next item can go straight to the application.
@@ -62,6 +76,9 @@ impl AppQueue {
     }
 
     pub(super) fn push(&mut self, item: Item) {
+        if let Some((count, bytes)) = self.owed.share(&item) {
+            *count += bytes;
+        }
         self.items.push_back(item);
     }
 
@@ -70,7 +87,15 @@ impl AppQueue {
     }
 
     pub(super) fn pop(&mut self) -> Option<Item> {
-        self.items.pop_front()
+        let item = self.items.pop_front()?;
+        if let Some((count, bytes)) = self.owed.share(&item) {
+            *count -= bytes;
+        }
+        Some(item)
+    }
+
+    pub(super) fn owed(&self) -> Owed {
+        self.owed
     }
 
     pub(super) fn len(&self) -> usize {
@@ -79,5 +104,19 @@ impl AppQueue {
 
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+}
+
+impl Owed {
+    /// What an item counts as, and how much.
+    fn share(&mut self, item: &Item) -> Option<(&mut usize, usize)> {
+        match item {
+            Item::Message { payload, .. } => Some((&mut self.messages, payload.len() + ITEM_BYTES)),
+            Item::Restore { chunk, .. } => Some((&mut self.state, chunk.len() + ITEM_BYTES)),
+            Item::Delivery(held) if held.replayed => Some((&mut self.state, held.payload.len() + ITEM_BYTES)),
+            // A state can begin without a byte of it.
+            Item::Event(Event::StateBegin { .. } | Event::StateEnd { .. }) => Some((&mut self.state, ITEM_BYTES)),
+            Item::Delivery(_) | Item::Event(_) => None,
+        }
     }
 }

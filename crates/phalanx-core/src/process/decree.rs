@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::groups::is_group_name;
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Ballot, Control, Coordinator, Phase, Promise, Proposal, Report, Wedge, Wishes};
 use crate::time::Instant;
+use crate::wire::DropReason;
 
 /// Of one member, about groups.
 const WISHES_MAX: usize = 1024;
@@ -39,7 +41,8 @@ impl Process {
             Control::Recovered(packet) => self.handle_recovered(now, packet, fx),
             Control::Wishes(decree, wishes) => {
                 let stands = decree >= self.directory.decree && self.directory.rank(from).is_some();
-                if stands && wishes.len() <= WISHES_MAX {
+                let named = wishes.iter().all(|wish| is_group_name(&wish.name));
+                if stands && named && wishes.len() <= WISHES_MAX {
                     self.wishes.insert(from, (decree, wishes));
                     self.attention = true;
                 }
@@ -145,7 +148,8 @@ impl Process {
             self.counters.take_overs += 1;
         }
         self.counters.ballots += 1;
-        self.max_round = self.max_round.max(self.acceptor.promised().map_or(0, |b| b.round)) + 1;
+        // A member that is wrong may have named the last round there is: rounds end, ballots do not.
+        self.max_round = self.max_round.max(self.acceptor.promised().map_or(0, |b| b.round)).saturating_add(1);
         let ballot = Ballot { round: self.max_round, rank: u16::try_from(me).unwrap_or(u16::MAX) };
         let decree = self.directory.decree + 1;
         self.coordinator = Some(Coordinator {
@@ -275,6 +279,9 @@ impl Process {
         if report.decree != c.decree || report.ballot != c.ballot || !c.asked.contains(&rank) {
             return;
         }
+        if report.accepted.as_ref().is_some_and(|(_, accepted)| !self.directory.admits(accepted)) {
+            return self.counters.drop(DropReason::Malformed);
+        }
         c.reports.insert(rank, report);
         match &c.phase {
             Phase::Gathering if c.reports.len() == c.asked.len() => {
@@ -346,7 +353,7 @@ impl Process {
         proposal: Arc<Proposal>,
         fx: &mut impl Effects,
     ) {
-        if proposal.decree != self.directory.decree + 1 || self.decided.is_some() || !self.is_sane(&proposal) {
+        if proposal.decree != self.directory.decree + 1 || self.decided.is_some() || !self.directory.admits(&proposal) {
             return;
         }
         let decree = proposal.decree;
@@ -368,17 +375,6 @@ impl Process {
         } else {
             self.send_control(coordinator, &Control::Accepted { decree, ballot });
         }
-    }
-
-    /// Whether a proposal fits what this process knows: a peer's error must not become ours.
-    fn is_sane(&self, proposal: &Proposal) -> bool {
-        proposal.groups.iter().all(|change| match (&change.cut, self.directory.groups.get(&change.group)) {
-            (Some(cut), Some(entry)) => {
-                cut.prefixes.len() == entry.members.len() && cut.holders.len() == entry.members.len()
-            }
-            (None, None) => true,
-            _ => false,
-        })
     }
 
     fn handle_accepted(&mut self, now: Instant, from: Incarnation, decree: u64, ballot: Ballot, fx: &mut impl Effects) {
@@ -408,13 +404,13 @@ impl Process {
         let included = proposal.members.iter().any(|m| m.incarnation == me);
         if proposal.decree > self.directory.decree && !included {
             let asked_to_leave = proposal.left.contains(&(me, LeaveReason::Left));
-            if proposal.decree == self.directory.decree + 1 && asked_to_leave && self.is_sane(&proposal) {
+            if proposal.decree == self.directory.decree + 1 && asked_to_leave && self.directory.admits(&proposal) {
                 self.decided = Some(proposal); // it leaves with everything delivered
                 return self.try_install(now, fx);
             }
             return self.be_excluded(proposal.view);
         }
-        if proposal.decree != self.directory.decree + 1 || self.decided.is_some() || !self.is_sane(&proposal) {
+        if proposal.decree != self.directory.decree + 1 || self.decided.is_some() || !self.directory.admits(&proposal) {
             return;
         }
         self.coordinator = None;

@@ -8,7 +8,7 @@ use super::join::JOINER_LIFE;
 use super::{Process, Stage};
 use crate::api::{Effects, Founding};
 use crate::id::{Incarnation, MemberInfo};
-use crate::member::{Control, Directory, Proposal};
+use crate::member::{Control, Directory, Proposal, are_members};
 use crate::time::Instant;
 
 /// A founder's view of the founding.
@@ -88,7 +88,7 @@ impl Process {
                 // The leader syncs its mark before it decides, and with a mark it only joins: no other list can
                 // have been decided.
                 let listed = members.iter().any(|m| m.incarnation == me);
-                if listed && fx.mark_founded(instance) {
+                if listed && are_members(&members) && fx.mark_founded(instance) {
                     self.install_first(now, instance, members, fx);
                 }
             }

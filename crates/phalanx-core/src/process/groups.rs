@@ -45,6 +45,14 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// A leaver stays this long for others that may need what it holds.
 const STAY: Duration = Duration::from_secs(1);
 
+/// The longest name of a group, in bytes.
+const NAME_BYTES_MAX: usize = 200;
+
+/// Whether a group may be called so.
+pub(super) fn is_group_name(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+}
+
 impl Process {
     /// Asks to become a member of the named group, which is made if it is not there. The first
     /// [`Event::GroupView`] with its name tells the [`GroupId`]. `with_state`: a member's state is taken first,
@@ -56,7 +64,7 @@ impl Process {
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
         }
-        if name.is_empty() || name.len() > 200 {
+        if !is_group_name(name) {
             return Err(CommandError::BadName);
         }
         if self.wants.contains_key(name) {

@@ -448,7 +448,7 @@ impl Process {
         if !matches!(self.stage, Stage::Searching(_)) || welcome.directory.rank(self.me()).is_none() {
             return;
         }
-        if welcome.directory.decree != welcome.proposal.decree {
+        if !welcome.is_sound() {
             return self.counters.drop(DropReason::Malformed);
         }
         self.instance = welcome.instance;

@@ -21,6 +21,11 @@ const STRANGERS_MAX: usize = 64;
 const CONTROL_OUTBOX_BYTES: usize = 32 << 20;
 /// Bytes of frames collected for one direct packet before it is sent.
 const DIRECT_ROOM: usize = 1200;
+/// Messages of other processes that may wait for the application, in windows of a channel. One message more may be
+/// on its way from each process.
+const OWED_WINDOWS: usize = 4;
+/// State that may wait for the application, in bytes: a donor that keeps to its own bound never sends as much.
+const OWED_STATE_BYTES: usize = 32 << 20;
 
 impl Process {
     /// A datagram arrived on `lane`. It is opened in place; what makes no sense is counted and dropped.
@@ -161,9 +166,12 @@ impl Process {
         fx: &mut impl Effects,
     ) -> Result<(), DropReason> {
         let delay = self.set.timing.ack_delay;
+        let control = header.kind == Kind::Control;
+        if !control && self.app_owes_too_much() {
+            return Err(DropReason::Overload); // not received: its sender sends it again
+        }
         let peer = self.peers.get_mut(&header.sender).ok_or(DropReason::UnknownPeer)?;
         let mut messages: Vec<Bytes> = Vec::new();
-        let control = header.kind == Kind::Control;
         let channel = if control { &mut peer.control_channel } else { &mut peer.data_channel };
         match channel.handle_packet(now, header.number, frames, delay, &mut |m| messages.push(m))? {
             Arrival::New => {}
@@ -179,6 +187,12 @@ impl Process {
             }
         }
         Ok(())
+    }
+
+    /// Whether so much that came on data channels waits for the application that no more is received.
+    fn app_owes_too_much(&self) -> bool {
+        let owed = self.app.owed();
+        owed.messages >= OWED_WINDOWS * self.set.limits.channel_window_bytes || owed.state >= OWED_STATE_BYTES
     }
 
     fn handle_data(

@@ -300,3 +300,6 @@ const NOTE_WORDS: usize = 8;
 
 /// Error reports dropped in one go.
 const REPORTS_MAX: u64 = 64;
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! What the protocol thread hands to the application: one bounded queue, in the order the core decided.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
@@ -10,6 +10,7 @@ use crossbeam_queue::ArrayQueue;
 use phalanx_core::{Delivery, Event, GroupId, Incarnation, Order};
 use phalanx_driver::Waker;
 
+use super::room::Room;
 use super::signal::Signal;
 
 /// Something for the application.
@@ -59,12 +60,9 @@ pub struct Message {
 /// The queue. One thread pushes; any may pop.
 pub(super) struct Items {
     queue: ArrayQueue<Item>,
-    bytes: AtomicUsize,
-    bytes_max: usize,
+    room: Room,
     filled: Signal,
     task: AtomicWaker,
-    /// The protocol thread found no room, and wants to be woken when there is.
-    starved: AtomicBool,
     protocol: Waker,
     /// Nobody will take what comes: it is dropped.
     discarding: AtomicBool,
@@ -75,11 +73,9 @@ impl Items {
     pub(super) fn new(items_max: usize, bytes_max: usize, protocol: Waker) -> Self {
         Self {
             queue: ArrayQueue::new(items_max.max(1)),
-            bytes: AtomicUsize::new(0),
-            bytes_max: bytes_max.max(1),
+            room: Room::new(bytes_max),
             filled: Signal::default(),
             task: AtomicWaker::new(),
-            starved: AtomicBool::new(false),
             protocol,
             discarding: AtomicBool::new(false),
             over: AtomicBool::new(false),
@@ -87,8 +83,7 @@ impl Items {
     }
 
     fn has_room(&self) -> bool {
-        self.discarding.load(Ordering::Relaxed)
-            || self.queue.len() < self.queue.capacity() && self.bytes.load(Ordering::Relaxed) < self.bytes_max
+        self.discarding.load(Ordering::Relaxed) || self.queue.len() < self.queue.capacity() && self.room.is_free()
     }
 
     /// Room for one more? If not, the protocol thread is woken when there is.
@@ -96,7 +91,7 @@ impl Items {
         if self.has_room() {
             return true;
         }
-        self.starved.store(true, Ordering::SeqCst);
+        self.room.starve();
         // What was taken before the flag was up woke nobody.
         self.has_room()
     }
@@ -106,10 +101,8 @@ impl Items {
         if self.discarding.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.bytes.fetch_add(cost(&item), Ordering::Relaxed);
-        self.queue.push(item).inspect_err(|item| {
-            self.bytes.fetch_sub(cost(item), Ordering::Relaxed);
-        })
+        self.room.add(cost(&item));
+        self.queue.push(item).inspect_err(|item| self.room.give_back(cost(item)))
     }
 
     /// Wakes who waits for what was pushed. Once per turn rather than per item.
@@ -122,11 +115,9 @@ impl Items {
 
     pub(super) fn pop(&self) -> Option<Item> {
         let item = self.queue.pop()?;
-        self.bytes.fetch_sub(cost(&item), Ordering::Relaxed);
-        let half =
-            self.queue.len() <= self.queue.capacity() / 2 && self.bytes.load(Ordering::Relaxed) <= self.bytes_max / 2;
+        let half = self.room.taken(cost(&item)) && self.queue.len() <= self.queue.capacity() / 2;
         // Waking at half full lets both sides work in runs.
-        if half && self.starved.load(Ordering::SeqCst) && self.starved.swap(false, Ordering::SeqCst) {
+        if half && self.room.feed() {
             self.protocol.wake();
         }
         Some(item)

@@ -5,6 +5,7 @@ mod commands;
 mod group;
 mod handler;
 mod items;
+mod room;
 mod signal;
 mod stream;
 #[cfg(test)]

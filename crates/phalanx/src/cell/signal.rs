@@ -1,8 +1,9 @@
 //! Lets threads sleep for a change of lock-free state, and costs whoever makes the change one fence.
 
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::sync::atomic::{AtomicUsize, Ordering, fence};
+use crate::sync::{Condvar, Mutex, PoisonError};
 
 #[derive(Debug, Default)]
 pub(super) struct Signal {

@@ -1,0 +1,103 @@
+//! Whether what a peer says was decided can have been: a peer's error must not become ours.
+//!
+//! What [`super::build_proposal`] makes always fits; this is what everything else relies on.
+
+use std::collections::BTreeSet;
+
+use super::{Directory, GroupChange, Proposal, Welcome};
+use crate::id::{Incarnation, MemberInfo};
+
+/// Ranks have 16 bits.
+const MEMBERS_MAX: usize = 1 << 16;
+
+impl Directory {
+    /// Whether `proposal` may follow on this directory.
+    #[must_use]
+    pub fn admits(&self, proposal: &Proposal) -> bool {
+        let spaces: BTreeSet<u32> = proposal.groups.iter().map(|change| change.space).collect();
+        let groups: BTreeSet<_> = proposal.groups.iter().map(|change| change.group).collect();
+        let changes = u32::try_from(proposal.groups.len()).unwrap_or(u32::MAX);
+        self.decree.checked_add(1) == Some(proposal.decree)
+            && proposal.view.checked_sub(self.view).is_some_and(|more| more <= 1)
+            && are_members(&proposal.members)
+            && proposal.members.iter().all(|m| {
+                self.rank(m.incarnation).is_some() || proposal.joined.contains(&m.incarnation)
+            })
+            // Numbers of spaces and groups run on without haste: they must last for the life of the cell.
+            && proposal.next_space >= self.next_space
+            && proposal.next_space - self.next_space <= changes
+            && proposal.next_group >= self.next_group
+            && proposal.next_group - self.next_group <= changes
+            && spaces.len() == proposal.groups.len()
+            && groups.len() == proposal.groups.len()
+            && proposal.groups.iter().all(|change| self.admits_change(proposal, change))
+    }
+
+    fn admits_change(&self, proposal: &Proposal, change: &GroupChange) -> bool {
+        let fits = match (&change.cut, self.groups.get(&change.group)) {
+            (Some(cut), Some(entry)) => {
+                cut.prefixes.len() == entry.members.len()
+                    && cut.holders.len() == entry.members.len()
+                    && entry.view.checked_add(1) == Some(change.view)
+                    && entry.name == change.name
+            }
+            (None, None) => {
+                (self.next_group..proposal.next_group).contains(&change.group.0) && !change.members.is_empty()
+            }
+            _ => false,
+        };
+        fits && (self.next_space..proposal.next_space).contains(&change.space)
+            && are_among(&change.members, &proposal.members)
+    }
+
+    /// Whether this directory can be one.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let spaces: BTreeSet<u32> = self.groups.values().map(|entry| entry.space).collect();
+        are_members(&self.members)
+            && spaces.len() == self.groups.len()
+            && spaces.iter().all(|space| *space < self.next_space)
+            && self.groups.iter().all(|(id, entry)| {
+                id.0 < self.next_group && !entry.members.is_empty() && are_among(&entry.members, &self.members)
+            })
+    }
+}
+
+impl Welcome {
+    /// Whether the directory is what the decision left behind.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let (directory, proposal) = (&self.directory, &self.proposal);
+        let groups: BTreeSet<_> = proposal.groups.iter().map(|change| change.group).collect();
+        directory.is_sound()
+            && directory.decree == proposal.decree
+            && directory.view == proposal.view
+            && directory.members == proposal.members
+            && directory.next_space == proposal.next_space
+            && groups.len() == proposal.groups.len()
+            && proposal.groups.iter().all(|change| match directory.groups.get(&change.group) {
+                Some(entry) => {
+                    (&entry.name, entry.view, entry.space, &entry.members)
+                        == (&change.name, change.view, change.space, &change.members)
+                }
+                None => change.members.is_empty(),
+            })
+    }
+}
+
+/// Whether a list can be the members of a cell view.
+#[must_use]
+pub fn are_members(members: &[MemberInfo]) -> bool {
+    let distinct: BTreeSet<Incarnation> = members.iter().map(|m| m.incarnation).collect();
+    distinct.len() == members.len() && members.len() <= MEMBERS_MAX && !distinct.contains(&Incarnation::NONE)
+}
+
+/// Whether a group's members are members of the cell, each named once.
+fn are_among(group: &[Incarnation], cell: &[MemberInfo]) -> bool {
+    let present: BTreeSet<Incarnation> = cell.iter().map(|m| m.incarnation).collect();
+    let distinct: BTreeSet<Incarnation> = group.iter().copied().collect();
+    distinct.len() == group.len() && distinct.is_subset(&present)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! One process of the cell and its application.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use phalanx_core::seal::CellKey;
+use phalanx_core::{
+    Delivery, Effects, Event, Founding, GroupId, Incarnation, Instant, Lane, Limits, MemberInfo, Process, Security,
+    Settings, Snapshot, Timing,
+};
+
+pub(super) const CELL: &str = "hostile";
+/// The groups a process may be in. All of the first view are in the first.
+pub(super) const GROUPS: [&str; 2] = ["g", "h"];
+const STATE: [u8; 3000] = [7; 3000];
+
+pub(super) struct Member {
+    pub(super) process: Process,
+    pub(super) out: Out,
+    /// False after a crash.
+    pub(super) alive: bool,
+}
+
+/// What a process handed out.
+#[derive(Default)]
+pub(super) struct Out {
+    pub(super) packets: Vec<(Lane, SocketAddr, Vec<u8>)>,
+    pub(super) delivered: Vec<Line>,
+    /// Group, and how many are in it, as the application was told.
+    pub(super) groups: Vec<(GroupId, String, usize)>,
+    /// Bytes of messages from other processes.
+    pub(super) messages: usize,
+    pub(super) busy: bool,
+    /// The cell it is in: a cell that died out is followed by another.
+    pub(super) instance: u64,
+}
+
+/// A delivery, as written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) group: GroupId,
+    pub(super) view: u64,
+    pub(super) sender: Incarnation,
+    pub(super) seq: u64,
+    pub(super) position: Option<u64>,
+    pub(super) replayed: bool,
+    /// Length and a sum over the bytes.
+    pub(super) payload: (usize, u64),
+}
+
+struct Frozen;
+
+impl Snapshot for Frozen {
+    fn len_bytes(&self) -> u64 {
+        STATE.len() as u64
+    }
+    fn read(&mut self, offset: u64, max_bytes: usize, out: &mut Vec<u8>) {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(STATE.len());
+        out.extend_from_slice(&STATE[from..STATE.len().min(from.saturating_add(max_bytes))]);
+    }
+}
+
+impl Effects for Out {
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        assert!(packet.len() <= 1432, "a packet of {} bytes", packet.len());
+        self.packets.extend(to.iter().map(|a| (lane, *a, packet.to_vec())));
+    }
+    fn ready(&mut self) -> bool {
+        !self.busy
+    }
+    fn deliver(&mut self, d: &Delivery<'_>) {
+        assert!(!self.busy, "delivered to an application that takes nothing");
+        let sum = d.payload.iter().fold(0u64, |sum, b| sum.wrapping_mul(31).wrapping_add(u64::from(*b)));
+        self.delivered.push(Line {
+            group: d.group,
+            view: d.view,
+            sender: d.sender,
+            seq: d.seq,
+            position: d.position,
+            replayed: d.replayed,
+            payload: (d.payload.len(), sum),
+        });
+    }
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::CellView(view) => self.instance = view.instance,
+            Event::GroupView(view) => {
+                self.groups.retain(|g| g.0 != view.group);
+                self.groups.push((view.group, view.name.to_string(), view.members.len()));
+            }
+            Event::GroupLeft { group } => self.groups.retain(|g| g.0 != group),
+            _ => {}
+        }
+    }
+    fn message(&mut self, _from: Incarnation, payload: &[u8]) {
+        self.messages += payload.len();
+    }
+    fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
+        Some(Box::new(Frozen))
+    }
+}
+
+pub(super) fn security(sealed: bool) -> Security {
+    if sealed { Security::Sealed(CellKey::from_bytes([3; 32])) } else { Security::None }
+}
+
+/// Where the process in `slot` receives.
+pub(super) fn address(slot: usize, lane: Lane) -> SocketAddr {
+    let port = 2000 + 2 * slot + usize::from(lane == Lane::Control);
+    SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).expect("few slots")))
+}
+
+/// The slot that receives at `address`.
+pub(super) fn slot(address: SocketAddr) -> Option<usize> {
+    Some(usize::from(address.port().checked_sub(2000)?) / 2)
+}
+
+impl Member {
+    /// A process in `slot`, as it starts: in search of its cell, unless it founds it.
+    pub(super) fn start(now: Instant, slot: usize, slots: usize, me: Incarnation, founds: bool, sealed: bool) -> Self {
+        let founding = if founds { Founding::Alone } else { Founding::Join };
+        let settings = Settings {
+            cell: CELL.into(),
+            me: MemberInfo {
+                incarnation: me,
+                name: format!("m{slot}"),
+                data: address(slot, Lane::Data),
+                control: address(slot, Lane::Control),
+                host: 1,
+                packet_bytes_max: 1432,
+            },
+            founding,
+            seeds: (0..slots).map(|s| address(s, Lane::Control)).collect(),
+            timing: Timing { probe: Duration::from_millis(20), ..Timing::default() },
+            limits: Limits {
+                group_window_bytes: 256 << 10,
+                channel_window_bytes: 128 << 10,
+                outbox_bytes: 64 << 10,
+                members: 8,
+            },
+        };
+        let mut process = Process::new(now, settings, &security(sealed), me.0);
+        process.join_group(now, GROUPS[0], true).expect("a good name");
+        Self { process, out: Out::default(), alive: true }
+    }
+
+    pub(super) fn runs(&self) -> bool {
+        self.alive && !self.process.is_over()
+    }
+
+    pub(super) fn group(&self, name: &str) -> Option<GroupId> {
+        self.out.groups.iter().find(|g| g.1 == name).map(|g| g.0)
+    }
+
+    /// Packets refused before anything was read of them.
+    pub(super) fn refused(&self) -> u64 {
+        let mut sum = 0;
+        self.process.counters(&mut |name, value| {
+            if ["short", "version", "other_cell", "kind", "bad_tag", "malformed"].contains(&name) {
+                sum += value;
+            }
+        });
+        sum
+    }
+}

@@ -1,0 +1,202 @@
+//! What a traitor may say: control and state messages that parse, with numbers that are often in use.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use phalanx_core::member::{
+    Ballot, Control, Directory, GroupChange, GroupCut, GroupEntry, GroupWish, Proposal, RecoveredPacket, Report,
+    StateMessage, Wedge, Welcome,
+};
+use phalanx_core::rng::Rng;
+use phalanx_core::{GroupId, Incarnation, LeaveReason, MemberInfo};
+
+/// Makes one message after the other.
+pub(crate) struct Speech<'a>(pub(crate) &'a mut Rng);
+
+impl Speech<'_> {
+    /// A message of the control channel.
+    pub(crate) fn control(&mut self) -> Vec<u8> {
+        let message = match self.0.below(14) {
+            0 => Control::Wedge(Wedge {
+                decree: self.number(),
+                ballot: self.ballot(),
+                groups: self.some(|s| s.group()),
+                cuts: self.some(|s| (s.group(), s.cut())),
+            }),
+            1 => Control::Report(Report {
+                decree: self.number(),
+                ballot: self.ballot(),
+                accepted: self.maybe(|s| (s.ballot(), s.proposal())),
+                prefixes: self.some(|s| (s.group(), s.some(Self::number))),
+            }),
+            2 => Control::Refuse { decree: self.number(), promised: self.ballot() },
+            3 => Control::Propose { ballot: self.ballot(), proposal: Arc::new(self.proposal()) },
+            4 => Control::Accepted { decree: self.number(), ballot: self.ballot() },
+            5 => Control::Decide(Arc::new(self.proposal())),
+            6 => Control::Welcome(Box::new(Welcome {
+                instance: self.number(),
+                directory: self.directory(),
+                proposal: Arc::new(self.proposal()),
+            })),
+            7 => Control::Fetch { space: self.small(), rank: self.rank(), from: self.number(), to: self.number() },
+            8 => Control::Recovered(RecoveredPacket {
+                space: self.small(),
+                rank: self.rank(),
+                number: self.number(),
+                frames: self.frames(),
+            }),
+            9 => Control::Wishes(
+                self.number(),
+                self.some(|s| GroupWish { name: s.name(), join: s.coin(), only_new: s.coin() }),
+            ),
+            10 => Control::Leave,
+            11 => Control::FoundList { round: self.small(), instance: self.number(), members: self.some(Self::info) },
+            12 => Control::FoundAccept { round: self.small() },
+            _ => Control::FoundDecide { instance: self.number(), members: self.some(Self::info) },
+        };
+        postcard::to_allocvec(&message).expect("a message can be written")
+    }
+
+    /// A message of the data channel: one for the application, or of a state transfer.
+    pub(crate) fn data(&mut self) -> Vec<u8> {
+        if self.0.below(4) == 0 {
+            return [vec![0], self.frames()].concat();
+        }
+        let transfer = self.number();
+        let message = match self.0.below(8) {
+            0 => StateMessage::Ask { group: self.group(), view: self.number(), transfer },
+            1 => StateMessage::Begin { transfer, bytes: self.maybe(Self::number) },
+            2 => StateMessage::Chunk { transfer, offset: self.number(), bytes: self.frames() },
+            3 => StateMessage::Replay {
+                transfer,
+                view: self.number(),
+                sender: self.who(),
+                seq: self.number(),
+                order: self.rank() as u8,
+                position: self.maybe(Self::number),
+                payload: self.frames(),
+            },
+            4 => StateMessage::CaughtUp { transfer },
+            5 => StateMessage::Done { transfer, view: self.number() },
+            6 => StateMessage::Abort { transfer },
+            _ => StateMessage::Taken { transfer, bytes: self.number() },
+        };
+        postcard::to_extend(&message, vec![1]).expect("a message can be written")
+    }
+
+    /// Bytes that begin like frames more often than chance would have it.
+    pub(crate) fn frames(&mut self) -> Vec<u8> {
+        let rng = &mut *self.0;
+        let longest = if rng.chance_ppm(100_000) { 1300 } else { 60 };
+        let len = usize::try_from(rng.below(longest)).expect("small");
+        let mut bytes: Vec<u8> = (0..len).map(|_| u8::try_from(rng.below(256)).expect("a byte")).collect();
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            if at == 0 || rng.chance_ppm(300_000) {
+                *byte = u8::try_from(rng.below(16)).expect("small") | if rng.chance_ppm(400_000) { 0x80 } else { 0 };
+            }
+        }
+        bytes
+    }
+
+    fn proposal(&mut self) -> Proposal {
+        Proposal {
+            decree: self.number(),
+            view: self.number(),
+            members: self.some(Self::info),
+            joined: self.some(Self::who),
+            left: self.some(|s| (s.who(), LeaveReason::Died)),
+            groups: self.some(|s| GroupChange {
+                group: s.group(),
+                name: s.name(),
+                view: s.number(),
+                space: s.small(),
+                cut: s.maybe(Self::cut),
+                members: s.some(Self::who),
+                joined: s.some(Self::who),
+                left: s.some(|s| (s.who(), LeaveReason::Left)),
+            }),
+            next_group: self.small(),
+            next_space: self.small(),
+        }
+    }
+
+    fn directory(&mut self) -> Directory {
+        let entry = |s: &mut Self| GroupEntry {
+            name: s.name(),
+            view: s.number(),
+            space: s.small(),
+            members: s.some(Self::who),
+        };
+        Directory {
+            decree: self.number(),
+            view: self.number(),
+            members: self.some(Self::info),
+            groups: self.some(|s| (s.group(), entry(s))).into_iter().collect(),
+            departed: self.some(Self::who),
+            next_group: self.small(),
+            next_space: self.small(),
+        }
+    }
+
+    fn cut(&mut self) -> GroupCut {
+        GroupCut { prefixes: self.some(Self::number), holders: self.some(Self::who) }
+    }
+
+    fn info(&mut self) -> MemberInfo {
+        let slot = u16::try_from(self.0.below(4)).expect("small");
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        MemberInfo {
+            incarnation: self.who(),
+            name: self.name(),
+            data: address(2000 + 2 * slot),
+            control: address(2001 + 2 * slot),
+            host: self.0.below(3),
+            packet_bytes_max: if self.coin() { 1432 } else { self.small() },
+        }
+    }
+
+    fn ballot(&mut self) -> Ballot {
+        Ballot { round: self.small(), rank: self.rank() }
+    }
+
+    /// Mostly one in use; seldom any.
+    fn number(&mut self) -> u64 {
+        match self.0.below(30) {
+            0 => u64::MAX - self.0.below(3),
+            1 => self.0.next_u64() >> self.0.below(64),
+            _ => self.0.below(8),
+        }
+    }
+
+    fn small(&mut self) -> u32 {
+        u32::try_from(self.number()).unwrap_or(u32::MAX)
+    }
+
+    fn rank(&mut self) -> u16 {
+        u16::try_from(self.number()).unwrap_or(u16::MAX)
+    }
+
+    fn who(&mut self) -> Incarnation {
+        Incarnation(self.0.below(6))
+    }
+
+    fn group(&mut self) -> GroupId {
+        GroupId(u32::try_from(self.0.below(4)).expect("small"))
+    }
+
+    fn name(&mut self) -> String {
+        ["g", "h", "m0", "m1", "m2", ""][usize::try_from(self.0.below(6)).expect("small")].to_owned()
+    }
+
+    fn coin(&mut self) -> bool {
+        self.0.below(2) == 0
+    }
+
+    fn maybe<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.coin() { Some(make(self)) } else { None }
+    }
+
+    fn some<T>(&mut self, make: impl Fn(&mut Self) -> T) -> Vec<T> {
+        (0..self.0.below(5)).map(|_| make(self)).collect()
+    }
+}

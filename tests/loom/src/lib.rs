@@ -1,0 +1,30 @@
+//! The lock-free parts of Phalanx, compiled with loom's atomics, locks and condition variables: every order in which
+//! the threads of a test can meet is tried, with what the memory model lets each of them see.
+//!
+//! The files are those that are shipped, by their path. Loom treats sequentially consistent loads and stores as
+//! acquire and release; fences and changes in one step (read-modify-write) are modelled as they are.
+#![cfg(test)]
+
+mod sync {
+    pub(crate) use std::sync::PoisonError;
+
+    pub(crate) use loom::sync::{Condvar, Mutex};
+
+    pub(crate) mod atomic {
+        pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
+    }
+}
+
+#[path = "../../../crates/phalanx-driver/src/doze.rs"]
+mod doze;
+// They are `pub(super)` where they are shipped.
+mod cell {
+    #[path = "../../../../crates/phalanx/src/cell/room.rs"]
+    pub(super) mod room;
+    #[path = "../../../../crates/phalanx/src/cell/signal.rs"]
+    pub(super) mod signal;
+
+    mod room_tests;
+    mod signal_tests;
+}
+mod doze_tests;
