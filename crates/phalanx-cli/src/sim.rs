@@ -11,6 +11,7 @@ use phalanx_sim::{Options, SeedResult, Stop, Summary, campaign, shrink};
 
 use crate::exit::{Exit, Failure};
 use crate::notice::{data, say};
+use crate::sim_scale;
 use crate::table::Table;
 
 /// Runs simulated cells under faults and judges what they did
@@ -43,9 +44,14 @@ pub(crate) struct Sim {
     /// One line of JSON for each seed (its number, its trace hash, its violations); the summary goes to standard error
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    scale: sim_scale::Scale,
 }
 
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
+    if sim.scale.is_asked() {
+        return sim_scale::run(&sim.scale, sim.json);
+    }
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
     let mut options =
         Options { members: sim.members, mild_s: sim.mild, threads: sim.threads, stop, ..Options::default() };

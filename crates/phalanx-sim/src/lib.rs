@@ -25,6 +25,7 @@ mod plan;
 mod queue;
 mod result;
 mod run;
+pub mod scale;
 mod script;
 mod shrink;
 mod slot;

@@ -9,6 +9,15 @@ use phalanx_core::{Incarnation, Instant};
 use crate::app::App;
 use crate::driver::SimDriver;
 
+/// What a slot's process sent, a packet for each receiver, and what reached its sockets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) sent_packets: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_packets: u64,
+    pub(crate) received_bytes: u64,
+}
+
 pub(crate) struct Slot {
     pub(crate) name: String,
     /// The machine it runs on.
@@ -41,6 +50,7 @@ pub(crate) struct Slot {
     pub(crate) activity: Activity,
     /// Chance for its application.
     pub(crate) rng: Rng,
+    pub(crate) traffic: Traffic,
 }
 
 impl Slot {

@@ -17,7 +17,7 @@ use crate::oracle::NonceOracle;
 use crate::plan::Workload;
 use crate::queue::Queue;
 use crate::result::{Counters, Violation, add_to};
-use crate::slot::Slot;
+use crate::slot::{Slot, Traffic};
 
 /// What happens next.
 #[derive(Debug)]
@@ -155,6 +155,7 @@ impl World {
                 sends_left: None,
                 activity: Activity::default(),
                 rng,
+                traffic: Traffic::default(),
             }
         };
         Self {

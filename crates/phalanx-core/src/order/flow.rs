@@ -551,13 +551,9 @@ impl Flow {
             return false;
         }
         let stream = &mut self.streams[rank];
-        if let Some(head) = stream.queue.front() {
-            for &(r, count) in &head.deps {
-                stream.head_vector[usize::from(r)] = count;
-            }
-        }
-        let past_stable = (0..self.streams.len())
-            .all(|r| r == rank || self.streams[r].stable_messages >= self.streams[rank].head_vector[r]);
+        stream.advance_to_head();
+        let past = self.streams[rank].head_vector().iter().enumerate();
+        let past_stable = past.into_iter().all(|(r, &needed)| r == rank || self.streams[r].stable_messages >= needed);
         if order != Order::Total || !past_stable {
             return past_stable;
         }
@@ -580,13 +576,11 @@ impl Flow {
     pub(super) fn deliver_numbered(&mut self, rank: usize, position: Option<u64>, io: &mut impl Outgoing) {
         let stream = &mut self.streams[rank];
         let Some(Message { order, uniform, deps, seq, payload, .. }) = stream.queue.pop_front() else { return };
-        for (r, count) in deps {
-            stream.head_vector[usize::from(r)] = count;
-        }
+        stream.advance_head(&deps);
         stream.delivered += 1;
         if order == Order::Total {
             self.total_past[rank] = seq;
-            for (past, &needed) in self.total_past.iter_mut().zip(&stream.head_vector) {
+            for (past, &needed) in self.total_past.iter_mut().zip(stream.head_vector()) {
                 *past = needed.max(*past);
             }
         }
