@@ -32,6 +32,10 @@ pub(crate) struct Sim {
     /// Only these of the faults that the one seed draws, by the numbers that a failed seed's story gives them
     #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with = "mild")]
     faults: Option<Vec<usize>>,
+    /// Up to so many members, everybody watches everybody; with fewer than the members, the cell takes the way of a
+    /// large one [default: 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
+    watchers: Option<u16>,
     /// Threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -50,11 +54,12 @@ pub(crate) struct Sim {
 
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     if sim.scale.is_asked() {
-        return sim_scale::run(&sim.scale, sim.json);
+        return sim_scale::run(&sim.scale, sim.watchers.map(usize::from), sim.json);
     }
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
     let mut options =
         Options { members: sim.members, mild_s: sim.mild, threads: sim.threads, stop, ..Options::default() };
+    options.watchers = sim.watchers.map(usize::from);
     if let Some(faults) = &sim.faults {
         options.faults = Some(chosen_faults(faults, sim, &options)?);
     }

@@ -35,14 +35,14 @@ impl Scale {
 }
 
 /// Measures each size; `json`: one line for each.
-pub(crate) fn run(scale: &Scale, json: bool) -> Result<Exit, Failure> {
+pub(crate) fn run(scale: &Scale, watchers: Option<usize>, json: bool) -> Result<Exit, Failure> {
     let mut sizes: Vec<usize> = scale.scale.iter().flatten().map(|size| usize::from(*size)).collect();
     // Memory is read off the whole program: what a smaller cell used before is used again by a larger one.
     sizes.sort_unstable();
     sizes.dedup();
     let mut rows: Vec<ScaleRow> = Vec::new();
     for members in sizes {
-        let options = ScaleOptions { members, idle: Duration::from_secs(scale.idle), seed: 1 };
+        let options = ScaleOptions { members, idle: Duration::from_secs(scale.idle), seed: 1, watchers };
         let row = measure(&options)
             .map_err(|what| Failure::new(Exit::Failure, format!("a cell of {members} was not measured: {what}")))?;
         say(format_args!("{members} members measured in {:.1} s", row.real_ms as f64 / 1e3));

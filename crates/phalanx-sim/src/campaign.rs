@@ -19,6 +19,9 @@ pub struct Options {
     pub mild_s: Option<u64>,
     /// Of the faults a seed draws, only those with these numbers; `None`: all.
     pub faults: Option<Vec<usize>>,
+    /// Up to so many members, everybody watches everybody; `None`: as shipped. Small cells take the way of large ones
+    /// when it is less than their size.
+    pub watchers: Option<usize>,
     /// Threads; 0: one for each core.
     pub threads: usize,
     /// Each seed that is a multiple of this runs twice, and both runs must be equal; 0: none does.
@@ -60,6 +63,7 @@ impl Default for Options {
             members: 5,
             mild_s: None,
             faults: None,
+            watchers: None,
             threads: 0,
             repeat_every: 100,
             check_every: 1,
@@ -97,6 +101,9 @@ impl Options {
         let mut command = self.command.replace("{seeds}", &seeds).replace("{members}", &members);
         if let Some(seconds) = self.mild_s {
             command.push_str(&format!(" --mild {seconds}"));
+        }
+        if let Some(watchers) = self.watchers {
+            command.push_str(&format!(" --watchers {watchers}"));
         }
         if let Some(faults) = &self.faults {
             let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();

@@ -83,7 +83,11 @@ impl World {
             founding,
             seeds,
             timing: Timing::default(),
-            limits: Limits { group_window_bytes: self.settings.window_bytes, ..Limits::default() },
+            limits: Limits {
+                group_window_bytes: self.settings.window_bytes,
+                watchers: self.settings.watchers,
+                ..Limits::default()
+            },
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the decrees so far have decided: the cell's members and its groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -63,22 +63,21 @@ impl Directory {
         let mut next = self.clone();
         next.decree = proposal.decree;
         next.view = proposal.view;
-        next.members.clone_from(&proposal.members);
+        let left: BTreeSet<Incarnation> = proposal.left.iter().map(|(who, _)| *who).collect();
+        next.members.retain(|m| !left.contains(&m.incarnation));
+        next.members.extend(proposal.joined.iter().cloned());
         next.departed.extend(proposal.left.iter().map(|(who, _)| *who));
         next.departed.drain(..next.departed.len().saturating_sub(DEPARTED_MAX));
         next.next_group = proposal.next_group;
         next.next_space = proposal.next_space;
         for change in &proposal.groups {
-            if change.members.is_empty() {
-                next.groups.remove(&change.group);
-            } else {
-                let entry = GroupEntry {
-                    name: change.name.clone(),
-                    view: change.view,
-                    space: change.space,
-                    members: change.members.clone(),
-                };
-                next.groups.insert(change.group, entry);
+            let left: BTreeSet<Incarnation> = change.left.iter().map(|(who, _)| *who).collect();
+            let mut members = next.groups.remove(&change.group).map(|entry| entry.members).unwrap_or_default();
+            members.retain(|who| !left.contains(who));
+            members.extend(&change.joined);
+            if !members.is_empty() {
+                let (name, view, space) = (change.name.clone(), change.view, change.space);
+                next.groups.insert(change.group, GroupEntry { name, view, space, members });
             }
         }
         next

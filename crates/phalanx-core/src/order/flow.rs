@@ -421,10 +421,14 @@ impl Flow {
         !self.outbox.is_empty() && !self.tx.may_send()
     }
 
-    /// End of a turn: orders, packs, delivers, repairs, acknowledges.
-    pub fn turn(&mut self, now: Instant, io: &mut impl Outgoing) {
+    /// End of a turn: orders, packs, delivers, repairs, acknowledges. True if it delivered or packed something: the
+    /// next turn may find more to do, though nothing else changes.
+    pub fn turn(&mut self, now: Instant, io: &mut impl Outgoing) -> bool {
+        let first = self.tx.next();
+        let mut any = false;
         loop {
             let delivered = self.deliver_ready(io);
+            any |= delivered;
             if !self.wedged {
                 self.place(now, io);
                 self.drain_outbox(now, io);
@@ -443,6 +447,7 @@ impl Flow {
         }
         self.announce_stability(io);
         self.send_receipts(now, io);
+        any || self.tx.next() > first
     }
 
     fn acknowledge_self(&mut self, now: Instant) {
@@ -683,6 +688,11 @@ impl Flow {
     #[must_use]
     pub fn waits_for(&self) -> Option<usize> {
         self.tx.slowest()
+    }
+
+    /// The ranks that owe a receipt for packets of ours; none while the view is being left.
+    pub fn late(&self) -> impl Iterator<Item = usize> {
+        self.tx.late().filter(|rank| !self.wedged && *rank != self.set.me)
     }
 
     /// Messages sent by us and delivered here, in this view.

@@ -21,6 +21,8 @@ pub struct ScaleOptions {
     pub idle: Duration,
     /// The seed of everything drawn.
     pub seed: u64,
+    /// Up to so many members, everybody watches everybody; `None`: as shipped.
+    pub watchers: Option<usize>,
 }
 
 /// What some time cost one process.
@@ -150,6 +152,9 @@ impl Lab {
         // One place more, for the process that joins at the end.
         let mut settings = WorldSettings::quiet(options.members + 1);
         settings.check_every = u32::MAX;
+        if let Some(watchers) = options.watchers {
+            settings.watchers = watchers;
+        }
         Self { world: World::new(settings, options.seed), sends: false, next_send_ns: 0 }
     }
 
@@ -333,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_small_cell_is_measured_whole() {
-        let options = ScaleOptions { members: 6, idle: Duration::from_secs(2), seed: 1 };
+        let options = ScaleOptions { members: 6, idle: Duration::from_secs(2), seed: 1, watchers: None };
         let row = measure(&options).expect("a cell of six forms, loses one and takes one in");
         // Ten heartbeats a second to each of five others, and as many from them.
         assert!((45.0..60.0).contains(&row.idle_member.sent_packets), "{row:?}");
@@ -345,8 +350,25 @@ mod tests {
     }
 
     #[test]
+    fn a_member_of_a_large_cell_beats_no_more_than_of_a_small_one() {
+        let cost = |members| {
+            let options = ScaleOptions { members, idle: Duration::from_secs(2), seed: 1, watchers: Some(4) };
+            measure(&options).expect("the cell forms, loses one and takes one in")
+        };
+        let (small, large) = (cost(12), cost(24));
+        for row in [small, large] {
+            assert!((36.0..44.0).contains(&row.idle_member.sent_packets), "ten a second to four: {row:?}");
+            assert!((36.0..44.0).contains(&row.idle_coordinator.received_packets), "{row:?}");
+            assert!((800.0..3_000.0).contains(&row.detect_ms), "{row:?}");
+        }
+        assert!((large.idle_member.sent_bytes / small.idle_member.sent_bytes - 1.0).abs() < 0.02);
+        let twice = large.change_coordinator.sent_packets / small.change_coordinator.sent_packets;
+        assert!(twice < 2.6, "twice the members cost the coordinator {twice} times the packets");
+    }
+
+    #[test]
     fn a_cell_too_small_is_refused() {
-        let options = ScaleOptions { members: 3, idle: Duration::from_secs(1), seed: 1 };
+        let options = ScaleOptions { members: 3, idle: Duration::from_secs(1), seed: 1, watchers: None };
         assert!(measure(&options).is_err());
     }
 }
