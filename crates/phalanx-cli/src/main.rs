@@ -13,6 +13,7 @@ mod node;
 mod notice;
 mod reform;
 mod sim;
+mod sim_scale;
 mod stat;
 mod table;
 mod torture;

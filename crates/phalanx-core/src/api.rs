@@ -72,11 +72,20 @@ pub struct Limits {
     pub outbox_bytes: usize,
     /// Most processes in a cell. Default 1,024.
     pub members: usize,
+    /// Up to this many members, everybody watches everybody; in a larger cell each is watched by about so many, and
+    /// its heartbeats cost the same whatever the cell's size. Must be the same at all members. Default 16.
+    pub watchers: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { group_window_bytes: 8 << 20, channel_window_bytes: 1 << 20, outbox_bytes: 1 << 20, members: 1024 }
+        Self {
+            group_window_bytes: 8 << 20,
+            channel_window_bytes: 1 << 20,
+            outbox_bytes: 1 << 20,
+            members: 1024,
+            watchers: 16,
+        }
     }
 }
 

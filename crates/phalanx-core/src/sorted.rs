@@ -81,10 +81,6 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         self.entries.iter().map(|(key, value)| (key, &**value))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&K, &mut V)> {
-        self.entries.iter_mut().map(|(key, value)| (&*key, &mut **value))
-    }
-
     pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         self.entries.iter().map(|(_, value)| &**value)
     }
@@ -120,7 +116,6 @@ mod tests {
             }
             prop_assert!(map.iter().eq(&tree));
             prop_assert!(map.values().eq(tree.values()));
-            prop_assert!(map.iter_mut().map(|(k, v)| (*k, *v)).eq(tree.iter().map(|(k, v)| (*k, *v))));
             prop_assert!(map.values_mut().map(|v| *v).eq(tree.values().copied()));
             map.clear();
             prop_assert_eq!(map.len(), 0);

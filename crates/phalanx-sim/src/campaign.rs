@@ -22,6 +22,9 @@ pub struct Options {
     pub faults: Option<Vec<usize>>,
     /// What is done less of than the seed draws.
     pub reduced: Reduction,
+    /// Up to so many members, everybody watches everybody; `None`: as shipped. Small cells take the way of large ones
+    /// when it is less than their size.
+    pub watchers: Option<usize>,
     /// Threads; 0: one for each core.
     pub threads: usize,
     /// Only every so many-th seed, from the first on.
@@ -68,6 +71,7 @@ impl Default for Options {
             mild_s: None,
             faults: None,
             reduced: Reduction::default(),
+            watchers: None,
             threads: 0,
             step: 1,
             repeat_every: 100,
@@ -117,6 +121,9 @@ impl Options {
         let mut command = self.command.replace("{seeds}", &seeds).replace("{members}", &members);
         if let Some(seconds) = self.mild_s {
             command.push_str(&format!(" --mild {seconds}"));
+        }
+        if let Some(watchers) = self.watchers {
+            command.push_str(&format!(" --watchers {watchers}"));
         }
         if let Some(faults) = &self.faults {
             let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();

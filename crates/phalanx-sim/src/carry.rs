@@ -58,6 +58,9 @@ impl World {
                 }
                 self.counters.packets += 1;
                 self.counters.packet_bytes += packet.bytes.len() as u64;
+                let traffic = &mut self.slots[index].traffic;
+                traffic.sent_packets += 1;
+                traffic.sent_bytes += packet.bytes.len() as u64;
                 match Endpoint::of(*to).filter(|to| to.index() < self.slots.len()) {
                     Some(to) => self.send(from, to, header, &packet.bytes),
                     None => self.lose(Lost::Nobody),
@@ -148,10 +151,12 @@ impl World {
     /// A packet reaches the socket it was sent to, if anybody still has it open.
     pub(crate) fn arrive(&mut self, from: Endpoint, to: Endpoint, bytes: Rc<[u8]>) {
         let here = self.slots.get_mut(to.index()).filter(|slot| slot.moves == to.moves);
-        let Some(node) = here.and_then(|slot| slot.node.as_mut()) else {
+        let Some((node, traffic)) = here.and_then(|slot| Some((slot.node.as_mut()?, &mut slot.traffic))) else {
             self.lose(Lost::Nobody);
             return;
         };
+        traffic.received_packets += 1;
+        traffic.received_bytes += bytes.len() as u64;
         if !node.driver_mut().arrive(to.lane, from.address(), bytes) {
             self.lose(Lost::Buffer);
             return;

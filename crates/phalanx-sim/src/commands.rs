@@ -85,6 +85,7 @@ impl World {
             limits: Limits {
                 group_window_bytes: self.settings.window_bytes,
                 outbox_bytes: Limits::default().outbox_bytes.min(self.settings.window_bytes / 8),
+                watchers: self.settings.watchers,
                 ..Limits::default()
             },
         }

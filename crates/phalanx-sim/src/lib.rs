@@ -33,6 +33,7 @@ mod reduce;
 mod result;
 mod ruin;
 mod run;
+pub mod scale;
 mod script;
 mod shrink;
 mod slot;

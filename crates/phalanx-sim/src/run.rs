@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use phalanx_check::Report;
+use phalanx_core::Limits;
 use phalanx_core::rng::Rng;
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
@@ -85,6 +86,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         packet_bytes: plan.packet_bytes,
         window_bytes: plan.window_bytes,
         workload: Some(plan.workload),
+        watchers: options.watchers.unwrap_or(Limits::default().watchers),
         check_every: options.check_every,
     }
 }

@@ -10,6 +10,15 @@ use crate::app::App;
 use crate::clock::Clock;
 use crate::driver::SimDriver;
 
+/// What a slot's process sent, a packet for each receiver, and what reached its sockets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) sent_packets: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_packets: u64,
+    pub(crate) received_bytes: u64,
+}
+
 pub(crate) struct Slot {
     pub(crate) name: String,
     /// The machine it runs on.
@@ -38,6 +47,7 @@ pub(crate) struct Slot {
     pub(crate) activity: Activity,
     /// Chance for its application.
     pub(crate) rng: Rng,
+    pub(crate) traffic: Traffic,
 }
 
 /// A crash in the middle of what a turn sends: some receivers get it, the others do not.

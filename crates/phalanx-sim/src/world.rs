@@ -3,9 +3,9 @@
 
 use std::rc::Rc;
 
-use phalanx_core::Incarnation;
 use phalanx_core::process::{Activity, Process};
 use phalanx_core::rng::Rng;
+use phalanx_core::{Incarnation, Limits};
 use phalanx_trace::{Header, Trace};
 
 use crate::address::Endpoint;
@@ -19,7 +19,7 @@ use crate::oracle::NonceOracle;
 use crate::plan::Workload;
 use crate::queue::{Due, Queue};
 use crate::result::{Counters, Violation, add_to};
-use crate::slot::Slot;
+use crate::slot::{Slot, Traffic};
 use crate::watch::Watch;
 
 /// What happens next.
@@ -73,6 +73,8 @@ pub struct WorldSettings {
     pub window_bytes: usize,
     /// What the applications do by themselves; `None`: only what they are told.
     pub workload: Option<Workload>,
+    /// Up to so many members, everybody watches everybody.
+    pub watchers: usize,
     /// How many turns pass between two checks of a process's invariants; 1: after each.
     pub check_every: u32,
 }
@@ -91,6 +93,7 @@ impl WorldSettings {
             packet_bytes: 1472,
             window_bytes: 8 << 20,
             workload: None,
+            watchers: Limits::default().watchers,
             check_every: 1,
         }
     }
@@ -165,6 +168,7 @@ impl World {
                 doom: None,
                 activity: Activity::default(),
                 rng,
+                traffic: Traffic::default(),
             }
         };
         Self {

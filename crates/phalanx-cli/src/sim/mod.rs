@@ -23,6 +23,7 @@ use self::spent::Watch;
 use crate::exit::{Exit, Failure, While};
 use crate::histories;
 use crate::notice::{data, say};
+use crate::sim_scale;
 use crate::table::Table;
 
 /// Runs simulated cells under faults and judges what they did
@@ -54,6 +55,10 @@ pub(crate) struct Sim {
     /// Draw these seconds of the run instead of what is around the violation
     #[arg(long, value_name = "FROM..TO", requires = "svg", value_parser = parse_window)]
     window: Option<RangeInclusive<u64>>,
+    /// Up to so many members, everybody watches everybody; with fewer than the members, the cell takes the way of a
+    /// large one [default: 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
+    watchers: Option<u16>,
     /// Threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -74,6 +79,8 @@ pub(crate) struct Sim {
     /// One line of JSON for each seed (its number, its trace hash, its violations); the summary goes to standard error
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    scale: sim_scale::Scale,
     /// Write what the users of each seed's registers and locks asked and were told to files in this directory, for
     /// linearizability checkers: seed-7.jsonl and so on
     #[arg(long, value_name = "DIR")]
@@ -81,6 +88,9 @@ pub(crate) struct Sim {
 }
 
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
+    if sim.scale.is_asked() {
+        return sim_scale::run(&sim.scale, sim.watchers.map(usize::from), sim.json);
+    }
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
     let mut options = Options {
         members: sim.members,
@@ -90,6 +100,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         stop,
         ..Options::default()
     };
+    options.watchers = sim.watchers.map(usize::from);
     if let Some(faults) = &sim.faults {
         options.faults = Some(chosen_faults(faults, sim, &options)?);
     }

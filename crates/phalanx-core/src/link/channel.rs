@@ -98,6 +98,12 @@ impl Channel {
         self.outbox.is_empty() && self.sending.is_at_rest() && self.receiving.ack_due().is_none()
     }
 
+    /// The other end owes a receipt.
+    #[must_use]
+    pub fn is_waited_for(&self) -> bool {
+        self.sending.outstanding() > 0
+    }
+
     /// Fills `frames` with as much of the outbox as fits in `room` bytes; false if there is nothing to send now.
     pub fn fill(&mut self, room: usize, frames: &mut Vec<u8>) -> bool {
         if !self.sending.may_send() {

@@ -240,6 +240,11 @@ impl Sending {
         }
     }
 
+    /// Receivers that have not acknowledged everything sent.
+    pub fn late(&self) -> impl Iterator<Item = usize> {
+        self.receivers.iter().enumerate().filter(|(_, r)| r.acked + 1 < self.next).map(|(index, _)| index)
+    }
+
     /// Probes in a row that `index` left unanswered.
     #[must_use]
     pub fn failures(&self, index: usize) -> u32 {

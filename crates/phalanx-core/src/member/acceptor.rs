@@ -64,12 +64,10 @@ mod tests {
     }
 
     fn proposal(view: u64) -> Arc<Proposal> {
-        let none = Vec::new();
         Arc::new(Proposal {
             decree: 2,
             view,
-            members: Vec::new(),
-            joined: none,
+            joined: Vec::new(),
             left: Vec::new(),
             groups: Vec::new(),
             next_group: 1,

@@ -22,6 +22,17 @@ pub struct Wishes {
     pub group_leaves: Vec<(String, Incarnation)>,
 }
 
+impl Wishes {
+    /// Nobody wants anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.joiners.is_empty()
+            && self.leavers.is_empty()
+            && self.group_joins.is_empty()
+            && self.group_leaves.is_empty()
+    }
+}
+
 /// One try at a decree.
 #[derive(Clone, Debug)]
 pub struct Coordinator {
@@ -100,8 +111,8 @@ pub fn build_proposal(
     reason: impl Fn(usize) -> LeaveReason,
 ) -> Proposal {
     let stays = |r: usize| reports.contains_key(&r) && !wishes.leavers.contains(&directory.members[r].incarnation);
-    let survivors: Vec<MemberInfo> =
-        directory.members.iter().enumerate().filter(|&(r, _)| stays(r)).map(|(_, m)| m.clone()).collect();
+    let survivors: Vec<&MemberInfo> =
+        directory.members.iter().enumerate().filter(|&(r, _)| stays(r)).map(|(_, m)| m).collect();
     let left: Vec<(Incarnation, LeaveReason)> = directory
         .members
         .iter()
@@ -116,9 +127,7 @@ pub fn build_proposal(
         .filter(|(j, _)| survivors.iter().all(|s| s.name != j.name && s.incarnation != j.incarnation))
         .take(survivors.len())
         .collect();
-    let joined: Vec<Incarnation> = joiners.iter().map(|(j, _)| j.incarnation).collect();
-    let mut members = survivors;
-    members.extend(joiners.iter().map(|(j, _)| j.clone()));
+    let joined: Vec<MemberInfo> = joiners.iter().map(|(j, _)| j.clone()).collect();
 
     let mut next = NextIds { group: directory.next_group, space: directory.next_space };
     let group_joins = wishes
@@ -126,7 +135,7 @@ pub fn build_proposal(
         .iter()
         .map(|(name, who)| (name.as_str(), *who))
         .chain(joiners.iter().flat_map(|(j, groups)| groups.iter().map(|g| (g.as_str(), j.incarnation))));
-    let present: BTreeSet<Incarnation> = members.iter().map(|m| m.incarnation).collect();
+    let present: BTreeSet<Incarnation> = survivors.into_iter().chain(&joined).map(|m| m.incarnation).collect();
     let mut coming: BTreeMap<&str, Vec<Incarnation>> = BTreeMap::new();
     for (name, who) in group_joins.filter(|(_, who)| present.contains(who)) {
         let list = coming.entry(name).or_default();
@@ -147,14 +156,12 @@ pub fn build_proposal(
         coming.dedup();
         let (group, space) = (GroupId(next.group), next.space());
         next.group += 1;
-        let joined = coming.clone();
         let name = name.to_owned();
-        groups.push(GroupChange { group, name, view: 1, space, cut: None, members: coming, joined, left: Vec::new() });
+        groups.push(GroupChange { group, name, view: 1, space, cut: None, joined: coming, left: Vec::new() });
     }
     Proposal {
         decree: directory.decree + 1,
         view: directory.view + u64::from(!joined.is_empty() || !left.is_empty()),
-        members,
         joined,
         left,
         groups,
@@ -198,15 +205,12 @@ fn change_group(
     if left.is_empty() && joined.is_empty() {
         return None;
     }
-    let mut members: Vec<Incarnation> =
-        entry.members.iter().filter(|who| left.iter().all(|(w, _)| w != *who)).copied().collect();
-    members.extend(&joined);
     let n = entry.members.len();
     let mut cut = GroupCut { prefixes: vec![0; n], holders: vec![Incarnation::NONE; n] };
     for (&rank, report) in reports {
         let Some((_, prefixes)) = report.prefixes.iter().find(|(g, _)| *g == group) else { continue };
         for (stream, &prefix) in prefixes.iter().enumerate().take(n) {
-            if prefix > cut.prefixes[stream] || cut.holders[stream] == Incarnation::NONE {
+            if prefix > cut.prefixes[stream] {
                 cut.prefixes[stream] = prefix;
                 cut.holders[stream] = directory.members[rank].incarnation;
             }
@@ -214,7 +218,7 @@ fn change_group(
     }
     let space = next.space();
     let name = entry.name.clone();
-    Some(GroupChange { group, name, view: entry.view + 1, space, cut: Some(cut), members, joined, left })
+    Some(GroupChange { group, name, view: entry.view + 1, space, cut: Some(cut), joined, left })
 }
 
 #[cfg(test)]
@@ -284,7 +288,7 @@ mod tests {
         let reports = BTreeMap::from([(0, report(&[0, 0])), (1, report(&[0, 0]))]);
         let wishes = Wishes { joiners: (10..20).map(|i| (member(i), Vec::new())).collect(), ..Wishes::default() };
         let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
-        assert_eq!(p.members.len(), 4);
+        assert_eq!(directory(2).after(&p).members.len(), 4);
         assert_eq!(p.joined.len(), 2);
         assert!(p.groups.is_empty());
     }
@@ -325,7 +329,32 @@ mod tests {
         };
         let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
         assert_eq!(p.groups.len(), 1);
-        assert_eq!(p.groups[0].members, [Incarnation(2), Incarnation(9)]);
+        assert_eq!(p.groups[0].joined, [Incarnation(2), Incarnation(9)]);
         assert_eq!((p.groups[0].group, p.next_group), (GroupId(2), 3));
+    }
+
+    #[test]
+    fn what_stays_the_same_costs_no_bytes() {
+        let sizes = [20, 1000].map(|n| {
+            let reports: BTreeMap<usize, Report> =
+                (0..n).filter(|rank| *rank != 7).map(|rank| (rank, report(&vec![0; n]))).collect();
+            let d = directory(n as u64);
+            let p =
+                build_proposal(&d, &reports, &BTreeSet::from([GroupId(1)]), &Wishes::default(), |_| LeaveReason::Died);
+            let next = d.after(&p);
+            assert_eq!((next.members.len(), next.groups[&GroupId(1)].members.len()), (n - 1, n - 1));
+            assert_eq!(next.members[7].incarnation, Incarnation(9), "those behind move up");
+            postcard::to_allocvec(&p).expect("a proposal").len()
+        });
+        assert!(sizes[1] <= sizes[0] + 2, "{sizes:?}");
+    }
+
+    #[test]
+    fn a_group_ends_with_its_last_member() {
+        let mut d = directory(2);
+        d.groups.get_mut(&GroupId(1)).expect("the group").members = vec![Incarnation(2)];
+        let reports = BTreeMap::from([(0, report(&[]))]);
+        let p = build_proposal(&d, &reports, &BTreeSet::from([GroupId(1)]), &Wishes::default(), |_| LeaveReason::Died);
+        assert!(d.after(&p).groups.is_empty());
     }
 }

@@ -1,10 +1,10 @@
 //! What the decrees so far have decided: the cell's members and its groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::messages::Proposal;
+use super::messages::{GroupChange, Proposal};
 use crate::id::{GroupId, Incarnation, MemberInfo};
 
 /// The cell as decided, the same at every process that installed the same decree.
@@ -63,25 +63,27 @@ impl Directory {
         let mut next = self.clone();
         next.decree = proposal.decree;
         next.view = proposal.view;
-        next.members.clone_from(&proposal.members);
+        next.members = self.members_after(proposal);
         next.departed.extend(proposal.left.iter().map(|(who, _)| *who));
         next.departed.drain(..next.departed.len().saturating_sub(DEPARTED_MAX));
         next.next_group = proposal.next_group;
         next.next_space = proposal.next_space;
         for change in &proposal.groups {
-            if change.members.is_empty() {
-                next.groups.remove(&change.group);
-            } else {
-                let entry = GroupEntry {
-                    name: change.name.clone(),
-                    view: change.view,
-                    space: change.space,
-                    members: change.members.clone(),
-                };
-                next.groups.insert(change.group, entry);
+            let members = members_after(next.groups.remove(&change.group).as_ref(), change);
+            if !members.is_empty() {
+                let (name, view, space) = (change.name.clone(), change.view, change.space);
+                next.groups.insert(change.group, GroupEntry { name, view, space, members });
             }
         }
         next
+    }
+
+    /// The cell's members after `proposal`, in rank order.
+    #[must_use]
+    pub fn members_after(&self, proposal: &Proposal) -> Vec<MemberInfo> {
+        let left: BTreeSet<Incarnation> = proposal.left.iter().map(|(who, _)| *who).collect();
+        let stay = self.members.iter().filter(|m| !left.contains(&m.incarnation));
+        stay.chain(&proposal.joined).cloned().collect()
     }
 
     /// The rank of a process in the cell view.
@@ -108,6 +110,13 @@ impl Directory {
     pub fn quorum(&self) -> usize {
         self.members.len() / 2 + 1
     }
+}
+
+/// A group's members after `change`, in rank order.
+pub(super) fn members_after(entry: Option<&GroupEntry>, change: &GroupChange) -> Vec<Incarnation> {
+    let left: BTreeSet<Incarnation> = change.left.iter().map(|(who, _)| *who).collect();
+    let members = entry.map(|entry| entry.members.as_slice()).unwrap_or_default();
+    members.iter().filter(|who| !left.contains(who)).chain(&change.joined).copied().collect()
 }
 
 /// A majority, or half with rank 0. Any two such sets intersect: two halves both hold rank 0.

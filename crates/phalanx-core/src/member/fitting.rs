@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use super::directory::members_after;
 use super::{Directory, GroupChange, Proposal, Welcome};
 use crate::id::{Incarnation, MemberInfo};
 
@@ -17,12 +18,12 @@ impl Directory {
         let spaces: BTreeSet<u32> = proposal.groups.iter().map(|change| change.space).collect();
         let groups: BTreeSet<_> = proposal.groups.iter().map(|change| change.group).collect();
         let changes = u32::try_from(proposal.groups.len()).unwrap_or(u32::MAX);
+        let next = self.members_after(proposal);
         self.decree.checked_add(1) == Some(proposal.decree)
             && proposal.view.checked_sub(self.view).is_some_and(|more| more <= 1)
-            && are_members(&proposal.members)
-            && proposal.members.iter().all(|m| {
-                self.rank(m.incarnation).is_some() || proposal.joined.contains(&m.incarnation)
-            })
+            && proposal.left.iter().all(|(who, _)| self.rank(*who).is_some())
+            && proposal.joiners().all(|who| self.rank(who).is_none())
+            && are_members(&next)
             // Numbers of spaces and groups run on without haste: they must last for the life of the cell.
             && proposal.next_space >= self.next_space
             && proposal.next_space - self.next_space <= changes
@@ -30,11 +31,12 @@ impl Directory {
             && proposal.next_group - self.next_group <= changes
             && spaces.len() == proposal.groups.len()
             && groups.len() == proposal.groups.len()
-            && proposal.groups.iter().all(|change| self.admits_change(proposal, change))
+            && proposal.groups.iter().all(|change| self.admits_change(proposal, change, &next))
     }
 
-    fn admits_change(&self, proposal: &Proposal, change: &GroupChange) -> bool {
-        let fits = match (&change.cut, self.groups.get(&change.group)) {
+    fn admits_change(&self, proposal: &Proposal, change: &GroupChange, next: &[MemberInfo]) -> bool {
+        let entry = self.groups.get(&change.group);
+        let fits = match (&change.cut, entry) {
             (Some(cut), Some(entry)) => {
                 cut.prefixes.len() == entry.members.len()
                     && cut.holders.len() == entry.members.len()
@@ -42,12 +44,12 @@ impl Directory {
                     && entry.name == change.name
             }
             (None, None) => {
-                (self.next_group..proposal.next_group).contains(&change.group.0) && !change.members.is_empty()
+                (self.next_group..proposal.next_group).contains(&change.group.0) && !change.joined.is_empty()
             }
             _ => false,
         };
         fits && (self.next_space..proposal.next_space).contains(&change.space)
-            && are_among(&change.members, &proposal.members)
+            && are_among(&members_after(entry, change), next)
     }
 
     /// Whether this directory can be one.
@@ -72,15 +74,17 @@ impl Welcome {
         directory.is_sound()
             && directory.decree == proposal.decree
             && directory.view == proposal.view
-            && directory.members == proposal.members
+            && directory.members.ends_with(&proposal.joined)
+            && proposal.left.iter().all(|(who, _)| directory.rank(*who).is_none())
             && directory.next_space == proposal.next_space
             && groups.len() == proposal.groups.len()
             && proposal.groups.iter().all(|change| match directory.groups.get(&change.group) {
                 Some(entry) => {
-                    (&entry.name, entry.view, entry.space, &entry.members)
-                        == (&change.name, change.view, change.space, &change.members)
+                    (&entry.name, entry.view, entry.space) == (&change.name, change.view, change.space)
+                        && entry.members.ends_with(&change.joined)
+                        && change.left.iter().all(|(who, _)| !entry.members.contains(who))
                 }
-                None => change.members.is_empty(),
+                None => change.joined.is_empty(),
             })
     }
 }

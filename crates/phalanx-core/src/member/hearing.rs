@@ -1,11 +1,13 @@
 //! Who hears whom: the evidence for suspicion.
 //!
-//! Heartbeats name whom their sender hears. A link unheard either way accuses both ends, and the accusation
-//! lapses when it is heard again: nothing here is final, only a decided view excludes.
+//! In a cell of few members everybody watches everybody, and heartbeats name whom their sender hears. In a larger one
+//! each is watched by some, and [`Watch`] holds what they found. Either way, a link unheard one way accuses both ends,
+//! and the accusation lapses when it is heard again: nothing here is final, only a decided view excludes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::watch::{Claim, Targets, Watch};
 use crate::time::Instant;
 
 /// What this process knows of the link from and to one member.
@@ -20,6 +22,8 @@ pub struct Link {
     hears: Option<Vec<bool>>,
     /// It proved dead, whatever was heard.
     pub dead: bool,
+    /// It hears nobody: in a large cell, what it sends is no sign of life.
+    deaf: bool,
 }
 
 /// The view's links as seen from one member.
@@ -27,16 +31,41 @@ pub struct Link {
 pub struct Hearing {
     me: usize,
     links: Vec<Link>,
-    suspect_after: Duration,
-    beat: Duration,
+    patience: Patience,
+    /// In a cell in which not everybody watches everybody.
+    watch: Option<Watch>,
+}
+
+/// How long silence is borne, and who watches whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Unheard this long, a link is accused (jitter is added).
+    pub suspect_after: Duration,
+    /// Between two heartbeats.
+    pub beat: Duration,
+    /// Up to this many members, everybody watches everybody; in larger cells each has about so many watchers.
+    pub watchers: usize,
 }
 
 impl Hearing {
     /// A fresh view: everybody counts as heard now.
     #[must_use]
-    pub fn new(me: usize, members: usize, now: Instant, suspect_after: Duration, beat: Duration) -> Self {
-        let link = Link { last_heard: now, last_beat: now, jitter: Duration::ZERO, hears: None, dead: false };
-        Self { me, links: vec![link; members], suspect_after, beat }
+    pub fn new(me: usize, members: usize, now: Instant, patience: Patience) -> Self {
+        let link =
+            Link { last_heard: now, last_beat: now, jitter: Duration::ZERO, hears: None, dead: false, deaf: false };
+        let watch = (members > patience.watchers).then(|| Watch::new(me, members, patience.watchers));
+        Self { me, links: vec![link; members], patience, watch }
+    }
+
+    /// What is known of a large cell; `None` where everybody watches everybody.
+    #[must_use]
+    pub fn watch(&self) -> Option<&Watch> {
+        self.watch.as_ref()
+    }
+
+    /// The same, to add to.
+    pub fn watch_mut(&mut self) -> Option<&mut Watch> {
+        self.watch.as_mut()
     }
 
     /// Something was heard from `rank`.
@@ -48,18 +77,66 @@ impl Hearing {
 
     /// A heartbeat of this decree: `hears` by rank.
     pub fn beat(&mut self, now: Instant, rank: usize, hears: Vec<bool>) {
+        let patience = self.patience;
         if let Some(link) = self.links.get_mut(rank) {
-            let off = now.since(link.last_beat).abs_diff(self.beat);
-            link.jitter = (link.jitter * 7 + off.min(self.suspect_after)) / 8;
-            link.last_beat = now;
+            link.beat(now, &patience);
             link.hears = Some(hears);
         }
+    }
+
+    /// A heartbeat of this decree in a large cell; see [`Watch::depth`]. True if its sender knows other claims.
+    pub fn watch_beat(&mut self, now: Instant, rank: usize, depth: u64, asks: bool, digest: u64) -> bool {
+        let patience = self.patience;
+        let (Some(link), Some(watch)) = (self.links.get_mut(rank), self.watch.as_mut()) else { return false };
+        link.beat(now, &patience);
+        watch.beat(now, rank, depth, asks);
+        watch.digest() != digest
+    }
+
+    /// Looks at the links that are watched here, says what was found, and draws conclusions from all that was said.
+    pub fn judge(&mut self, now: Instant) {
+        let Self { links, patience, watch, .. } = self;
+        let Some(watch) = watch else { return };
+        let silent = |rank: usize, since: Instant| {
+            links.get(rank).is_some_and(|l| l.dead || l.deaf || now.since(l.last_heard.max(since)) >= l.bears(patience))
+        };
+        let mut accused: BTreeSet<usize> =
+            watch.neighbours().iter().copied().filter(|&rank| silent(rank, Instant::ZERO)).collect();
+        // Who is out of reach already need not be accused by everybody who waits for an answer.
+        accused.extend(watch.wanted().filter(|&(rank, since)| watch.reaches(rank) && silent(rank, since)).map(|w| w.0));
+        let besides = watch.besides(now, patience.suspect_after);
+        watch.set_own(accused.into_iter().filter_map(|rank| u16::try_from(rank).ok()).collect(), besides);
+        watch.look(|rank| links.get(rank).is_some_and(|l| l.dead));
+    }
+
+    /// Whom the next heartbeat of a large cell goes to. `waited_for` owe this member an answer.
+    pub fn targets(&mut self, now: Instant, waited_for: BTreeSet<usize>) -> Targets {
+        let Self { links, patience, watch, .. } = self;
+        let Some(watch) = watch else { return Targets::default() };
+        let silent = |rank: usize| links.get(rank).is_some_and(|l| now.since(l.last_heard) > patience.beat * 3 / 2);
+        let is_dead = |rank: usize| links.get(rank).is_some_and(|l| l.dead);
+        watch.targets(now, patience.beat, waited_for, silent, is_dead)
+    }
+
+    /// A member of a large cell is heard and hears nobody itself, until its next heartbeat of this decree.
+    pub fn hears_nobody(&mut self, rank: usize) {
+        if let Some(link) = self.links.get_mut(rank) {
+            link.deaf = true;
+        }
+    }
+
+    /// A claim that another member made or passed on. True if it is news.
+    pub fn take_claim(&mut self, rank: usize, claim: Claim) -> bool {
+        self.watch.as_mut().is_some_and(|watch| watch.take_claim(rank, claim))
     }
 
     /// The operating system proved `rank` dead.
     pub fn died(&mut self, rank: usize) {
         if let Some(link) = self.links.get_mut(rank) {
             link.dead = true;
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.touch();
         }
     }
 
@@ -78,15 +155,30 @@ impl Hearing {
         }
     }
 
-    /// How long silence on this link is bearable: the setting, and more where heartbeats come irregularly.
-    fn patience(&self, link: &Link) -> Duration {
-        self.suspect_after + (link.jitter * 4).min(self.suspect_after)
-    }
-
-    /// Whether this process hears `rank`.
+    /// Whether this process hears `rank`, itself or through others.
     #[must_use]
     pub fn hears(&self, now: Instant, rank: usize) -> bool {
-        rank == self.me || self.links.get(rank).is_some_and(|l| !l.dead && now.since(l.last_heard) < self.patience(l))
+        let link = self.links.get(rank);
+        rank == self.me
+            || link.is_some_and(|l| {
+                !l.dead
+                    && match &self.watch {
+                        None => now.since(l.last_heard) < l.bears(&self.patience),
+                        Some(watch) => watch.reaches(rank) && !watch.accuses(self.me, rank),
+                    }
+            })
+    }
+
+    /// How many members `rank` hears, itself included, and whether rank 0 is one of them.
+    #[must_use]
+    pub fn heard_count(&self, now: Instant, rank: usize) -> (usize, bool) {
+        match &self.watch {
+            Some(watch) => watch.heard_count(rank),
+            None => {
+                let hears = |other: &usize| self.says_it_hears(now, rank, *other);
+                ((0..self.links.len()).filter(hears).count(), hears(&0))
+            }
+        }
     }
 
     /// Whom this process hears, by rank.
@@ -114,8 +206,11 @@ impl Hearing {
     #[must_use]
     pub fn candidates(&self, now: Instant, leaving: &BTreeSet<usize>) -> BTreeSet<usize> {
         let n = self.links.len();
-        let mut out: BTreeSet<usize> =
-            (0..n).filter(|&r| leaving.contains(&r) || (r != self.me && !self.hears(now, r))).collect();
+        let mut out = self.unheard(now, leaving);
+        if let Some(watch) = &self.watch {
+            self.settle_links(watch.accused_links(), &mut out);
+            return out;
+        }
         loop {
             let rest: Vec<usize> = (0..n).filter(|r| !out.contains(r)).collect();
             let accused = |p: usize| {
@@ -131,13 +226,55 @@ impl Hearing {
         }
     }
 
+    /// Those in `leaving` and those not heard here.
+    fn unheard(&self, now: Instant, leaving: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let n = self.links.len();
+        (0..n).filter(|&r| leaving.contains(&r) || (r != self.me && !self.hears(now, r))).collect()
+    }
+
+    /// While accused links remain among those that are not out, whoever has most goes.
+    fn settle_links(&self, mut links: BTreeSet<(usize, usize)>, out: &mut BTreeSet<usize>) {
+        loop {
+            links.retain(|(a, b)| !out.contains(a) && !out.contains(b));
+            let mut accused: BTreeMap<usize, usize> = BTreeMap::new();
+            for rank in links.iter().flat_map(|(a, b)| [*a, *b]).filter(|rank| *rank != self.me) {
+                *accused.entry(rank).or_default() += 1;
+            }
+            let Some((_, worst)) = accused.into_iter().map(|(rank, count)| (count, rank)).max() else { return };
+            out.insert(worst);
+        }
+    }
+
+    /// No candidate is one only because a link of its is disclaimed: other claims about it, or about whoever made
+    /// them, may be on their way.
+    #[must_use]
+    pub fn is_settled(&self, now: Instant) -> bool {
+        let Some(watch) = &self.watch else { return true };
+        let unheard = self.unheard(now, &BTreeSet::new());
+        watch.accused_links().iter().all(|(a, b)| unheard.contains(a) || unheard.contains(b))
+    }
+
     /// When the next link may fall silent.
     #[must_use]
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         (0..self.links.len())
             .filter(|&r| r != self.me && self.hears(now, r))
-            .map(|r| self.links[r].last_heard + self.patience(&self.links[r]))
+            .map(|r| self.links[r].last_heard + self.links[r].bears(&self.patience))
             .min()
+    }
+}
+
+impl Link {
+    fn beat(&mut self, now: Instant, patience: &Patience) {
+        let off = now.since(self.last_beat).abs_diff(patience.beat);
+        self.jitter = (self.jitter * 7 + off.min(patience.suspect_after)) / 8;
+        self.last_beat = now;
+        self.deaf = false;
+    }
+
+    /// How long silence on this link is bearable: the setting, and more where heartbeats come irregularly.
+    fn bears(&self, patience: &Patience) -> Duration {
+        patience.suspect_after + (self.jitter * 4).min(patience.suspect_after)
     }
 }
 
@@ -149,8 +286,12 @@ mod tests {
         Instant(ms * 1_000_000)
     }
 
+    fn patience(watchers: usize) -> Patience {
+        Patience { suspect_after: Duration::from_millis(900), beat: Duration::from_millis(100), watchers }
+    }
+
     fn hearing(n: usize) -> Hearing {
-        Hearing::new(0, n, at(0), Duration::from_millis(900), Duration::from_millis(100))
+        Hearing::new(0, n, at(0), patience(16))
     }
 
     /// Everybody but `silent` beats, and hears all but those in `deaf_to` (pairs listener, speaker).

@@ -42,19 +42,21 @@ pub struct Report {
     pub accepted: Option<(Ballot, Proposal)>,
     /// Per wedged group the reporter is a member of: the prefix of each stream that it holds, by rank in the group
     /// view.
+    #[serde(with = "super::sparse::prefixes")]
     pub prefixes: Vec<(GroupId, Vec<u64>)>,
 }
 
 /// Where a group's view ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "super::sparse::SparseCut", into = "super::sparse::SparseCut")]
 pub struct GroupCut {
     /// Per rank in the ending group view: the longest prefix reported.
     pub prefixes: Vec<u64>,
-    /// Per rank: who reported it, and so holds it.
+    /// Per rank: who reported it, and so holds it; [`Incarnation::NONE`] where there is nothing to hold.
     pub holders: Vec<Incarnation>,
 }
 
-/// One group's next view.
+/// One group's next view: what changes against the view in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupChange {
     /// The group.
@@ -67,25 +69,21 @@ pub struct GroupChange {
     pub space: u32,
     /// How the view in force ends; `None` for a new group.
     pub cut: Option<GroupCut>,
-    /// Members of the next view in rank order; none: the group ends.
-    pub members: Vec<Incarnation>,
-    /// Who comes.
+    /// Who comes, to rank after those that stay.
     pub joined: Vec<Incarnation>,
     /// Who goes, and why.
     pub left: Vec<(Incarnation, LeaveReason)>,
 }
 
-/// What a decree decides.
+/// What a decree decides, as the difference from the directory in force: one member of a thousand leaves in a few bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
     /// The decree's number.
     pub decree: u64,
     /// The cell view's number after it.
     pub view: u64,
-    /// The cell's members after it, in rank order: survivors, then joiners.
-    pub members: Vec<MemberInfo>,
-    /// Who comes into the cell.
-    pub joined: Vec<Incarnation>,
+    /// Who comes into the cell, to rank after those that stay.
+    pub joined: Vec<MemberInfo>,
     /// Who goes, and why.
     pub left: Vec<(Incarnation, LeaveReason)>,
     /// Groups whose view changes.
@@ -97,6 +95,11 @@ pub struct Proposal {
 }
 
 impl Proposal {
+    /// Who comes into the cell.
+    pub fn joiners(&self) -> impl Iterator<Item = Incarnation> {
+        self.joined.iter().map(|member| member.incarnation)
+    }
+
     /// Where the views of changed groups end.
     pub fn cuts(&self) -> impl Iterator<Item = (GroupId, &GroupCut)> {
         self.groups.iter().filter_map(|change| Some((change.group, change.cut.as_ref()?)))

@@ -9,14 +9,19 @@ mod acceptor;
 mod coordinator;
 mod directory;
 mod fitting;
+mod graph;
 mod hearing;
 mod messages;
+mod sparse;
+mod watch;
 
 pub use acceptor::{Acceptor, Promise};
 pub use coordinator::{Coordinator, Phase, Wishes, build_proposal};
 pub use directory::{Directory, GroupEntry, is_quorum};
 pub use fitting::are_members;
-pub use hearing::{Hearing, Link};
+pub use graph::WatchGraph;
+pub use hearing::{Hearing, Link, Patience};
 pub use messages::{
     Ballot, Control, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage, Wedge, Welcome,
 };
+pub use watch::{Claim, Targets, Watch};

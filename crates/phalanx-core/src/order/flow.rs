@@ -421,10 +421,14 @@ impl Flow {
         !self.outbox.is_empty() && !self.tx.may_send()
     }
 
-    /// End of a turn: orders, packs, delivers, repairs, acknowledges.
-    pub fn turn(&mut self, now: Instant, io: &mut impl Outgoing) {
+    /// End of a turn: orders, packs, delivers, repairs, acknowledges. True if it delivered or packed something: the
+    /// next turn may find more to do, though nothing else changes.
+    pub fn turn(&mut self, now: Instant, io: &mut impl Outgoing) -> bool {
+        let first = self.tx.next();
+        let mut any = false;
         loop {
             let delivered = self.deliver_ready(io);
+            any |= delivered;
             if !self.wedged {
                 self.place(now, io);
                 self.drain_outbox(now, io);
@@ -443,6 +447,7 @@ impl Flow {
         }
         self.announce_stability(io);
         self.send_receipts(now, io);
+        any || self.tx.next() > first
     }
 
     fn acknowledge_self(&mut self, now: Instant) {
@@ -558,13 +563,9 @@ impl Flow {
             return false;
         }
         let stream = &mut self.streams[rank];
-        if let Some(head) = stream.queue.front() {
-            for &(r, count) in &head.deps {
-                stream.head_vector[usize::from(r)] = count;
-            }
-        }
-        let past_stable = (0..self.streams.len())
-            .all(|r| r == rank || self.streams[r].stable_messages >= self.streams[rank].head_vector[r]);
+        stream.advance_to_head();
+        let past = self.streams[rank].head_vector().iter().enumerate();
+        let past_stable = past.into_iter().all(|(r, &needed)| r == rank || self.streams[r].stable_messages >= needed);
         if order != Order::Total || !past_stable {
             return past_stable;
         }
@@ -587,13 +588,11 @@ impl Flow {
     pub(super) fn deliver_numbered(&mut self, rank: usize, position: Option<u64>, io: &mut impl Outgoing) {
         let stream = &mut self.streams[rank];
         let Some(Message { order, uniform, deps, seq, payload, .. }) = stream.queue.pop_front() else { return };
-        for (r, count) in deps {
-            stream.head_vector[usize::from(r)] = count;
-        }
+        stream.advance_head(&deps);
         stream.delivered += 1;
         if order == Order::Total {
             self.total_past[rank] = seq;
-            for (past, &needed) in self.total_past.iter_mut().zip(&stream.head_vector) {
+            for (past, &needed) in self.total_past.iter_mut().zip(stream.head_vector()) {
                 *past = needed.max(*past);
             }
         }
@@ -707,6 +706,11 @@ impl Flow {
     #[must_use]
     pub fn waits_for(&self) -> Option<usize> {
         self.tx.slowest()
+    }
+
+    /// The ranks that owe a receipt for packets of ours; none while the view is being left.
+    pub fn late(&self) -> impl Iterator<Item = usize> {
+        self.tx.late().filter(|rank| !self.wedged && *rank != self.set.me)
     }
 
     /// Messages sent by us and delivered here, in this view.

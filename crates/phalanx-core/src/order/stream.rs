@@ -62,9 +62,12 @@ pub(super) struct Stream {
     pub(super) parsed: u64,
     pub(super) delivered: u64,
     consumed: u64,
-    /// The sender's vector time as of its last parsed message, and as of the head of `queue`.
+    /// The members of the view.
+    members: usize,
+    /// The sender's vector time as of its last parsed message, and as of the head of `queue`: by rank, as far as any
+    /// entry is above 0. A member that sent nothing causal, or nothing at all, costs no memory for it.
     vector: Vec<u64>,
-    pub(super) head_vector: Vec<u64>,
+    head_vector: Vec<u64>,
     /// Every member has this stream up to here, in packets and in messages.
     pub(super) stable: u64,
     pub(super) stable_messages: u64,
@@ -96,8 +99,9 @@ impl Stream {
             parsed: 0,
             delivered: 0,
             consumed: 0,
-            vector: vec![0; members],
-            head_vector: vec![0; members],
+            members,
+            vector: Vec::new(),
+            head_vector: Vec::new(),
             stable: 0,
             stable_messages: 0,
             ends: VecDeque::new(),
@@ -141,7 +145,7 @@ impl Stream {
                     is_prompt |= prompt;
                     self.tenure = self.tenure.max(tenure);
                     for (rank, count) in runs {
-                        if usize::from(rank) >= self.vector.len()
+                        if usize::from(rank) >= self.members
                             || !total.announce(tenure, Run { rank, count, by: me, packet: number })
                         {
                             return Err(Malformed);
@@ -149,7 +153,7 @@ impl Stream {
                     }
                 }
                 Some(StreamFrame::Pass { tenure, to }) => {
-                    let passed = usize::from(to) < self.vector.len() && total.pass(tenure, me, to, number);
+                    let passed = usize::from(to) < self.members && total.pass(tenure, me, to, number);
                     passed.then_some(()).ok_or(Malformed)?;
                 }
                 Some(StreamFrame::Stable { prefix }) => self.set_stable(prefix),
@@ -161,7 +165,10 @@ impl Stream {
     /// Growths to absolute counts.
     fn absolute(&mut self, mut deps: Vec<(u16, u64)>) -> Result<Vec<(u16, u64)>, Malformed> {
         for (rank, count) in &mut deps {
-            let entry = self.vector.get_mut(usize::from(*rank)).ok_or(Malformed)?;
+            if usize::from(*rank) >= self.members {
+                return Err(Malformed);
+            }
+            let entry = entry_of(&mut self.vector, *rank);
             *entry = entry.checked_add(*count).ok_or(Malformed)?;
             *count = *entry;
         }
@@ -254,6 +261,26 @@ impl Stream {
         self.ends.get(index).map_or(self.rx.prefix(), |&(packet, _)| packet - 1)
     }
 
+    /// The message taken from the head of the queue depends on these of others: (rank, messages).
+    pub(super) fn advance_head(&mut self, deps: &[(u16, u64)]) {
+        for &(rank, count) in deps {
+            *entry_of(&mut self.head_vector, rank) = count;
+        }
+    }
+
+    /// The same for the message that is at the head now, if there is one.
+    pub(super) fn advance_to_head(&mut self) {
+        let Self { queue, head_vector, .. } = self;
+        for &(rank, count) in queue.front().iter().flat_map(|head| &head.deps) {
+            *entry_of(head_vector, rank) = count;
+        }
+    }
+
+    /// What the head of the queue, or the last message delivered, depends on: messages by rank, 0 beyond the end.
+    pub(super) fn head_vector(&self) -> &[u64] {
+        &self.head_vector
+    }
+
     /// A packet kept for others: parsed or waiting.
     pub(super) fn packet(&self, number: u64) -> Option<Bytes> {
         let index = usize::try_from(number.checked_sub(self.kept_base)?).ok()?;
@@ -271,9 +298,19 @@ impl Stream {
     }
 
     pub(super) fn check_invariants(&self) {
+        assert!(self.vector.len() <= self.members, "a vector time reaches beyond the view");
         assert!(self.parsed >= self.delivered, "delivered more than was parsed");
         assert!(self.delivered >= self.consumed, "consumed more than was delivered");
         assert_eq!(self.queue.len() as u64, self.parsed - self.delivered, "queue and counts disagree");
         assert_eq!(self.kept_base + self.kept.len() as u64, self.rx.prefix() + 1, "kept packets have a hole");
     }
+}
+
+/// The entry of `rank`, made if the vector does not reach that far.
+fn entry_of(vector: &mut Vec<u64>, rank: u16) -> &mut u64 {
+    let index = usize::from(rank);
+    if vector.len() <= index {
+        vector.resize(index + 1, 0);
+    }
+    &mut vector[index]
 }

@@ -7,11 +7,9 @@ use super::unrepaired::{put_beat, put_excluded};
 use super::{EXCLUDED_MAX, Process, Stage};
 use crate::api::{Effects, Event};
 use crate::id::{Incarnation, Lane};
-use crate::member::{Control, Welcome};
+use crate::member::{Control, Patience, Welcome, is_quorum};
 use crate::time::Instant;
 
-/// From this many members on, heartbeats become rarer, so that their cost does not grow with the square.
-const MEMBERS_AT_FULL_RATE: u32 = 16;
 /// An excluded incarnation is told so no more often than this.
 const NOTICE_EVERY: Duration = Duration::from_millis(50);
 /// Channels to members that were left out stay this long.
@@ -19,13 +17,17 @@ const DEPARTED_FOR: Duration = Duration::from_secs(1);
 
 impl Process {
     pub(super) fn beat_interval(&self) -> Duration {
-        let n = u32::try_from(self.directory.members.len()).unwrap_or(u32::MAX);
-        self.set.timing.heartbeat * n.div_ceil(MEMBERS_AT_FULL_RATE).max(1)
+        self.set.timing.heartbeat
     }
 
     /// How long silence is bearable: the setting, and at least a few heartbeats.
     pub(super) fn suspect_after(&self) -> Duration {
         self.set.timing.suspect_after.max(self.beat_interval() * 9 / 2)
+    }
+
+    pub(super) fn patience(&self) -> Patience {
+        let watchers = self.set.limits.watchers;
+        Patience { suspect_after: self.suspect_after(), beat: self.beat_interval(), watchers }
     }
 
     pub(super) fn membership_deadline(&self) -> Option<Instant> {
@@ -58,6 +60,7 @@ impl Process {
         }
         if beat || self.attention || self.coordinator.is_some() || self.need_since.is_some() {
             self.attention = false;
+            self.judge_links(now, fx);
             self.judge_primary(now);
             self.leave_step(now);
             self.coordinate(now, fx);
@@ -65,14 +68,10 @@ impl Process {
     }
 
     fn beat(&mut self, now: Instant, fx: &mut impl Effects) {
-        let others: Vec<_> =
-            self.directory.members.iter().filter(|m| m.incarnation != self.me()).map(|m| m.control).collect();
-        if !others.is_empty() {
-            let mut frames = Vec::with_capacity(32);
-            put_beat(&mut frames, self.directory.decree, &self.hearing.heard_by_me(now));
-            let packet = self.net.spread(&frames);
-            self.counters.datagrams_sent += others.len() as u64;
-            fx.transmit(Lane::Control, &others, packet);
+        if self.hearing.watch().is_some() {
+            self.watch_beat(now, fx);
+        } else {
+            self.beat_all(now, fx);
         }
         for flow in self.flows.values_mut() {
             let mut port = FlowPort {
@@ -88,36 +87,55 @@ impl Process {
         }
     }
 
+    /// In a cell in which everybody watches everybody.
+    fn beat_all(&mut self, now: Instant, fx: &mut impl Effects) {
+        let others: Vec<_> =
+            self.directory.members.iter().filter(|m| m.incarnation != self.me()).map(|m| m.control).collect();
+        if !others.is_empty() {
+            let mut frames = Vec::with_capacity(32);
+            put_beat(&mut frames, self.directory.decree, &self.hearing.heard_by_me(now));
+            let packet = self.net.spread(&frames);
+            self.counters.datagrams_sent += others.len() as u64;
+            fx.transmit(Lane::Control, &others, packet);
+        }
+    }
+
     pub(super) fn handle_beat(&mut self, now: Instant, sender: Incarnation, decree: u64, hears: Vec<bool>) {
-        let Some(rank) = self.directory.rank(sender) else { return };
+        let Some(rank) = self.note_decree(now, sender, decree) else {
+            return self.judge_late(now, sender, decree, &hears);
+        };
+        if self.hearing.heard_by(now, rank) != hears {
+            self.attention = true;
+        }
+        self.hearing.beat(now, rank, hears);
+    }
+
+    /// A member's heartbeat tells which decree it installed. Its rank, if that is the one in force here.
+    pub(super) fn note_decree(&mut self, now: Instant, sender: Incarnation, decree: u64) -> Option<usize> {
+        let rank = self.directory.rank(sender)?;
         if let Some(told) = self.told_decree.get_mut(rank) {
             *told = (*told).max(decree);
         }
-        if decree == self.directory.decree {
-            if self.hearing.heard_by(now, rank) != hears {
-                self.attention = true;
-            }
-            self.hearing.beat(now, rank, hears);
-        } else if decree < self.directory.decree {
-            self.judge_late(now, rank, decree, &hears);
+        if decree < self.directory.decree && now.since(self.installed_at) >= self.set.timing.heartbeat {
             // It missed the decision. Any member may tell it; not all need to.
-            if now.since(self.installed_at) >= self.set.timing.heartbeat
-                && self.rng.below(self.directory.members.len() as u64) < 3
-            {
+            let tellers = self.hearing.watch().map_or(self.directory.members.len(), |watch| watch.neighbours().len());
+            if self.rng.below(tellers as u64) < 3 {
                 self.tell_decision(sender);
             }
         }
+        (decree == self.directory.decree).then_some(rank)
     }
 
     /// Whom a member hears that has not installed what this process has. Nobody: then it will never learn of the
     /// decision, and what it sends must not pass for life.
-    fn judge_late(&mut self, now: Instant, rank: usize, decree: u64, hears: &[bool]) {
+    fn judge_late(&mut self, now: Instant, sender: Incarnation, decree: u64, hears: &[bool]) {
+        let Some(rank) = self.directory.rank(sender).filter(|_| decree < self.directory.decree) else { return };
         let hears: Vec<bool> = if decree + 1 == self.directory.decree {
             let named = |who: &Incarnation| self.former.iter().position(|former| former == who);
             let members = self.directory.members.iter().map(|m| named(&m.incarnation));
             // Of those who came with the decision it has nothing to say.
             members.map(|former| former.is_none_or(|r| hears.get(r).copied().unwrap_or(true))).collect()
-        } else if now.since(self.installed_at) > self.suspect_after() * 2 {
+        } else if self.is_long_installed(now) {
             vec![false; self.directory.members.len()]
         } else {
             return;
@@ -128,10 +146,15 @@ impl Process {
         self.hearing.beat(now, rank, hears);
     }
 
+    /// Whoever runs and hears anybody has learnt of the decree in force by now.
+    pub(super) fn is_long_installed(&self, now: Instant) -> bool {
+        now.since(self.installed_at) > self.suspect_after() * 2
+    }
+
     /// Tells `to` what is in force.
     pub(super) fn tell_decision(&mut self, to: Incarnation) {
         let Some(proposal) = self.last_decision.clone() else { return };
-        if proposal.joined.contains(&to) {
+        if proposal.joiners().any(|who| who == to) {
             let welcome = Welcome { instance: self.instance, directory: self.directory.clone(), proposal };
             self.send_control(to, &Control::Welcome(Box::new(welcome)));
         } else {
@@ -156,7 +179,7 @@ impl Process {
 
     /// Remembers that `who` was left out. Its channel stays for a while: the decision travels on it.
     pub(super) fn remember_excluded(&mut self, now: Instant, who: Incarnation) {
-        if let Some(peer) = self.peers.get(&who) {
+        if let Some(peer) = self.peers.get(who) {
             if self.excluded.len() >= EXCLUDED_MAX {
                 self.excluded.pop_front();
             }
@@ -172,7 +195,7 @@ impl Process {
         {
             self.departed.pop_front();
             if self.directory.rank(who).is_none() {
-                self.peers.remove(&who);
+                self.peers.remove(who);
                 self.opener.forget(who);
             }
         }
@@ -235,7 +258,7 @@ impl Process {
         if !self.hearing.hears(now, rank) {
             return false;
         }
-        let hears = self.hearing.heard_by(now, rank);
-        self.directory.is_quorum(|r| hears[r])
+        let (count, with_rank_0) = self.hearing.heard_count(now, rank);
+        is_quorum(count, self.directory.members.len(), with_rank_0)
     }
 }

@@ -70,18 +70,17 @@ impl Process {
         }
         let wishes = self.current_wishes(now);
         let candidates = self.hearing.candidates(now, &BTreeSet::new());
-        let need = !candidates.is_empty()
-            || self.acceptor.promised().is_some()
-            || !wishes.joiners.is_empty()
-            || !wishes.leavers.is_empty()
-            || !wishes.group_joins.is_empty()
-            || !wishes.group_leaves.is_empty();
+        let need = !candidates.is_empty() || self.acceptor.promised().is_some() || !wishes.is_empty();
         if !need {
             self.need_since = self.joiners_wait().then_some(now);
             return;
         }
         let since = *self.need_since.get_or_insert(now);
         if now < self.try_after {
+            return;
+        }
+        let only_accused = self.acceptor.promised().is_none() && wishes.is_empty();
+        if only_accused && now.since(since) < self.beat_interval() * 2 && !self.hearing.is_settled(now) {
             return;
         }
         let me = self.my_rank();
@@ -401,7 +400,11 @@ impl Process {
 
     pub(super) fn handle_decide(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut impl Effects) {
         let me = self.me();
-        let included = proposal.members.iter().any(|m| m.incarnation == me);
+        // Survivors of a decree reported in its ballot, so they had installed the one before: whoever hears of a decree
+        // further on than the next was left out by it, or by one before it.
+        let included = proposal.decree <= self.directory.decree + 1
+            && self.directory.rank(me).is_some()
+            && proposal.left.iter().all(|(who, _)| *who != me);
         if proposal.decree > self.directory.decree && !included {
             let asked_to_leave = proposal.left.contains(&(me, LeaveReason::Left));
             if proposal.decree == self.directory.decree + 1 && asked_to_leave && self.directory.admits(&proposal) {

@@ -99,6 +99,7 @@ impl Process {
             return;
         }
         self.counters.fetched += 1;
+        flow.touched = true;
         flow.flow.handle_recovered(usize::from(packet.rank), packet.number, Bytes::from(packet.frames));
         if !self.holds_cuts(cuts.iter().map(|(group, cut)| (*group, cut))) {
             return;

@@ -129,12 +129,10 @@ impl Process {
         fx: &mut impl Effects,
     ) {
         self.instance = instance;
-        let joined = members.iter().map(|m| m.incarnation).collect();
         let proposal = Proposal {
             decree: 1,
             view: 1,
-            members: members.clone(),
-            joined,
+            joined: members.clone(),
             left: Vec::new(),
             groups: Vec::new(),
             next_group: 1,

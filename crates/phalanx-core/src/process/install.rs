@@ -1,5 +1,6 @@
 //! What a decided view does: streams end at the cut, new ones begin, the application is told once.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -75,8 +76,8 @@ impl Process {
             self.leavers.remove(who);
             self.wishes.remove(who);
         }
-        for who in &proposal.joined {
-            self.joiners.remove(who);
+        for who in proposal.joiners() {
+            self.joiners.remove(&who);
         }
         self.wishes.retain(|_, (made, _)| *made >= decree);
         self.last_decision = Some(proposal.clone());
@@ -85,15 +86,18 @@ impl Process {
         if self.directory.rank(me).is_none() {
             // It asked to leave: the others still need what it holds.
             self.stage = Stage::Leaving { since: now };
+            if self.hearing.watch().is_some() {
+                // Claims of the old view are nothing to tell in the new one.
+                self.hearing = Hearing::new(0, 0, now, self.patience());
+            }
             return;
         }
         self.stage = Stage::Member;
-        self.hearing =
-            Hearing::new(self.my_rank(), self.directory.members.len(), now, self.suspect_after(), self.beat_interval());
+        self.hearing = Hearing::new(self.my_rank(), self.directory.members.len(), now, self.patience());
         self.next_beat = now; // tells the others at once that it is installed
-        for who in proposal.joined.iter().filter(|who| **who != me) {
-            if self.lowest_survivor() == Some(me) {
-                self.tell_decision(*who);
+        if self.lowest_survivor() == Some(me) {
+            for who in proposal.joiners() {
+                self.tell_decision(who);
             }
         }
         for (who, _) in &proposal.left {
@@ -108,19 +112,18 @@ impl Process {
 
     /// The first member of the view that did not come with it welcomes those that did.
     fn lowest_survivor(&self) -> Option<crate::id::Incarnation> {
-        let joined = &self.last_decision.as_ref()?.joined;
+        let decision = self.last_decision.as_ref()?;
+        let joined: BTreeSet<_> = decision.joiners().collect();
         self.directory.members.iter().map(|m| m.incarnation).find(|who| !joined.contains(who))
     }
 
     fn meet_members(&mut self, now: Instant) {
-        for peer in self.peers.values_mut() {
-            peer.rank = None;
-        }
+        self.peers.clear_ranks();
         let me = self.me();
         let members = self.directory.members.clone();
         for (rank, member) in members.iter().enumerate().filter(|(_, m)| m.incarnation != me) {
             self.know(now, member);
-            if let Some(peer) = self.peers.get_mut(&member.incarnation) {
+            if let Some(peer) = self.peers.get_mut(member.incarnation) {
                 peer.rank = Some(rank);
             }
         }
@@ -131,8 +134,8 @@ impl Process {
         let view = Arc::new(CellView {
             instance: self.instance,
             view: proposal.view,
-            members: proposal.members.clone(),
-            joined: proposal.joined.clone(),
+            members: self.directory.members.clone(),
+            joined: proposal.joiners().collect(),
             left: proposal.left.clone(),
         });
         self.cell_view = Some(view.clone());
@@ -167,7 +170,8 @@ impl Process {
         let prev = ended.as_ref().map(|ended| ended.view);
         let new = || Ended { view: 0, since: change.view, told: None, unsent: Unsent::new() };
         let Ended { since, told, unsent, .. } = ended.unwrap_or_else(new);
-        let Some(my_rank) = change.members.iter().position(|who| *who == me) else {
+        let members = self.directory.groups.get(&change.group).map(|entry| entry.members.clone()).unwrap_or_default();
+        let Some(my_rank) = members.iter().position(|who| *who == me) else {
             if prev.is_some() && self.transfers.group_left(change.group, &mut self.app) {
                 self.wants.remove(&change.name);
                 self.app.event(Event::GroupLeft { group: change.group });
@@ -175,13 +179,10 @@ impl Process {
             return;
         };
         self.counters.group_views += 1;
-        let infos: Vec<_> = change
-            .members
-            .iter()
-            .filter_map(|who| self.directory.members.iter().find(|m| m.incarnation == *who))
-            .collect();
+        let by_incarnation: BTreeMap<_, _> = self.directory.members.iter().map(|m| (m.incarnation, m)).collect();
+        let infos: Vec<_> = members.iter().filter_map(|who| by_incarnation.get(who)).collect();
         let packet_bytes = infos.iter().map(|m| m.packet_bytes_max).min().unwrap_or(1200);
-        let n = change.members.len();
+        let n = members.len();
         let packet_room = self.room(packet_bytes);
         let window = (self.set.limits.group_window_bytes / n / packet_room) as u64;
         let addresses: Vec<_> = infos.iter().map(|m| m.data).collect();
@@ -190,7 +191,7 @@ impl Process {
             group: change.group,
             view: change.view,
             space: change.space,
-            members: change.members.clone(),
+            members: members.clone(),
             me: my_rank,
             packet_room,
             window: window.clamp(WINDOW_MIN, WINDOW_MAX),
@@ -207,17 +208,17 @@ impl Process {
             since,
             told,
             space: change.space,
-            members: change.members.clone(),
+            members: members.clone(),
             addresses,
             others,
         };
-        self.flows.insert(change.space, GroupFlow { flow, meta });
+        self.flows.insert(change.space, GroupFlow::new(flow, meta));
         let view = Arc::new(GroupView {
             group: change.group,
             name,
             view: change.view,
             prev,
-            members: change.members.clone(),
+            members: members.clone(),
             joined: change.joined.clone(),
             left: change.left.clone(),
         });
@@ -259,13 +260,13 @@ impl Process {
                 meta: &flow.meta,
             };
             flow.flow.unwedge(now, &mut port);
+            flow.touched = true;
         }
     }
 
     /// Streams that were left are forgotten once every member has installed the decree in force.
     pub(super) fn forget_past(&mut self) {
-        let (decree, me) = (self.directory.decree, self.my_rank());
-        if self.told_decree.iter().enumerate().all(|(rank, told)| rank == me || *told >= decree) {
+        if !self.past.is_empty() && self.all_installed() {
             self.past.clear();
         }
     }

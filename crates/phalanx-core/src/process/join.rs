@@ -90,6 +90,8 @@ const GROUPS_MAX: usize = 64;
 const SEEDS_AT_ONCE: usize = 4;
 /// A member that hears no quorum asks around once in so many probe intervals.
 const LONE_PROBE_EVERY: u32 = 5;
+/// And no more of the unheard than this at a time: half of a large cell may ask about the other half.
+const LONE_TARGETS_MAX: usize = 64;
 
 impl Probing {
     pub(super) fn new(now: Instant) -> Self {
@@ -178,7 +180,12 @@ impl Process {
             .enumerate()
             .filter(|(rank, m)| m.incarnation != me && !self.hearing.hears(now, *rank));
         // Whoever runs now where a member was may know.
-        let targets = unheard.map(|(_, m)| m.control).collect();
+        let mut targets: Vec<SocketAddr> = unheard.map(|(_, m)| m.control).collect();
+        if targets.len() > LONE_TARGETS_MAX {
+            let first = usize::try_from(self.rng.below(targets.len() as u64)).unwrap_or(0);
+            targets.rotate_left(first);
+            targets.truncate(LONE_TARGETS_MAX);
+        }
         let member_of = Some((self.instance, self.directory.view));
         self.probe(targets, member_of, fx);
     }
@@ -434,9 +441,8 @@ impl Process {
         let room = self.room(member.packet_bytes_max);
         let window = self.channel_window(room);
         let net = &mut self.net;
-        let peer = self
-            .peers
-            .get_or_insert_with(member.incarnation, || Peer::new(net, member.data, member.control, window, room, now));
+        let make = || Peer::new(net, member.data, member.control, window, room, now);
+        let peer = self.peers.get_or_insert_with(member.incarnation, make);
         (peer.data, peer.control, peer.packet_room) = (member.data, member.control, room);
         peer.control_channel.set_window(window);
         peer.data_channel.set_window(window);

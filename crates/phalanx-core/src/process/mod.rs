@@ -1,7 +1,7 @@
 //! One process of a cell: owns the parts, routes between them, speaks to the application.
 //!
 //! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `beat` (heartbeats
-//! and suspicion), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
+//! and suspicion), `watch` (the same in a large cell), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
 //! `fetch` (filling a cut), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
 //! packets come in, parts change, effects go out through [`Effects`].
 
@@ -15,10 +15,12 @@ mod groups;
 mod install;
 mod join;
 mod packets;
+mod peers;
 mod port;
 mod status;
 mod transfer;
 pub mod unrepaired;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -29,7 +31,7 @@ use bytes::Bytes;
 
 use crate::api::{CellView, CommandError, Effects, Event, Order, Settings};
 use crate::id::{GroupId, Incarnation};
-use crate::member::{Acceptor, Coordinator, Directory, Hearing, Proposal, Wedge};
+use crate::member::{Acceptor, Coordinator, Directory, Hearing, Patience, Proposal, Wedge};
 use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
 use crate::sorted::SortedMap;
@@ -38,7 +40,8 @@ use app::{AppQueue, Item};
 use counters::Counters;
 use groups::GroupWant;
 use join::{Joiner, Probing, Search};
-use port::{FlowPort, GroupFlow, Net, Peer};
+use peers::Peers;
+use port::{FlowPort, GroupFlow, Net};
 use transfer::Transfers;
 
 pub use status::{Activity, DecreeState, GateState, Gauge, StreamStatus};
@@ -69,7 +72,7 @@ pub struct Process {
     /// The decision in force, for those who missed it.
     last_decision: Option<Arc<Proposal>>,
     installed_at: Instant,
-    peers: SortedMap<Incarnation, Peer>,
+    peers: Peers,
     /// Incarnations excluded lately, to be told so: bounded, oldest forgotten first.
     excluded: VecDeque<(Incarnation, SocketAddr, Instant)>,
     /// The flows of the group views in force, and of those left but not by all, by packet space.
@@ -162,7 +165,16 @@ impl Process {
             instance: 0,
             directory: Directory::found(Vec::new()),
             cell_view: None,
-            hearing: Hearing::new(0, 0, now, timing.suspect_after, timing.heartbeat),
+            hearing: Hearing::new(
+                0,
+                0,
+                now,
+                Patience {
+                    suspect_after: timing.suspect_after,
+                    beat: timing.heartbeat,
+                    watchers: settings.limits.watchers,
+                },
+            ),
             former: Vec::new(),
             told_decree: Vec::new(),
             acceptor: Acceptor::default(),
@@ -171,7 +183,7 @@ impl Process {
             decided: None,
             last_decision: None,
             installed_at: now,
-            peers: SortedMap::new(),
+            peers: Peers::new(),
             excluded: VecDeque::new(),
             flows: SortedMap::new(),
             past: BTreeMap::new(),
@@ -241,7 +253,7 @@ impl Process {
     }
 
     fn turn_flows(&mut self, now: Instant, fx: &mut impl Effects) {
-        for flow in self.flows.values_mut() {
+        for flow in self.flows.values_mut().filter(|flow| flow.is_due(now)) {
             let mut port = FlowPort {
                 fx: &mut *fx,
                 net: &mut self.net,
@@ -251,7 +263,8 @@ impl Process {
                 counters: &mut self.counters,
                 meta: &flow.meta,
             };
-            flow.flow.turn(now, &mut port);
+            let worked = flow.flow.turn(now, &mut port);
+            flow.rests(worked);
         }
     }
 
@@ -263,6 +276,7 @@ impl Process {
         f: impl FnOnce(&mut crate::order::Flow, &mut FlowPort<'_, F>) -> R,
     ) -> Option<R> {
         let flow = self.flows.get_mut(&space)?;
+        flow.touched = true;
         let mut port = FlowPort {
             fx,
             net: &mut self.net,
@@ -295,6 +309,7 @@ impl Process {
                         && !held.replayed
                     {
                         flow.flow.consumed(held.rank);
+                        flow.touched = true;
                     }
                     if held.replayed {
                         self.transfers.taken(held.group, held.payload.len());
@@ -322,16 +337,9 @@ impl Process {
     /// When [`Self::turn`] is due if nothing comes sooner.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let flows = self.flows.values().filter_map(|f| f.flow.deadline()).min();
+        let flows = self.flows.values().filter_map(GroupFlow::deadline).min();
         let delay = self.set.timing.ack_delay;
-        let channels = self
-            .peers
-            .values()
-            .filter(|p| !p.is_at_rest())
-            .filter_map(|p| {
-                [p.control_channel.deadline(delay), p.data_channel.deadline(delay)].into_iter().flatten().min()
-            })
-            .min();
+        let channels = self.peers.deadline(delay);
         let stage = match &self.stage {
             Stage::Searching(search) => Some(search.deadline()),
             Stage::Member | Stage::Leaving { .. } => self.membership_deadline(),
@@ -378,7 +386,7 @@ impl Process {
         if self.directory.rank(to).is_none() {
             return Err(CommandError::NoSuchProcess);
         }
-        let peer = self.peers.get_mut(&to).ok_or(CommandError::NoSuchProcess)?;
+        let peer = self.peers.get_mut(to).ok_or(CommandError::NoSuchProcess)?;
         let message = Bytes::from([&[port::DATA_MESSAGE][..], payload].concat());
         peer.data_channel.send(message, self.set.limits.channel_window_bytes).map_err(|_full| CommandError::NoCredit)
     }

@@ -51,11 +51,11 @@ impl Process {
         if header.kind == Kind::Greeting {
             return self.handle_greeting(now, from, header.sender, frames, fx);
         }
-        if !self.peers.contains_key(&header.sender) && !self.admit_stranger(now, lane, from, &header) {
+        if !self.peers.contains(header.sender) && !self.admit_stranger(now, lane, from, &header) {
             self.tell_excluded(now, header.sender, fx);
             return self.counters.drop(DropReason::UnknownPeer);
         }
-        if header.kind == Kind::Spread && self.peers.get(&header.sender).is_some_and(|p| p.rank.is_none()) {
+        if header.kind == Kind::Spread && self.peers.get(header.sender).is_some_and(|p| p.rank.is_none()) {
             self.tell_excluded(now, header.sender, fx);
         }
         let outcome = match header.kind {
@@ -66,7 +66,7 @@ impl Process {
         };
         match outcome {
             Ok(()) => {
-                if let Some(rank) = self.peers.get(&header.sender).and_then(|p| p.rank) {
+                if let Some(rank) = self.peers.get(header.sender).and_then(|p| p.rank) {
                     self.hearing.heard(now, rank);
                 }
             }
@@ -84,8 +84,8 @@ impl Process {
         let room = self.smallest_room();
         // Its packets may be as long as this process takes: a window for those.
         let window = self.channel_window(self.room(u32::MAX));
-        let peer = Peer::new(&mut self.net, from, from, window, room, now);
-        self.peers.insert(header.sender, peer);
+        let net = &mut self.net;
+        self.peers.get_or_insert_with(header.sender, || Peer::new(net, from, from, window, room, now));
         true
     }
 
@@ -112,7 +112,7 @@ impl Process {
         frames: &[u8],
         fx: &mut impl Effects,
     ) -> Result<(), DropReason> {
-        let peer = self.peers.get_mut(&header.sender).ok_or(DropReason::UnknownPeer)?;
+        let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
         let seen = if header.kind == Kind::Direct { &mut peer.direct_seen } else { &mut peer.spread_seen };
         if !seen.check_and_set(header.number) {
             return Err(DropReason::Replayed);
@@ -122,7 +122,7 @@ impl Process {
             let Some(frame) = read_unrepaired(&mut r)? else { continue };
             match frame {
                 Unrepaired::Receipt(target, receipt) => {
-                    let peer = self.peers.get_mut(&header.sender).ok_or(DropReason::UnknownPeer)?;
+                    let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
                     match target {
                         Target::Control => peer.control_channel.handle_receipt(now, &receipt),
                         Target::Data => peer.data_channel.handle_receipt(now, &receipt),
@@ -141,9 +141,17 @@ impl Process {
                         && let Some(rank) = flow.meta.rank(header.sender)
                     {
                         flow.flow.handle_status(now, rank, &status);
+                        flow.touched = true;
                     }
                 }
                 Unrepaired::Beat { decree, hears } => self.handle_beat(now, header.sender, decree, hears),
+                Unrepaired::WatchBeat(beat) => self.handle_watch_beat(now, header.sender, &beat, fx),
+                Unrepaired::Claim { decree, rank, claim } => {
+                    // Passed on by members alone: ranks mean nothing to others.
+                    if self.peers.get(header.sender).is_some_and(|peer| peer.rank.is_some()) {
+                        self.handle_claim(decree, rank, claim);
+                    }
+                }
                 Unrepaired::Excluded { view } => {
                     if header.kind == Kind::Direct
                         && view > self.directory.view
@@ -170,7 +178,7 @@ impl Process {
         if !control && self.app_owes_too_much() {
             return Err(DropReason::Overload); // not received: its sender sends it again
         }
-        let peer = self.peers.get_mut(&header.sender).ok_or(DropReason::UnknownPeer)?;
+        let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
         let mut messages: Vec<Bytes> = Vec::new();
         let channel = if control { &mut peer.control_channel } else { &mut peer.data_channel };
         match channel.handle_packet(now, header.number, frames, delay, &mut |m| messages.push(m))? {
@@ -271,7 +279,7 @@ impl Process {
 
     /// Queues a control message to `to`.
     pub(super) fn send_control(&mut self, to: Incarnation, message: &Control) {
-        if let Some(peer) = self.peers.get_mut(&to)
+        if let Some(peer) = self.peers.get_mut(to)
             && let Ok(bytes) = postcard::to_allocvec(message)
             && peer.control_channel.send(Bytes::from(bytes), CONTROL_OUTBOX_BYTES).is_err()
         {
@@ -281,7 +289,7 @@ impl Process {
 
     /// Queues a state-transfer message to `to`. False: too much waits.
     pub(super) fn send_state(&mut self, to: Incarnation, message: &StateMessage) -> bool {
-        let Some(peer) = self.peers.get_mut(&to) else { return false };
+        let Some(peer) = self.peers.get_mut(to) else { return false };
         let Ok(mut bytes) = postcard::to_extend(message, vec![DATA_STATE]) else { return false };
         bytes.shrink_to_fit();
         peer.data_channel.send(Bytes::from(bytes), super::transfer::QUEUE_BYTES).is_ok()
@@ -291,7 +299,8 @@ impl Process {
     pub(super) fn turn_channels(&mut self, now: Instant, fx: &mut impl Effects) {
         let delay = self.set.timing.ack_delay;
         let mut frames = std::mem::take(&mut self.scratch);
-        for (&who, peer) in self.peers.iter_mut().filter(|(_, peer)| !peer.is_at_rest()) {
+        let Self { peers, net, counters, .. } = self;
+        peers.turn(|who, peer| {
             for lane in [Lane::Control, Lane::Data] {
                 let (channel, kind, to, target) = match lane {
                     Lane::Control => (&mut peer.control_channel, Kind::Control, peer.control, Target::Control),
@@ -300,14 +309,14 @@ impl Process {
                 if !channel.is_at_rest() {
                     channel.handle_timeout(now, delay);
                     while let Some(packet) = channel.poll_repair() {
-                        self.counters.repairs += 1;
-                        self.counters.datagrams_sent += 1;
+                        counters.repairs += 1;
+                        counters.datagrams_sent += 1;
                         fx.transmit(lane, &[to], &packet);
                     }
                     frames.clear();
                     while channel.fill(peer.packet_room, &mut frames) {
-                        let packet = self.net.packet(kind, channel.space, channel.next_number(), who, &frames);
-                        self.counters.datagrams_sent += 1;
+                        let packet = net.packet(kind, channel.space, channel.next_number(), who, &frames);
+                        counters.datagrams_sent += 1;
                         fx.transmit(lane, &[to], packet);
                         channel.sent(now, Bytes::copy_from_slice(packet));
                         frames.clear();
@@ -320,13 +329,13 @@ impl Process {
                 if !peer.direct.is_empty()
                     && (lane == Lane::Data || peer.direct.len() > DIRECT_ROOM || target == Target::Control)
                 {
-                    let packet = self.net.direct(who, &peer.direct);
-                    self.counters.datagrams_sent += 1;
+                    let packet = net.direct(who, &peer.direct);
+                    counters.datagrams_sent += 1;
                     fx.transmit(lane, &[to], packet);
                     peer.direct.clear();
                 }
             }
-        }
+        });
         frames.clear();
         self.scratch = frames;
     }

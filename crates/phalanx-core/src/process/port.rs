@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::app::{AppQueue, Held, Item};
 use super::counters::Counters;
+use super::peers::Peers;
 use super::transfer::Transfers;
 use super::unrepaired::{Target, put_receipt, put_status};
 use crate::api::{Effects, Order};
@@ -14,7 +15,6 @@ use crate::id::{GroupId, Incarnation, Lane};
 use crate::link::{Channel, Receipt};
 use crate::order::{Deliverable, Flow, Outgoing, Status};
 use crate::seal::{ReplayWindow, Sealer, Security};
-use crate::sorted::SortedMap;
 use crate::time::Instant;
 use crate::wire::{Header, Kind, cell_tag};
 
@@ -138,6 +138,32 @@ impl Peer {
 pub(super) struct GroupFlow {
     pub(super) flow: Flow,
     pub(super) meta: FlowMeta,
+    /// Something changed since its last turn.
+    pub(super) touched: bool,
+    /// When a turn is due though nothing changes, as of the last one.
+    due: Option<Instant>,
+}
+
+impl GroupFlow {
+    pub(super) fn new(flow: Flow, meta: FlowMeta) -> Self {
+        Self { flow, meta, touched: true, due: None }
+    }
+
+    /// Whether it has something to do in a turn.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.touched || self.due.is_some_and(|at| at <= now)
+    }
+
+    /// It had its turn. If it `worked`, the next one looks at it again.
+    pub(super) fn rests(&mut self, worked: bool) {
+        self.touched = worked;
+        self.due = self.flow.deadline();
+    }
+
+    /// When it wants its next turn.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        if self.touched { self.flow.deadline() } else { self.due }
+    }
 }
 
 /// What is known of a group view outside its flow.
@@ -167,7 +193,7 @@ pub(super) struct FlowPort<'a, F> {
     pub(super) fx: &'a mut F,
     pub(super) net: &'a mut Net,
     pub(super) app: &'a mut AppQueue,
-    pub(super) peers: &'a mut SortedMap<Incarnation, Peer>,
+    pub(super) peers: &'a mut Peers,
     pub(super) transfers: &'a mut Transfers,
     pub(super) counters: &'a mut Counters,
     pub(super) meta: &'a FlowMeta,
@@ -192,7 +218,7 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
     }
 
     fn receipt(&mut self, space: u32, rank: usize, receipt: &Receipt, wants_stable: bool) {
-        if let Some(peer) = self.peers.get_mut(&self.meta.members[rank]) {
+        if let Some(peer) = self.peers.get_mut(self.meta.members[rank]) {
             put_receipt(&mut peer.direct, Target::Stream { space, wants_stable }, receipt);
         }
     }
@@ -200,7 +226,7 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
     fn status(&mut self, space: u32, rank: Option<usize>, status: &Status) {
         match rank {
             Some(rank) => {
-                if let Some(peer) = self.peers.get_mut(&self.meta.members[rank]) {
+                if let Some(peer) = self.peers.get_mut(self.meta.members[rank]) {
                     put_status(&mut peer.direct, space, status);
                 }
             }

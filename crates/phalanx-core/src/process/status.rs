@@ -215,8 +215,10 @@ impl Process {
     /// # Panics
     /// When it does not hold.
     pub fn check_invariants(&self) {
+        self.peers.check_invariants();
         for flow in self.flows.values() {
             flow.flow.check_invariants();
+            assert!(flow.touched || flow.deadline() == flow.flow.deadline(), "a flow rests on what has changed");
             assert!(flow.meta.space < self.directory.next_space, "a flow's space was decided");
         }
         if matches!(self.stage, Stage::Member) {

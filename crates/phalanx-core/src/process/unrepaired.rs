@@ -1,6 +1,7 @@
 //! Frames that are never repaired: receipts, stream status, heartbeats, notices. Layout: `docs/wire.md`.
 
 use crate::link::{GAPS_MAX, Receipt};
+use crate::member::Claim;
 use crate::order::Status;
 use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint};
@@ -40,11 +41,35 @@ pub enum Unrepaired {
         /// Whom it hears, by rank in that decree's cell view.
         hears: Vec<bool>,
     },
+    /// The sender, of a large cell, is alive.
+    WatchBeat(WatchBeat),
+    /// What a member of a large cell says of its links.
+    Claim {
+        /// The decree in whose cell view the ranks are.
+        decree: u64,
+        /// Whose claim it is.
+        rank: usize,
+        /// What it says.
+        claim: Claim,
+    },
     /// The receiver's incarnation is not in the sender's view any more.
     Excluded {
         /// The cell view's number.
         view: u64,
     },
+}
+
+/// A heartbeat of a large cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchBeat {
+    /// The last decree its sender installed.
+    pub decree: u64,
+    /// Everybody within so many links of the sender has installed it too.
+    pub depth: u64,
+    /// The receiver is asked to answer with heartbeats of its own, though it is not the sender's neighbour.
+    pub asks: bool,
+    /// The same at all who know the same claims.
+    pub digest: u64,
 }
 
 const RECEIPT_STREAM: u8 = 1;
@@ -53,6 +78,8 @@ const RECEIPT_DATA: u8 = 3;
 const STATUS: u8 = 4;
 const BEAT: u8 = 5;
 const EXCLUDED: u8 = 6;
+const WATCH_BEAT: u8 = 7;
+const CLAIM: u8 = 8;
 /// Frames with this bit are unknown here and carry their length: they are skipped.
 const SKIPPABLE: u8 = 0x40;
 /// No view has more members than this.
@@ -97,6 +124,30 @@ pub fn put_beat(out: &mut Vec<u8>, decree: u64, hears: &[bool]) {
     }
 }
 
+/// Appends a heartbeat of a large cell.
+pub fn put_watch_beat(out: &mut Vec<u8>, beat: &WatchBeat) {
+    out.push(WATCH_BEAT);
+    put_varint(out, beat.decree);
+    put_varint(out, beat.depth << 1 | u64::from(beat.asks));
+    out.extend_from_slice(&beat.digest.to_le_bytes());
+}
+
+/// Appends a claim.
+pub fn put_claim(out: &mut Vec<u8>, decree: u64, rank: usize, claim: &Claim) {
+    out.push(CLAIM);
+    put_varint(out, decree);
+    put_varint(out, rank as u64);
+    put_varint(out, claim.version);
+    for ranks in [&claim.accused, &claim.besides] {
+        put_varint(out, ranks.len() as u64);
+        let mut next = 0;
+        for &rank in ranks {
+            put_varint(out, u64::from(rank) - next);
+            next = u64::from(rank) + 1;
+        }
+    }
+}
+
 /// Appends a notice of exclusion.
 pub fn put_excluded(out: &mut Vec<u8>, view: u64) {
     out.push(EXCLUDED);
@@ -134,12 +185,40 @@ pub fn read_unrepaired(r: &mut Reader<'_>) -> Result<Option<Unrepaired>, Malform
             Unrepaired::Beat { decree, hears }
         }
         EXCLUDED => Unrepaired::Excluded { view: r.varint()? },
+        WATCH_BEAT => {
+            let (decree, depth) = (r.varint()?, r.varint()?);
+            let digest = r.bytes(8)?.try_into().map_err(|_too_short| Malformed)?;
+            let digest = u64::from_le_bytes(digest);
+            Unrepaired::WatchBeat(WatchBeat { decree, depth: depth >> 1, asks: depth & 1 == 1, digest })
+        }
+        CLAIM => {
+            let (decree, rank, version) = (r.varint()?, r.varint()?, r.varint()?);
+            let rank = usize::try_from(rank).ok().filter(|rank| (*rank as u64) < RANKS_MAX).ok_or(Malformed)?;
+            let (accused, besides) = (ranks(r)?, ranks(r)?);
+            Unrepaired::Claim { decree, rank, claim: Claim { version, accused, besides } }
+        }
         unknown if unknown & SKIPPABLE != 0 => {
             r.prefixed()?;
             return Ok(None);
         }
         _ => return Err(Malformed),
     }))
+}
+
+/// Ranks in rising order.
+fn ranks(r: &mut Reader<'_>) -> Result<Vec<u16>, Malformed> {
+    let n = r.varint()?;
+    if n > RANKS_MAX {
+        return Err(Malformed);
+    }
+    let mut next = 0_u64;
+    let mut ranks = Vec::new();
+    for _ in 0..n {
+        let rank = next.checked_add(r.varint()?).ok_or(Malformed)?;
+        ranks.push(u16::try_from(rank).map_err(|_too_big| Malformed)?);
+        next = rank + 1;
+    }
+    Ok(ranks)
 }
 
 fn receipt(r: &mut Reader<'_>) -> Result<Receipt, Malformed> {
@@ -167,6 +246,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read(
             prefix in 0..1u64 << 60, limit: u64, steps in proptest::collection::vec((1..1000u64, 0..1000u64), 0..GAPS_MAX),
+            accused in proptest::collection::btree_set(any::<u16>(), 0..40),
             space: u32, flag: bool, hears in proptest::collection::vec(any::<bool>(), 0..100), decree: u64,
         ) {
             let mut at = prefix;
@@ -179,12 +259,18 @@ mod tests {
             put_receipt(&mut out, Target::Data, &receipt);
             put_status(&mut out, space >> 1, &status);
             put_beat(&mut out, decree, &hears);
+            let beat = WatchBeat { decree, depth: prefix, asks: flag, digest: limit };
+            let claim = Claim { version: limit, accused: accused.into_iter().collect(), besides: vec![0, 1, u16::MAX] };
+            put_watch_beat(&mut out, &beat);
+            put_claim(&mut out, decree, 65_535, &claim);
             put_excluded(&mut out, decree);
             let mut r = Reader::new(&out);
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Receipt(target, receipt.clone()));
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Receipt(Target::Data, receipt));
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Status { space: space >> 1, status });
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Beat { decree, hears });
+            prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::WatchBeat(beat));
+            prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Claim { decree, rank: 65_535, claim });
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Excluded { view: decree });
             prop_assert!(r.is_empty());
         }

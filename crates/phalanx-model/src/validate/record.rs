@@ -106,7 +106,7 @@ impl Decree {
         for (rank, who) in self.acceptors.iter().enumerate() {
             let reported = reports.map_or(this.asked.contains(&rank), |reports| reports.contains_key(&rank));
             let survives = rules.survives(this.asked.contains(&rank), reported, reported && left(rank));
-            if proposal.members.iter().any(|m| m.incarnation == *who) != survives {
+            if proposal.left.iter().all(|(left, _)| left != who) != survives {
                 return Err(format!("rank {rank}: reported {reported}, and survives {}", !survives));
             }
         }

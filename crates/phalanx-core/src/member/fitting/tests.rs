@@ -61,9 +61,10 @@ fn numbers_run_on_without_gaps() {
 
 #[test]
 fn members_are_processes_that_were_or_come_each_once() {
-    refused(|p| p.members.push(member(1)));
-    refused(|p| p.members.push(member(7)));
-    refused(|p| p.members[0].incarnation = Incarnation::NONE);
+    refused(|p| p.joined.push(member(1)));
+    refused(|p| p.joined.push(member(4)));
+    refused(|p| p.joined[0].incarnation = Incarnation::NONE);
+    refused(|p| p.left.push((Incarnation(7), crate::api::LeaveReason::Left)));
 }
 
 #[test]
@@ -74,8 +75,8 @@ fn a_group_goes_on_as_itself_in_a_space_of_its_own() {
     refused(|p| p.groups[0].space = 6);
     refused(|p| p.groups[0].space = p.next_space);
     refused(|p| p.groups[0].space = p.groups[1].space);
-    refused(|p| p.groups[0].members.push(Incarnation(7)));
-    refused(|p| p.groups[0].members.push(Incarnation(1)));
+    refused(|p| p.groups[0].joined.push(Incarnation(7)));
+    refused(|p| p.groups[0].joined.push(Incarnation(1)));
     refused(|p| p.groups[0].group = p.groups[1].group);
 }
 
@@ -93,7 +94,7 @@ fn a_cut_names_every_stream() {
 fn a_new_group_has_a_new_number_and_members() {
     refused(|p| p.groups[1].group = GroupId(9));
     refused(|p| p.groups[1].group = GroupId(0));
-    refused(|p| p.groups[1].members.clear());
+    refused(|p| p.groups[1].joined.clear());
     refused(|p| p.groups[1].cut = Some(GroupCut { prefixes: Vec::new(), holders: Vec::new() }));
 }
 

@@ -1,0 +1,140 @@
+//! Who watches whom in a large cell: a circulant graph on the ranks, the same at all members of a view.
+//!
+//! Each member has a link to the members some steps before and after it. The first step is 1, so the graph is
+//! connected; the others grow geometrically, so that it is shallow and that neighbours in rank, which often started
+//! together and die together, do not have the same watchers. A circulant graph of degree k whose steps grow like that
+//! stays connected when any k - 1 of its members are taken away (Boesch and Tindell 1984).
+
+use std::collections::BTreeSet;
+
+/// The watch graph of one view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchGraph {
+    members: usize,
+    /// In rising order, from 1, none above half of the members.
+    steps: Vec<usize>,
+}
+
+/// Steps grow by at most this, in per cent: farther apart, the ways between them would be long.
+const GROWTH_MAX: usize = 400;
+
+impl WatchGraph {
+    /// The graph of a view of `members`, each with about `watchers` links; two at least.
+    #[must_use]
+    pub fn new(members: usize, watchers: usize) -> Self {
+        let half = members / 2;
+        let count = watchers.div_ceil(2).clamp(1, half.max(1));
+        // The fastest growth whose last step is still inside: whole numbers, the same on any machine.
+        let fits = |growth: &usize| steps(count, *growth).last().is_none_or(|last| *last <= half);
+        let growth = (100..=GROWTH_MAX).rev().step_by(5).find(fits).unwrap_or(100);
+        Self { members, steps: steps(count, growth).into_iter().filter(|step| *step <= half).collect() }
+    }
+
+    /// Those that `rank` watches, and that watch it, in rising order.
+    #[must_use]
+    pub fn neighbours(&self, rank: usize) -> Vec<usize> {
+        let n = self.members;
+        let both = self.steps.iter().flat_map(|step| [(rank + step) % n, (rank + n - step) % n]);
+        let set: BTreeSet<usize> = both.filter(|other| *other != rank).collect();
+        set.into_iter().collect()
+    }
+
+    /// The most links on a shortest way between two members. The graph looks the same from everywhere.
+    #[must_use]
+    pub fn span(&self) -> usize {
+        let mut far = vec![usize::MAX; self.members];
+        let mut ring = vec![0];
+        let mut span = 0;
+        if let Some(first) = far.first_mut() {
+            *first = 0;
+        }
+        while !ring.is_empty() {
+            let mut next = Vec::new();
+            for rank in ring {
+                for other in self.neighbours(rank) {
+                    if far[other] == usize::MAX {
+                        far[other] = far[rank] + 1;
+                        span = span.max(far[other]);
+                        next.push(other);
+                    }
+                }
+            }
+            ring = next;
+        }
+        span
+    }
+}
+
+/// `count` steps from 1, each `growth` per cent of the one before and at least one more.
+fn steps(count: usize, growth: usize) -> Vec<usize> {
+    let next = |step: &usize| Some((step + 1).max(step.saturating_mul(growth) / 100));
+    std::iter::successors(Some(1), next).take(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    fn reached(graph: &WatchGraph, members: usize, gone: &BTreeSet<usize>) -> usize {
+        let start = (0..members).find(|rank| !gone.contains(rank)).expect("somebody is left");
+        let (mut seen, mut ring) = (BTreeSet::from([start]), vec![start]);
+        while let Some(rank) = ring.pop() {
+            for other in graph.neighbours(rank) {
+                if !gone.contains(&other) && seen.insert(other) {
+                    ring.push(other);
+                }
+            }
+        }
+        seen.len()
+    }
+
+    #[test]
+    fn everybody_is_watched_by_as_many_and_both_ways() {
+        for (members, watchers, links) in [(5, 3, 4), (9, 2, 2), (9, 4, 4), (17, 16, 16), (64, 16, 16), (1000, 16, 16)]
+        {
+            let graph = WatchGraph::new(members, watchers);
+            for rank in 0..members {
+                let neighbours = graph.neighbours(rank);
+                assert_eq!(neighbours.len(), links, "{members} members, rank {rank}: {neighbours:?}");
+                for other in &neighbours {
+                    assert!(graph.neighbours(*other).contains(&rank));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_graph_is_shallow() {
+        assert!(WatchGraph::new(1000, 16).span() <= 6);
+        assert_eq!(WatchGraph::new(17, 16).span(), 1);
+        assert_eq!(WatchGraph::new(9, 2).span(), 4, "a ring");
+    }
+
+    /// All but one of the watchers of a member may go, or as many others: all that are left still reach each other.
+    #[test]
+    fn it_stays_connected_without_any_few() {
+        let mut rng = Rng::new(11);
+        for (members, watchers) in [(9, 4), (20, 8), (40, 16), (200, 16), (1000, 16)] {
+            let graph = WatchGraph::new(members, watchers);
+            for round in 0..200 {
+                let mut gone = BTreeSet::new();
+                // Half of the rounds take the worst: all but one of the watchers of one member.
+                let around = graph.neighbours(round % members);
+                let few = if round % 2 == 0 { watchers / 4 } else { around.len() - 1 };
+                while gone.len() < few {
+                    let any = usize::try_from(rng.below(members as u64)).expect("small");
+                    gone.insert(if round % 4 == 1 { around[gone.len()] } else { any });
+                }
+                assert_eq!(reached(&graph, members, &gone), members - gone.len(), "{members} without {gone:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_in_rank_may_go_together() {
+        let graph = WatchGraph::new(1000, 16);
+        let gone: BTreeSet<usize> = (300..700).collect();
+        assert_eq!(reached(&graph, 1000, &gone), 600);
+    }
+}

@@ -1,0 +1,311 @@
+//! Suspicion in a large cell: each member watches its neighbours in the watch graph, and what it finds is flooded.
+//!
+//! A *claim* is what one member says of its links: whom of those it watches it does not hear, and whom it hears
+//! besides. Its owner raises its version with each change; everybody passes a newer one on at once, and neighbours
+//! whose heartbeats carry different digests of all claims exchange them. So all that are connected soon know the same
+//! claims, and draw the same conclusions from them: whoever is reached over links that neither end disclaims is heard.
+//!
+//! Read first: `graph`, then `hearing`, which judges silence.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::graph::WatchGraph;
+use crate::time::Instant;
+
+/// What one member says of its links in the view in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// Grows with each change; 0: nothing was ever said, nothing is wrong.
+    pub version: u64,
+    /// Those it watches and does not hear, by rank, in rising order.
+    pub accused: Vec<u16>,
+    /// Those it hears though they are not its neighbours, in rising order: it reached them in no other way.
+    pub besides: Vec<u16>,
+}
+
+/// What one member knows of the links of its view.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    me: usize,
+    members: usize,
+    graph: WatchGraph,
+    neighbours: Vec<usize>,
+    span: u64,
+    /// Claims of a version above 0, by rank.
+    claims: BTreeMap<usize, Claim>,
+    digest: u64,
+    /// Whose claims are to be passed on.
+    news: BTreeSet<usize>,
+    /// By rank; as of the claims then known.
+    reached: Vec<bool>,
+    reached_count: usize,
+    stale: bool,
+    /// Those watched besides, because an answer of theirs is waited for: since when.
+    wanted: BTreeMap<usize, Instant>,
+    waited_before: BTreeSet<usize>,
+    /// Those that asked for heartbeats, and when they last did.
+    guests: BTreeMap<usize, Instant>,
+    /// Those that are no neighbours and whose heartbeat came, and when.
+    heard_besides: BTreeMap<usize, Instant>,
+    /// How far around each neighbour everybody has installed the decree in force.
+    depths: BTreeMap<usize, u64>,
+    /// Which of those out of reach are looked for next.
+    turn: usize,
+    /// Whom the last heartbeat went to.
+    last_targets: BTreeSet<usize>,
+}
+
+/// Whom the next heartbeat goes to, by rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Targets {
+    /// The neighbours, and those that asked.
+    pub told: BTreeSet<usize>,
+    /// Those that are asked to answer with heartbeats.
+    pub asked: BTreeSet<usize>,
+}
+
+/// A guest that has not asked for so many heartbeats is one no more.
+const GUEST_BEATS: u32 = 3;
+
+impl Watch {
+    /// A fresh view: every link counts as heard.
+    #[must_use]
+    pub fn new(me: usize, members: usize, watchers: usize) -> Self {
+        let graph = WatchGraph::new(members, watchers);
+        Self {
+            me,
+            members,
+            last_targets: graph.neighbours(me).into_iter().collect(),
+            neighbours: graph.neighbours(me),
+            span: graph.span() as u64,
+            graph,
+            claims: BTreeMap::new(),
+            digest: 0,
+            news: BTreeSet::new(),
+            reached: vec![true; members],
+            reached_count: members,
+            stale: false,
+            wanted: BTreeMap::new(),
+            waited_before: BTreeSet::new(),
+            guests: BTreeMap::new(),
+            heard_besides: BTreeMap::new(),
+            depths: BTreeMap::new(),
+            turn: me,
+        }
+    }
+
+    /// Those that this member watches, and that watch it.
+    #[must_use]
+    pub fn neighbours(&self) -> &[usize] {
+        &self.neighbours
+    }
+
+    /// Those watched because an answer of theirs is waited for, and since when.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = (usize, Instant)> {
+        self.wanted.iter().map(|(rank, since)| (*rank, *since))
+    }
+
+    /// Whether `rank` is reached over links that neither end disclaims.
+    #[must_use]
+    pub fn reaches(&self, rank: usize) -> bool {
+        self.reached.get(rank).copied().unwrap_or(false)
+    }
+
+    /// Whether `a` says that it does not hear `b`.
+    #[must_use]
+    pub fn accuses(&self, a: usize, b: usize) -> bool {
+        self.claims.get(&a).is_some_and(|claim| lists(&claim.accused, b))
+    }
+
+    /// How many of those reached `rank` does not disclaim, and whether rank 0 is one of them.
+    pub(super) fn heard_count(&self, rank: usize) -> (usize, bool) {
+        let accused = self.claims.get(&rank).map_or(&[][..], |claim| &claim.accused);
+        let less = accused.iter().filter(|other| self.reaches(usize::from(**other))).count();
+        (self.reached_count.saturating_sub(less), self.reaches(0) && !lists(accused, 0))
+    }
+
+    /// Links that are disclaimed between two members that are reached.
+    pub(super) fn accused_links(&self) -> BTreeSet<(usize, usize)> {
+        let pairs = self.claims.iter().flat_map(|(rank, claim)| {
+            claim.accused.iter().map(move |other| (*rank.min(&usize::from(*other)), *rank.max(&usize::from(*other))))
+        });
+        pairs.filter(|(a, b)| self.reaches(*a) && self.reaches(*b)).collect()
+    }
+
+    /// This member's own claim, as it is now; a changed one is news.
+    pub(super) fn set_own(&mut self, accused: Vec<u16>, besides: Vec<u16>) {
+        let own = self.claims.get(&self.me);
+        let same = own
+            .map_or(accused.is_empty() && besides.is_empty(), |own| own.accused == accused && own.besides == besides);
+        if !same {
+            let version = own.map_or(0, |own| own.version) + 1;
+            self.store(self.me, Claim { version, accused, besides });
+        }
+    }
+
+    /// Another member's claim. True if it is newer than what was known.
+    pub fn take_claim(&mut self, rank: usize, claim: Claim) -> bool {
+        let known = self.claims.get(&rank).map_or(0, |known| known.version);
+        if rank >= self.members || rank == self.me || claim.version <= known {
+            return false;
+        }
+        self.store(rank, claim);
+        true
+    }
+
+    fn store(&mut self, rank: usize, claim: Claim) {
+        self.digest ^= mark(rank, claim.version);
+        if let Some(old) = self.claims.insert(rank, claim) {
+            self.digest ^= mark(rank, old.version);
+        }
+        self.news.insert(rank);
+        self.stale = true;
+    }
+
+    /// The same for those who know the same claims.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// Claims that are to be passed on; they count as passed on.
+    pub fn take_news(&mut self) -> Vec<(usize, Claim)> {
+        let news = std::mem::take(&mut self.news);
+        news.into_iter().filter_map(|rank| Some((rank, self.claims.get(&rank)?.clone()))).collect()
+    }
+
+    /// Whom the last heartbeat went to: claims go there too.
+    #[must_use]
+    pub fn last_targets(&self) -> BTreeSet<usize> {
+        self.last_targets.clone()
+    }
+
+    /// All claims there are.
+    pub fn claims(&self) -> impl Iterator<Item = (usize, &Claim)> {
+        self.claims.iter().map(|(rank, claim)| (*rank, claim))
+    }
+
+    /// Something was learnt about a link in another way.
+    pub(super) fn touch(&mut self) {
+        self.stale = true;
+    }
+
+    /// Finds out who is reached, if anything changed.
+    pub(super) fn look(&mut self, is_dead: impl Fn(usize) -> bool) {
+        if !std::mem::take(&mut self.stale) {
+            return;
+        }
+        let mut reached = vec![false; self.members];
+        reached[self.me] = true;
+        let mut ways = vec![self.me];
+        while let Some(rank) = ways.pop() {
+            let besides = self.claims.get(&rank).map_or(&[][..], |claim| &claim.besides);
+            let besides = besides
+                .iter()
+                .map(|other| usize::from(*other))
+                .filter(|other| self.claims.get(other).is_some_and(|claim| lists(&claim.besides, rank)));
+            for other in self.graph.neighbours(rank).into_iter().chain(besides) {
+                let holds = !self.accuses(rank, other) && !self.accuses(other, rank) && !is_dead(other);
+                if holds && other < self.members && !std::mem::replace(&mut reached[other], true) {
+                    ways.push(other);
+                }
+            }
+        }
+        self.reached_count = reached.iter().filter(|is| **is).count();
+        self.reached = reached;
+    }
+
+    /// A heartbeat of `rank` in the decree in force: how far around it everybody has installed that, and whether it
+    /// asks for an answer.
+    pub(super) fn beat(&mut self, now: Instant, rank: usize, depth: u64, asks: bool) {
+        if self.neighbours.binary_search(&rank).is_ok() {
+            let told = self.depths.entry(rank).or_default();
+            *told = depth.max(*told);
+            return;
+        }
+        self.heard_besides.insert(rank, now);
+        if asks {
+            self.guests.insert(rank, now);
+        }
+    }
+
+    /// How far around this member everybody has installed the decree in force, in links: 0, itself alone.
+    #[must_use]
+    pub fn depth(&self) -> u64 {
+        if self.depths.len() < self.neighbours.len() {
+            return 0;
+        }
+        let least = self.depths.values().min().copied().unwrap_or(u64::MAX);
+        least.saturating_add(1).min(self.span)
+    }
+
+    /// Every member has installed the decree in force.
+    #[must_use]
+    pub fn all_installed(&self) -> bool {
+        self.depth() >= self.span
+    }
+
+    /// Those whom this member hears though they are no neighbours, and reaches in no other way, or is reached by.
+    pub(super) fn besides(&self, now: Instant, patience: Duration) -> Vec<u16> {
+        let own = self.claims.get(&self.me).map_or(&[][..], |claim| &claim.besides);
+        let counts = |rank: usize| {
+            let listed = self.claims.get(&rank).is_some_and(|claim| lists(&claim.besides, self.me));
+            !self.reaches(rank) || listed || lists(own, rank)
+        };
+        let heard = self.heard_besides.iter().filter(|(_, at)| now.since(**at) < patience);
+        heard.filter(|(rank, _)| counts(**rank)).filter_map(|(rank, _)| u16::try_from(*rank).ok()).collect()
+    }
+
+    /// Before each heartbeat: whom it goes to. `waited_for` owe an answer; `silent` tells who has not been heard for
+    /// longer than heartbeats explain.
+    pub(super) fn targets(
+        &mut self,
+        now: Instant,
+        beat: Duration,
+        waited_for: BTreeSet<usize>,
+        silent: impl Fn(usize) -> bool,
+        is_dead: impl Fn(usize) -> bool,
+    ) -> Targets {
+        let is_neighbour = |rank: &usize| self.neighbours.binary_search(rank).is_ok();
+        self.wanted.retain(|rank, _| waited_for.contains(rank));
+        for &rank in waited_for.intersection(&self.waited_before) {
+            if rank != self.me && rank < self.members && !is_neighbour(&rank) && silent(rank) {
+                self.wanted.entry(rank).or_insert(now);
+            }
+        }
+        self.waited_before = waited_for;
+        self.guests.retain(|_, at| now.since(*at) <= beat * GUEST_BEATS);
+        let mut targets = Targets { told: self.neighbours.iter().copied().collect(), asked: BTreeSet::new() };
+        targets.told.extend(self.guests.keys());
+        targets.asked.extend(self.wanted.keys());
+        let own = self.claims.get(&self.me).map_or(&[][..], |claim| &claim.besides);
+        targets.asked.extend(own.iter().map(|rank| usize::from(*rank)));
+        // Whoever lost all its neighbours is looked for by everybody, a few at a time.
+        if self.reached_count < self.members {
+            let lost: Vec<usize> = (0..self.members)
+                .filter(|&rank| !self.reaches(rank) && !is_neighbour(&rank) && !is_dead(rank))
+                .collect();
+            let few = lost.len().min(self.neighbours.len());
+            targets.asked.extend((0..few).map(|i| lost[(self.turn + i) % lost.len()]));
+            self.turn = self.turn.wrapping_add(few);
+        }
+        self.last_targets = &targets.told | &targets.asked;
+        targets.told = &targets.told - &targets.asked;
+        targets
+    }
+}
+
+fn lists(ranks: &[u16], rank: usize) -> bool {
+    u16::try_from(rank).is_ok_and(|rank| ranks.binary_search(&rank).is_ok())
+}
+
+/// A claim's part of the digest.
+fn mark(rank: usize, version: u64) -> u64 {
+    let mut mixed = (rank as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    mixed ^ mixed >> 29
+}
+
+#[cfg(test)]
+mod tests;

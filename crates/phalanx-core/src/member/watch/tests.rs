@@ -1,0 +1,229 @@
+//! Small cells that take the way of large ones: what all members know after some heartbeats.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::member::{Hearing, Patience, WatchGraph};
+use crate::time::Instant;
+
+const BEAT: Duration = Duration::from_millis(100);
+
+/// Members that beat and pass claims on over links that may be cut.
+struct Cell {
+    now: Instant,
+    members: Vec<Hearing>,
+    dead: BTreeSet<usize>,
+    /// Directed links over which nothing comes through.
+    cut: BTreeSet<(usize, usize)>,
+    /// Who waits for an answer of whom.
+    waits: Vec<(usize, usize)>,
+}
+
+impl Cell {
+    fn new(members: usize, watchers: usize) -> Self {
+        let now = Instant(1_000_000_000);
+        let patience = Patience { suspect_after: BEAT * 9, beat: BEAT, watchers };
+        let members = (0..members).map(|me| Hearing::new(me, members, now, patience)).collect();
+        Self { now, members, dead: BTreeSet::new(), cut: BTreeSet::new(), waits: Vec::new() }
+    }
+
+    fn alive(&self) -> Vec<usize> {
+        (0..self.members.len()).filter(|rank| !self.dead.contains(rank)).collect()
+    }
+
+    fn comes_through(&self, from: usize, to: usize) -> bool {
+        !self.dead.contains(&to) && !self.cut.contains(&(from, to))
+    }
+
+    fn cut_both(&mut self, a: usize, b: usize) {
+        self.cut.extend([(a, b), (b, a)]);
+    }
+
+    fn run(&mut self, beats: usize) {
+        for _ in 0..beats {
+            self.now += BEAT;
+            for rank in self.alive() {
+                self.beat_of(rank);
+                self.flood();
+            }
+        }
+        for rank in self.alive() {
+            self.members[rank].judge(self.now);
+        }
+        self.flood();
+    }
+
+    fn beat_of(&mut self, rank: usize) {
+        let waited = self.waits.iter().filter(|(who, _)| *who == rank).map(|(_, whom)| *whom).collect();
+        self.members[rank].judge(self.now);
+        let targets = self.members[rank].targets(self.now, waited);
+        let watch = self.members[rank].watch().expect("a large cell");
+        let (depth, digest) = (watch.depth(), watch.digest());
+        for (to, asks) in targets.told.iter().map(|to| (to, false)).chain(targets.asked.iter().map(|to| (to, true))) {
+            if !self.comes_through(rank, *to) {
+                continue;
+            }
+            self.members[*to].heard(self.now, rank);
+            if self.members[*to].watch_beat(self.now, rank, depth, asks, digest) && self.comes_through(*to, rank) {
+                let watch = self.members[*to].watch().expect("a large cell");
+                let claims: Vec<_> = watch.claims().map(|(whose, claim)| (whose, claim.clone())).collect();
+                for (whose, claim) in claims {
+                    self.members[rank].take_claim(whose, claim);
+                }
+            }
+        }
+    }
+
+    fn flood(&mut self) {
+        loop {
+            let mut quiet = true;
+            for rank in self.alive() {
+                let watch = self.members[rank].watch_mut().expect("a large cell");
+                let (news, targets) = (watch.take_news(), watch.last_targets());
+                quiet &= news.is_empty();
+                for to in targets.into_iter().filter(|to| self.comes_through(rank, *to)).collect::<Vec<_>>() {
+                    for (whose, claim) in &news {
+                        self.members[to].take_claim(*whose, claim.clone());
+                    }
+                }
+            }
+            if quiet {
+                break;
+            }
+        }
+        for rank in self.alive() {
+            self.members[rank].judge(self.now);
+        }
+    }
+
+    fn candidates(&self, rank: usize) -> Vec<usize> {
+        self.members[rank].candidates(self.now, &BTreeSet::new()).into_iter().collect()
+    }
+
+    fn hears(&self, rank: usize) -> usize {
+        self.members[rank].heard_count(self.now, rank).0
+    }
+}
+
+#[test]
+fn a_quiet_cell_says_nothing_and_beats_to_its_watchers_alone() {
+    let mut cell = Cell::new(40, 6);
+    cell.run(30);
+    for rank in 0..40 {
+        assert_eq!(cell.hears(rank), 40);
+        assert!(cell.candidates(rank).is_empty());
+        assert_eq!(cell.members[rank].watch().expect("large").claims().count(), 0);
+        let targets = cell.members[rank].targets(cell.now, BTreeSet::new());
+        assert_eq!(targets.told.len(), 6);
+        assert!(targets.asked.is_empty());
+    }
+}
+
+#[test]
+fn everybody_learns_who_fell_silent() {
+    for watchers in 2..=4 {
+        let mut cell = Cell::new(9, watchers);
+        cell.run(3);
+        cell.dead.insert(3);
+        cell.run(8);
+        assert!(cell.candidates(7).is_empty(), "silence is borne for a while");
+        cell.run(8);
+        for rank in cell.alive() {
+            assert_eq!(cell.candidates(rank), [3], "{watchers} watchers, rank {rank}");
+            assert_eq!(cell.hears(rank), 8);
+            assert!(cell.members[rank].is_settled(cell.now));
+        }
+    }
+}
+
+#[test]
+fn a_deaf_member_goes_and_not_those_it_accuses() {
+    let mut cell = Cell::new(9, 4);
+    cell.run(3);
+    cell.cut.extend((0..9).filter(|from| *from != 2).map(|from| (from, 2)));
+    cell.run(25);
+    for rank in [0, 1, 3, 8] {
+        assert_eq!(cell.candidates(rank), [2], "rank {rank}");
+        assert_eq!(cell.hears(rank), 8);
+    }
+    assert_eq!(cell.hears(2), 1, "who hears nobody does not coordinate");
+    assert_eq!(cell.members[0].heard_count(cell.now, 3), (8, true));
+}
+
+#[test]
+fn two_sides_know_their_own_and_accusations_lapse() {
+    let mut cell = Cell::new(9, 4);
+    cell.run(3);
+    for (a, b) in (0..5).flat_map(|a| (5..9).map(move |b| (a, b))) {
+        cell.cut_both(a, b);
+    }
+    cell.run(25);
+    for rank in 0..9 {
+        assert_eq!(cell.hears(rank), if rank < 5 { 5 } else { 4 }, "rank {rank}");
+    }
+    assert_eq!(cell.candidates(0), [5, 6, 7, 8]);
+    cell.cut.clear();
+    cell.run(25);
+    for rank in 0..9 {
+        assert_eq!(cell.hears(rank), 9, "rank {rank}");
+        assert!(cell.candidates(rank).is_empty());
+    }
+}
+
+#[test]
+fn a_member_whose_watchers_all_died_is_found_again() {
+    let mut cell = Cell::new(9, 4);
+    cell.run(3);
+    cell.dead.extend(WatchGraph::new(9, 4).neighbours(8));
+    cell.run(40);
+    assert_eq!(cell.dead.len(), 4);
+    for rank in cell.alive() {
+        assert_eq!(cell.hears(rank), 5, "rank {rank}");
+        assert_eq!(cell.candidates(rank), cell.dead.iter().copied().collect::<Vec<_>>(), "rank {rank}");
+    }
+}
+
+#[test]
+fn a_cut_cable_costs_the_younger_end_once_it_is_settled() {
+    let mut cell = Cell::new(9, 4);
+    cell.run(3);
+    let other = WatchGraph::new(9, 4).neighbours(4)[3];
+    cell.cut_both(4, other);
+    cell.run(25);
+    assert_eq!(cell.candidates(0), [other.max(4)]);
+    assert!(!cell.members[0].is_settled(cell.now), "both are reached: more may be to come");
+    assert_eq!(cell.hears(0), 9);
+}
+
+#[test]
+fn who_waits_for_an_answer_watches_for_it() {
+    let mut cell = Cell::new(9, 2);
+    cell.run(3);
+    cell.cut_both(0, 4);
+    cell.run(25);
+    assert!(cell.candidates(0).is_empty(), "no link between them is watched");
+    cell.waits.push((0, 4));
+    cell.run(25);
+    assert_eq!(cell.candidates(0), [4]);
+    assert_eq!(cell.candidates(8), [4], "the others are told");
+    cell.waits.clear();
+    cell.run(5);
+    assert!(cell.candidates(8).is_empty());
+    // With the link whole, the other answers because it is asked to, and is not accused.
+    cell.cut.clear();
+    cell.waits.push((0, 4));
+    cell.run(25);
+    assert!(cell.candidates(0).is_empty());
+}
+
+#[test]
+fn all_know_when_all_have_installed() {
+    let mut cell = Cell::new(20, 4);
+    let span = WatchGraph::new(20, 4).span();
+    cell.dead.insert(11); // not installed yet: it says nothing of this decree
+    cell.run(3 * span);
+    assert!((0..20).all(|rank| !cell.members[rank].watch().expect("large").all_installed()));
+    cell.dead.clear();
+    cell.run(2 * span + 2);
+    assert!((0..20).all(|rank| cell.members[rank].watch().expect("large").all_installed()));
+}

@@ -1,0 +1,99 @@
+//! The processes this one speaks with, and which of them need a look at the end of a turn: in a large cell most have
+//! nothing to say most of the time, and a turn must not cost a look at each.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::port::Peer;
+use crate::id::Incarnation;
+use crate::sorted::SortedMap;
+use crate::time::Instant;
+
+/// What this process keeps of others, by incarnation.
+///
+/// Invariant: a peer that has something to send, now or at some time, is among the busy ones. Whoever may change a
+/// peer's channels gets it through [`Self::get_mut`], which makes it busy until a turn has found it quiet.
+pub(super) struct Peers {
+    all: SortedMap<Incarnation, Peer>,
+    busy: BTreeSet<Incarnation>,
+}
+
+impl Peers {
+    pub(super) fn new() -> Self {
+        Self { all: SortedMap::new(), busy: BTreeSet::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn contains(&self, who: Incarnation) -> bool {
+        self.all.contains_key(&who)
+    }
+
+    pub(super) fn get(&self, who: Incarnation) -> Option<&Peer> {
+        self.all.get(&who)
+    }
+
+    pub(super) fn get_mut(&mut self, who: Incarnation) -> Option<&mut Peer> {
+        let peer = self.all.get_mut(&who)?;
+        self.busy.insert(who);
+        Some(peer)
+    }
+
+    /// The peer, made if there is none.
+    pub(super) fn get_or_insert_with(&mut self, who: Incarnation, make: impl FnOnce() -> Peer) -> &mut Peer {
+        self.busy.insert(who);
+        self.all.get_or_insert_with(who, make)
+    }
+
+    pub(super) fn remove(&mut self, who: Incarnation) {
+        self.all.remove(&who);
+        self.busy.remove(&who);
+    }
+
+    /// All of them, in the order of incarnations.
+    pub(super) fn values(&self) -> impl Iterator<Item = &Peer> {
+        self.all.values()
+    }
+
+    /// Forgets the ranks of an old view.
+    pub(super) fn clear_ranks(&mut self) {
+        for peer in self.all.values_mut() {
+            peer.rank = None;
+        }
+    }
+
+    /// Gives each busy peer its turn, in the order of incarnations; who is quiet afterwards is busy no more.
+    pub(super) fn turn(&mut self, mut each: impl FnMut(Incarnation, &mut Peer)) {
+        let Self { all, busy } = self;
+        busy.retain(|who| {
+            all.get_mut(who).is_some_and(|peer| {
+                each(*who, peer);
+                !peer.is_at_rest()
+            })
+        });
+    }
+
+    /// When the next of them has something to do.
+    pub(super) fn deadline(&self, ack_delay: Duration) -> Option<Instant> {
+        self.busy.iter().filter_map(|who| deadline(self.all.get(who)?, ack_delay)).min()
+    }
+
+    /// Those of a rank to whom something went out that they have not acknowledged.
+    pub(super) fn waited_for(&self) -> impl Iterator<Item = usize> {
+        let waits = |peer: &&Peer| peer.control_channel.is_waited_for() || peer.data_channel.is_waited_for();
+        self.busy.iter().filter_map(|who| self.all.get(who)).filter(waits).filter_map(|peer| peer.rank)
+    }
+
+    /// Checks the invariant.
+    pub(super) fn check_invariants(&self) {
+        for (who, peer) in self.all.iter() {
+            assert!(peer.is_at_rest() || self.busy.contains(who), "a peer with something to send gets no turn");
+        }
+    }
+}
+
+fn deadline(peer: &Peer, ack_delay: Duration) -> Option<Instant> {
+    [peer.control_channel.deadline(ack_delay), peer.data_channel.deadline(ack_delay)].into_iter().flatten().min()
+}

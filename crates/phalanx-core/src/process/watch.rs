@@ -1,0 +1,126 @@
+//! Heartbeats of a large cell: to a member's watchers alone, of a constant size; and the claims about who is silent.
+
+use std::collections::BTreeSet;
+
+use super::Process;
+use super::unrepaired::{WatchBeat, put_claim, put_watch_beat};
+use crate::api::Effects;
+use crate::id::{Incarnation, Lane};
+use crate::member::Claim;
+use crate::time::Instant;
+
+/// Bytes of claims in one packet: it fits in any.
+const CLAIMS_ROOM: usize = 1000;
+
+impl Process {
+    /// The heartbeat of this turn.
+    pub(super) fn watch_beat(&mut self, now: Instant, fx: &mut impl Effects) {
+        let waited_for = self.waited_for();
+        self.judge_links(now, fx);
+        let targets = self.hearing.targets(now, waited_for);
+        let Some(watch) = self.hearing.watch() else { return };
+        let (decree, depth, digest) = (self.directory.decree, watch.depth(), watch.digest());
+        for (ranks, asks) in [(targets.told, false), (targets.asked, true)] {
+            let mut frames = Vec::with_capacity(32);
+            put_watch_beat(&mut frames, &WatchBeat { decree, depth, asks, digest });
+            self.spread(&ranks, &frames, fx);
+        }
+    }
+
+    /// One packet, the same for the control sockets of all these.
+    fn spread(&mut self, ranks: &BTreeSet<usize>, frames: &[u8], fx: &mut impl Effects) {
+        let to: Vec<_> = ranks.iter().filter_map(|&r| self.directory.members.get(r)).map(|m| m.control).collect();
+        if !to.is_empty() {
+            let packet = self.net.spread(frames);
+            self.counters.datagrams_sent += to.len() as u64;
+            fx.transmit(Lane::Control, &to, packet);
+        }
+    }
+
+    /// Those that owe this process an acknowledgement, by rank in the cell view.
+    fn waited_for(&self) -> BTreeSet<usize> {
+        let mut ranks: BTreeSet<usize> = self.peers.waited_for().collect();
+        for flow in self.flows.values() {
+            let late = flow.flow.late().filter_map(|rank| flow.meta.members.get(rank));
+            ranks.extend(late.filter_map(|who| self.peers.get(*who)?.rank));
+        }
+        ranks
+    }
+
+    pub(super) fn handle_watch_beat(
+        &mut self,
+        now: Instant,
+        sender: Incarnation,
+        beat: &WatchBeat,
+        fx: &mut impl Effects,
+    ) {
+        let Some(rank) = self.note_decree(now, sender, beat.decree) else {
+            if beat.decree < self.directory.decree
+                && self.is_long_installed(now)
+                && let Some(rank) = self.directory.rank(sender)
+            {
+                // It was told again and again: it hears nobody.
+                self.hearing.hears_nobody(rank);
+            }
+            return;
+        };
+        if self.hearing.watch_beat(now, rank, beat.depth, beat.asks, beat.digest) {
+            self.tell_claims(sender, fx);
+        }
+    }
+
+    /// One of us lacks a claim, or both do: the other side does the same with its own.
+    fn tell_claims(&mut self, to: Incarnation, fx: &mut impl Effects) {
+        let Some(address) = self.peers.get(to).map(|peer| peer.control) else { return };
+        let Some(watch) = self.hearing.watch() else { return };
+        let claims = watch.claims().map(|(rank, claim)| (rank, claim.clone())).collect();
+        for frames in in_packets(self.directory.decree, claims) {
+            let packet = self.net.direct(to, &frames);
+            self.counters.datagrams_sent += 1;
+            fx.transmit(Lane::Control, &[address], packet);
+        }
+    }
+
+    pub(super) fn handle_claim(&mut self, decree: u64, rank: usize, claim: Claim) {
+        if decree == self.directory.decree && self.hearing.take_claim(rank, claim) {
+            self.attention = true;
+        }
+    }
+
+    /// Judges what is watched here, and passes on at once what is new: own claims and others'.
+    pub(super) fn judge_links(&mut self, now: Instant, fx: &mut impl Effects) {
+        self.hearing.judge(now);
+        let Some(watch) = self.hearing.watch_mut() else { return };
+        let news = watch.take_news();
+        if news.is_empty() {
+            return;
+        }
+        let targets = watch.last_targets();
+        for frames in in_packets(self.directory.decree, news) {
+            self.spread(&targets, &frames, fx);
+        }
+    }
+
+    /// Whether every member is known to have installed the decree in force.
+    pub(super) fn all_installed(&self) -> bool {
+        if let Some(watch) = self.hearing.watch() {
+            return watch.all_installed();
+        }
+        let (decree, me) = (self.directory.decree, self.my_rank());
+        self.told_decree.iter().enumerate().all(|(rank, told)| rank == me || *told >= decree)
+    }
+}
+
+/// Claims as frames of as many packets as they need.
+fn in_packets(decree: u64, claims: Vec<(usize, Claim)>) -> Vec<Vec<u8>> {
+    let mut packets: Vec<Vec<u8>> = Vec::new();
+    for (rank, claim) in claims {
+        let mut frame = Vec::new();
+        put_claim(&mut frame, decree, rank, &claim);
+        match packets.last_mut() {
+            Some(packet) if packet.len() + frame.len() <= CLAIMS_ROOM => packet.extend_from_slice(&frame),
+            _ => packets.push(frame),
+        }
+    }
+    packets
+}
