@@ -102,8 +102,7 @@ impl Speech<'_> {
         Proposal {
             decree: self.number(),
             view: self.number(),
-            members: self.some(Self::info),
-            joined: self.some(Self::who),
+            joined: self.some(Self::info),
             left: self.some(|s| (s.who(), LeaveReason::Died)),
             groups: self.some(|s| GroupChange {
                 group: s.group(),
@@ -111,7 +110,6 @@ impl Speech<'_> {
                 view: s.number(),
                 space: s.small(),
                 cut: s.maybe(Self::cut),
-                members: s.some(Self::who),
                 joined: s.some(Self::who),
                 left: s.some(|s| (s.who(), LeaveReason::Left)),
             }),
