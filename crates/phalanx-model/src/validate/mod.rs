@@ -177,6 +177,7 @@ impl Validator {
     ) {
         let cell = self.cells.entry(instance).or_default();
         let number = proposal.decree;
+        let later = cell.decisions.last_key_value().is_some_and(|(last, _)| *last > number);
         if let Some(decided) = cell.decisions.get(&number) {
             if **decided != **proposal {
                 out.push(format!("decree {number} is decided in two ways"));
@@ -195,6 +196,9 @@ impl Validator {
                     Ok(adopted) => self.steps.adopted += u64::from(adopted),
                     Err(problem) => out.push(format!("decided decree {number} alone: {problem}")),
                 },
+                // Somebody went through this decree within one turn: nobody was seen in the view before it, or a later
+                // one is known already.
+                (None, None) if decree.acceptors.is_empty() || later => self.steps.unseen += 1,
                 (None, None) => {
                     out.push(format!("takes decree {number} for decided, and no quorum has accepted it"));
                     return; // one report, not one for each that follows

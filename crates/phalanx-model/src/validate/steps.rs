@@ -21,6 +21,8 @@ pub struct Steps {
     pub accepted: u64,
     /// Decrees decided.
     pub decided: u64,
+    /// Of them, within a turn that went through several decrees: not judged.
+    pub unseen: u64,
     /// Decisions learned, one for each process.
     pub installed: u64,
     /// Turns of a wedged process in which its gate stayed shut.
@@ -30,7 +32,7 @@ pub struct Steps {
 impl Steps {
     /// Each count, with its name.
     #[must_use]
-    pub fn each(&self) -> [(&'static str, u64); 11] {
+    pub fn each(&self) -> [(&'static str, u64); 12] {
         [
             ("turns", self.turns),
             ("started", self.started),
@@ -41,6 +43,7 @@ impl Steps {
             ("adopted", self.adopted),
             ("accepted", self.accepted),
             ("decided", self.decided),
+            ("unseen", self.unseen),
             ("installed", self.installed),
             ("gates", self.gates),
         ]
@@ -63,6 +66,7 @@ impl Steps {
         self.adopted += other.adopted;
         self.accepted += other.accepted;
         self.decided += other.decided;
+        self.unseen += other.unseen;
         self.installed += other.installed;
         self.gates += other.gates;
     }
