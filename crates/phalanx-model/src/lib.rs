@@ -1,4 +1,5 @@
-//! The rules of the view change and of credits as models that are explored exhaustively.
+//! The rules of the view change, of the acknowledgement gate, of the flush and of credits, as models that are explored
+//! exhaustively, and the same rules as a judge of simulated runs. `docs/model.md` tells what is modelled and how to run it.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_possible_truncation)]

@@ -5,9 +5,10 @@
 //! processes have done so far. The checker of traces judges what applications see; this judges how it came about.
 
 mod record;
+mod steps;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,74 +19,7 @@ use phalanx_sim::{Options, watch_seed};
 
 use crate::rules::Rules;
 use record::{Cell, Decree, Try, is_filled};
-
-/// How many steps of which kind were explained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Steps {
-    /// Turns looked at.
-    pub turns: u64,
-    /// Ballots begun.
-    pub started: u64,
-    /// Of them, begun while another's was under way: take-overs.
-    pub take_overs: u64,
-    /// Promises of acceptors.
-    pub promised: u64,
-    /// Proposals that wait for their cuts.
-    pub filling: u64,
-    /// Proposals made.
-    pub proposed: u64,
-    /// Of them, what another ballot had proposed.
-    pub adopted: u64,
-    /// Acceptances.
-    pub accepted: u64,
-    /// Decrees decided.
-    pub decided: u64,
-    /// Decisions learned, one for each process.
-    pub installed: u64,
-    /// Turns of a wedged process in which its gate stayed shut.
-    pub gates: u64,
-}
-
-impl Steps {
-    /// Each count, with its name.
-    #[must_use]
-    pub fn each(&self) -> [(&'static str, u64); 11] {
-        [
-            ("turns", self.turns),
-            ("started", self.started),
-            ("take_overs", self.take_overs),
-            ("promised", self.promised),
-            ("filling", self.filling),
-            ("proposed", self.proposed),
-            ("adopted", self.adopted),
-            ("accepted", self.accepted),
-            ("decided", self.decided),
-            ("installed", self.installed),
-            ("gates", self.gates),
-        ]
-    }
-
-    /// Differences that were explained.
-    #[must_use]
-    pub fn explained(&self) -> u64 {
-        self.started + self.promised + self.filling + self.proposed + self.accepted + self.installed + self.gates
-    }
-
-    /// Adds those of another run.
-    pub fn add(&mut self, other: &Self) {
-        self.turns += other.turns;
-        self.started += other.started;
-        self.take_overs += other.take_overs;
-        self.promised += other.promised;
-        self.filling += other.filling;
-        self.proposed += other.proposed;
-        self.adopted += other.adopted;
-        self.accepted += other.accepted;
-        self.decided += other.decided;
-        self.installed += other.installed;
-        self.gates += other.gates;
-    }
-}
+pub use steps::Steps;
 
 /// Judges one run.
 #[derive(Default)]
@@ -243,6 +177,7 @@ impl Validator {
     ) {
         let cell = self.cells.entry(instance).or_default();
         let number = proposal.decree;
+        let later = cell.decisions.last_key_value().is_some_and(|(last, _)| *last > number);
         if let Some(decided) = cell.decisions.get(&number) {
             if **decided != **proposal {
                 out.push(format!("decree {number} is decided in two ways"));
@@ -253,23 +188,18 @@ impl Validator {
             let decree = cell.decrees.entry(number).or_default();
             let by_quorum = decree.accepted_by_quorum(self.rules, proposal);
             // A coordinator that is a quorum by itself decides in the turn in which it proposes.
-            let alone = before.instance == instance
-                && before.decree + 1 == number
-                && decree.rank(me).is_some_and(|mine| decree.is_quorum(self.rules, |r| r == mine));
-            let own = before.current.map(|(ballot, _)| ballot);
-            match (by_quorum, alone, own) {
-                (Some(_), ..) | (None, true, None) => {}
-                (None, true, Some(ballot)) => {
-                    match decree.may_propose(self.rules, ballot, proposal, None) {
-                        Ok(adopted) => self.steps.adopted += u64::from(adopted),
-                        Err(problem) => out.push(format!("decided decree {number} in {ballot:?}: {problem}")),
-                    }
-                    if let Some(this) = decree.ballots.get_mut(&ballot) {
-                        this.proposal = Some(proposal.clone());
-                    }
-                    decree.accepted.entry(me).or_default().push((ballot, proposal.clone()));
-                }
-                (None, false, _) => {
+            let mine = decree.rank(me).filter(|_| before.instance == instance && before.decree + 1 == number);
+            let alone = mine.filter(|&mine| decree.is_quorum(self.rules, |r| r == mine));
+            match (by_quorum, alone) {
+                (Some(_), _) => {}
+                (None, Some(rank)) => match explain_alone(self.rules, decree, me, rank, before, proposal) {
+                    Ok(adopted) => self.steps.adopted += u64::from(adopted),
+                    Err(problem) => out.push(format!("decided decree {number} alone: {problem}")),
+                },
+                // Somebody went through this decree within one turn: nobody was seen in the view before it, or a later
+                // one is known already.
+                (None, None) if decree.acceptors.is_empty() || later => self.steps.unseen += 1,
+                (None, None) => {
                     out.push(format!("takes decree {number} for decided, and no quorum has accepted it"));
                     return; // one report, not one for each that follows
                 }
@@ -278,6 +208,35 @@ impl Validator {
         self.steps.decided += 1;
         cell.decisions.insert(number, proposal.clone());
     }
+}
+
+/// A decision in the turn of the proposal: in the ballot under way, or in a new one that asked nobody else.
+fn explain_alone(
+    rules: Rules,
+    decree: &mut Decree,
+    me: Incarnation,
+    rank: usize,
+    before: &Seen,
+    proposal: &Arc<Proposal>,
+) -> Result<bool, String> {
+    let under_way = before.current.map(|(ballot, _)| ballot);
+    let seen = under_way.max(before.promised).map_or(0, |b| b.round);
+    let fresh = Ballot { round: rules.next_round(0, seen), rank: u16::try_from(rank).unwrap_or(u16::MAX) };
+    let asked = BTreeSet::from([rank]);
+    let this = Try { asked, groups: BTreeSet::new(), proposal: None, adopted: false };
+    decree.ballots.entry(fresh).or_insert(this);
+    let mut verdict = Err(String::new());
+    for ballot in under_way.into_iter().chain([fresh]) {
+        verdict = decree.may_propose(rules, ballot, proposal, None);
+        if verdict.is_ok() {
+            if let Some(this) = decree.ballots.get_mut(&ballot) {
+                this.proposal = Some(proposal.clone());
+            }
+            decree.accepted.entry(me).or_default().push((ballot, proposal.clone()));
+            break;
+        }
+    }
+    verdict
 }
 
 fn explain_start(

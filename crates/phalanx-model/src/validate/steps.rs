@@ -1,0 +1,73 @@
+//! What was explained, counted.
+
+/// How many steps of which kind were explained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Turns looked at.
+    pub turns: u64,
+    /// Ballots begun.
+    pub started: u64,
+    /// Of them, begun while another's was under way: take-overs.
+    pub take_overs: u64,
+    /// Promises of acceptors.
+    pub promised: u64,
+    /// Proposals that wait for their cuts.
+    pub filling: u64,
+    /// Proposals made.
+    pub proposed: u64,
+    /// Of them, what another ballot had proposed.
+    pub adopted: u64,
+    /// Acceptances.
+    pub accepted: u64,
+    /// Decrees decided.
+    pub decided: u64,
+    /// Of them, within a turn that went through several decrees: not judged.
+    pub unseen: u64,
+    /// Decisions learned, one for each process.
+    pub installed: u64,
+    /// Turns of a wedged process in which its gate stayed shut.
+    pub gates: u64,
+}
+
+impl Steps {
+    /// Each count, with its name.
+    #[must_use]
+    pub fn each(&self) -> [(&'static str, u64); 12] {
+        [
+            ("turns", self.turns),
+            ("started", self.started),
+            ("take_overs", self.take_overs),
+            ("promised", self.promised),
+            ("filling", self.filling),
+            ("proposed", self.proposed),
+            ("adopted", self.adopted),
+            ("accepted", self.accepted),
+            ("decided", self.decided),
+            ("unseen", self.unseen),
+            ("installed", self.installed),
+            ("gates", self.gates),
+        ]
+    }
+
+    /// Differences that were explained.
+    #[must_use]
+    pub fn explained(&self) -> u64 {
+        self.started + self.promised + self.filling + self.proposed + self.accepted + self.installed + self.gates
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.turns += other.turns;
+        self.started += other.started;
+        self.take_overs += other.take_overs;
+        self.promised += other.promised;
+        self.filling += other.filling;
+        self.proposed += other.proposed;
+        self.adopted += other.adopted;
+        self.accepted += other.accepted;
+        self.decided += other.decided;
+        self.unseen += other.unseen;
+        self.installed += other.installed;
+        self.gates += other.gates;
+    }
+}
