@@ -120,7 +120,7 @@ impl<'a> Bout<'a> {
         let stuck = self.suffer_into(fault, role, &mut outcome)?.err();
         let watch = std::mem::take(&mut self.watch);
         if watch.stall < STALL_MAX {
-            let told = |host: &usize| format!("false exclusion: {}, which the fault does not touch", name(*host));
+            let told = |host: &usize| format!("false exclusion: {}, for no reason", name(*host));
             outcome.violations.extend(watch.untouched.iter().map(told));
         }
         outcome.violations.append(&mut self.crew.wrongs);
@@ -146,7 +146,7 @@ impl<'a> Bout<'a> {
             Ok(harm) => harm,
             Err(stuck) => return Ok(Err(stuck)),
         };
-        self.watch.touched = harm.touched();
+        self.watch.touched = harm.touched(role);
         while began.elapsed() < fault.hold() {
             if self.listen_for_exclusion(host)? && outcome.excluded_ms.is_none() {
                 outcome.excluded_ms = Some(millis(began.elapsed()));

@@ -108,6 +108,14 @@ impl Fault {
         )
     }
 
+    /// It gives no reason to exclude a member.
+    pub(super) fn is_gentle(self) -> bool {
+        matches!(
+            self,
+            Self::StopShort | Self::Duplicate | Self::Descriptors | Self::WallClock | Self::Delay | Self::LateDuplicate
+        )
+    }
+
     /// How long it lasts.
     pub(super) fn hold(self) -> Duration {
         Duration::from_millis(match self {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::crew::Crew;
-use super::fault::{Fabric, Fault};
+use super::fault::{Fabric, Fault, Role};
 use super::limits::{Buffers, Descriptors, Quota};
 use super::mistreat::Mistreatment;
 use super::network::{CONTROL_PORT, DATA_PORT, Network, TABLE, port};
@@ -106,9 +106,11 @@ impl Harm {
     }
 
     /// Members that may be excluded because of it.
-    pub(super) fn touched(&self) -> Vec<usize> {
+    pub(super) fn touched(&self, role: Role) -> Vec<usize> {
         match self.fault {
+            // A joiner that is late with its answers may have to try again.
             // Either of the pair may be the one that goes; of two sides it is the smaller.
+            _ if self.fault.is_gentle() && role != Role::Joiner => Vec::new(),
             Fault::CutPair | Fault::TwoSides => self.links.iter().map(|(from, _)| *from).collect(),
             _ => vec![self.host],
         }

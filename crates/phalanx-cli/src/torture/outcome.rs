@@ -99,7 +99,7 @@ mod tests {
         let text = table(&all, &[(Fault::CpuQuota, "no groups".to_owned())]);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[1], ["kill", "bystander", "1", "0", "-", "9", "9", "1"]);
-        assert_eq!(rows[2], ["loss-5", "bystander", "2", "0", "-", "7", "7", "0"]);
+        assert_eq!(rows[2], ["loss-5", "bystander", "2", "0", "-", "5", "7", "0"]);
         assert_eq!(rows[3].join(" "), "skipped: cpu-quota: no groups");
         assert_eq!(all[1].to_json()["fault"], "kill");
     }

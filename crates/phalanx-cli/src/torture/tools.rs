@@ -55,5 +55,12 @@ pub(super) fn require() -> Result<(), Failure> {
             )));
         }
     }
-    Ok(())
+    let probe = format!("phxt{}-probe", std::process::id());
+    let made = run("ip", &["netns", "add", &probe]).and_then(|_| run("ip", &["netns", "delete", &probe]));
+    made.map(drop).map_err(|failure| {
+        missing(&format!(
+            "cannot make network namespaces here ({}). Run it as root of the machine itself",
+            failure.what
+        ))
+    })
 }
