@@ -104,7 +104,7 @@ fn draw(
     let cell = traces.first().map_or("", |trace| &trace.header.cell);
     let title = format!("Cell {cell}: {} traces", traces.len());
     let diagram = Diagram::new(title, &traces).with_report(report, &labels).with_window(window.cloned());
-    std::fs::write(picture, diagram.to_svg()).when(&format!("cannot write {}", picture.display()))?;
+    std::fs::write(picture, diagram.to_svg()).when(format!("cannot write {}", picture.display()))?;
     say(format_args!("the run is drawn in {}", picture.display()));
     Ok(())
 }

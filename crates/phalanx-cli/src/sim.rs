@@ -140,7 +140,7 @@ fn draw(file: &Path, sim: &Sim, small: Option<&Shrunk>, options: &Options) -> Re
         }
     };
     let picture = draw_seed(seed, options, sim.window.clone());
-    std::fs::write(file, picture).when(&format!("cannot write {}", file.display()))?;
+    std::fs::write(file, picture).when(format!("cannot write {}", file.display()))?;
     say(format_args!("seed {seed} is drawn in {}", file.display()));
     Ok(())
 }
