@@ -20,7 +20,7 @@ pub fn draw_seed(seed: u64, options: &Options, window: Option<RangeInclusive<u64
     let report = phalanx_check::check(&traces, &check_options());
     let labels: Vec<String> = traces.iter().map(memory_label).collect();
     let count = plan.faults.len();
-    let title = format!("Seed {seed}, {} members, {count} faults: {}", plan.members, options.replay_command(seed));
+    let title = format!("Seed {seed}, members: {}, faults: {count}. {}", plan.members, options.replay_command(seed));
     let mut diagram = Diagram::new(title, &traces).with_marks(marks).with_window(window);
     for finding in own {
         diagram = diagram.with_finding(finding);

@@ -74,7 +74,9 @@ impl Search {
     fn leave_out_faults(&mut self) {
         let all = self.options.faults.clone().unwrap_or_else(|| (0..self.faults_before).collect());
         leave_out(all, |kept| {
-            let options = Options { faults: Some(kept.to_vec()), ..self.options.clone() };
+            let mut options = Options { faults: Some(kept.to_vec()), ..self.options.clone() };
+            // How long a fault lasts that is not there says nothing.
+            options.reduced.lasts_ms.retain(|number, _| kept.contains(number));
             self.fails(options)
         });
     }
@@ -130,9 +132,6 @@ impl Search {
                 }
             }
         }
-        // Lengths of faults that are not there any more say nothing.
-        let kept = self.options.faults.clone();
-        self.options.reduced.lasts_ms.retain(|number, _| kept.as_ref().is_none_or(|kept| kept.contains(number)));
     }
 }
 

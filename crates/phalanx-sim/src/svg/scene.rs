@@ -217,6 +217,8 @@ impl Scene {
             }
         }
         self.bars = bars.into_values().collect();
+        // At one moment the cell's label stands above the group's, as the application hears of them.
+        self.bars.sort_by_key(|bar| !bar.is_cell);
         for bar in &mut self.bars {
             bar.points.sort_unstable();
         }

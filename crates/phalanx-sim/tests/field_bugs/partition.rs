@@ -80,15 +80,21 @@ fn a_holder_that_was_stopped_past_its_exclusion_confirms_nothing() {
         cell.multicast(holder, "a", Order::Total, true, 100).expect("in the group");
         cell.run_for(100 * MS);
         assert_eq!(uniform_from(first_life(&cell, holder), 0, old.0), 1, "it holds");
+        // No news of its exclusion waits for it when it wakes up.
         cell.pause(holder);
+        cell.cut_off(&[holder]);
         cell.run_for(5 * SECOND);
         let other = (holder + 1) % 4;
         cell.multicast(other, "a", Order::Total, true, 100).expect("the others go on");
         cell.run_for(100 * MS);
-        // The first thing it does when it runs again is to use what it held: before any news can have come.
+        // The first thing it does when it runs again is to use what it held.
         let resumed_ns = u64::try_from(cell.now().as_nanos()).expect("short");
-        let _ = cell.multicast(holder, "a", Order::Total, true, 100);
+        for order in [Order::Fifo, Order::Total] {
+            let _ = cell.multicast(holder, "a", order, true, 100);
+        }
         cell.resume(holder);
+        cell.run_for(300 * MS);
+        cell.heal();
         cell.settle();
         assert_eq!(cell.exclusions(holder), 1);
         for slot in 0..4 {
