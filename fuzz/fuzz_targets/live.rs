@@ -5,6 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use live::memory::Counting;
 
+#[allow(dead_code, reason = "what makes inputs is for the tests that share it")]
 #[path = "../../crates/phalanx-core/tests/live/mod.rs"]
 mod live;
 

@@ -88,7 +88,7 @@ fn nonsense_behind_the_seal_does_no_harm() {
         let mut rng = Rng::new(seed);
         let steps: Vec<Step> =
             (0..300).map(|_| if rng.chance_ppm(600_000) { hostile(&mut rng) } else { honest(&mut rng) }).collect();
-        println!("seed {seed}");
+        eprintln!("seed {seed}");
         forged += run(seed % 4 > 0, &steps).forged;
     }
     assert!(forged > 10_000, "{forged}");
@@ -146,7 +146,7 @@ fn kept_inputs_do_no_harm() {
     }
     for entry in folder.read_dir().expect("inputs are kept in fuzz/seeds") {
         let path = entry.expect("a readable folder").path();
-        println!("{}", path.display());
+        eprintln!("{}", path.display());
         live::run(&std::fs::read(&path).expect("a readable file"));
     }
 }

@@ -155,7 +155,7 @@ impl LiveCell {
                 let to = usize::from(to) % SLOTS;
                 let dest = self.members[to].process.me();
                 let sender = self.speaker(from);
-                let packets = self.forger.forge(sender, (to, dest), kind, space, number, times, frames);
+                let packets = self.forger.forge(sender, (to, dest), kind, (space, number), times, frames);
                 self.send_forged(packets);
             }
             Step::Speak { from, to, data, ref message } => {

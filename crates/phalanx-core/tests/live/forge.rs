@@ -62,8 +62,7 @@ impl Forger {
         from: (usize, Incarnation),
         to: (usize, Incarnation),
         kind: u8,
-        space: u8,
-        number: u8,
+        (space, number): (u8, u8),
         times: u8,
         frames: &[u8],
     ) -> Vec<Flying> {

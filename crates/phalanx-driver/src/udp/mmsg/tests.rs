@@ -25,9 +25,10 @@ fn a_name_the_kernel_did_not_write_is_none() {
 fn count_in(messages: &[(libc::c_int, libc::c_int, u32)]) -> Option<u32> {
     let mut notes = [0_u64; NOTE_WORDS];
     let data_bytes = size_of::<u32>() as libc::c_uint;
-    // SAFETY: both only compute with a length.
-    let (whole, padded) = unsafe { (libc::CMSG_LEN(data_bytes), libc::CMSG_SPACE(data_bytes)) };
-    let padded = padded as usize;
+    // SAFETY: it only computes with a length.
+    let whole = unsafe { libc::CMSG_LEN(data_bytes) };
+    // SAFETY: likewise.
+    let padded = unsafe { libc::CMSG_SPACE(data_bytes) } as usize;
     assert!(messages.len() * padded <= size_of_val(&notes));
     let base = notes.as_mut_ptr().cast::<u8>();
     for (i, &(level, kind, data)) in messages.iter().enumerate() {

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Miri, the interpreter that sees undefined behaviour, on what it can run: no system calls beyond the simplest, no
+# foreign code (so nothing that seals). Exit code 3: there is no nightly toolchain with Miri here. docs/fuzzing.md.
+#
+#   tests/miri.sh          a minute and a half
+#   tests/miri.sh --long   more random cases for each property, without a limit of time
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if ! cargo +nightly miri --version >/dev/null 2>&1; then
+  echo "skip: Miri is not installed. Run: rustup component add --toolchain nightly miri rust-src" >&2
+  exit 3
+fi
+limit=90
+export PROPTEST_CASES=3
+if [ "${1:-}" = --long ]; then
+  limit=7200
+  PROPTEST_CASES=64
+fi
+# Tests may look at the file system (random cases that failed are kept there); Miri forbids it otherwise.
+export MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}"
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/miri
+
+# The C library that seals is not built: nothing of it can run here, and it takes longer than all tests together.
+host=$(rustc +nightly -vV | sed -n 's/^host: //p')
+links=$(cargo +nightly metadata --format-version 1 --locked | grep -o '"links":"aws_lc_[0-9_]*"' | head -n 1 | cut -d'"' -f4)
+[ -n "$links" ] || { echo "the cryptography library has another name now: mend $0" >&2; exit 1; }
+without_c=(--config "target.$host.$links.rustc-cfg=[\"universal\"]"
+  --config "target.$host.$links.include=\"/nonexistent\"" --config "target.$host.$links.libcrypto=\"${links}_crypto\"")
+
+echo "== building"
+cargo +nightly miri test --locked "${without_c[@]}" -p phalanx-driver -p phalanx-core --lib --no-run
+ends=$(($(date +%s) + limit))
+
+# interpret PACKAGE TEST...: every test whose name holds one of these; time is shared by all calls.
+interpret() {
+  local package=$1 left=$((ends - $(date +%s)))
+  shift
+  [ "$left" -gt 0 ] || { echo "no time is left for $package: $*"; exit 1; }
+  echo "== $package: $*"
+  timeout "$left" cargo +nightly miri test --locked "${without_c[@]}" -p "$package" --lib -- "$@" ||
+    { code=$?; [ $code -ne 124 ] || echo "not done within $limit s" >&2; exit $code; }
+}
+
+# The only unsafe code of the driver; what calls the system is tested by itself, not here.
+interpret phalanx-driver mmsg
+# No unsafe code of its own, but shared buffers (the crate bytes) cut, kept and handed on.
+interpret phalanx-core wire::codec link:: order::frame order::stream order::tests process::unrepaired
