@@ -156,3 +156,22 @@ fn a_member_that_went_deaf_before_a_decision_does_not_pass_for_alive() {
     cell.settle();
     cell.finish_clean();
 }
+
+#[test]
+fn nobody_is_told_of_its_exclusion_by_the_only_one_that_knows_of_it() {
+    let mut cell = Cell::settled(4, 13);
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let [first, stopped, ..] = ranks[..] else { panic!("four members") };
+    cell.pause(stopped);
+    assert!(cell.run_until(3 * SECOND, |cell| cell.activity(first).proposing));
+    // The others have accepted, and do not hear that it is decided.
+    cell.lose_if(move |packet| packet.from == first && packet.to != stopped && packet.kind == Kind::Control);
+    let without = |cell: &Cell| cell.cell_view(first).is_some_and(|(_, ranks)| !ranks.contains(&stopped));
+    assert!(cell.run_until(SECOND, without));
+    cell.resume(stopped);
+    cell.run_for(300 * MS);
+    cell.crash(first);
+    // Three of four are left. If the one that was stopped gave itself up, two would be, and no quorum.
+    cell.settle();
+    cell.finish_clean();
+}

@@ -100,6 +100,12 @@ impl Proposal {
         self.joined.iter().map(|member| member.incarnation)
     }
 
+    /// Whether it leaves out a member that did not ask for it.
+    #[must_use]
+    pub fn leaves_out(&self, who: Incarnation) -> bool {
+        self.left.iter().any(|(left, why)| *left == who && *why != LeaveReason::Left)
+    }
+
     /// Where the views of changed groups end.
     pub fn cuts(&self) -> impl Iterator<Item = (GroupId, &GroupCut)> {
         self.groups.iter().filter_map(|change| Some((change.group, change.cut.as_ref()?)))

@@ -162,8 +162,24 @@ impl Process {
         }
     }
 
+    /// Whether the decree in force will outlive this process: whoever makes a quorum of its view finds it.
+    ///
+    /// Before that nobody who was left out may learn of it: it would go away, and it may be needed, as a member of the
+    /// view before, to find out what was decided.
+    pub(super) fn is_spread(&self, now: Instant) -> bool {
+        if self.hearing.watch().is_some() {
+            return self.all_installed() || (self.primary && self.is_long_installed(now));
+        }
+        let (decree, me) = (self.directory.decree, self.me());
+        let installed = |r: usize| self.told_decree.get(r).is_some_and(|told| *told >= decree);
+        self.directory.is_quorum(|r| installed(r) || self.directory.members.get(r).is_some_and(|m| m.incarnation == me))
+    }
+
     /// An incarnation that a decided view left out is told so.
     pub(super) fn tell_excluded(&mut self, now: Instant, who: Incarnation, fx: &mut impl Effects) {
+        if !self.is_spread(now) {
+            return;
+        }
         let Some((_, to, last)) = self.excluded.iter_mut().find(|(w, _, _)| *w == who) else { return };
         if now.since(*last) < NOTICE_EVERY {
             return;

@@ -229,10 +229,16 @@ impl Process {
             return;
         }
         if wedge.decree <= self.directory.decree {
-            return self.tell_decision(from);
+            if self.directory.rank(from).is_some() || self.is_spread(now) {
+                self.tell_decision(from);
+            }
+            return;
         }
         if let Some(decided) = self.decided.clone() {
-            return self.send_control(from, &Control::Decide(decided));
+            if !decided.leaves_out(from) {
+                self.send_control(from, &Control::Decide(decided));
+            }
+            return;
         }
         if let Promise::No(promised) = self.acceptor.promise(wedge.ballot) {
             return self.send_control(from, &Control::Refuse { decree: wedge.decree, promised });
@@ -390,12 +396,17 @@ impl Process {
         let proposal = proposal.clone();
         self.coordinator = None;
         let me = self.me();
-        let others: Vec<Incarnation> =
-            self.directory.members.iter().map(|m| m.incarnation).filter(|who| *who != me).collect();
+        // Those that are left out against their will are told when it cannot be lost any more.
+        let members = self.directory.members.iter().map(|m| m.incarnation);
+        let others: Vec<Incarnation> = members.filter(|who| *who != me && !proposal.leaves_out(*who)).collect();
         for to in others {
             self.send_control(to, &Control::Decide(proposal.clone()));
         }
-        self.handle_decide(now, proposal, fx);
+        // A proposal taken over may leave out its coordinator, which stays until the others say so: the decision must
+        // not go away with it.
+        if !proposal.leaves_out(me) {
+            self.handle_decide(now, proposal, fx);
+        }
     }
 
     pub(super) fn handle_decide(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut impl Effects) {

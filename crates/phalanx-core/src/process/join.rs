@@ -236,7 +236,7 @@ impl Process {
                 }
                 match member_of {
                     None => self.answer_probe(now, from, &info, nonce, fx),
-                    Some(member_of) => self.answer_lone(from, sender, member_of, nonce, fx),
+                    Some(member_of) => self.answer_lone(now, from, sender, member_of, nonce, fx),
                 }
             }
             Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
@@ -272,6 +272,7 @@ impl Process {
     /// A member that hears no quorum asks. It was excluded if a later view of its instance does not hold it.
     fn answer_lone(
         &mut self,
+        now: Instant,
         from: SocketAddr,
         who: Incarnation,
         (instance, view): (u64, u64),
@@ -279,7 +280,8 @@ impl Process {
         fx: &mut impl Effects,
     ) {
         let is_later = instance == self.instance && self.directory.view > view;
-        if matches!(self.stage, Stage::Member) && is_later && self.directory.rank(who).is_none() {
+        let is_told = matches!(self.stage, Stage::Member) && self.is_spread(now);
+        if is_told && is_later && self.directory.rank(who).is_none() {
             let why = Refusal::Excluded(self.directory.view);
             self.send_greeting(&[from], &Greeting::Refused { nonce, why }, fx);
         }
