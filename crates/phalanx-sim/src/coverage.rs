@@ -35,7 +35,7 @@ const MOMENTS: &[Moment] = &[
     ("flushes with unstable messages outstanding", |c| core(c, "flushes_with_traffic"), 1_500),
     ("cuts that a member had to fill", |c| core(c, "fills"), 100),
     ("packets fetched for a cut", |c| core(c, "fetched"), 500),
-    ("messages discarded at the end of a view", |c| core(c, "discarded"), 20),
+    ("messages discarded at the end of a view", |c| core(c, "discarded"), 0),
     ("ballots", |c| core(c, "ballots"), 5_000),
     ("ballots given up for a later one", |c| core(c, "superseded"), 20),
     ("proposals adopted from an earlier ballot", |c| core(c, "adopted"), 20),
@@ -88,14 +88,15 @@ mod tests {
     fn floors_grow_with_the_seeds_and_are_missed_by_a_campaign_that_met_nothing() {
         let mut summary = Summary { seeds: 400, ..Summary::default() };
         let missed = |summary: &Summary| coverage(summary, 5, true).iter().filter(|line| !line.is_reached()).count();
+        let asked = MOMENTS.iter().filter(|(.., floor)| *floor > 0).count();
         // Without any fault a quarter of them is nothing.
-        assert_eq!(missed(&summary), MOMENTS.len());
+        assert_eq!(missed(&summary), asked);
         summary.totals.cell_views = 1_000;
-        assert_eq!(missed(&summary), MOMENTS.len() - 1);
+        assert_eq!(missed(&summary), asked - 1);
         summary.totals.faults.insert("crash".into(), 100);
-        assert_eq!(missed(&summary), MOMENTS.len());
+        assert_eq!(missed(&summary), asked);
         summary.totals.faults_inside = 25;
-        assert_eq!(missed(&summary), MOMENTS.len() - 1);
+        assert_eq!(missed(&summary), asked - 1);
         summary.seeds = SEEDS_MIN - 1;
         assert_eq!(missed(&summary), 0, "too few seeds to tell");
         summary.seeds = 400;

@@ -1,6 +1,7 @@
 //! What one seed does to a cell: its shape, its workload and its faults. A *swarm*: each seed uses a random part
 //! of the fault kinds at random strengths, so that rare combinations meet without drowning in all of them at once.
 
+use phalanx_core::Limits;
 use phalanx_core::rng::Rng;
 
 use crate::fault::{Aim, Fault, Kind, Reach, Role};
@@ -41,6 +42,8 @@ pub struct Plan {
     pub ruin: bool,
     /// All processes start in the same instant.
     pub herd: bool,
+    /// Up to so many members, everybody watches everybody.
+    pub watchers: usize,
     /// When the faulty phase ends.
     pub heal_ns: u64,
     /// What goes wrong, in the order drawn.
@@ -114,6 +117,7 @@ impl Plan {
             // A little more than half, because some cells cannot do without anybody when their time comes.
             ruin: !mild && !lethal && rng.chance_ppm(620_000),
             herd: rng.chance_ppm(250_000),
+            watchers: draw_watchers(&mut root.fork("watchers"), members),
             heal_ns,
             faults: Vec::new(),
         };
@@ -154,6 +158,11 @@ fn draw_founders(rng: &mut Rng, members: usize) -> usize {
         6..=8 => members,
         _ => 1 + index(rng, members),
     }
+}
+
+/// Some of the larger cells take the way of cells of hundreds, in which each process is watched by a few.
+fn draw_watchers(rng: &mut Rng, members: usize) -> usize {
+    if members >= 7 && rng.chance_ppm(250_000) { 2 + index(rng, 3) } else { Limits::default().watchers }
 }
 
 fn draw_weather(rng: &mut Rng) -> Weather {

@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use phalanx_check::Report;
-use phalanx_core::Limits;
 use phalanx_core::rng::Rng;
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
@@ -86,7 +85,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         packet_bytes: plan.packet_bytes,
         window_bytes: plan.window_bytes,
         workload: Some(plan.workload),
-        watchers: options.watchers.unwrap_or(Limits::default().watchers),
+        watchers: options.watchers.unwrap_or(plan.watchers),
         check_every: options.check_every,
     }
 }
@@ -216,6 +215,8 @@ pub(crate) fn check_options() -> phalanx_check::Options {
         membership_bound_ns: SETTLE_NS,
         delivery_bound_ns: DELIVER_NS,
         // What does not settle ends sooner than the checker's own bound would tell.
+        // Besides the views that settle the cell: a leave and a return that were under way when everything healed.
+        churn_max: 5,
         join_bound_ns: SETTLE_NS / 2,
         ..phalanx_check::Options::default()
     }
@@ -242,7 +243,7 @@ fn tell(world: &World, header: &str, violations: &[Violation], report: &Report, 
 
 fn describe(plan: &Plan, options: &Options) -> String {
     let mut text = format!(
-        "{} members on machines {:?}, {} named founders, death notices {}, mild {}, lethal {}, ruin {}, herd {}, heal at {} s\n{:?}\n{:?}\n",
+        "{} members on machines {:?}, {} named founders, death notices {}, mild {}, lethal {}, ruin {}, herd {}, watchers {}, heal at {} s\n{:?}\n{:?}\n",
         plan.members,
         plan.hosts,
         plan.founders,
@@ -251,6 +252,7 @@ fn describe(plan: &Plan, options: &Options) -> String {
         plan.lethal,
         plan.ruin,
         plan.herd,
+        plan.watchers,
         plan.heal_ns / SECOND,
         plan.weather,
         plan.workload,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_sim::{Operation, Options, campaign, run_seed};
 
-const SEEDS: std::ops::Range<u64> = 500..510;
+const SEEDS: std::ops::Range<u64> = 500..530;
 
 #[test]
 fn operations_are_asked_answered_and_judged() {

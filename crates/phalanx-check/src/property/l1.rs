@@ -6,6 +6,9 @@
 //! - nobody that asks and is answered in view `v` is turned away because of a holder that is not in `v`: a holder that
 //!   leaves loses the lock.
 //!
+//! What a process is granted that a cell view had dropped before it asked is M7's: where it was the only member of the
+//! group, and the others have made a new one of that name since, its token is smaller, and L2 turns it away.
+//!
 //! Instances: grants with a grant before them, and refusals. Source: DESIGN (locks; "a holder that leaves the view
 //! loses it"); Burrows 2006 (tokens).
 
@@ -115,7 +118,8 @@ fn in_time(run: &Run<'_>, out: &mut Findings, lock: u32, grants: &[Grant<'_>]) {
             let [asked, answered] = [other.call.invoke, earlier.answered];
             let slack = if asked.place.trace == answered.place.trace { 0 } else { run.options.clock_slack_ns };
             let known = model.same_clock(asked.place.trace, answered.place.trace);
-            known && asked.at_ns > answered.at_ns.saturating_add(slack) && other.token < earlier.token
+            let stale = run.dropped.at(run, other.call.proc, asked.at_ns).is_some();
+            known && !stale && asked.at_ns > answered.at_ns.saturating_add(slack) && other.token < earlier.token
         });
         if let Some(late) = late {
             out.violation(&[earlier.answered.place, late.call.invoke.place, late.answered.place], || {

@@ -39,9 +39,14 @@ impl Dropped {
 
     /// The record of the view that had dropped `p` before it took this step, by the clock.
     pub(super) fn before(&self, run: &Run<'_>, p: ProcIx, step: &Step) -> Option<Place> {
+        self.at(run, p, step.at_ns)
+    }
+
+    /// The same for a moment of `p`'s clock.
+    pub(super) fn at(&self, run: &Run<'_>, p: ProcIx, moment_ns: u64) -> Option<Place> {
         let (at_ns, place) = self.0[p]?;
         let trace = run.model.procs[p].trace?;
-        let after = at_ns.saturating_add(run.options.clock_slack_ns) < step.at_ns;
+        let after = at_ns.saturating_add(run.options.clock_slack_ns) < moment_ns;
         (after && run.model.same_clock(place.trace, trace)).then_some(place)
     }
 }

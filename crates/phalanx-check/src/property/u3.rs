@@ -48,7 +48,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 let sender = model.stream_of(step.message).sender;
                 let Some(sent) = model.messages[step.message as usize].sent else { continue };
                 for a in away.iter().filter(|a| a.proc != p && a.proc != sender) {
-                    if a.from.0.saturating_add(slack) > sent.at_ns || a.to_ns < sent.at_ns {
+                    if a.from.0.saturating_add(slack) >= sent.at_ns || a.to_ns < sent.at_ns {
                         continue;
                     }
                     out.instance();

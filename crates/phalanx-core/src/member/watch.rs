@@ -169,6 +169,13 @@ impl Watch {
         self.digest
     }
 
+    /// What this member says of its links, while it hears somebody not: it is said again with each heartbeat. Who hears
+    /// nobody cannot be asked for it.
+    #[must_use]
+    pub fn complaint(&self) -> Option<&Claim> {
+        self.claims.get(&self.me).filter(|own| !own.accused.is_empty())
+    }
+
     /// Claims that are to be passed on; they count as passed on.
     pub fn take_news(&mut self) -> Vec<(usize, Claim)> {
         let news = std::mem::take(&mut self.news);

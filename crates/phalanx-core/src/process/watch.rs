@@ -20,9 +20,13 @@ impl Process {
         let targets = self.hearing.targets(now, waited_for);
         let Some(watch) = self.hearing.watch() else { return };
         let (decree, depth, digest) = (self.directory.decree, watch.depth(), watch.digest());
+        let (me, complaint) = (self.my_rank(), watch.complaint().cloned());
         for (ranks, asks) in [(targets.told, false), (targets.asked, true)] {
             let mut frames = Vec::with_capacity(32);
             put_watch_beat(&mut frames, &WatchBeat { decree, depth, asks, digest });
+            if let Some(claim) = &complaint {
+                put_claim(&mut frames, decree, me, claim);
+            }
             self.spread(&ranks, &frames, fx);
         }
     }
