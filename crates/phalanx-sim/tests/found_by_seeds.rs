@@ -175,3 +175,19 @@ fn nobody_is_told_of_its_exclusion_by_the_only_one_that_knows_of_it() {
     cell.settle();
     cell.finish_clean();
 }
+
+#[test]
+fn a_member_cut_off_when_it_runs_again_says_so_as_soon_as_any_other() {
+    let mut cell = Cell::settled(3, 14);
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let stopped = ranks[2];
+    cell.pause(stopped);
+    // What the others said meanwhile waits in its sockets.
+    cell.run_for(5 * SECOND);
+    cell.cut_off(&[stopped]);
+    cell.resume(stopped);
+    assert!(cell.run_until(2 * SECOND, |cell| !cell.is_primary(stopped)), "two seconds of silence are enough");
+    cell.heal();
+    cell.settle();
+    cell.finish_clean();
+}

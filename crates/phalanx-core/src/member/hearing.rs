@@ -148,10 +148,11 @@ impl Hearing {
 
     /// This process was away for `gap` (stopped, starved, its clock jumped): what it did not hear meanwhile
     /// accuses nobody.
-    pub fn forgive(&mut self, gap: Duration) {
+    pub fn forgive(&mut self, now: Instant, gap: Duration) {
+        // Not beyond now: what waited to be read was heard in this turn.
         for link in &mut self.links {
-            link.last_heard += gap;
-            link.last_beat += gap;
+            link.last_heard = now.min(link.last_heard + gap);
+            link.last_beat = now.min(link.last_beat + gap);
         }
     }
 
@@ -333,9 +334,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_read_after_an_absence_was_not_heard_in_the_future() {
+        let mut h = hearing(3);
+        h.heard(at(30_000), 1);
+        h.forgive(at(30_000), Duration::from_secs(30));
+        assert!(h.hears(at(30_100), 1) && h.hears(at(30_100), 2));
+        assert!(!h.hears(at(32_000), 1) && !h.hears(at(32_000), 2));
+    }
+
+    #[test]
     fn own_absence_accuses_nobody() {
         let mut h = hearing(3);
-        h.forgive(Duration::from_secs(30));
+        h.forgive(at(30_100), Duration::from_secs(30));
         assert_eq!(h.candidates(at(30_100), &BTreeSet::new()).len(), 0);
     }
 }

@@ -92,8 +92,8 @@ pub struct Flow {
     /// The tenure in which this member passed the token on.
     pub(super) passed_tenure: Option<u32>,
     /// Delivered counts as told in our last causal message.
-    told: Vec<u64>,
-    told_old: bool,
+    pub(super) told: Vec<u64>,
+    pub(super) told_old: bool,
     announced_stable: u64,
     prompt_up_to: u64,
     wedged: bool,
@@ -157,7 +157,7 @@ impl Flow {
         io: &mut impl Outgoing,
     ) -> bool {
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        if self.outbox.is_empty() && self.make_room(now, len, io) {
+        if self.outbox.is_empty() && self.tell_past(now, order, io) && self.make_room(now, len, io) {
             self.pack(order, uniform, Part::Whole, len, io, |packer| {
                 parts.iter().for_each(|p| packer.extend_from_slice(p));
             });
@@ -188,14 +188,8 @@ impl Flow {
         self.may_pack()
     }
 
-    fn usable_room(&self) -> usize {
+    pub(super) fn usable_room(&self) -> usize {
         self.set.packet_room - MARK_ROOM
-    }
-
-    /// An upper bound on a message's header.
-    fn header_bound(&self) -> usize {
-        let deps = if self.told_old { 3 + self.set.members.len() * 13 } else { 0 };
-        1 + deps + 5 + 5
     }
 
     /// Whether frames may be added to the packet being filled.
@@ -234,27 +228,13 @@ impl Flow {
         }
     }
 
-    /// What was delivered here since our previous causal message.
-    fn take_deps(&mut self) -> Vec<(u16, u64)> {
-        if !self.told_old {
-            return Vec::new();
-        }
-        self.told_old = false;
-        let mut deps = Vec::new();
-        for (rank, (told, stream)) in self.told.iter_mut().zip(&self.streams).enumerate() {
-            let grown = stream.delivered - *told;
-            if grown > 0 && rank != self.set.me {
-                deps.push((u16::try_from(rank).unwrap_or(u16::MAX), grown));
-                *told = stream.delivered;
-            }
-        }
-        deps
-    }
-
     /// Packs what waits in the outbox, as far as the window allows.
     fn drain_outbox(&mut self, now: Instant, io: &mut impl Outgoing) {
         while let Some(next) = self.outbox.front() {
             let (order, uniform, payload) = (next.order, next.uniform, next.payload.clone());
+            if !self.tell_past(now, order, io) {
+                return;
+            }
             if self.cut == 0 && self.header_bound() + payload.len() <= self.usable_room() {
                 if !self.make_room(now, payload.len(), io) {
                     return;

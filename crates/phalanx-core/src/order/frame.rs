@@ -2,7 +2,7 @@
 
 use crate::api::{MESSAGE_BYTES_MAX, Order};
 use crate::wire::Malformed;
-use crate::wire::codec::{Reader, put_varint};
+use crate::wire::codec::{Reader, put_varint, varint_len};
 
 /// Which piece of a message a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum StreamFrame<'a> {
         /// Which piece.
         part: Part,
         /// Entries of the vector time that grew since the sender's previous message: (rank, growth). Only with
-        /// the first piece.
+        /// a whole message or the last piece.
         deps: Vec<(u16, u64)>,
         /// The bytes.
         body: &'a [u8],
@@ -57,6 +57,11 @@ pub enum StreamFrame<'a> {
         /// A packet number of this stream.
         prefix: u64,
     },
+    /// More dependencies of the next message that may have any: in a large group they may not fit in its header.
+    Past {
+        /// (rank, growth).
+        deps: Vec<(u16, u64)>,
+    },
 }
 
 const MESSAGE: u8 = 0x80;
@@ -67,6 +72,7 @@ const PART_MASK: u8 = 0x03;
 const ANNOUNCE: u8 = 1;
 const PASS: u8 = 2;
 const STABLE: u8 = 3;
+const PAST: u8 = 4;
 /// Frames with this bit (and without [`MESSAGE`]) are unknown here and carry their length: they are skipped.
 const SKIPPABLE: u8 = 0x40;
 /// A run or dependency list longer than any view is nonsense.
@@ -123,6 +129,17 @@ pub(super) fn put_pass(out: &mut Vec<u8>, tenure: u32, to: u16) {
 pub(super) fn put_stable(out: &mut Vec<u8>, prefix: u64) {
     out.push(STABLE);
     put_varint(out, prefix);
+}
+
+/// Appends dependencies of a message that follows.
+pub(super) fn put_past(out: &mut Vec<u8>, deps: &[(u16, u64)]) {
+    out.push(PAST);
+    put_pairs(out, deps);
+}
+
+/// Bytes that one dependency takes.
+pub(super) fn dep_bytes((rank, growth): (u16, u64)) -> usize {
+    varint_len(u64::from(rank)) + varint_len(growth)
 }
 
 fn put_pairs(out: &mut Vec<u8>, pairs: &[(u16, u64)]) {
@@ -189,6 +206,7 @@ fn read_control<'a>(tag: u8, r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a
             StreamFrame::Pass { tenure, to: rank(r)? }
         }
         STABLE => StreamFrame::Stable { prefix: r.varint()? },
+        PAST => StreamFrame::Past { deps: pairs(r)? },
         unknown if unknown & SKIPPABLE != 0 => {
             r.prefixed()?;
             return Ok(None);

@@ -7,6 +7,7 @@
 //! adds the token holder's announcements (the same, section 6), batched. Uniform delivery waits for the stability
 //! of the message, of its causal past and of its announcement. `order` does not know who is suspected.
 
+mod deps;
 mod finish;
 mod flow;
 mod frame;

@@ -74,6 +74,8 @@ pub(super) struct Stream {
     /// (packet, messages complete at its end) for packets that are unstable or unconsumed.
     ends: VecDeque<(u64, u64)>,
     assembling: Option<Assembly>,
+    /// Dependencies told ahead of the next message that may have any, as absolute counts.
+    past: Vec<(u16, u64)>,
     /// The tenure the stream's sender last spoke for.
     tenure: u32,
     /// The highest packet whose credit was advertised.
@@ -106,6 +108,7 @@ impl Stream {
             stable_messages: 0,
             ends: VecDeque::new(),
             assembling: None,
+            past: Vec::new(),
             tenure: 0,
             advertised: window,
         }
@@ -132,7 +135,10 @@ impl Stream {
             match read_frame(&mut r)? {
                 None => {}
                 Some(StreamFrame::Message { order, placed, uniform, part, deps, body }) => {
-                    let deps = self.absolute(deps)?;
+                    let mut deps = self.absolute(deps)?;
+                    if order != Order::Fifo && matches!(part, Part::Whole | Part::Last) && !self.past.is_empty() {
+                        deps.splice(..0, self.past.drain(..));
+                    }
                     let body = frames.slice_ref(body);
                     if self.take_part(number, order, placed, uniform, part, deps, body)? {
                         is_prompt |= uniform;
@@ -157,9 +163,23 @@ impl Stream {
                     passed.then_some(()).ok_or(Malformed)?;
                 }
                 Some(StreamFrame::Stable { prefix }) => self.set_stable(prefix),
+                Some(StreamFrame::Past { deps }) => {
+                    let deps = self.absolute(deps)?;
+                    self.past.extend(deps);
+                    self.forget_overtaken();
+                }
             }
         }
         Ok(is_prompt)
+    }
+
+    /// Of the dependencies told ahead, only the last of each rank says anything.
+    fn forget_overtaken(&mut self) {
+        if self.past.len() > 2 * self.members {
+            self.past.reverse();
+            self.past.sort_by_key(|(rank, _)| *rank); // stable: the latest of each rank stays first
+            self.past.dedup_by_key(|(rank, _)| *rank);
+        }
     }
 
     /// Growths to absolute counts.

@@ -51,23 +51,25 @@ const A: usize = 0;
 const B: usize = 1;
 const C: usize = 2;
 
+/// The flow of `me` among `members`.
+fn flow(me: usize, members: u64) -> (Flow, Port) {
+    let settings = FlowSettings {
+        group: GroupId(1),
+        view: 1,
+        space: 1,
+        members: (1..=members).map(Incarnation).collect(),
+        me,
+        packet_room: 1200,
+        window: 64,
+        ack_delay: Duration::ZERO,
+        outbox_bytes: 10_000,
+    };
+    (Flow::new(settings, Instant::ZERO), Port::default())
+}
+
 impl Three {
     fn new() -> Self {
-        let flow = |me| {
-            let settings = FlowSettings {
-                group: GroupId(1),
-                view: 1,
-                space: 1,
-                members: vec![Incarnation(1), Incarnation(2), Incarnation(3)],
-                me,
-                packet_room: 1200,
-                window: 64,
-                ack_delay: Duration::ZERO,
-                outbox_bytes: 10_000,
-            };
-            (Flow::new(settings, Instant::ZERO), Port::default())
-        };
-        Self { now: Instant(1), flows: (0..3).map(flow).collect() }
+        Self { now: Instant(1), flows: (0..3).map(|me| flow(me, 3)).collect() }
     }
 
     fn cast(&mut self, from: usize, order: Order, uniform: bool) {
@@ -223,4 +225,44 @@ fn unordered_abcasts_follow_lowest_rank_first() {
         assert_eq!(flow.finish(&cut, port), 0);
         assert_eq!(t.delivered(at), [(B, 1), (C, 1)]);
     }
+}
+
+#[test]
+fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
+    const MEMBERS: u64 = 1000;
+    let now = Instant(1);
+    let others: Vec<(usize, Vec<(u64, Vec<u8>)>)> = (2..1000)
+        .map(|me| {
+            let (mut other, mut port) = flow(me, MEMBERS);
+            assert!(other.multicast(now, Order::Fifo, false, &[b"m"], &mut port));
+            other.turn(now, &mut port);
+            (me, port.packets)
+        })
+        .collect();
+    let hear = |(listener, port): &mut (Flow, Port), all: &[(usize, Vec<(u64, Vec<u8>)>)]| {
+        for (from, packets) in all {
+            for (number, frames) in packets {
+                listener.handle_packet(now, *from, *number, frames, port);
+            }
+        }
+        listener.turn(now, port);
+    };
+    // A short message, which has all of them in its past, and one in pieces.
+    let mut sender = flow(0, MEMBERS);
+    hear(&mut sender, &others);
+    assert_eq!(sender.1.delivered.len(), 998);
+    let long = vec![7; 5000];
+    for payload in [&b"short"[..], &long] {
+        assert!(sender.0.multicast(now, Order::Causal, false, &[payload], &mut sender.1));
+        sender.0.turn(now, &mut sender.1);
+    }
+    assert!(sender.1.packets.iter().all(|(_, frames)| frames.len() <= 1200));
+    // Whoever lacks one of them waits for it; whoever has all delivers.
+    let mut late = flow(1, MEMBERS);
+    hear(&mut late, &[(0, sender.1.packets.clone())]);
+    hear(&mut late, &others[1..]);
+    assert_eq!(late.1.delivered.len(), 997);
+    hear(&mut late, &others[..1]);
+    assert_eq!(late.1.delivered.len(), 1000);
+    assert_eq!(late.1.delivered[998..], [(0, 1), (0, 2)]);
 }

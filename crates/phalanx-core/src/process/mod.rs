@@ -246,7 +246,7 @@ impl Process {
         let late = now.since(self.last_turn);
         let expected = self.beat_interval();
         if late > expected + AWAY {
-            self.hearing.forgive(late);
+            self.hearing.forgive(now, late);
             self.counters.absences += 1;
         }
         self.last_turn = now;

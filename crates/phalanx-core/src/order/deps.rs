@@ -1,0 +1,76 @@
+//! What a message depends on, as its sender tells it: how much was delivered here of each other stream since the
+//! sender's previous message that had dependencies. In a small group they stand in the message's header; in a large one
+//! they may not fit there, and the rest goes ahead of it.
+
+use super::Outgoing;
+use super::flow::Flow;
+use super::frame::{dep_bytes, put_past};
+use crate::api::Order;
+use crate::time::Instant;
+
+/// Bytes that dependencies may take in a message's header.
+const DEPS_ROOM: usize = 512;
+
+impl Flow {
+    /// An upper bound on a message's header.
+    pub(super) fn header_bound(&self) -> usize {
+        let deps = if self.told_old { self.deps_bound().min(DEPS_ROOM) } else { 0 };
+        1 + deps + 5 + 5
+    }
+
+    /// An upper bound on what all dependencies of a message take.
+    fn deps_bound(&self) -> usize {
+        3 + self.set.members.len() * 13
+    }
+
+    /// In a large group, tells what depends on others ahead of a message, until the rest fits in its header. False:
+    /// nothing may be sent now.
+    pub(super) fn tell_past(&mut self, now: Instant, order: Order, io: &mut impl Outgoing) -> bool {
+        if !self.told_old || order == Order::Fifo || self.deps_bound() <= DEPS_ROOM {
+            return true;
+        }
+        loop {
+            let mut due: Vec<(u16, u64)> = self.untold().collect();
+            if 3 + due.iter().copied().map(dep_bytes).sum::<usize>() <= DEPS_ROOM {
+                return true;
+            }
+            if self.packer.len() + DEPS_ROOM > self.usable_room() {
+                self.close_packet(now, io);
+            }
+            if !self.may_pack() {
+                return false;
+            }
+            let mut left = self.usable_room() - self.packer.len() - 4;
+            due.retain(|dep| {
+                let fits = dep_bytes(*dep) <= left;
+                left = if fits { left - dep_bytes(*dep) } else { 0 };
+                fits
+            });
+            put_past(&mut self.packer, &due);
+            for (rank, growth) in due {
+                self.told[usize::from(rank)] += growth;
+            }
+        }
+    }
+
+    /// What was delivered here and not told yet.
+    fn untold(&self) -> impl Iterator<Item = (u16, u64)> {
+        let ranks = self.told.iter().zip(&self.streams).enumerate().filter(|(rank, _)| *rank != self.set.me);
+        let grown =
+            ranks.map(|(rank, (told, stream))| (u16::try_from(rank).unwrap_or(u16::MAX), stream.delivered - *told));
+        grown.filter(|(_, growth)| *growth > 0)
+    }
+
+    /// What was delivered here since our previous causal message.
+    pub(super) fn take_deps(&mut self) -> Vec<(u16, u64)> {
+        if !self.told_old {
+            return Vec::new();
+        }
+        self.told_old = false;
+        let deps: Vec<(u16, u64)> = self.untold().collect();
+        for &(rank, growth) in &deps {
+            self.told[usize::from(rank)] += growth;
+        }
+        deps
+    }
+}
