@@ -201,7 +201,11 @@ fn change_group(
             left.push((*who, LeaveReason::Left));
         }
     }
-    let joined: Vec<Incarnation> = coming.iter().filter(|who| !entry.members.contains(who)).copied().collect();
+    // A group goes on through those that stay. If nobody does it ends, and its state with it; who wants in comes into a
+    // new one, of another number, with the next decree.
+    let goes_on = entry.members.iter().any(|member| left.iter().all(|(who, _)| who != member));
+    let new = coming.iter().filter(|who| goes_on && !entry.members.contains(who));
+    let joined: Vec<Incarnation> = new.copied().collect();
     if left.is_empty() && joined.is_empty() {
         return None;
     }
@@ -317,6 +321,29 @@ mod tests {
             since: Instant::ZERO,
         };
         assert_eq!(*c.proposal(&d, |_| LeaveReason::Died), old);
+    }
+
+    #[test]
+    fn a_group_that_everybody_leaves_ends_before_others_come() {
+        let held = vec![(GroupId(1), vec![0, 0])];
+        let mut d = directory(3);
+        d.groups.get_mut(&GroupId(1)).expect("the group is there").members.truncate(2);
+        let reports: BTreeMap<usize, Report> =
+            (0..3).map(|rank| (rank, Report { prefixes: held.clone(), ..report(&[]) })).collect();
+        let leave = |who| ("g".to_owned(), Incarnation(who));
+        let mut wishes = Wishes {
+            group_joins: vec![("g".into(), Incarnation(3))],
+            group_leaves: vec![leave(1), leave(2)],
+            ..Wishes::default()
+        };
+        let wedged = BTreeSet::from([GroupId(1)]);
+        let p = build_proposal(&d, &reports, &wedged, &wishes, |_| LeaveReason::Died);
+        assert_eq!((p.groups.len(), p.groups[0].joined.len(), p.groups[0].left.len()), (1, 0, 2));
+        let after = d.after(&p);
+        assert!(after.group_named("g").is_none());
+        wishes.group_leaves.clear();
+        let next = build_proposal(&after, &reports, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        assert_eq!((next.groups[0].group, &next.groups[0].joined[..]), (GroupId(2), &[Incarnation(3)][..]));
     }
 
     #[test]

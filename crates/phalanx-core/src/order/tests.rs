@@ -229,9 +229,11 @@ fn unordered_abcasts_follow_lowest_rank_first() {
 
 #[test]
 fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
+    // Who sent, and packets by number.
+    type Said = (usize, Vec<(u64, Vec<u8>)>);
     const MEMBERS: u64 = 1000;
     let now = Instant(1);
-    let others: Vec<(usize, Vec<(u64, Vec<u8>)>)> = (2..1000)
+    let others: Vec<Said> = (2..1000)
         .map(|me| {
             let (mut other, mut port) = flow(me, MEMBERS);
             assert!(other.multicast(now, Order::Fifo, false, &[b"m"], &mut port));
@@ -239,7 +241,7 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
             (me, port.packets)
         })
         .collect();
-    let hear = |(listener, port): &mut (Flow, Port), all: &[(usize, Vec<(u64, Vec<u8>)>)]| {
+    let hear = |(listener, port): &mut (Flow, Port), all: &[Said]| {
         for (from, packets) in all {
             for (number, frames) in packets {
                 listener.handle_packet(now, *from, *number, frames, port);

@@ -17,7 +17,7 @@ pub struct State {
     pub past: [[u8; PACKETS]; STREAMS],
     /// How many crashed.
     pub crashes: u8,
-    /// What went wrong in a step, a bit each: [`BROKE_GATE`], [`BROKE_SURVIVORS`].
+    /// What went wrong in a step, a bit each: `BROKE_GATE`, `BROKE_SURVIVORS`.
     pub broken: u8,
 }
 
