@@ -1,6 +1,8 @@
 //! `phalanx sim`: whole cells in one thread, under faults drawn from a seed, judged by the checker.
 
+mod histories;
 mod journal;
+mod scale;
 mod spent;
 
 use std::collections::BTreeSet;
@@ -21,9 +23,7 @@ use self::journal::Journal;
 use self::spent::Watch;
 
 use crate::exit::{Exit, Failure, While};
-use crate::histories;
 use crate::notice::{data, say};
-use crate::sim_scale;
 use crate::table::Table;
 
 /// Runs simulated cells under faults and judges what they did
@@ -49,7 +49,7 @@ pub(crate) struct Sim {
     #[arg(long, value_name = "WORD,..", conflicts_with = "mild")]
     reduced: Option<Reduction>,
     /// Draw a space-time diagram into this file: of the one seed, or of the first that failed, made as small as it
-    /// gets
+    /// gets; with --scale, the figures
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Draw these seconds of the run instead of what is around the violation
@@ -80,7 +80,7 @@ pub(crate) struct Sim {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    scale: sim_scale::Scale,
+    scale: scale::Scale,
     /// Write what the users of each seed's registers and locks asked and were told to files in this directory, for
     /// linearizability checkers: seed-7.jsonl and so on
     #[arg(long, value_name = "DIR")]
@@ -89,7 +89,7 @@ pub(crate) struct Sim {
 
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     if sim.scale.is_asked() {
-        return sim_scale::run(&sim.scale, sim.watchers.map(usize::from), sim.json);
+        return scale::run(&sim.scale, sim.svg.as_deref(), sim.watchers.map(usize::from), sim.json);
     }
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
     let mut options = Options {

@@ -1,7 +1,7 @@
 //! `phalanx sim --scale`: what cells of several sizes cost.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,14 +13,11 @@ use crate::table::Table;
 
 /// What `--scale` takes.
 #[derive(Args, Debug)]
-pub(crate) struct Scale {
+pub(super) struct Scale {
     /// Measures cells of these sizes instead of running seeds: packets, bytes, memory and times against the size
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(4..=4096))]
     #[arg(conflicts_with_all = ["seeds", "members", "mild", "faults", "threads", "stop", "all_tested"])]
     scale: Option<Vec<u16>>,
-    /// With --scale: the figures as a picture, both axes logarithmic
-    #[arg(long, value_name = "FILE", requires = "scale")]
-    svg: Option<PathBuf>,
     /// With --scale: how long each idle cell is watched
     #[arg(long, value_name = "SECONDS", requires = "scale", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
@@ -29,13 +26,13 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// Whether sizes are to be measured rather than seeds to be run.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(super) fn is_asked(&self) -> bool {
         self.scale.is_some()
     }
 }
 
 /// Measures each size; `json`: one line for each.
-pub(crate) fn run(scale: &Scale, watchers: Option<usize>, json: bool) -> Result<Exit, Failure> {
+pub(super) fn run(scale: &Scale, picture: Option<&Path>, watchers: Option<usize>, json: bool) -> Result<Exit, Failure> {
     let mut sizes: Vec<usize> = scale.scale.iter().flatten().map(|size| usize::from(*size)).collect();
     // Memory is read off the whole program: what a smaller cell used before is used again by a larger one.
     sizes.sort_unstable();
@@ -54,7 +51,7 @@ pub(crate) fn run(scale: &Scale, watchers: Option<usize>, json: bool) -> Result<
     if !json {
         data(tell(&rows));
     }
-    if let Some(file) = &scale.svg {
+    if let Some(file) = picture {
         save(file, &svg(&rows))?;
     }
     Ok(Exit::Good)

@@ -9,13 +9,13 @@ use phalanx_sim::SeedResult;
 use crate::exit::{Exit, Failure, While};
 
 /// Makes the directory, if it is not there.
-pub(crate) fn prepare(directory: &Path) -> Result<(), Failure> {
+pub(super) fn prepare(directory: &Path) -> Result<(), Failure> {
     let why = |error| Failure::new(Exit::Usage, format!("--histories {}: {error}", directory.display()));
     fs::create_dir_all(directory).map_err(why)
 }
 
 /// Writes a seed's history: JSON lines, one operation each; an older file of that seed is replaced.
-pub(crate) fn write(directory: &Path, result: &SeedResult) -> Result<(), Failure> {
+pub(super) fn write(directory: &Path, result: &SeedResult) -> Result<(), Failure> {
     let path = directory.join(format!("seed-{}.jsonl", result.seed));
     let write = || {
         let mut file = BufWriter::new(File::create(&path)?);
