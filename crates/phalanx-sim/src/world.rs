@@ -285,7 +285,6 @@ impl World {
             process.check_invariants();
         }
         let before = std::mem::replace(&mut slot.activity, process.activity());
-        slot.app.note_silence(slot.activity.flushing);
         let began = coordinates(&slot.activity) && !coordinates(&before);
         let viewed = slot.app.take_new_cell_view();
         if viewed {
