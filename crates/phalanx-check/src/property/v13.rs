@@ -3,7 +3,7 @@
 //!
 //! In such a phase they are judged here and not under their own codes, so that a run without one shows.
 //!
-//! Instances: those of V1, V3 and V4. Source: the liveness mode of TigerBeetle's simulator: a healthy core must
+//! Instances: those of V1, V3 and V4. Source: the liveness mode of `TigerBeetle`'s simulator: a healthy core must
 //! converge while the rest stays broken.
 
 use super::{Run, v1, v3, v4};
