@@ -298,7 +298,6 @@ impl World {
             process.check_invariants();
         }
         let before = std::mem::replace(&mut slot.activity, process.activity());
-        slot.app.note_silence(slot.activity.flushing);
         let began = coordinates(&slot.activity) && !coordinates(&before);
         let installed = before.flushing && !slot.activity.flushing;
         let step = Ballot::of(&slot.activity);

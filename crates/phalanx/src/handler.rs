@@ -44,6 +44,9 @@ pub trait Handler {
     /// A command was accepted; what it leads to comes later.
     fn command(&mut self, _command: &Command<'_>) {}
 
+    /// Whether a view change keeps this process from sending, said after each turn.
+    fn silent(&mut self, _silent: bool) {}
+
     /// A packet is about to be queued for the network: what an observer keeps must be safe from here on, because
     /// others may now learn of it.
     fn before_transmit(&mut self) {}

@@ -96,6 +96,7 @@ impl<D: Driver> Node<D> {
         self.wanted.ask(now, &mut self.process, joined, handler);
         self.process.turn(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
         self.driver.flush();
+        handler.silent(self.process.activity().flushing);
         if self.watch.excluded && self.process.is_over() && self.rejoin && !self.leaving {
             self.come_back(now);
             report.more = true;

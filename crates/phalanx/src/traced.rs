@@ -30,6 +30,8 @@ pub struct Traced<H, W: Write> {
     write_ahead: bool,
     writer: Option<TraceWriter<W>>,
     now: Instant,
+    /// A view change keeps this process from sending, as its trace says.
+    silent: bool,
     views: BTreeMap<GroupId, u64>,
     /// Point-to-point messages of this life, by peer. As many entries as peers ever wrote or were written to.
     messages: BTreeMap<Incarnation, Messages>,
@@ -56,6 +58,7 @@ impl<H: Handler, W: Write> Traced<H, W> {
             write_ahead,
             writer: None,
             now: Instant::ZERO,
+            silent: false,
             views: BTreeMap::new(),
             messages: BTreeMap::new(),
         }
@@ -111,6 +114,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
     fn begin(&mut self, me: &MemberInfo) {
         // A life that was given up before it came into a view has no event of its own that ends it.
         self.finish();
+        self.silent = false;
         self.views.clear();
         self.messages.clear();
         match (self.open)(me) {
@@ -143,6 +147,13 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             }
         }
         self.inner.command(command);
+    }
+
+    fn silent(&mut self, silent: bool) {
+        if std::mem::replace(&mut self.silent, silent) != silent {
+            self.record(if silent { &Record::Block } else { &Record::Unblock });
+        }
+        self.inner.silent(silent);
     }
 
     fn before_transmit(&mut self) {

@@ -111,14 +111,6 @@ impl App {
         }
     }
 
-    /// Whether its process may send nothing now, because of a view change.
-    pub(crate) fn note_silence(&mut self, silent: bool) {
-        if silent != self.silent && !self.over {
-            self.silent = silent;
-            self.record(if silent { trace::Event::Block } else { trace::Event::Unblock });
-        }
-    }
-
     /// Ends the trace of the current life cleanly.
     pub(crate) fn end_trace(&mut self) {
         let open = |trace: &Trace| trace.records.last().is_some_and(|last| last.event != trace::Event::End);
@@ -252,6 +244,13 @@ impl Handler for App {
     fn mark_founded(&mut self, _instance: u64) -> bool {
         self.marked = true;
         true
+    }
+
+    fn silent(&mut self, silent: bool) {
+        if silent != self.silent && !self.over {
+            self.silent = silent;
+            self.record(if silent { trace::Event::Block } else { trace::Event::Unblock });
+        }
     }
 
     fn ready(&mut self) -> bool {

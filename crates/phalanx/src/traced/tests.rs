@@ -128,8 +128,10 @@ fn a_life_is_written_down_in_order() {
     traced.command(&Command::Send { to: Incarnation(8), payload: b"p" });
     traced.message(Incarnation(8), b"p");
     traced.message(Incarnation(8), b"p");
+    [false, true, true, false].into_iter().for_each(|silent| traced.silent(silent));
     traced.command(&Command::Leave);
     traced.event(Event::Left);
+    traced.silent(true);
     assert!(!traced.is_tracing(), "the life is over");
     assert_eq!((traced.inner().delivered, traced.inner().messages), (1, 2));
 
@@ -174,6 +176,8 @@ fn a_life_is_written_down_in_order() {
         (20, Record::P2pSend { to: 8, k: 1, hash: p }),
         (20, Record::P2pDeliver { from: 8, k: 1, hash: p }),
         (20, Record::P2pDeliver { from: 8, k: 2, hash: p }),
+        (20, Record::Block),
+        (20, Record::Unblock),
         (20, Record::LeaveAsked),
         (20, Record::Left),
         (20, Record::End),

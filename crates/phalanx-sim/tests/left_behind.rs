@@ -1,0 +1,31 @@
+//! What becomes of those that the others go on without.
+
+use std::time::Duration;
+
+use phalanx_core::Order;
+use phalanx_sim::Cell;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// Its application takes what was delivered to it when the others have long gone on: nothing of that may surprise them.
+#[test]
+fn what_a_slow_reader_takes_after_it_was_left_behind_the_others_have() {
+    let mut cell = Cell::settled(5, 1);
+    cell.set_takes(2, false);
+    cell.multicast(2, "a", Order::Total, true, 100).expect("in the group");
+    cell.run_for(100 * MS);
+    cell.cut_off(&[2]);
+    cell.multicast(2, "a", Order::Fifo, true, 100).expect("it does not know yet");
+    let left_behind =
+        cell.run_until(5 * SECOND, |cell| cell.cell_view(0).is_some_and(|(_, members)| members.len() == 4));
+    assert!(left_behind, "the others go on");
+    cell.run_for(100 * MS);
+    cell.set_takes(2, true);
+    cell.run_for(SECOND);
+    cell.heal();
+    cell.settle();
+    let result = cell.finish();
+    assert_eq!(result.violations, [], "{}", result.story.unwrap_or_default());
+    assert!(result.counters.checked["M7"] > 0, "the first message was taken late");
+}
