@@ -17,6 +17,8 @@ pub(crate) struct Queue<E> {
     /// When turns would have been that others came before; those before `now_ns` are only counted.
     overtaken: Vec<u64>,
     overtaken_past: u64,
+    /// So many are kept before the past ones among them are counted.
+    overtaken_max: usize,
 }
 
 /// What is due.
@@ -57,6 +59,7 @@ impl<E> Queue<E> {
             now_ns: 0,
             overtaken: Vec::new(),
             overtaken_past: 0,
+            overtaken_max: OVERTAKEN_MIN,
         }
     }
 
@@ -87,11 +90,12 @@ impl<E> Queue<E> {
 
     fn note_overtaken(&mut self, process: usize) {
         if let Some(at_ns) = self.turn_ns(process) {
-            if self.overtaken.len() == OVERTAKEN_MAX {
+            if self.overtaken.len() >= self.overtaken_max {
                 let before = self.overtaken.len();
                 let now_ns = self.now_ns;
                 self.overtaken.retain(|at_ns| *at_ns > now_ns);
                 self.overtaken_past += (before - self.overtaken.len()) as u64;
+                self.overtaken_max = OVERTAKEN_MIN.max(2 * self.overtaken.len());
             }
             self.overtaken.push(at_ns);
         }
@@ -119,8 +123,8 @@ impl<E> Queue<E> {
     }
 }
 
-/// More are not kept before the past ones among them are counted.
-const OVERTAKEN_MAX: usize = 1024;
+/// Fewer are not looked through.
+const OVERTAKEN_MIN: usize = 1024;
 
 /// The next turn of each process, as a tournament: every inner node holds the earlier of its two children.
 #[derive(Debug)]
