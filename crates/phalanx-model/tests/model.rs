@@ -7,7 +7,7 @@ use phalanx_model::rules::Mutant;
 use phalanx_model::view_change::property::TAKE_OVER;
 use phalanx_model::view_change::{Config, ViewChange};
 
-/// About a million states, with crashes, loss, rivals and take-over.
+/// Over seven hundred thousand states, with crashes, loss, rivals and take-over.
 #[test]
 fn the_view_change_holds() {
     let mut unique = 0;
@@ -19,7 +19,7 @@ fn the_view_change_holds() {
         assert!(missed.is_empty(), "{}: never reached: {missed:?}", config.describe());
         unique += outcome.unique;
     }
-    assert!(unique > 900_000, "{unique} states are fewer than they were");
+    assert!(unique > 700_000, "{unique} states are fewer than they were");
 }
 
 /// What must be reached is missed where it cannot be: one ballot allows no take-over.
