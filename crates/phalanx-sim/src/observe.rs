@@ -85,7 +85,8 @@ impl World {
 
     /// Whether those of a view that would run without these slots are a quorum of it.
     fn has_quorum(&self, view: &CellView, without: &[usize]) -> bool {
-        let alive = |incarnation| self.slot_of(incarnation).is_some_and(|slot| !without.contains(&slot));
+        let stays = |slot: usize| !without.contains(&slot) && !self.slots[slot].leaving;
+        let alive = |incarnation| self.slot_of(incarnation).is_some_and(stays);
         let count = view.members.iter().filter(|member| alive(member.incarnation)).count();
         let half_with_first =
             2 * count == view.members.len() && view.members.first().is_some_and(|first| alive(first.incarnation));

@@ -67,7 +67,11 @@ impl Model {
         let running: BTreeSet<ProcIx> =
             (0..self.procs.len()).filter(|&p| inside(p) && !stopped.contains(&p) && self.runs_at(p, end_ns)).collect();
         let last = self.last_view().ok_or(NotDue::NoView)?;
-        if !self.quorum_remains(last, &stopped, &inside, options) {
+        // A view that only the gone have installed is found again by a quorum of the view before.
+        let known = running.iter().filter_map(|&p| self.procs[p].installs.last().copied());
+        let known = known.max_by_key(|&i| self.installs[i].view);
+        let views = [Some(last), known.filter(|&i| self.installs[i].view < self.installs[last].view)];
+        if !views.into_iter().flatten().all(|view| self.quorum_remains(view, &stopped, &inside, options)) {
             return Err(NotDue::NoQuorum);
         }
         let broken_outside = (0..self.procs.len()).any(|p| self.procs[p].trace.is_some() && !inside(p));

@@ -151,7 +151,7 @@ properties! {
     V6 "in the quiet phase joins are done in time" v6;
     V7 "who is cut off from the quorum says so in time" v7;
     V8 "bounded buffers keep their bounds, and empty in the calm" v8;
-    V9 "a stopped or dead member holds nobody up" v9;
+    V9 "a stopped member holds nobody up" v9;
     V10 "few views until all are in one" v10;
     V12 "in the quiet phase pending transfers end" v12;
     V13 "the connected agree and deliver while others stay broken" v13;

@@ -1,12 +1,12 @@
-//! V9, no hostage: while one member of the cell is stopped, or dead, and nothing else disturbs it, the others install a view without it
+//! V9, no hostage: while one member of the cell is stopped and nothing else disturbs it, the others install a view without it
 //! within the bound, and deliver there what they send.
 //!
-//! Judged from the moment a member is stopped or killed, if it stays so for the bound, and meanwhile no other member is stopped,
+//! Judged from the moment a member is stopped, if it stays so for the bound, and meanwhile no other member is stopped,
 //! dead or in trouble, no link between the others is cut, the network is sound, and the others are a quorum. All members had
 //! installed the view by then. What each of the others sent in the first half of that time it has delivered itself at
 //! its end. (A slow reader is not excluded: it holds its senders back, by policy.)
 //!
-//! Instances: members that judge such a one. Source: Birman and Joseph 1987 (progress despite failures), with a bound.
+//! Instances: members that judge a stopped one. Source: Birman and Joseph 1987 (progress despite failures), with a bound.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         return;
     }
     let absences = model.absences();
-    for stop in model.harness.faults.iter().filter(|f| f.kind != FaultKind::Cont) {
+    for stop in model.harness.faults.iter().filter(|f| f.kind == FaultKind::Stop) {
         let (from_ns, q) = (stop.moment.at_ns, stop.proc);
         let until_ns = from_ns.saturating_add(run.options.hostage_bound_ns);
         let Some(view) = view_of(model, q, from_ns) else { continue };
@@ -39,7 +39,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             let mut own = model.procs[r].installs.iter().map(|&i| &model.installs[i]);
             let without = own.find(|i| i.view > view.view && !i.members.contains(&q) && i.moment.at_ns <= until_ns);
             if without.is_none() {
-                let text = || format!("{} is out, and {} goes on with no view without it", model.who(q), model.who(r));
+                let text =
+                    || format!("{} is stopped, and {} goes on with no view without it", model.who(q), model.who(r));
                 out.violation(&[stop.moment.place, view.moment.place], text);
                 continue;
             }
@@ -50,7 +51,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                     if delivered.get(&step.message).is_none_or(|&at| at > until_ns) {
                         let text = || {
                             let (r, q) = (model.who(r), model.who(q));
-                            format!("{q} is out, and {r} does not deliver its own {}", model.what(step.message))
+                            format!("{q} is stopped, and {r} does not deliver its own {}", model.what(step.message))
                         };
                         out.violation(&[stop.moment.place, model.place(e, step.index)], text);
                     }
