@@ -41,6 +41,10 @@ struct Receiver {
     /// When it last made progress, or was last sent something it lacked.
     since: Instant,
     failures: u32,
+    /// After a silence all packets up to here may be lost, though no gap tells of them; 0: none.
+    doubted: u64,
+    /// How many of those are sent again at a time: doubled by each answer.
+    burst: u64,
     rtt: Rtt,
 }
 
@@ -48,6 +52,8 @@ struct Receiver {
 const REPAIRS_MAX: usize = 256;
 /// How many packets one probe resends.
 const PROBE_PACKETS: u64 = 2;
+/// The most packets of a lost tail that one receipt brings out again.
+const BURST_MAX: u64 = 64;
 
 impl Sending {
     /// A stream to `receivers` processes, each of which at first allows `limit` packets.
@@ -55,7 +61,15 @@ impl Sending {
     pub fn new(receivers: usize, limit: u64, now: Instant) -> Self {
         let limit_of_all = if receivers == 0 { u64::MAX } else { limit };
         let receivers = (0..receivers)
-            .map(|_| Receiver { acked: 0, limit, since: now, failures: 0, rtt: Rtt::default() })
+            .map(|_| Receiver {
+                acked: 0,
+                limit,
+                since: now,
+                failures: 0,
+                doubted: 0,
+                burst: PROBE_PACKETS,
+                rtt: Rtt::default(),
+            })
             .collect();
         Self {
             next: 1,
@@ -148,6 +162,20 @@ impl Sending {
             r.failures = 0;
         }
         let (patience, acked) = (r.rtt.resend_after(), r.acked);
+        // A probe was answered: what else was out in the silence is sent again, more of it with each answer.
+        if progressed && r.doubted > acked {
+            r.burst = (2 * r.burst).min(BURST_MAX);
+            for number in acked + 1..=r.doubted.min(acked + r.burst) {
+                let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) else { break };
+                if now.since(s.last) >= patience && self.repairs.len() < REPAIRS_MAX {
+                    s.again = true;
+                    s.last = now;
+                    self.repairs.push_back((index, number));
+                }
+            }
+        } else if r.doubted <= acked {
+            (r.doubted, r.burst) = (0, PROBE_PACKETS);
+        }
         for &(from, to) in &receipt.gaps {
             let (from, to) = (from.max(base).max(acked + 1), to.min(sent));
             for number in from..=to {
@@ -198,6 +226,7 @@ impl Sending {
             }
             r.since = now;
             r.failures = r.failures.saturating_add(1);
+            (r.doubted, r.burst) = (next - 1, PROBE_PACKETS);
             let first = (r.acked + 1).max(base);
             for number in first..next.min(first + PROBE_PACKETS) {
                 if let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) {
@@ -281,6 +310,30 @@ mod tests {
 
     fn receipt(prefix: u64, gaps: &[(u64, u64)]) -> Receipt {
         Receipt { prefix, limit: 20, gaps: gaps.to_vec() }
+    }
+
+    #[test]
+    fn a_tail_that_was_lost_whole_comes_again_in_growing_bursts() {
+        const SENT: u64 = 500;
+        let mut s = Sending::new(1, 1000, at(0));
+        (0..SENT).for_each(|_| s.push(at(0), Bytes::from_static(b"x")));
+        // All are lost, and so are the probes of two seconds. Then the path carries again.
+        (1..200).for_each(|ms| {
+            s.handle_timeout(at(10 * ms), Duration::ZERO);
+            while s.poll_repair().is_some() {}
+        });
+        let (mut received, mut now_ms, mut rounds) = (0, 2000, 0);
+        while received < SENT {
+            now_ms += 20;
+            rounds += 1;
+            s.handle_timeout(at(now_ms), Duration::ZERO);
+            while s.poll_repair().is_some() {
+                received += 1;
+            }
+            s.handle_receipt(at(now_ms), 0, &receipt(received, &[]));
+            assert!(rounds < 40, "{received} of {SENT}");
+        }
+        assert_eq!(s.outstanding(), 0);
     }
 
     #[test]
