@@ -186,6 +186,7 @@ impl Validator {
         }
         if number > 1 {
             let decree = cell.decrees.entry(number).or_default();
+            let skipped = before.instance == instance && before.decree + 1 < number;
             let by_quorum = decree.accepted_by_quorum(self.rules, proposal);
             // A coordinator that is a quorum by itself decides in the turn in which it proposes.
             let mine = decree.rank(me).filter(|_| before.instance == instance && before.decree + 1 == number);
@@ -196,9 +197,9 @@ impl Validator {
                     Ok(adopted) => self.steps.adopted += u64::from(adopted),
                     Err(problem) => out.push(format!("decided decree {number} alone: {problem}")),
                 },
-                // Somebody went through this decree within one turn: nobody was seen in the view before it, or a later
-                // one is known already.
-                (None, None) if decree.acceptors.is_empty() || later => self.steps.unseen += 1,
+                // Somebody went through this decree within one turn: nobody was seen in the view before it, a later
+                // one is known already, or this process came to it from further back than the one before.
+                (None, None) if decree.acceptors.is_empty() || later || skipped => self.steps.unseen += 1,
                 (None, None) => {
                     out.push(format!("takes decree {number} for decided, and no quorum has accepted it"));
                     return; // one report, not one for each that follows
