@@ -53,6 +53,9 @@ impl TryFrom<SparseCut> for GroupCut {
     type Error = &'static str;
 
     fn try_from(sparse: SparseCut) -> Result<Self, Self::Error> {
+        if sparse.held.iter().any(|(_, prefix, _)| *prefix == 0) {
+            return Err("a holder of nothing");
+        }
         let held = sparse.held.into_iter().map(|(gap, prefix, holder)| (gap, (prefix, holder)));
         let all = fill(sparse.members, &(0, Incarnation::NONE), held).ok_or("a cut beyond its members")?;
         let (prefixes, holders) = all.into_iter().unzip();
@@ -115,6 +118,17 @@ mod tests {
             assert!(bytes.len() < 32, "{} bytes", bytes.len());
             assert_eq!(postcard::from_bytes::<Report>(&bytes), Ok(report));
         }
+    }
+
+    #[test]
+    fn who_holds_nothing_is_not_named() {
+        let sparse = |prefix| SparseCut { members: 3, held: vec![(0, prefix, Incarnation(1))] };
+        let read = |prefix| {
+            let bytes = postcard::to_allocvec(&sparse(prefix)).expect("a cut");
+            postcard::from_bytes::<GroupCut>(&bytes)
+        };
+        assert!(read(0).is_err());
+        assert!(read(1).is_ok());
     }
 
     #[test]
