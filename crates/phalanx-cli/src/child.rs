@@ -1,6 +1,10 @@
-//! Processes that this program starts of itself must not outlive it.
+//! Processes that this program starts of itself: they take orders from it, and must not outlive it.
+
+use std::io::BufRead as _;
+use std::sync::mpsc::{Receiver, channel};
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use serde::de::DeserializeOwned;
 
 use crate::exit::{Exit, Failure, While};
 
@@ -14,4 +18,24 @@ pub(crate) fn end_with_parent(parent: u32, owner: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(Exit::Usage, format!("this command is for `phalanx {owner}` alone")))
+}
+
+/// Orders that come as lines of JSON on standard input; `None`: the parent has gone. `wake` is called after each.
+pub(crate) fn listen<T: DeserializeOwned + Send + 'static>(
+    wake: impl Fn() + Send + 'static,
+) -> std::io::Result<Receiver<Option<T>>> {
+    let (orders, inbox) = channel();
+    let work = move || {
+        for line in std::io::stdin().lock().lines() {
+            let Some(order) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
+            if orders.send(Some(order)).is_err() {
+                return;
+            }
+            wake();
+        }
+        let _ = orders.send(None);
+        wake();
+    };
+    std::thread::Builder::new().name("orders".to_owned()).spawn(work)?;
+    Ok(inbox)
 }

@@ -1,8 +1,8 @@
 //! One member of the demonstration: a process of its own that keeps the ledger and feeds it.
 
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use clap::Args;
@@ -55,7 +55,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     let mut process = Inline::start(&Options::from(config)).when("cannot start")?;
     process.join_group(GROUP, true, &mut handler).when("cannot join the group")?;
     let waker = process.waker();
-    let orders = listen(move || waker.wake()).when("cannot start a thread")?;
+    let orders = crate::child::listen(move || waker.wake()).when("cannot start a thread")?;
     let mut feed = Feed::new(&member.name);
     let mut report_ns = 0;
     loop {
@@ -88,24 +88,6 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
             process.wait(Some(patience)).when("cannot wait")?;
         }
     }
-}
-
-/// Orders as they come; `None`: the parent has gone.
-fn listen(wake: impl Fn() + Send + 'static) -> std::io::Result<Receiver<Option<report::Order>>> {
-    let (orders, inbox) = channel();
-    let work = move || {
-        for line in std::io::stdin().lock().lines() {
-            let Some(order) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
-            if orders.send(Some(order)).is_err() {
-                return;
-            }
-            wake();
-        }
-        let _ = orders.send(None);
-        wake();
-    };
-    std::thread::Builder::new().name("orders".to_owned()).spawn(work)?;
-    Ok(inbox)
 }
 
 /// Carries out what was ordered. False: leave.

@@ -1,7 +1,7 @@
 //! One member of the torture: a process of its own in a network namespace of its own, that multicasts all the time.
 
-use std::io::{BufRead, Write};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::io::Write;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
@@ -72,7 +72,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
         process.join_group(SIDE, true, &mut handler).when("cannot join the group")?;
     }
     let waker = process.waker();
-    let orders = listen(move || waker.wake()).when("cannot start a thread")?;
+    let orders = crate::child::listen(move || waker.wake()).when("cannot start a thread")?;
     let mut talker = Talker::new(member);
     let mut pulse_due = Instant::now();
     loop {
@@ -95,24 +95,6 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
             process.wait(Some(talker.patience())).when("cannot wait")?;
         }
     }
-}
-
-/// Orders as they come; `None`: the harness has gone.
-fn listen(wake: impl Fn() + Send + 'static) -> std::io::Result<Receiver<Option<report::Order>>> {
-    let (orders, inbox) = channel();
-    let work = move || {
-        for line in std::io::stdin().lock().lines() {
-            let Some(order) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
-            if orders.send(Some(order)).is_err() {
-                return;
-            }
-            wake();
-        }
-        let _ = orders.send(None);
-        wake();
-    };
-    std::thread::Builder::new().name("orders".to_owned()).spawn(work)?;
-    Ok(inbox)
 }
 
 /// Carries out what was ordered. False: nobody orders any more.
