@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly version=25.3.1
+readonly version=27.1.0
 if ! cargo mutants --version >/dev/null 2>&1; then
   cargo install --locked "cargo-mutants@$version"
 fi

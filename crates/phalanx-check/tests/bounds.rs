@@ -131,6 +131,34 @@ fn v7_stopped_and_dead_members_do_not_reach_either() {
 }
 
 #[test]
+fn v7_silence_noticed_late_is_a_reason_to_take_it_back_for_a_while() {
+    // Of four, a is dead; d hears only c, which is stopped, and some time later only b.
+    let run = |silent_ns: u64, says_again: bool| {
+        let mut w = World::cell(4);
+        w.crash(0);
+        w.cut(&[1], 3);
+        w.wait(2 * SECOND);
+        w.push(3, Event::NonPrimary);
+        w.wait(6 * SECOND);
+        w.harness_says(Event::Stop { incarnation: id(2) });
+        w.push(1, Event::NonPrimary);
+        w.wait(silent_ns);
+        w.harness_says(Event::Mend { links: vec![("b".into(), "d".into())] });
+        w.push(3, Event::Primary);
+        w.wait(SECOND);
+        if says_again {
+            w.push(3, Event::NonPrimary);
+        }
+        w.wait(6 * SECOND);
+        w.end(&[1, 2, 3]);
+        w
+    };
+    run(SECOND, true).holds(&[Property::V7]);
+    run(SECOND, false).breaks(Property::V7);
+    run(6 * SECOND, true).breaks(Property::V7);
+}
+
+#[test]
 fn v7_is_not_due_for_who_does_not_look_or_is_reached_in_between() {
     let mut w = World::cell(3);
     w.cut(&[0, 1], 2);

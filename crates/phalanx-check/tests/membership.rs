@@ -4,7 +4,7 @@ mod common;
 
 use common::{CELL, GROUP, SECOND, World, fifo, id, name, options, total};
 use phalanx_check::{Options, Property, Quorum, check};
-use phalanx_trace::{Event, LeaveReason, Phase};
+use phalanx_trace::{Event, LeaveReason, Phase, Trouble};
 
 const LEFT: LeaveReason = LeaveReason::Left;
 const DIED: LeaveReason = LeaveReason::Died;
@@ -222,6 +222,24 @@ fn m6_a_number_nobody_installed() {
     let mut w = World::cell(3);
     w.cell_view(0, 3, &[0, 1, 2], &[]);
     w.breaks(Property::M6);
+}
+
+#[test]
+fn m6_a_number_that_one_installed_who_never_read_of_it() {
+    let run = |reads_again: bool| {
+        let mut w = World::strangers(3);
+        [0, 1].iter().for_each(|&p| w.cell_view(p, 1, &[0, 1], &[]));
+        w.push(1, Event::LeaveAsked);
+        let not_reading = |begins| Event::Trouble { what: Trouble::NotReading, incarnation: id(0), begins };
+        w.harness_says(not_reading(true));
+        w.cell_view(2, 3, &[0, 2], &[]);
+        if reads_again {
+            w.harness_says(not_reading(false));
+        }
+        w
+    };
+    run(false).holds(&[Property::M6]);
+    run(true).breaks(Property::M6);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Spans of time in which the harness kept something from working.
 
+use phalanx_trace::Trouble;
+
 use super::{FaultKind, Model, Moment, ProcIx, Span};
 use crate::findings::Place;
 
@@ -56,6 +58,13 @@ impl Model {
             Span::note(&mut absences[fault.proc], fault.kind != FaultKind::Cont, fault.moment);
         }
         absences
+    }
+
+    /// Whether the process neither died nor was stopped for good, and its application read whatever it was told.
+    pub(crate) fn reads_to_the_end(&self, p: ProcIx) -> bool {
+        let reading = self.harness.troubles.get(&(Trouble::NotReading, Some(p)));
+        let stopped = self.harness.faults.iter().rfind(|f| f.proc == p).is_some_and(|f| f.kind != FaultKind::Cont);
+        !stopped && self.procs[p].crashed.is_none() && reading.and_then(|r| r.last()).is_none_or(|r| r.to.is_some())
     }
 
     /// Whether the harness's clock is that of all processes, and there is a harness.

@@ -53,9 +53,8 @@ fn cell_chain(run: &Run<'_>, views: &BTreeMap<u64, Vec<InstallIx>>, out: &mut Fi
             out.violation(&[prev.moment.place, old.moment.place, install.moment.place], text);
         }
         if w - u > 1 {
-            // The dead may have taken the knowledge of what is between with them.
-            let known = |&p: &usize| model.procs[p].crashed.is_none() && model.procs[p].tail_complete;
-            if old.members.iter().all(known) {
+            // Who died, or ended in a stop or without reading on, may have kept what is between to itself.
+            if old.members.iter().all(|&p| model.procs[p].tail_complete && model.reads_to_the_end(p)) {
                 out.violation(&evidence, || format!("cell view {w} follows {u}: nobody installed what is between"));
             }
             continue;

@@ -1,6 +1,7 @@
 //! V7, a minority knows: a process that in all of the bound's time runs, has its application reading, stays in one cell view,
 //! and is reached by no quorum of that view (itself included), holds itself cut off at the end of that time, by its own
-//! record (*not primary*), or it is over.
+//! record (*not primary*), or it is over. While nothing changes it may take that back only when a quorum did reach it within
+//! the bound before, for silence is noticed late; and then it says so again in the bound's time.
 //!
 //! A member reaches it when the harness neither killed nor stopped it and did not cut the link from it. Links that
 //! lose much count as whole.
@@ -14,7 +15,7 @@ use phalanx_trace::Trouble;
 
 use super::Run;
 use crate::findings::{Findings, Place};
-use crate::model::{CellInstall, Model, Moment, Span};
+use crate::model::{CellInstall, Model, Moment, ProcIx, Span};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -34,16 +35,25 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             // An attacker that sends old packets again carries them around a cut.
             let attacks = &model.harness.attacks;
             let own: Vec<Span> = absences[p].iter().chain(reading).chain(attacks).copied().collect();
-            for (from, to_ns) in without_quorum(run, view, &absences, &own, until_ns) {
-                let deadline = from.at_ns.saturating_add(run.options.cut_off_bound_ns);
+            let out_of = out_of_reach(model, view, &absences, until_ns);
+            for (from, to_ns) in without_quorum(run, view, &out_of, &own, until_ns) {
+                let bound_ns = run.options.cut_off_bound_ns;
+                let deadline = from.at_ns.saturating_add(bound_ns);
                 if deadline > to_ns {
                     continue;
                 }
                 out.instance();
-                let mut told = proc.primacy.iter().filter(|(_, m)| m.at_ns <= deadline);
-                let last = told.next_back().filter(|(_, m)| m.place.index > view.moment.place.index);
-                let again = proc.primacy.iter().find(|(primary, m)| *primary && m.at_ns > deadline && m.at_ns < to_ns);
-                if last.is_some_and(|(primary, _)| !primary) && again.is_none() {
+                let here = |m: &Moment| m.place.index > view.moment.place.index && m.at_ns < to_ns;
+                let told = || proc.primacy.iter().filter(|(_, m)| here(m));
+                let first = told().rfind(|(_, m)| m.at_ns <= deadline);
+                // Taken back: with reason, and for no longer than the bound?
+                let mut taken_back = told().filter(|(primary, m)| *primary && m.at_ns >= from.at_ns).map(|&(_, m)| m);
+                let again = taken_back.find(|m| {
+                    let ends_ns = m.at_ns.saturating_add(bound_ns);
+                    let said = told().any(|(primary, n)| !primary && n.at_ns > m.at_ns && n.at_ns <= ends_ns);
+                    !heard_lately(run, &out_of, m.at_ns) || (ends_ns < to_ns && !said)
+                });
+                if first.is_some_and(|(primary, m)| !primary || m.at_ns >= from.at_ns) && again.is_none() {
                     continue;
                 }
                 let text = || {
@@ -54,34 +64,46 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                     )
                 };
                 let evidence: Vec<Place> =
-                    [view.moment.place, from.place].into_iter().chain(again.map(|(_, m)| m.place)).collect();
+                    [view.moment.place, from.place].into_iter().chain(again.map(|m| m.place)).collect();
                 out.violation(&evidence, text);
             }
         }
     }
 }
 
+/// When each member of `view`, by its rank, could not reach the installer.
+fn out_of_reach(model: &Model, view: &CellInstall, absences: &[Vec<Span>], until_ns: u64) -> Vec<Vec<Span>> {
+    let spans = |q: ProcIx| [&absences[q], model.cut(q, view.proc)].concat();
+    let met = |q| met(&spans(q), view, until_ns);
+    view.members.iter().map(|&q| if q == view.proc { Vec::new() } else { met(q) }).collect()
+}
+
+/// Those of `spans` that fall into the stay in `view`.
+fn met(spans: &[Span], view: &CellInstall, until_ns: u64) -> Vec<Span> {
+    spans.iter().filter(|s| s.meets(view.moment.at_ns, until_ns)).copied().collect()
+}
+
+/// Whether a quorum of `view` reached its installer within the bound before `at_ns`, not all at once perhaps.
+fn heard_lately(run: &Run<'_>, out_of: &[Vec<Span>], at_ns: u64) -> bool {
+    let since_ns = at_ns.saturating_sub(run.options.cut_off_bound_ns);
+    let lately = |rank: usize| !out_of[rank].iter().any(|s| s.covers(since_ns, at_ns));
+    let count = (0..out_of.len()).filter(|&rank| lately(rank)).count();
+    run.options.quorum.holds(out_of.len(), count, lately(0))
+}
+
 /// The longest times within the stay in `view` in which no quorum reaches its installer, and `own` keeps nothing from it.
 fn without_quorum(
     run: &Run<'_>,
     view: &CellInstall,
-    absences: &[Vec<Span>],
+    out_of: &[Vec<Span>],
     own: &[Span],
     until_ns: u64,
 ) -> Vec<(Moment, u64)> {
-    let model: &Model = run.model;
     let begun = view.moment;
-    let met =
-        |spans: &[Span]| -> Vec<Span> { spans.iter().filter(|s| s.meets(begun.at_ns, until_ns)).copied().collect() };
-    let out_of: Vec<Vec<Span>> = view
-        .members
-        .iter()
-        .map(|&q| if q == view.proc { Vec::new() } else { met(&[&absences[q], model.cut(q, view.proc)].concat()) })
-        .collect();
     if out_of.iter().all(Vec::is_empty) {
         return Vec::new();
     }
-    let own = met(own);
+    let own = met(own, view, until_ns);
     let mut changes: Vec<Moment> =
         out_of.iter().chain([&own]).flatten().flat_map(|s| [Some(s.from), s.to]).flatten().collect();
     changes.retain(|m| m.at_ns > begun.at_ns && m.at_ns < until_ns);
