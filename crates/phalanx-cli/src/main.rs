@@ -17,6 +17,7 @@ mod table;
 mod torture;
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 
@@ -24,11 +25,14 @@ use exit::{Exit, Failure};
 use notice::say;
 
 /// Release, commit, and what processes of this build speak with each other; see docs/semver.md.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (build ", env!("PHALANX_BUILD_COMMIT"), ", wire level 1)");
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let (release, build) = (env!("CARGO_PKG_VERSION"), env!("PHALANX_BUILD_COMMIT"));
+    format!("{release} (build {build}, wire level {})", phalanx::core::wire::Header::VERSION)
+});
 
 /// Process groups from the shell: a fault-tolerant pipe, a demonstration, a simulator, a checker, a doctor
 #[derive(Parser, Debug)]
-#[command(name = "phalanx", version = VERSION, after_long_help = exit::HELP)]
+#[command(name = "phalanx", version = VERSION.as_str(), after_long_help = exit::HELP)]
 #[command(arg_required_else_help = true, disable_help_subcommand = false)]
 struct Phalanx {
     #[command(subcommand)]

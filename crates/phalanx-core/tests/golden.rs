@@ -57,6 +57,25 @@ fn unsealed_packets() {
     packets("unsealed.txt", &Security::None);
 }
 
+/// The fuzzers begin with packets of the format in force.
+#[test]
+fn kept_inputs_of_the_fuzzers() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
+    let mut inputs: Vec<(String, Vec<u8>)> = Vec::new();
+    inputs.extend(read("header.txt").into_iter().map(|(name, bytes)| (format!("header/{name}"), bytes)));
+    for (file, kind, choice) in [("sealed.txt", "sealed", [0, 3, 0]), ("unsealed.txt", "clear", [0x80, 3, 0])] {
+        let input = |(name, bytes): (String, Vec<u8>)| (format!("open/{kind}-{name}"), [&choice, &bytes[..]].concat());
+        inputs.extend(read(file).into_iter().map(input));
+    }
+    for (name, bytes) in inputs {
+        let path = folder.join(&name);
+        if blesses() {
+            std::fs::write(&path, &bytes).expect("the folder of inputs can be written");
+        }
+        assert_eq!(std::fs::read(&path).expect("a kept input"), bytes, "{name}: see tests/golden/README.md");
+    }
+}
+
 #[test]
 fn varints() {
     let file = "varint.txt";
@@ -134,13 +153,17 @@ fn hold(file: &str, vectors: Vectors) {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         writeln!(text, "{name} {hex}").expect("a string takes all");
     }
-    if std::env::var_os("PHALANX_BLESS").is_some_and(|value| value == "1") {
+    if blesses() {
         std::fs::write(path(file), &text).expect("the golden folder can be written");
     }
     let kept = std::fs::read_to_string(path(file)).expect("a golden file; PHALANX_BLESS=1 makes it");
     let kept: Vec<&str> = kept.lines().collect();
     let now: Vec<&str> = text.lines().collect();
     assert_eq!(now, kept, "{file}: the format changed, see tests/golden/README.md");
+}
+
+fn blesses() -> bool {
+    std::env::var_os("PHALANX_BLESS").is_some_and(|value| value == "1")
 }
 
 fn read(file: &str) -> Vectors {
