@@ -41,6 +41,8 @@ pub struct Toll {
 
 /// The longest a packet waits in front of a link with a rate limit; then the queue is full.
 pub const QUEUE_NS_MAX: u64 = 200_000_000;
+/// A packet under way for longer is late.
+const LATE_NS: u64 = 500_000_000;
 
 impl Weather {
     /// A good local network: 60 us and a little jitter, nothing lost.
@@ -123,6 +125,8 @@ pub(crate) struct Network {
     /// The longest packet each process can send or receive; `usize::MAX`: any.
     path_bytes: Vec<usize>,
     tolls: Vec<TollGate>,
+    /// When the last of the packets arrives that are on their way for long.
+    late_until_ns: u64,
     /// Grows with each change that is not a packet.
     version: u64,
     rng: Rng,
@@ -151,7 +155,15 @@ struct Link {
 impl Network {
     pub(crate) fn new(n: usize, rng: Rng) -> Self {
         let link = Link { weather: Weather::FINE, cuts: 0, in_burst: false, busy_until_ns: 0, last_arrival_ns: 0 };
-        Self { n, links: vec![link; n * n], path_bytes: vec![usize::MAX; n], tolls: Vec::new(), version: 0, rng }
+        Self {
+            n,
+            links: vec![link; n * n],
+            path_bytes: vec![usize::MAX; n],
+            tolls: Vec::new(),
+            late_until_ns: 0,
+            version: 0,
+            rng,
+        }
     }
 
     /// Takes a toll from the packets of `kind` on `links`, in the name of a fault.
@@ -195,9 +207,15 @@ impl Network {
         self.links[from * self.n + to].cuts > 0
     }
 
+    /// Whether packets are on their way that were sent long ago: a cut does not stop them.
+    pub(crate) fn is_late(&self, now_ns: u64) -> bool {
+        now_ns < self.late_until_ns
+    }
+
     /// Whether any path or link is much worse than a network should be.
-    pub(crate) fn is_rough(&self) -> bool {
-        self.links.iter().any(|link| link.weather.is_rough())
+    pub(crate) fn is_rough(&self, now_ns: u64) -> bool {
+        self.is_late(now_ns)
+            || self.links.iter().any(|link| link.weather.is_rough())
             || self.path_bytes.iter().any(|bytes| *bytes != usize::MAX)
             || !self.tolls.is_empty()
     }
@@ -276,6 +294,9 @@ impl Network {
         }
         first.at_ns += held_ns;
         let second = rng.chance_ppm(weather.duplicate_ppm).then(|| arrival(&weather, leaves_ns, rng));
+        for arrival in [Some(first), second].into_iter().flatten().filter(|a| a.at_ns > now_ns + LATE_NS) {
+            self.late_until_ns = self.late_until_ns.max(arrival.at_ns);
+        }
         Ok((first, second))
     }
 }

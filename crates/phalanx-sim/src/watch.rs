@@ -18,6 +18,7 @@ pub(crate) struct Watch {
     /// Of each directed link: whether it is cut.
     cut: Vec<bool>,
     rough: bool,
+    late: bool,
     attacked: bool,
     /// Of each slot.
     slots: Vec<Troubles>,
@@ -35,7 +36,9 @@ struct Troubles {
 impl World {
     /// Looks at what changed since the last step. Nearly always nothing has.
     pub(crate) fn watch(&mut self, next_ns: u64) {
-        if self.net.version() != self.watch.network {
+        let late = self.net.is_late(self.now_ns);
+        if self.net.version() != self.watch.network || late != self.watch.late {
+            self.watch.late = late;
             self.watch_network();
         }
         let attacked = self.attacker.rate() > 0;
@@ -67,7 +70,7 @@ impl World {
         if !mended.is_empty() {
             self.harness.push(self.now_ns, TraceEvent::Mend { links: mended });
         }
-        let rough = self.net.is_rough();
+        let rough = self.net.is_rough(self.now_ns);
         if rough != self.watch.rough {
             self.watch.rough = rough;
             self.trouble(Trouble::Network, Incarnation::NONE, rough);

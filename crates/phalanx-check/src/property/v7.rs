@@ -4,7 +4,8 @@
 //! the bound before, for silence is noticed late; and then it says so again in the bound's time.
 //!
 //! A member reaches it when the harness neither killed nor stopped it and did not cut the link from it. Links that
-//! lose much count as whole.
+//! lose much count as whole. What was under way when it was cut off may still arrive: if the network is in trouble then, the
+//! time counts from that trouble's end.
 //!
 //! Time under attack does not count: an attacker that sends old packets again carries them around a cut.
 //!
@@ -73,7 +74,14 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
 
 /// When each member of `view`, by its rank, could not reach the installer.
 fn out_of_reach(model: &Model, view: &CellInstall, absences: &[Vec<Span>], until_ns: u64) -> Vec<Vec<Span>> {
-    let spans = |q: ProcIx| [&absences[q], model.cut(q, view.proc)].concat();
+    let rough = model.harness.troubles.get(&(Trouble::Network, None)).map_or(&[][..], Vec::as_slice);
+    // Packets that were under way for long arrive when the network is well again, at the latest.
+    let last_heard = |s: &Span| match rough.iter().find(|r| r.covers(s.from.at_ns, s.from.at_ns)) {
+        None => Some(*s),
+        Some(r) => r.to.filter(|to| s.to.is_none_or(|end| end.at_ns > to.at_ns)).map(|from| Span { from, to: s.to }),
+    };
+    let spans =
+        |q: ProcIx| absences[q].iter().chain(model.cut(q, view.proc)).filter_map(last_heard).collect::<Vec<_>>();
     let met = |q| met(&spans(q), view, until_ns);
     view.members.iter().map(|&q| if q == view.proc { Vec::new() } else { met(q) }).collect()
 }
