@@ -13,6 +13,8 @@ pub enum Founding {
     Alone,
     /// Never founds: only joins a cell that exists.
     Join,
+    /// The same, of a founder whose mark names this instance: founders that wait for the decision may take it from this.
+    Marked(u64),
     /// One of the fixed founders, by name. View 1 installs when all of them accepted one list.
     Named(Vec<String>),
 }

@@ -57,8 +57,8 @@ impl World {
 
     fn node_settings(&self, index: usize) -> Settings {
         let slot = &self.slots[index];
-        let founding = if slot.app.marked {
-            Founding::Join
+        let founding = if let Some(instance) = slot.app.marked {
+            Founding::Marked(instance)
         } else if index < self.settings.founders {
             let founders = &self.slots[..self.settings.founders];
             Founding::Named(founders.iter().map(|slot| slot.name.clone()).collect())

@@ -108,6 +108,12 @@ impl Cell {
         self.world.crash(slot);
     }
 
+    /// Whether a process of this slot took part in a founding: its mark stays.
+    #[must_use]
+    pub fn has_founded(&self, slot: usize) -> bool {
+        self.world.slots[slot].app.marked.is_some()
+    }
+
     /// Lets a process send this many more packets, one for each receiver, and crashes it at the next.
     pub fn crash_after_sends(&mut self, slot: usize, packets: u32) {
         self.world.slots[slot].doom = Some(Doom { left: packets, back: None, spare_the_last: false });

@@ -29,3 +29,22 @@ fn what_a_slow_reader_takes_after_it_was_left_behind_the_others_have() {
     assert_eq!(result.violations, [], "{}", result.story.unwrap_or_default());
     assert!(result.counters.checked["M7"] > 0, "the first message was taken late");
 }
+
+/// Those who left it out are no more, and who came instead is where it would never look: only they can find it.
+#[test]
+fn who_knows_no_address_of_the_cell_any_more_is_found_by_it() {
+    let mut cell = Cell::settled(5, 2);
+    cell.pause(4);
+    let left_out = cell.run_until(5 * SECOND, |cell| cell.cell_view(0).is_some_and(|(_, members)| members.len() == 4));
+    assert!(left_out, "the others go on");
+    for slot in 0..4 {
+        cell.crash(slot);
+        cell.start_moved(slot);
+        let back = |cell: &Cell| cell.cell_view(slot).is_some_and(|(_, members)| members.len() == 4);
+        assert!(cell.run_until(10 * SECOND, back), "{slot} came back");
+    }
+    cell.resume(4);
+    cell.settle();
+    assert_eq!(cell.exclusions(4), 1);
+    cell.finish_clean();
+}

@@ -211,6 +211,31 @@ fn founders_start_at_once_and_again() {
 }
 
 #[test]
+fn a_leader_that_died_before_it_told_what_it_founded_brings_it_back() {
+    let mut untold = 0;
+    for sends in 0..60 {
+        let mut settings = WorldSettings::quiet(5);
+        settings.founders = 5;
+        let mut cell = Cell::new(settings, 9).titled(format!("{sends} sends"));
+        for slot in 0..5 {
+            cell.start(slot);
+        }
+        cell.crash_after_sends(0, sends);
+        let _ = cell.run_until(SECOND, |cell| !cell.runs(0));
+        cell.crash(0);
+        cell.run_for(SECOND);
+        untold += usize::from(cell.has_founded(0) && (1..5).all(|slot| cell.cell_view(slot).is_none()));
+        cell.start(0);
+        for slot in 0..5 {
+            cell.join(slot, "a");
+        }
+        cell.settle();
+        cell.finish_clean();
+    }
+    assert!(untold > 0, "no one died at the moment that this is about");
+}
+
+#[test]
 fn founders_that_come_back_found_nothing_while_the_cell_lives() {
     let mut settings = WorldSettings::quiet(5);
     settings.founders = 3;

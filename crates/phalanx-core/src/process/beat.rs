@@ -56,7 +56,7 @@ impl Process {
             self.beat(now, fx);
             self.forget_past();
             self.resend_wishes(now);
-            self.probe_lone(now, fx);
+            self.ask_around(now, fx);
         }
         if beat || self.attention || self.coordinator.is_some() || self.need_since.is_some() {
             self.attention = false;

@@ -1,5 +1,6 @@
 //! Founding by named processes: the first of them by name lists one incarnation of each, and view 1 installs when all
-//! listed accepted that list.
+//! listed accepted that list. Who comes back with the mark of a founding proves that it was decided: the leader sets its
+//! mark before it tells anybody, and may die before it does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,15 +20,15 @@ pub(super) struct Foundation {
     /// The leader's try: round, instance, members, who accepted.
     mine: Option<(u32, u64, Vec<MemberInfo>, Vec<Incarnation>)>,
     round: u32,
-    /// The list accepted last: by whom, which round.
-    accepted: Option<(Incarnation, u32)>,
+    /// The list accepted last, and the instance it would found.
+    accepted: Option<(u64, Vec<MemberInfo>)>,
 }
 
 impl Process {
     pub(super) fn founders(&self) -> Option<&Vec<String>> {
         match &self.set.founding {
             Founding::Named(names) => Some(names),
-            Founding::Alone | Founding::Join => None,
+            Founding::Alone | Founding::Join | Founding::Marked(_) => None,
         }
     }
 
@@ -71,13 +72,13 @@ impl Process {
         let me = self.me();
         let Stage::Searching(search) = &mut self.stage else { return }; // whoever is in a view accepts no list
         match message {
-            Control::FoundList { round, members, .. } => {
+            Control::FoundList { round, instance, members } => {
                 let leads = members.iter().min_by(|a, b| a.name.cmp(&b.name)).is_some_and(|m| m.incarnation == from);
-                if !leads || members.iter().all(|m| m.incarnation != me) {
+                if !leads || members.iter().all(|m| m.incarnation != me) || !are_members(&members) {
                     return;
                 }
                 // Accepting this list renounces earlier ones.
-                search.founding.accepted = Some((from, round));
+                search.founding.accepted = Some((instance, members));
                 self.send_control(from, &Control::FoundAccept { round });
             }
             Control::FoundAccept { round } => {
@@ -93,6 +94,17 @@ impl Process {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Somebody proves that this instance was founded: if its list was the last accepted here, it was decided.
+    pub(super) fn founding_proved(&mut self, now: Instant, founded: u64, fx: &mut impl Effects) {
+        let Stage::Searching(search) = &mut self.stage else { return };
+        let decided = search.founding.accepted.take_if(|(instance, _)| *instance == founded);
+        if let Some((instance, members)) = decided
+            && fx.mark_founded(instance)
+        {
+            self.install_first(now, instance, members, fx);
         }
     }
 

@@ -18,13 +18,15 @@ use crate::member::Welcome;
 use crate::time::Instant;
 use crate::wire::DropReason;
 
-/// What both a search and a lone member need for asking around.
+/// What a search and members need for asking around.
 pub(super) struct Probing {
     seed_turn: usize,
     /// Of the last two probes: answers to others are replays.
     nonces: [u64; 2],
-    /// When a member that hears no quorum asks next.
-    lone_at: Instant,
+    /// When a member last asked.
+    asked_at: Instant,
+    /// The coordinator as last told, asked first by whoever is not in the cell's newest view.
+    coordinator: Option<SocketAddr>,
 }
 
 /// The search for a cell.
@@ -32,8 +34,6 @@ pub(super) struct Search {
     next_probe: Instant,
     probes: u64,
     answers: u64,
-    /// The coordinator as last told, probed first.
-    coordinator: Option<SocketAddr>,
     refused: Option<String>,
     next_report: Instant,
     pub(super) founding: Foundation,
@@ -50,8 +50,9 @@ pub(super) struct Joiner {
 /// What travels in greeting packets.
 #[derive(Serialize, Deserialize)]
 enum Greeting {
-    /// Is there a cell? Padded, so that the answer is never longer. A member that hears no quorum names the instance
-    /// and the view it is in: it may have been left out by processes that are no more.
+    /// Is there a cell? Padded, so that the answer is never longer. A member names the instance and the view it is in:
+    /// one that hears no quorum may have been left out by processes that are no more, and a coordinator may be the only
+    /// one that knows where such a member is. View 0: of a founder that was in that instance, and is in no view now.
     Probe { info: MemberInfo, nonce: u64, member_of: Option<(u64, u64)>, padding: Vec<u8> },
     /// Prove that you live: send this back.
     Challenge { nonce: u64, stamp: u64, cookie: [u8; 16], view: u64, coordinator: SocketAddr, is_coordinator: bool },
@@ -90,12 +91,14 @@ const GROUPS_MAX: usize = 64;
 const SEEDS_AT_ONCE: usize = 4;
 /// A member that hears no quorum asks around once in so many probe intervals.
 const LONE_PROBE_EVERY: u32 = 5;
+/// A coordinator asks so often at seeds where no member is.
+const STRANGER_PROBE_EVERY: u32 = 20;
 /// And no more of the unheard than this at a time: half of a large cell may ask about the other half.
 const LONE_TARGETS_MAX: usize = 64;
 
 impl Probing {
     pub(super) fn new(now: Instant) -> Self {
-        Self { seed_turn: 0, nonces: [0; 2], lone_at: now }
+        Self { seed_turn: 0, nonces: [0; 2], asked_at: now, coordinator: None }
     }
 }
 
@@ -105,7 +108,6 @@ impl Search {
             next_probe: now,
             probes: 0,
             answers: 0,
-            coordinator: None,
             refused: None,
             next_report: now + REPORT_EVERY,
             founding: Foundation::default(),
@@ -138,8 +140,9 @@ impl Process {
         }
         // Jitter keeps a herd of starters from probing in step.
         search.next_probe = now + self.set.timing.probe + Duration::from_micros(self.rng.below(20_000));
-        let targets = search.coordinator.into_iter().collect();
-        let asked = self.probe(targets, None, fx);
+        let targets = self.probing.coordinator.into_iter().collect();
+        let founder_of = if let Founding::Marked(instance) = self.set.founding { Some((instance, 0)) } else { None };
+        let asked = self.probe(targets, founder_of, fx);
         if let Stage::Searching(search) = &mut self.stage {
             search.probes += asked;
         }
@@ -152,9 +155,13 @@ impl Process {
         for _ in 0..self.set.seeds.len().min(SEEDS_AT_ONCE) {
             let seed = self.set.seeds[self.probing.seed_turn % self.set.seeds.len()];
             self.probing.seed_turn += 1;
-            if !targets.contains(&seed) && seed != self.set.me.control {
+            let is_member = self.primary && self.directory.members.iter().any(|m| m.control == seed);
+            if !targets.contains(&seed) && seed != self.set.me.control && !is_member {
                 targets.push(seed);
             }
+        }
+        if targets.is_empty() {
+            return 0;
         }
         let asked = targets.len() as u64;
         self.counters.probes += asked;
@@ -165,13 +172,28 @@ impl Process {
         asked
     }
 
+    /// Brings those together again that lost sight of each other.
+    ///
     /// A member that hears no quorum asks whether the cell went on without it: those who left it out, and would have
-    /// told it, may be gone.
-    pub(super) fn probe_lone(&mut self, now: Instant, fx: &mut impl Effects) {
-        if self.primary || now < self.probing.lone_at {
+    /// told it, may be gone. And a coordinator asks at the seeds where no member is: who lost sight of the cell may
+    /// look for it where nobody is any more.
+    pub(super) fn ask_around(&mut self, now: Instant, fx: &mut impl Effects) {
+        let every = if self.primary { STRANGER_PROBE_EVERY } else { LONE_PROBE_EVERY };
+        if now.since(self.probing.asked_at) < self.set.timing.probe * every {
             return;
         }
-        self.probing.lone_at = now + self.set.timing.probe * LONE_PROBE_EVERY;
+        self.probing.asked_at = now;
+        let member_of = Some((self.instance, self.directory.view));
+        if !self.primary {
+            let targets = self.lone_targets(now);
+            self.probe(targets, member_of, fx);
+        } else if self.lowest_eligible(now) == Some(self.my_rank()) {
+            self.probe(Vec::new(), member_of, fx);
+        }
+    }
+
+    /// Whoever runs now where an unheard member was may know, and who told of a later view does.
+    fn lone_targets(&mut self, now: Instant) -> Vec<SocketAddr> {
         let me = self.me();
         let unheard = self
             .directory
@@ -179,15 +201,14 @@ impl Process {
             .iter()
             .enumerate()
             .filter(|(rank, m)| m.incarnation != me && !self.hearing.hears(now, *rank));
-        // Whoever runs now where a member was may know.
         let mut targets: Vec<SocketAddr> = unheard.map(|(_, m)| m.control).collect();
         if targets.len() > LONE_TARGETS_MAX {
             let first = usize::try_from(self.rng.below(targets.len() as u64)).unwrap_or(0);
             targets.rotate_left(first);
             targets.truncate(LONE_TARGETS_MAX);
         }
-        let member_of = Some((self.instance, self.directory.view));
-        self.probe(targets, member_of, fx);
+        targets.extend(self.probing.coordinator.filter(|told| !targets.contains(told)));
+        targets
     }
 
     fn report_search(&mut self, now: Instant) {
@@ -236,7 +257,11 @@ impl Process {
                 }
                 match member_of {
                     None => self.answer_probe(now, from, &info, nonce, fx),
-                    Some(member_of) => self.answer_lone(now, from, sender, member_of, nonce, fx),
+                    Some((founded, 0)) => {
+                        self.founding_proved(now, founded, fx);
+                        self.answer_probe(now, from, &info, nonce, fx);
+                    }
+                    Some(member_of) => self.answer_member(now, from, info.control, sender, member_of, nonce, fx),
                 }
             }
             Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
@@ -269,18 +294,30 @@ impl Process {
         }
     }
 
-    /// A member that hears no quorum asks. It was excluded if a later view of its instance does not hold it.
-    fn answer_lone(
+    /// A member asks. It was excluded if a later view of its instance does not hold it; and if it is in a later view
+    /// itself, it knows the cell.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one greeting")]
+    fn answer_member(
         &mut self,
         now: Instant,
         from: SocketAddr,
+        control: SocketAddr,
         who: Incarnation,
         (instance, view): (u64, u64),
         nonce: u64,
         fx: &mut impl Effects,
     ) {
+        let lost = match self.stage {
+            Stage::Searching(_) => true,
+            Stage::Member => !self.primary && instance == self.instance && view > self.directory.view,
+            _ => return,
+        };
+        if lost {
+            self.probing.coordinator = Some(control);
+            return;
+        }
         let is_later = instance == self.instance && self.directory.view > view;
-        let is_told = matches!(self.stage, Stage::Member) && self.is_spread(now);
+        let is_told = self.is_spread(now);
         if is_told && is_later && self.directory.rank(who).is_none() {
             let why = Refusal::Excluded(self.directory.view);
             self.send_greeting(&[from], &Greeting::Refused { nonce, why }, fx);
@@ -329,7 +366,7 @@ impl Process {
         }
         search.answers += 1;
         if view > 0 {
-            search.coordinator = Some(if is_coordinator { from } else { coordinator });
+            self.probing.coordinator = Some(if is_coordinator { from } else { coordinator });
         }
         if !is_coordinator {
             // Ask the coordinator itself soon, not at once: a stale hint must not become a packet storm.

@@ -44,7 +44,7 @@ pub(crate) struct App {
     /// Messages of others that may be answered: the group and the length of the chain so far.
     pub(crate) answerable: Vec<(GroupId, u8)>,
     /// The mark of a founder: its cell may exist, so it only joins from now on. It survives a crash.
-    pub(crate) marked: bool,
+    pub(crate) marked: Option<u64>,
     /// A view change asks for silence, as its trace says.
     silent: bool,
     /// This life was told that it is over.
@@ -94,7 +94,7 @@ impl App {
             groups: BTreeMap::new(),
             wanted: BTreeMap::new(),
             answerable: Vec::new(),
-            marked: false,
+            marked: None,
             silent: false,
             over: false,
             faults: Vec::new(),
@@ -241,8 +241,8 @@ impl Handler for App {
         }
     }
 
-    fn mark_founded(&mut self, _instance: u64) -> bool {
-        self.marked = true;
+    fn mark_founded(&mut self, instance: u64) -> bool {
+        self.marked = Some(instance);
         true
     }
 

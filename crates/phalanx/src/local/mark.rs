@@ -31,6 +31,13 @@ impl FoundingMark {
         self.path.exists()
     }
 
+    /// The cell instance it names; `None` if it was not set, or cannot be read.
+    #[must_use]
+    pub fn instance(&self) -> Option<u64> {
+        let text = fs::read_to_string(&self.path).ok()?;
+        u64::from_str_radix(text.trim_end(), 16).ok()
+    }
+
     /// Sets it, and returns once it is on disk.
     ///
     /// # Errors

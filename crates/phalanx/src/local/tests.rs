@@ -330,6 +330,7 @@ fn a_founding_mark_lasts_until_it_is_cleared() {
     mark.clear().expect("nothing to clear is no error");
     mark.set(7).expect("written");
     assert!(cell.founding_mark("a").is_set() && !cell.founding_mark("b").is_set());
+    assert_eq!((cell.founding_mark("a").instance(), cell.founding_mark("b").instance()), (Some(7), None));
     mark.clear().expect("cleared");
     assert!(!mark.is_set());
 }

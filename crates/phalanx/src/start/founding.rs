@@ -48,7 +48,10 @@ impl Plan {
     fn told(founding: Founding, local: &LocalCell, name: &str, seeds: Vec<SocketAddr>, bind: IpAddr) -> Self {
         let mark = matches!(founding, Founding::Named(_)).then(|| local.founding_mark(name));
         let marked = mark.as_ref().is_some_and(FoundingMark::is_set);
-        let founding = if marked { Founding::Join } else { founding };
+        let founding = match mark.as_ref().filter(|_| marked) {
+            Some(mark) => mark.instance().map_or(Founding::Join, Founding::Marked),
+            None => founding,
+        };
         Self::Told { founding, seeds, mark, marked, loopback: bind.is_loopback() }
     }
 
