@@ -1,9 +1,10 @@
 //! Processes that this program starts of itself: they take orders from it, and must not outlive it.
 
-use std::io::BufRead as _;
+use std::io::{BufRead as _, Write as _};
 use std::sync::mpsc::{Receiver, channel};
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::exit::{Exit, Failure, While};
@@ -18,6 +19,20 @@ pub(crate) fn end_with_parent(parent: u32, owner: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(Exit::Usage, format!("this command is for `phalanx {owner}` alone")))
+}
+
+/// Writes reports as lines of JSON to standard output, and forgets them.
+pub(crate) fn tell<T: Serialize>(reports: &mut Vec<T>) -> Result<(), Failure> {
+    if reports.is_empty() {
+        return Ok(());
+    }
+    let mut lines = Vec::new();
+    for report in reports.drain(..) {
+        serde_json::to_writer(&mut lines, &report).expect("a report is plain data");
+        lines.push(b'\n');
+    }
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&lines).and_then(|()| stdout.flush()).when("the parent does not listen")
 }
 
 /// Orders that come as lines of JSON on standard input; `None`: the parent has gone. `wake` is called after each.

@@ -14,7 +14,7 @@ use super::ledger::{ACCOUNTS, Transfer};
 use super::replica::{GROUP, Replica};
 use super::report::{self, Report, now_ns};
 use super::stage::{CELL, TRACES};
-use crate::child::end_with_parent;
+use crate::child::{end_with_parent, tell};
 use crate::exit::{Exit, Failure, While};
 
 /// One member of the demonstration; started by `phalanx demo`
@@ -111,19 +111,6 @@ fn obey<W: Write>(
             Err(TryRecvError::Empty) => return Ok(true),
         }
     }
-}
-
-fn tell(reports: &mut Vec<Report>) -> Result<(), Failure> {
-    if reports.is_empty() {
-        return Ok(());
-    }
-    let mut lines = Vec::new();
-    for report in reports.drain(..) {
-        serde_json::to_writer(&mut lines, &report).expect("a report is plain data");
-        lines.push(b'\n');
-    }
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&lines).and_then(|()| stdout.flush()).when("the parent does not listen")
 }
 
 /// Makes updates at a steady rate.

@@ -11,7 +11,7 @@ use phalanx::{Inline, Options, Traced, traced};
 
 use super::app::{App, HEAD_BYTES, SIDE, WORK};
 use super::report::{self, Pulse, Report};
-use crate::child::end_with_parent;
+use crate::child::{end_with_parent, tell};
 use crate::exit::{Exit, Failure, While};
 use crate::flags::CellFlags;
 use crate::notice::say;
@@ -125,19 +125,6 @@ fn rejoin<W: Write>(process: &mut Inline, handler: &mut Traced<App, W>) {
             Err(_) => {}
         }
     }
-}
-
-fn tell(reports: &mut Vec<Report>) -> Result<(), Failure> {
-    if reports.is_empty() {
-        return Ok(());
-    }
-    let mut lines = Vec::new();
-    for report in reports.drain(..) {
-        serde_json::to_writer(&mut lines, &report).expect("a report is plain data");
-        lines.push(b'\n');
-    }
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&lines).and_then(|()| stdout.flush()).when("the harness does not listen")
 }
 
 /// Makes messages of all kinds at a modest rate.

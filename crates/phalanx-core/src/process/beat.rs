@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::port::FlowPort;
+use super::port::flow_port;
 use super::unrepaired::{put_beat, put_excluded};
 use super::{EXCLUDED_MAX, Process, Stage};
 use crate::api::{Effects, Event};
@@ -74,15 +74,7 @@ impl Process {
             self.beat_all(now, fx);
         }
         for flow in self.flows.values_mut() {
-            let mut port = FlowPort {
-                fx: &mut *fx,
-                net: &mut self.net,
-                app: &mut self.app,
-                peers: &mut self.peers,
-                transfers: &mut self.transfers,
-                counters: &mut self.counters,
-                meta: &flow.meta,
-            };
+            let mut port = flow_port!(self, &mut *fx, &flow.meta);
             flow.flow.heartbeat(&mut port);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::groups::Ready;
-use super::port::{FlowMeta, FlowPort, GroupFlow};
+use super::port::{FlowMeta, GroupFlow, flow_port};
 use super::{Process, Stage};
 use crate::api::{CellView, Effects, Event, GroupView, Order};
 use crate::member::{Acceptor, Directory, GroupChange, Hearing, Proposal};
@@ -147,15 +147,7 @@ impl Process {
         let space = self.space_of(change.group)?;
         let mut old = self.flows.remove(&space)?;
         if let Some(cut) = &change.cut {
-            let mut port = FlowPort {
-                fx,
-                net: &mut self.net,
-                app: &mut self.app,
-                peers: &mut self.peers,
-                transfers: &mut self.transfers,
-                counters: &mut self.counters,
-                meta: &old.meta,
-            };
+            let mut port = flow_port!(self, fx, &old.meta);
             self.counters.discarded += old.flow.finish(&cut.prefixes, &mut port);
         }
         let unsent = old.flow.take_outbox();
@@ -250,15 +242,7 @@ impl Process {
     /// Groups that were wedged and do not change go on in their view.
     fn go_on(&mut self, now: Instant, fx: &mut impl Effects) {
         for flow in self.flows.values_mut() {
-            let mut port = FlowPort {
-                fx: &mut *fx,
-                net: &mut self.net,
-                app: &mut self.app,
-                peers: &mut self.peers,
-                transfers: &mut self.transfers,
-                counters: &mut self.counters,
-                meta: &flow.meta,
-            };
+            let mut port = flow_port!(self, &mut *fx, &flow.meta);
             flow.flow.unwedge(now, &mut port);
             flow.touched = true;
         }

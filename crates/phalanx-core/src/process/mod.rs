@@ -41,7 +41,7 @@ use counters::Counters;
 use groups::GroupWant;
 use join::{Joiner, Probing, Search};
 use peers::Peers;
-use port::{FlowPort, GroupFlow, Net};
+use port::{FlowPort, GroupFlow, Net, flow_port};
 use transfer::Transfers;
 
 pub use status::{Activity, DecreeState, GateState, Gauge, StreamStatus};
@@ -254,15 +254,7 @@ impl Process {
 
     fn turn_flows(&mut self, now: Instant, fx: &mut impl Effects) {
         for flow in self.flows.values_mut().filter(|flow| flow.is_due(now)) {
-            let mut port = FlowPort {
-                fx: &mut *fx,
-                net: &mut self.net,
-                app: &mut self.app,
-                peers: &mut self.peers,
-                transfers: &mut self.transfers,
-                counters: &mut self.counters,
-                meta: &flow.meta,
-            };
+            let mut port = flow_port!(self, &mut *fx, &flow.meta);
             let worked = flow.flow.turn(now, &mut port);
             flow.rests(worked);
         }
@@ -277,15 +269,7 @@ impl Process {
     ) -> Option<R> {
         let flow = self.flows.get_mut(&space)?;
         flow.touched = true;
-        let mut port = FlowPort {
-            fx,
-            net: &mut self.net,
-            app: &mut self.app,
-            peers: &mut self.peers,
-            transfers: &mut self.transfers,
-            counters: &mut self.counters,
-            meta: &flow.meta,
-        };
+        let mut port = flow_port!(self, fx, &flow.meta);
         Some(f(&mut flow.flow, &mut port))
     }
 

@@ -188,6 +188,22 @@ impl FlowMeta {
     }
 }
 
+/// The port of a flow of `$process`, which lends all that is not the flow.
+macro_rules! flow_port {
+    ($process:ident, $fx:expr, $meta:expr) => {
+        $crate::process::port::FlowPort {
+            fx: $fx,
+            net: &mut $process.net,
+            app: &mut $process.app,
+            peers: &mut $process.peers,
+            transfers: &mut $process.transfers,
+            counters: &mut $process.counters,
+            meta: $meta,
+        }
+    };
+}
+pub(super) use flow_port;
+
 /// Where a flow's output goes.
 pub(super) struct FlowPort<'a, F> {
     pub(super) fx: &'a mut F,
