@@ -228,6 +228,7 @@ fn unordered_abcasts_follow_lowest_rank_first() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "hundreds of members take the interpreter many minutes")]
 fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
     // Who sent, and packets by number.
     type Said = (usize, Vec<(u64, Vec<u8>)>);
