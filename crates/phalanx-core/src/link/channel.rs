@@ -303,6 +303,20 @@ mod tests {
     }
 
     #[test]
+    fn a_message_does_not_begin_in_the_last_sliver_of_a_packet() {
+        let mut a = Channel::new(1, 16, Instant::ZERO);
+        for bytes in [80, 500] {
+            a.send(Bytes::from(vec![0; bytes]), usize::MAX).expect("room");
+        }
+        let mut frames = Vec::new();
+        assert!(a.fill(100, &mut frames));
+        assert_eq!(frames.len(), 80 + 3, "the first alone: its flags and two lengths");
+        let (mut next, before) = (Vec::new(), frames.len());
+        assert!(a.fill(100, &mut next));
+        assert_eq!((next.len(), next[0], frames.len()), (100, FRAGMENT_FIRST, before));
+    }
+
+    #[test]
     fn nonsense_is_an_error() {
         let mut b = Channel::new(2, 16, Instant::ZERO);
         let mut none = |_| panic!("no message");

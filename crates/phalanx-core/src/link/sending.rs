@@ -347,6 +347,15 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_else_receives_is_stable_at_once() {
+        let mut s = Sending::new(0, 10, at(0));
+        (1..4).for_each(|sent| {
+            s.push(at(0), Bytes::from_static(b"x"));
+            assert_eq!((s.stable(), s.outstanding()), (sent, 0));
+        });
+    }
+
+    #[test]
     fn repairs_gaps_to_the_one_who_misses_them() {
         let mut s = sent(5);
         s.handle_receipt(at(1), 1, &receipt(1, &[(2, 3)]));

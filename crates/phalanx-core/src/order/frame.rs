@@ -235,6 +235,17 @@ mod tests {
         assert_eq!(read_frame(&mut r), Ok(Some(StreamFrame::Stable { prefix: 7 })));
     }
 
+    #[test]
+    fn a_list_longer_than_any_group_is_refused() {
+        let past = |pairs: usize| {
+            let mut out = vec![PAST];
+            put_pairs(&mut out, &vec![(1, 1); pairs]);
+            read_frame(&mut Reader::new(&out)).map(|_| ())
+        };
+        let longest = usize::try_from(LIST_MAX).expect("small");
+        assert_eq!((past(longest), past(longest + 1)), (Ok(()), Err(Malformed)));
+    }
+
     proptest! {
         #[test]
         fn what_is_written_is_read(

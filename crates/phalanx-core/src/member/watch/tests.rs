@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::member::{Hearing, Patience, WatchGraph};
+use crate::member::{Claim, Hearing, Patience, WatchGraph};
 use crate::time::Instant;
 
 const BEAT: Duration = Duration::from_millis(100);
@@ -117,6 +117,15 @@ fn a_quiet_cell_says_nothing_and_beats_to_its_watchers_alone() {
         assert_eq!(targets.told.len(), 6);
         assert!(targets.asked.is_empty());
     }
+}
+
+#[test]
+fn nobody_speaks_for_this_member_or_for_one_that_is_not_there() {
+    let mut cell = Cell::new(20, 3);
+    let claim = || Claim { version: 9, accused: vec![1], besides: Vec::new() };
+    let heard = [0, 1, 20].map(|rank| cell.members[0].take_claim(rank, claim()));
+    assert_eq!(heard, [false, true, false]);
+    assert!(!cell.members[0].take_claim(1, claim()), "the same again is no news");
 }
 
 #[test]
