@@ -224,7 +224,7 @@ fn explain_alone(
     let seen = under_way.max(before.promised).map_or(0, |b| b.round);
     let fresh = Ballot { round: rules.next_round(0, seen), rank: u16::try_from(rank).unwrap_or(u16::MAX) };
     let asked = BTreeSet::from([rank]);
-    let this = Try { asked, groups: BTreeSet::new(), proposal: None, adopted: false };
+    let this = Try { asked, groups: BTreeSet::new(), proposal: None, adopted: false, own: None };
     decree.ballots.entry(fresh).or_insert(this);
     let mut verdict = Err(String::new());
     for ballot in under_way.into_iter().chain([fresh]) {

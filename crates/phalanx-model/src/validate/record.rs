@@ -35,11 +35,15 @@ pub(super) struct Try {
     pub(super) proposal: Option<Arc<Proposal>>,
     /// It proposes what another ballot proposed before.
     pub(super) adopted: bool,
+    /// What its coordinator reported to itself first. It may report again, with more, in the turn in which the last of the
+    /// others' reports comes.
+    pub(super) own: Option<Report>,
 }
 
 impl Try {
     pub(super) fn new(c: &Coordinator) -> Self {
-        Self { asked: c.asked.clone(), groups: c.groups.clone(), proposal: None, adopted: false }
+        let own = c.reports.get(&usize::from(c.ballot.rank)).cloned();
+        Self { asked: c.asked.clone(), groups: c.groups.clone(), proposal: None, adopted: false, own }
     }
 }
 
@@ -110,14 +114,16 @@ impl Decree {
                 return Err(format!("rank {rank}: reported {reported}, and survives {}", !survives));
             }
         }
-        let reports: Vec<&Report> = reports.into_iter().flatten().map(|(_, report)| report).collect();
+        let first = |rank: usize| this.own.as_ref().filter(|_| rank == usize::from(ballot.rank));
+        let reports: Vec<&Report> =
+            reports.into_iter().flatten().map(|(&rank, report)| first(rank).unwrap_or(report)).collect();
         for (group, cut) in proposal.cuts().filter(|_| !reports.is_empty()) {
             for (stream, &end) in cut.prefixes.iter().enumerate() {
                 let held = reports.iter().flat_map(|r| r.prefixes.iter().filter(|(g, _)| *g == group));
-                if rules.cut(held.filter_map(|(_, prefixes)| prefixes.get(stream).copied())) != end {
-                    return Err(format!(
-                        "stream {stream} of {group:?} is cut at {end}, which is not the longest reported"
-                    ));
+                let held: Vec<&Vec<u64>> = held.map(|(_, prefixes)| prefixes).collect();
+                if rules.cut(held.iter().filter_map(|prefixes| prefixes.get(stream).copied())) != end {
+                    let cut = &cut.prefixes;
+                    return Err(format!("{group:?} is cut at {cut:?}, not at the longest of {held:?}"));
                 }
             }
         }
