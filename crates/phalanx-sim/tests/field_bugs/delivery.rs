@@ -123,7 +123,7 @@ fn a_slow_reader_sees_views_in_order_and_gets_its_senders_going_again() {
     cell.run_for(SECOND);
     cell.crash(3);
     cell.run_for(2 * SECOND);
-    flood(&mut cell);
+    assert!((0..50).any(|_| flood(&mut cell) == 0), "the reader holds nobody back");
     cell.set_takes(2, true);
     cell.run_for(3 * SECOND);
     for _ in 0..10 {
