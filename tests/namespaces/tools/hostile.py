@@ -11,7 +11,7 @@ import struct
 import sys
 import time
 
-GREETING, KINDS, VERSION = 1, 6, 1
+GREETING, KINDS, VERSION = 1, 6, 2
 # A member reads some hundred thousand packets a second; the sender is slow enough that few fall to full buffers.
 BURST, PAUSE = 64, 0.001
 
@@ -119,7 +119,7 @@ def main():
         elif kind == "other_cell":
             sender.send(port, header("another cell", dice.randrange(1, KINDS + 1)) + dice.randbytes(64))
         elif kind == "other_version":
-            sender.send(port, header(cell, dice.randrange(1, KINDS + 1), version=2) + dice.randbytes(64))
+            sender.send(port, header(cell, dice.randrange(1, KINDS + 1), version=VERSION + 1) + dice.randbytes(64))
         elif kind == "nobody":
             packet = header(cell, dice.randrange(1, KINDS + 1))
             sender.send(port, packet[:4] + bytes(8) + packet[12:] + dice.randbytes(64))
