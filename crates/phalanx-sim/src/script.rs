@@ -249,6 +249,15 @@ impl Cell {
         self.world.multicast(slot, id, order, uniform, &payload)
     }
 
+    /// Sends a message from one process to another.
+    ///
+    /// # Errors
+    /// Those of [`phalanx_core::Process::send`].
+    pub fn send_to(&mut self, from: usize, to: usize, len: usize) -> Result<(), CommandError> {
+        let receiver = self.world.slots[to].incarnation().ok_or(CommandError::NotMember)?;
+        self.world.send_to(from, receiver, &vec![0; len])
+    }
+
     /// What a process is in the middle of.
     #[must_use]
     pub fn activity(&self, slot: usize) -> Activity {

@@ -21,6 +21,7 @@ fn a_partition_with_a_backlog_heals_quickly() {
         for slot in 0..5 {
             // The minority's sends are kept or refused; the majority's go on.
             let _ = cell.multicast(slot, "a", Order::Total, round % 2 == 0, 20_000);
+            let _ = cell.send_to(slot, (slot + 3) % 5, 20_000);
         }
         cell.run_for(200 * MS);
     }
@@ -30,7 +31,10 @@ fn a_partition_with_a_backlog_heals_quickly() {
     for slot in [3, 4] {
         assert!(!cell.is_primary(slot));
     }
+    // What one of them never received it never will.
+    cell.crash(4);
     cell.heal();
+    cell.start(4);
     cell.settle();
     cell.run_for(2 * SECOND);
     // Nothing is sent again for long: it is as quiet as before.
