@@ -227,7 +227,13 @@ pub enum Event {
 
 /// Where the core's effects go. Bound at compile time; it cannot re-enter the core.
 pub trait Effects {
-    /// Sends `packet`, the same bytes, to each of `to`.
+    /// Hands `packet`, in clear, to those of `to` that read this process's memory, and gives their count. What is
+    /// sealed afterwards and passed to [`Self::transmit`] with the same `to` goes to the others alone.
+    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _packet: &[u8]) -> usize {
+        0
+    }
+
+    /// Sends `packet`, the same bytes, to each of `to` that [`Self::share`] does not reach.
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
 
     /// Whether the application takes a delivery or event now. While it does not, what is due is kept, bounded

@@ -59,6 +59,26 @@ pub struct MemberInfo {
     pub packet_bytes_max: u32,
 }
 
+/// How a packet came here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Over the network, sealed, from this address.
+    Network(SocketAddr),
+    /// Out of memory shared with a process of the same user on this host, in clear: header and frames, no tag.
+    Memory,
+}
+
+impl Origin {
+    /// The address it came from over the network, if it did.
+    #[must_use]
+    pub fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Network(from) => Some(from),
+            Self::Memory => None,
+        }
+    }
+}
+
 /// Which of a process's two sockets: data never delays control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {

@@ -16,7 +16,7 @@ pub mod time;
 pub mod wire;
 
 pub use api::*;
-pub use id::{GroupId, Incarnation, Lane, MemberInfo, Rank};
+pub use id::{GroupId, Incarnation, Lane, MemberInfo, Origin, Rank};
 pub use process::{Activity, Process, StreamStatus};
 pub use seal::Security;
 pub use time::Instant;

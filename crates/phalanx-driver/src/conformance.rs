@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use phalanx_core::Lane;
+use phalanx_core::{Lane, Origin};
 
 use crate::driver::{Transmit, Wait};
 
@@ -112,9 +112,9 @@ pub fn the_callback_can_answer<D: Wait>(mut a: D, mut b: D) {
     let mut answered = false;
     for _ in 0..ROUNDS {
         pause(&mut b);
-        b.receive(8, &mut |outbox, lane, from, packet| {
+        b.receive(8, &mut |outbox, lane, origin, packet| {
             packet.reverse();
-            outbox.transmit(lane, &[from], packet);
+            outbox.transmit(lane, &[address(origin)], packet);
             answered = true;
         });
         if answered {
@@ -203,11 +203,15 @@ pub fn a_timeout_ends_the_wait<D: Wait>(mut a: D) {
 
 type Arrival = (Lane, SocketAddr, Vec<u8>);
 
+fn address(origin: Origin) -> SocketAddr {
+    origin.address().expect("what was transmitted comes over the network")
+}
+
 /// Receives until `count` came, or panics.
 fn collect<D: Wait>(driver: &mut D, count: usize) -> Vec<Arrival> {
     let mut got = Vec::new();
     for _ in 0..ROUNDS {
-        driver.receive(64, &mut |_, lane, from, packet| got.push((lane, from, packet.to_vec())));
+        driver.receive(64, &mut |_, lane, origin, packet| got.push((lane, address(origin), packet.to_vec())));
         if got.len() >= count {
             break;
         }
@@ -221,7 +225,7 @@ fn collect<D: Wait>(driver: &mut D, count: usize) -> Vec<Arrival> {
 fn settle<D: Wait>(driver: &mut D, count: usize, got: &mut Vec<Arrival>) {
     until_waiting(driver);
     for _ in 0..ROUNDS {
-        driver.receive(64, &mut |_, lane, from, packet| got.push((lane, from, packet.to_vec())));
+        driver.receive(64, &mut |_, lane, origin, packet| got.push((lane, address(origin), packet.to_vec())));
         if got.len() >= count {
             return;
         }

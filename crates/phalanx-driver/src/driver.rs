@@ -5,13 +5,19 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::Lane;
+use phalanx_core::{Lane, Origin};
 
 use crate::waker::Waker;
 
 /// The sending half of a driver.
 pub trait Transmit {
-    /// Queues `packet`, the same bytes, for each of `to`. The bytes are copied once, or sent, before the call
+    /// Hands `packet`, in clear, to those of `to` that read this process's memory, and gives their count.
+    /// [`Self::transmit`] with the same `to` then goes to the others alone. A driver that shares no memory gives 0.
+    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _packet: &[u8]) -> usize {
+        0
+    }
+
+    /// Queues `packet`, the same bytes, for each of `to` that [`Self::share`] does not reach. The bytes are copied once, or sent, before the call
     /// returns. Nothing is promised about arrival; what the system refuses is counted and never reported here,
     /// because the layer above repairs loss anyway.
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
@@ -25,10 +31,10 @@ pub trait Driver {
     /// the receiving half still holds the packet.
     type Outbox: Transmit;
 
-    /// Hands each waiting datagram, in place, to `each`, together with the sending half. Takes at most `max`
+    /// Hands each waiting packet, in place, to `each`, together with the sending half. Takes at most `max`
     /// datagrams, those of [`Lane::Control`] first, and returns how many it took from below. A return of `max`
     /// means that more may wait. Never blocks.
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, SocketAddr, &mut [u8])) -> usize;
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, &mut [u8])) -> usize;
 
     /// The sending half, between receives.
     fn outbox(&mut self) -> &mut Self::Outbox;

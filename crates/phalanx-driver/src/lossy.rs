@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::Lane;
 use phalanx_core::rng::Rng;
+use phalanx_core::{Lane, Origin};
 
 use crate::driver::{Driver, Wait, Woken};
 use crate::waker::Waker;
@@ -45,7 +45,7 @@ struct Fate {
 #[derive(Debug)]
 struct Held {
     lane: Lane,
-    from: SocketAddr,
+    origin: Origin,
     bytes: Vec<u8>,
     /// How many more may pass.
     passing: u64,
@@ -80,25 +80,25 @@ impl Fate {
         &mut self,
         outbox: &mut T,
         lane: Lane,
-        from: SocketAddr,
+        origin: Origin,
         bytes: &mut [u8],
-        each: &mut impl FnMut(&mut T, Lane, SocketAddr, &mut [u8]),
+        each: &mut impl FnMut(&mut T, Lane, Origin, &mut [u8]),
     ) {
         if self.rng.chance_ppm(self.faults.loss_ppm) {
             self.lost += 1;
         } else if self.held.len() < HELD_MAX && self.rng.chance_ppm(self.faults.reorder_ppm) {
             self.reordered += 1;
             let passing = 1 + self.rng.below(PASSING_MAX);
-            self.held.push(Held { lane, from, bytes: bytes.to_vec(), passing });
+            self.held.push(Held { lane, origin, bytes: bytes.to_vec(), passing });
             return;
         } else if self.rng.chance_ppm(self.faults.duplicate_ppm) {
             self.doubled += 1;
             // The receiver may change the bytes in place: the second must come from a copy.
             let mut copy = bytes.to_vec();
-            each(outbox, lane, from, bytes);
-            each(outbox, lane, from, &mut copy);
+            each(outbox, lane, origin, bytes);
+            each(outbox, lane, origin, &mut copy);
         } else {
-            each(outbox, lane, from, bytes);
+            each(outbox, lane, origin, bytes);
         }
         for held in &mut self.held {
             held.passing = held.passing.saturating_sub(1);
@@ -110,11 +110,11 @@ impl Fate {
         &mut self,
         outbox: &mut T,
         due: impl Fn(&Held) -> bool,
-        each: &mut impl FnMut(&mut T, Lane, SocketAddr, &mut [u8]),
+        each: &mut impl FnMut(&mut T, Lane, Origin, &mut [u8]),
     ) {
         while let Some(index) = self.held.iter().position(&due) {
             let mut held = self.held.remove(index);
-            each(outbox, held.lane, held.from, &mut held.bytes);
+            each(outbox, held.lane, held.origin, &mut held.bytes);
         }
     }
 }
@@ -122,10 +122,10 @@ impl Fate {
 impl<D: Driver> Driver for Lossy<D> {
     type Outbox = D::Outbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut D::Outbox, Lane, SocketAddr, &mut [u8])) -> usize {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut D::Outbox, Lane, Origin, &mut [u8])) -> usize {
         let fate = &mut self.fate;
-        let taken = self.inner.receive(max, &mut |outbox, lane, from, bytes| {
-            fate.arrive(outbox, lane, from, bytes, each);
+        let taken = self.inner.receive(max, &mut |outbox, lane, origin, bytes| {
+            fate.arrive(outbox, lane, origin, bytes, each);
         });
         if taken == 0 {
             // Nothing is left to pass them: late is enough.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use phalanx_core::Lane;
+use phalanx_core::{Lane, Origin};
 use phalanx_driver::{Driver, Transmit};
 
 /// What the kernel charges a socket for a packet beyond its bytes.
@@ -126,7 +126,7 @@ impl Transmit for SimOutbox {
 impl Driver for SimDriver {
     type Outbox = SimOutbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, SocketAddr, &mut [u8])) -> usize {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, Origin, &mut [u8])) -> usize {
         for taken in 0..max {
             let (lane, packet) = match self.control.take() {
                 Some(packet) => (Lane::Control, packet),
@@ -138,7 +138,7 @@ impl Driver for SimDriver {
             let (from, bytes) = packet;
             self.scratch.clear();
             self.scratch.extend_from_slice(&bytes);
-            each(&mut self.outbox, lane, from, &mut self.scratch);
+            each(&mut self.outbox, lane, Origin::Network(from), &mut self.scratch);
         }
         max
     }
@@ -182,9 +182,10 @@ mod tests {
         assert!(driver.arrive(Lane::Control, peer, packet), "the other socket has room");
         assert!(!driver.arrive(Lane::Control, peer, Rc::from([0_u8; 1501])), "too long");
         let mut lanes = Vec::new();
-        let took = driver.receive(64, &mut |outbox, lane, from, bytes| {
+        let took = driver.receive(64, &mut |outbox, lane, origin, bytes| {
             lanes.push(lane);
             bytes[0] = 9;
+            let from = origin.address().expect("over the network");
             outbox.transmit(lane, &[from, from], bytes);
         });
         assert_eq!(took, 3);

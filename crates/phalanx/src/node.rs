@@ -110,9 +110,9 @@ impl<D: Driver> Node<D> {
         // Timers are judged only after what waits was heard: a process that was held up must not accuse others of
         // a silence that is its own. Bounded, so that a flood cannot keep it from sending.
         for _ in 0..BATCHES_PER_TURN {
-            let took = driver.receive(BATCH, &mut |outbox, lane, from, packet| {
+            let took = driver.receive(BATCH, &mut |outbox, lane, origin, packet| {
                 let mut sink = Sink { outbox, handler: &mut *handler, watch: &mut *watch };
-                process.handle_datagram(now, lane, from, packet, &mut sink);
+                process.handle_packet(now, lane, origin, packet, &mut sink);
             });
             report.received += took;
             report.more = took >= BATCH;

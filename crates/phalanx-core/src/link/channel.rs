@@ -142,9 +142,9 @@ impl Channel {
         self.sending.next()
     }
 
-    /// Keeps the sealed packet until it is received.
-    pub fn sent(&mut self, now: Instant, packet: Bytes) {
-        self.sending.push(now, packet);
+    /// Keeps the packet's frames until they are received.
+    pub fn sent(&mut self, now: Instant, frames: Bytes) {
+        self.sending.push(now, frames);
     }
 
     /// A packet of the other end arrived. Complete messages go to `each`.
@@ -223,9 +223,9 @@ impl Channel {
         self.sending.handle_receipt(now, 0, receipt);
     }
 
-    /// The next packet to send again.
-    pub fn poll_repair(&mut self) -> Option<Bytes> {
-        self.sending.poll_repair().map(|(_, packet)| packet)
+    /// The next packet to send again: its number and frames.
+    pub fn poll_repair(&mut self) -> Option<(u64, Bytes)> {
+        self.sending.poll_repair().map(|(_, number, frames)| (number, frames))
     }
 
     /// Judges the timers.
@@ -274,8 +274,8 @@ mod tests {
                 flight.push((number, packet));
                 frames.clear();
             }
-            while let Some(p) = a.poll_repair() {
-                flight.push((0, p));
+            while let Some((number, p)) = a.poll_repair() {
+                flight.push((number, p));
             }
             if !flight.is_empty() {
                 let i = usize::try_from(rng.below(flight.len() as u64)).expect("small");

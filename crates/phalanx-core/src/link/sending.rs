@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::{Receipt, Rtt};
 use crate::time::Instant;
 
-/// Keeps sealed packets until every receiver has them, and decides which to send again to whom.
-/// A repair is the identical packet, so a number names one byte string for ever.
+/// Keeps the frames of packets until every receiver has them, and decides which to send again to whom.
+/// A repair holds the identical frames, so a number names one byte string for ever.
 #[derive(Debug)]
 pub struct Sending {
     /// The number the next packet gets.
@@ -28,7 +28,7 @@ pub struct Sending {
 
 #[derive(Debug)]
 struct Sent {
-    packet: Bytes,
+    frames: Bytes,
     first: Instant,
     last: Instant,
     again: bool,
@@ -126,13 +126,13 @@ impl Sending {
     }
 
     /// Keeps a packet that goes out now; its number is [`Self::next`] before the call.
-    pub fn push(&mut self, now: Instant, packet: Bytes) {
+    pub fn push(&mut self, now: Instant, frames: Bytes) {
         for r in &mut self.receivers {
             if r.acked + 1 == self.next {
                 r.since = now; // it lacked nothing until now: its patience starts here
             }
         }
-        self.retained.push_back(Sent { packet, first: now, last: now, again: false });
+        self.retained.push_back(Sent { frames, first: now, last: now, again: false });
         self.next += 1;
         if self.receivers.is_empty() {
             self.stable = self.next - 1;
@@ -201,14 +201,14 @@ impl Sending {
         self.stable > before
     }
 
-    /// The next packet to send again, and to which receiver.
-    pub fn poll_repair(&mut self) -> Option<(usize, Bytes)> {
+    /// The next packet to send again: to which receiver, its number and frames.
+    pub fn poll_repair(&mut self) -> Option<(usize, u64, Bytes)> {
         while let Some((index, number)) = self.repairs.pop_front() {
             if self.receivers.get(index).is_some_and(|r| r.acked >= number) {
                 continue;
             }
-            if let Some(packet) = self.packet(number) {
-                return Some((index, packet));
+            if let Some(frames) = self.frames(number) {
+                return Some((index, number, frames));
             }
         }
         None
@@ -280,9 +280,9 @@ impl Sending {
         self.receivers.get(index).map_or(0, |r| r.failures)
     }
 
-    fn packet(&self, number: u64) -> Option<Bytes> {
+    fn frames(&self, number: u64) -> Option<Bytes> {
         let index = usize::try_from(number.checked_sub(self.base)?).ok()?;
-        self.retained.get(index).map(|s| s.packet.clone())
+        self.retained.get(index).map(|s| s.frames.clone())
     }
 
     fn release(&mut self) {
@@ -359,8 +359,8 @@ mod tests {
     fn repairs_gaps_to_the_one_who_misses_them() {
         let mut s = sent(5);
         s.handle_receipt(at(1), 1, &receipt(1, &[(2, 3)]));
-        assert_eq!(s.poll_repair(), Some((1, Bytes::from(vec![2; 3]))));
-        assert_eq!(s.poll_repair(), Some((1, Bytes::from(vec![3; 3]))));
+        assert_eq!(s.poll_repair(), Some((1, 2, Bytes::from(vec![2; 3]))));
+        assert_eq!(s.poll_repair(), Some((1, 3, Bytes::from(vec![3; 3]))));
         assert_eq!(s.poll_repair(), None);
     }
 

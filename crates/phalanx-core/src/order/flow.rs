@@ -40,10 +40,10 @@ pub struct FlowSettings {
 
 /// Where a flow's output goes.
 pub trait Outgoing {
-    /// Seals and sends packet `number` of `space`, holding `frames`, to all other members; gives the sealed bytes.
-    fn multicast(&mut self, space: u32, number: u64, frames: &[u8]) -> Bytes;
-    /// Sends an already sealed packet again, to one member.
-    fn repair(&mut self, rank: usize, packet: &[u8]);
+    /// Sends packet `number` of `space`, holding `frames`, to all other members.
+    fn multicast(&mut self, space: u32, number: u64, frames: &[u8]);
+    /// Sends a packet again, with the same frames, to one member.
+    fn repair(&mut self, rank: usize, space: u32, number: u64, frames: &[u8]);
     /// A receipt for `rank`'s stream.
     fn receipt(&mut self, space: u32, rank: usize, receipt: &Receipt, wants_stable: bool);
     /// This member's stream status, to one member or (`None`) all others.
@@ -304,14 +304,14 @@ impl Flow {
             self.announced_stable = stable;
         }
         let number = self.tx.next();
-        let sealed = io.multicast(self.set.space, number, &self.packer);
-        self.tx.push(now, sealed);
+        io.multicast(self.set.space, number, &self.packer);
+        let frames = Bytes::copy_from_slice(&self.packer);
+        self.packer.clear();
+        self.tx.push(now, frames.clone());
         if std::mem::take(&mut self.packer_prompt) {
             self.prompt_up_to = number;
         }
         let me = self.set.me;
-        let frames = Bytes::copy_from_slice(&self.packer);
-        self.packer.clear();
         let arrival = self.streams[me].rx.accept(number, frames);
         debug_assert_eq!(arrival, Arrival::New, "our own packets come once, in order");
         self.parse(me, u64::MAX, io);
@@ -420,9 +420,9 @@ impl Flow {
             }
         }
         self.tx.handle_timeout(now, self.set.ack_delay);
-        while let Some((rank, packet)) = self.tx.poll_repair() {
+        while let Some((rank, number, frames)) = self.tx.poll_repair() {
             if rank != self.set.me {
-                io.repair(rank, &packet);
+                io.repair(rank, self.set.space, number, &frames);
             }
         }
         self.announce_stability(io);

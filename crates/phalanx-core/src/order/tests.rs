@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::{Deliverable, Flow, FlowSettings, Outgoing, Status};
 use crate::api::Order;
 use crate::id::{GroupId, Incarnation};
@@ -20,11 +18,10 @@ struct Port {
 }
 
 impl Outgoing for Port {
-    fn multicast(&mut self, _space: u32, number: u64, frames: &[u8]) -> Bytes {
+    fn multicast(&mut self, _space: u32, number: u64, frames: &[u8]) {
         self.packets.push((number, frames.to_vec()));
-        Bytes::copy_from_slice(frames)
     }
-    fn repair(&mut self, _rank: usize, _packet: &[u8]) {}
+    fn repair(&mut self, _rank: usize, _space: u32, _number: u64, _frames: &[u8]) {}
     fn receipt(&mut self, _space: u32, rank: usize, receipt: &Receipt, _wants_stable: bool) {
         self.receipts.push((rank, receipt.clone()));
     }

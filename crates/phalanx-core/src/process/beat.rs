@@ -86,9 +86,8 @@ impl Process {
         if !others.is_empty() {
             let mut frames = Vec::with_capacity(32);
             put_beat(&mut frames, self.directory.decree, &self.hearing.heard_by_me(now));
-            let packet = self.net.spread(&frames);
-            self.counters.datagrams_sent += others.len() as u64;
-            fx.transmit(Lane::Control, &others, packet);
+            let label = self.net.spread();
+            self.net.send(label, Lane::Control, &others, &frames, &mut self.counters, fx);
         }
     }
 
@@ -180,9 +179,8 @@ impl Process {
         let to = *to;
         let mut frames = Vec::with_capacity(12);
         put_excluded(&mut frames, self.directory.view);
-        let packet = self.net.direct(who, &frames);
-        self.counters.datagrams_sent += 1;
-        fx.transmit(Lane::Control, &[to], packet);
+        let label = self.net.direct(who);
+        self.net.send(label, Lane::Control, &[to], &frames, &mut self.counters, fx);
     }
 
     /// Remembers that `who` was left out. Its channel stays for a while: the decision travels on it.

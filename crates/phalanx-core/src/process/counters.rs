@@ -26,8 +26,10 @@ macro_rules! counters {
 counters! {
     /// Datagrams handed in.
     datagrams_received,
-    /// Packets handed out, one per destination.
+    /// Packets handed out sealed, one per destination.
     datagrams_sent,
+    /// Packets handed out in clear through shared memory, one per destination.
+    packets_shared,
     /// Multicast packets built and sealed.
     multicast_packets,
     /// Packets sent again.

@@ -233,9 +233,8 @@ impl Process {
     fn send_greeting(&mut self, to: &[SocketAddr], greeting: &Greeting, fx: &mut impl Effects) {
         let Ok(frames) = postcard::to_allocvec(greeting) else { return };
         if !to.is_empty() {
-            let packet = self.net.greeting(&frames);
-            self.counters.datagrams_sent += to.len() as u64;
-            fx.transmit(Lane::Control, to, packet);
+            let label = self.net.greeting();
+            self.net.send(label, Lane::Control, to, &frames, &mut self.counters, fx);
         }
     }
 

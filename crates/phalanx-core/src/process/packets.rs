@@ -1,15 +1,13 @@
 //! Packets in, and what channels send.
 
-use std::net::SocketAddr;
-
 use bytes::Bytes;
 
-use super::port::{DATA_MESSAGE, DATA_STATE, Peer};
+use super::port::{DATA_MESSAGE, DATA_STATE, Label, Peer};
 use super::unrepaired::{Target, Unrepaired, put_receipt, read_unrepaired};
 use super::{EARLY_BYTES, EARLY_PACKETS, Early, Process, Stage};
 use crate::api::Effects;
-use crate::id::{Incarnation, Lane};
-use crate::link::Arrival;
+use crate::id::{Incarnation, Lane, Origin};
+use crate::link::{Arrival, Channel};
 use crate::member::{Control, StateMessage};
 use crate::process::app::Item;
 use crate::time::Instant;
@@ -28,12 +26,12 @@ const OWED_WINDOWS: usize = 4;
 const OWED_STATE_BYTES: usize = 32 << 20;
 
 impl Process {
-    /// A datagram arrived on `lane`. It is opened in place; what makes no sense is counted and dropped.
-    pub fn handle_datagram(
+    /// A packet arrived on `lane`. A sealed one is opened in place; what makes no sense is counted and dropped.
+    pub fn handle_packet(
         &mut self,
         now: Instant,
         lane: Lane,
-        from: SocketAddr,
+        origin: Origin,
         packet: &mut [u8],
         fx: &mut impl Effects,
     ) {
@@ -41,7 +39,11 @@ impl Process {
         if matches!(self.stage, Stage::Over) {
             return;
         }
-        let (header, frames) = match self.opener.open(packet) {
+        let opened = match origin {
+            Origin::Network(_) => self.opener.open(packet),
+            Origin::Memory => self.opener.read_clear(packet),
+        };
+        let (header, frames) = match opened {
             Ok(opened) => opened,
             Err(reason) => return self.counters.drop(reason),
         };
@@ -49,9 +51,11 @@ impl Process {
             return self.counters.drop(DropReason::Replayed); // our own, sent back
         }
         if header.kind == Kind::Greeting {
+            // Memory is shared by members alone.
+            let Some(from) = origin.address() else { return self.counters.drop(DropReason::UnknownPeer) };
             return self.handle_greeting(now, from, header.sender, frames, fx);
         }
-        if !self.peers.contains(header.sender) && !self.admit_stranger(now, lane, from, &header) {
+        if !self.peers.contains(header.sender) && !self.admit_stranger(now, lane, origin, &header) {
             self.tell_excluded(now, header.sender, fx);
             return self.counters.drop(DropReason::UnknownPeer);
         }
@@ -76,7 +80,8 @@ impl Process {
 
     /// While this process looks for its cell, members speak to it that it does not know: a packet sealed for its
     /// incarnation, which is new, proves that its sender lives now and knows the cell key.
-    fn admit_stranger(&mut self, now: Instant, lane: Lane, from: SocketAddr, header: &Header) -> bool {
+    fn admit_stranger(&mut self, now: Instant, lane: Lane, origin: Origin, header: &Header) -> bool {
+        let Some(from) = origin.address() else { return false };
         let looks = matches!(self.stage, Stage::Searching(_));
         if !looks || lane != Lane::Control || !header.kind.is_addressed() || self.peers.len() >= STRANGERS_MAX {
             return false;
@@ -308,17 +313,16 @@ impl Process {
                 };
                 if !channel.is_at_rest() {
                     channel.handle_timeout(now, delay);
-                    while let Some(packet) = channel.poll_repair() {
+                    let label =
+                        |channel: &Channel, number| Label { dest: who, ..Label::for_all(kind, channel.space, number) };
+                    while let Some((number, frames)) = channel.poll_repair() {
                         counters.repairs += 1;
-                        counters.datagrams_sent += 1;
-                        fx.transmit(lane, &[to], &packet);
+                        net.send(label(channel, number).again(), lane, &[to], &frames, counters, fx);
                     }
                     frames.clear();
                     while channel.fill(peer.packet_room, &mut frames) {
-                        let packet = net.packet(kind, channel.space, channel.next_number(), who, &frames);
-                        counters.datagrams_sent += 1;
-                        fx.transmit(lane, &[to], packet);
-                        channel.sent(now, Bytes::copy_from_slice(packet));
+                        net.send(label(channel, channel.next_number()), lane, &[to], &frames, counters, fx);
+                        channel.sent(now, Bytes::copy_from_slice(&frames));
                         frames.clear();
                     }
                     if let Some(receipt) = channel.poll_receipt(now) {
@@ -329,9 +333,8 @@ impl Process {
                 if !peer.direct.is_empty()
                     && (lane == Lane::Data || peer.direct.len() > DIRECT_ROOM || target == Target::Control)
                 {
-                    let packet = net.direct(who, &peer.direct);
-                    counters.datagrams_sent += 1;
-                    fx.transmit(lane, &[to], packet);
+                    let label = net.direct(who);
+                    net.send(label, lane, &[to], &peer.direct, counters, fx);
                     peer.direct.clear();
                 }
             }

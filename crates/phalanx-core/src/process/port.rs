@@ -3,8 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::app::{AppQueue, Held, Item};
 use super::counters::Counters;
 use super::peers::Peers;
@@ -30,7 +28,31 @@ const DIRECT_SPACE: u32 = u32::MAX - 1;
 const SPREAD_SPACE: u32 = u32::MAX - 2;
 const CHANNEL_SPACES: u32 = u32::MAX - 16;
 
-/// Builds and seals packets.
+/// What names a packet of this process and says for whom it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Label {
+    pub(super) kind: Kind,
+    pub(super) space: u32,
+    pub(super) number: u64,
+    /// The one process that can open it, for kinds that are addressed.
+    pub(super) dest: Incarnation,
+    /// It went out before, with the same frames.
+    pub(super) again: bool,
+}
+
+impl Label {
+    /// A packet for many.
+    pub(super) fn for_all(kind: Kind, space: u32, number: u64) -> Self {
+        Self { kind, space, number, dest: Incarnation::NONE, again: false }
+    }
+
+    /// The same packet once more.
+    pub(super) fn again(self) -> Self {
+        Self { again: true, ..self }
+    }
+}
+
+/// Builds packets and sends them: in clear where memory is shared, sealed elsewhere.
 pub(super) struct Net {
     sealer: Sealer,
     cell_tag: u32,
@@ -62,28 +84,51 @@ impl Net {
         self.next_channel_space
     }
 
-    /// A sealed packet, valid until the next call.
-    pub(super) fn packet(&mut self, kind: Kind, space: u32, number: u64, to: Incarnation, frames: &[u8]) -> &[u8] {
+    /// Sends a packet to each of `to`.
+    pub(super) fn send(
+        &mut self,
+        label: Label,
+        lane: Lane,
+        to: &[SocketAddr],
+        frames: &[u8],
+        counters: &mut Counters,
+        fx: &mut impl Effects,
+    ) {
+        if to.is_empty() {
+            return;
+        }
+        let Label { kind, space, number, dest, again } = label;
         self.buffer.clear();
         Header { kind, cell_tag: self.cell_tag, sender: self.me, space, number }.write(&mut self.buffer);
         self.buffer.extend_from_slice(frames);
-        self.sealer.seal(to, &mut self.buffer);
-        &self.buffer
+        let shared = fx.share(lane, to, &self.buffer);
+        counters.packets_shared += shared as u64;
+        let Some(rest @ 1..) = to.len().checked_sub(shared) else { return };
+        counters.datagrams_sent += rest as u64;
+        if again {
+            self.sealer.seal_again(dest, &mut self.buffer);
+        } else {
+            self.sealer.seal(dest, &mut self.buffer);
+        }
+        fx.transmit(lane, to, &self.buffer);
     }
 
-    pub(super) fn greeting(&mut self, frames: &[u8]) -> &[u8] {
+    /// What the next greeting is called.
+    pub(super) fn greeting(&mut self) -> Label {
         self.greeting += 1;
-        self.packet(Kind::Greeting, GREETING_SPACE, self.greeting, Incarnation::NONE, frames)
+        Label::for_all(Kind::Greeting, GREETING_SPACE, self.greeting)
     }
 
-    pub(super) fn direct(&mut self, to: Incarnation, frames: &[u8]) -> &[u8] {
+    /// What the next direct packet is called.
+    pub(super) fn direct(&mut self, dest: Incarnation) -> Label {
         self.direct += 1;
-        self.packet(Kind::Direct, DIRECT_SPACE, self.direct, to, frames)
+        Label { dest, ..Label::for_all(Kind::Direct, DIRECT_SPACE, self.direct) }
     }
 
-    pub(super) fn spread(&mut self, frames: &[u8]) -> &[u8] {
+    /// What the next packet that is spread is called.
+    pub(super) fn spread(&mut self) -> Label {
         self.spread += 1;
-        self.packet(Kind::Spread, SPREAD_SPACE, self.spread, Incarnation::NONE, frames)
+        Label::for_all(Kind::Spread, SPREAD_SPACE, self.spread)
     }
 }
 
@@ -216,21 +261,17 @@ pub(super) struct FlowPort<'a, F> {
 }
 
 impl<F: Effects> Outgoing for FlowPort<'_, F> {
-    fn multicast(&mut self, space: u32, number: u64, frames: &[u8]) -> Bytes {
-        let packet = self.net.packet(Kind::Multicast, space, number, Incarnation::NONE, frames);
+    fn multicast(&mut self, space: u32, number: u64, frames: &[u8]) {
         self.counters.multicast_packets += 1;
-        if self.meta.others.is_empty() {
-            return Bytes::new();
-        }
-        self.counters.datagrams_sent += self.meta.others.len() as u64;
-        self.fx.transmit(Lane::Data, &self.meta.others, packet);
-        Bytes::copy_from_slice(packet)
+        let label = Label::for_all(Kind::Multicast, space, number);
+        self.net.send(label, Lane::Data, &self.meta.others, frames, self.counters, self.fx);
     }
 
-    fn repair(&mut self, rank: usize, packet: &[u8]) {
+    fn repair(&mut self, rank: usize, space: u32, number: u64, frames: &[u8]) {
         self.counters.repairs += 1;
-        self.counters.datagrams_sent += 1;
-        self.fx.transmit(Lane::Data, &self.meta.addresses[rank..=rank], packet);
+        let label = Label::for_all(Kind::Multicast, space, number).again();
+        let to = &self.meta.addresses[rank..=rank];
+        self.net.send(label, Lane::Data, to, frames, self.counters, self.fx);
     }
 
     fn receipt(&mut self, space: u32, rank: usize, receipt: &Receipt, wants_stable: bool) {
@@ -250,9 +291,8 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
             None => {
                 let mut frames = Vec::with_capacity(32);
                 put_status(&mut frames, space, status);
-                let packet = self.net.spread(&frames);
-                self.counters.datagrams_sent += self.meta.others.len() as u64;
-                self.fx.transmit(Lane::Data, &self.meta.others, packet);
+                let label = self.net.spread();
+                self.net.send(label, Lane::Data, &self.meta.others, &frames, self.counters, self.fx);
             }
         }
     }

@@ -35,9 +35,8 @@ impl Process {
     fn spread(&mut self, ranks: &BTreeSet<usize>, frames: &[u8], fx: &mut impl Effects) {
         let to: Vec<_> = ranks.iter().filter_map(|&r| self.directory.members.get(r)).map(|m| m.control).collect();
         if !to.is_empty() {
-            let packet = self.net.spread(frames);
-            self.counters.datagrams_sent += to.len() as u64;
-            fx.transmit(Lane::Control, &to, packet);
+            let label = self.net.spread();
+            self.net.send(label, Lane::Control, &to, frames, &mut self.counters, fx);
         }
     }
 
@@ -79,9 +78,8 @@ impl Process {
         let Some(watch) = self.hearing.watch() else { return };
         let claims = watch.claims().map(|(rank, claim)| (rank, claim.clone())).collect();
         for frames in in_packets(self.directory.decree, claims) {
-            let packet = self.net.direct(to, &frames);
-            self.counters.datagrams_sent += 1;
-            fx.transmit(Lane::Control, &[address], packet);
+            let label = self.net.direct(to);
+            self.net.send(label, Lane::Control, &[address], &frames, &mut self.counters, fx);
         }
     }
 

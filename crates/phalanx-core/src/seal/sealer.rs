@@ -46,19 +46,27 @@ impl Sealer {
     /// Seals `packet`, a header from [`Self::header`] and frames: encrypts the frames in place, appends the tag.
     ///
     /// `dest` is the one process that can open it; [`Incarnation::NONE`] exactly for kinds that are not addressed.
-    /// The caller never seals two packets of one space and number; to repair one, it resends the sealed bytes.
+    /// The caller never seals two packets of one space and number; to repair one, it seals the same bytes again.
     ///
     /// # Panics
     /// When `packet` does not begin with a header; in debug builds also when the header is not this process's,
     /// `dest` does not fit the kind, or the numbers of a space do not grow.
     pub fn seal(&mut self, dest: Incarnation, packet: &mut Vec<u8>) {
+        #[cfg(debug_assertions)]
+        self.assert_fresh(&Header::parse(packet).expect("a packet begins with a header"));
+        self.seal_again(dest, packet);
+    }
+
+    /// The same for a packet sealed before: the same header and frames give the same sealed bytes.
+    ///
+    /// # Panics
+    /// As [`Self::seal`], but that numbers may come again.
+    pub fn seal_again(&self, dest: Incarnation, packet: &mut Vec<u8>) {
         let (clear, frames) = packet.split_first_chunk_mut::<{ Header::LEN }>().expect("a packet begins with a header");
         let header = Header::parse(&clear[..]).expect("a packet begins with a header");
         debug_assert_eq!(header.sender, self.me, "a process seals its own packets");
         debug_assert_eq!(header.cell_tag, self.cell_tag, "a process seals for its own cell");
         debug_assert_eq!(header.kind.is_addressed(), dest != Incarnation::NONE, "{:?} to {dest}", header.kind);
-        #[cfg(debug_assertions)]
-        self.assert_fresh(&header);
         let associated = associated(clear, dest);
         match &self.key {
             Some(key) => {

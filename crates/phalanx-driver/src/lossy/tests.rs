@@ -23,7 +23,7 @@ impl Transmit for Carried {
 impl Driver for Loopback {
     type Outbox = Carried;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Carried, Lane, SocketAddr, &mut [u8])) -> usize {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Carried, Lane, Origin, &mut [u8])) -> usize {
         let mut taken = 0;
         while taken < max {
             let Some(mut packet) = self.waiting.pop_front() else { break };

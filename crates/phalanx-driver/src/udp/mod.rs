@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use phalanx_core::Lane;
+use phalanx_core::{Lane, Origin};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
@@ -106,7 +106,7 @@ impl Udp {
         &mut self,
         lane: Lane,
         max: usize,
-        each: &mut impl FnMut(&mut UdpOutbox, Lane, SocketAddr, &mut [u8]),
+        each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, &mut [u8]),
     ) -> usize {
         let mut taken = 0;
         let mut faults = 0;
@@ -141,7 +141,7 @@ impl Udp {
                 };
                 outbox.stats.received_packets += 1;
                 outbox.stats.received_bytes += datagram.bytes.len() as u64;
-                each(outbox, lane, from, datagram.bytes);
+                each(outbox, lane, Origin::Network(from), datagram.bytes);
             }
             taken += count;
             if count < want {
@@ -191,7 +191,7 @@ impl Transmit for UdpOutbox {
 impl Driver for Udp {
     type Outbox = UdpOutbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut UdpOutbox, Lane, SocketAddr, &mut [u8])) -> usize {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, &mut [u8])) -> usize {
         // Control goes first but leaves a quarter, so that a flood of it cannot stop data for good.
         let control = self.receive_lane(Lane::Control, max - max / 4, each);
         control + self.receive_lane(Lane::Data, max - control, each)

@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use phalanx::clock;
 use phalanx::core::seal::CellKey;
 use phalanx::core::{
-    CommandError, Delivery, Effects, Event, Founding, GroupId, Incarnation, Lane, Limits, MemberInfo, Order, Process,
-    Security, Settings, Timing,
+    CommandError, Delivery, Effects, Event, Founding, GroupId, Incarnation, Lane, Limits, MemberInfo, Order, Origin,
+    Process, Security, Settings, Timing,
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -91,7 +91,7 @@ impl Side {
         let (start, allocated) = (thread_nanos(), taken());
         let now = clock::now();
         while let Some((lane, mut packet)) = other.wire.packets.pop_front() {
-            self.process.handle_datagram(now, lane, other.address(lane), &mut packet, &mut self.wire);
+            self.process.handle_packet(now, lane, Origin::Network(other.address(lane)), &mut packet, &mut self.wire);
             other.wire.spare.push(packet);
         }
         let mut accepted = 0;

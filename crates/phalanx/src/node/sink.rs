@@ -27,6 +27,11 @@ pub(super) struct Sink<'a, T, H> {
 }
 
 impl<T: Transmit, H: Handler> Effects for Sink<'_, T, H> {
+    fn share(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) -> usize {
+        self.handler.before_transmit();
+        self.outbox.share(lane, to, packet)
+    }
+
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
         self.handler.before_transmit();
         self.outbox.transmit(lane, to, packet);
