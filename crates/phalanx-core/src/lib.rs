@@ -4,6 +4,7 @@
 #![deny(missing_docs)]
 
 pub mod api;
+mod frames;
 pub mod id;
 pub mod link;
 pub mod member;
@@ -16,6 +17,7 @@ pub mod time;
 pub mod wire;
 
 pub use api::*;
+pub use frames::Frames;
 pub use id::{GroupId, Incarnation, Lane, MemberInfo, Origin, Rank};
 pub use process::{Activity, Process, StreamStatus};
 pub use seal::Security;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::{Receipt, Receiving, Sending};
 use crate::api::MESSAGE_BYTES_MAX;
+use crate::frames::Frames;
 use crate::time::Instant;
 use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint, varint_len};
@@ -17,6 +18,8 @@ pub struct Channel {
     /// The packet space this end sends in.
     pub space: u32,
     sending: Sending,
+    /// The frames of packets that the other end may lack, the last of them the newest.
+    retained: VecDeque<Frames>,
     receiving: Receiving,
     outbox: VecDeque<Bytes>,
     outbox_bytes: usize,
@@ -47,6 +50,7 @@ impl Channel {
         Self {
             space,
             sending: Sending::new(1, window, now),
+            retained: VecDeque::new(),
             receiving: Receiving::new(window.saturating_mul(2)),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
@@ -143,8 +147,9 @@ impl Channel {
     }
 
     /// Keeps the packet's frames until they are received.
-    pub fn sent(&mut self, now: Instant, frames: Bytes) {
-        self.sending.push(now, frames);
+    pub fn sent(&mut self, now: Instant, frames: Frames) {
+        self.sending.push(now);
+        self.retained.push_back(frames);
     }
 
     /// A packet of the other end arrived. Complete messages go to `each`.
@@ -163,7 +168,7 @@ impl Channel {
             self.receiving.ack_by(now); // the receipt was lost
             return Ok(super::Arrival::Duplicate);
         }
-        let arrival = self.receiving.accept(number, Bytes::copy_from_slice(frames));
+        let arrival = self.receiving.accept(number, Frames::from(frames.to_vec()));
         let mut result = Ok(arrival);
         while let Some((_, frames)) = self.receiving.pop(u64::MAX) {
             if let Err(e) = self.read_frames(&frames, each) {
@@ -221,11 +226,17 @@ impl Channel {
     /// The other end's receipt.
     pub fn handle_receipt(&mut self, now: Instant, receipt: &Receipt) {
         self.sending.handle_receipt(now, 0, receipt);
+        let outstanding = usize::try_from(self.sending.outstanding()).unwrap_or(usize::MAX);
+        let received = self.retained.len().saturating_sub(outstanding);
+        self.retained.drain(..received);
     }
 
     /// The next packet to send again: its number and frames.
-    pub fn poll_repair(&mut self) -> Option<(u64, Bytes)> {
-        self.sending.poll_repair().map(|(_, number, frames)| (number, frames))
+    pub fn poll_repair(&mut self) -> Option<(u64, Frames)> {
+        let (_, number) = self.sending.poll_repair()?;
+        let newer = usize::try_from(self.sending.next() - number).unwrap_or(usize::MAX);
+        let index = self.retained.len().checked_sub(newer)?;
+        Some((number, self.retained.get(index)?.clone()))
     }
 
     /// Judges the timers.
@@ -264,12 +275,12 @@ mod tests {
             a.send(m.clone(), usize::MAX).expect("room");
         }
         let mut got = Vec::new();
-        let mut flight: Vec<(u64, Bytes)> = Vec::new();
+        let mut flight: Vec<(u64, Frames)> = Vec::new();
         for _ in 0..200_000 {
             let mut frames = Vec::new();
             while a.fill(700, &mut frames) {
                 let number = a.next_number();
-                let packet = Bytes::from([&number.to_le_bytes()[..], &frames].concat());
+                let packet = Frames::from(frames.clone());
                 a.sent(now, packet.clone());
                 flight.push((number, packet));
                 frames.clear();
@@ -279,11 +290,10 @@ mod tests {
             }
             if !flight.is_empty() {
                 let i = usize::try_from(rng.below(flight.len() as u64)).expect("small");
-                let (_, packet) = flight.swap_remove(i);
+                let (number, packet) = flight.swap_remove(i);
                 for _ in 0..if rng.chance_ppm(100_000) { 2 } else { 1 } {
                     if !rng.chance_ppm(200_000) {
-                        let number = u64::from_le_bytes(packet[..8].try_into().expect("eight"));
-                        b.handle_packet(now, number, &packet[8..], delay, &mut |m| got.push(m)).expect("well formed");
+                        b.handle_packet(now, number, &packet, delay, &mut |m| got.push(m)).expect("well formed");
                     }
                 }
             }

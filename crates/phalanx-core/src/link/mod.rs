@@ -1,6 +1,6 @@
 //! Reliable, flow-controlled packet streams: numbered packets with receipts, repair and windows.
 //!
-//! A [`Sending`] side keeps the frames of each packet until every receiver has it; a [`Receiving`] side puts packets
+//! A [`Sending`] side follows each packet until every receiver has it; a [`Receiving`] side puts packets
 //! in order and says what it has. A [`Channel`] is one of each between two processes, with messages cut into
 //! fragments. `link` knows no views: whether a packet may be acknowledged is decided by its owner.
 //!

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-
 use super::{GAPS_MAX, Receipt};
+use crate::frames::Frames;
 use crate::time::Instant;
 
 /// What became of an arriving packet.
@@ -24,9 +23,9 @@ pub struct Receiving {
     /// Every packet up to here was taken by [`Self::pop`].
     prefix: u64,
     /// The packet after the prefix, if it arrived. Nearly all packets come in order and never see `waiting`.
-    next: Option<Bytes>,
+    next: Option<Frames>,
     /// Arrived out of order and not yet taken. Invariant: keys lie in `prefix+2 ..= prefix+reach`.
-    waiting: BTreeMap<u64, Bytes>,
+    waiting: BTreeMap<u64, Frames>,
     /// The highest number known to exist.
     highest: u64,
     /// How far beyond `prefix` a packet is kept.
@@ -43,7 +42,7 @@ impl Receiving {
     }
 
     /// Keeps an arriving packet.
-    pub fn accept(&mut self, number: u64, frames: Bytes) -> Arrival {
+    pub fn accept(&mut self, number: u64, frames: Frames) -> Arrival {
         if self.has(number) {
             return Arrival::Duplicate;
         }
@@ -72,7 +71,7 @@ impl Receiving {
 
     /// A packet that waits to be taken.
     #[must_use]
-    pub fn peek(&self, number: u64) -> Option<Bytes> {
+    pub fn peek(&self, number: u64) -> Option<Frames> {
         if number == self.prefix + 1 { self.next.clone() } else { self.waiting.get(&number).cloned() }
     }
 
@@ -82,7 +81,7 @@ impl Receiving {
     }
 
     /// Takes the next packet in order, no further than `up_to`.
-    pub fn pop(&mut self, up_to: u64) -> Option<(u64, Bytes)> {
+    pub fn pop(&mut self, up_to: u64) -> Option<(u64, Frames)> {
         let next = self.prefix + 1;
         if next > up_to {
             return None;
@@ -179,8 +178,8 @@ impl Receiving {
 mod tests {
     use super::*;
 
-    fn b(n: u64) -> Bytes {
-        Bytes::from(n.to_le_bytes().to_vec())
+    fn b(n: u64) -> Frames {
+        Frames::from(n.to_le_bytes().to_vec())
     }
 
     #[test]

@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::{Receipt, Rtt};
 use crate::time::Instant;
 
-/// Keeps the frames of packets until every receiver has them, and decides which to send again to whom.
-/// A repair holds the identical frames, so a number names one byte string for ever.
+/// Follows packets until every receiver has them, and decides which to send again to whom. Their frames are kept by
+/// its owner, [`Self::stable`] telling for how long: a repair holds the identical frames, so a number names one byte
+/// string for ever.
 #[derive(Debug)]
 pub struct Sending {
     /// The number the next packet gets.
@@ -28,7 +27,6 @@ pub struct Sending {
 
 #[derive(Debug)]
 struct Sent {
-    frames: Bytes,
     first: Instant,
     last: Instant,
     again: bool,
@@ -125,14 +123,14 @@ impl Sending {
         self.receivers.get(index).is_some_and(|r| prefix <= r.acked && limit <= r.limit)
     }
 
-    /// Keeps a packet that goes out now; its number is [`Self::next`] before the call.
-    pub fn push(&mut self, now: Instant, frames: Bytes) {
+    /// A packet goes out now; its number is [`Self::next`] before the call.
+    pub fn push(&mut self, now: Instant) {
         for r in &mut self.receivers {
             if r.acked + 1 == self.next {
                 r.since = now; // it lacked nothing until now: its patience starts here
             }
         }
-        self.retained.push_back(Sent { frames, first: now, last: now, again: false });
+        self.retained.push_back(Sent { first: now, last: now, again: false });
         self.next += 1;
         if self.receivers.is_empty() {
             self.stable = self.next - 1;
@@ -201,14 +199,14 @@ impl Sending {
         self.stable > before
     }
 
-    /// The next packet to send again: to which receiver, its number and frames.
-    pub fn poll_repair(&mut self) -> Option<(usize, u64, Bytes)> {
+    /// The next packet to send again: to which receiver, and its number.
+    pub fn poll_repair(&mut self) -> Option<(usize, u64)> {
         while let Some((index, number)) = self.repairs.pop_front() {
             if self.receivers.get(index).is_some_and(|r| r.acked >= number) {
                 continue;
             }
-            if let Some(frames) = self.frames(number) {
-                return Some((index, number, frames));
+            if (self.base..self.next).contains(&number) {
+                return Some((index, number));
             }
         }
         None
@@ -280,11 +278,6 @@ impl Sending {
         self.receivers.get(index).map_or(0, |r| r.failures)
     }
 
-    fn frames(&self, number: u64) -> Option<Bytes> {
-        let index = usize::try_from(number.checked_sub(self.base)?).ok()?;
-        self.retained.get(index).map(|s| s.frames.clone())
-    }
-
     fn release(&mut self) {
         while self.base <= self.stable && self.retained.pop_front().is_some() {
             self.base += 1;
@@ -302,8 +295,8 @@ mod tests {
 
     fn sent(n: u64) -> Sending {
         let mut s = Sending::new(2, 10, at(0));
-        for i in 0..n {
-            s.push(at(0), Bytes::from(vec![u8::try_from(i + 1).expect("small"); 3]));
+        for _ in 0..n {
+            s.push(at(0));
         }
         s
     }
@@ -316,7 +309,7 @@ mod tests {
     fn a_tail_that_was_lost_whole_comes_again_in_growing_bursts() {
         const SENT: u64 = 500;
         let mut s = Sending::new(1, 1000, at(0));
-        (0..SENT).for_each(|_| s.push(at(0), Bytes::from_static(b"x")));
+        (0..SENT).for_each(|_| s.push(at(0)));
         // All are lost, and so are the probes of two seconds. Then the path carries again.
         (1..200).for_each(|ms| {
             s.handle_timeout(at(10 * ms), Duration::ZERO);
@@ -350,7 +343,7 @@ mod tests {
     fn what_nobody_else_receives_is_stable_at_once() {
         let mut s = Sending::new(0, 10, at(0));
         (1..4).for_each(|sent| {
-            s.push(at(0), Bytes::from_static(b"x"));
+            s.push(at(0));
             assert_eq!((s.stable(), s.outstanding()), (sent, 0));
         });
     }
@@ -359,8 +352,8 @@ mod tests {
     fn repairs_gaps_to_the_one_who_misses_them() {
         let mut s = sent(5);
         s.handle_receipt(at(1), 1, &receipt(1, &[(2, 3)]));
-        assert_eq!(s.poll_repair(), Some((1, 2, Bytes::from(vec![2; 3]))));
-        assert_eq!(s.poll_repair(), Some((1, 3, Bytes::from(vec![3; 3]))));
+        assert_eq!(s.poll_repair(), Some((1, 2)));
+        assert_eq!(s.poll_repair(), Some((1, 3)));
         assert_eq!(s.poll_repair(), None);
     }
 
@@ -387,7 +380,7 @@ mod tests {
         let mut s = sent(5);
         assert!(s.may_send());
         for _ in 0..5 {
-            s.push(at(0), Bytes::new());
+            s.push(at(0));
         }
         assert!(!s.may_send());
         assert_eq!(s.slowest(), Some(0));

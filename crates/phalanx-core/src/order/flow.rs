@@ -1,19 +1,16 @@
 //! All streams of one group view at one member, and the member's own sending.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
-
-use super::frame::{Part, put_message, put_stable};
+use super::outbox::Outbox;
 use super::place::Holder;
-use super::stream::{Deliverable, Message, Stream};
+use super::stream::{Deliverable, Stream};
 use super::total::Total;
 use crate::api::Order;
+use crate::frames::{Frames, Pool};
 use crate::id::{GroupId, Incarnation};
 use crate::link::{Arrival, Receipt, Sending};
 use crate::time::Instant;
-use crate::wire::codec::varint_len;
 
 /// What a flow is made of; the same at all its members but `me`.
 #[derive(Clone, Debug)]
@@ -49,7 +46,7 @@ pub trait Outgoing {
     /// This member's stream status, to one member or (`None`) all others.
     fn status(&mut self, space: u32, rank: Option<usize>, status: &Status);
     /// A message for the application. True if it took it at once.
-    fn deliver(&mut self, message: Deliverable) -> bool;
+    fn deliver(&mut self, message: Deliverable<'_>) -> bool;
     /// A message of ours was bound to this view.
     fn sent(&mut self, seq: u64, order: Order, uniform: bool, payload: &[u8]);
     /// A member's packet made no sense.
@@ -75,18 +72,15 @@ pub struct Flow {
     pub(super) total: Total,
     pub(super) holder: Option<Holder>,
     /// Per rank: the messages that the abcasts delivered so far, and their past, reach up to.
-    total_past: Vec<u64>,
-    tx: Sending,
+    pub(super) total_past: Vec<u64>,
+    pub(super) tx: Sending,
     /// Frames of the packet being filled.
     pub(super) packer: Vec<u8>,
     /// Whether the packet being filled holds something whose stability is waited for.
     pub(super) packer_prompt: bool,
-    outbox: VecDeque<Pending>,
-    outbox_bytes: usize,
-    /// Bytes of the first pending message already in packets.
-    cut: usize,
+    pub(super) outbox: Outbox,
     /// Messages of ours that are packed to their end.
-    sent: u64,
+    pub(super) sent: u64,
     /// Our abcasts that went out unordered and are not yet placed.
     pub(super) own_unplaced: u64,
     /// The tenure in which this member passed the token on.
@@ -94,20 +88,12 @@ pub struct Flow {
     /// Delivered counts as told in our last causal message.
     pub(super) told: Vec<u64>,
     pub(super) told_old: bool,
-    announced_stable: u64,
-    prompt_up_to: u64,
-    wedged: bool,
+    pub(super) announced_stable: u64,
+    pub(super) prompt_up_to: u64,
+    pub(super) wedged: bool,
+    /// Buffers of packets that are stable and delivered.
+    pub(super) pool: Pool,
 }
-
-#[derive(Debug)]
-struct Pending {
-    order: Order,
-    uniform: bool,
-    payload: Bytes,
-}
-
-/// The end of each packet's room that is kept for a stability mark.
-const MARK_ROOM: usize = 11;
 
 impl Flow {
     /// A fresh view's streams.
@@ -126,9 +112,7 @@ impl Flow {
             tx: Sending::new(n, set.window, now),
             packer: Vec::with_capacity(set.packet_room),
             packer_prompt: false,
-            outbox: VecDeque::new(),
-            outbox_bytes: 0,
-            cut: 0,
+            outbox: Outbox::default(),
             sent: 0,
             own_unplaced: 0,
             passed_tenure: None,
@@ -137,6 +121,7 @@ impl Flow {
             announced_stable: 0,
             prompt_up_to: 0,
             wedged: false,
+            pool: Pool::default(),
             set,
         }
     }
@@ -147,178 +132,8 @@ impl Flow {
         &self.set
     }
 
-    /// Accepts a message: packs it now if the window allows, else keeps it for later. False: no credit, not taken.
-    pub fn multicast(
-        &mut self,
-        now: Instant,
-        order: Order,
-        uniform: bool,
-        parts: &[&[u8]],
-        io: &mut impl Outgoing,
-    ) -> bool {
-        let len: usize = parts.iter().map(|p| p.len()).sum();
-        if self.outbox.is_empty() && self.tell_past(now, order, io) && self.make_room(now, len, io) {
-            self.pack(order, uniform, Part::Whole, len, io, |packer| {
-                parts.iter().for_each(|p| packer.extend_from_slice(p));
-            });
-            return true;
-        }
-        if self.outbox_bytes > 0 && self.outbox_bytes + len > self.set.outbox_bytes {
-            return false;
-        }
-        self.queue(order, uniform, Bytes::from(parts.concat()));
-        true
-    }
-
-    fn queue(&mut self, order: Order, uniform: bool, payload: Bytes) {
-        self.outbox_bytes += payload.len() + 1;
-        self.outbox.push_back(Pending { order, uniform, payload });
-    }
-
-    /// Makes room in the packet being filled for a whole message of `len` bytes. False: it does not fit in any
-    /// packet, or nothing may be sent now.
-    fn make_room(&mut self, now: Instant, len: usize, io: &mut impl Outgoing) -> bool {
-        let need = self.header_bound() + len;
-        if need > self.usable_room() {
-            return false;
-        }
-        if self.packer.len() + need > self.usable_room() {
-            self.close_packet(now, io);
-        }
-        self.may_pack()
-    }
-
-    pub(super) fn usable_room(&self) -> usize {
-        self.set.packet_room - MARK_ROOM
-    }
-
-    /// Whether frames may be added to the packet being filled.
-    pub(super) fn may_pack(&self) -> bool {
-        !self.wedged && self.tx.may_send()
-    }
-
-    /// Appends one piece of a message.
-    fn pack(
-        &mut self,
-        order: Order,
-        uniform: bool,
-        part: Part,
-        len: usize,
-        io: &mut impl Outgoing,
-        body: impl FnOnce(&mut Vec<u8>),
-    ) {
-        // A message is sent when its last piece is: its causal past is what was delivered here by then.
-        let ends = matches!(part, Part::Whole | Part::Last);
-        let deps = if ends && order != Order::Fifo { self.take_deps() } else { Vec::new() };
-        // An abcast of the token holder is ordered by its place in the stream, unless an earlier one of its own
-        // still waits to be ordered, or it needs several packets.
-        let placed = order == Order::Total && part == Part::Whole && self.holder.is_some() && self.own_unplaced == 0;
-        if order == Order::Total && ends && !placed {
-            self.own_unplaced += 1;
-        }
-        put_message(&mut self.packer, order, placed, uniform, part, &deps, len);
-        let start = self.packer.len();
-        body(&mut self.packer);
-        self.packer_prompt |= uniform;
-        if ends {
-            self.sent += 1;
-        }
-        if part == Part::Whole {
-            io.sent(self.sent, order, uniform, &self.packer[start..]);
-        }
-    }
-
-    /// Packs what waits in the outbox, as far as the window allows.
-    fn drain_outbox(&mut self, now: Instant, io: &mut impl Outgoing) {
-        while let Some(next) = self.outbox.front() {
-            let (order, uniform, payload) = (next.order, next.uniform, next.payload.clone());
-            if !self.tell_past(now, order, io) {
-                return;
-            }
-            if self.cut == 0 && self.header_bound() + payload.len() <= self.usable_room() {
-                if !self.make_room(now, payload.len(), io) {
-                    return;
-                }
-                self.pack(order, uniform, Part::Whole, payload.len(), io, |p| p.extend_from_slice(&payload));
-                self.forget_front();
-                continue;
-            }
-            if !self.pack_piece(now, order, uniform, &payload, io) {
-                return;
-            }
-        }
-    }
-
-    /// Packs the next piece of a message that needs several packets. False: nothing may be sent now.
-    fn pack_piece(
-        &mut self,
-        now: Instant,
-        order: Order,
-        uniform: bool,
-        payload: &Bytes,
-        io: &mut impl Outgoing,
-    ) -> bool {
-        let header = self.header_bound() + varint_len(payload.len() as u64);
-        if self.packer.len() + header >= self.usable_room() {
-            self.close_packet(now, io);
-        }
-        if !self.may_pack() {
-            return false;
-        }
-        let rest = payload.len() - self.cut;
-        let mut take = rest.min(self.usable_room() - self.packer.len() - header);
-        if self.cut == 0 && take == rest {
-            take = rest / 2; // a message cut into pieces has a first and a last one
-        }
-        let part = match (self.cut == 0, take == rest) {
-            (true, _) => Part::First(payload.len()),
-            (false, true) => Part::Last,
-            (false, false) => Part::Middle,
-        };
-        let piece = payload.slice(self.cut..self.cut + take);
-        self.pack(order, uniform, part, take, io, |p| p.extend_from_slice(&piece));
-        self.cut += take;
-        if part == Part::Last {
-            io.sent(self.sent, order, uniform, payload);
-            self.forget_front();
-        }
-        true
-    }
-
-    fn forget_front(&mut self) {
-        self.cut = 0;
-        if let Some(done) = self.outbox.pop_front() {
-            self.outbox_bytes -= done.payload.len() + 1;
-        }
-    }
-
-    /// Sends the packet being filled, if it holds anything, and takes it into our own stream.
-    pub(super) fn close_packet(&mut self, now: Instant, io: &mut impl Outgoing) {
-        if self.packer.is_empty() {
-            return;
-        }
-        debug_assert!(self.tx.may_send(), "a packet is filled only when it may be sent");
-        let stable = self.tx.stable();
-        if stable > self.announced_stable {
-            put_stable(&mut self.packer, stable);
-            self.announced_stable = stable;
-        }
-        let number = self.tx.next();
-        io.multicast(self.set.space, number, &self.packer);
-        let frames = Bytes::copy_from_slice(&self.packer);
-        self.packer.clear();
-        self.tx.push(now, frames.clone());
-        if std::mem::take(&mut self.packer_prompt) {
-            self.prompt_up_to = number;
-        }
-        let me = self.set.me;
-        let arrival = self.streams[me].rx.accept(number, frames);
-        debug_assert_eq!(arrival, Arrival::New, "our own packets come once, in order");
-        self.parse(me, u64::MAX, io);
-    }
-
     pub(super) fn parse(&mut self, rank: usize, up_to: u64, io: &mut impl Outgoing) -> bool {
-        let parsed = self.streams[rank].parse(up_to, rank_u16(rank), &mut self.total);
+        let parsed = self.streams[rank].parse(up_to, rank_u16(rank), &mut self.total, &mut self.pool);
         if parsed.malformed {
             io.malformed(rank);
         }
@@ -341,7 +156,7 @@ impl Flow {
             }
             return Arrival::Duplicate;
         }
-        let arrival = stream.rx.accept(number, Bytes::copy_from_slice(frames));
+        let arrival = stream.rx.accept(number, self.pool.copy(frames));
         if self.wedged || arrival == Arrival::Ahead {
             return arrival; // kept, neither acknowledged nor parsed
         }
@@ -353,7 +168,7 @@ impl Flow {
     }
 
     /// A packet handed on by somebody who holds it; taken only inside a known cut.
-    pub fn handle_recovered(&mut self, rank: usize, number: u64, frames: Bytes) {
+    pub fn handle_recovered(&mut self, rank: usize, number: u64, frames: Frames) {
         if let Some(stream) = self.streams.get_mut(rank) {
             stream.rx.accept(number, frames);
         }
@@ -381,7 +196,7 @@ impl Flow {
         if rank == self.set.me {
             return;
         }
-        stream.set_stable(status.stable.min(stream.rx.prefix()));
+        stream.set_stable(status.stable.min(stream.rx.prefix()), &mut self.pool);
         if self.wedged {
             return;
         }
@@ -420,8 +235,10 @@ impl Flow {
             }
         }
         self.tx.handle_timeout(now, self.set.ack_delay);
-        while let Some((rank, number, frames)) = self.tx.poll_repair() {
-            if rank != self.set.me {
+        while let Some((rank, number)) = self.tx.poll_repair() {
+            if rank != self.set.me
+                && let Some(frames) = self.streams[self.set.me].packet(number)
+            {
                 io.repair(rank, self.set.space, number, &frames);
             }
         }
@@ -438,7 +255,7 @@ impl Flow {
             self.tx.handle_receipt(now, me, &Receipt { prefix, limit, gaps: Vec::new() });
         }
         let stable = self.tx.stable();
-        self.streams[me].set_stable(stable);
+        self.streams[me].set_stable(stable, &mut self.pool);
     }
 
     /// The mark is sent at once when somebody waits or we fall idle; else it rides on the next packet.
@@ -486,115 +303,6 @@ impl Flow {
         }
     }
 
-    /// Delivers whatever may be delivered; true if anything was.
-    pub(super) fn deliver_ready(&mut self, io: &mut impl Outgoing) -> bool {
-        let mut any = false;
-        while self.has_queued() {
-            let mut progress = false;
-            for rank in 0..self.streams.len() {
-                while self.is_ready(rank) {
-                    self.deliver_head(rank, io);
-                    progress = true;
-                }
-            }
-            if !progress {
-                return any;
-            }
-            any = true;
-        }
-        any
-    }
-
-    /// Whether any message waits to be delivered, at a glance.
-    fn has_queued(&self) -> bool {
-        self.streams.iter().any(|stream| !stream.queue.is_empty())
-    }
-
-    fn has_deliverable(&mut self) -> bool {
-        self.has_queued() && (0..self.streams.len()).any(|rank| self.is_ready(rank))
-    }
-
-    fn is_ready(&mut self, rank: usize) -> bool {
-        let Some(head) = self.streams[rank].queue.front() else { return false };
-        let (order, uniform, packet) = (head.order, head.uniform, head.packet);
-        if order == Order::Total && self.total.front().is_none_or(|run| usize::from(run.rank) != rank) {
-            return false;
-        }
-        if order != Order::Fifo && !self.deps_met(rank) {
-            return false;
-        }
-        !uniform || self.is_stable(rank, order, packet)
-    }
-
-    /// Whether all that the head of `rank`'s queue depends on was delivered here.
-    pub(super) fn deps_met(&self, rank: usize) -> bool {
-        self.streams[rank].queue.front().is_some_and(|head| {
-            head.deps
-                .iter()
-                .all(|&(r, count)| usize::from(r) == rank || self.streams[usize::from(r)].delivered >= count)
-        })
-    }
-
-    /// Stable: every member has the message and its past, and for an abcast also what its place rests on: all
-    /// abcasts before it with their past, and the announcements that order them. The past is that of all its
-    /// sender's messages so far: one of them held back would hold this one back.
-    fn is_stable(&mut self, rank: usize, order: Order, packet: u64) -> bool {
-        if self.streams[rank].stable < packet {
-            return false;
-        }
-        let stream = &mut self.streams[rank];
-        stream.advance_to_head();
-        let past = self.streams[rank].head_vector().iter().enumerate();
-        let past_stable = past.into_iter().all(|(r, &needed)| r == rank || self.streams[r].stable_messages >= needed);
-        if order != Order::Total || !past_stable {
-            return past_stable;
-        }
-        let has = |holder: u16, packet: u64| self.streams[usize::from(holder)].stable >= packet;
-        self.total.front().is_some_and(|run| has(run.by, run.packet))
-            && self.total.rests_on().all(|(holder, packet)| has(holder, packet))
-            && self.streams.iter().zip(&self.total_past).all(|(s, &past)| s.stable_messages >= past)
-    }
-
-    /// Delivers the head of `rank`'s queue.
-    fn deliver_head(&mut self, rank: usize, io: &mut impl Outgoing) {
-        let position = if self.streams[rank].queue.front().is_some_and(|m| m.order == Order::Total) {
-            Some(self.total.take_front())
-        } else {
-            None
-        };
-        self.deliver_numbered(rank, position, io);
-    }
-
-    pub(super) fn deliver_numbered(&mut self, rank: usize, position: Option<u64>, io: &mut impl Outgoing) {
-        let stream = &mut self.streams[rank];
-        let Some(Message { order, uniform, deps, seq, payload, .. }) = stream.queue.pop_front() else { return };
-        stream.advance_head(&deps);
-        stream.delivered += 1;
-        if order == Order::Total {
-            self.total_past[rank] = seq;
-            for (past, &needed) in self.total_past.iter_mut().zip(stream.head_vector()) {
-                *past = needed.max(*past);
-            }
-        }
-        if let Some(holder) = &mut self.holder {
-            holder.passed(rank, seq, order);
-        }
-        debug_assert_eq!(stream.delivered, seq, "delivered in the order sent");
-        if rank != self.set.me {
-            self.told_old = true;
-        }
-        if io.deliver(Deliverable { rank, seq, order, uniform, position, payload }) {
-            self.streams[rank].consume(1);
-        }
-    }
-
-    /// The application took a message of `rank` that it had not taken at once.
-    pub fn consumed(&mut self, rank: usize) {
-        if let Some(stream) = self.streams.get_mut(rank) {
-            stream.consume(1);
-        }
-    }
-
     /// Stops sending, acknowledging and parsing, for good in this view. Gives, per stream, the prefix that is held:
     /// what came after the stop is part of it, neither acknowledged nor delivered.
     pub fn wedge(&mut self, now: Instant, io: &mut impl Outgoing) -> Vec<u64> {
@@ -630,7 +338,7 @@ impl Flow {
 
     /// A packet of `rank`'s stream kept for others.
     #[must_use]
-    pub fn kept(&self, rank: usize, number: u64) -> Option<Bytes> {
+    pub fn kept(&self, rank: usize, number: u64) -> Option<Frames> {
         self.streams.get(rank)?.packet(number)
     }
 
@@ -642,26 +350,6 @@ impl Flow {
         }
         let receipts = if self.wedged { None } else { self.streams.iter().filter_map(|s| s.rx.ack_due()).min() };
         [receipts, self.tx.deadline(self.set.ack_delay)].into_iter().flatten().min()
-    }
-
-    /// Messages not bound to this view, in order, for the next one. A message cut off in its middle starts again.
-    pub fn take_outbox(&mut self) -> Vec<(Order, bool, Bytes)> {
-        self.cut = 0;
-        self.outbox_bytes = 0;
-        self.outbox.drain(..).map(|p| (p.order, p.uniform, p.payload)).collect()
-    }
-
-    /// Puts back what [`Self::take_outbox`] of the previous view gave.
-    pub fn put_outbox(&mut self, messages: Vec<(Order, bool, Bytes)>) {
-        for (order, uniform, payload) in messages {
-            self.queue(order, uniform, payload);
-        }
-    }
-
-    /// Messages and bytes accepted and not yet in a packet.
-    #[must_use]
-    pub fn queued(&self) -> (usize, usize) {
-        (self.outbox.len(), self.outbox_bytes)
     }
 
     /// Of the streams here, the most packets that one keeps for others, and that wait for one before them.

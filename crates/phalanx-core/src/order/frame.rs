@@ -17,6 +17,28 @@ pub enum Part {
     Last,
 }
 
+/// A list of (rank, count), read and not copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pairs<'a> {
+    bytes: &'a [u8],
+    count: u64,
+}
+
+impl Pairs<'_> {
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Each in turn.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> {
+        let mut r = Reader::new(self.bytes);
+        // Read once before: it makes sense.
+        (0..self.count).map_while(move |_| pair(&mut r).ok())
+    }
+}
+
 /// One frame of a member's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamFrame<'a> {
@@ -32,7 +54,7 @@ pub enum StreamFrame<'a> {
         part: Part,
         /// Entries of the vector time that grew since the sender's previous message: (rank, growth). Only with
         /// a whole message or the last piece.
-        deps: Vec<(u16, u64)>,
+        deps: Pairs<'a>,
         /// The bytes.
         body: &'a [u8],
     },
@@ -43,7 +65,7 @@ pub enum StreamFrame<'a> {
         /// Some of them are uniform: acknowledge at once.
         prompt: bool,
         /// (rank, count).
-        runs: Vec<(u16, u64)>,
+        runs: Pairs<'a>,
     },
     /// The token goes to `to`: tenure `tenure` ends here.
     Pass {
@@ -60,7 +82,7 @@ pub enum StreamFrame<'a> {
     /// More dependencies of the next message that may have any: in a large group they may not fit in its header.
     Past {
         /// (rank, growth).
-        deps: Vec<(u16, u64)>,
+        deps: Pairs<'a>,
     },
 }
 
@@ -150,12 +172,20 @@ fn put_pairs(out: &mut Vec<u8>, pairs: &[(u16, u64)]) {
     }
 }
 
-fn pairs(r: &mut Reader<'_>) -> Result<Vec<(u16, u64)>, Malformed> {
-    let n = r.varint()?;
-    if n > LIST_MAX || n > r.remaining() as u64 {
+fn pairs<'a>(r: &mut Reader<'a>) -> Result<Pairs<'a>, Malformed> {
+    let count = r.varint()?;
+    if count > LIST_MAX || count > r.remaining() as u64 {
         return Err(Malformed);
     }
-    (0..n).map(|_| Ok((rank(r)?, r.varint()?))).collect()
+    let start = r.clone().rest();
+    for _ in 0..count {
+        pair(r)?;
+    }
+    Ok(Pairs { bytes: &start[..start.len() - r.remaining()], count })
+}
+
+fn pair(r: &mut Reader<'_>) -> Result<(u16, u64), Malformed> {
+    Ok((rank(r)?, r.varint()?))
 }
 
 fn rank(r: &mut Reader<'_>) -> Result<u16, Malformed> {
@@ -166,6 +196,7 @@ fn rank(r: &mut Reader<'_>) -> Result<u16, Malformed> {
 ///
 /// # Errors
 /// [`Malformed`] when the bytes make no sense.
+#[inline]
 pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Malformed> {
     let tag = r.u8()?;
     if tag & MESSAGE == 0 {
@@ -177,7 +208,7 @@ pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Mal
         2 => (Order::Total, false),
         _ => (Order::Total, true),
     };
-    let deps = if tag & DEPS == 0 { Vec::new() } else { pairs(r)? };
+    let deps = if tag & DEPS == 0 { Pairs::default() } else { pairs(r)? };
     let part = match tag & PART_MASK {
         0 => Part::Whole,
         1 => {
@@ -264,9 +295,15 @@ mod tests {
             put_pass(&mut out, tenure, 3);
             put_stable(&mut out, prefix);
             let mut r = Reader::new(&out);
-            prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"),
-                StreamFrame::Message { order, placed: kind == 3, uniform, part, deps, body: &body });
-            prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"), StreamFrame::Announce { tenure, prompt: uniform, runs });
+            let listed = |pairs: Pairs<'_>| pairs.iter().collect::<Vec<_>>();
+            let message = read_frame(&mut r).ok().flatten().expect("a frame");
+            let StreamFrame::Message { deps: read, .. } = message else { panic!("{message:?} is no message") };
+            prop_assert_eq!(listed(read), deps);
+            prop_assert_eq!(message, StreamFrame::Message { order, placed: kind == 3, uniform, part, deps: read, body: &body });
+            let announced = read_frame(&mut r).ok().flatten().expect("a frame");
+            let StreamFrame::Announce { runs: read, .. } = announced else { panic!("{announced:?} announces nothing") };
+            prop_assert_eq!(listed(read), runs);
+            prop_assert_eq!(announced, StreamFrame::Announce { tenure, prompt: uniform, runs: read });
             prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"), StreamFrame::Pass { tenure, to: 3 });
             prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"), StreamFrame::Stable { prefix });
             prop_assert!(r.is_empty());

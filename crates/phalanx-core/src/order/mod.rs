@@ -7,16 +7,19 @@
 //! adds the token holder's announcements (the same, section 6), batched. Uniform delivery waits for the stability
 //! of the message, of its causal past and of its announcement. `order` does not know who is suspected.
 
+mod deliver;
 mod deps;
 mod finish;
 mod flow;
 mod frame;
+mod outbox;
+mod pack;
 mod place;
 mod stream;
 mod total;
 
 pub use flow::{Flow, FlowSettings, Outgoing, Status};
-pub use frame::{Part, StreamFrame, read_frame};
+pub use frame::{Pairs, Part, StreamFrame, read_frame};
 pub use stream::Deliverable;
 
 #[cfg(test)]

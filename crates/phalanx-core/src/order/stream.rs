@@ -1,12 +1,12 @@
 //! One member's stream at one receiver: packets in order, the messages in them, what is kept for others.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use bytes::Bytes;
-
-use super::frame::{Part, StreamFrame, read_frame};
+use super::frame::{Pairs, Part, StreamFrame, read_frame};
 use super::total::{Run, Total};
 use crate::api::Order;
+use crate::frames::{Frames, Pool};
 use crate::link::Receiving;
 use crate::wire::Malformed;
 use crate::wire::codec::Reader;
@@ -18,17 +18,28 @@ pub(super) struct Message {
     /// Ordered by its place in the token holder's stream.
     pub(super) placed: bool,
     pub(super) uniform: bool,
-    /// What must be delivered before it, beyond what its sender's earlier messages need: (rank, messages).
-    pub(super) deps: Vec<(u16, u64)>,
+    /// What must be delivered before it, beyond what its sender's earlier messages need: so many, from this place on
+    /// in all that the stream's messages named.
+    deps_from: u64,
+    deps: u32,
     /// The packet that holds its end.
     pub(super) packet: u64,
     pub(super) seq: u64,
-    pub(super) payload: Bytes,
+    body: Body,
+}
+
+/// Where a message's bytes are.
+#[derive(Debug)]
+enum Body {
+    /// In its packet.
+    Packet { start: u32, len: u32 },
+    /// Put together from several.
+    Own(Vec<u8>),
 }
 
 /// A message on its way to the application.
-#[derive(Clone, Debug)]
-pub struct Deliverable {
+#[derive(Clone, Copy, Debug)]
+pub struct Deliverable<'a> {
     /// The sender's rank in the group view.
     pub rank: usize,
     /// Its number in its sender's stream, from 1.
@@ -39,8 +50,8 @@ pub struct Deliverable {
     pub uniform: bool,
     /// Its place in the total order, if it has one.
     pub position: Option<u64>,
-    /// The bytes, shared with the packet they came in where possible.
-    pub payload: Bytes,
+    /// The bytes, where possible in the packet they came in.
+    pub payload: &'a [u8],
 }
 
 /// What a parsed packet asks of its receiver.
@@ -54,10 +65,15 @@ pub(super) struct Parsed {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) rx: Receiving,
-    /// Packets parsed and not known to be stable, for those who may miss them: `kept_base ..= rx.prefix()`.
-    kept: VecDeque<Bytes>,
+    /// Packets parsed that are not known to be stable, for those who may miss them, or hold a message that is not
+    /// delivered: `kept_base ..= rx.prefix()`.
+    kept: VecDeque<Frames>,
     kept_base: u64,
     pub(super) queue: VecDeque<Message>,
+    /// What the messages in `queue` depend on, in their order, as absolute counts: (rank, messages). `deps_base` were
+    /// named before.
+    deps: VecDeque<(u16, u64)>,
+    deps_base: u64,
     /// Messages complete, delivered, taken by the application. Invariant: `parsed >= delivered >= consumed`.
     pub(super) parsed: u64,
     pub(super) delivered: u64,
@@ -82,11 +98,17 @@ pub(super) struct Stream {
     pub(super) advertised: u64,
 }
 
-#[derive(Debug)]
-struct Assembly {
+/// What a message's sender asked for.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
     order: Order,
     placed: bool,
     uniform: bool,
+}
+
+#[derive(Debug)]
+struct Assembly {
+    kind: Kind,
     total: usize,
     bytes: Vec<u8>,
 }
@@ -98,6 +120,8 @@ impl Stream {
             kept: VecDeque::new(),
             kept_base: 1,
             queue: VecDeque::new(),
+            deps: VecDeque::new(),
+            deps_base: 0,
             parsed: 0,
             delivered: 0,
             consumed: 0,
@@ -115,12 +139,15 @@ impl Stream {
     }
 
     /// Parses packets in order up to `up_to`. `me` is the rank of the stream's sender.
-    pub(super) fn parse(&mut self, up_to: u64, me: u16, total: &mut Total) -> Parsed {
+    pub(super) fn parse(&mut self, up_to: u64, me: u16, total: &mut Total, pool: &mut Pool) -> Parsed {
         let mut parsed = Parsed::default();
         while let Some((number, frames)) = self.rx.pop(up_to) {
-            match self.parse_packet(number, &frames, me, total) {
+            match self.parse_packet(number, &frames, me, total, pool) {
                 Ok(prompt) => parsed.prompt |= prompt,
-                Err(Malformed) => parsed.malformed = true,
+                Err(Malformed) => {
+                    parsed.malformed = true;
+                    self.forget_unused();
+                }
             }
             self.kept.push_back(frames);
             self.ends.push_back((number, self.parsed));
@@ -128,19 +155,31 @@ impl Stream {
         parsed
     }
 
-    fn parse_packet(&mut self, number: u64, frames: &Bytes, me: u16, total: &mut Total) -> Result<bool, Malformed> {
+    fn parse_packet(
+        &mut self,
+        number: u64,
+        frames: &[u8],
+        me: u16,
+        total: &mut Total,
+        pool: &mut Pool,
+    ) -> Result<bool, Malformed> {
         let mut r = Reader::new(frames);
         let mut is_prompt = false;
         while !r.is_empty() {
             match read_frame(&mut r)? {
                 None => {}
                 Some(StreamFrame::Message { order, placed, uniform, part, deps, body }) => {
-                    let mut deps = self.absolute(deps)?;
-                    if order != Order::Fifo && matches!(part, Part::Whole | Part::Last) && !self.past.is_empty() {
-                        deps.splice(..0, self.past.drain(..));
+                    let deps_from = self.deps_base + self.deps.len() as u64;
+                    let ends = matches!(part, Part::Whole | Part::Last);
+                    if ends && order != Order::Fifo && !self.past.is_empty() {
+                        self.deps.extend(self.past.drain(..));
                     }
-                    let body = frames.slice_ref(body);
-                    if self.take_part(number, order, placed, uniform, part, deps, body)? {
+                    if !deps.is_empty() {
+                        self.depend(deps, ends)?;
+                    }
+                    let start = frames.len() - r.remaining() - body.len();
+                    let kind = Kind { order, placed, uniform };
+                    if self.take_part(number, kind, part, deps_from, start, body)? {
                         is_prompt |= uniform;
                         if placed && !total.announce(self.tenure, Run { rank: me, count: 1, by: me, packet: number }) {
                             return Err(Malformed);
@@ -150,7 +189,7 @@ impl Stream {
                 Some(StreamFrame::Announce { tenure, prompt, runs }) => {
                     is_prompt |= prompt;
                     self.tenure = self.tenure.max(tenure);
-                    for (rank, count) in runs {
+                    for (rank, count) in runs.iter() {
                         if usize::from(rank) >= self.members
                             || !total.announce(tenure, Run { rank, count, by: me, packet: number })
                         {
@@ -162,10 +201,12 @@ impl Stream {
                     let passed = usize::from(to) < self.members && total.pass(tenure, me, to, number);
                     passed.then_some(()).ok_or(Malformed)?;
                 }
-                Some(StreamFrame::Stable { prefix }) => self.set_stable(prefix),
+                Some(StreamFrame::Stable { prefix }) => self.set_stable(prefix, pool),
                 Some(StreamFrame::Past { deps }) => {
-                    let deps = self.absolute(deps)?;
-                    self.past.extend(deps);
+                    for dep in deps.iter() {
+                        let dep = self.absolute(dep)?;
+                        self.past.push(dep);
+                    }
                     self.forget_overtaken();
                 }
             }
@@ -182,35 +223,52 @@ impl Stream {
         }
     }
 
-    /// Growths to absolute counts.
-    fn absolute(&mut self, mut deps: Vec<(u16, u64)>) -> Result<Vec<(u16, u64)>, Malformed> {
-        for (rank, count) in &mut deps {
-            if usize::from(*rank) >= self.members {
-                return Err(Malformed);
-            }
-            let entry = entry_of(&mut self.vector, *rank);
-            *entry = entry.checked_add(*count).ok_or(Malformed)?;
-            *count = *entry;
+    /// A growth as an absolute count.
+    fn absolute(&mut self, (rank, growth): (u16, u64)) -> Result<(u16, u64), Malformed> {
+        if usize::from(rank) >= self.members {
+            return Err(Malformed);
         }
-        Ok(deps)
+        let entry = entry_of(&mut self.vector, rank);
+        *entry = entry.checked_add(growth).ok_or(Malformed)?;
+        Ok((rank, *entry))
+    }
+
+    /// The message that `ends` here depends on these.
+    fn depend(&mut self, deps: Pairs<'_>, ends: bool) -> Result<(), Malformed> {
+        for dep in deps.iter() {
+            let dep = self.absolute(dep)?;
+            if ends {
+                self.deps.push_back(dep);
+            }
+        }
+        Ok(())
+    }
+
+    /// A packet that made no sense may have named dependencies of no message.
+    fn forget_unused(&mut self) {
+        let used = self.queue.back().map_or(self.deps_base, |m| m.deps_from + u64::from(m.deps));
+        self.deps.truncate(usize::try_from(used.saturating_sub(self.deps_base)).unwrap_or(usize::MAX));
     }
 
     /// True when a message became complete.
-    #[expect(clippy::too_many_arguments, reason = "the fields of one frame")]
+    #[inline]
     fn take_part(
         &mut self,
         packet: u64,
-        order: Order,
-        placed: bool,
-        uniform: bool,
+        kind: Kind,
         part: Part,
-        deps: Vec<(u16, u64)>,
-        body: Bytes,
+        deps_from: u64,
+        start: usize,
+        body: &[u8],
     ) -> Result<bool, Malformed> {
-        let message = match part {
-            Part::Whole => Message { order, placed, uniform, deps, packet, seq: 0, payload: body },
+        let (kind, body) = match part {
+            Part::Whole => {
+                // A packet is far shorter than four gigabytes.
+                let [start, len] = [start, body.len()].map(|n| u32::try_from(n).map_err(|_too_long| Malformed));
+                (kind, Body::Packet { start: start?, len: len? })
+            }
             Part::First(total) => {
-                self.assembling = Some(Assembly { order, placed, uniform, total, bytes: body.to_vec() });
+                self.assembling = Some(Assembly { kind, total, bytes: body.to_vec() });
                 return Ok(false);
             }
             Part::Middle | Part::Last => {
@@ -218,7 +276,7 @@ impl Stream {
                 if a.bytes.len() + body.len() > a.total {
                     return Err(Malformed);
                 }
-                a.bytes.extend_from_slice(&body);
+                a.bytes.extend_from_slice(body);
                 if part == Part::Middle {
                     return Ok(false);
                 }
@@ -226,49 +284,98 @@ impl Stream {
                 if a.bytes.len() != a.total {
                     return Err(Malformed);
                 }
-                Message {
-                    order: a.order,
-                    placed: a.placed,
-                    uniform: a.uniform,
-                    deps,
-                    packet,
-                    seq: 0,
-                    payload: Bytes::from(a.bytes),
-                }
+                (a.kind, Body::Own(a.bytes))
             }
         };
         self.parsed += 1;
-        self.queue.push_back(Message { seq: self.parsed, ..message });
+        let deps = self.deps_base + self.deps.len() as u64 - deps_from;
+        let deps = u32::try_from(deps).map_err(|_too_many| Malformed)?;
+        let Kind { order, placed, uniform } = kind;
+        self.queue.push_back(Message { order, placed, uniform, deps_from, deps, packet, seq: self.parsed, body });
         Ok(true)
     }
 
-    /// Every member has this stream up to `prefix`; what is here of it need not be kept.
-    pub(super) fn set_stable(&mut self, prefix: u64) {
+    /// What `message`, one of the queue, depends on.
+    #[inline]
+    pub(super) fn deps_of(&self, message: &Message) -> impl Iterator<Item = (u16, u64)> {
+        self.deps.range(self.places(message.deps_from, message.deps)).copied()
+    }
+
+    /// Where in `deps` so many stand, named from there on.
+    #[inline]
+    fn places(&self, deps_from: u64, deps: u32) -> Range<usize> {
+        if deps == 0 {
+            return 0..0;
+        }
+        let from = usize::try_from(deps_from - self.deps_base).unwrap_or(usize::MAX);
+        from..from + deps as usize
+    }
+
+    /// Takes the message at the head of the queue: it is delivered. What it depends on becomes part of
+    /// [`Self::head_vector`].
+    #[inline]
+    pub(super) fn take_head(&mut self) -> Option<Message> {
+        let message = self.queue.pop_front()?;
+        if message.deps > 0 {
+            self.advance(message.deps_from, message.deps);
+            let passed = message.deps_from + u64::from(message.deps) - self.deps_base;
+            self.deps.drain(..usize::try_from(passed).unwrap_or(usize::MAX));
+            self.deps_base += passed;
+        }
+        self.delivered += 1;
+        Some(message)
+    }
+
+    /// The bytes of a message that [`Self::take_head`] gave last.
+    #[inline]
+    pub(super) fn payload<'a>(&'a self, message: &'a Message) -> &'a [u8] {
+        match &message.body {
+            Body::Own(bytes) => bytes,
+            Body::Packet { start, len } => {
+                let index = usize::try_from(message.packet - self.kept_base).unwrap_or(usize::MAX);
+                let frames = self.kept.get(index).expect("the packet of an undelivered message is kept");
+                &frames[*start as usize..][..*len as usize]
+            }
+        }
+    }
+
+    /// Every member has this stream up to `prefix`; what is here of it need not be kept for others.
+    pub(super) fn set_stable(&mut self, prefix: u64, pool: &mut Pool) {
         if prefix <= self.stable {
             return;
         }
         self.stable = prefix;
-        self.prune();
-        while self.kept_base <= prefix && self.kept.pop_front().is_some() {
-            self.kept_base += 1;
-        }
-    }
-
-    /// The application took `messages` more.
-    pub(super) fn consume(&mut self, messages: u64) {
-        self.consumed = (self.consumed + messages).min(self.delivered);
-        self.prune();
-    }
-
-    fn prune(&mut self) {
         for &(packet, messages) in &self.ends {
-            if packet > self.stable {
+            if packet > prefix {
                 break;
             }
             self.stable_messages = self.stable_messages.max(messages);
         }
+        self.prune(pool);
+    }
+
+    /// The application took `messages` more.
+    #[inline]
+    pub(super) fn consume(&mut self, messages: u64, pool: &mut Pool) {
+        self.consumed = (self.consumed + messages).min(self.delivered);
+        let is_done = |&(packet, messages): &(u64, u64)| packet <= self.stable && messages <= self.consumed;
+        if self.ends.front().is_some_and(is_done) {
+            self.prune(pool);
+        }
+    }
+
+    /// Lets go of what nobody needs any more.
+    fn prune(&mut self, pool: &mut Pool) {
         while self.ends.front().is_some_and(|&(packet, messages)| packet <= self.stable && messages <= self.consumed) {
             self.ends.pop_front();
+        }
+        let undelivered = self.queue.front().map_or(u64::MAX, |head| head.packet);
+        while self.kept_base <= self.stable
+            && self.kept_base < undelivered
+            && let Some(frames) = self.kept.pop_front()
+        {
+            self.kept_base += 1;
+            pool.give(frames);
         }
     }
 
@@ -281,18 +388,17 @@ impl Stream {
         self.ends.get(index).map_or(self.rx.prefix(), |&(packet, _)| packet - 1)
     }
 
-    /// The message taken from the head of the queue depends on these of others: (rank, messages).
-    pub(super) fn advance_head(&mut self, deps: &[(u16, u64)]) {
-        for &(rank, count) in deps {
-            *entry_of(&mut self.head_vector, rank) = count;
+    /// The message at the head of the queue, if there is one, counts as the latest of [`Self::head_vector`].
+    pub(super) fn advance_to_head(&mut self) {
+        if let Some(&Message { deps_from, deps: deps @ 1.., .. }) = self.queue.front() {
+            self.advance(deps_from, deps);
         }
     }
 
-    /// The same for the message that is at the head now, if there is one.
-    pub(super) fn advance_to_head(&mut self) {
-        let Self { queue, head_vector, .. } = self;
-        for &(rank, count) in queue.front().iter().flat_map(|head| &head.deps) {
-            *entry_of(head_vector, rank) = count;
+    fn advance(&mut self, deps_from: u64, deps: u32) {
+        let places = self.places(deps_from, deps);
+        for &(rank, count) in self.deps.range(places) {
+            *entry_of(&mut self.head_vector, rank) = count;
         }
     }
 
@@ -302,7 +408,7 @@ impl Stream {
     }
 
     /// A packet kept for others: parsed or waiting.
-    pub(super) fn packet(&self, number: u64) -> Option<Bytes> {
+    pub(super) fn packet(&self, number: u64) -> Option<Frames> {
         let index = usize::try_from(number.checked_sub(self.kept_base)?).ok()?;
         self.kept.get(index).cloned().or_else(|| self.rx.peek(number))
     }
@@ -314,7 +420,7 @@ impl Stream {
 
     /// Whether packets are held that are not known to be stable.
     pub(super) fn has_unstable(&self) -> bool {
-        !self.kept.is_empty()
+        self.rx.prefix() > self.stable
     }
 
     pub(super) fn check_invariants(&self) {
@@ -323,6 +429,11 @@ impl Stream {
         assert!(self.delivered >= self.consumed, "consumed more than was delivered");
         assert_eq!(self.queue.len() as u64, self.parsed - self.delivered, "queue and counts disagree");
         assert_eq!(self.kept_base + self.kept.len() as u64, self.rx.prefix() + 1, "kept packets have a hole");
+        let undelivered = self.queue.front();
+        assert!(undelivered.is_none_or(|m| m.packet >= self.kept_base), "a packet with an undelivered message is gone");
+        let named = self.deps_base + self.deps.len() as u64;
+        assert!(undelivered.is_none_or(|m| m.deps_from >= self.deps_base || m.deps == 0), "dependencies are gone");
+        assert!(self.queue.back().is_none_or(|m| m.deps_from + u64::from(m.deps) <= named), "dependencies to come");
     }
 }
 

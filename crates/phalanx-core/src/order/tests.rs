@@ -28,7 +28,7 @@ impl Outgoing for Port {
     fn status(&mut self, _space: u32, _rank: Option<usize>, status: &Status) {
         self.statuses.push(*status);
     }
-    fn deliver(&mut self, message: Deliverable) -> bool {
+    fn deliver(&mut self, message: Deliverable<'_>) -> bool {
         self.delivered.push((message.rank, message.seq));
         self.positions.extend(message.position);
         true

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::api::{Delivery, Effects, Event, Order};
 use crate::id::{GroupId, Incarnation};
 
-/// A delivery that owns (shares) its bytes.
+/// A delivery that owns its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) group: GroupId,
@@ -25,6 +25,23 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// A copy of what cannot be given to the application yet.
+    pub(super) fn of(delivery: &Delivery<'_>, space: u32, rank: usize) -> Self {
+        Self {
+            group: delivery.group,
+            view: delivery.view,
+            space,
+            rank,
+            sender: delivery.sender,
+            seq: delivery.seq,
+            order: delivery.order,
+            uniform: delivery.uniform,
+            position: delivery.position,
+            replayed: delivery.replayed,
+            payload: Bytes::copy_from_slice(delivery.payload),
+        }
+    }
+
     pub(super) fn delivery(&self) -> Delivery<'_> {
         Delivery {
             group: self.group,

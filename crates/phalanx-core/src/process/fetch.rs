@@ -1,9 +1,8 @@
 //! Filling a cut: packets that others hold and this process lacks.
 
-use bytes::Bytes;
-
 use super::Process;
 use crate::api::Effects;
+use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Control, GroupCut, RecoveredPacket};
 use crate::time::Instant;
@@ -100,7 +99,7 @@ impl Process {
         }
         self.counters.fetched += 1;
         flow.touched = true;
-        flow.flow.handle_recovered(usize::from(packet.rank), packet.number, Bytes::from(packet.frames));
+        flow.flow.handle_recovered(usize::from(packet.rank), packet.number, Frames::from(packet.frames));
         if !self.holds_cuts(cuts.iter().map(|(group, cut)| (*group, cut))) {
             return;
         }

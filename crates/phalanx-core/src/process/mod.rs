@@ -30,6 +30,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::api::{CellView, CommandError, Effects, Event, Order, Settings};
+use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Acceptor, Coordinator, Directory, Hearing, Patience, Proposal, Wedge};
 use crate::rng::Rng;
@@ -132,7 +133,7 @@ struct Early {
     sender: Incarnation,
     space: u32,
     number: u64,
-    frames: Bytes,
+    frames: Frames,
 }
 
 /// Bounds on packets kept for views to come: they bridge the moment between two members' installs.
@@ -286,9 +287,10 @@ impl Process {
             let Some(item) = self.app.pop() else { return };
             match item {
                 Item::Delivery(held) => {
-                    self.transfers.record(&held);
+                    let delivery = held.delivery();
+                    self.transfers.record(&delivery);
                     self.counters.delivered += 1;
-                    fx.deliver(&held.delivery());
+                    fx.deliver(&delivery);
                     if let Some(flow) = self.flows.get_mut(&held.space)
                         && !held.replayed
                     {

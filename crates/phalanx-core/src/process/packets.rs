@@ -6,6 +6,7 @@ use super::port::{DATA_MESSAGE, DATA_STATE, Label, Peer};
 use super::unrepaired::{Target, Unrepaired, put_receipt, read_unrepaired};
 use super::{EARLY_BYTES, EARLY_PACKETS, Early, Process, Stage};
 use crate::api::Effects;
+use crate::frames::Frames;
 use crate::id::{Incarnation, Lane, Origin};
 use crate::link::{Arrival, Channel};
 use crate::member::{Control, StateMessage};
@@ -258,7 +259,7 @@ impl Process {
             return Err(DropReason::Overload);
         }
         self.early_bytes += frames.len();
-        let frames = Bytes::copy_from_slice(frames);
+        let frames = Frames::from(frames.to_vec());
         self.early.push_back(Early { sender: header.sender, space: header.space, number: header.number, frames });
         Ok(())
     }
@@ -322,7 +323,7 @@ impl Process {
                     frames.clear();
                     while channel.fill(peer.packet_room, &mut frames) {
                         net.send(label(channel, channel.next_number()), lane, &[to], &frames, counters, fx);
-                        channel.sent(now, Bytes::copy_from_slice(&frames));
+                        channel.sent(now, Frames::from(frames.clone()));
                         frames.clear();
                     }
                     if let Some(receipt) = channel.poll_receipt(now) {

@@ -8,7 +8,7 @@ use super::counters::Counters;
 use super::peers::Peers;
 use super::transfer::Transfers;
 use super::unrepaired::{Target, put_receipt, put_status};
-use crate::api::{Effects, Order};
+use crate::api::{Delivery, Effects, Order};
 use crate::id::{GroupId, Incarnation, Lane};
 use crate::link::{Channel, Receipt};
 use crate::order::{Deliverable, Flow, Outgoing, Status};
@@ -297,12 +297,11 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
         }
     }
 
-    fn deliver(&mut self, d: Deliverable) -> bool {
-        let held = Held {
+    #[inline]
+    fn deliver(&mut self, d: Deliverable<'_>) -> bool {
+        let delivery = Delivery {
             group: self.meta.group,
             view: self.meta.view,
-            space: self.meta.space,
-            rank: d.rank,
             sender: self.meta.members[d.rank],
             seq: d.seq,
             order: d.order,
@@ -311,15 +310,16 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
             replayed: false,
             payload: d.payload,
         };
-        self.counters.delivered_bytes += held.payload.len() as u64;
+        self.counters.delivered_bytes += d.payload.len() as u64;
         // A member whose state is not complete yet takes what is delivered to its view afterwards.
         if self.transfers.holds_back(self.meta.group) || !self.app.is_open(self.fx) {
+            let held = Held::of(&delivery, self.meta.space, d.rank);
             self.transfers.hold(self.app, Item::Delivery(held), self.meta.group);
             return false;
         }
-        self.transfers.record(&held);
+        self.transfers.record(&delivery);
         self.counters.delivered += 1;
-        self.fx.deliver(&held.delivery());
+        self.fx.deliver(&delivery);
         true
     }
 

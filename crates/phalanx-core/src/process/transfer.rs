@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::app::{AppQueue, Held, Item};
 use super::groups::Ready;
 use super::{Process, Stage};
-use crate::api::{Effects, Event, GroupView, Order, Snapshot};
+use crate::api::{Delivery, Effects, Event, GroupView, Order, Snapshot};
 use crate::id::{GroupId, Incarnation};
 use crate::member::StateMessage;
 use crate::rng::Rng;
@@ -85,20 +85,20 @@ impl Transfers {
     }
 
     /// The application here was given a delivery: whoever takes our state needs it too.
-    pub(super) fn record(&mut self, held: &Held) {
-        if self.giving.is_empty() || held.replayed {
+    pub(super) fn record(&mut self, delivery: &Delivery<'_>) {
+        if self.giving.is_empty() || delivery.replayed {
             return;
         }
-        for giving in self.giving.iter_mut().filter(|g| g.group == held.group && g.done.is_none()) {
-            giving.record_bytes += held.payload.len() + 64;
+        for giving in self.giving.iter_mut().filter(|g| g.group == delivery.group && g.done.is_none()) {
+            giving.record_bytes += delivery.payload.len() + 64;
             giving.record.push_back(StateMessage::Replay {
                 transfer: giving.transfer,
-                view: held.view,
-                sender: held.sender,
-                seq: held.seq,
-                order: order_code(held.order, held.uniform),
-                position: held.position,
-                payload: held.payload.to_vec(),
+                view: delivery.view,
+                sender: delivery.sender,
+                seq: delivery.seq,
+                order: order_code(delivery.order, delivery.uniform),
+                position: delivery.position,
+                payload: delivery.payload.to_vec(),
             });
         }
     }

@@ -74,7 +74,19 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Malformed`] when the bytes end first, it does not fit 64 bits, or a shorter encoding exists.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
+        // Most numbers are small.
+        if let Some((&byte, rest)) = self.rest.split_first()
+            && byte < 0x80
+        {
+            self.rest = rest;
+            return Ok(u64::from(byte));
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0;
         for (index, &byte) in self.rest.iter().take(VARINT_LEN_MAX).enumerate() {
             value |= u64::from(byte & 0x7f) << (7 * index);

@@ -1,0 +1,114 @@
+//! Which message is delivered next, and when: in its sender's order, after its causes, at its place in the total order,
+//! stable if asked.
+
+use super::flow::{Flow, Outgoing};
+use super::stream::{Deliverable, Message};
+use crate::api::Order;
+
+impl Flow {
+    /// Delivers whatever may be delivered; true if anything was.
+    pub(super) fn deliver_ready(&mut self, io: &mut impl Outgoing) -> bool {
+        let mut any = false;
+        while self.has_queued() {
+            let mut progress = false;
+            for rank in 0..self.streams.len() {
+                while self.is_ready(rank) {
+                    self.deliver_head(rank, io);
+                    progress = true;
+                }
+            }
+            if !progress {
+                return any;
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Whether any message waits to be delivered, at a glance.
+    fn has_queued(&self) -> bool {
+        self.streams.iter().any(|stream| !stream.queue.is_empty())
+    }
+
+    pub(super) fn has_deliverable(&mut self) -> bool {
+        self.has_queued() && (0..self.streams.len()).any(|rank| self.is_ready(rank))
+    }
+
+    fn is_ready(&mut self, rank: usize) -> bool {
+        let Some(head) = self.streams[rank].queue.front() else { return false };
+        let (order, uniform, packet) = (head.order, head.uniform, head.packet);
+        if order == Order::Total && self.total.front().is_none_or(|run| usize::from(run.rank) != rank) {
+            return false;
+        }
+        if order != Order::Fifo && !self.deps_met(rank) {
+            return false;
+        }
+        !uniform || self.is_stable(rank, order, packet)
+    }
+
+    /// Whether all that the head of `rank`'s queue depends on was delivered here.
+    pub(super) fn deps_met(&self, rank: usize) -> bool {
+        self.streams[rank].queue.front().is_some_and(|head| {
+            let mut deps = self.streams[rank].deps_of(head);
+            deps.all(|(r, count)| usize::from(r) == rank || self.streams[usize::from(r)].delivered >= count)
+        })
+    }
+
+    /// Stable: every member has the message and its past, and for an abcast also what its place rests on: all
+    /// abcasts before it with their past, and the announcements that order them. The past is that of all its
+    /// sender's messages so far: one of them held back would hold this one back.
+    fn is_stable(&mut self, rank: usize, order: Order, packet: u64) -> bool {
+        if self.streams[rank].stable < packet {
+            return false;
+        }
+        let stream = &mut self.streams[rank];
+        stream.advance_to_head();
+        let past = self.streams[rank].head_vector().iter().enumerate();
+        let past_stable = past.into_iter().all(|(r, &needed)| r == rank || self.streams[r].stable_messages >= needed);
+        if order != Order::Total || !past_stable {
+            return past_stable;
+        }
+        let has = |holder: u16, packet: u64| self.streams[usize::from(holder)].stable >= packet;
+        self.total.front().is_some_and(|run| has(run.by, run.packet))
+            && self.total.rests_on().all(|(holder, packet)| has(holder, packet))
+            && self.streams.iter().zip(&self.total_past).all(|(s, &past)| s.stable_messages >= past)
+    }
+
+    /// Delivers the head of `rank`'s queue.
+    fn deliver_head(&mut self, rank: usize, io: &mut impl Outgoing) {
+        let position = if self.streams[rank].queue.front().is_some_and(|m| m.order == Order::Total) {
+            Some(self.total.take_front())
+        } else {
+            None
+        };
+        self.deliver_numbered(rank, position, io);
+    }
+
+    pub(super) fn deliver_numbered(&mut self, rank: usize, position: Option<u64>, io: &mut impl Outgoing) {
+        let Self { streams, total_past, holder, pool, .. } = self;
+        let stream = &mut streams[rank];
+        let Some(message) = stream.take_head() else { return };
+        let Message { order, uniform, seq, .. } = message;
+        if order == Order::Total {
+            total_past[rank] = seq;
+            for (past, &needed) in total_past.iter_mut().zip(stream.head_vector()) {
+                *past = needed.max(*past);
+            }
+        }
+        if let Some(holder) = holder {
+            holder.passed(rank, seq, order);
+        }
+        debug_assert_eq!(stream.delivered, seq, "delivered in the order sent");
+        let payload = stream.payload(&message);
+        let taken = io.deliver(Deliverable { rank, seq, order, uniform, position, payload });
+        stream.consume(u64::from(taken), pool);
+        self.told_old |= rank != self.set.me;
+    }
+
+    /// The application took a message of `rank` that it had not taken at once.
+    pub fn consumed(&mut self, rank: usize) {
+        if let Some(stream) = self.streams.get_mut(rank) {
+            stream.consume(1, &mut self.pool);
+        }
+    }
+}

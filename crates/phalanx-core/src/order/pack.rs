@@ -1,0 +1,187 @@
+//! A member's own sending: messages packed into packets as the window allows, and what waits for it.
+
+use bytes::Bytes;
+
+use super::flow::{Flow, Outgoing};
+use super::frame::{Part, put_message, put_stable};
+use super::outbox::Pending;
+use crate::api::Order;
+use crate::link::Arrival;
+use crate::time::Instant;
+use crate::wire::codec::varint_len;
+
+/// The end of each packet's room that is kept for a stability mark.
+const MARK_ROOM: usize = 11;
+
+impl Flow {
+    /// Accepts a message: packs it now if the window allows, else keeps it for later. False: no credit, not taken.
+    pub fn multicast(
+        &mut self,
+        now: Instant,
+        order: Order,
+        uniform: bool,
+        parts: &[&[u8]],
+        io: &mut impl Outgoing,
+    ) -> bool {
+        let len: usize = parts.iter().map(|p| p.len()).sum();
+        if self.outbox.is_empty() && self.tell_past(now, order, io) && self.make_room(now, len, io) {
+            self.pack(order, uniform, Part::Whole, len, io, |packer| {
+                parts.iter().for_each(|p| packer.extend_from_slice(p));
+            });
+            return true;
+        }
+        self.outbox.push(order, uniform, parts, self.set.outbox_bytes)
+    }
+
+    /// Makes room in the packet being filled for a whole message of `len` bytes. False: it does not fit in any
+    /// packet, or nothing may be sent now.
+    fn make_room(&mut self, now: Instant, len: usize, io: &mut impl Outgoing) -> bool {
+        let need = self.header_bound() + len;
+        if need > self.usable_room() {
+            return false;
+        }
+        if self.packer.len() + need > self.usable_room() {
+            self.close_packet(now, io);
+        }
+        self.may_pack()
+    }
+
+    pub(super) fn usable_room(&self) -> usize {
+        self.set.packet_room - MARK_ROOM
+    }
+
+    /// Whether frames may be added to the packet being filled.
+    pub(super) fn may_pack(&self) -> bool {
+        !self.wedged && self.tx.may_send()
+    }
+
+    /// Appends one piece of a message.
+    fn pack(
+        &mut self,
+        order: Order,
+        uniform: bool,
+        part: Part,
+        len: usize,
+        io: &mut impl Outgoing,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) {
+        // A message is sent when its last piece is: its causal past is what was delivered here by then.
+        let ends = matches!(part, Part::Whole | Part::Last);
+        let deps = if ends && order != Order::Fifo { self.take_deps() } else { Vec::new() };
+        // An abcast of the token holder is ordered by its place in the stream, unless an earlier one of its own
+        // still waits to be ordered, or it needs several packets.
+        let placed = order == Order::Total && part == Part::Whole && self.holder.is_some() && self.own_unplaced == 0;
+        if order == Order::Total && ends && !placed {
+            self.own_unplaced += 1;
+        }
+        put_message(&mut self.packer, order, placed, uniform, part, &deps, len);
+        let start = self.packer.len();
+        body(&mut self.packer);
+        self.packer_prompt |= uniform;
+        if ends {
+            self.sent += 1;
+        }
+        if part == Part::Whole {
+            io.sent(self.sent, order, uniform, &self.packer[start..]);
+        }
+    }
+
+    /// Packs what waits in the outbox, as far as the window allows.
+    pub(super) fn drain_outbox(&mut self, now: Instant, io: &mut impl Outgoing) {
+        // Lent to itself while the rest of the flow packs from it.
+        let mut outbox = std::mem::take(&mut self.outbox);
+        while let Some(next) = outbox.front() {
+            let Pending { order, uniform, payload, cut } = next;
+            if !self.tell_past(now, order, io) {
+                break;
+            }
+            if cut == 0 && self.header_bound() + payload.len() <= self.usable_room() {
+                if !self.make_room(now, payload.len(), io) {
+                    break;
+                }
+                self.pack(order, uniform, Part::Whole, payload.len(), io, |p| p.extend_from_slice(payload));
+                outbox.forget_front();
+                continue;
+            }
+            let Some((part, took)) = self.pack_piece(now, &next, io) else { break };
+            if part == Part::Last {
+                io.sent(self.sent, order, uniform, payload);
+                outbox.forget_front();
+            } else {
+                outbox.cut_front(took);
+            }
+        }
+        self.outbox = outbox;
+    }
+
+    /// Packs the next piece of a message that needs several packets; gives which, and how many bytes it took. None:
+    /// nothing may be sent now.
+    fn pack_piece(
+        &mut self,
+        now: Instant,
+        &Pending { order, uniform, payload, cut }: &Pending<'_>,
+        io: &mut impl Outgoing,
+    ) -> Option<(Part, usize)> {
+        let header = self.header_bound() + varint_len(payload.len() as u64);
+        if self.packer.len() + header >= self.usable_room() {
+            self.close_packet(now, io);
+        }
+        if !self.may_pack() {
+            return None;
+        }
+        let rest = payload.len() - cut;
+        let mut take = rest.min(self.usable_room() - self.packer.len() - header);
+        if cut == 0 && take == rest {
+            take = rest / 2; // a message cut into pieces has a first and a last one
+        }
+        let part = match (cut == 0, take == rest) {
+            (true, _) => Part::First(payload.len()),
+            (false, true) => Part::Last,
+            (false, false) => Part::Middle,
+        };
+        self.pack(order, uniform, part, take, io, |p| p.extend_from_slice(&payload[cut..cut + take]));
+        Some((part, take))
+    }
+
+    /// Sends the packet being filled, if it holds anything, and takes it into our own stream.
+    pub(super) fn close_packet(&mut self, now: Instant, io: &mut impl Outgoing) {
+        if self.packer.is_empty() {
+            return;
+        }
+        debug_assert!(self.tx.may_send(), "a packet is filled only when it may be sent");
+        let stable = self.tx.stable();
+        if stable > self.announced_stable {
+            put_stable(&mut self.packer, stable);
+            self.announced_stable = stable;
+        }
+        let number = self.tx.next();
+        io.multicast(self.set.space, number, &self.packer);
+        let frames = self.pool.take(&mut self.packer);
+        self.tx.push(now);
+        if std::mem::take(&mut self.packer_prompt) {
+            self.prompt_up_to = number;
+        }
+        let me = self.set.me;
+        let arrival = self.streams[me].rx.accept(number, frames);
+        debug_assert_eq!(arrival, Arrival::New, "our own packets come once, in order");
+        self.parse(me, u64::MAX, io);
+    }
+
+    /// Messages not bound to this view, in order, for the next one. A message cut off in its middle starts again.
+    pub fn take_outbox(&mut self) -> Vec<(Order, bool, Bytes)> {
+        std::mem::take(&mut self.outbox).into_messages()
+    }
+
+    /// Puts back what [`Self::take_outbox`] of the previous view gave.
+    pub fn put_outbox(&mut self, messages: Vec<(Order, bool, Bytes)>) {
+        for (order, uniform, payload) in messages {
+            self.outbox.push(order, uniform, &[&payload], usize::MAX);
+        }
+    }
+
+    /// Messages and bytes accepted and not yet in a packet.
+    #[must_use]
+    pub fn queued(&self) -> (usize, usize) {
+        (self.outbox.len(), self.outbox.bytes())
+    }
+}
