@@ -88,12 +88,14 @@ impl Sending {
 
     /// The highest number every receiver allows.
     #[must_use]
+    #[inline]
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
     /// Whether a new packet may be sent.
     #[must_use]
+    #[inline]
     pub fn may_send(&self) -> bool {
         self.next <= self.limit()
     }

@@ -26,6 +26,7 @@ impl Flow {
     }
 
     /// Whether any message waits to be delivered, at a glance.
+    #[inline]
     fn has_queued(&self) -> bool {
         self.streams.iter().any(|stream| !stream.queue.is_empty())
     }
@@ -34,6 +35,7 @@ impl Flow {
         self.has_queued() && (0..self.streams.len()).any(|rank| self.is_ready(rank))
     }
 
+    #[inline]
     fn is_ready(&mut self, rank: usize) -> bool {
         let Some(head) = self.streams[rank].queue.front() else { return false };
         let (order, uniform, packet) = (head.order, head.uniform, head.packet);
@@ -47,6 +49,7 @@ impl Flow {
     }
 
     /// Whether all that the head of `rank`'s queue depends on was delivered here.
+    #[inline]
     pub(super) fn deps_met(&self, rank: usize) -> bool {
         self.streams[rank].queue.front().is_some_and(|head| {
             let mut deps = self.streams[rank].deps_of(head);
@@ -75,6 +78,7 @@ impl Flow {
     }
 
     /// Delivers the head of `rank`'s queue.
+    #[inline]
     fn deliver_head(&mut self, rank: usize, io: &mut impl Outgoing) {
         let position = if self.streams[rank].queue.front().is_some_and(|m| m.order == Order::Total) {
             Some(self.total.take_front())
@@ -84,6 +88,7 @@ impl Flow {
         self.deliver_numbered(rank, position, io);
     }
 
+    #[inline]
     pub(super) fn deliver_numbered(&mut self, rank: usize, position: Option<u64>, io: &mut impl Outgoing) {
         let Self { streams, total_past, holder, pool, .. } = self;
         let stream = &mut streams[rank];
@@ -91,8 +96,11 @@ impl Flow {
         let Message { order, uniform, seq, .. } = message;
         if order == Order::Total {
             total_past[rank] = seq;
-            for (past, &needed) in total_past.iter_mut().zip(stream.head_vector()) {
-                *past = needed.max(*past);
+            let causes = stream.head_vector();
+            if !causes.is_empty() {
+                for (past, &needed) in total_past.iter_mut().zip(causes) {
+                    *past = needed.max(*past);
+                }
             }
         }
         if let Some(holder) = holder {

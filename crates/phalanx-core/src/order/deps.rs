@@ -13,6 +13,7 @@ const DEPS_ROOM: usize = 512;
 
 impl Flow {
     /// An upper bound on a message's header.
+    #[inline]
     pub(super) fn header_bound(&self) -> usize {
         let deps = if self.told_old { self.deps_bound().min(DEPS_ROOM) } else { 0 };
         1 + deps + 5 + 5
@@ -25,10 +26,15 @@ impl Flow {
 
     /// In a large group, tells what depends on others ahead of a message, until the rest fits in its header. False:
     /// nothing may be sent now.
+    #[inline]
     pub(super) fn tell_past(&mut self, now: Instant, order: Order, io: &mut impl Outgoing) -> bool {
         if !self.told_old || order == Order::Fifo || self.deps_bound() <= DEPS_ROOM {
             return true;
         }
+        self.tell_long_past(now, io)
+    }
+
+    fn tell_long_past(&mut self, now: Instant, io: &mut impl Outgoing) -> bool {
         loop {
             let mut due: Vec<(u16, u64)> = self.untold().collect();
             if 3 + due.iter().copied().map(dep_bytes).sum::<usize>() <= DEPS_ROOM {
@@ -62,6 +68,7 @@ impl Flow {
     }
 
     /// What was delivered here since our previous causal message.
+    #[inline]
     pub(super) fn take_deps(&mut self) -> Vec<(u16, u64)> {
         if !self.told_old {
             return Vec::new();

@@ -101,6 +101,7 @@ const SKIPPABLE: u8 = 0x40;
 const LIST_MAX: u64 = 65_536;
 
 /// Appends the header of a message frame; `body` bytes follow it.
+#[inline]
 pub(super) fn put_message(
     out: &mut Vec<u8>,
     order: Order,

@@ -35,6 +35,7 @@ impl Flow {
 
     /// Makes room in the packet being filled for a whole message of `len` bytes. False: it does not fit in any
     /// packet, or nothing may be sent now.
+    #[inline]
     fn make_room(&mut self, now: Instant, len: usize, io: &mut impl Outgoing) -> bool {
         let need = self.header_bound() + len;
         if need > self.usable_room() {
@@ -46,16 +47,19 @@ impl Flow {
         self.may_pack()
     }
 
+    #[inline]
     pub(super) fn usable_room(&self) -> usize {
         self.set.packet_room - MARK_ROOM
     }
 
     /// Whether frames may be added to the packet being filled.
+    #[inline]
     pub(super) fn may_pack(&self) -> bool {
         !self.wedged && self.tx.may_send()
     }
 
     /// Appends one piece of a message.
+    #[inline]
     fn pack(
         &mut self,
         order: Order,

@@ -30,6 +30,7 @@ impl Holder {
     }
 
     /// A message was delivered: it has its place, whoever gave it.
+    #[inline]
     pub(super) fn passed(&mut self, rank: usize, seq: u64, order: Order) {
         if self.placed[rank] < seq {
             self.placed[rank] = seq;

@@ -34,7 +34,7 @@ enum Body {
     /// In its packet.
     Packet { start: u32, len: u32 },
     /// Put together from several.
-    Own(Vec<u8>),
+    Own(Box<[u8]>),
 }
 
 /// A message on its way to the application.
@@ -155,6 +155,7 @@ impl Stream {
         parsed
     }
 
+    #[inline]
     fn parse_packet(
         &mut self,
         number: u64,
@@ -264,8 +265,10 @@ impl Stream {
         let (kind, body) = match part {
             Part::Whole => {
                 // A packet is far shorter than four gigabytes.
-                let [start, len] = [start, body.len()].map(|n| u32::try_from(n).map_err(|_too_long| Malformed));
-                (kind, Body::Packet { start: start?, len: len? })
+                let (Ok(start), Ok(len)) = (u32::try_from(start), u32::try_from(body.len())) else {
+                    return Err(Malformed);
+                };
+                (kind, Body::Packet { start, len })
             }
             Part::First(total) => {
                 self.assembling = Some(Assembly { kind, total, bytes: body.to_vec() });
@@ -284,7 +287,7 @@ impl Stream {
                 if a.bytes.len() != a.total {
                     return Err(Malformed);
                 }
-                (a.kind, Body::Own(a.bytes))
+                (a.kind, Body::Own(a.bytes.into()))
             }
         };
         self.parsed += 1;
@@ -403,6 +406,7 @@ impl Stream {
     }
 
     /// What the head of the queue, or the last message delivered, depends on: messages by rank, 0 beyond the end.
+    #[inline]
     pub(super) fn head_vector(&self) -> &[u64] {
         &self.head_vector
     }

@@ -60,6 +60,7 @@ impl Total {
     }
 
     /// `by` announced `rank`'s next `count` abcasts in its packet `packet`. False: it had no right to.
+    #[inline]
     pub(super) fn announce(&mut self, tenure: u32, run: Run) -> bool {
         if run.count == 0 {
             return true;
@@ -102,11 +103,13 @@ impl Total {
     }
 
     /// The next run to deliver from.
+    #[inline]
     pub(super) fn front(&self) -> Option<Run> {
         self.log.front().copied()
     }
 
     /// One abcast of the front run was delivered; gives its position, from 1.
+    #[inline]
     pub(super) fn take_front(&mut self) -> u64 {
         if let Some(&Run { by, packet, .. }) = self.log.front() {
             self.rest_on(by, packet);
@@ -126,6 +129,7 @@ impl Total {
     }
 
     /// Gives the next position to an abcast that nobody announced.
+    #[inline]
     pub(super) fn number(&mut self) -> u64 {
         self.delivered += 1;
         self.delivered
@@ -136,6 +140,7 @@ impl Total {
         (0..).zip(self.rests_on.iter().copied())
     }
 
+    #[inline]
     fn rest_on(&mut self, holder: u16, packet: u64) {
         let index = usize::from(holder);
         if index >= self.rests_on.len() {
@@ -156,6 +161,7 @@ impl Total {
     }
 }
 
+#[inline]
 fn append(log: &mut VecDeque<Run>, run: Run) {
     match log.back_mut() {
         Some(last) if last.rank == run.rank && last.by == run.by && last.packet == run.packet => {

@@ -88,6 +88,7 @@ const ITEM_BYTES: usize = 128;
 
 impl AppQueue {
     /// Whether the next item can go straight to the application.
+    #[inline]
     pub(super) fn is_open(&self, fx: &mut impl Effects) -> bool {
         self.items.is_empty() && fx.ready()
     }

@@ -399,12 +399,12 @@ impl Process {
         if len > crate::api::MESSAGE_BYTES_MAX {
             return Err(CommandError::TooLong(len));
         }
-        let (space, _) = self.told_space(group).ok_or(CommandError::NotMember)?;
-        match self.with_flow(space, fx, |flow, port| flow.multicast(now, order, uniform, parts, port)) {
-            Some(true) => Ok(()),
-            Some(false) => Err(CommandError::NoCredit),
-            None => Err(CommandError::NotMember),
-        }
+        let in_group = |flow: &&mut GroupFlow| flow.meta.group == group && flow.meta.told.is_some();
+        let flow = self.flows.values_mut().find(in_group).ok_or(CommandError::NotMember)?;
+        flow.touched = true;
+        let mut port = flow_port!(self, fx, &flow.meta);
+        let taken = flow.flow.multicast(now, order, uniform, parts, &mut port);
+        taken.then_some(()).ok_or(CommandError::NoCredit)
     }
 
     /// The packet space of the group's view in force here.

@@ -85,6 +85,7 @@ impl Transfers {
     }
 
     /// The application here was given a delivery: whoever takes our state needs it too.
+    #[inline]
     pub(super) fn record(&mut self, delivery: &Delivery<'_>) {
         if self.giving.is_empty() || delivery.replayed {
             return;
@@ -121,6 +122,7 @@ impl Transfers {
     }
 
     /// Whether what is delivered in `group` must wait: its state is not complete here, or earlier items wait.
+    #[inline]
     pub(super) fn holds_back(&self, group: GroupId) -> bool {
         !self.held.is_empty() && self.held.contains_key(&group)
     }

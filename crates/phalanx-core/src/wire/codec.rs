@@ -42,6 +42,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Malformed`] when nothing is left.
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, Malformed> {
         self.array().map(|[byte]| byte)
     }
@@ -119,6 +120,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Malformed`] when fewer are left.
+    #[inline]
     pub fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(Malformed)?;
         self.rest = rest;
@@ -139,6 +141,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Malformed`] when the length is, or fewer bytes are left.
+    #[inline]
     pub fn prefixed(&mut self) -> Result<&'a [u8], Malformed> {
         let mut ahead = self.clone();
         let len = usize::try_from(ahead.varint()?).map_err(|_| Malformed)?;
@@ -180,6 +183,7 @@ pub fn put_u64(out: &mut Vec<u8>, value: u64) {
 }
 
 /// Appends a variable-length integer, see [`Reader::varint`].
+#[inline]
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
