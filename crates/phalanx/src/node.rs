@@ -86,16 +86,22 @@ impl<D: Driver> Node<D> {
         }
     }
 
-    /// One turn: drains the input (bounded), lets the core judge its timers and send, and flushes the driver.
+    /// One turn: sends what was multicast since the last one, drains the input (bounded), lets the core judge its
+    /// timers, deliver and send, and flushes the driver.
     /// Call it when a datagram waits, when [`Node::deadline`] has come, and after commands.
     pub fn turn(&mut self, now: Instant, handler: &mut impl Handler) -> TurnReport {
         self.begin(now, handler);
+        if self.process.is_packing() {
+            self.process.flush(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
+            self.driver.flush();
+        }
         let mut report = self.drain(now, handler);
         let names = &self.watch.names;
         let joined = |name: &str| names.values().any(|joined| **joined == *name);
         self.wanted.ask(now, &mut self.process, joined, handler);
         self.process.turn(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
         self.driver.flush();
+        report.more |= self.process.is_packing();
         handler.silent(self.process.activity().flushing);
         if self.watch.excluded && self.process.is_over() && self.rejoin && !self.leaving {
             self.come_back(now);

@@ -133,7 +133,8 @@ impl Flow {
     }
 
     pub(super) fn parse(&mut self, rank: usize, up_to: u64, io: &mut impl Outgoing) -> bool {
-        let parsed = self.streams[rank].parse(up_to, rank_u16(rank), &mut self.total, &mut self.pool);
+        let parsed =
+            self.streams[rank].parse(up_to, rank_u16(rank), rank == self.set.me, &mut self.total, &mut self.pool);
         if parsed.malformed {
             io.malformed(rank);
         }
@@ -216,21 +217,42 @@ impl Flow {
         !self.outbox.is_empty() && !self.tx.may_send()
     }
 
-    /// End of a turn: orders, packs, delivers, repairs, acknowledges. True if it delivered or packed something: the
+    /// Whether something waits that could go out now.
+    #[must_use]
+    #[inline]
+    pub fn is_packing(&self) -> bool {
+        !self.packer.is_empty() || (!self.outbox.is_empty() && self.may_pack())
+    }
+
+    /// Sends what was accepted or ordered since the last packet, before anything that comes in is looked at.
+    pub fn flush(&mut self, now: Instant, io: &mut impl Outgoing) {
+        if !self.wedged {
+            self.drain_outbox(now, io);
+            self.close_packet(now, io);
+        }
+    }
+
+    /// End of a turn: orders, delivers, packs, repairs, acknowledges. True if it delivered or packed something: the
     /// next turn may find more to do, though nothing else changes.
+    ///
+    /// After a delivery the packet being filled stays open, with the order just given: the application may answer, and
+    /// its answer goes out in the same packet, with the next turn or [`Self::flush`], which is due at once.
     pub fn turn(&mut self, now: Instant, io: &mut impl Outgoing) -> bool {
         let first = self.tx.next();
         let mut any = false;
         loop {
-            let delivered = self.deliver_ready(io);
-            any |= delivered;
+            let mut delivered = self.deliver_ready(io);
             if !self.wedged {
                 self.place(now, io);
+                delivered |= self.deliver_ready(io);
                 self.drain_outbox(now, io);
-                self.close_packet(now, io);
+                if !delivered {
+                    self.close_packet(now, io);
+                }
             }
+            any |= delivered;
             self.acknowledge_self(now);
-            if !delivered && !self.has_deliverable() {
+            if !self.has_deliverable() {
                 break;
             }
         }
@@ -345,7 +367,7 @@ impl Flow {
     /// When something is due without further input.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        if !self.packer.is_empty() || (!self.outbox.is_empty() && self.may_pack()) {
+        if self.is_packing() {
             return Some(Instant::ZERO); // accepted between two turns: it goes out with the next, at once
         }
         let receipts = if self.wedged { None } else { self.streams.iter().filter_map(|s| s.rx.ack_due()).min() };

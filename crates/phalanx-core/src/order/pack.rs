@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::flow::{Flow, Outgoing};
+use super::flow::{Flow, Outgoing, rank_u16};
 use super::frame::{Part, put_message, put_stable};
 use super::outbox::Pending;
 use crate::api::Order;
@@ -75,7 +75,9 @@ impl Flow {
         // An abcast of the token holder is ordered by its place in the stream, unless an earlier one of its own
         // still waits to be ordered, or it needs several packets.
         let placed = order == Order::Total && part == Part::Whole && self.holder.is_some() && self.own_unplaced == 0;
-        if order == Order::Total && ends && !placed {
+        if placed {
+            self.announce_own(1, rank_u16(self.set.me));
+        } else if order == Order::Total && ends {
             self.own_unplaced += 1;
         }
         put_message(&mut self.packer, order, placed, uniform, part, &deps, len);

@@ -2,6 +2,7 @@
 
 use super::flow::{Flow, Outgoing, rank_u16};
 use super::frame::{put_announce, put_pass};
+use super::total::Run;
 use crate::api::Order;
 use crate::time::Instant;
 
@@ -65,9 +66,21 @@ impl Flow {
             if !runs.is_empty() {
                 put_announce(&mut self.packer, self.total.tenure(), prompt, &runs);
                 self.packer_prompt |= prompt;
+                for &(rank, count) in &runs {
+                    self.announce_own(count, rank);
+                }
             }
         }
         self.pass_token();
+    }
+
+    /// The packet being filled says, from here on, that the next `count` abcasts of `rank` come next. This member
+    /// delivers by it before the packet is sent: what makes it fail meanwhile makes it deliver nothing more either.
+    #[inline]
+    pub(super) fn announce_own(&mut self, count: u64, rank: u16) {
+        let run = Run { rank, count, by: rank_u16(self.set.me), packet: self.tx.next() };
+        let announced = self.total.announce(self.total.tenure(), run);
+        debug_assert!(announced, "the token holder orders");
     }
 
     /// Whether this member holds the token; takes up its work when the token has just come.

@@ -138,11 +138,12 @@ impl Stream {
         }
     }
 
-    /// Parses packets in order up to `up_to`. `me` is the rank of the stream's sender.
-    pub(super) fn parse(&mut self, up_to: u64, me: u16, total: &mut Total, pool: &mut Pool) -> Parsed {
+    /// Parses packets in order up to `up_to`. `me` is the rank of the stream's sender. If the stream is `own`, the order
+    /// its packets announce is known already, from the moment it was put there.
+    pub(super) fn parse(&mut self, up_to: u64, me: u16, own: bool, total: &mut Total, pool: &mut Pool) -> Parsed {
         let mut parsed = Parsed::default();
         while let Some((number, frames)) = self.rx.pop(up_to) {
-            match self.parse_packet(number, &frames, me, total, pool) {
+            match self.parse_packet(number, &frames, me, own, total, pool) {
                 Ok(prompt) => parsed.prompt |= prompt,
                 Err(Malformed) => {
                     parsed.malformed = true;
@@ -161,6 +162,7 @@ impl Stream {
         number: u64,
         frames: &[u8],
         me: u16,
+        own: bool,
         total: &mut Total,
         pool: &mut Pool,
     ) -> Result<bool, Malformed> {
@@ -182,7 +184,8 @@ impl Stream {
                     let kind = Kind { order, placed, uniform };
                     if self.take_part(number, kind, part, deps_from, start, body)? {
                         is_prompt |= uniform;
-                        if placed && !total.announce(self.tenure, Run { rank: me, count: 1, by: me, packet: number }) {
+                        let run = Run { rank: me, count: 1, by: me, packet: number };
+                        if placed && !own && !total.announce(self.tenure, run) {
                             return Err(Malformed);
                         }
                     }
@@ -190,6 +193,7 @@ impl Stream {
                 Some(StreamFrame::Announce { tenure, prompt, runs }) => {
                     is_prompt |= prompt;
                     self.tenure = self.tenure.max(tenure);
+                    let runs = if own { Pairs::default() } else { runs };
                     for (rank, count) in runs.iter() {
                         if usize::from(rank) >= self.members
                             || !total.announce(tenure, Run { rank, count, by: me, packet: number })

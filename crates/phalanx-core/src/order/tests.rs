@@ -72,7 +72,7 @@ impl Three {
     fn cast(&mut self, from: usize, order: Order, uniform: bool) {
         let (flow, port) = &mut self.flows[from];
         assert!(flow.multicast(self.now, order, uniform, &[b"m"], port));
-        flow.turn(self.now, port);
+        while flow.turn(self.now, port) {}
     }
 
     /// `from`'s packets reach those in `to`, now and only there.
@@ -83,7 +83,7 @@ impl Three {
             for (number, frames) in &packets {
                 flow.handle_packet(self.now, from, *number, frames, port);
             }
-            flow.turn(self.now, port);
+            while flow.turn(self.now, port) {}
         }
     }
 
@@ -94,7 +94,7 @@ impl Three {
             for (to, receipt) in receipts {
                 let (flow, port) = &mut self.flows[to];
                 flow.handle_receipt(self.now, from, &receipt, false, port);
-                flow.turn(self.now, port);
+                while flow.turn(self.now, port) {}
             }
         }
         for from in 0..3 {
@@ -102,7 +102,7 @@ impl Three {
             for to in (0..3).filter(|&to| to != from) {
                 let (flow, port) = &mut self.flows[to];
                 statuses.iter().for_each(|s| flow.handle_status(self.now, from, s));
-                flow.turn(self.now, port);
+                while flow.turn(self.now, port) {}
             }
         }
     }

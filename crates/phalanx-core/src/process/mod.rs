@@ -222,6 +222,23 @@ impl Process {
         process
     }
 
+    /// Whether something waits that could go out now: [`Self::flush`] or [`Self::turn`] is due at once.
+    #[must_use]
+    #[inline]
+    pub fn is_packing(&self) -> bool {
+        self.flows.values().any(|flow| flow.flow.is_packing())
+    }
+
+    /// Sends what was multicast or ordered since the last turn, before the input is drained: an answer waits for
+    /// nothing.
+    pub fn flush(&mut self, now: Instant, fx: &mut impl Effects) {
+        for flow in self.flows.values_mut().filter(|flow| flow.flow.is_packing()) {
+            flow.touched = true;
+            let mut port = flow_port!(self, &mut *fx, &flow.meta);
+            flow.flow.flush(now, &mut port);
+        }
+    }
+
     /// End of a turn: judges timers (call it after the input is drained), packs and transmits what is due,
     /// delivers what is held.
     pub fn turn(&mut self, now: Instant, fx: &mut impl Effects) {
@@ -229,6 +246,7 @@ impl Process {
             self.drain_app(fx);
             return;
         }
+        self.flush(now, fx);
         self.notice_absence(now);
         self.drain_app(fx);
         match self.stage {
