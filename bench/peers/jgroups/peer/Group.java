@@ -1,0 +1,44 @@
+package peer;
+
+import java.time.Duration;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+
+import harness.Member;
+import org.jgroups.JChannel;
+
+/** Entering the group of a run. */
+final class Group {
+    private static final Duration WHOLE_MAX = Duration.ofSeconds(20);
+    private static final long LOOK_AGAIN_MS = 10;
+
+    /** A logger that nobody holds forgets its level. */
+    private static final Logger LOGGER = Logger.getLogger("org.jgroups");
+    private static final Logger UDP_LOGGER = Logger.getLogger("org.jgroups.protocols.UDP");
+
+    private Group() {}
+
+    /** To be called before a channel is made: leaves of the log what is out of the ordinary. */
+    static void quieten() {
+        LOGGER.setLevel(Level.WARNING);
+        // Warns at every start that udp.xml asks for larger socket buffers than Linux gives by default.
+        UDP_LOGGER.setLevel(Level.SEVERE);
+    }
+
+    static void join(JChannel channel) throws Exception {
+        channel.connect("peers");
+        Member.say("joined");
+    }
+
+    /** Waits until the view holds all `members`. */
+    static void awaitWhole(JChannel channel, int members) throws InterruptedException {
+        long end = System.nanoTime() + WHOLE_MAX.toNanos();
+        while (channel.getView().size() != members) {
+            if (System.nanoTime() > end) {
+                throw new IllegalStateException("the view is not whole: " + channel.getView());
+            }
+            Thread.sleep(LOOK_AGAIN_MS);
+        }
+        Member.say("ready");
+    }
+}
