@@ -54,14 +54,6 @@ final class Client {
         }
     }
 
-    /** Removes the directory of an own driver. */
-    void close() {
-        aeron.close();
-        if (own != null) {
-            own.close();
-        }
-    }
-
     static UnsafeBuffer message(int size) {
         ByteBuffer memory = BufferUtil.allocateDirectAligned(size, CACHE_LINE);
         return new UnsafeBuffer(memory);

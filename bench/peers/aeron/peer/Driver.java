@@ -1,5 +1,6 @@
 package peer;
 
+import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -8,6 +9,7 @@ import harness.Member;
 import harness.Refused;
 import io.aeron.driver.MediaDriver;
 import io.aeron.driver.ThreadingMode;
+import org.agrona.IoUtil;
 
 /** A media driver in a process of its own, with one thread for all it does. */
 public final class Driver {
@@ -15,23 +17,22 @@ public final class Driver {
     private static final int BUFFER_MAX = 4 << 20;
 
     /** Arguments: directory, MTU, idle strategy. */
-    public static void main(String[] args) {
+    public static void main(String[] args) throws InterruptedException {
         Member.open();
         var context = context(args[0], Integer.parseInt(args[1]), Idle.valueOf(args[2]))
             .threadingMode(ThreadingMode.SHARED);
-        try (var driver = MediaDriver.launch(context)) {
-            Member.say("up");
-            Member.serve();
-        }
-        Runtime.getRuntime().halt(0);
+        MediaDriver.launch(context);
+        Member.say("up");
+        Member.serve();
     }
 
     /** Windows as large as the socket buffers; both directions of a loopback have the same limits. */
     static MediaDriver.Context context(String directory, int mtu, Idle idle) {
+        // Threads may still use the files at the end; unlike unmapping, unlinking does them no harm.
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> IoUtil.delete(new File(directory), true)));
         int buffer = buffer();
         var context = new MediaDriver.Context()
             .aeronDirectoryName(directory)
-            .dirDeleteOnShutdown(true)
             .mtuLength(mtu)
             .ipcMtuLength(mtu)
             .socketSndbufLength(buffer)

@@ -41,14 +41,12 @@ public final class PingMember {
         var ways = Arrays.stream(args).skip(5).map(Way::parse).toList();
         if (args[0].equals("client")) {
             member.ask(ways, message);
-            member.client.close();
         } else {
             var thread = new Thread(() -> member.answer(ways, message));
             thread.setDaemon(true);
             thread.start();
             Member.serve();
         }
-        Runtime.getRuntime().halt(0);
     }
 
     private PingMember(Client client) {

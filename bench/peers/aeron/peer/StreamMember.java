@@ -39,7 +39,6 @@ public final class StreamMember implements Member.Streamer {
         thread.start();
         Member.say("ready");
         Member.stream(member);
-        Runtime.getRuntime().halt(0);
     }
 
     private StreamMember(String directory, int size, String publish, List<String> subscribe) {

@@ -4,11 +4,13 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
 
 /** The side of a child process: hears orders, keeps the timetable, answers with what it counted. */
 public final class Member {
     private static final PrintStream ANSWERS = System.out;
-    private static final BufferedReader ORDERS = new BufferedReader(new InputStreamReader(System.in));
+    private static final BlockingQueue<String> ORDERS = new LinkedBlockingQueue<>();
 
     private Member() {}
 
@@ -30,13 +32,19 @@ public final class Member {
         void call() throws Exception;
     }
 
-    /** To be called first: keeps what libraries print out of the answers, and ends the process on any failure. */
+    /**
+     * To be called first: keeps what libraries print out of the answers, ends the process on any failure, and also
+     * when its input ends, whatever it does then: the conductor is gone.
+     */
     public static void open() {
         System.setOut(System.err);
         Thread.setDefaultUncaughtExceptionHandler((thread, failure) -> {
             failure.printStackTrace();
             Runtime.getRuntime().halt(Refused.FAILED);
         });
+        var reader = new Thread(Member::read);
+        reader.setDaemon(true);
+        reader.start();
     }
 
     public static void say(String answer) {
@@ -44,25 +52,31 @@ public final class Member {
         ANSWERS.flush();
     }
 
-    /** The next order, or null when there is nobody left to give any. */
-    public static String[] hear() {
-        try {
-            String line = ORDERS.readLine();
-            return line == null ? null : line.split(" ");
+    private static void read() {
+        try (var orders = new BufferedReader(new InputStreamReader(System.in))) {
+            for (String line = orders.readLine(); line != null; line = orders.readLine()) {
+                ORDERS.add(line);
+            }
         } catch (IOException closed) {
-            return null;
+            // The same as an end.
         }
+        System.exit(0);
     }
 
-    /** Serves until the run ends, then returns. */
-    public static void serve() {
-        while (hear() != null) {
-            // A server has no orders.
-        }
+    /** The next order, in words. */
+    private static String[] hear() throws InterruptedException {
+        return ORDERS.take().split(" ");
     }
 
+    /** Serves until the run ends; a server has no orders. */
+    public static void serve() throws InterruptedException {
+        Thread.currentThread().join();
+    }
+
+    /** Follows the orders of a stream until the run ends. */
     public static void stream(Streamer streamer) throws InterruptedException {
-        for (String[] order = hear(); order != null; order = hear()) {
+        while (true) {
+            String[] order = hear();
             if (order[0].equals("run")) {
                 window(streamer, Long.parseLong(order[1]), Long.parseLong(order[2]));
             } else {
@@ -86,11 +100,9 @@ public final class Member {
         say("window " + sent / seconds + " " + delivered / seconds);
     }
 
+    /** Makes calls as ordered, then waits for the run to end. */
     public static void pingPong(Call call) throws Exception {
         String[] order = hear();
-        if (order == null) {
-            return;
-        }
         long from = Long.parseLong(order[1]);
         long until = Long.parseLong(order[2]);
         while (System.nanoTime() < from) {

@@ -23,7 +23,7 @@ build_jvm_peer() {
     echo "$said" >&2
     exit 1
   fi
-  javac -Xlint:all,-serial,-try -Werror -d "$dir/classes" -cp "$dir/lib/*" "$harness"/*.java "$here"/peer/*.java
+  javac -Xlint:all,-serial -Werror -d "$dir/classes" -cp "$dir/lib/*" "$harness"/*.java "$here"/peer/*.java
   echo "$stamp" >"$dir/stamp"
 }
 

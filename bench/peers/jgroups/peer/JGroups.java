@@ -61,7 +61,7 @@ public final class JGroups implements Peer {
             boolean last = member == members;
             boolean sends = options.allSend || last;
             boolean receives = options.allSend || !last;
-            all.add(join(processes, member, null, StreamMember.class, List.of(options.variant.name(), port,
+            all.add(join(processes, member, null, StreamMember.class, List.of(options.variant.name(), port, Integer.toString(member),
                 Integer.toString(members), Boolean.toString(sends), Boolean.toString(receives),
                 Integer.toString(options.size))));
         }
@@ -84,7 +84,7 @@ public final class JGroups implements Peer {
         for (int member = 1; member <= members; member++) {
             boolean calls = member == members;
             String cpus = options.twoCores && !calls ? "1" : "0";
-            all.add(join(processes, member, cpus, RpcMember.class, List.of(options.variant.name(), port,
+            all.add(join(processes, member, cpus, RpcMember.class, List.of(options.variant.name(), port, Integer.toString(member),
                 Integer.toString(members), Boolean.toString(calls), Integer.toString(options.size))));
         }
         all.forEach(child -> child.await("ready"));

@@ -29,22 +29,21 @@ public final class RpcMember {
     private final List<Address> servers;
     private final RequestOptions options = RequestOptions.SYNC().timeout(CALL_MAX_MS).flags(Message.Flag.OOB);
 
-    /** Arguments: variant, multicast port, members, calls, size. */
+    /** Arguments: variant, multicast port, number, members, calls, size. */
     public static void main(String[] args) throws Exception {
         Member.open();
         Group.quieten();
-        var channel = Stack.UDP.open(Integer.parseInt(args[1]));
+        var channel = Stack.UDP.open(Integer.parseInt(args[1]), args[2].equals("1"));
         Method method = Echo.class.getMethod("echo", byte[].class);
         var dispatcher = new RpcDispatcher(channel, new Echo()).setMethodLookup(id -> method);
         Group.join(channel);
-        Group.awaitWhole(channel, Integer.parseInt(args[2]));
-        if (Boolean.parseBoolean(args[3])) {
-            var client = new RpcMember(channel, dispatcher, new byte[Integer.parseInt(args[4])]);
+        Group.awaitWhole(channel, Integer.parseInt(args[3]));
+        if (Boolean.parseBoolean(args[4])) {
+            var client = new RpcMember(channel, dispatcher, new byte[Integer.parseInt(args[5])]);
             Member.pingPong(args[0].equals("rpc") ? client::callGroup : client::callEach);
         } else {
             Member.serve();
         }
-        Runtime.getRuntime().halt(0);
     }
 
     private RpcMember(JChannel channel, RpcDispatcher dispatcher, byte[] argument) {

@@ -22,15 +22,15 @@ public final class StreamMember implements Member.Streamer {
     private final LongAdder delivered = new LongAdder();
     private volatile boolean sending;
 
-    /** Arguments: variant, multicast port, members, sends, receives, size. */
+    /** Arguments: variant, multicast port, number, members, sends, receives, size. */
     public static void main(String[] args) throws Exception {
         Member.open();
         Group.quieten();
-        var channel = Stack.of(args[0]).open(Integer.parseInt(args[1]));
-        int members = Integer.parseInt(args[2]);
-        boolean sends = Boolean.parseBoolean(args[3]);
-        var member = new StreamMember(channel, sends ? new byte[Integer.parseInt(args[5])] : null, members);
-        if (Boolean.parseBoolean(args[4])) {
+        var channel = Stack.of(args[0]).open(Integer.parseInt(args[1]), args[2].equals("1"));
+        int members = Integer.parseInt(args[3]);
+        boolean sends = Boolean.parseBoolean(args[4]);
+        var member = new StreamMember(channel, sends ? new byte[Integer.parseInt(args[6])] : null, members);
+        if (Boolean.parseBoolean(args[5])) {
             channel.setReceiver(new Receiver() {
                 @Override
                 public void receive(Message message) {
@@ -41,7 +41,6 @@ public final class StreamMember implements Member.Streamer {
         Group.join(channel);
         Group.awaitWhole(channel, members);
         Member.stream(member);
-        Runtime.getRuntime().halt(0);
     }
 
     /** Sends nothing if `payload` is null. */
