@@ -8,7 +8,7 @@ import java.util.Set;
 /** Leads one run: starts the processes, gives them one timetable, gathers what they counted. */
 final class Conductor {
     /** What a run may take beside warming up and measuring: starting, draining, ending. */
-    private static final long OVERHEAD_MAX_S = 50;
+    private static final long OVERHEAD_MAX_S = 55;
     private static final long DRAIN_MAX_MS = 5000;
     private static final long DRAIN_STEP_MS = 100;
     /** Between the order to start and the warm-up, so that every process has read it. */

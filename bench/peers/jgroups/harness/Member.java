@@ -68,6 +68,14 @@ public final class Member {
         return ORDERS.take().split(" ");
     }
 
+    /** Waits for leave to do what others are not to do at the same moment. */
+    public static void await(String order) throws InterruptedException {
+        String heard = String.join(" ", hear());
+        if (!heard.equals(order)) {
+            throw new IllegalStateException("ordered to " + heard + " where " + order + " was due");
+        }
+    }
+
     /** Serves until the run ends; a server has no orders. */
     public static void serve() throws InterruptedException {
         Thread.currentThread().join();

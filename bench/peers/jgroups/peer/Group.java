@@ -9,23 +9,27 @@ import org.jgroups.JChannel;
 
 /** Entering the group of a run. */
 final class Group {
-    private static final Duration WHOLE_MAX = Duration.ofSeconds(20);
+    private static final Duration WHOLE_MAX = Duration.ofSeconds(30);
     private static final long LOOK_AGAIN_MS = 10;
 
     /** A logger that nobody holds forgets its level. */
     private static final Logger LOGGER = Logger.getLogger("org.jgroups");
+    /** Warns at every start that udp.xml asks for larger socket buffers than Linux gives by default. */
     private static final Logger UDP_LOGGER = Logger.getLogger("org.jgroups.protocols.UDP");
+    /** Warns at every start that NAKACK4 and UNICAST4 are previews. */
+    private static final Logger CONFIGURATOR_LOGGER = Logger.getLogger("org.jgroups.stack.Configurator");
 
     private Group() {}
 
     /** To be called before a channel is made: leaves of the log what is out of the ordinary. */
     static void quieten() {
         LOGGER.setLevel(Level.WARNING);
-        // Warns at every start that udp.xml asks for larger socket buffers than Linux gives by default.
         UDP_LOGGER.setLevel(Level.SEVERE);
+        CONFIGURATOR_LOGGER.setLevel(Level.SEVERE);
     }
 
     static void join(JChannel channel) throws Exception {
+        Member.await("join");
         channel.connect("peers");
         Member.say("joined");
     }

@@ -61,11 +61,11 @@ public final class JGroups implements Peer {
             boolean last = member == members;
             boolean sends = options.allSend || last;
             boolean receives = options.allSend || !last;
-            all.add(join(processes, member, null, StreamMember.class, List.of(options.variant.name(), port, Integer.toString(member),
+            all.add(start(processes, member, null, StreamMember.class, List.of(options.variant.name(), port, Integer.toString(member),
                 Integer.toString(members), Boolean.toString(sends), Boolean.toString(receives),
                 Integer.toString(options.size))));
         }
-        all.forEach(child -> child.await("ready"));
+        assemble(all);
         String notes = options.variant.what() + "; not paced; multicast on lo";
         if (options.allSend) {
             return new Started(all, all, notes);
@@ -84,18 +84,24 @@ public final class JGroups implements Peer {
         for (int member = 1; member <= members; member++) {
             boolean calls = member == members;
             String cpus = options.twoCores && !calls ? "1" : "0";
-            all.add(join(processes, member, cpus, RpcMember.class, List.of(options.variant.name(), port, Integer.toString(member),
+            all.add(start(processes, member, cpus, RpcMember.class, List.of(options.variant.name(), port, Integer.toString(member),
                 Integer.toString(members), Boolean.toString(calls), Integer.toString(options.size))));
         }
-        all.forEach(child -> child.await("ready"));
+        assemble(all);
         Child client = all.remove(members - 1);
         return new Started(List.of(client), all, options.variant.what() + "; argument and result of the given size");
     }
 
+    private static Child start(Processes processes, int member, String cpus, Class<?> main, List<String> args) {
+        return processes.start("member " + member, cpus, FLAGS, main, args);
+    }
+
     /** Members enter one after the other: founders at the same moment would found groups that have to merge. */
-    private static Child join(Processes processes, int member, String cpus, Class<?> main, List<String> args) {
-        Child child = processes.start("member " + member, cpus, FLAGS, main, args);
-        child.await("joined");
-        return child;
+    private static void assemble(List<Child> members) {
+        for (Child member : members) {
+            member.tell("join");
+            member.await("joined");
+        }
+        members.forEach(member -> member.await("ready"));
     }
 }
