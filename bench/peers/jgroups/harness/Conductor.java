@@ -21,9 +21,11 @@ final class Conductor {
         if (options.twoCores && Runtime.getRuntime().availableProcessors() < 2) {
             throw new Refused(Refused.CANNOT_BE_HAD, "--cores two wants two processors");
         }
-        limit(options);
+        Thread watch = limit(options);
         var processes = new Processes();
-        return options.stream ? stream(peer, options, processes) : pingPong(peer, options, processes);
+        String line = options.stream ? stream(peer, options, processes) : pingPong(peer, options, processes);
+        watch.interrupt();
+        return line;
     }
 
     private static String stream(Peer peer, Options options, Processes processes) {
@@ -109,7 +111,7 @@ final class Conductor {
         return "run " + from + " " + (from + options.seconds * 1_000_000_000L);
     }
 
-    private static void limit(Options options) {
+    private static Thread limit(Options options) {
         long limitMs = (long) (options.warmUpSeconds() * 1000) + (options.seconds + OVERHEAD_MAX_S) * 1000;
         var watch = new Thread(() -> {
             try {
@@ -122,6 +124,7 @@ final class Conductor {
         });
         watch.setDaemon(true);
         watch.start();
+        return watch;
     }
 
     private static String head(Peer peer, Options options) {

@@ -74,7 +74,13 @@ public final class Processes {
     private synchronized void close() {
         closed = true;
         children.forEach(child -> child.process.destroyForcibly());
-        children.forEach(child -> child.process.onExit().join());
+        for (Child child : children) {
+            try {
+                child.process.waitFor();
+            } catch (InterruptedException interrupted) {
+                break;
+            }
+        }
         directories.forEach(Processes::remove);
     }
 

@@ -9,6 +9,7 @@ import org.jgroups.JChannel;
 
 /** Entering the group of a run. */
 final class Group {
+    private static final String NAME = "peers";
     private static final Duration WHOLE_MAX = Duration.ofSeconds(30);
     private static final long LOOK_AGAIN_MS = 10;
 
@@ -28,9 +29,17 @@ final class Group {
         CONFIGURATOR_LOGGER.setLevel(Level.SEVERE);
     }
 
-    static void join(JChannel channel) throws Exception {
+    /**
+     * Enters the group, or founds it. A busy coordinator may not answer within the second that the stacks wait, and then
+     * a joiner is alone in a group of its own; asking again takes less time than the merge that would come.
+     */
+    static void join(JChannel channel, boolean founder) throws Exception {
         Member.await("join");
-        channel.connect("peers");
+        channel.connect(NAME);
+        while (!founder && channel.getView().size() == 1) {
+            channel.disconnect();
+            channel.connect(NAME);
+        }
         Member.say("joined");
     }
 

@@ -33,10 +33,10 @@ public final class RpcMember {
     public static void main(String[] args) throws Exception {
         Member.open();
         Group.quieten();
-        var channel = Stack.UDP.open(Integer.parseInt(args[1]), args[2].equals("1"));
+        var channel = Stack.UDP.open(Integer.parseInt(args[1]));
         Method method = Echo.class.getMethod("echo", byte[].class);
         var dispatcher = new RpcDispatcher(channel, new Echo()).setMethodLookup(id -> method);
-        Group.join(channel);
+        Group.join(channel, args[2].equals("1"));
         Group.awaitWhole(channel, Integer.parseInt(args[3]));
         if (Boolean.parseBoolean(args[4])) {
             var client = new RpcMember(channel, dispatcher, new byte[Integer.parseInt(args[5])]);

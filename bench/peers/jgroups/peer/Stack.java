@@ -17,9 +17,6 @@ enum Stack {
     UDP("udp.xml", null, Map.of()),
     UDP_NEW("udp-new.xml", null, Map.of());
 
-    /** On a busy machine the second of the jar is too short for a coordinator to answer, and a joiner founds a group. */
-    private static final String JOIN_TIMEOUT = "10s";
-
     private final String file;
     private final String ordering;
     private final Map<String, String> transport;
@@ -39,11 +36,8 @@ enum Stack {
         return ordering != null;
     }
 
-    /**
-     * A channel on 127.0.0.1 that never leaves this host and meets no group on another port. Who is not the
-     * `founder` waits long for one to answer.
-     */
-    JChannel open(int multicastPort, boolean founder) throws Exception {
+    /** A channel on 127.0.0.1 that never leaves this host and meets no group on another port. */
+    JChannel open(int multicastPort) throws Exception {
         ProtocolStackConfigurator stack = ConfiguratorFactory.getStackConfigurator(file);
         var udp = find(stack, "UDP").getProperties();
         udp.put("bind_addr", "127.0.0.1");
@@ -52,11 +46,7 @@ enum Stack {
         udp.put("diag.enabled", "false");
         udp.putAll(transport);
         find(stack, "FD_SOCK2").getProperties().put("bind_addr", "127.0.0.1");
-        var membership = find(stack, "pbcast.GMS").getProperties();
-        membership.put("print_local_addr", "false");
-        if (!founder) {
-            membership.put("join_timeout", JOIN_TIMEOUT);
-        }
+        find(stack, "pbcast.GMS").getProperties().put("print_local_addr", "false");
         if (ordering != null) {
             var protocols = stack.getProtocolStack();
             protocols.add(protocols.indexOf(find(stack, "FRAG2")), new ProtocolConfiguration(ordering, new TreeMap<>()));

@@ -26,7 +26,7 @@ public final class StreamMember implements Member.Streamer {
     public static void main(String[] args) throws Exception {
         Member.open();
         Group.quieten();
-        var channel = Stack.of(args[0]).open(Integer.parseInt(args[1]), args[2].equals("1"));
+        var channel = Stack.of(args[0]).open(Integer.parseInt(args[1]));
         int members = Integer.parseInt(args[3]);
         boolean sends = Boolean.parseBoolean(args[4]);
         var member = new StreamMember(channel, sends ? new byte[Integer.parseInt(args[6])] : null, members);
@@ -38,7 +38,7 @@ public final class StreamMember implements Member.Streamer {
                 }
             });
         }
-        Group.join(channel);
+        Group.join(channel, args[2].equals("1"));
         Group.awaitWhole(channel, members);
         Member.stream(member);
     }
