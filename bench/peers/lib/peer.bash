@@ -203,6 +203,7 @@ begin() {
   trap 'exit 130' INT
   trap 'exit 129' HUP
   work=$(mktemp -d "${TMPDIR:-/tmp}/phalanx-$peer.XXXXXX")
+  export BENCH_DIRECTORY=$work
 }
 
 # supervise COMMAND...: runs it in the background, so that a signal to this shell is heard at once; what it measured
