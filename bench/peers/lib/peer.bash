@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # Shared by `build` and `run` of the native peers; sourced, never run. The contract they follow is in ../README.md.
 set -euo pipefail
 
@@ -90,19 +91,20 @@ build_rust() {
   local version
   command -v cargo > /dev/null || cannot "needs cargo (Rust 1.90 or newer)"
   mkdir -p "$built"
-  if ! newer "$built/bench" "$peer_dir/Cargo.toml" "$peer_dir/Cargo.lock" "$peer_dir"/src/* "$lib"/*.rs; then
-    say "builds from crates.io, as $peer_dir/Cargo.lock says; this takes some minutes the first time"
-    CARGO_TARGET_DIR=$built/target nice -n 10 \
-      cargo build --quiet --release --locked --manifest-path "$peer_dir/Cargo.toml" >&2 || die "cargo failed; see above"
-    cp "$built/target/release/bench-$peer" "$built/bench"
-  fi
+  [[ -e $built/bench ]] || say "builds from crates.io as $peer_dir/Cargo.lock says; this takes some minutes"
+  CARGO_TARGET_DIR=$built/target nice -n 10 \
+    cargo build --quiet --release --locked --manifest-path "$peer_dir/Cargo.toml" >&2 || die "cargo failed; see above"
+  install -C "$built/target/release/bench-$peer" "$built/bench"
   version=$(sed -n "/^name = \"$1\"\$/{n;s/^version = \"\(.*\)\"\$/\1/p;q}" "$peer_dir/Cargo.lock")
   printf '%s\n' "$version" > "$built/version"
 }
 
 # The one argument of every `build`.
 parse_build() {
-  (($# <= 1)) && [[ ${1:-} != -* ]] || { printf 'usage: %s/build [DIR]\n' "$peer_dir" >&2; exit 2; }
+  if (($# > 1)) || [[ ${1:-} == -* ]]; then
+    printf 'usage: %s/build [DIR]\n' "$peer_dir" >&2
+    exit 2
+  fi
   [[ -z ${1:-} ]] || { mkdir -p "$1"; built=$(cd "$1" && pwd); }
 }
 
@@ -191,6 +193,8 @@ finish() {
     end_child
     wait "$child" 2> /dev/null || :
   fi
+  # The whole family of the run holds this lock; whoever ends because its parent did may need a moment.
+  [[ ! -e $work/alive ]] || flock --wait 5 "$work/alive" true || say "a process of the run did not end"
   clean_up || :
   [[ -z $work ]] || rm -rf -- "$work"
   exit "$code"
@@ -210,7 +214,7 @@ begin() {
 # (the inner part of a JSON object, one line) goes to $work/measured.
 supervise() {
   local code=0
-  "$@" > "$work/measured" &
+  { exec 9> "$work/alive"; flock 9; exec "$@"; } > "$work/measured" &
   child=$!
   wait "$child" || code=$?
   child=''
