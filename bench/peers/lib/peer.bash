@@ -92,7 +92,7 @@ build_rust() {
   command -v cargo > /dev/null || cannot "needs cargo (Rust 1.90 or newer)"
   mkdir -p "$built"
   [[ -e $built/bench ]] || say "builds from crates.io as $peer_dir/Cargo.lock says; this takes some minutes"
-  CARGO_TARGET_DIR=$built/target nice -n 10 \
+  CARGO_TARGET_DIR=$built/target \
     cargo build --quiet --release --locked --manifest-path "$peer_dir/Cargo.toml" >&2 || die "cargo failed; see above"
   install -C "$built/target/release/bench-$peer" "$built/bench"
   version=$(sed -n "/^name = \"$1\"\$/{n;s/^version = \"\(.*\)\"\$/\1/p;q}" "$peer_dir/Cargo.lock")

@@ -24,7 +24,10 @@ fn node() -> Outcome<Node<ipc::Service>> {
     let mut config = Config::default();
     config.global.set_root_path(&Path::new(std::env::var("BENCH_DIRECTORY")?.as_bytes())?);
     config.global.prefix = FileName::new(std::env::var("BENCH_PREFIX")?.as_bytes())?;
-    Ok(NodeBuilder::new().config(&config).signal_handling_mode(SignalHandlingMode::Disabled).create::<ipc::Service>()?)
+    Ok(NodeBuilder::new()
+        .config(&config)
+        .signal_handling_mode(SignalHandlingMode::Disabled)
+        .create::<ipc::Service>()?)
 }
 
 /// The service of that name, for so many members at most.
@@ -118,11 +121,13 @@ impl Drop for Process {
 }
 
 fn main() -> Outcome {
-    let role = std::env::args().nth(8);
-    match (bench::argument::<String>(1)?.as_str(), role.is_some()) {
+    let mode: String = bench::argument(1)?;
+    // The role is behind the arguments of `run`, and the index behind the role.
+    let role = if mode == "stream" { 7 } else { 8 };
+    match (mode.as_str(), std::env::args().len() > role) {
         ("stream", false) => stream::conduct(),
-        ("stream", true) => stream::take_part(bench::argument(9)?),
+        ("stream", true) => stream::take_part(bench::argument(role + 1)?),
         (_, false) => pingpong::ask(),
-        (_, true) => pingpong::answer(bench::argument(9)?),
+        (_, true) => pingpong::answer(bench::argument(role + 1)?),
     }
 }

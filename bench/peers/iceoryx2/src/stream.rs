@@ -1,17 +1,25 @@
 //! A stream from one member to the others, or from everybody to everybody.
 //!
-//! The conductor is no member. It says `run`, `count` and `stop` to the members, and a member answers `count` with what
-//! it has sent and received so far.
+//! The conductor is no member. It says `greet`, `run`, `count` and `stop` to the members, and a member answers `count`
+//! with what it has sent and received so far.
+//!
+//! Every sender greets with one message before the start: a receiver opens the connection when it looks for the first
+//! message in it, and until then a publisher that finds the buffer full drops instead of waiting.
 
 use crate::bench::{Outcome, argument, bound, warm_up};
 use crate::{LOOKS, Process, node, publish, publisher, subscriber};
 use std::io::BufRead;
 use std::process::exit;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long what was sent may take to arrive after the last send.
 const DRAIN: Duration = Duration::from_secs(5);
+
+const PREPARE: u8 = 0;
+const GREET: u8 = 1;
+const RUN: u8 = 2;
+const STOP: u8 = 3;
 
 /// A counter with one writer, on cache lines of its own.
 #[repr(align(128))]
@@ -25,11 +33,16 @@ impl Counter {
 
 static SENT: Counter = Counter(AtomicU64::new(0));
 static RECEIVED: Counter = Counter(AtomicU64::new(0));
-static RUNNING: AtomicBool = AtomicBool::new(false);
-static STOPPED: AtomicBool = AtomicBool::new(false);
+static PHASE: AtomicU8 = AtomicU8::new(PREPARE);
 static READY: AtomicUsize = AtomicUsize::new(0);
 
 // --- a member ---
+
+fn wait_for(phase: u8) {
+    while PHASE.load(Ordering::Relaxed) < phase {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
 
 fn send_all(members: usize) -> Outcome {
     let size: usize = argument(3)?;
@@ -37,10 +50,11 @@ fn send_all(members: usize) -> Outcome {
     let publisher = publisher(&node, "stream", members, size)?;
     let payload = vec![0; size];
     READY.fetch_add(1, Ordering::Relaxed);
-    while !RUNNING.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_micros(200));
-    }
-    while !STOPPED.load(Ordering::Relaxed) {
+    wait_for(GREET);
+    publish(&publisher, &payload)?;
+    SENT.increment();
+    wait_for(RUN);
+    while PHASE.load(Ordering::Relaxed) == RUN {
         publish(&publisher, &payload)?;
         SENT.increment();
     }
@@ -97,8 +111,9 @@ pub fn take_part(index: usize) -> Outcome {
     println!("ready");
     for line in std::io::stdin().lock().lines() {
         match line?.as_str() {
-            "run" => RUNNING.store(true, Ordering::Relaxed),
-            "stop" => STOPPED.store(true, Ordering::Relaxed),
+            "greet" => PHASE.store(GREET, Ordering::Relaxed),
+            "run" => PHASE.store(RUN, Ordering::Relaxed),
+            "stop" => PHASE.store(STOP, Ordering::Relaxed),
             _ => println!("{} {}", SENT.0.load(Ordering::Relaxed), RECEIVED.0.load(Ordering::Relaxed)),
         }
     }
@@ -133,15 +148,20 @@ fn say_all(members: &mut [Process], line: &str) -> Outcome {
     members.iter_mut().try_for_each(|member| member.say(line))
 }
 
-/// How many messages did not arrive anywhere, once nothing moves any more.
+/// How many messages have been sent, and how many of them have not arrived at some receiver yet.
+fn sent_and_missing(members: &mut [Process], first: usize) -> Outcome<(u64, u64)> {
+    let counts = count(members)?;
+    let sent: u64 = counts.iter().map(|count| count.sent).sum();
+    Ok((sent, counts[first..].iter().map(|count| sent.saturating_sub(count.received)).sum()))
+}
+
+/// How many messages did not arrive somewhere, once nothing moves any more.
 fn drain(members: &mut [Process], first: usize) -> Outcome<u64> {
     let end = Instant::now() + DRAIN;
     let mut settled = 0;
     let mut sent_before = 0;
     loop {
-        let counts = count(members)?;
-        let sent: u64 = counts.iter().map(|count| count.sent).sum();
-        let missing: u64 = counts[first..].iter().map(|count| sent.saturating_sub(count.received)).sum();
+        let (sent, missing) = sent_and_missing(members, first)?;
         settled = if missing == 0 && sent == sent_before { settled + 1 } else { 0 };
         sent_before = sent;
         if settled == 10 || Instant::now() > end {
@@ -166,6 +186,11 @@ pub fn conduct() -> Outcome {
         member.hear()?;
     }
 
+    say_all(&mut members, "greet")?;
+    let greetings = if first == 0 { members.len() as u64 } else { 1 };
+    while sent_and_missing(&mut members, first)? != (greetings, 0) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     say_all(&mut members, "run")?;
     std::thread::sleep(warm_up(seconds));
     let before = count(&mut members)?;
