@@ -34,10 +34,11 @@ pub(crate) struct Bench<'a> {
     pub(crate) suite: &'static str,
     pub(crate) case: String,
     reporter: &'a mut dyn Reporter,
-    scratch: Scratch,
-    cells: usize,
     /// Kept for the next case, which may want the same.
     idle: Option<Cell>,
+    cells: usize,
+    /// After the cell, which lives in it.
+    scratch: Scratch,
     said: BTreeSet<String>,
 }
 

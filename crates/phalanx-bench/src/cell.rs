@@ -77,7 +77,8 @@ impl Cell {
             loss_ppm: self.plan.loss_ppm,
             suspect_after_ms: (!self.plan.strict).then_some(SUSPECT_AFTER_MS),
             groups: vec![GROUP.to_owned()],
-            state_bytes: self.plan.state_bytes,
+            // One that takes the state needs none of its own.
+            state_bytes: if takes_state { 0 } else { self.plan.state_bytes },
             takes_state,
         };
         // The youngest is the one that measures.
@@ -233,6 +234,12 @@ impl Measured {
         };
         let receivers = self.pairs().take(self.counted()).map(of).sum::<f64>() / self.counted().max(1) as f64;
         (self.pairs().last().map_or(0.0, of), receivers)
+    }
+
+    /// What the sender that got least was allowed, for what the one that got most was.
+    pub(crate) fn fairness(&self) -> f64 {
+        let shares = || self.pairs().map(|(first, second)| (second.accepted - first.accepted) as f64);
+        shares().fold(f64::INFINITY, f64::min) / shares().fold(1.0, f64::max)
     }
 
     /// Packets that left any member for each message that any member was first to send.

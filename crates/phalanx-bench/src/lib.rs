@@ -6,6 +6,8 @@
 //! ([`CHILD_COMMAND`], [`run_child`]).
 #![deny(missing_docs)]
 
+#[allow(unsafe_code)]
+mod alloc;
 mod bench;
 mod cell;
 mod child;
@@ -17,17 +19,20 @@ mod machine;
 mod member;
 mod protocol;
 mod raw;
+mod report;
 mod row;
 mod suite;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use alloc::Counting;
 pub use child::{run as run_child, run_program};
 pub use choice::{Cores, Ordering, Security, Senders, Transport, Waiting};
 pub use crew::{CHILD_COMMAND, Interrupt};
 pub use error::BenchError;
 pub use machine::Machine;
+pub use report::Measured;
 pub use row::{Row, median, show, show_spread};
 pub use suite::Suite;
 
@@ -117,6 +122,16 @@ pub fn run(request: &Request, reporter: &mut dyn Reporter) -> Result<(), BenchEr
 /// [`BenchError::Usage`] when there is no such case.
 pub fn list(request: &Request) -> Result<Vec<(String, String)>, BenchError> {
     Ok(chosen(request)?.into_iter().map(|case| (case.name, case.what)).collect())
+}
+
+/// Drives the protocol core alone with `messages` totally ordered multicasts of 100 B, for whoever looks at it from
+/// outside.
+///
+/// # Errors
+/// When the core refuses.
+pub fn drive_core(messages: usize, sealed: bool) -> Result<(), BenchError> {
+    let mut pair = suite::core_loop::Pair::meet(phalanx::driver::udp::PACKET_BYTES_LOOPBACK, sealed)?;
+    pair.push(false, messages)
 }
 
 fn chosen(request: &Request) -> Result<Vec<Case>, BenchError> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use phalanx::config::Config;
 use phalanx::core::{CommandError, Incarnation};
-use phalanx::driver::{Driver as _, Faults, Wait};
+use phalanx::driver::{Faults, Wait};
 use phalanx::{Inline, Options};
 
 use crate::child::{cpu_ns, listen, now_ns, say};
@@ -99,7 +99,7 @@ fn obey<D: Wait>(
             Command::Times => say(&Report::Times(app.times.take()))?,
             Command::Pauses => say(&Report::Pauses(app.take_pauses()))?,
             Command::Take { per_second } => app.take_slowly(per_second),
-            Command::Forward { to } => app.forward = Some(named(member, &to)?),
+            Command::Forward { to } => app.forward = to.map(|to| named(member, &to)).transpose()?,
             Command::Feed { to, size } => work.feed(named(member, &to)?, size),
             Command::Leave => member.leave(app),
             Command::Go { .. } => {}

@@ -102,8 +102,8 @@ pub(crate) enum Command {
     Pauses,
     /// Take no more than so many messages in a second.
     Take { per_second: Option<f64> },
-    /// Hand on every message that comes to the member of this name.
-    Forward { to: String },
+    /// Hand on every message that comes to the member of this name, from now on; or no more.
+    Forward { to: Option<String> },
     /// Send messages to the member of this name as fast as it takes them.
     Feed { to: String, size: usize },
     /// Leave the cell.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,19 +17,26 @@ use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
 use crate::table::Table;
 
+/// The suite `core` tells how often the core allocates.
+#[global_allocator]
+static ALLOCATOR: phalanx_bench::Counting = phalanx_bench::Counting;
+
 /// Measures the library beside baselines of the same run: raw sockets, raw memory, other systems
 ///
-/// SUITE is one of: limits, stream, latency, peers. Each member is a process of its own on this machine. Every figure is
+/// SUITE is one of: limits, stream, latency, flow, views, core, peers. Each member is a process of its own on this machine. Every figure is
 /// the median of some rounds; its baseline is measured in the same round, and ratios are made within a round. See
 /// docs/bench.md.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
-    /// What to measure
+    /// What to measure; or "report": make a page of files with JSON lines
     #[arg(value_name = "SUITE", required_unless_present = "list")]
-    suite: Option<Suite>,
-    /// These cases and no others; * stands for anything
+    suite: Option<Wanted>,
+    /// These cases and no others; * stands for anything. Of a report: its files
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
+    /// report: the page to write
+    #[arg(long, short, value_name = "FILE", default_value = "bench.html")]
+    output: PathBuf,
     /// One short round of each case, to see that it works
     #[arg(long)]
     quick: bool,
@@ -70,6 +78,21 @@ pub(crate) struct Bench {
     built_dir: PathBuf,
 }
 
+/// The first word.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Suite(Suite),
+    Report,
+}
+
+impl FromStr for Wanted {
+    type Err = BenchError;
+
+    fn from_str(word: &str) -> Result<Self, BenchError> {
+        if word == "report" { Ok(Self::Report) } else { word.parse().map(Self::Suite) }
+    }
+}
+
 /// A process of the benchmark; started by `phalanx bench`
 #[derive(Args, Debug)]
 pub(crate) struct Child {
@@ -81,11 +104,15 @@ pub(crate) struct Child {
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<Exit, Failure> {
-    let Some(suite) = bench.suite else {
-        for suite in Suite::ALL {
-            list(&request(bench, *suite))?;
+    let suite = match bench.suite {
+        Some(Wanted::Suite(suite)) => suite,
+        Some(Wanted::Report) => return report(bench),
+        None => {
+            for suite in Suite::ALL {
+                list(&request(bench, *suite))?;
+            }
+            return Ok(Exit::Good);
         }
-        return Ok(Exit::Good);
     };
     let request = request(bench, suite);
     if bench.list {
@@ -111,6 +138,18 @@ pub(crate) fn run_child(child: &Child) -> Result<Exit, Failure> {
         phalanx_bench::run_program(child.parent, &child.program)
     };
     done.map(|()| Exit::Good).map_err(|error| failure(&error))
+}
+
+/// Makes one page of some files.
+fn report(bench: &Bench) -> Result<Exit, Failure> {
+    let files: Vec<PathBuf> = bench.cases.iter().map(PathBuf::from).collect();
+    if files.is_empty() {
+        return Err(Failure::new(Exit::Usage, "which files? For example: phalanx bench report stream.json"));
+    }
+    let measured = phalanx_bench::Measured::read(&files).map_err(|error| failure(&error))?;
+    std::fs::write(&bench.output, measured.page()).when(format_args!("cannot write {}", bench.output.display()))?;
+    say(format_args!("{} figures in {}", measured.rows.len(), bench.output.display()));
+    Ok(Exit::Good)
 }
 
 fn request(bench: &Bench, suite: Suite) -> Request {

@@ -1,9 +1,12 @@
 //! The suites.
 
+pub(crate) mod core_loop;
+mod flow;
 mod latency;
 mod limits;
 mod peers;
 mod stream;
+mod views;
 
 use crate::Request;
 use crate::bench::Case;
@@ -18,13 +21,20 @@ pub enum Suite {
     Stream,
     /// How long a message takes.
     Latency,
+    /// Small buffers, lost packets, members that stop or lag, many senders.
+    Flow,
+    /// Changes of the membership.
+    Views,
+    /// The protocol core alone.
+    Core,
     /// Other systems.
     Peers,
 }
 
 impl Suite {
     /// All there are.
-    pub const ALL: &[Self] = &[Self::Limits, Self::Stream, Self::Latency, Self::Peers];
+    pub const ALL: &[Self] =
+        &[Self::Limits, Self::Stream, Self::Latency, Self::Flow, Self::Views, Self::Core, Self::Peers];
 
     /// Its name.
     #[must_use]
@@ -33,6 +43,9 @@ impl Suite {
             Self::Limits => "limits",
             Self::Stream => "stream",
             Self::Latency => "latency",
+            Self::Flow => "flow",
+            Self::Views => "views",
+            Self::Core => "core",
             Self::Peers => "peers",
         }
     }
@@ -42,6 +55,9 @@ impl Suite {
             Self::Limits => limits::cases(request),
             Self::Stream => stream::cases(request),
             Self::Latency => latency::cases(request),
+            Self::Flow => flow::cases(request),
+            Self::Views => views::cases(request),
+            Self::Core => core_loop::cases(request),
             Self::Peers => peers::cases(request),
         }
     }
