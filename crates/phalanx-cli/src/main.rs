@@ -1,5 +1,6 @@
 //! `phalanx`: the command line.
 
+mod bench;
 mod cat;
 mod check;
 mod child;
@@ -54,6 +55,9 @@ enum Command {
     TortureMember(torture::Member),
     #[command(hide = true)]
     TortureBusy(torture::Busy),
+    Bench(bench::Bench),
+    #[command(hide = true)]
+    BenchChild(bench::Child),
     Doctor(doctor::Doctor),
     Reform(reform::Reform),
 }
@@ -82,6 +86,8 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::Torture(torture) => torture::run(torture),
         Command::TortureMember(member) => torture::run_member(member),
         Command::TortureBusy(busy) => torture::run_busy(busy),
+        Command::Bench(bench) => bench::run(bench),
+        Command::BenchChild(child) => bench::run_child(child),
         Command::Doctor(doctor) => doctor::run(doctor),
     }
 }

@@ -1,4 +1,4 @@
-//! Many datagrams of one length in one system call.
+//! Many datagrams in one system call, segmented ones, and the settings of sockets that the standard library lacks.
 
 use std::io;
 use std::mem::zeroed;
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 
 /// Datagrams in one call.
-const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 
 /// Room for a batch, used again and again.
 pub(crate) struct Batch {
@@ -17,7 +17,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub(crate) fn new(size: usize) -> Self {
-        Self { bytes: vec![7; size.max(1) * BATCH], size: size.max(1) }
+        Self { bytes: vec![0; size.max(1) * BATCH], size: size.max(1) }
     }
 
     /// Sends as many datagrams of the length as the kernel takes at once to the socket's peer.
@@ -54,15 +54,30 @@ impl Batch {
     }
 }
 
-/// Asks for a large receive buffer: beyond the system's limit if this process may, else up to it.
+/// Asks for large buffers: beyond the system's limit if this process may, else up to it.
 pub(crate) fn enlarge(socket: &UdpSocket) {
-    for name in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
-        let bytes: libc::c_int = RECEIVE_BUFFER_BYTES;
-        let len = size_of_val(&bytes) as libc::socklen_t;
-        // SAFETY: the pointer and length describe `bytes`, which outlives the call. Refusal is no error.
-        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, ptr::from_ref(&bytes).cast(), len) };
+    for name in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, libc::SO_SNDBUF, libc::SO_SNDBUFFORCE] {
+        // Refusal is no error.
+        let _ = set(socket, libc::SOL_SOCKET, name, BUFFER_BYTES);
     }
 }
 
+/// What is sent to it in one call leaves in datagrams of `size` bytes.
+pub(crate) fn segment(socket: &UdpSocket, size: usize) -> io::Result<()> {
+    set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, libc::c_int::try_from(size).unwrap_or(libc::c_int::MAX))
+}
+
+/// Datagrams of one sender may be received as one.
+pub(crate) fn merge(socket: &UdpSocket) -> io::Result<()> {
+    set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
+}
+
+fn set(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let len = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the pointer and length describe `value`, which outlives the call.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, ptr::from_ref(&value).cast(), len) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// What the library asks for as well.
-const RECEIVE_BUFFER_BYTES: libc::c_int = 4 << 20;
+const BUFFER_BYTES: libc::c_int = 4 << 20;

@@ -1,0 +1,14 @@
+//! The protocol core in a loop and nothing else, for a profiler or for valgrind:
+//!
+//! ```text
+//! cargo build --release -p phalanx-bench --example core_loop
+//! valgrind --tool=callgrind target/release/examples/core_loop 20000
+//! ```
+//!
+//! `phalanx bench core` gives the figures.
+
+fn main() -> Result<(), phalanx_bench::BenchError> {
+    let messages = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(200_000);
+    let sealed = std::env::args().nth(2).as_deref() != Some("none");
+    phalanx_bench::drive_core(messages, sealed)
+}

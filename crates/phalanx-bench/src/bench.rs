@@ -1,0 +1,171 @@
+//! What every case works with: the rounds, the directory, the cell of the case before, and where rows go.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cell::{Cell, CellPlan};
+use crate::crew::Interrupt;
+use crate::error::{BenchError, While};
+use crate::row::{Row, Series};
+use crate::{Reporter, Request};
+
+/// One case of a suite.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    /// What it measures, for people.
+    pub(crate) what: String,
+    pub(crate) run: Box<dyn Fn(&mut Bench<'_>) -> Result<(), BenchError>>,
+}
+
+impl Case {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        what: impl Into<String>,
+        run: impl Fn(&mut Bench<'_>) -> Result<(), BenchError> + 'static,
+    ) -> Self {
+        Self { name: name.into(), what: what.into(), run: Box::new(run) }
+    }
+}
+
+/// Shared by the cases of one run.
+pub(crate) struct Bench<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) suite: &'static str,
+    pub(crate) case: String,
+    reporter: &'a mut dyn Reporter,
+    /// Kept for the next case, which may want the same.
+    idle: Option<Cell>,
+    cells: usize,
+    /// After the cell, which lives in it.
+    scratch: Scratch,
+    said: BTreeSet<String>,
+}
+
+impl<'a> Bench<'a> {
+    pub(crate) fn new(
+        request: &'a Request,
+        suite: &'static str,
+        reporter: &'a mut dyn Reporter,
+    ) -> Result<Self, BenchError> {
+        let scratch = Scratch::make()?;
+        Ok(Self { request, suite, case: String::new(), reporter, scratch, cells: 0, idle: None, said: BTreeSet::new() })
+    }
+
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.request.interrupt
+    }
+
+    pub(crate) fn rounds(&self) -> usize {
+        if self.request.quick { 1 } else { self.request.rounds }
+    }
+
+    /// What one measurement takes.
+    pub(crate) fn measured(&self) -> Duration {
+        if self.request.quick { QUICK } else { self.request.seconds }
+    }
+
+    /// Before it.
+    pub(crate) fn warm(&self) -> Duration {
+        (self.measured() / 4).clamp(WARM_LEAST, WARM_MOST)
+    }
+
+    pub(crate) fn times(&self) -> (Duration, Duration) {
+        (self.warm(), self.measured())
+    }
+
+    /// A cell as planned: the one of the case before, if it is like that, else a new one.
+    pub(crate) fn cell(&mut self, plan: &CellPlan) -> Result<Cell, BenchError> {
+        if let Some(cell) = self.idle.take().filter(|cell| cell.plan == *plan && cell.len() == plan.members) {
+            return Ok(cell);
+        }
+        self.new_cell(plan)
+    }
+
+    pub(crate) fn new_cell(&mut self, plan: &CellPlan) -> Result<Cell, BenchError> {
+        // What is left of an idle one would only take time from it.
+        self.idle = None;
+        self.cells += 1;
+        let directory = self.scratch.path.join(format!("cell-{}", self.cells));
+        Cell::start(plan, &directory, self.interrupt())
+    }
+
+    /// Keeps a cell that is as it was for the next case.
+    pub(crate) fn keep(&mut self, cell: Cell) {
+        self.idle = Some(cell);
+    }
+
+    /// Says that a round begins, and ends early if the user asked to stop.
+    pub(crate) fn round(&mut self, round: usize) -> Result<(), BenchError> {
+        let doing = format!("{} {}: round {} of {}", self.suite, self.case, round + 1, self.rounds());
+        self.reporter.doing(&doing);
+        self.interrupt().check()
+    }
+
+    pub(crate) fn case_done(&mut self) {
+        self.reporter.case_done();
+    }
+
+    pub(crate) fn notice(&mut self, what: &str) {
+        self.reporter.notice(what);
+    }
+
+    /// Says something once in a run.
+    pub(crate) fn notice_once(&mut self, what: &str) {
+        if self.said.insert(what.to_owned()) {
+            self.reporter.notice(what);
+        }
+    }
+
+    /// Gives the rows of a case away.
+    pub(crate) fn report<'s>(&mut self, series: impl IntoIterator<Item = &'s Series>) {
+        let rows: Vec<Row> = series.into_iter().filter_map(|series| series.row(self.suite, &self.case)).collect();
+        for row in &rows {
+            self.reporter.row(row);
+        }
+    }
+}
+
+/// A directory of this run's own; removed in the end.
+#[derive(Debug)]
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn make() -> Result<Self, BenchError> {
+        use std::os::unix::fs::DirBuilderExt;
+        sweep();
+        let path = std::env::temp_dir().join(format!("{SCRATCH}{}", std::process::id()));
+        let mut builder = std::fs::DirBuilder::new();
+        builder.mode(0o700).create(&path).when(format_args!("cannot make {}", path.display()))?;
+        let path = path.canonicalize().when(format_args!("cannot find {}", path.display()))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes what runs left that were killed. What cannot be removed is not ours.
+fn sweep() {
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(SCRATCH)?.parse::<u32>().ok()) else {
+            continue;
+        };
+        if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The name of a run's directory; the process's number follows.
+const SCRATCH: &str = "phalanx-bench-";
+const QUICK: Duration = Duration::from_millis(250);
+const WARM_LEAST: Duration = Duration::from_millis(80);
+const WARM_MOST: Duration = Duration::from_secs(2);

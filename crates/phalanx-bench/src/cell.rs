@@ -1,0 +1,259 @@
+//! A cell of members, each a process, as the benchmark sees it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::choice::{Cores, Ordering, Security, Senders, Transport, Waiting};
+use crate::crew::{Child, Interrupt, PATIENCE};
+use crate::error::BenchError;
+use crate::protocol::{Command, Mark, MemberRole, Pauses, Report, Role, What};
+
+/// What a cell is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CellPlan {
+    pub(crate) members: usize,
+    pub(crate) transport: Transport,
+    pub(crate) security: Security,
+    pub(crate) wait: Waiting,
+    pub(crate) cores: Option<Cores>,
+    pub(crate) loss_ppm: Option<u32>,
+    pub(crate) state_bytes: usize,
+    /// Whether a silent member is excluded as soon as by default. Else the machine may starve it for a while: what
+    /// is measured then is not the change of the view.
+    pub(crate) strict: bool,
+}
+
+impl CellPlan {
+    pub(crate) fn new(members: usize, transport: Transport, security: Security) -> Self {
+        Self {
+            members,
+            transport,
+            security,
+            wait: Waiting::Block,
+            cores: None,
+            loss_ppm: None,
+            state_bytes: 0,
+            strict: false,
+        }
+    }
+}
+
+/// The members, in order of their age.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) members: Vec<Child>,
+    pub(crate) plan: CellPlan,
+    directory: PathBuf,
+    interrupt: Interrupt,
+    started: usize,
+}
+
+/// The group that all members are in.
+pub(crate) const GROUP: &str = "bench";
+
+impl Cell {
+    /// Starts members one after the other, until all see all. `directory` is made, and must not be another cell's.
+    pub(crate) fn start(plan: &CellPlan, directory: &Path, interrupt: &Interrupt) -> Result<Self, BenchError> {
+        let (plan, directory, interrupt) = (plan.clone(), directory.to_owned(), interrupt.clone());
+        let mut cell = Self { members: Vec::new(), plan, directory, interrupt, started: 0 };
+        while cell.members.len() < cell.plan.members {
+            cell.join(false)?;
+            let count = cell.members.len();
+            cell.agree(count)?;
+        }
+        Ok(cell)
+    }
+
+    /// Starts one more member. Returns before it is in a view.
+    pub(crate) fn join(&mut self, takes_state: bool) -> Result<(), BenchError> {
+        let number = self.started;
+        self.started += 1;
+        let role = MemberRole {
+            name: format!("member-{number}"),
+            directory: self.directory.clone(),
+            transport: self.plan.transport,
+            security: self.plan.security,
+            wait: self.plan.wait,
+            loss_ppm: self.plan.loss_ppm,
+            suspect_after_ms: (!self.plan.strict).then_some(SUSPECT_AFTER_MS),
+            groups: vec![GROUP.to_owned()],
+            // One that takes the state needs none of its own.
+            state_bytes: if takes_state { 0 } else { self.plan.state_bytes },
+            takes_state,
+        };
+        // The youngest is the one that measures.
+        let pin = self.plan.cores.map(|cores| cores.of(number + 1 == self.plan.members));
+        let role = Role { pin, what: What::Member(role) };
+        self.members.push(Child::start(format!("member-{number}"), &role, &self.interrupt)?);
+        Ok(())
+    }
+
+    /// Waits until every member's last view has so many members.
+    pub(crate) fn agree(&mut self, count: usize) -> Result<(), BenchError> {
+        for member in &mut self.members {
+            let seen = |member: &Child| member.views.iter().rev().find(|view| view.group == GROUP).map(|v| v.members);
+            member.catch_up()?;
+            while seen(member) != Some(count) {
+                member.hear("a view", PATIENCE, |report| matches!(report, Report::View { .. }).then_some(()))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn pause(&self, time: Duration) -> Result<(), BenchError> {
+        self.interrupt.sleep(time)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The youngest, which sends where one sends: it does not order abcasts at first.
+    pub(crate) fn youngest(&mut self) -> &mut Child {
+        self.members.last_mut().expect("a cell has members")
+    }
+
+    pub(crate) fn tell_all(&mut self, command: &Command) -> Result<(), BenchError> {
+        self.members.iter_mut().try_for_each(|member| member.tell(command))
+    }
+
+    /// A changed membership is an error: figures across it would mean nothing.
+    pub(crate) fn unchanged(&mut self) -> Result<(), BenchError> {
+        let count = self.members.len();
+        for member in &mut self.members {
+            member.catch_up()?;
+            if member.views.last().is_none_or(|view| view.members != count) {
+                return Err(BenchError::Child("the members changed while it was measured".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn marks(&mut self) -> Result<Vec<Mark>, BenchError> {
+        self.tell_all(&Command::Mark)?;
+        self.members.iter_mut().map(Child::mark).collect()
+    }
+
+    pub(crate) fn pauses(&mut self) -> Result<Vec<Pauses>, BenchError> {
+        self.tell_all(&Command::Pauses)?;
+        let pauses = |member: &mut Child| {
+            member.hear("its pauses", PATIENCE, |report| match report {
+                Report::Pauses(pauses) => Some(*pauses),
+                _ => None,
+            })
+        };
+        self.members.iter_mut().map(pauses).collect()
+    }
+
+    /// Tells the senders to multicast.
+    pub(crate) fn load(
+        &mut self,
+        senders: Senders,
+        ordering: Ordering,
+        size: usize,
+        per_second: Option<f64>,
+    ) -> Result<(), BenchError> {
+        let load = Command::Load { ordering, size, per_second };
+        match senders {
+            Senders::One => self.youngest().tell(&load),
+            Senders::All => self.tell_all(&load),
+        }
+    }
+
+    /// Stops the senders, and waits until all delivered the same and no more comes: a message that one of them never
+    /// delivers is an error.
+    pub(crate) fn settle(&mut self) -> Result<(), BenchError> {
+        self.tell_all(&Command::Stop)?;
+        let end = Instant::now() + PATIENCE;
+        let mut before = None;
+        loop {
+            let counts: Vec<u64> = self.marks()?.iter().map(|mark| mark.delivered).collect();
+            let same = counts.iter().all(|count| *count == counts[0]);
+            if same && before == Some(counts[0]) {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(BenchError::Child(format!("members delivered different numbers of messages: {counts:?}")));
+            }
+            before = Some(counts[0]).filter(|_| same);
+            self.interrupt.sleep(Duration::from_millis(20))?;
+        }
+    }
+
+    /// Loads, and looks at all members twice.
+    pub(crate) fn measure(
+        &mut self,
+        senders: Senders,
+        ordering: Ordering,
+        size: usize,
+        (warm, measured): (Duration, Duration),
+    ) -> Result<Measured, BenchError> {
+        self.load(senders, ordering, size, None)?;
+        self.interrupt.sleep(warm)?;
+        let first = self.marks()?;
+        self.interrupt.sleep(measured)?;
+        let second = self.marks()?;
+        self.settle()?;
+        self.unchanged()?;
+        Ok(Measured { senders, first, second })
+    }
+}
+
+/// Two looks at all members.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    senders: Senders,
+    first: Vec<Mark>,
+    second: Vec<Mark>,
+}
+
+impl Measured {
+    fn pairs(&self) -> impl Iterator<Item = (&Mark, &Mark)> {
+        self.first.iter().zip(&self.second)
+    }
+
+    /// Members that are counted: those that do not send, or all if all send.
+    fn counted(&self) -> usize {
+        match self.senders {
+            Senders::One => self.first.len() - 1,
+            Senders::All => self.first.len(),
+        }
+    }
+
+    /// Deliveries in a second at a member: the mean over those that are counted.
+    pub(crate) fn delivered_per_s(&self) -> f64 {
+        let rates = self.pairs().take(self.counted()).map(|(first, second)| second.delivery_rate(first));
+        rates.sum::<f64>() / self.counted().max(1) as f64
+    }
+
+    /// Processor time for each delivery, in nanoseconds, at the member that sends, and at one that does not (at a
+    /// mean member, if all send).
+    pub(crate) fn cpu_ns(&self) -> (f64, f64) {
+        let of = |(first, second): (&Mark, &Mark)| {
+            (second.cpu_ns - first.cpu_ns) as f64 / (second.delivered - first.delivered).max(1) as f64
+        };
+        let receivers = self.pairs().take(self.counted()).map(of).sum::<f64>() / self.counted().max(1) as f64;
+        (self.pairs().last().map_or(0.0, of), receivers)
+    }
+
+    /// What the sender that got least was allowed, for what the one that got most was.
+    pub(crate) fn fairness(&self) -> f64 {
+        let shares = || self.pairs().map(|(first, second)| (second.accepted - first.accepted) as f64);
+        shares().fold(f64::INFINITY, f64::min) / shares().fold(1.0, f64::max)
+    }
+
+    /// Packets that left any member for each message that any member was first to send.
+    pub(crate) fn packets_per_message(&self) -> f64 {
+        let packets: u64 = self.pairs().map(|(first, second)| second.sent_packets - first.sent_packets).sum();
+        let messages: u64 = self.pairs().map(|(first, second)| second.accepted - first.accepted).sum();
+        packets as f64 / messages.max(1) as f64
+    }
+
+    /// Packets that the kernel dropped.
+    pub(crate) fn kernel_drops(&self) -> u64 {
+        self.pairs().map(|(first, second)| second.kernel_drops - first.kernel_drops).sum()
+    }
+}
+
+/// A machine with few processors and other work may let a member wait for long; that is not what is measured.
+const SUSPECT_AFTER_MS: u64 = 8_000;

@@ -1,0 +1,141 @@
+//! A member's own side: it turns, counts what is delivered, and multicasts what it is told to.
+//!
+//! What is measured here must cost little beside what it measures: a message of a load is counted and no more, and
+//! the clock is read once for each turn, by the library itself.
+
+mod app;
+mod work;
+
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
+
+use phalanx::config::Config;
+use phalanx::core::{CommandError, Incarnation};
+use phalanx::driver::{Faults, Wait};
+use phalanx::{Inline, Options};
+
+use crate::child::{cpu_ns, listen, now_ns, say};
+use crate::choice::{Waiting, configure};
+use crate::error::{BenchError, While};
+use crate::protocol::{Command, Mark, MemberRole, Report};
+use app::App;
+use work::{Work, failed};
+
+/// Runs a member until its input ends.
+pub(crate) fn run(role: &MemberRole) -> Result<(), BenchError> {
+    let mut config =
+        Config { name: Some(role.name.clone()), runtime_dir: Some(role.directory.clone()), ..Config::default() };
+    configure(&mut config, role.transport, role.security);
+    if let Some(millis) = role.suspect_after_ms {
+        config.timing.suspect_after = Duration::from_millis(millis);
+    }
+    let mut options = Options::from(config);
+    match role.loss_ppm {
+        None => serve(role, Inline::start(&options).map_err(failed("cannot start"))?),
+        Some(loss_ppm) => {
+            // The name decides what is lost, so that members lose different packets.
+            let seed = role.name.bytes().fold(7, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+            options.faults = Some((Faults { loss_ppm, ..Faults::default() }, seed));
+            serve(role, Inline::start_lossy(&options).map_err(failed("cannot start"))?)
+        }
+    }
+}
+
+fn serve<D: Wait>(role: &MemberRole, mut member: Inline<D>) -> Result<(), BenchError> {
+    let mut app = App::new(member.node().incarnation(), role.state_bytes);
+    for group in &role.groups {
+        member.join_group(group, role.takes_state, &mut app).map_err(failed("cannot join"))?;
+    }
+    let waker = member.waker();
+    let commands = listen(move || waker.wake())?;
+    let mut work = Work::default();
+    say(&Report::Ready { port: 0 })?;
+    let mut over = false;
+    loop {
+        if !obey(&commands, &mut work, &mut app, &mut member)? {
+            return Ok(());
+        }
+        let accepted = work.send(&mut app, &mut member)?;
+        let report = member.turn(&mut app);
+        app.note_turn(accepted);
+        for told in app.reports.drain(..) {
+            say(&told)?;
+        }
+        if member.is_over() && !over {
+            over = true;
+            say(&Report::Left)?;
+        }
+        // One more turn after any work: what it leads to may be due only then.
+        let busy = report.more || report.received > 0 || accepted > 0 || app.has_to_answer();
+        if over || !busy && role.wait == Waiting::Block {
+            member.wait(work.patience(&app)).when("cannot wait")?;
+        }
+    }
+}
+
+/// Carries out what was commanded. False: the parent has gone.
+fn obey<D: Wait>(
+    commands: &Receiver<Command>,
+    work: &mut Work,
+    app: &mut App,
+    member: &mut Inline<D>,
+) -> Result<bool, BenchError> {
+    loop {
+        let command = match commands.try_recv() {
+            Ok(command) => command,
+            Err(TryRecvError::Empty) => return Ok(true),
+            Err(TryRecvError::Disconnected) => return Ok(false),
+        };
+        match command {
+            Command::Mark => say(&Report::Mark(mark(app, member)))?,
+            Command::Load { ordering, size, per_second } => work.load(ordering, size, per_second),
+            Command::Stop => work.stop(),
+            Command::Ping { ordering, size, nanos, answers } => work.ping(ordering, size, nanos, answers),
+            Command::Probe { ordering, size, nanos, gap_nanos } => work.probe(ordering, size, nanos, gap_nanos),
+            Command::Echo { answer, ordering, size } => {
+                app.answer = answer;
+                work.answer_with(ordering, size);
+            }
+            Command::Times => say(&Report::Times(app.times.take()))?,
+            Command::Pauses => say(&Report::Pauses(app.take_pauses()))?,
+            Command::Take { per_second } => app.take_slowly(per_second),
+            Command::Forward { to } => app.forward = to.map(|to| named(member, &to)).transpose()?,
+            Command::Feed { to, size } => work.feed(named(member, &to)?, size),
+            Command::Leave => member.leave(app),
+            Command::Go { .. } => {}
+        }
+    }
+}
+
+fn named<D: Wait>(member: &Inline<D>, name: &str) -> Result<Incarnation, BenchError> {
+    let view = member.node().process().cell_view();
+    let found = view.and_then(|view| view.members.iter().find(|other| other.name == name));
+    found.map(|found| found.incarnation).ok_or_else(|| BenchError::Child(format!("there is no member {name}")))
+}
+
+fn mark<D: Wait>(app: &App, member: &Inline<D>) -> Mark {
+    let mut mark =
+        Mark { at_ns: now_ns(), delivered: app.delivered, accepted: app.accepted, cpu_ns: cpu_ns(), ..Mark::default() };
+    // Each driver's counters begin with its own name.
+    member.node().driver().counters(&mut |name, value| {
+        if name.ends_with("_sent_packets") {
+            mark.sent_packets += value;
+        } else if name.ends_with("_received_packets") {
+            mark.received_packets += value;
+        } else if name.ends_with("_receive_overflows") {
+            mark.kernel_drops += value;
+        }
+    });
+    member.node().process().counters(&mut |name, value| {
+        if name == "repairs" {
+            mark.repairs = value;
+        }
+    });
+    mark
+}
+
+/// Whether a command was refused only for now.
+fn for_now(error: &CommandError) -> bool {
+    // Between two lives, or while a view is waited for, there is no group.
+    matches!(error, CommandError::NoCredit | CommandError::NotMember)
+}

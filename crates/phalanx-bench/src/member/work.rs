@@ -1,0 +1,261 @@
+//! What a member multicasts.
+
+use std::time::Duration;
+
+use phalanx::Inline;
+use phalanx::core::{CommandError, GroupId, Incarnation};
+use phalanx::driver::Wait;
+
+use super::app::{App, LOAD, PING, PONG, PROBE, STAMPED_BYTES};
+use super::for_now;
+use crate::child::{now_ns, say};
+use crate::choice::Ordering;
+use crate::error::BenchError;
+use crate::protocol::{Answer, Report};
+
+/// What it was told to do.
+#[derive(Default)]
+pub(super) struct Work {
+    load: Option<Load>,
+    stamped: Option<Stamped>,
+    /// How pings are answered, where with a multicast.
+    answers: Option<Ordering>,
+    feed: Option<(Incarnation, Vec<u8>)>,
+    /// What the last attempt found: no credit.
+    held_back: bool,
+    reply: Vec<u8>,
+    handed_on: Vec<u8>,
+}
+
+struct Load {
+    ordering: Ordering,
+    message: Vec<u8>,
+    pace: Option<Pace>,
+}
+
+struct Pace {
+    per_second: f64,
+    since_ns: u64,
+    offered: u64,
+}
+
+/// Probes, or pings.
+struct Stamped {
+    kind: u8,
+    ordering: Ordering,
+    message: Vec<u8>,
+    ends_ns: u64,
+    /// For probes: between two; when the next is due.
+    gap_ns: u64,
+    due_ns: u64,
+    /// For pings: answers that each waits for; one is under way.
+    answers: usize,
+    under_way: bool,
+}
+
+impl Work {
+    pub(super) fn load(&mut self, ordering: Ordering, size: usize, per_second: Option<f64>) {
+        let pace = per_second.map(|per_second| Pace { per_second, since_ns: now_ns(), offered: 0 });
+        self.load = Some(Load { ordering, message: vec![LOAD; size], pace });
+    }
+
+    pub(super) fn stop(&mut self) {
+        (self.load, self.feed) = (None, None);
+    }
+
+    pub(super) fn ping(&mut self, ordering: Ordering, size: usize, nanos: u64, answers: usize) {
+        self.begin(PING, ordering, size, nanos, 0);
+        if let Some(stamped) = &mut self.stamped {
+            stamped.answers = answers;
+        }
+    }
+
+    pub(super) fn probe(&mut self, ordering: Ordering, size: usize, nanos: u64, gap_ns: u64) {
+        self.begin(PROBE, ordering, size, nanos, gap_ns);
+    }
+
+    fn begin(&mut self, kind: u8, ordering: Ordering, size: usize, nanos: u64, gap_ns: u64) {
+        let now = now_ns();
+        let mut message = vec![0; size.max(STAMPED_BYTES)];
+        message[0] = kind;
+        let ends_ns = now.saturating_add(nanos);
+        let stamped = Stamped { kind, ordering, message, ends_ns, gap_ns, due_ns: now, answers: 1, under_way: false };
+        self.stamped = Some(stamped);
+    }
+
+    pub(super) fn feed(&mut self, to: Incarnation, size: usize) {
+        self.feed = Some((to, vec![LOAD; size]));
+    }
+
+    pub(super) fn answer_with(&mut self, ordering: Ordering, size: usize) {
+        self.answers = Some(ordering);
+        self.reply = vec![0; size.max(STAMPED_BYTES)];
+        self.reply[0] = PONG;
+    }
+
+    /// Multicasts what is due, and says how many messages were accepted.
+    pub(super) fn send<D: Wait>(&mut self, app: &mut App, member: &mut Inline<D>) -> Result<u64, BenchError> {
+        self.held_back = false;
+        let mut accepted = self.hand_on(app, member)?;
+        let Some(group) = app.group else { return Ok(accepted) };
+        if !app.asked.is_empty() {
+            accepted += self.answer(group, app, member)?;
+        }
+        if self.stamped.is_some() {
+            accepted += self.stamped(group, app, member)?;
+        }
+        if self.load.is_some() {
+            accepted += self.burst(group, app, member)?;
+        }
+        Ok(accepted)
+    }
+
+    /// Load, as much as is due and goes.
+    fn burst<D: Wait>(&mut self, group: GroupId, app: &mut App, member: &mut Inline<D>) -> Result<u64, BenchError> {
+        let Some(load) = &mut self.load else { return Ok(0) };
+        let due = match &load.pace {
+            None => BURST,
+            Some(pace) => {
+                let elapsed = now_ns().saturating_sub(pace.since_ns) as f64 / 1e9;
+                ((elapsed * pace.per_second) as u64).saturating_sub(pace.offered).min(BURST)
+            }
+        };
+        let (order, uniform) = load.ordering.of_library();
+        let mut accepted = 0;
+        while accepted < due {
+            match member.multicast(group, order, uniform, &load.message, app) {
+                Ok(()) => accepted += 1,
+                Err(error) if for_now(&error) => {
+                    self.held_back = true;
+                    break;
+                }
+                Err(error) => return Err(failed("cannot multicast")(error)),
+            }
+        }
+        if let Some(pace) = &mut load.pace {
+            // What finds no credit is due later: an offered message is never given up.
+            pace.offered += accepted;
+        }
+        Ok(accepted)
+    }
+
+    fn stamped<D: Wait>(&mut self, group: GroupId, app: &mut App, member: &mut Inline<D>) -> Result<u64, BenchError> {
+        let Some(stamped) = &mut self.stamped else { return Ok(0) };
+        if stamped.under_way && app.awaited > 0 {
+            return Ok(0);
+        }
+        stamped.under_way = false;
+        let now = now_ns();
+        if now >= stamped.ends_ns {
+            self.stamped = None;
+            say(&Report::Done)?;
+            return Ok(0);
+        }
+        if now < stamped.due_ns {
+            return Ok(0);
+        }
+        // A probe carries the time at which it was due: what held it up counts as its way.
+        let stamp = if stamped.kind == PROBE { stamped.due_ns } else { now }.to_le_bytes();
+        stamped.message[1..STAMPED_BYTES].copy_from_slice(&stamp);
+        let (order, uniform) = stamped.ordering.of_library();
+        match member.multicast(group, order, uniform, &stamped.message, app) {
+            Ok(()) if stamped.kind == PING => {
+                stamped.under_way = true;
+                (app.awaited, app.awaited_stamp) = (stamped.answers, stamp);
+                Ok(1)
+            }
+            Ok(()) => {
+                stamped.due_ns += stamped.gap_ns;
+                Ok(1)
+            }
+            Err(error) if for_now(&error) => Ok(0),
+            Err(error) => Err(failed("cannot multicast")(error)),
+        }
+    }
+
+    fn answer<D: Wait>(&mut self, group: GroupId, app: &mut App, member: &mut Inline<D>) -> Result<u64, BenchError> {
+        let Some(ordering) = self.answers else { return Ok(0) };
+        let mut accepted = 0;
+        while let Some(&(asker, stamp)) = app.asked.front() {
+            self.reply[1..STAMPED_BYTES].copy_from_slice(&stamp);
+            let answered = if app.answer == Answer::Alone {
+                member.send(asker, &self.reply, app)
+            } else {
+                let (order, uniform) = ordering.of_library();
+                member.multicast(group, order, uniform, &self.reply, app)
+            };
+            match answered {
+                Ok(()) => accepted += 1,
+                Err(error) if for_now(&error) => break,
+                Err(error) => return Err(failed("cannot answer")(error)),
+            }
+            app.asked.pop_front();
+        }
+        Ok(accepted)
+    }
+
+    /// Messages for one member alone: what it makes itself, and what it hands on.
+    fn hand_on<D: Wait>(&mut self, app: &mut App, member: &mut Inline<D>) -> Result<u64, BenchError> {
+        let mut accepted = 0;
+        if let Some((to, message)) = &self.feed {
+            while accepted < BURST && sent(member.send(*to, message, app))? {
+                accepted += 1;
+            }
+            self.held_back |= accepted < BURST;
+        }
+        if let Some(to) = app.forward
+            && app.to_forward > 0
+        {
+            self.handed_on.resize(app.forwarded_size, LOAD);
+            let mut handed = 0;
+            while handed < app.to_forward && sent(member.send(to, &self.handed_on, app))? {
+                handed += 1;
+            }
+            app.to_forward -= handed;
+            self.held_back |= app.to_forward > 0;
+            accepted += handed;
+        }
+        Ok(accepted)
+    }
+
+    /// How long a member may sleep that has nothing to do. `None`: until something comes.
+    pub(super) fn patience(&self, app: &App) -> Option<Duration> {
+        let mut due = None;
+        let mut until = |at: Duration| due = Some(due.map_or(at, |due: Duration| due.min(at)));
+        if let Some(load) = &self.load
+            && let Some(pace) = &load.pace
+            && !self.held_back
+        {
+            let next_ns = (pace.offered + 1) as f64 / pace.per_second * 1e9;
+            let left = Duration::from_nanos((pace.since_ns + next_ns as u64).saturating_sub(now_ns()));
+            // Messages of a fast load come many at a time: waking for each is not what a paced application does.
+            until(left.max(PACE));
+        }
+        if let Some(stamped) = self.stamped.as_ref().filter(|stamped| !stamped.under_way) {
+            until(Duration::from_nanos(stamped.due_ns.saturating_sub(now_ns())));
+        }
+        if app.is_slow() {
+            until(PACE);
+        }
+        due
+    }
+}
+
+/// Whether a message was taken.
+fn sent(result: Result<(), CommandError>) -> Result<bool, BenchError> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if for_now(&error) => Ok(false),
+        Err(error) => Err(failed("cannot send")(error)),
+    }
+}
+
+/// What a member says when the library refuses.
+pub(super) fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> BenchError {
+    move |error| BenchError::Child(format!("{doing}: {error}"))
+}
+
+/// Messages accepted between two turns.
+const BURST: u64 = 256;
+/// Between two bursts of a paced load.
+const PACE: Duration = Duration::from_micros(500);

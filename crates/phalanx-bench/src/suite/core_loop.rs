@@ -1,0 +1,235 @@
+//! What the protocol core alone costs: two processes in one thread, packets handed over in memory.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use phalanx::clock;
+use phalanx::core::seal::CellKey;
+use phalanx::core::{
+    CommandError, Delivery, Effects, Event, Founding, GroupId, Incarnation, Lane, Limits, MemberInfo, Order, Origin,
+    Process, Security, Settings, Timing,
+};
+use phalanx::driver::udp::{PACKET_BYTES_ETHERNET, PACKET_BYTES_LOOPBACK};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::Request;
+use crate::alloc::{counts, taken};
+use crate::bench::{Bench, Case};
+use crate::error::BenchError;
+use crate::row::Series;
+
+pub(super) fn cases(_request: &Request) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for packet in [PACKET_BYTES_LOOPBACK, PACKET_BYTES_ETHERNET] {
+        for sealed in [true, false] {
+            for orders in [true, false] {
+                let (security, who) =
+                    (if sealed { "sealed" } else { "none" }, if orders { "oldest" } else { "younger" });
+                let what = format!(
+                    "100 B abcast in packets of up to {packet} B, {}; who sends {}",
+                    if sealed { "sealed" } else { "not sealed" },
+                    if orders { "also orders" } else { "does not order at first" }
+                );
+                cases.push(Case::new(format!("abcast-{packet}-{security}-{who}"), what, move |bench| {
+                    measure(bench, packet, sealed, orders)
+                }));
+            }
+        }
+    }
+    cases
+}
+
+/// Where one process's effects go. Packets use buffers again and again, so that they cost no allocation.
+#[derive(Default)]
+struct Wire {
+    packets: VecDeque<(Lane, Vec<u8>)>,
+    spare: Vec<Vec<u8>>,
+    sent: u64,
+    sent_bytes: u64,
+    delivered: u64,
+    group: Option<(GroupId, usize)>,
+}
+
+impl Effects for Wire {
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        for _ in to {
+            let mut buffer = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(PACKET_BYTES_LOOPBACK as usize));
+            buffer.clear();
+            buffer.extend_from_slice(packet);
+            self.packets.push_back((lane, buffer));
+            self.sent += 1;
+            self.sent_bytes += packet.len() as u64;
+        }
+    }
+
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.delivered += u64::from(!delivery.payload.is_empty());
+    }
+
+    fn event(&mut self, event: Event) {
+        if let Event::GroupView(view) = event {
+            self.group = Some((view.group, view.members.len()));
+        }
+    }
+}
+
+struct Side {
+    process: Process,
+    wire: Wire,
+    from: SocketAddr,
+    spent: Spent,
+}
+
+/// What one side used.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    nanos: f64,
+    allocations: u64,
+}
+
+impl Side {
+    fn new(index: u16, security: &Security, packet_bytes_max: u32) -> Self {
+        let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let me = MemberInfo {
+            incarnation: Incarnation(u64::from(index) + 1),
+            name: format!("side-{index}"),
+            data: address(1_000 + index),
+            control: address(2_000 + index),
+            host: 1,
+            packet_bytes_max,
+        };
+        let from = me.data;
+        let settings = Settings {
+            cell: "core".to_owned(),
+            me,
+            founding: if index == 0 { Founding::Alone } else { Founding::Join },
+            seeds: vec![address(2_000)],
+            timing: Timing::default(),
+            limits: Limits::default(),
+        };
+        let process = Process::new(clock::now(), settings, security, u64::from(index) + 7);
+        Self { process, wire: Wire::default(), from, spent: Spent::default() }
+    }
+
+    /// Takes what the other sent, multicasts up to `count` messages, turns. How many were taken.
+    fn step(&mut self, other: &mut Self, count: usize, message: &[u8]) -> Result<usize, CommandError> {
+        let (start, allocated) = (thread_nanos(), taken());
+        let now = clock::now();
+        while let Some((lane, mut packet)) = other.wire.packets.pop_front() {
+            let origin = Origin::Network(other.address(lane));
+            self.process.handle_packet(now, lane, origin, &mut packet, &mut self.wire);
+            other.wire.spare.push(packet);
+        }
+        let mut accepted = 0;
+        if let Some((group, _)) = self.wire.group {
+            while accepted < count {
+                match self.process.multicast(now, group, Order::Total, false, &[message], &mut self.wire) {
+                    Ok(()) => accepted += 1,
+                    Err(CommandError::NoCredit) => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        self.process.turn(now, &mut self.wire);
+        self.spent.nanos += thread_nanos() - start;
+        self.spent.allocations += taken() - allocated;
+        Ok(accepted)
+    }
+
+    fn address(&self, lane: Lane) -> SocketAddr {
+        let port = self.from.port() + if lane == Lane::Control { 1_000 } else { 0 };
+        SocketAddr::new(self.from.ip(), port)
+    }
+}
+
+/// Two sides of one group.
+pub(crate) struct Pair {
+    sides: [Side; 2],
+}
+
+impl Pair {
+    /// Runs the two until they see each other.
+    pub(crate) fn meet(packet: u32, sealed: bool) -> Result<Self, BenchError> {
+        let security = if sealed { Security::Sealed(CellKey::from_bytes([9; 32])) } else { Security::None };
+        let mut sides = [Side::new(0, &security, packet), Side::new(1, &security, packet)];
+        for side in &mut sides {
+            side.process.join_group(clock::now(), "core", false).map_err(refused)?;
+        }
+        let [a, b] = &mut sides;
+        while [&*a, &*b].iter().any(|side| side.wire.group.is_none_or(|(_, members)| members != 2)) {
+            a.step(b, 0, &[]).map_err(refused)?;
+            b.step(a, 0, &[]).map_err(refused)?;
+        }
+        Ok(Self { sides })
+    }
+
+    /// Multicasts from one side, until so many more messages are delivered at both.
+    pub(crate) fn push(&mut self, oldest_sends: bool, messages: usize) -> Result<(), BenchError> {
+        let (from, to) = self.ends(oldest_sends);
+        let until = to.wire.delivered + messages as u64;
+        let mut left = messages;
+        while left > 0 || to.wire.delivered < until || from.wire.delivered < until {
+            left -= from.step(to, left.min(BURST), &MESSAGE).map_err(refused)?;
+            to.step(from, 0, &MESSAGE).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// The one that sends, and the other.
+    fn ends(&mut self, oldest_sends: bool) -> (&mut Side, &mut Side) {
+        let [a, b] = &mut self.sides;
+        if oldest_sends { (a, b) } else { (b, a) }
+    }
+}
+
+fn refused(error: CommandError) -> BenchError {
+    BenchError::Child(format!("the core refused: {error}"))
+}
+
+fn measure(bench: &mut Bench<'_>, packet: u32, sealed: bool, oldest_sends: bool) -> Result<(), BenchError> {
+    let messages = if bench.request.quick { MESSAGES / 10 } else { MESSAGES };
+    let series = |metric, unit| Series::new(metric, unit, 2, MESSAGE.len());
+    let mut time = [series("sender, per message", "ns"), series("receiver, per message", "ns")];
+    let mut allocations = [
+        series("allocations of the sender, per message", "allocations"),
+        series("allocations of the receiver, per message", "allocations"),
+    ];
+    let mut packed = [series("messages in a packet", "messages"), series("messages for a packet back", "messages")];
+    let mut header = series("bytes beside the payload, per message, both ways", "B");
+    for round in 0..bench.rounds() {
+        bench.round(round)?;
+        let mut pair = Pair::meet(packet, sealed)?;
+        // Queues and maps get their size.
+        pair.push(oldest_sends, messages / 10)?;
+        let (from, to) = pair.ends(oldest_sends);
+        (from.spent, to.spent) = (Spent::default(), Spent::default());
+        let before = [(from.wire.sent, from.wire.sent_bytes), (to.wire.sent, to.wire.sent_bytes)];
+        pair.push(oldest_sends, messages)?;
+        let (from, to) = pair.ends(oldest_sends);
+        let per = messages as f64;
+        for (index, side) in [from, to].into_iter().enumerate() {
+            time[index].add(side.spent.nanos / per);
+            if counts() {
+                allocations[index].add(side.spent.allocations as f64 / per);
+            }
+            packed[index].add(per / (side.wire.sent - before[index].0).max(1) as f64);
+        }
+        let (from, to) = pair.ends(oldest_sends);
+        let bytes = from.wire.sent_bytes - before[0].1 + to.wire.sent_bytes - before[1].1;
+        header.add(bytes as f64 / per - MESSAGE.len() as f64);
+    }
+    bench.report(time.iter().chain(&allocations).chain(&packed).chain([&header]));
+    Ok(())
+}
+
+/// What this thread has had of its processor: what other work takes in between is not counted.
+fn thread_nanos() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+const MESSAGE: [u8; 100] = [7; 100];
+/// Messages in a round.
+const MESSAGES: usize = 200_000;
+/// Messages between two turns.
+const BURST: usize = 256;

@@ -1,0 +1,189 @@
+//! Starts the runner of a peer, and ends it.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::bench::Bench;
+use crate::choice::{Cores, Senders, Waiting};
+use crate::crew::{CHILD_COMMAND, Interrupt};
+use crate::error::{BenchError, While};
+
+/// A system, and the way in which it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Peer {
+    pub(super) name: &'static str,
+    pub(super) variant: &'static str,
+}
+
+/// What a runner says of a stream.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Streamed {
+    pub(super) msgs_per_s: f64,
+    #[serde(default)]
+    pub(super) lost: Option<f64>,
+    #[serde(default)]
+    pub(super) guarantee: String,
+}
+
+/// What a runner says of round trips.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Tripped {
+    pub(super) p50_ns: f64,
+    #[serde(default)]
+    pub(super) guarantee: String,
+}
+
+impl Peer {
+    pub(super) fn title(self) -> String {
+        format!("{} {}", self.name, self.variant)
+    }
+
+    fn directory(self, bench: &Bench<'_>) -> PathBuf {
+        bench.request.peers.join(self.name)
+    }
+
+    /// Whether it was built. If not, says how that is done.
+    pub(super) fn is_there(self, bench: &mut Bench<'_>) -> bool {
+        let (runners, built) = (self.directory(bench), bench.request.built.join(self.name));
+        if !runners.join("run").is_file() {
+            let peers = bench.request.peers.display();
+            bench
+                .notice_once(&format!("{}: no runner in {}; --peers-dir says where the runners are", self.name, peers));
+            return false;
+        }
+        if !built.is_dir() {
+            let (build, into) = (runners.join("build"), built.display());
+            bench.notice_once(&format!("{} is not built; this builds it: {} {into}", self.name, build.display()));
+            return false;
+        }
+        true
+    }
+
+    pub(super) fn stream(
+        self,
+        bench: &Bench<'_>,
+        size: usize,
+        receivers: usize,
+        senders: Senders,
+    ) -> Result<Streamed, BenchError> {
+        let (size, receivers) = (size.to_string(), receivers.to_string());
+        self.run(bench, &["stream", "--size", &size, "--receivers", &receivers, "--senders", senders.word()])
+    }
+
+    pub(super) fn ping(
+        self,
+        bench: &Bench<'_>,
+        size: usize,
+        servers: usize,
+        wait: Waiting,
+        cores: Cores,
+    ) -> Result<Tripped, BenchError> {
+        let (size, servers) = (size.to_string(), servers.to_string());
+        let (wait, cores) = (wait.word(), cores.word());
+        self.run(bench, &["pingpong", "--size", &size, "--wait", wait, "--cores", cores, "--servers", &servers])
+    }
+
+    fn run<T: DeserializeOwned>(self, bench: &Bench<'_>, arguments: &[&str]) -> Result<T, BenchError> {
+        let runner = self.directory(bench).join("run");
+        let runner = runner.canonicalize().when(format_args!("cannot find {}", runner.display()))?;
+        let built = bench.request.built.canonicalize().when("cannot find what was built")?;
+        let seconds = bench.measured().as_secs().max(1);
+        let program = std::env::current_exe().when("cannot find this program's own file")?;
+        let mut command = Command::new(program);
+        // The child asks to be ended with this process, and becomes the runner.
+        command.args([CHILD_COMMAND, "--parent", &std::process::id().to_string(), "--"]).arg(runner).args(arguments);
+        command.args(["--seconds", &seconds.to_string(), "--variant", self.variant]);
+        command.env("PHALANX_PEERS_DIR", built);
+        let patience = Duration::from_secs(seconds * 2) + ENDS_WITHIN;
+        let said = Runner::start(&mut command)?.wait(patience, bench.interrupt())?;
+        let last = said.out.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        if !said.well {
+            let why = said.err.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            return Err(BenchError::Child(format!("{} failed: {why}", self.title())));
+        }
+        let figures = serde_json::from_str(last);
+        figures.map_err(|error| BenchError::Child(format!("{} gave no figures ({error}): {last}", self.title())))
+    }
+}
+
+/// A runner at work. It ends its own processes when it is told to end.
+struct Runner {
+    process: Child,
+    out: Option<std::thread::JoinHandle<String>>,
+    err: Option<std::thread::JoinHandle<String>>,
+}
+
+struct Said {
+    well: bool,
+    out: String,
+    err: String,
+}
+
+impl Runner {
+    fn start(command: &mut Command) -> Result<Self, BenchError> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut process = command.spawn().when("cannot start a runner")?;
+        let (out, err) = (process.stdout.take().map(collect), process.stderr.take().map(collect));
+        Ok(Self { process, out, err })
+    }
+
+    fn wait(mut self, patience: Duration, interrupt: &Interrupt) -> Result<Said, BenchError> {
+        let end = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.process.try_wait().when("cannot wait for a runner")? {
+                let said = |text: Option<std::thread::JoinHandle<String>>| {
+                    text.and_then(|text| text.join().ok()).unwrap_or_default()
+                };
+                return Ok(Said { well: status.success(), out: said(self.out.take()), err: said(self.err.take()) });
+            }
+            if Instant::now() > end {
+                return Err(BenchError::Child(format!("a runner did not end within {patience:?}")));
+            }
+            interrupt.sleep(Duration::from_millis(20))?;
+        }
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.process.id()).ok().and_then(Pid::from_raw)
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        let Some(pid) = self.pid() else { return };
+        if matches!(self.process.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        // It ends its own when it is asked; what is left of its group after that is ended here.
+        let _ = kill_process(pid, Signal::TERM);
+        let end = Instant::now() + GRACE;
+        while Instant::now() < end && matches!(self.process.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = kill_process_group(pid, Signal::KILL);
+        let _ = self.process.wait();
+    }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read until an error is still worth something.
+        let _ = from.by_ref().take(SAID_MAX).read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// A runner ends by itself at most a minute after its measuring time.
+const ENDS_WITHIN: Duration = Duration::from_secs(75);
+/// Between asking a runner to end and ending its group.
+const GRACE: Duration = Duration::from_secs(8);
+/// The most that is kept of what a runner says.
+const SAID_MAX: u64 = 1 << 20;

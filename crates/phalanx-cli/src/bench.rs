@@ -1,0 +1,290 @@
+//! `phalanx bench`: figures beside baselines of the same run.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use phalanx_bench::{
+    BenchError, Interrupt, Machine, Ordering, Reporter, Request, Row, Security, Selection, Senders, Suite, Transport,
+};
+
+use crate::exit::{Exit, Failure, While};
+use crate::notice::{data, say};
+use crate::table::Table;
+
+/// The suite `core` tells how often the core allocates.
+#[global_allocator]
+static ALLOCATOR: phalanx_bench::Counting = phalanx_bench::Counting;
+
+/// Measures the library beside baselines of the same run: raw sockets, raw memory, other systems
+///
+/// SUITE is one of: limits, stream, latency, flow, views, core, peers. Each member is a process of its own on this machine. Every figure is
+/// the median of some rounds; its baseline is measured in the same round, and ratios are made within a round. See
+/// docs/bench.md.
+#[derive(Args, Debug)]
+pub(crate) struct Bench {
+    /// What to measure; or "report": make a page of files with JSON lines
+    #[arg(value_name = "SUITE", required_unless_present = "list")]
+    suite: Option<Wanted>,
+    /// These cases and no others; * stands for anything. Of a report: its files
+    #[arg(value_name = "CASE")]
+    cases: Vec<String>,
+    /// report: the page to write
+    #[arg(long, short, value_name = "FILE", default_value = "bench.html")]
+    output: PathBuf,
+    /// One short round of each case, to see that it works
+    #[arg(long)]
+    quick: bool,
+    /// How often each case is measured
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    rounds: u16,
+    /// How long one measurement takes
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
+    seconds: f64,
+    /// One JSON object a line to this file; "-": to standard output, instead of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Name the cases instead of measuring them
+    #[arg(long)]
+    list: bool,
+    /// stream: bytes of a message
+    #[arg(long, value_name = "BYTES,..", value_delimiter = ',', value_parser = size)]
+    sizes: Vec<usize>,
+    /// stream: members of the group
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = members)]
+    members: Vec<usize>,
+    /// stream: fifo, causal, total, uniform
+    #[arg(long, value_name = "ORDER,..", value_delimiter = ',')]
+    order: Vec<Ordering>,
+    /// stream: one, all
+    #[arg(long, value_name = "WHO,..", value_delimiter = ',')]
+    senders: Vec<Senders>,
+    /// stream: how packets travel
+    #[arg(long, value_name = "HOW,..", value_delimiter = ',')]
+    transport: Vec<Transport>,
+    /// stream: sealed, none
+    #[arg(long, value_name = "HOW,..", value_delimiter = ',')]
+    security: Vec<Security>,
+    /// peers: where their runners are
+    #[arg(long, value_name = "DIR", default_value = "bench/peers")]
+    peers_dir: PathBuf,
+    /// peers: where they were built
+    #[arg(long, value_name = "DIR", env = "PHALANX_PEERS_DIR", default_value = "target/peers")]
+    built_dir: PathBuf,
+}
+
+/// The first word.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Suite(Suite),
+    Report,
+}
+
+impl FromStr for Wanted {
+    type Err = BenchError;
+
+    fn from_str(word: &str) -> Result<Self, BenchError> {
+        if word == "report" { Ok(Self::Report) } else { word.parse().map(Self::Suite) }
+    }
+}
+
+/// A process of the benchmark; started by `phalanx bench`
+#[derive(Args, Debug)]
+pub(crate) struct Child {
+    #[arg(long)]
+    parent: u32,
+    /// The program to become
+    #[arg(last = true)]
+    program: Vec<String>,
+}
+
+pub(crate) fn run(bench: &Bench) -> Result<Exit, Failure> {
+    let suite = match bench.suite {
+        Some(Wanted::Suite(suite)) => suite,
+        Some(Wanted::Report) => return report(bench),
+        None => {
+            for suite in Suite::ALL {
+                list(&request(bench, *suite))?;
+            }
+            return Ok(Exit::Good);
+        }
+    };
+    let request = request(bench, suite);
+    if bench.list {
+        list(&request)?;
+        return Ok(Exit::Good);
+    }
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&request.interrupt.0)).when("cannot watch for signals")?;
+    }
+    let mut teller = Teller::new(bench)?;
+    let ended = phalanx_bench::run(&request, &mut teller);
+    teller.finish()?;
+    match ended {
+        Ok(()) => Ok(Exit::Good),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+pub(crate) fn run_child(child: &Child) -> Result<Exit, Failure> {
+    let done = if child.program.is_empty() {
+        phalanx_bench::run_child(child.parent)
+    } else {
+        phalanx_bench::run_program(child.parent, &child.program)
+    };
+    done.map(|()| Exit::Good).map_err(|error| failure(&error))
+}
+
+/// Makes one page of some files.
+fn report(bench: &Bench) -> Result<Exit, Failure> {
+    let files: Vec<PathBuf> = bench.cases.iter().map(PathBuf::from).collect();
+    if files.is_empty() {
+        return Err(Failure::new(Exit::Usage, "which files? For example: phalanx bench report stream.json"));
+    }
+    let measured = phalanx_bench::Measured::read(&files).map_err(|error| failure(&error))?;
+    std::fs::write(&bench.output, measured.page()).when(format_args!("cannot write {}", bench.output.display()))?;
+    say(format_args!("{} figures in {}", measured.rows.len(), bench.output.display()));
+    Ok(Exit::Good)
+}
+
+fn request(bench: &Bench, suite: Suite) -> Request {
+    Request {
+        suite,
+        cases: bench.cases.clone(),
+        quick: bench.quick,
+        rounds: usize::from(bench.rounds),
+        seconds: Duration::from_secs_f64(bench.seconds),
+        selection: Selection {
+            sizes: bench.sizes.clone(),
+            members: bench.members.clone(),
+            orders: bench.order.clone(),
+            senders: bench.senders.clone(),
+            transports: bench.transport.clone(),
+            security: bench.security.clone(),
+        },
+        peers: bench.peers_dir.clone(),
+        built: bench.built_dir.clone(),
+        interrupt: Interrupt::default(),
+    }
+}
+
+fn list(request: &Request) -> Result<(), Failure> {
+    let cases = phalanx_bench::list(request).map_err(|error| failure(&error))?;
+    let mut table = Table::new(&[request.suite.word(), ""]);
+    for (name, what) in cases {
+        table.row([name, what]);
+    }
+    data(table);
+    Ok(())
+}
+
+fn failure(error: &BenchError) -> Failure {
+    let exit = match error {
+        BenchError::Interrupted => Exit::Interrupted,
+        BenchError::Usage(_) => Exit::Usage,
+        _ => Exit::Failure,
+    };
+    Failure::new(exit, error.to_string())
+}
+
+/// Shows a bar, keeps rows for the table, and writes each row as a line at once.
+struct Teller {
+    bar: ProgressBar,
+    table: Option<Table>,
+    lines: Option<Box<dyn Write>>,
+}
+
+impl Teller {
+    fn new(bench: &Bench) -> Result<Self, Failure> {
+        let machine = Machine::here();
+        let standard = bench.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
+        let lines: Option<Box<dyn Write>> = match &bench.json {
+            None => None,
+            Some(_) if standard => Some(Box::new(std::io::stdout())),
+            Some(path) => {
+                let file = File::create(path).when(format_args!("cannot write {}", path.display()))?;
+                Some(Box::new(BufWriter::new(file)))
+            }
+        };
+        let table = (!standard).then(|| Table::new(&Row::HEADS));
+        let mut teller = Self { bar: ProgressBar::hidden(), table, lines };
+        if !standard {
+            for (name, value) in machine.facts() {
+                data(format_args!("{name}: {value}"));
+            }
+        }
+        teller.line(&serde_json::to_string(&machine).expect("facts are plain data"));
+        Ok(teller)
+    }
+
+    fn line(&mut self, line: &str) {
+        let Some(lines) = &mut self.lines else { return };
+        if writeln!(lines, "{line}").and_then(|()| lines.flush()).is_err() {
+            self.lines = None;
+            say("nobody takes the JSON lines any more");
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        self.bar.finish_and_clear();
+        if let Some(table) = self.table {
+            data(format_args!("\n{table}"));
+        }
+        Ok(())
+    }
+}
+
+impl Reporter for Teller {
+    fn plan(&mut self, cases: usize) {
+        // On anything but a terminal it is not drawn.
+        self.bar = ProgressBar::new(cases as u64);
+        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}");
+        self.bar.set_style(style.expect("the template is sound"));
+        self.bar.enable_steady_tick(Duration::from_secs(1));
+    }
+
+    fn doing(&mut self, what: &str) {
+        self.bar.set_message(what.to_owned());
+    }
+
+    fn case_done(&mut self) {
+        self.bar.inc(1);
+    }
+
+    fn row(&mut self, row: &Row) {
+        self.line(&serde_json::to_string(row).expect("a row is plain data"));
+        if let Some(table) = &mut self.table {
+            table.row(row.cells());
+        }
+    }
+
+    fn notice(&mut self, what: &str) {
+        self.bar.suspend(|| say(what));
+    }
+}
+
+fn seconds(word: &str) -> Result<f64, String> {
+    match word.parse::<f64>() {
+        Ok(seconds) if (0.05..=3_600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("it must be a number of seconds from 0.05 to 3600".to_owned()),
+    }
+}
+
+fn size(word: &str) -> Result<usize, String> {
+    match word.parse::<usize>() {
+        Ok(size) if (1..=1 << 20).contains(&size) => Ok(size),
+        _ => Err("a message has 1 to 1048576 bytes here".to_owned()),
+    }
+}
+
+fn members(word: &str) -> Result<usize, String> {
+    match word.parse::<usize>() {
+        Ok(members) if (2..=16).contains(&members) => Ok(members),
+        _ => Err("a group has 2 to 16 members here".to_owned()),
+    }
+}
