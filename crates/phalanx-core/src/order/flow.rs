@@ -35,6 +35,15 @@ pub struct FlowSettings {
     pub outbox_bytes: usize,
 }
 
+impl FlowSettings {
+    /// Packets that a member may have sent and not know to be stable: its window, and what the token holder may order
+    /// beyond it. Receivers keep as many, see [`crate::link::Receiving`].
+    #[must_use]
+    pub fn unstable_max(&self) -> u64 {
+        self.window + self.window.div_ceil(2)
+    }
+}
+
 /// Where a flow's output goes.
 pub trait Outgoing {
     /// Sends packet `number` of `space`, holding `frames`, to all other members.

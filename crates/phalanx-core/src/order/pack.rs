@@ -154,7 +154,6 @@ impl Flow {
         if self.packer.is_empty() {
             return;
         }
-        debug_assert!(self.tx.may_send(), "a packet is filled only when it may be sent");
         let stable = self.tx.stable();
         if stable > self.announced_stable {
             put_stable(&mut self.packer, stable);

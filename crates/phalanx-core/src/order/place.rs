@@ -50,14 +50,14 @@ impl Flow {
 
     /// Orders what can be ordered, if this member holds the token.
     pub(super) fn place(&mut self, now: Instant, io: &mut impl Outgoing) {
-        if !self.may_pack() || !self.take_token() {
+        if !self.may_order() || !self.take_token() {
             return;
         }
         let mut more = true;
-        while more && self.may_pack() {
+        while more && self.may_order() {
             if self.packer.len() + ANNOUNCE_ROOM > self.set.packet_room {
                 self.close_packet(now, io);
-                if !self.may_pack() {
+                if !self.may_order() {
                     return;
                 }
             }
@@ -81,6 +81,12 @@ impl Flow {
         let run = Run { rank, count, by: rank_u16(self.set.me), packet: self.tx.next() };
         let announced = self.total.announce(self.total.tenure(), run);
         debug_assert!(announced, "the token holder orders");
+    }
+
+    /// Whether the order may be told now. It may go beyond the window: when the token comes to a member whose window is
+    /// full of messages that nobody has ordered, they are delivered, and give credit again, only once it orders them.
+    fn may_order(&self) -> bool {
+        !self.wedged && (self.may_pack() || self.tx.outstanding() < self.set.unstable_max())
     }
 
     /// Whether this member holds the token; takes up its work when the token has just come.

@@ -125,6 +125,31 @@ fn a_causal_message_waits_for_what_its_sender_had_delivered() {
 }
 
 #[test]
+fn a_sender_whose_window_is_full_still_orders_when_the_token_comes_to_it() {
+    const MESSAGES: u64 = 1500;
+    let mut t = Three::new();
+    let mut sent = 0;
+    for _ in 0..60 {
+        // What A says reaches B last: by then B has used up its window with messages that nobody has ordered.
+        for _ in 0..2 {
+            let (flow, port) = &mut t.flows[B];
+            while sent < MESSAGES && flow.multicast(t.now, Order::Total, false, &[&[7; 600]], port) {
+                sent += 1;
+            }
+            while flow.turn(t.now, port) {}
+            t.carry(A, &[C]);
+            t.tell();
+            t.carry(B, &[A, C]);
+        }
+        t.carry(A, &[B, C]);
+        t.tell();
+    }
+    assert_eq!(sent, MESSAGES, "all found room");
+    let seen = [A, B, C].map(|at| (t.flows[at].0.token_holder(), t.delivered(at).len() as u64));
+    assert_eq!(seen, [(B, MESSAGES); 3], "the token moves to who sends all, and all is ordered");
+}
+
+#[test]
 fn abcasts_wait_for_the_holder_whose_own_cost_no_announcement() {
     let mut t = Three::new();
     t.cast(B, Order::Total, false);

@@ -155,8 +155,8 @@ impl Process {
         let mut gauge = |name, value: usize, limit: u64, idle: u64| {
             each(Gauge { name, value: value as u64, limit, idle });
         };
-        let (mut outbox, mut unstable, mut kept, mut waiting, mut window, mut undelivered) =
-            (0, 0, 0, 0, 0, EVENTS_MAX);
+        let (mut outbox, mut unstable, mut kept, mut waiting) = (0, 0, 0, 0);
+        let (mut window, mut sent, mut undelivered) = (0, 0, EVENTS_MAX);
         for flow in self.flows.values().map(|f| &f.flow) {
             let (messages, bytes) = flow.queued();
             // The first message may be longer than the bound, and each has a byte of its own.
@@ -166,13 +166,14 @@ impl Process {
             (kept, waiting) = (held.0.max(kept), held.1.max(waiting));
             let set = flow.settings();
             window = window.max(set.window);
+            sent = sent.max(set.unstable_max());
             // No message takes less than two bytes of a packet.
             undelivered += set.window * (set.members.len() * set.packet_room / 2) as u64;
         }
         gauge("outbox bytes", outbox, self.set.limits.outbox_bytes as u64, 0);
-        gauge("unstable packets", unstable, window, 0);
+        gauge("unstable packets", unstable, sent, 0);
         // A sender tells what is stable with its next packets, so a receiver may keep a window more than it.
-        gauge("kept packets", kept, 2 * window, 0);
+        gauge("kept packets", kept, window + sent, 0);
         gauge("waiting packets", waiting, 2 * window, 0);
         gauge("undelivered items", self.app.len(), undelivered, 0);
         gauge("early packets", self.early.len(), EARLY_PACKETS as u64, EARLY_PACKETS as u64);
