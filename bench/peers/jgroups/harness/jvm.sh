@@ -8,13 +8,14 @@ build_jvm_peer() {
   local here=$1 repo peer dir stamp said
   peer=$(basename "$here")
   repo=$(cd "$here/../../.." && pwd)
-  dir=${2:-${PHALANX_PEERS_DIR:-$repo/target/peers}/$peer}
+  # Absolute, as Maven takes a path to begin where its pom.xml is.
+  dir=$(realpath -m "${2:-${PHALANX_PEERS_DIR:-$repo/target/peers}/$peer}")
   stamp=$(cat "$here/pom.xml" "$harness"/*.java "$here"/peer/*.java | sha256sum)
   if [[ -f $dir/stamp && $(<"$dir/stamp") == "$stamp" ]] && command -v java >/dev/null; then
     return
   fi
   install_java
-  rm -rf "$dir/lib" "$dir/classes" "$dir/stamp"
+  rm -rf "${dir:?}/lib" "$dir/classes" "$dir/stamp"
   mkdir -p "$dir/lib" "$dir/classes"
   echo "$peer: fetching $(sed -n 's|.*<version>\([1-9].*\)</version>|\1|p' "$here/pom.xml" | head -1) from Maven Central" >&2
   # Even a quiet Maven prints colours, so it is heard only when it fails.
