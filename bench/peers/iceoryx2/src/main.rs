@@ -14,9 +14,32 @@ use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::prelude::*;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Looks for a sample so often before the processor is offered to somebody else: enough for the answer of a peer that is
-/// running, and a peer that is not gets its turn.
-const LOOKS: u32 = 100;
+/// What a receiver does when it looked for a sample and there is none.
+///
+/// It looks again at once. Only where the parties outnumber the processors it gives way now and then, so that the one it
+/// waits for gets its turn; elsewhere that would hand the processor to strangers.
+struct Idle {
+    crowded: bool,
+    looks: u32,
+}
+
+impl Idle {
+    const LOOKS_MAX: u32 = 100;
+
+    fn new(crowded: bool) -> Self {
+        Self { crowded, looks: 0 }
+    }
+
+    fn wait(&mut self) {
+        self.looks += 1;
+        if self.crowded && self.looks >= Self::LOOKS_MAX {
+            self.looks = 0;
+            std::thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
 
 /// A node whose files lie in the run's own directory and, in shared memory, carry the run's own prefix.
 fn node() -> Outcome<Node<ipc::Service>> {

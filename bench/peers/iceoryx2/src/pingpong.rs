@@ -1,7 +1,7 @@
 //! One exchange after the other with each server: a sample there, a sample back.
 
 use crate::bench::{Exchanges, Outcome, argument, bound, end_with_parent};
-use crate::{LOOKS, Process, node, publish, publisher, subscriber};
+use crate::{Idle, Process, node, publish, publisher, subscriber};
 use iceoryx2::port::listener::Listener;
 use iceoryx2::port::notifier::Notifier;
 use iceoryx2::port::publisher::Publisher;
@@ -13,17 +13,20 @@ struct Side {
     out: Publisher<ipc::Service, [u8], ()>,
     inward: Subscriber<ipc::Service, [u8], ()>,
     bells: Option<(Notifier<ipc::Service>, Listener<ipc::Service>)>,
+    /// Client and servers need more processors than they have.
+    crowded: bool,
 }
 
 impl Side {
     fn new(node: &Node<ipc::Service>, out: &str, inward: &str, size: usize, block: bool) -> Outcome<Self> {
+        let crowded = argument::<String>(6)? == "one" || argument::<usize>(5)? > 1;
         let bell = |name: &str| -> Outcome<_> { Ok(node.service_builder(&name.try_into()?).event().open_or_create()?) };
         let bells = if block {
             Some((bell(out)?.notifier_builder().create()?, bell(inward)?.listener_builder().create()?))
         } else {
             None
         };
-        Ok(Self { out: publisher(node, out, 1, size)?, inward: subscriber(node, inward, 1)?, bells })
+        Ok(Self { out: publisher(node, out, 1, size)?, inward: subscriber(node, inward, 1)?, bells, crowded })
     }
 
     fn send(&self, payload: &[u8]) -> Outcome {
@@ -35,18 +38,13 @@ impl Side {
     }
 
     fn receive(&self) -> Outcome {
-        let mut looks = 0;
+        let mut idle = Idle::new(self.crowded);
         while self.inward.receive()?.is_none() {
             if let Some((_, listener)) = &self.bells {
                 listener.blocking_wait(|_| {})?;
                 continue;
             }
-            looks += 1;
-            if looks % LOOKS == 0 {
-                std::thread::yield_now();
-            } else {
-                std::hint::spin_loop();
-            }
+            idle.wait();
         }
         Ok(())
     }

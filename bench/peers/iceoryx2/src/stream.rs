@@ -7,7 +7,7 @@
 //! message in it, and until then a publisher that finds the buffer full drops instead of waiting.
 
 use crate::bench::{Outcome, argument, bound, warm_up};
-use crate::{LOOKS, Process, node, publish, publisher, subscriber};
+use crate::{Idle, Process, node, publish, publisher, subscriber};
 use std::io::BufRead;
 use std::process::exit;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -68,18 +68,14 @@ fn receive_all(members: usize) -> Outcome {
     let node = node()?;
     let subscriber = subscriber(&node, "stream", members)?;
     READY.fetch_add(1, Ordering::Relaxed);
-    let mut looks = 0;
+    let threads = if argument::<String>(6)? == "all" { 2 * members } else { members };
+    let mut idle = Idle::new(threads > std::thread::available_parallelism()?.get());
     loop {
         if subscriber.receive()?.is_some() {
             RECEIVED.increment();
             continue;
         }
-        looks += 1;
-        if looks % LOOKS == 0 {
-            std::thread::yield_now();
-        } else {
-            std::hint::spin_loop();
-        }
+        idle.wait();
     }
 }
 
