@@ -101,7 +101,10 @@ fn obey<D: Wait>(
             Command::Take { per_second } => app.take_slowly(per_second),
             Command::Forward { to } => app.forward = to.map(|to| named(member, &to)).transpose()?,
             Command::Feed { to, size } => work.feed(named(member, &to)?, size),
-            Command::Leave => member.leave(app),
+            Command::Leave => {
+                work.stop();
+                member.leave(app);
+            }
             Command::Go { .. } => {}
         }
     }

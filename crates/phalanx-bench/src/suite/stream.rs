@@ -41,8 +41,11 @@ impl Plan {
 }
 
 pub(super) fn cases(request: &Request) -> Vec<Case> {
-    let plans =
-        if request.selection == Selection::default() { usual(request.quick) } else { combined(&request.selection) };
+    let plans = if request.selection == Selection::default() {
+        usual(request.is_sketch())
+    } else {
+        combined(&request.selection)
+    };
     let case = |plan: Plan| Case::new(plan.name(), plan.what(), move |bench| measure(bench, &plan));
     plans.into_iter().map(case).collect()
 }
