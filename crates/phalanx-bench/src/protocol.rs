@@ -159,7 +159,6 @@ pub(crate) struct Mark {
     pub(crate) at_ns: u64,
     /// Multicasts that it took, messages for it alone, and what of its own was taken.
     pub(crate) delivered: u64,
-    #[serde(default)]
     pub(crate) messages: u64,
     pub(crate) accepted: u64,
     pub(crate) cpu_ns: u64,

@@ -50,20 +50,18 @@ impl Mapping {
     #[inline]
     pub(super) fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at <= self.room() && bytes.len() <= self.room() - at, "a write stays in the ring");
+        let to = self.base.as_ptr().wrapping_add(Self::HEAD + at);
         // SAFETY: within the mapping, as asserted; `bytes` is this process's own memory and cannot overlap it.
-        unsafe {
-            ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().wrapping_add(Self::HEAD + at), bytes.len())
-        };
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
     /// Copies bytes out of the data. The ring's counters keep the other process away from them meanwhile.
     #[inline]
     pub(super) fn read(&self, at: usize, bytes: &mut [u8]) {
         assert!(at <= self.room() && bytes.len() <= self.room() - at, "a read stays in the ring");
+        let from = self.base.as_ptr().wrapping_add(Self::HEAD + at);
         // SAFETY: as above.
-        unsafe {
-            ptr::copy_nonoverlapping(self.base.as_ptr().wrapping_add(Self::HEAD + at), bytes.as_mut_ptr(), bytes.len())
-        };
+        unsafe { ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
     }
 }
 

@@ -14,13 +14,16 @@ pub(super) struct Bar {
     pub(super) good: bool,
 }
 
-/// Lines with their names; the flag says that one is a baseline.
+/// A line: its name, whether it is a baseline, its points.
+pub(super) type Line = (String, bool, Vec<(f64, f64)>);
+
+/// Lines in one plot.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     pub(super) title: String,
     pub(super) x: String,
     pub(super) y: String,
-    pub(super) lines: Vec<(String, bool, Vec<(f64, f64)>)>,
+    pub(super) lines: Vec<Line>,
 }
 
 /// Three quantiles, and what they stand beside.

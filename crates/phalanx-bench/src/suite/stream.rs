@@ -115,9 +115,10 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     let mut cell = bench.cell(&CellPlan::new(members, transport, security))?;
     let medium = transport.medium();
     let (warm, measured) = bench.times();
-    let raw = Streaming { medium, size, receivers: members - 1, how: Stream::Batched, cores: None, warm, measured };
+    let receivers = medium.receivers(members - 1);
+    let raw = Streaming { medium, size, receivers, how: Stream::Batched, cores: None, warm, measured };
     let series = |metric, unit| Series::new(metric, unit, members, size);
-    let mut rate = series("throughput", "msg/s").against(format!("{} to {}", medium.name(), members - 1));
+    let mut rate = series("throughput", "msg/s").against(format!("{} to {receivers}", medium.name()));
     let mut sender = series("processor time at a sender, per message", "ns");
     let mut receiver = series("processor time at a receiver, per message", "ns");
     let mut packets = series("packets sent by all, per message", "packets");
