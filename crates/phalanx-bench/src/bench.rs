@@ -15,8 +15,11 @@ pub(crate) struct Case {
     pub(crate) name: String,
     /// What it measures, for people.
     pub(crate) what: String,
-    pub(crate) run: Box<dyn Fn(&mut Bench<'_>) -> Result<(), BenchError>>,
+    pub(crate) run: Measure,
 }
+
+/// Measures a case, and reports its rows.
+type Measure = Box<dyn Fn(&mut Bench<'_>) -> Result<(), BenchError>>;
 
 impl Case {
     pub(crate) fn new(

@@ -78,6 +78,14 @@ impl Medium {
             Self::Ring => "raw ring",
         }
     }
+
+    /// How many can receive what one sends, of so many: a ring has one reader.
+    pub(crate) fn receivers(self, wanted: usize) -> usize {
+        match self {
+            Self::Datagrams => wanted,
+            Self::Ring => 1,
+        }
+    }
 }
 
 choice! {

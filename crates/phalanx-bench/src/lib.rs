@@ -61,6 +61,13 @@ pub struct Request {
     pub interrupt: Interrupt,
 }
 
+impl Request {
+    /// Nothing is asked for in particular, and it must be quick: some cases stand for all.
+    pub(crate) fn is_sketch(&self) -> bool {
+        self.quick && self.cases.is_empty()
+    }
+}
+
 /// Every combination of what is named makes a case; what is left empty has one usual value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {

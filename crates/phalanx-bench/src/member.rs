@@ -101,7 +101,10 @@ fn obey<D: Wait>(
             Command::Take { per_second } => app.take_slowly(per_second),
             Command::Forward { to } => app.forward = to.map(|to| named(member, &to)).transpose()?,
             Command::Feed { to, size } => work.feed(named(member, &to)?, size),
-            Command::Leave => member.leave(app),
+            Command::Leave => {
+                work.stop();
+                member.leave(app);
+            }
             Command::Go { .. } => {}
         }
     }
@@ -114,8 +117,14 @@ fn named<D: Wait>(member: &Inline<D>, name: &str) -> Result<Incarnation, BenchEr
 }
 
 fn mark<D: Wait>(app: &App, member: &Inline<D>) -> Mark {
-    let mut mark =
-        Mark { at_ns: now_ns(), delivered: app.delivered, accepted: app.accepted, cpu_ns: cpu_ns(), ..Mark::default() };
+    let mut mark = Mark {
+        at_ns: now_ns(),
+        delivered: app.delivered,
+        messages: app.messages,
+        accepted: app.accepted,
+        cpu_ns: cpu_ns(),
+        ..Mark::default()
+    };
     // Each driver's counters begin with its own name.
     member.node().driver().counters(&mut |name, value| {
         if name.ends_with("_sent_packets") {

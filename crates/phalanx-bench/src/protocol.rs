@@ -157,8 +157,9 @@ pub(crate) enum Report {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub(crate) at_ns: u64,
-    /// What it took, and what of its own was taken.
+    /// Multicasts that it took, messages for it alone, and what of its own was taken.
     pub(crate) delivered: u64,
+    pub(crate) messages: u64,
     pub(crate) accepted: u64,
     pub(crate) cpu_ns: u64,
     pub(crate) sent_packets: u64,
@@ -183,6 +184,11 @@ impl Mark {
     /// Deliveries in a second from `earlier` to this.
     pub(crate) fn delivery_rate(&self, earlier: &Self) -> f64 {
         self.delivered.saturating_sub(earlier.delivered) as f64 / self.seconds_since(earlier)
+    }
+
+    /// Messages for it alone, in a second from `earlier` to this.
+    pub(crate) fn message_rate(&self, earlier: &Self) -> f64 {
+        self.messages.saturating_sub(earlier.messages) as f64 / self.seconds_since(earlier)
     }
 
     /// Acceptances in a second from `earlier` to this.

@@ -119,6 +119,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Exit, Failure> {
         list(&request)?;
         return Ok(Exit::Good);
     }
+    // A case that is not there is told of before anything else is.
+    phalanx_bench::list(&request).map_err(|error| failure(&error))?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&request.interrupt.0)).when("cannot watch for signals")?;
     }

@@ -24,6 +24,8 @@ pub(super) struct App {
     /// The first group it is in.
     pub(super) group: Option<GroupId>,
     pub(super) delivered: u64,
+    /// Messages for it alone.
+    pub(super) messages: u64,
     pub(super) accepted: u64,
     pub(super) reports: Vec<Report>,
     pub(super) times: Times,
@@ -61,6 +63,7 @@ impl App {
             me,
             group: None,
             delivered: 0,
+            messages: 0,
             accepted: 0,
             reports: Vec::new(),
             times: Times::new(),
@@ -138,8 +141,8 @@ impl App {
         }
     }
 
+    #[inline]
     fn take(&mut self, sender: Incarnation, payload: &[u8]) {
-        self.delivered += 1;
         let Some((&kind, rest)) = payload.split_first() else { return };
         if kind != LOAD
             && let Some(&stamp) = rest.first_chunk::<8>()
@@ -170,10 +173,12 @@ impl Handler for App {
 
     #[inline]
     fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.delivered += 1;
         self.take(delivery.sender, delivery.payload);
     }
 
     fn message(&mut self, from: Incarnation, payload: &[u8]) {
+        self.messages += 1;
         self.take(from, payload);
         if self.forward.is_some() {
             self.to_forward += 1;

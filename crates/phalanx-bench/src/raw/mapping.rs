@@ -26,19 +26,19 @@ impl Mapping {
         Ok(Self { base, len })
     }
 
-    /// One of the four shared counters.
+    /// One of the two shared counters.
     pub(super) fn counter(&self, index: usize) -> &AtomicU64 {
         assert!(index < 2, "there are two counters");
         // SAFETY: 128-byte steps within the head of a page-aligned mapping that lives as long as `self`; all
         // processes touch these bytes through atomics alone.
-        unsafe { &*self.base.as_ptr().add(index * 128).cast() }
+        unsafe { &*self.base.as_ptr().wrapping_add(index * 128).cast() }
     }
 
     /// One of the two words that are slept on.
     pub(super) fn word(&self, index: usize) -> &AtomicU32 {
         assert!(index < 2, "there are two words");
         // SAFETY: as above, in the second half of the head.
-        unsafe { &*self.base.as_ptr().add(256 + index * 128).cast() }
+        unsafe { &*self.base.as_ptr().wrapping_add(256 + index * 128).cast() }
     }
 
     /// Bytes of data.
@@ -50,16 +50,18 @@ impl Mapping {
     #[inline]
     pub(super) fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at <= self.room() && bytes.len() <= self.room() - at, "a write stays in the ring");
+        let to = self.base.as_ptr().wrapping_add(Self::HEAD + at);
         // SAFETY: within the mapping, as asserted; `bytes` is this process's own memory and cannot overlap it.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(Self::HEAD + at), bytes.len()) };
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
     /// Copies bytes out of the data. The ring's counters keep the other process away from them meanwhile.
     #[inline]
     pub(super) fn read(&self, at: usize, bytes: &mut [u8]) {
         assert!(at <= self.room() && bytes.len() <= self.room() - at, "a read stays in the ring");
+        let from = self.base.as_ptr().wrapping_add(Self::HEAD + at);
         // SAFETY: as above.
-        unsafe { ptr::copy_nonoverlapping(self.base.as_ptr().add(Self::HEAD + at), bytes.as_mut_ptr(), bytes.len()) };
+        unsafe { ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
     }
 }
 

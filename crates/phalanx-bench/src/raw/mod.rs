@@ -68,9 +68,7 @@ pub(crate) fn stream(plan: &Streaming, interrupt: &Interrupt) -> Result<Streamed
     let ring_path = || ring.as_ref().map(RingFile::path);
     let mut sinks = Vec::new();
     let mut ports = Vec::new();
-    // A ring has one reader.
-    let receivers = if medium == Medium::Ring { 1 } else { plan.receivers };
-    for index in 0..receivers {
+    for index in 0..medium.receivers(plan.receivers) {
         let role = Role { pin: pin(false), what: What::Sink { medium, size, how, ring: ring_path() } };
         let mut sink = Child::start(format!("raw receiver {index}"), &role, interrupt)?;
         ports.push(sink.port()?);

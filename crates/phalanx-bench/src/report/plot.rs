@@ -14,13 +14,16 @@ pub(super) struct Bar {
     pub(super) good: bool,
 }
 
-/// Lines with their names; the flag says that one is a baseline.
+/// A line: its name, whether it is a baseline, its points.
+pub(super) type Line = (String, bool, Vec<(f64, f64)>);
+
+/// Lines in one plot.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     pub(super) title: String,
     pub(super) x: String,
     pub(super) y: String,
-    pub(super) lines: Vec<(String, bool, Vec<(f64, f64)>)>,
+    pub(super) lines: Vec<Line>,
 }
 
 /// Three quantiles, and what they stand beside.
@@ -35,7 +38,7 @@ const WIDTH: f64 = 480.0;
 /// A bar with its label above it.
 const BAR_HEIGHT: f64 = 40.0;
 /// At the right of bars, for their figures.
-const FIGURES: f64 = 130.0;
+const FIGURES: f64 = 160.0;
 /// Around lines: left, right, top, bottom.
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 12.0;
@@ -205,7 +208,8 @@ fn drawn(chart: &Lines, logarithmic: bool) -> String {
     for tick in across.ticks() {
         let x = across.place(tick);
         rule(&mut out, "r", (x, TOP), (x, LINES_HEIGHT - BOTTOM));
-        text(&mut out, x, LINES_HEIGHT - BOTTOM + 16.0, "f", "middle", &show(tick));
+        let anchor = if x > WIDTH - LEFT { "end" } else { "middle" };
+        text(&mut out, x, LINES_HEIGHT - BOTTOM + 16.0, "f", anchor, &show(tick));
     }
     text(&mut out, WIDTH - RIGHT, LINES_HEIGHT - 6.0, "f", "end", &chart.x);
     text(&mut out, 0.0, LINES_HEIGHT - 6.0, "f", "start", &chart.y);
@@ -232,7 +236,7 @@ fn shortened(label: &str) -> String {
 }
 
 /// Characters of a label.
-const LABEL_MAX: usize = 72;
+const LABEL_MAX: usize = 58;
 
 #[cfg(test)]
 mod tests {

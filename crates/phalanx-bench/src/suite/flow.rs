@@ -16,7 +16,7 @@ use crate::row::Series;
 
 pub(super) fn cases(request: &Request) -> Vec<Case> {
     let mut cases = Vec::new();
-    let sizes: &[usize] = if request.quick { &[1_024] } else { &[100, 1_024, 8_192] };
+    let sizes: &[usize] = if request.is_sketch() { &[1_024] } else { &[100, 1_024, 8_192] };
     for &transport in Transport::ALL {
         let on = transport.word();
         for &size in sizes {
@@ -32,7 +32,7 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
         cases.push(Case::new(format!("stopped-member-{on}"), what, move |bench| stopped(bench, transport)));
         let what = "one of four sends, another takes a tenth of what it could";
         cases.push(Case::new(format!("slow-receiver-{on}"), what, move |bench| slow(bench, transport)));
-        let groups: &[usize] = if request.quick { &[4] } else { &[4, 8] };
+        let groups: &[usize] = if request.is_sketch() { &[4] } else { &[4, 8] };
         for &members in groups {
             let what = "all send at once, beside one that sends";
             let name = format!("all-at-once-{members}-{on}");
@@ -219,7 +219,7 @@ fn feed(cell: &mut Cell, at: usize, (warm, measured): (Duration, Duration)) -> R
     let end = Instant::now() + PATIENCE;
     let count = |marks: &[Mark]| {
         let sent = marks[0].accepted - before[0].accepted;
-        let came = marks[at].delivered - before[at].delivered;
+        let came = marks[at].messages - before[at].messages;
         i64::try_from(sent).unwrap_or(i64::MAX) - i64::try_from(came).unwrap_or(i64::MAX)
     };
     let mut missing = count(&cell.marks()?);
@@ -227,7 +227,7 @@ fn feed(cell: &mut Cell, at: usize, (warm, measured): (Duration, Duration)) -> R
         cell.pause(Duration::from_millis(20))?;
         missing = count(&cell.marks()?);
     }
-    Ok((second[at].delivery_rate(&first[at]), missing))
+    Ok((second[at].message_rate(&first[at]), missing))
 }
 
 impl Cell {

@@ -75,7 +75,7 @@ impl Plan {
 
 pub(super) fn cases(request: &Request) -> Vec<Case> {
     let mut plans = Vec::new();
-    let sizes: &[usize] = if request.quick { &[64] } else { &[64, 1_024] };
+    let sizes: &[usize] = if request.is_sketch() { &[64] } else { &[64, 1_024] };
     for &transport in Transport::ALL {
         for &security in Security::ALL {
             for (wait, cores) in PLACES {
@@ -94,7 +94,7 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
             }
         }
     }
-    if request.quick {
+    if request.is_sketch() {
         plans.retain(|plan| plan.security == Security::Sealed && plan.transport == Transport::Udp && plan.members == 2);
     }
     // Cases with the same cell follow each other, so that it is started once.

@@ -87,7 +87,7 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
             move |bench| seal(bench, size),
         ));
     }
-    if request.quick {
+    if request.is_sketch() {
         const FEW: [&str; 9] = [
             "getppid",
             "clock",

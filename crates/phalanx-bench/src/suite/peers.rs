@@ -20,6 +20,7 @@ struct StreamPlan {
     senders: Senders,
     size: usize,
     transport: Transport,
+    orders: &'static [Ordering],
     security: &'static [Security],
 }
 
@@ -39,17 +40,22 @@ const fn peer(name: &'static str, variant: &'static str) -> Peer {
     Peer { name, variant }
 }
 
-/// Systems that multicast, and what of ours stands beside each.
-const STREAMS: [(Peer, &[Security]); 7] = [
-    (peer("jgroups", "sequencer"), &[Security::Sealed]),
-    (peer("jgroups", "sequencer2"), &[Security::Sealed]),
-    (peer("jgroups", "udp-new"), &[Security::Sealed]),
-    (peer("corosync", "knet"), &[Security::Sealed]),
-    // Neither encrypts: ours with and without.
-    (peer("aeron", "udp"), &[Security::Sealed, Security::None]),
-    (peer("zeromq", "tcp"), &[Security::Sealed, Security::None]),
-    (peer("nats", "core"), &[Security::Sealed, Security::None]),
+/// Systems that multicast, and what of ours stands beside each: those that order only each sender's messages also meet
+/// ours of that kind, and those that do not encrypt also meet ours that do not.
+const STREAMS: [(Peer, &[Ordering], &[Security]); 9] = [
+    (peer("jgroups", "sequencer"), TOTAL, SEALED),
+    (peer("jgroups", "sequencer-tq"), TOTAL, SEALED),
+    (peer("jgroups", "sequencer-new"), TOTAL, SEALED),
+    (peer("jgroups", "sequencer2"), TOTAL, SEALED),
+    (peer("jgroups", "udp-new"), TOTAL_AND_FIFO, SEALED),
+    (peer("corosync", "knet"), TOTAL, SEALED),
+    (peer("aeron", "udp"), TOTAL_AND_FIFO, Security::ALL),
+    (peer("zeromq", "tcp"), TOTAL_AND_FIFO, Security::ALL),
+    (peer("nats", "core"), TOTAL_AND_FIFO, Security::ALL),
 ];
+const TOTAL: &[Ordering] = &[Ordering::Total];
+const TOTAL_AND_FIFO: &[Ordering] = &[Ordering::Total, Ordering::Fifo];
+const SEALED: &[Security] = &[Security::Sealed];
 
 /// Systems that pass messages through memory: beside ours over memory, once there is that.
 const MEMORY: [Peer; 2] = [peer("aeron", "ipc"), peer("iceoryx2", "ipc")];
@@ -67,21 +73,21 @@ fn memory() -> Option<Transport> {
     Transport::ALL.iter().copied().find(|transport| transport.word() == "shm")
 }
 
-pub(super) fn cases(_request: &Request) -> Vec<Case> {
+pub(super) fn cases(request: &Request) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (peer, security) in STREAMS {
+    for (peer, orders, security) in STREAMS {
         for senders in Senders::ALL {
             for size in SIZES {
                 let transport = Transport::Udp;
-                cases.push(StreamPlan { peer, senders: *senders, size, transport, security }.case());
+                cases.push(StreamPlan { peer, senders: *senders, size, transport, orders, security }.case());
             }
         }
     }
     if let Some(transport) = memory() {
         for peer in MEMORY {
             for size in SIZES {
-                let security = Security::ALL;
-                cases.push(StreamPlan { peer, senders: Senders::One, size, transport, security }.case());
+                let (senders, orders, security) = (Senders::One, TOTAL_AND_FIFO, Security::ALL);
+                cases.push(StreamPlan { peer, senders, size, transport, orders, security }.case());
             }
             let (wait, cores) = (Waiting::Spin, Cores::Two);
             let ways: &[Way] = &[Way::Round, Way::Replies];
@@ -101,6 +107,15 @@ pub(super) fn cases(_request: &Request) -> Vec<Case> {
             }
         }
     }
+    if request.is_sketch() {
+        const FEW: [&str; 4] = [
+            "jgroups-sequencer-one-3x100",
+            "corosync-knet-one-3x100",
+            "zeromq-tcp-one-3x100",
+            "sunrpc-udp-call-1x64-block-one",
+        ];
+        cases.retain(|case| FEW.contains(&case.name.as_str()));
+    }
     cases
 }
 
@@ -119,26 +134,32 @@ impl StreamPlan {
             return Ok(());
         }
         let members = RECEIVERS + 1;
-        let mut ours: Vec<(Cell, Series)> = Vec::new();
+        let mut ours: Vec<(Cell, Vec<(Ordering, Series)>)> = Vec::new();
         for &security in self.security {
             let cell = bench.new_cell(&CellPlan::new(members, transport, security))?;
-            let metric = format!("abcast {} {}", transport.word(), security.word());
-            ours.push((cell, Series::new(metric, "msg/s", members, size).against(peer.title())));
+            let series = |ordering: &Ordering| {
+                let name = if *ordering == Ordering::Total { "abcast" } else { "fbcast" };
+                let metric = format!("{name} {} {}", transport.word(), security.word());
+                (*ordering, Series::new(metric, "msg/s", members, size).against(peer.title()))
+            };
+            ours.push((cell, self.orders.iter().map(series).collect()));
         }
         let mut lost = Series::new(format!("never delivered by {}", peer.title()), "msg", members, size);
         let mut guarantee = String::new();
         for round in 0..bench.rounds() {
             bench.round(round)?;
             let theirs: Streamed = peer.stream(bench, size, RECEIVERS, senders)?;
-            for (cell, series) in &mut ours {
-                let measured = cell.measure(senders, Ordering::Total, size, bench.times())?;
-                series.add_beside(measured.delivered_per_s(), theirs.msgs_per_s);
+            for (cell, all) in &mut ours {
+                for (ordering, series) in all {
+                    let measured = cell.measure(senders, *ordering, size, bench.times())?;
+                    series.add_beside(measured.delivered_per_s(), theirs.msgs_per_s);
+                }
             }
             lost.runs.extend(theirs.lost);
             guarantee = theirs.guarantee;
         }
         bench.tell_guarantee(peer, &guarantee);
-        bench.report(ours.iter().map(|(_, series)| series).chain([&lost]));
+        bench.report(ours.iter().flat_map(|(_, all)| all).map(|(_, series)| series).chain([&lost]));
         Ok(())
     }
 }

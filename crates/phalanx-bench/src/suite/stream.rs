@@ -41,8 +41,11 @@ impl Plan {
 }
 
 pub(super) fn cases(request: &Request) -> Vec<Case> {
-    let plans =
-        if request.selection == Selection::default() { usual(request.quick) } else { combined(&request.selection) };
+    let plans = if request.selection == Selection::default() {
+        usual(request.is_sketch())
+    } else {
+        combined(&request.selection)
+    };
     let case = |plan: Plan| Case::new(plan.name(), plan.what(), move |bench| measure(bench, &plan));
     plans.into_iter().map(case).collect()
 }
@@ -112,9 +115,10 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     let mut cell = bench.cell(&CellPlan::new(members, transport, security))?;
     let medium = transport.medium();
     let (warm, measured) = bench.times();
-    let raw = Streaming { medium, size, receivers: members - 1, how: Stream::Batched, cores: None, warm, measured };
+    let receivers = medium.receivers(members - 1);
+    let raw = Streaming { medium, size, receivers, how: Stream::Batched, cores: None, warm, measured };
     let series = |metric, unit| Series::new(metric, unit, members, size);
-    let mut rate = series("throughput", "msg/s").against(format!("{} to {}", medium.name(), members - 1));
+    let mut rate = series("throughput", "msg/s").against(format!("{} to {receivers}", medium.name()));
     let mut sender = series("processor time at a sender, per message", "ns");
     let mut receiver = series("processor time at a receiver, per message", "ns");
     let mut packets = series("packets sent by all, per message", "packets");

@@ -72,7 +72,7 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
             }));
         }
     }
-    if request.quick {
+    if request.is_sketch() {
         let few = ["kill-saturated-", "join-quarter-", "leave-quarter-", "join-state-1-"];
         cases.retain(|case| few.iter().any(|name| case.name.starts_with(name)));
     }
