@@ -48,8 +48,29 @@ pub trait Driver {
     /// The longest packet it can receive, in bytes.
     fn packet_bytes_max(&self) -> u32;
 
+    /// What this driver lost and refused since it was last asked, and how full its receive buffer is. Cheap enough to
+    /// be asked after every drained input. Zeros from a driver that cannot tell.
+    fn loss_report(&mut self) -> LossReport {
+        LossReport::default()
+    }
+
     /// Every counter of the driver, by name, in a fixed order.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
+}
+
+/// What a driver knows of its own losses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LossReport {
+    /// Datagrams that came for this process and were dropped below since the last report: at least so many. More than
+    /// zero means certain loss.
+    pub lost: u64,
+    /// Packets that the system would not take since the last report: it was asked to send them and put them off, or
+    /// they were dropped.
+    pub refused: u64,
+    /// What waits to be received, in bytes as the receive buffer is charged for it, when the driver last looked.
+    pub held_bytes: u64,
+    /// What the receive buffer may be charged. Zero: unknown.
+    pub capacity_bytes: u64,
 }
 
 /// A driver whose thread can sleep until something happens.

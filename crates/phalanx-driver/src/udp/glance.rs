@@ -1,0 +1,81 @@
+//! When the control socket is looked at although nothing says that something waits there.
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// A look that finds nothing is a system call that delays the next packet of data. So while nothing at all arrives,
+/// data is looked for each time and control only
+///
+/// - after a receive that took anything, and after a wait;
+/// - with every [`EVERY`]th empty receive;
+/// - when the clock's coarse hand has moved, every few milliseconds, so that who receives rarely looks each time.
+///
+/// Whenever data waits, control is looked at first.
+#[derive(Debug)]
+pub(super) struct Glance {
+    due: bool,
+    skipped: u32,
+    hand: Timespec,
+}
+
+impl Glance {
+    pub(super) fn new() -> Self {
+        Self { due: true, skipped: 0, hand: Timespec::default() }
+    }
+
+    /// Something arrived, or the thread slept: look the next time.
+    pub(super) fn expect(&mut self) {
+        self.due = true;
+    }
+
+    /// Nothing waits on the data socket. Whether to look at control nevertheless.
+    pub(super) fn is_due(&mut self) -> bool {
+        self.skipped += 1;
+        // It is read from memory that the kernel shares, without a system call.
+        let hand = clock_gettime(ClockId::MonotonicCoarse);
+        let due = self.due || self.skipped >= EVERY || hand != self.hand;
+        if due {
+            self.looked();
+            self.hand = hand;
+        }
+        due
+    }
+
+    /// Control was looked at.
+    pub(super) fn looked(&mut self) {
+        (self.due, self.skipped) = (false, 0);
+    }
+}
+
+/// Empty receives for one look at control.
+const EVERY: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A receive is due after traffic, and at the latest every so often; the clock's hand may add some.
+    #[test]
+    fn no_long_row_of_receives_leaves_control_alone() {
+        let mut glance = Glance::new();
+        assert!(glance.is_due(), "the first look");
+        glance.expect();
+        assert!(glance.is_due(), "after traffic");
+        let mut looks = 0;
+        for _ in 0..10 {
+            assert!((0..EVERY).any(|_| glance.is_due()), "one in {EVERY}");
+            looks += 1;
+        }
+        assert_eq!(looks, 10);
+    }
+
+    #[test]
+    fn most_empty_receives_are_spared_the_look() {
+        let mut glance = Glance::new();
+        let mut looks = 0;
+        for _ in 0..EVERY * 1_000 {
+            looks += u32::from(glance.is_due());
+        }
+        // Unless each took milliseconds, most are skipped.
+        assert!(looks >= 1_000, "{looks}");
+    }
+}
