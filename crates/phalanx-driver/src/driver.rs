@@ -33,7 +33,8 @@ pub trait Driver {
 
     /// Hands each waiting packet, in place, to `each`, together with the sending half. Takes at most `max`
     /// datagrams, those of [`Lane::Control`] first, and returns how many it took from below. A return of `max`
-    /// means that more may wait. Never blocks.
+    /// means that more may wait. Never blocks. While nothing comes a driver may leave a lane for one of the next
+    /// calls, so that a look at nothing is cheap; not after [`Wait::wait`].
     fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, &mut [u8])) -> usize;
 
     /// The sending half, between receives.

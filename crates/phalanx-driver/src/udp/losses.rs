@@ -9,7 +9,8 @@ use super::mmsg::option;
 /// The kernel says its running count of drops with each datagram that it queues after a drop; the drops after which
 /// nothing more came, and the room left, cost a system call. A socket drops when its buffer is full, and a full buffer
 /// is emptied by taking all of it: so it is enough to ask whenever a quarter of the buffer was taken. An ask after
-/// the last drop is then certain, and a socket with little traffic is never asked.
+/// the last drop is then certain, and a socket with little traffic is never asked. News of a drop is a reason to ask
+/// too: the buffer may be smaller than it was.
 #[derive(Debug)]
 pub(super) struct Losses {
     /// The count of drops as last heard.
@@ -20,11 +21,13 @@ pub(super) struct Losses {
     /// Charged for what was taken since the kernel was last asked.
     taken_bytes: u64,
     held_bytes: u64,
+    /// A datagram told of a drop since the kernel was last asked.
+    alarmed: bool,
 }
 
 impl Losses {
     pub(super) fn new(capacity_bytes: usize) -> Self {
-        Self { drops: 0, lost: 0, capacity_bytes: capacity_bytes as u64, taken_bytes: 0, held_bytes: 0 }
+        Self { drops: 0, lost: 0, capacity_bytes: capacity_bytes as u64, taken_bytes: 0, held_bytes: 0, alarmed: false }
     }
 
     pub(super) fn capacity_bytes(&self) -> u64 {
@@ -39,7 +42,9 @@ impl Losses {
     /// A buffer of this length was taken; `drops` is what the kernel said with it. Gives the drops not heard before.
     pub(super) fn take(&mut self, len_bytes: usize, drops: Option<u32>) -> u64 {
         self.taken_bytes += charge(len_bytes as u64);
-        drops.map_or(0, |drops| self.hear(drops))
+        let news = drops.map_or(0, |drops| self.hear(drops));
+        self.alarmed |= news > 0;
+        news
     }
 
     /// Nothing waits in the socket.
@@ -60,11 +65,12 @@ impl Losses {
 
     /// Asks the kernel if it is time to. Gives the drops not heard before.
     pub(super) fn ask(&mut self, socket: BorrowedFd<'_>) -> Option<u64> {
-        if self.taken_bytes < self.capacity_bytes / 4 {
+        if !self.alarmed && self.taken_bytes < self.capacity_bytes / 4 {
             return None;
         }
-        self.taken_bytes = 0;
+        (self.taken_bytes, self.alarmed) = (0, false);
         let memory = option::memory(socket).ok()?;
+        self.capacity_bytes = u64::from(memory.capacity_bytes);
         self.held_bytes = u64::from(memory.held_bytes);
         Some(self.hear(memory.drops))
     }

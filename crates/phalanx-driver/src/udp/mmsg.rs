@@ -156,7 +156,9 @@ pub(super) fn receive(
     let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?.min(count);
     for (header, name) in headers[..received].iter().zip(&names) {
         // SAFETY: the first `count` were written above, and `received` is no more.
-        let (header, name) = unsafe { (header.assume_init_ref(), name.assume_init_ref()) };
+        let header = unsafe { header.assume_init_ref() };
+        // SAFETY: likewise.
+        let name = unsafe { name.assume_init_ref() };
         let heard = notes::read_heard(&header.msg_hdr);
         arrived.push(Arrived {
             from: name.decode(header.msg_hdr.msg_namelen),

@@ -29,6 +29,10 @@ pub(super) struct SendQueue {
     pieces: Vec<Piece>,
     /// Runs may hold more than one packet.
     segments: bool,
+    /// Most packets in one run, for now.
+    run_packets_max: usize,
+    /// Runs the kernel took since that was last changed.
+    calm: usize,
     hold: Hold,
     /// How often the interface's queue refused the first packet.
     refusals: u32,
@@ -67,6 +71,8 @@ impl SendQueue {
             runs: Vec::with_capacity(RUNS_MAX),
             pieces: Vec::with_capacity(PIECES_MAX),
             segments,
+            run_packets_max: RUN_PACKETS_MAX,
+            calm: 0,
             hold: Hold::None,
             refusals: 0,
         }
@@ -140,6 +146,7 @@ impl SendQueue {
                         stats.count_sent(&self.runs[i]);
                         self.take(self.runs[i]);
                     }
+                    self.grow_runs(count);
                     self.refusals = 0;
                     second_try = false;
                 }
@@ -168,6 +175,11 @@ impl SendQueue {
         stats.count(error);
         match code {
             Some(libc::EAGAIN) => self.hold = Hold::Blocked,
+            Some(libc::ENOBUFS | libc::ENOMEM) if first.packets > 1 => {
+                // A queue without room for the run may have room for a part of it, and a short one never has more.
+                (self.run_packets_max, self.calm) = (first.packets / 2, 0);
+                self.hold = Hold::Congested;
+            }
             Some(libc::ENOBUFS | libc::ENOMEM) if self.refusals < REFUSALS_MAX => {
                 self.refusals += 1;
                 self.hold = Hold::Congested;
@@ -182,6 +194,14 @@ impl SendQueue {
                 self.refusals = 0;
                 *second_try = false;
             }
+        }
+    }
+
+    /// Runs that were made shorter become longer again when many were taken.
+    fn grow_runs(&mut self, taken: usize) {
+        self.calm += taken;
+        if self.calm >= CALM_RUNS && self.run_packets_max < RUN_PACKETS_MAX {
+            (self.run_packets_max, self.calm) = ((self.run_packets_max * 2).min(RUN_PACKETS_MAX), 0);
         }
     }
 
@@ -228,7 +248,7 @@ impl SendQueue {
         let mut run =
             Run { to, piece: self.pieces.len(), pieces: 1, packets: 1, bytes: len_bytes, segment: None, after: next };
         let mut piece = Piece { start, len_bytes };
-        while self.segments && segment.is_some() && run.packets < RUN_PACKETS_MAX {
+        while self.segments && segment.is_some() && run.packets < self.run_packets_max {
             let Some(&Queued { start, len_bytes: len, next, .. }) = self.packets.get(run.after as usize) else { break };
             // An empty datagram has no place in a run: the kernel would not make one of it.
             if len == 0 || len > len_bytes || run.bytes + len > RUN_BYTES_MAX {
@@ -300,6 +320,9 @@ const RUN_PACKETS_MAX: usize = 64;
 
 /// Most bytes in one run: a whole datagram of the network layer, less its headers.
 const RUN_BYTES_MAX: usize = 65_507;
+
+/// Runs that must be taken before longer ones are tried again.
+const CALM_RUNS: usize = 256;
 
 /// Flushes that a full interface queue may refuse one packet before it is dropped, so that one bad interface does
 /// not stop what goes over others.

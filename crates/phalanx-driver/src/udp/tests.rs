@@ -129,6 +129,37 @@ fn runs_longer_than_the_interface_takes_go_one_by_one() {
     });
 }
 
+/// An interface's queue that is too short for any run still takes the packets.
+#[test]
+fn runs_longer_than_the_interfaces_queue_shrink() {
+    namespace::with_loopback_of(65_536, || {
+        let short = std::process::Command::new("tc")
+            .args(["qdisc", "replace", "dev", "lo", "root", "bfifo", "limit", "5000"])
+            .status();
+        if !short.is_ok_and(|status| status.success()) {
+            return eprintln!("no queue of our own");
+        }
+        let (mut sender, mut receiver) = (bind(), bind());
+        let here = [receiver.local_address(Lane::Data)];
+        let sent = packets(300, |_| 1_000);
+        for packet in &sent {
+            sender.outbox().transmit(Lane::Data, &here, packet);
+        }
+        let mut flushes = 0;
+        while sender.stats().sent_packets < 300 {
+            sender.flush();
+            flushes += 1;
+            assert!(flushes < 1_000, "{:?}", sender.stats());
+        }
+        assert!(drain(&mut receiver) == sent, "none is lost, none comes twice");
+        let stats = sender.stats();
+        // 64, 32, 16 and 8 packets are refused; 4 pass.
+        assert_eq!((stats.no_buffers, stats.send_dropped), (4, 0), "{stats:?}");
+        assert_eq!(stats.segmented_runs, 300 / 4, "{stats:?}");
+        assert_eq!(sender.loss_report().refused, 4);
+    });
+}
+
 /// A router says that a packet was too long: the destination's path is remembered, and what follows arrives.
 #[test]
 fn a_report_of_the_paths_length_is_learned() {
@@ -256,6 +287,15 @@ fn conforms_over_ipv6() {
     match Udp::bind(&options) {
         Ok(first) => {
             conformance::carries_bytes_and_names_the_sender(first, Udp::bind(&options).expect("a second"));
+            let mut pair = [(); 2].map(|()| Udp::bind(&options).expect("another"));
+            let here = [pair[1].local_address(Lane::Data)];
+            let sent = packets(100, |_| 1_432);
+            for packet in &sent {
+                pair[0].outbox().transmit(Lane::Data, &here, packet);
+            }
+            pair[0].flush();
+            assert!(drain(&mut pair[1]) == sent);
+            assert_eq!(pair[0].stats().segmented_packets, 100, "{:?}", pair[0].stats());
         }
         // A host without IPv6 has nothing to test.
         Err(BindError::NotAvailable { .. } | BindError::Other { .. }) => {}

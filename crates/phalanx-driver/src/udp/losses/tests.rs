@@ -21,14 +21,29 @@ fn counts_only_grow() {
 #[test]
 fn the_kernel_is_asked_once_for_a_quarter_of_the_buffer() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
-    let mut losses = Losses::new(100_000);
-    let mut asked = 0;
-    for _ in 0..100 {
+    let capacity = option::memory(socket.as_fd()).expect("Linux tells").capacity_bytes;
+    let mut losses = Losses::new(capacity as usize);
+    let mut asked = Vec::new();
+    let mut taken = 0;
+    while asked.len() < 3 {
         losses.take(1_432, None);
-        asked += u32::from(losses.ask(socket.as_fd()).is_some());
+        taken += charge(1_432);
+        if losses.ask(socket.as_fd()).is_some() {
+            asked.push(std::mem::take(&mut taken));
+        }
     }
-    // 11 datagrams are charged a quarter.
-    assert_eq!(asked, 100 / 11);
+    let quarter = u64::from(capacity) / 4;
+    assert!(asked.iter().all(|taken| (quarter..quarter + charge(1_432)).contains(taken)), "{quarter}: {asked:?}");
+}
+
+#[test]
+fn news_of_a_drop_is_a_reason_to_ask() {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
+    let mut losses = Losses::new(1 << 30);
+    losses.take(1_432, Some(1));
+    assert_eq!(losses.ask(socket.as_fd()), Some(0), "the kernel's count is less: it is another socket's");
+    assert_eq!(losses.ask(socket.as_fd()), None);
+    assert!(losses.capacity_bytes() < 1 << 30, "the buffer is as long as the kernel says");
 }
 
 /// The charge is what the system really counts, or more.

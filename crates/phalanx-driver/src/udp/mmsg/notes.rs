@@ -4,8 +4,8 @@ use std::mem::zeroed;
 use std::ptr;
 use std::slice;
 
-/// Room for what the kernel says about one buffer: the drop count and the length of the segments, and as much again.
-pub(super) type Note = [u64; 12];
+/// Room for what the kernel says about one buffer: the drop count, the length of the segments, and one thing more.
+pub(super) type Note = [u64; 9];
 
 /// What the kernel said about one buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,6 +9,8 @@ use std::ptr;
 pub(in crate::udp) struct Memory {
     /// Charged for what waits.
     pub(in crate::udp) held_bytes: u32,
+    /// What may be charged.
+    pub(in crate::udp) capacity_bytes: u32,
     /// The running count of what was dropped on receive.
     pub(in crate::udp) drops: u32,
 }
@@ -83,7 +85,7 @@ pub(in crate::udp) fn memory(socket: BorrowedFd<'_>) -> io::Result<Memory> {
     if (len_bytes as usize) < size_of_val(&words) {
         return Err(io::ErrorKind::Unsupported.into()); // kernels before 4.12 do not tell the drops
     }
-    Ok(Memory { held_bytes: words[0], drops: words[MEMORY_WORDS - 1] })
+    Ok(Memory { held_bytes: words[0], capacity_bytes: words[1], drops: words[MEMORY_WORDS - 1] })
 }
 
 pub(in crate::udp) fn set(

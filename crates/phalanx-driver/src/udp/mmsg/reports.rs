@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 use super::name::Name;
-use super::notes::{self, Note};
+use super::notes;
 
 /// Why a packet did not arrive, as a host or router on the way said, or this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(in crate::udp) enum Cause {
 pub(in crate::udp) fn read_reports(socket: BorrowedFd<'_>, mut each: impl FnMut(Option<SocketAddr>, Cause)) {
     for _ in 0..REPORTS_MAX {
         let mut name = Name::unwritten();
-        let mut note = Note::default();
+        let mut note = [0_u64; NOTE_WORDS];
         // SAFETY: the all-zero pattern is a valid `msghdr`.
         let mut header: libc::msghdr = unsafe { zeroed() };
         header.msg_namelen = name.len_bytes();
@@ -60,6 +60,9 @@ pub(super) fn read_cause(data: &[u8]) -> Cause {
         _ => Cause::Other,
     }
 }
+
+/// Room for a report with the address of who made it, over IPv6, and as much again.
+const NOTE_WORDS: usize = 16;
 
 /// Reports read in one go.
 const REPORTS_MAX: usize = 64;
