@@ -2,14 +2,15 @@
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// A look that finds nothing is a system call that delays the next packet of data. So while nothing at all arrives,
-/// data is looked for each time and control only
+/// A look that finds nothing is a system call, and delays the next packet of data. So control is looked at, before
+/// data,
 ///
-/// - after a receive that took anything, and after a wait;
-/// - with every [`EVERY`]th empty receive;
+/// - in the receive after one that took anything, and after a wait;
+/// - in every [`EVERY`]th receive;
 /// - when the clock's coarse hand has moved, every few milliseconds, so that who receives rarely looks each time.
 ///
-/// Whenever data waits, control is looked at first.
+/// A data packet that ends a time in which nothing came is handed up without that look. Control that came with it waits
+/// for the next receive.
 #[derive(Debug)]
 pub(super) struct Glance {
     due: bool,
@@ -27,26 +28,20 @@ impl Glance {
         self.due = true;
     }
 
-    /// Nothing waits on the data socket. Whether to look at control nevertheless.
+    /// Whether this receive looks at control.
     pub(super) fn is_due(&mut self) -> bool {
         self.skipped += 1;
         // It is read from memory that the kernel shares, without a system call.
         let hand = clock_gettime(ClockId::MonotonicCoarse);
         let due = self.due || self.skipped >= EVERY || hand != self.hand;
         if due {
-            self.looked();
-            self.hand = hand;
+            *self = Self { due: false, skipped: 0, hand };
         }
         due
     }
-
-    /// Control was looked at.
-    pub(super) fn looked(&mut self) {
-        (self.due, self.skipped) = (false, 0);
-    }
 }
 
-/// Empty receives for one look at control.
+/// Receives for one look at control.
 const EVERY: u32 = 16;
 
 #[cfg(test)]

@@ -75,6 +75,8 @@ struct LaneIn {
     coalesces: bool,
     /// The last call took all that waited.
     dry: bool,
+    /// The last call found nothing.
+    quiet: bool,
 }
 
 impl Udp {
@@ -176,6 +178,7 @@ impl LaneIn {
             losses: Losses::new(opened.granted.receive_bytes),
             coalesces: opened.coalesces,
             dry: false,
+            quiet: true,
         };
         (inbox, LaneOut { socket: opened.socket, queue: SendQueue::new(queue_bytes, opened.segments) })
     }
@@ -187,7 +190,7 @@ impl LaneIn {
         }
         for _ in 0..FAULTS_PER_CALL {
             outbox.stats.receive_calls += 1;
-            match self.slots.fill(outbox.lane(lane).socket.as_fd()) {
+            match self.slots.fill(outbox.lane(lane).socket.as_fd(), self.quiet) {
                 Ok(more) => {
                     self.dry = !more;
                     break;
@@ -210,7 +213,8 @@ impl LaneIn {
         if self.dry {
             self.losses.note_empty();
         }
-        !self.slots.is_empty()
+        self.quiet = self.slots.is_empty();
+        !self.quiet
     }
 }
 
@@ -268,16 +272,14 @@ impl Driver for Udp {
             return 0;
         }
         self.inbox.iter_mut().for_each(|lane| lane.dry = false);
-        let data = &mut self.inbox[Lane::Data as usize];
         // One system call if nothing waits, most of the time: see [`Glance`].
-        let data_waits = !data.slots.is_empty() || data.fill(Lane::Data, &mut self.outbox);
-        let control_waits = !self.inbox[Lane::Control as usize].slots.is_empty();
-        if !data_waits && !control_waits && !self.glance.is_due() {
-            return 0;
-        }
-        self.glance.looked();
-        // Control goes first but leaves a quarter, so that a flood of it cannot stop data for good.
-        let control = self.receive_lane(Lane::Control, max - max / 4, each);
+        let rest = !self.inbox[Lane::Control as usize].slots.is_empty();
+        let control = if rest || self.glance.is_due() {
+            // Control goes first but leaves a quarter, so that a flood of it cannot stop data for good.
+            self.receive_lane(Lane::Control, max - max / 4, each)
+        } else {
+            0
+        };
         let taken = control + self.receive_lane(Lane::Data, max - control, each);
         if taken > 0 {
             self.glance.expect();
