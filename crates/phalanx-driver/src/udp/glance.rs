@@ -1,6 +1,6 @@
 //! When the control socket is looked at although nothing says that something waits there.
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use super::mmsg::{Hand, coarse_hand};
 
 /// A look that finds nothing is a system call, and delays the next packet of data. So control is looked at, before
 /// data,
@@ -15,12 +15,12 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 pub(super) struct Glance {
     due: bool,
     skipped: u32,
-    hand: Timespec,
+    hand: Hand,
 }
 
 impl Glance {
     pub(super) fn new() -> Self {
-        Self { due: true, skipped: 0, hand: Timespec::default() }
+        Self { due: true, skipped: 0, hand: (0, 0) }
     }
 
     /// Something arrived, or the thread slept: look the next time.
@@ -31,8 +31,7 @@ impl Glance {
     /// Whether this receive looks at control.
     pub(super) fn is_due(&mut self) -> bool {
         self.skipped += 1;
-        // It is read from memory that the kernel shares, without a system call.
-        let hand = clock_gettime(ClockId::MonotonicCoarse);
+        let hand = coarse_hand();
         let due = self.due || self.skipped >= EVERY || hand != self.hand;
         if due {
             *self = Self { due: false, skipped: 0, hand };

@@ -4,6 +4,7 @@
 //! that outlives the call and is borrowed by it; lengths are those of the buffers; what the kernel wrote is read
 //! only up to the lengths it reported, cut to the buffers' own.
 
+mod clock;
 mod name;
 mod notes;
 pub(super) mod option;
@@ -17,6 +18,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
+pub(super) use clock::{Hand, coarse_hand};
 pub(super) use name::Name;
 use notes::{Note, SegmentNote};
 pub(super) use reports::{Cause, read_reports};
