@@ -33,7 +33,8 @@ pub trait Driver {
 
     /// Hands each waiting packet, in place, to `each`, together with the sending half. Takes at most `max`
     /// datagrams, those of [`Lane::Control`] first, and returns how many it took from below. A return of `max`
-    /// means that more may wait. Never blocks.
+    /// means that more may wait. Never blocks. While nothing comes a driver may leave a lane for one of the next
+    /// calls, so that a look at nothing is cheap; not after [`Wait::wait`].
     fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, &mut [u8])) -> usize;
 
     /// The sending half, between receives.
@@ -48,8 +49,29 @@ pub trait Driver {
     /// The longest packet it can receive, in bytes.
     fn packet_bytes_max(&self) -> u32;
 
+    /// What this driver lost and refused since it was last asked, and how full its receive buffer is. Cheap enough to
+    /// be asked after every drained input. Zeros from a driver that cannot tell.
+    fn loss_report(&mut self) -> LossReport {
+        LossReport::default()
+    }
+
     /// Every counter of the driver, by name, in a fixed order.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
+}
+
+/// What a driver knows of its own losses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LossReport {
+    /// Datagrams that came for this process and were dropped below since the last report: at least so many. More than
+    /// zero means certain loss.
+    pub lost: u64,
+    /// Packets that the system would not take since the last report: it was asked to send them and put them off, or
+    /// they were dropped.
+    pub refused: u64,
+    /// What waits to be received, in bytes as the receive buffer is charged for it, when the driver last looked.
+    pub held_bytes: u64,
+    /// What the receive buffer may be charged. Zero: unknown.
+    pub capacity_bytes: u64,
 }
 
 /// A driver whose thread can sleep until something happens.

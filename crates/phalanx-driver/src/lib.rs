@@ -9,7 +9,7 @@ mod sync;
 pub mod udp;
 mod waker;
 
-pub use driver::{Driver, EXTRA_MAX, Transmit, Wait, Woken};
+pub use driver::{Driver, EXTRA_MAX, LossReport, Transmit, Wait, Woken};
 pub use lossy::{Faults, Lossy};
 pub use udp::{BindError, Udp, UdpOptions};
 pub use waker::Waker;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use phalanx_core::rng::Rng;
 use phalanx_core::{Lane, Origin};
 
-use crate::driver::{Driver, Wait, Woken};
+use crate::driver::{Driver, LossReport, Wait, Woken};
 use crate::waker::Waker;
 
 /// How often a datagram suffers what, in millionths. Zero: never.
@@ -148,6 +148,10 @@ impl<D: Driver> Driver for Lossy<D> {
 
     fn packet_bytes_max(&self) -> u32 {
         self.inner.packet_bytes_max()
+    }
+
+    fn loss_report(&mut self) -> LossReport {
+        self.inner.loss_report()
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::mmsg;
+use super::mmsg::option;
 
 /// How to open the sockets of a [`Udp`](super::Udp).
 #[derive(Clone, Debug)]
@@ -15,12 +15,18 @@ pub struct UdpOptions {
     pub data: SocketAddr,
     /// Where to receive control traffic. Port 0: the system chooses. Default `127.0.0.1:0`.
     pub control: SocketAddr,
-    /// Receive buffer to ask for, in bytes. Larger bursts are lost, and repaired. Default 4 MiB.
+    /// Receive buffer to ask for, in bytes. Larger bursts are lost, and repaired. More than the system's limit
+    /// (`net.core.rmem_max`) is granted to a privileged process alone. Default 8 MiB.
     pub receive_buffer_bytes: usize,
     /// Send buffer to ask for, in bytes. Default 4 MiB.
     pub send_buffer_bytes: usize,
     /// The longest packet. `None`: 32,768 when both addresses are loopback, else 1,432.
     pub packet_bytes_max: Option<u32>,
+    /// Hand packets of one length for one destination to the kernel as one (`UDP_SEGMENT`), where it can do that.
+    /// Default true.
+    pub segment: bool,
+    /// Take packets that arrive together as one (`UDP_GRO`), where the kernel can do that. Default true.
+    pub coalesce: bool,
 }
 
 impl Default for UdpOptions {
@@ -29,17 +35,21 @@ impl Default for UdpOptions {
         Self {
             data: any_port,
             control: any_port,
-            receive_buffer_bytes: 4 << 20,
+            receive_buffer_bytes: 8 << 20,
             send_buffer_bytes: 4 << 20,
             packet_bytes_max: None,
+            segment: true,
+            coalesce: true,
         }
     }
 }
 
-/// What the kernel granted a socket, as it counts it (its own bookkeeping included).
+/// What the kernel granted a socket, as it counts it: its own bookkeeping included, so twice what was asked for if all
+/// was granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// Receive buffer, in bytes.
+    /// Receive buffer, in bytes, each datagram counted as [`Udp::charge`](super::Udp::charge) says. The kernel may give
+    /// up to a quarter of it back late, so three quarters are what can be counted on.
     pub receive_bytes: usize,
     /// Send buffer, in bytes.
     pub send_bytes: usize,
@@ -89,6 +99,8 @@ pub(super) struct Opened {
     pub(super) socket: Socket,
     pub(super) address: SocketAddr,
     pub(super) granted: Buffers,
+    pub(super) segments: bool,
+    pub(super) coalesces: bool,
 }
 
 /// A bound, non-blocking socket with large buffers that reports its losses.
@@ -106,15 +118,18 @@ fn try_open(address: SocketAddr, options: &UdpOptions) -> io::Result<Opened> {
     // Refused sizes are cut by the kernel without a word; what was granted is read back below.
     socket.set_recv_buffer_size(options.receive_buffer_bytes)?;
     socket.set_send_buffer_size(options.send_buffer_bytes)?;
-    if socket.recv_buffer_size()? < options.receive_buffer_bytes {
-        mmsg::force_buffers(socket.as_fd(), options.receive_buffer_bytes, options.send_buffer_bytes);
+    if socket.recv_buffer_size()? < options.receive_buffer_bytes.saturating_mul(2) {
+        option::force_buffers(socket.as_fd(), options.receive_buffer_bytes, options.send_buffer_bytes);
     }
-    mmsg::report_losses(socket.as_fd(), address.is_ipv6())?;
+    option::report_losses(socket.as_fd(), address.is_ipv6())?;
+    option::fragment_what_is_too_long(socket.as_fd(), address.is_ipv6())?;
+    let segments = options.segment && option::can_segment(socket.as_fd());
+    let coalesces = options.coalesce && option::coalesce(socket.as_fd());
     socket.bind(&address.into())?;
     let bound = socket.local_addr()?.as_socket();
     let bound = bound.ok_or_else(|| io::Error::other("the bound address is not an IP address"))?;
     let granted = Buffers { receive_bytes: socket.recv_buffer_size()?, send_bytes: socket.send_buffer_size()? };
-    Ok(Opened { socket, address: bound, granted })
+    Ok(Opened { socket, address: bound, granted, segments, coalesces })
 }
 
 fn explain(address: SocketAddr, source: io::Error) -> BindError {

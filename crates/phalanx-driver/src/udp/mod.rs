@@ -1,9 +1,15 @@
 //! Two UDP sockets, one per lane, with batched system calls both ways.
 
 mod bind;
+mod destinations;
+mod glance;
+mod losses;
 #[allow(unsafe_code)]
 mod mmsg;
+#[cfg(test)]
+mod namespace;
 mod queue;
+mod slots;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -17,11 +23,14 @@ use phalanx_core::{Lane, Origin};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
-use crate::driver::{Driver, EXTRA_MAX, Transmit, Wait, Woken};
+use crate::driver::{Driver, EXTRA_MAX, LossReport, Transmit, Wait, Woken};
 use crate::waker::Waker;
+use bind::Opened;
 pub use bind::{BindError, Buffers, UdpOptions};
-use mmsg::ReceiveBuffers;
+use glance::Glance;
+use losses::Losses;
 use queue::SendQueue;
+use slots::Slots;
 pub use stats::UdpStats;
 
 /// The longest packet that passes an Ethernet of 1,500 bytes whole, with room for IPv6 and a tunnel's header.
@@ -34,12 +43,14 @@ pub const PACKET_BYTES_LOOPBACK: u32 = 32_768;
 #[derive(Debug)]
 pub struct Udp {
     outbox: UdpOutbox,
-    buffers: ReceiveBuffers,
-    overflows: [Overflow; 2],
-    addresses: [SocketAddr; 2],
+    /// By [`Lane`].
+    inbox: [LaneIn; 2],
+    glance: Glance,
     packet_bytes_max: u32,
     granted: Buffers,
     waker: Waker,
+    /// Refusals at the last report.
+    refusals_reported: u64,
 }
 
 /// The sending half of [`Udp`]: packets queue here until the flush.
@@ -56,9 +67,17 @@ struct LaneOut {
     queue: SendQueue,
 }
 
-/// The kernel's running count of datagrams it dropped because the receive buffer was full.
-#[derive(Clone, Copy, Debug, Default)]
-struct Overflow(u32);
+#[derive(Debug)]
+struct LaneIn {
+    address: SocketAddr,
+    slots: Slots,
+    losses: Losses,
+    coalesces: bool,
+    /// The last call took all that waited.
+    dry: bool,
+    /// The last call found nothing.
+    quiet: bool,
+}
 
 impl Udp {
     /// Binds both sockets.
@@ -68,25 +87,24 @@ impl Udp {
     pub fn bind(options: &UdpOptions) -> Result<Self, BindError> {
         let control = bind::open(options.control, options)?;
         let data = bind::open(options.data, options)?;
-        let addresses = [control.address, data.address];
         let packet_bytes_max = options.packet_bytes_max.unwrap_or_else(|| {
-            let local = addresses.iter().all(|a| a.ip().is_loopback());
+            let local = [&control, &data].iter().all(|opened| opened.address.ip().is_loopback());
             if local { PACKET_BYTES_LOOPBACK } else { PACKET_BYTES_ETHERNET }
         });
         let packet_bytes_max = packet_bytes_max.clamp(PACKET_BYTES_MIN, PACKET_BYTES_CEILING);
         let waker = Waker::new().map_err(|source| BindError::Other { address: options.control, source })?;
+        let granted = data.granted;
+        let (data_in, data) = LaneIn::open(data, packet_bytes_max, DATA_QUEUE_BYTES);
+        let (control_in, control) = LaneIn::open(control, packet_bytes_max, CONTROL_QUEUE_BYTES);
+        const { assert!(Lane::Data as usize == 0 && Lane::Control as usize == 1) };
         Ok(Self {
-            buffers: ReceiveBuffers::new(packet_bytes_max as usize),
-            overflows: [Overflow::default(); 2],
-            addresses,
+            inbox: [data_in, control_in],
+            glance: Glance::new(),
             packet_bytes_max,
-            granted: data.granted,
+            granted,
             waker,
-            outbox: UdpOutbox {
-                control: LaneOut { socket: control.socket, queue: SendQueue::new(CONTROL_QUEUE_BYTES) },
-                data: LaneOut { socket: data.socket, queue: SendQueue::new(DATA_QUEUE_BYTES) },
-                stats: UdpStats::default(),
-            },
+            outbox: UdpOutbox { control, data, stats: UdpStats::default() },
+            refusals_reported: 0,
         })
     }
 
@@ -94,6 +112,26 @@ impl Udp {
     #[must_use]
     pub fn granted(&self) -> Buffers {
         self.granted
+    }
+
+    /// What the kernel charges a receive buffer for one datagram of this many bytes, at most, with common network
+    /// cards and on loopback. Packets of a run are charged less. A card whose driver sets a whole page aside for each
+    /// datagram may be charged 4,352 bytes where this says 2,304.
+    #[must_use]
+    pub fn charge(packet_bytes: u32) -> u64 {
+        losses::charge(u64::from(packet_bytes))
+    }
+
+    /// Whether packets of one length go to the kernel together: it can do that, and has not refused since.
+    #[must_use]
+    pub fn segments(&self) -> bool {
+        self.outbox.data.queue.segments()
+    }
+
+    /// Whether packets that arrive together are taken together.
+    #[must_use]
+    pub fn coalesces(&self) -> bool {
+        self.inbox[Lane::Data as usize].coalesces
     }
 
     /// What happened so far.
@@ -108,34 +146,17 @@ impl Udp {
         max: usize,
         each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, &mut [u8]),
     ) -> usize {
+        let longest = self.packet_bytes_max as usize;
+        let inbox = &mut self.inbox[lane as usize];
         let mut taken = 0;
-        let mut faults = 0;
-        while taken < max {
-            let want = (max - taken).min(mmsg::BATCH);
-            let outbox = &mut self.outbox;
-            outbox.stats.receive_calls += 1;
-            let batch = match self.buffers.fill(outbox.lane(lane).socket.as_fd(), want) {
-                Ok(batch) => batch,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // An error a peer's host caused is reported once by whichever call comes next, and says nothing
-                // about what waits in the buffer.
-                Err(error) => {
-                    faults += 1;
-                    outbox.note_fault(lane, &error);
-                    if faults >= FAULTS_PER_CALL {
-                        break;
-                    }
-                    continue;
-                }
-            };
-            let count = batch.len();
-            for datagram in batch {
-                if let Some(total) = datagram.overflow {
-                    let overflow = &mut self.overflows[lane as usize];
-                    outbox.stats.receive_overflows += u64::from(total.wrapping_sub(overflow.0));
-                    overflow.0 = total;
-                }
-                let Some(from) = datagram.from.filter(|_| !datagram.truncated) else {
+        while taken < max && (!inbox.slots.is_empty() || inbox.fill(lane, &mut self.outbox)) {
+            while taken < max
+                && let Some(datagram) = inbox.slots.next()
+            {
+                taken += 1;
+                let outbox = &mut self.outbox;
+                let fits = !datagram.truncated && datagram.bytes.len() <= longest;
+                let Some(from) = datagram.from.filter(|_| fits) else {
                     outbox.stats.truncated += 1;
                     continue;
                 };
@@ -143,12 +164,57 @@ impl Udp {
                 outbox.stats.received_bytes += datagram.bytes.len() as u64;
                 each(outbox, lane, Origin::Network(from), datagram.bytes);
             }
-            taken += count;
-            if count < want {
-                break;
-            }
         }
         taken
+    }
+}
+
+impl LaneIn {
+    /// Both halves of a lane.
+    fn open(opened: Opened, packet_bytes_max: u32, queue_bytes: usize) -> (Self, LaneOut) {
+        let inbox = Self {
+            address: opened.address,
+            slots: Slots::new(packet_bytes_max as usize, opened.coalesces),
+            losses: Losses::new(opened.granted.receive_bytes),
+            coalesces: opened.coalesces,
+            dry: false,
+            quiet: true,
+        };
+        (inbox, LaneOut { socket: opened.socket, queue: SendQueue::new(queue_bytes, opened.segments) })
+    }
+
+    /// Takes what waits. All that was taken before was handed on. False: nothing waits.
+    fn fill(&mut self, lane: Lane, outbox: &mut UdpOutbox) -> bool {
+        if self.dry {
+            return false;
+        }
+        for _ in 0..FAULTS_PER_CALL {
+            outbox.stats.receive_calls += 1;
+            match self.slots.fill(outbox.lane(lane).socket.as_fd(), self.quiet) {
+                Ok(more) => {
+                    self.dry = !more;
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.dry = true;
+                    break;
+                }
+                // An error a peer's host caused is reported once by whichever call comes next, and says nothing
+                // about what waits in the buffer.
+                Err(error) => outbox.note_fault(lane, &error),
+            }
+        }
+        for arrived in self.slots.arrived() {
+            outbox.stats.receive_overflows += self.losses.take(arrived.len_bytes, arrived.overflow);
+            if let Some(segment) = arrived.segment.filter(|segment| *segment < arrived.len_bytes) {
+                outbox.stats.coalesced_packets += arrived.len_bytes.div_ceil(segment) as u64;
+            }
+        }
+        if self.dry {
+            self.losses.note_empty();
+        }
+        self.quiet = self.slots.is_empty();
+        !self.quiet
     }
 }
 
@@ -163,15 +229,25 @@ impl UdpOutbox {
     /// Counts an error of a call that sent or received nothing, and clears what the kernel keeps about it.
     fn note_fault(&mut self, lane: Lane, error: &io::Error) {
         self.stats.count(error);
-        let LaneOut { socket, .. } = self.lane(lane);
-        mmsg::drain_errors(socket.as_fd());
+        self.hear(lane);
+    }
+
+    /// Reads the kernel's reports on packets sent earlier.
+    fn hear(&mut self, lane: Lane) {
+        let (out, stats) = self.parts(lane);
+        out.queue.hear(&out.socket, stats);
     }
 
     fn flush_lane(&mut self, lane: Lane) {
-        let mut stats = self.stats;
-        let out = self.lane(lane);
-        out.queue.flush(&out.socket, &mut stats);
-        self.stats = stats;
+        let (out, stats) = self.parts(lane);
+        out.queue.flush(&out.socket, stats);
+    }
+
+    fn parts(&mut self, lane: Lane) -> (&mut LaneOut, &mut UdpStats) {
+        match lane {
+            Lane::Control => (&mut self.control, &mut self.stats),
+            Lane::Data => (&mut self.data, &mut self.stats),
+        }
     }
 }
 
@@ -192,9 +268,23 @@ impl Driver for Udp {
     type Outbox = UdpOutbox;
 
     fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, &mut [u8])) -> usize {
-        // Control goes first but leaves a quarter, so that a flood of it cannot stop data for good.
-        let control = self.receive_lane(Lane::Control, max - max / 4, each);
-        control + self.receive_lane(Lane::Data, max - control, each)
+        if max == 0 {
+            return 0;
+        }
+        self.inbox.iter_mut().for_each(|lane| lane.dry = false);
+        // One system call if nothing waits, most of the time: see [`Glance`].
+        let rest = !self.inbox[Lane::Control as usize].slots.is_empty();
+        let control = if rest || self.glance.is_due() {
+            // Control goes first but leaves a quarter, so that a flood of it cannot stop data for good.
+            self.receive_lane(Lane::Control, max - max / 4, each)
+        } else {
+            0
+        };
+        let taken = control + self.receive_lane(Lane::Data, max - control, each);
+        if taken > 0 {
+            self.glance.expect();
+        }
+        taken
     }
 
     fn outbox(&mut self) -> &mut UdpOutbox {
@@ -207,14 +297,34 @@ impl Driver for Udp {
     }
 
     fn local_address(&self, lane: Lane) -> SocketAddr {
-        match lane {
-            Lane::Control => self.addresses[0],
-            Lane::Data => self.addresses[1],
-        }
+        self.inbox[lane as usize].address
     }
 
     fn packet_bytes_max(&self) -> u32 {
         self.packet_bytes_max
+    }
+
+    fn loss_report(&mut self) -> LossReport {
+        for lane in [Lane::Data, Lane::Control] {
+            let losses = &mut self.inbox[lane as usize].losses;
+            let (out, stats) = self.outbox.parts(lane);
+            if let Some(drops) = losses.ask(out.socket.as_fd()) {
+                stats.memory_asks += 1;
+                stats.receive_overflows += drops;
+                stats.overflows_asked += drops;
+            }
+        }
+        let [data, control] = &mut self.inbox;
+        let stats = &mut self.outbox.stats;
+        stats.held_bytes_max = stats.held_bytes_max.max(data.losses.held_bytes());
+        let refused = stats.refusals() - self.refusals_reported;
+        self.refusals_reported += refused;
+        LossReport {
+            lost: data.losses.report() + control.losses.report(),
+            refused,
+            held_bytes: data.losses.held_bytes(),
+            capacity_bytes: data.losses.capacity_bytes(),
+        }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -224,6 +334,7 @@ impl Driver for Udp {
 
 impl Wait for Udp {
     fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {
+        self.glance.expect();
         if !self.waker.begin() {
             let waker = self.waker.end();
             return Ok(Woken { waker, ..Woken::default() });
@@ -242,6 +353,11 @@ impl Udp {
     fn poll(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {
         let extra = extra.get(..EXTRA_MAX).unwrap_or(extra);
         let mut timeout = timeout;
+        // What was received and not handed on yet is no secret of the kernel's.
+        let rest = self.inbox.iter().any(|lane| !lane.slots.is_empty());
+        if rest {
+            timeout = Some(Duration::ZERO);
+        }
         let interest = |out: &LaneOut| {
             if out.queue.is_blocked() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
         };
@@ -268,15 +384,14 @@ impl Udp {
         }
         let fired = |fd: &PollFd<'_>| !fd.revents().is_empty();
         let errors = [watched[1].revents(), watched[2].revents()].map(|r| r.contains(PollFlags::ERR));
-        let mut woken = Woken { traffic: fired(&watched[1]) || fired(&watched[2]), ..Woken::default() };
+        let mut woken = Woken { traffic: rest || fired(&watched[1]) || fired(&watched[2]), ..Woken::default() };
         for (i, fd) in watched[3..3 + extra.len()].iter().enumerate() {
             woken.extra |= u64::from(fired(fd)) << i;
         }
         // The kernel's error reports keep a socket ready until they are read.
         for (lane, reported) in [Lane::Control, Lane::Data].into_iter().zip(errors) {
             if reported {
-                let drained = mmsg::drain_errors(self.outbox.lane(lane).socket.as_fd());
-                self.outbox.stats.reported_errors += drained;
+                self.outbox.hear(lane);
             }
         }
         Ok(woken)

@@ -6,20 +6,47 @@ use std::os::fd::AsFd;
 
 use socket2::Socket;
 
-use super::mmsg::{self, Outgoing};
+use super::destinations::{Destinations, END};
+use super::mmsg::{self, Cause, PIECES_MAX, Piece, RUNS_MAX, Run};
 use super::stats::UdpStats;
 
 /// A bounded queue of packets; the bytes of one that goes to many are kept once.
+///
+/// Each destination has a queue of its own through `packets`. A flush plans runs, one for each destination and round,
+/// and takes from the queues only what the kernel took.
 #[derive(Debug)]
 pub(super) struct SendQueue {
     bytes: Vec<u8>,
     bytes_max: usize,
-    packets: Vec<Outgoing>,
-    /// Packets before this one are the kernel's.
-    head: usize,
+    /// In the order queued. Those the kernel took stay until the queue is empty or the flush ends.
+    packets: Vec<Queued>,
+    /// How many of them the kernel has not taken.
+    left: usize,
+    destinations: Destinations,
+    /// Those with packets, in the order of their first.
+    active: Vec<u32>,
+    runs: Vec<Run>,
+    pieces: Vec<Piece>,
+    /// Runs may hold more than one packet.
+    segments: bool,
+    /// Most packets in one run, for now.
+    run_packets_max: usize,
+    /// Runs the kernel took since that was last changed.
+    calm: usize,
     hold: Hold,
     /// How often the interface's queue refused the first packet.
     refusals: u32,
+}
+
+/// A packet and the next one to the same destination.
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    start: usize,
+    len_bytes: usize,
+    to: u32,
+    next: u32,
+    /// Used while a flush ends: it stays.
+    stays: bool,
 }
 
 /// Why the last flush left packets behind.
@@ -33,12 +60,19 @@ enum Hold {
 }
 
 impl SendQueue {
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub(super) fn new(bytes_max: usize, segments: bool) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes_max),
             bytes_max,
             packets: Vec::with_capacity(PACKETS_MAX),
-            head: 0,
+            left: 0,
+            destinations: Destinations::default(),
+            active: Vec::new(),
+            runs: Vec::with_capacity(RUNS_MAX),
+            pieces: Vec::with_capacity(PIECES_MAX),
+            segments,
+            run_packets_max: RUN_PACKETS_MAX,
+            calm: 0,
             hold: Hold::None,
             refusals: 0,
         }
@@ -58,8 +92,29 @@ impl SendQueue {
         if copies > 0 {
             self.bytes.extend_from_slice(packet);
         }
-        self.packets.extend(to.iter().take(copies).map(|to| Outgoing::new(*to, start, packet.len())));
+        if self.left == 0 {
+            self.destinations.trim();
+        }
+        for to in &to[..copies] {
+            let to = self.destinations.find(*to);
+            self.packets.push(Queued { start, len_bytes: packet.len(), to, next: END, stays: false });
+            self.link(self.packets.len() - 1);
+        }
+        self.left += copies;
         copies
+    }
+
+    /// Appends a packet to its destination's queue.
+    fn link(&mut self, place: usize) {
+        let to = self.packets[place].to;
+        let destination = self.destinations.at_mut(to);
+        if destination.head == END {
+            destination.head = place as u32;
+            self.active.push(to);
+        } else {
+            self.packets[destination.tail as usize].next = place as u32;
+        }
+        destination.tail = place as u32;
     }
 
     pub(super) fn is_blocked(&self) -> bool {
@@ -70,67 +125,208 @@ impl SendQueue {
         self.hold == Hold::Congested
     }
 
+    /// Whether packets of one length are still handed over together.
+    pub(super) fn segments(&self) -> bool {
+        self.segments
+    }
+
     /// Hands over all the kernel takes.
     pub(super) fn flush(&mut self, socket: &Socket, stats: &mut UdpStats) {
         self.hold = Hold::None;
         // An error that a peer's host caused earlier is reported by the next call, whatever that call sends: the
         // first such error costs a second try, not the packet.
         let mut second_try = false;
-        while self.head < self.packets.len() {
+        while self.left > 0 && self.hold == Hold::None {
+            self.plan();
             stats.send_calls += 1;
-            match mmsg::send(socket.as_fd(), &self.packets[self.head..], &self.bytes) {
+            let Self { runs, pieces, destinations, bytes, .. } = self;
+            match mmsg::send(socket.as_fd(), runs, pieces, |run| &destinations.at(run.to).name, bytes) {
                 Ok(count) => {
-                    let done = &self.packets[self.head..self.head + count];
-                    stats.sent_packets += count as u64;
-                    stats.sent_bytes += done.iter().map(|p| p.len_bytes() as u64).sum::<u64>();
-                    self.head += count;
+                    for i in 0..count {
+                        stats.count_sent(&self.runs[i]);
+                        self.take(self.runs[i]);
+                    }
+                    self.grow_runs(count);
                     self.refusals = 0;
                     second_try = false;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    stats.count(&error);
-                    match error.raw_os_error() {
-                        Some(libc::EAGAIN) => self.hold = Hold::Blocked,
-                        Some(libc::ENOBUFS | libc::ENOMEM) if self.refusals < REFUSALS_MAX => {
-                            self.refusals += 1;
-                            self.hold = Hold::Congested;
-                        }
-                        Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN)
-                            if !second_try =>
-                        {
-                            second_try = true;
-                            stats.reported_errors += mmsg::drain_errors(socket.as_fd());
-                        }
-                        _ => {
-                            stats.send_dropped += 1;
-                            self.head += 1;
-                            self.refusals = 0;
-                            second_try = false;
-                        }
-                    }
-                    if self.hold != Hold::None {
-                        break;
-                    }
-                }
+                Err(error) => self.judge(&error, &mut second_try, socket, stats),
             }
         }
         self.compact();
     }
 
+    /// Decides what an error means for the first run, which it is about.
+    fn judge(&mut self, error: &io::Error, second_try: &mut bool, socket: &Socket, stats: &mut UdpStats) {
+        let first = self.runs[0];
+        let code = error.raw_os_error();
+        if let (Some(segment), Some(libc::EMSGSIZE | libc::EINVAL | libc::EIO)) = (first.segment, code) {
+            // The same packets go out again at once, one by one.
+            stats.segmentation_refused += 1;
+            if code == Some(libc::EMSGSIZE) {
+                // They are longer than the path takes. One by one they go out in fragments; others are not concerned.
+                self.destinations.at_mut(first.to).segment_bytes_max = usize::from(segment) - 1;
+            } else {
+                self.segments = false;
+            }
+            return;
+        }
+        stats.count(error);
+        match code {
+            Some(libc::EAGAIN) => self.hold = Hold::Blocked,
+            Some(libc::ENOBUFS | libc::ENOMEM) if first.packets > 1 => {
+                // A queue without room for the run may have room for a part of it, and a short one never has more.
+                (self.run_packets_max, self.calm) = (first.packets / 2, 0);
+                self.hold = Hold::Congested;
+            }
+            Some(libc::ENOBUFS | libc::ENOMEM) if self.refusals < REFUSALS_MAX => {
+                self.refusals += 1;
+                self.hold = Hold::Congested;
+            }
+            Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN) if !*second_try => {
+                *second_try = true;
+                self.hear(socket, stats);
+            }
+            _ => {
+                stats.send_dropped += first.packets as u64;
+                self.take(first);
+                self.refusals = 0;
+                *second_try = false;
+            }
+        }
+    }
+
+    /// Runs that were made shorter become longer again when many were taken.
+    fn grow_runs(&mut self, taken: usize) {
+        self.calm += taken;
+        if self.calm >= CALM_RUNS && self.run_packets_max < RUN_PACKETS_MAX {
+            (self.run_packets_max, self.calm) = ((self.run_packets_max * 2).min(RUN_PACKETS_MAX), 0);
+        }
+    }
+
+    /// Reads what the kernel has to report on packets sent earlier.
+    pub(super) fn hear(&mut self, socket: &Socket, stats: &mut UdpStats) {
+        mmsg::read_reports(socket.as_fd(), |to, cause| {
+            stats.count_report(cause);
+            if let (Some(to), Cause::TooLong { path_bytes }) = (to, cause)
+                && path_bytes > 0
+                && self.destinations.learn_path(to, path_bytes as usize)
+            {
+                stats.paths_learned += 1;
+            }
+        });
+    }
+
+    /// Fills one sending call: a run for each destination, then another for each, as long as there is room.
+    fn plan(&mut self) {
+        self.runs.clear();
+        self.pieces.clear();
+        for to in &self.active {
+            let destination = self.destinations.at_mut(*to);
+            destination.cursor = destination.head;
+        }
+        let mut grows = true;
+        while grows {
+            grows = false;
+            for i in 0..self.active.len() {
+                if self.runs.len() == RUNS_MAX || self.pieces.len() == PIECES_MAX {
+                    return;
+                }
+                grows |= self.plan_run(self.active[i]);
+            }
+        }
+    }
+
+    /// Plans the next run to a destination. False: all its packets are planned.
+    fn plan_run(&mut self, to: u32) -> bool {
+        let destination = self.destinations.at_mut(to);
+        let Some(&Queued { start, len_bytes, next, .. }) = self.packets.get(destination.cursor as usize) else {
+            return false;
+        };
+        let segment = u16::try_from(len_bytes).ok().filter(|_| len_bytes <= destination.segment_bytes_max);
+        let mut run =
+            Run { to, piece: self.pieces.len(), pieces: 1, packets: 1, bytes: len_bytes, segment: None, after: next };
+        let mut piece = Piece { start, len_bytes };
+        while self.segments && segment.is_some() && run.packets < self.run_packets_max {
+            let Some(&Queued { start, len_bytes: len, next, .. }) = self.packets.get(run.after as usize) else { break };
+            // An empty datagram has no place in a run: the kernel would not make one of it.
+            if len == 0 || len > len_bytes || run.bytes + len > RUN_BYTES_MAX {
+                break;
+            }
+            if piece.start + piece.len_bytes == start {
+                piece.len_bytes += len;
+            } else if self.pieces.len() + 2 <= PIECES_MAX {
+                self.pieces.push(piece);
+                piece = Piece { start, len_bytes: len };
+                run.pieces += 1;
+            } else {
+                break;
+            }
+            run.segment = segment;
+            run.packets += 1;
+            run.bytes += len;
+            run.after = next;
+            if len < len_bytes {
+                break;
+            }
+        }
+        self.pieces.push(piece);
+        destination.cursor = run.after;
+        self.runs.push(run);
+        true
+    }
+
+    /// A run is the kernel's now, or lost.
+    fn take(&mut self, run: Run) {
+        debug_assert!(run.packets <= self.left, "what is taken was queued");
+        self.destinations.at_mut(run.to).head = run.after;
+        self.left -= run.packets;
+    }
+
     /// Forgets what the kernel took.
     fn compact(&mut self) {
-        let kept = self.packets.get(self.head).map_or(self.bytes.len(), Outgoing::start);
-        self.packets.drain(..self.head);
-        self.head = 0;
-        self.bytes.drain(..kept);
-        self.packets.iter_mut().for_each(|packet| packet.shift(kept));
+        for to in &self.active {
+            let destination = self.destinations.at_mut(*to);
+            let mut at = std::mem::replace(&mut destination.head, END);
+            while let Some(packet) = self.packets.get_mut(at as usize) {
+                packet.stays = true;
+                at = packet.next;
+            }
+        }
+        self.active.clear();
+        if self.left == 0 {
+            self.packets.clear();
+            self.bytes.clear();
+            return;
+        }
+        self.packets.retain(|packet| packet.stays);
+        let taken = self.packets.first().map_or(0, |packet| packet.start);
+        self.bytes.drain(..taken);
+        for i in 0..self.packets.len() {
+            let packet = &mut self.packets[i];
+            (packet.start, packet.next, packet.stays) = (packet.start - taken, END, false);
+            self.link(i);
+        }
+        debug_assert_eq!(self.packets.len(), self.left, "what is left is all that stays");
     }
 }
 
 /// Most packets a queue holds, copies counted.
 const PACKETS_MAX: usize = 2_048;
 
+/// Most packets in one run: older kernels take no more.
+const RUN_PACKETS_MAX: usize = 64;
+
+/// Most bytes in one run: a whole datagram of the network layer, less its headers.
+const RUN_BYTES_MAX: usize = 65_507;
+
+/// Runs that must be taken before longer ones are tried again.
+const CALM_RUNS: usize = 256;
+
 /// Flushes that a full interface queue may refuse one packet before it is dropped, so that one bad interface does
 /// not stop what goes over others.
 const REFUSALS_MAX: u32 = 3;
+
+#[cfg(test)]
+mod tests;

@@ -1,29 +1,31 @@
 //! What needs no socket: addresses in the kernel's form, and its notes. These run under Miri, system calls do not.
 
+use std::net::{Ipv6Addr, SocketAddrV6};
+
+use super::notes::{Heard, each, read_heard};
 use super::*;
 
 #[test]
 fn addresses_come_back_from_the_kernels_form() {
     let v6 = SocketAddrV6::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 1, 2, 3, 4), 7001, 5, 6);
     for address in [SocketAddr::from(([127, 0, 0, 1], 7000)), v6.into()] {
-        let packet = Outgoing::new(address, 10, 20);
-        assert_eq!(packet.name.decode(packet.name_bytes), Some(address));
-        assert_eq!(packet.name.decode(packet.name_bytes - 1), None, "an address cut short");
-        assert_eq!(format!("{packet:?}"), format!("20 bytes to {:?}", Some(address)));
+        let name = Name::encode(address);
+        assert_eq!(name.decode(name.len_bytes()), Some(address));
+        assert_eq!(name.decode(name.len_bytes() - 1), None, "an address cut short");
+        assert_eq!(format!("{name:?}"), format!("{:?}", Some(address)));
     }
 }
 
 #[test]
 fn a_name_the_kernel_did_not_write_is_none() {
-    // SAFETY: the all-zero pattern is a valid `Name`: integers only.
-    let name: Name = unsafe { zeroed() };
+    let name = Name::unwritten();
     assert_eq!(name.decode(0), None);
-    assert_eq!(name.decode(size_of::<Name>() as libc::socklen_t), None);
+    assert_eq!(name.decode(name.len_bytes()), None);
 }
 
-/// The drop count in control messages of this level, kind and data, one after the other.
-fn count_in(messages: &[(libc::c_int, libc::c_int, u32)]) -> Option<u32> {
-    let mut notes = [0_u64; NOTE_WORDS];
+/// What is read from control messages of this level, kind and data, one after the other.
+fn heard_in(messages: &[(libc::c_int, libc::c_int, u32)]) -> Heard {
+    let mut notes = Note::default();
     let data_bytes = size_of::<u32>() as libc::c_uint;
     // SAFETY: it only computes with a length.
     let whole = unsafe { libc::CMSG_LEN(data_bytes) };
@@ -50,22 +52,46 @@ fn count_in(messages: &[(libc::c_int, libc::c_int, u32)]) -> Option<u32> {
     let mut header: libc::msghdr = unsafe { zeroed() };
     header.msg_control = base.cast();
     header.msg_controllen = (messages.len() * padded) as _;
-    overflow(&header)
+    read_heard(&header)
 }
 
 #[test]
-fn the_drop_count_is_found_among_other_notes() {
+fn what_the_kernel_says_is_found_among_other_notes() {
     let count = (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 42);
+    let segment = (libc::SOL_UDP, libc::UDP_GRO, 1_432);
     let other = (libc::SOL_SOCKET, libc::SO_TIMESTAMP, 7);
-    assert_eq!(count_in(&[]), None);
-    assert_eq!(count_in(&[count]), Some(42));
-    assert_eq!(count_in(&[other]), None);
-    assert_eq!(count_in(&[other, count]), Some(42));
+    let nonsense = (libc::SOL_UDP, libc::UDP_GRO, 0);
+    assert_eq!(heard_in(&[]), Heard::default());
+    assert_eq!(heard_in(&[count]), Heard { overflow: Some(42), segment: None });
+    assert_eq!(heard_in(&[other]), Heard::default());
+    assert_eq!(heard_in(&[other, segment, count]), Heard { overflow: Some(42), segment: Some(1_432) });
+    assert_eq!(heard_in(&[nonsense]), Heard::default(), "datagrams of no length would never end");
 }
 
 #[test]
-fn a_queued_packet_moves_with_its_buffer() {
-    let mut packet = Outgoing::new(SocketAddr::from(([10, 0, 0, 1], 9)), 100, 50);
-    packet.shift(60);
-    assert_eq!((packet.start(), packet.len_bytes()), (40, 50));
+fn the_length_of_segments_is_said_as_the_kernel_reads_it() {
+    let mut note = SegmentNote::new(1_432);
+    // SAFETY: the all-zero pattern is a valid `msghdr`.
+    let mut header: libc::msghdr = unsafe { zeroed() };
+    header.msg_control = ptr::from_mut(&mut note).cast();
+    header.msg_controllen = size_of_val(&note) as _;
+    let mut said = Vec::new();
+    each(&header, |level, kind, data| said.push((level, kind, data.to_vec())));
+    assert_eq!(said, [(libc::SOL_UDP, libc::UDP_SEGMENT, 1_432_u16.to_ne_bytes().to_vec())]);
+}
+
+#[test]
+fn reports_say_why() {
+    let report = |errno: libc::c_int, info: u32| {
+        let mut data = errno.to_ne_bytes().to_vec();
+        data.extend([2, 3, 4, 0]);
+        data.extend(info.to_ne_bytes());
+        data.extend([0; 4]);
+        reports::read_cause(&data)
+    };
+    assert_eq!(report(libc::ECONNREFUSED, 9), Cause::Refused);
+    assert_eq!(report(libc::ENETUNREACH, 0), Cause::Unreachable);
+    assert_eq!(report(libc::EMSGSIZE, 1_280), Cause::TooLong { path_bytes: 1_280 });
+    assert_eq!(report(libc::EPROTO, 0), Cause::Other);
+    assert_eq!(reports::read_cause(&[]), Cause::Other, "cut short");
 }

@@ -1,0 +1,103 @@
+//! Where packets go, and what is known of the way.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use super::mmsg::Name;
+
+/// A table of the addresses that were sent to, each with the queue of its packets.
+#[derive(Debug, Default)]
+pub(super) struct Destinations {
+    list: Vec<Destination>,
+    index: HashMap<SocketAddr, u32>,
+    /// The last one that was found.
+    last: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Destination {
+    address: SocketAddr,
+    pub(super) name: Name,
+    /// The queue: its first and last packet, and the first that is not planned yet. [`END`] where there is none.
+    pub(super) head: u32,
+    pub(super) tail: u32,
+    pub(super) cursor: u32,
+    /// Packets up to this length may go out as a run.
+    pub(super) segment_bytes_max: usize,
+    /// Who was sent to after this one, last time: the next look-up begins there.
+    follower: u32,
+}
+
+/// No packet.
+pub(super) const END: u32 = u32::MAX;
+
+impl Destinations {
+    /// The place of an address, made if it is new.
+    pub(super) fn find(&mut self, address: SocketAddr) -> u32 {
+        let last = self.last as usize;
+        // The same members are sent to in the same order, again and again.
+        if let Some(guess) = self.list.get(last).map(|d| d.follower)
+            && self.list.get(guess as usize).is_some_and(|d| d.address == address)
+        {
+            self.last = guess;
+            return guess;
+        }
+        let found = match self.index.get(&address) {
+            Some(found) => *found,
+            None => self.insert(address),
+        };
+        if let Some(last) = self.list.get_mut(last) {
+            last.follower = found;
+        }
+        self.last = found;
+        found
+    }
+
+    fn insert(&mut self, address: SocketAddr) -> u32 {
+        let place = self.list.len() as u32;
+        self.list.push(Destination {
+            address,
+            name: Name::encode(address),
+            head: END,
+            tail: END,
+            cursor: END,
+            segment_bytes_max: usize::MAX,
+            follower: place,
+        });
+        self.index.insert(address, place);
+        place
+    }
+
+    pub(super) fn at(&self, place: u32) -> &Destination {
+        &self.list[place as usize]
+    }
+
+    pub(super) fn at_mut(&mut self, place: u32) -> &mut Destination {
+        &mut self.list[place as usize]
+    }
+
+    /// The way to this host takes `path_bytes`, all headers of IP and UDP counted. False: it was known, or nothing
+    /// was sent there.
+    pub(super) fn learn_path(&mut self, to: SocketAddr, path_bytes: usize) -> bool {
+        let headers = if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
+        let segment_bytes_max = path_bytes.saturating_sub(headers);
+        let mut learned = false;
+        for destination in self.list.iter_mut().filter(|d| d.address.ip() == to.ip()) {
+            learned |= destination.segment_bytes_max != segment_bytes_max;
+            destination.segment_bytes_max = segment_bytes_max;
+        }
+        learned
+    }
+
+    /// Forgets all if there are very many. Only while no packet is queued.
+    pub(super) fn trim(&mut self) {
+        if self.list.len() > DESTINATIONS_MAX {
+            self.list.clear();
+            self.index.clear();
+            self.last = 0;
+        }
+    }
+}
+
+/// Addresses remembered. A queue may add as many as it holds packets before the next look.
+const DESTINATIONS_MAX: usize = 1_024;
