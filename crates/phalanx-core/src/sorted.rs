@@ -81,6 +81,10 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         self.entries.iter().map(|(key, value)| (key, &**value))
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&K, &mut V)> {
+        self.entries.iter_mut().map(|(key, value)| (&*key, &mut **value))
+    }
+
     pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         self.entries.iter().map(|(_, value)| &**value)
     }

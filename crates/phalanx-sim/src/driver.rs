@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use phalanx_core::{Lane, Origin};
-use phalanx_driver::{Driver, Transmit};
+use phalanx_driver::{Driver, LossReport, Transmit};
 
 /// What the kernel charges a socket for a packet beyond its bytes.
 const PACKET_OVERHEAD_BYTES: usize = 512;
@@ -20,6 +20,8 @@ pub(crate) struct SimDriver {
     packet_bytes_max: u32,
     /// Where a packet is opened in place; its bytes may be shared with other receivers.
     scratch: Vec<u8>,
+    /// Packets that found no room, or were too long, since the owner last asked.
+    lost: u64,
 }
 
 /// The sending half of a [`SimDriver`].
@@ -55,18 +57,19 @@ impl SimDriver {
             data: Socket::new(data, buffer_bytes),
             packet_bytes_max,
             scratch: Vec::new(),
+            lost: 0,
         }
     }
 
     /// A packet arrives. False: the socket's buffer is full, or the packet is longer than the receiver takes.
     pub(crate) fn arrive(&mut self, lane: Lane, from: SocketAddr, bytes: Rc<[u8]>) -> bool {
-        if bytes.len() > self.packet_bytes_max as usize {
-            return false;
-        }
-        match lane {
-            Lane::Data => self.data.arrive(from, bytes),
-            Lane::Control => self.control.arrive(from, bytes),
-        }
+        let fits = bytes.len() <= self.packet_bytes_max as usize;
+        let taken = match lane {
+            Lane::Data => fits && self.data.arrive(from, bytes),
+            Lane::Control => fits && self.control.arrive(from, bytes),
+        };
+        self.lost += u64::from(!taken);
+        taken
     }
 
     /// Packets wait to be received.
@@ -149,6 +152,11 @@ impl Driver for SimDriver {
 
     /// Nothing to do: the world takes what was sent after each turn.
     fn flush(&mut self) {}
+
+    /// As a socket: what found no room is known at the next look.
+    fn loss_report(&mut self) -> LossReport {
+        LossReport { lost: std::mem::take(&mut self.lost), ..LossReport::default() }
+    }
 
     fn local_address(&self, lane: Lane) -> SocketAddr {
         match lane {

@@ -54,6 +54,9 @@ pub struct Node<D: Driver> {
     announced: bool,
     watch: Watch,
     wanted: Wanted,
+    /// Before then nothing is due unless something comes: a turn that finds nothing ends early, as most do in a process
+    /// that spins. Zero: not known.
+    quiet_until: Instant,
 }
 
 impl<D: Driver> Node<D> {
@@ -83,6 +86,7 @@ impl<D: Driver> Node<D> {
             announced: false,
             watch: Watch::default(),
             wanted: Wanted::default(),
+            quiet_until: Instant::ZERO,
         }
     }
 
@@ -90,12 +94,21 @@ impl<D: Driver> Node<D> {
     /// timers, deliver and send, and flushes the driver.
     /// Call it when a datagram waits, when [`Node::deadline`] has come, and after commands.
     pub fn turn(&mut self, now: Instant, handler: &mut impl Handler) -> TurnReport {
-        self.begin(now, handler);
+        self.announce(now, handler);
         if self.process.is_packing() {
+            self.quiet_until = Instant::ZERO;
             self.process.flush(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
             self.driver.flush();
         }
         let mut report = self.drain(now, handler);
+        if self.driver.loss_report().lost > 0 {
+            self.process.handle_loss(now);
+            self.quiet_until = Instant::ZERO;
+        }
+        if report.received == 0 && now < self.quiet_until {
+            self.driver.flush();
+            return report;
+        }
         let names = &self.watch.names;
         let joined = |name: &str| names.values().any(|joined| **joined == *name);
         self.wanted.ask(now, &mut self.process, joined, handler);
@@ -107,6 +120,12 @@ impl<D: Driver> Node<D> {
             self.come_back(now);
             report.more = true;
         }
+        self.quiet_until =
+            if report == TurnReport::default() && self.process.undelivered() == 0 && !self.wanted.is_open() {
+                self.process.deadline().unwrap_or(Instant(u64::MAX))
+            } else {
+                Instant::ZERO
+            };
         report
     }
 
@@ -129,7 +148,13 @@ impl<D: Driver> Node<D> {
         report
     }
 
+    /// Something is about to change from outside.
     fn begin(&mut self, now: Instant, handler: &mut impl Handler) {
+        self.quiet_until = Instant::ZERO;
+        self.announce(now, handler);
+    }
+
+    fn announce(&mut self, now: Instant, handler: &mut impl Handler) {
         handler.at(now);
         if !self.announced {
             self.announced = true;
@@ -160,6 +185,7 @@ impl<D: Driver> Node<D> {
         self.watch = Watch::default();
         self.announced = false;
         self.wanted.forget_asked();
+        self.quiet_until = Instant::ZERO;
         self.process = Process::new(now, self.settings.clone(), &self.security, (self.entropy)());
     }
 
@@ -255,6 +281,7 @@ impl<D: Driver> Node<D> {
 
     /// The operating system proved that this incarnation is dead.
     pub fn handle_death(&mut self, now: Instant, dead: Incarnation) {
+        self.quiet_until = Instant::ZERO;
         self.process.handle_death(now, dead);
     }
 
@@ -265,6 +292,7 @@ impl<D: Driver> Node<D> {
                 self.settings.seeds.push(*seed);
             }
         }
+        self.quiet_until = Instant::ZERO;
         self.process.add_seeds(seeds);
     }
 
@@ -288,6 +316,7 @@ impl<D: Driver> Node<D> {
 
     /// The protocol core, for what the node itself does not offer. Not between an effect and its end.
     pub fn process_mut(&mut self) -> &mut Process {
+        self.quiet_until = Instant::ZERO;
         &mut self.process
     }
 

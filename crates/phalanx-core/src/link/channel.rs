@@ -239,6 +239,13 @@ impl Channel {
         Some((number, self.retained.get(index)?.clone()))
     }
 
+    /// Packets of the other end may have been dropped: it learns what is here, if it has sent any.
+    pub fn handle_loss(&mut self, now: Instant) {
+        if self.receiving.prefix() > 0 || self.receiving.has_gap() {
+            self.receiving.ack_by(now);
+        }
+    }
+
     /// Judges the timers.
     pub fn handle_timeout(&mut self, now: Instant, ack_delay: Duration) {
         self.sending.handle_timeout(now, ack_delay);

@@ -100,6 +100,8 @@ pub struct Flow {
     pub(super) announced_stable: u64,
     pub(super) prompt_up_to: u64,
     pub(super) wedged: bool,
+    /// Receipts ask how far the streams go.
+    asks_standing: bool,
     /// Buffers of packets that are stable and delivered.
     pub(super) pool: Pool,
 }
@@ -130,6 +132,7 @@ impl Flow {
             announced_stable: 0,
             prompt_up_to: 0,
             wedged: false,
+            asks_standing: false,
             pool: Pool::default(),
             set,
         }
@@ -197,6 +200,20 @@ impl Flow {
         if wants_stable && rank != self.set.me {
             let status = self.status();
             io.status(self.set.space, Some(rank), &status);
+        }
+    }
+
+    /// Packets may have been dropped on their way in: with the next turn every sender learns what is here, and is asked
+    /// how far its stream goes.
+    pub fn handle_loss(&mut self, now: Instant) {
+        if self.wedged {
+            return;
+        }
+        self.asks_standing = true;
+        for (rank, stream) in self.streams.iter_mut().enumerate() {
+            if rank != self.set.me && (stream.rx.prefix() > 0 || stream.rx.has_gap()) {
+                stream.rx.ack_by(now);
+            }
         }
     }
 
@@ -305,6 +322,7 @@ impl Flow {
             return; // a wedged member acknowledges nothing
         }
         let (me, window, space) = (self.set.me, self.set.window, self.set.space);
+        let asks = std::mem::take(&mut self.asks_standing);
         for (rank, stream) in self.streams.iter_mut().enumerate() {
             let limit = stream.consumed_packet() + window;
             let opened = limit >= stream.advertised + window.div_ceil(2);
@@ -312,7 +330,7 @@ impl Flow {
             if rank != me && (due || opened) {
                 stream.rx.acknowledged();
                 stream.advertised = stream.advertised.max(limit);
-                io.receipt(space, rank, &stream.rx.receipt(limit), false);
+                io.receipt(space, rank, &stream.rx.receipt(limit), asks);
             }
         }
     }

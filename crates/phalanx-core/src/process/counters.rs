@@ -70,6 +70,8 @@ counters! {
     deaths_told,
     /// Times no quorum was heard.
     non_primary,
+    /// Times the system said that it had dropped packets for this process.
+    losses_told,
     /// Probes sent in search of the cell.
     probes,
     /// Join requests taken.

@@ -114,6 +114,9 @@ pub struct Process {
     /// Bytes that sealing adds to a packet.
     tag_len: usize,
     scratch: Vec<u8>,
+    /// When to tell others of packets that the system dropped here, and when that was done last.
+    loss_due: Option<Instant>,
+    losses_told_at: Option<Instant>,
 }
 
 /// Where a process is in its life.
@@ -143,6 +146,8 @@ const EARLY_BYTES: usize = 4 << 20;
 const SEEDS_MAX: usize = 4096;
 /// Incarnations remembered to be told of their exclusion.
 const EXCLUDED_MAX: usize = 256;
+/// How often others are told of packets that the system dropped here.
+const LOSSES_TOLD_EVERY: Duration = Duration::from_micros(500);
 /// A turn this late means that this process was away (stopped, starved): it does not judge others by it.
 const AWAY: Duration = Duration::from_millis(50);
 
@@ -214,6 +219,8 @@ impl Process {
             departed: VecDeque::new(),
             tag_len: security.tag_len(),
             scratch: Vec::with_capacity(65_536),
+            loss_due: None,
+            losses_told_at: None,
             rng,
             set: settings,
         };
@@ -248,6 +255,7 @@ impl Process {
         }
         self.flush(now, fx);
         self.notice_absence(now);
+        self.tell_losses(now);
         self.drain_app(fx);
         match self.stage {
             Stage::Searching(_) => self.search(now, fx),
@@ -338,6 +346,27 @@ impl Process {
         }
     }
 
+    /// The system dropped packets that came for this process. Those who may have sent them are told at the next turn what
+    /// is here, and asked what more there is: the repair need not wait for a later packet to show the gap.
+    pub fn handle_loss(&mut self, now: Instant) {
+        self.counters.losses_told += 1;
+        // Many drops in a row are one loss: telling of each would add to the flood.
+        let again = self.losses_told_at.map_or(now, |last| last + LOSSES_TOLD_EVERY);
+        self.loss_due.get_or_insert(again.max(now));
+    }
+
+    fn tell_losses(&mut self, now: Instant) {
+        if self.loss_due.is_none_or(|at| at > now) {
+            return;
+        }
+        (self.loss_due, self.losses_told_at) = (None, Some(now));
+        for flow in self.flows.values_mut() {
+            flow.flow.handle_loss(now);
+            flow.touched = true;
+        }
+        self.peers.handle_loss(now);
+    }
+
     /// When [`Self::turn`] is due if nothing comes sooner.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
@@ -349,7 +378,7 @@ impl Process {
             Stage::Member | Stage::Leaving { .. } => self.membership_deadline(),
             Stage::Over => return None,
         };
-        [flows, channels, stage].into_iter().flatten().min()
+        [flows, channels, stage, self.loss_due].into_iter().flatten().min()
     }
 
     /// More places to look for the cell.

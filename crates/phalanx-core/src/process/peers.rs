@@ -75,6 +75,18 @@ impl Peers {
         });
     }
 
+    /// Packets of some of them were dropped: each that has sent any learns what is here.
+    pub(super) fn handle_loss(&mut self, now: Instant) {
+        for (who, peer) in self.all.iter_mut() {
+            for channel in [&mut peer.control_channel, &mut peer.data_channel] {
+                channel.handle_loss(now);
+            }
+            if !peer.is_at_rest() {
+                self.busy.insert(*who);
+            }
+        }
+    }
+
     /// When the next of them has something to do.
     pub(super) fn deadline(&self, ack_delay: Duration) -> Option<Instant> {
         self.busy.iter().filter_map(|who| deadline(self.all.get(who)?, ack_delay)).min()

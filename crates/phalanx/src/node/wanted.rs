@@ -29,6 +29,11 @@ impl Wanted {
         self.groups.remove(name);
     }
 
+    /// Whether some group is still to be asked for.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// A new life asked for nothing yet.
     pub(super) fn forget_asked(&mut self) {
         self.groups.values_mut().for_each(|want| want.asked = false);
