@@ -27,7 +27,7 @@ impl Driver for Loopback {
         let mut taken = 0;
         while taken < max {
             let Some(mut packet) = self.waiting.pop_front() else { break };
-            each(&mut self.carried, Lane::Data, here(), &mut packet);
+            each(&mut self.carried, Lane::Data, Origin::Network(here()), &mut packet);
             taken += 1;
         }
         taken
