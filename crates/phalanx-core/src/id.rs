@@ -64,7 +64,8 @@ pub struct MemberInfo {
 pub enum Origin {
     /// Over the network, sealed, from this address.
     Network(SocketAddr),
-    /// Out of memory shared with a process of the same user on this host, in clear: header and frames, no tag.
+    /// Out of memory shared with a process of the same user on this host, in clear: header, frames, and in the place of
+    /// the tag the destination's incarnation.
     Memory,
 }
 

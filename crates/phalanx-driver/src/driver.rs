@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use phalanx_core::{Lane, Origin};
 
+use crate::shm::Neighbours;
 use crate::waker::Waker;
 
 /// The sending half of a driver.
@@ -29,7 +30,7 @@ pub trait Transmit {
 pub trait Driver {
     /// The sending half. It is a type of its own so that the callback of [`Driver::receive`] can transmit while
     /// the receiving half still holds the packet.
-    type Outbox: Transmit;
+    type Outbox: Transmit + ?Sized;
 
     /// Hands each waiting packet, in place, to `each`, together with the sending half. Takes at most `max`
     /// datagrams, those of [`Lane::Control`] first, and returns how many it took from below. A return of `max`
@@ -85,6 +86,11 @@ pub trait Wait: Driver {
 
     /// A handle by which other threads end [`Wait::wait`].
     fn waker(&self) -> Waker;
+
+    /// What reaches processes of this host through memory, if this driver does.
+    fn neighbours(&mut self) -> Option<&mut dyn Neighbours> {
+        None
+    }
 }
 
 /// The most extra descriptors one [`Wait::wait`] watches.

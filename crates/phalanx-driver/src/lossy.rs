@@ -9,6 +9,7 @@ use phalanx_core::rng::Rng;
 use phalanx_core::{Lane, Origin};
 
 use crate::driver::{Driver, LossReport, Wait, Woken};
+use crate::shm::Neighbours;
 use crate::waker::Waker;
 
 /// How often a datagram suffers what, in millionths. Zero: never.
@@ -76,7 +77,7 @@ impl<D: Driver> Lossy<D> {
 
 impl Fate {
     /// Gives one arrival what is due to it, and lets held ones go that were passed often enough.
-    fn arrive<T>(
+    fn arrive<T: ?Sized>(
         &mut self,
         outbox: &mut T,
         lane: Lane,
@@ -106,7 +107,7 @@ impl Fate {
         self.release(outbox, |held| held.passing == 0, each);
     }
 
-    fn release<T>(
+    fn release<T: ?Sized>(
         &mut self,
         outbox: &mut T,
         due: impl Fn(&Held) -> bool,
@@ -171,6 +172,10 @@ impl<D: Wait> Wait for Lossy<D> {
 
     fn waker(&self) -> Waker {
         self.inner.waker()
+    }
+
+    fn neighbours(&mut self) -> Option<&mut dyn Neighbours> {
+        self.inner.neighbours()
     }
 }
 

@@ -2,5 +2,5 @@
 //! pieces in its place and tries every order in which two threads can meet.
 
 pub(crate) mod atomic {
-    pub(crate) use std::sync::atomic::{AtomicU8, Ordering, fence};
+    pub(crate) use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 }

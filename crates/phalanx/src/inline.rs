@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use phalanx_core::{CommandError, Founding, GroupId, Incarnation, Instant, Order};
-use phalanx_driver::{Lossy, Udp, Wait, Waker};
+use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
 
 use crate::clock;
 use crate::handler::Handler;
@@ -44,15 +44,15 @@ use gate::Gated;
 /// ```
 ///
 /// Others watch this process: turn it at least every heartbeat, which [`Inline::wait`] reminds of.
-pub struct Inline<D: Wait = Udp> {
+pub struct Inline<D: Wait = Shm<Udp>> {
     node: Node<D>,
     attendant: Attendant,
     /// The clock as last read.
     now: Instant,
 }
 
-impl Inline<Udp> {
-    /// Starts a process over UDP. [`Options::faults`] is left aside; see [`Inline::start_with`].
+impl Inline<Shm<Udp>> {
+    /// Starts a process over shared memory and UDP. [`Options::faults`] is left aside; see [`Inline::start_with`].
     ///
     /// # Errors
     /// See [`StartError`].
@@ -61,7 +61,7 @@ impl Inline<Udp> {
     }
 }
 
-impl Inline<Lossy<Udp>> {
+impl Inline<Lossy<Shm<Udp>>> {
     /// Starts a process that mistreats what it receives by [`Options::faults`].
     ///
     /// # Errors
@@ -73,20 +73,20 @@ impl Inline<Lossy<Udp>> {
 }
 
 impl<D: Wait> Inline<D> {
-    /// Starts a process over a driver made around the UDP sockets.
+    /// Starts a process over a driver made around shared memory and the UDP sockets.
     ///
     /// # Errors
     /// See [`StartError`].
-    pub fn start_with(options: &Options, wrap: impl FnOnce(Udp) -> D) -> Result<Self, StartError> {
+    pub fn start_with(options: &Options, wrap: impl FnOnce(Shm<Udp>) -> D) -> Result<Self, StartError> {
         Ok(Self::assemble(prepare(options)?, options.rejoin, wrap))
     }
 
     /// The process itself lives and dies in one thread; what it is made of may come from another.
-    pub(crate) fn assemble(prepared: Prepared, rejoin: bool, wrap: impl FnOnce(Udp) -> D) -> Self {
+    pub(crate) fn assemble(prepared: Prepared, rejoin: bool, wrap: impl FnOnce(Shm<Udp>) -> D) -> Self {
         let Prepared { driver, settings, security, entropy, presence, local, plan, notices } = prepared;
         let now = clock::now();
-        let node = Node::new(now, wrap(driver), settings, security, entropy, NodeOptions { rejoin });
-        let attendant = Attendant::new(&node, presence, local, plan, notices);
+        let mut node = Node::new(now, wrap(driver), settings, security, entropy, NodeOptions { rejoin });
+        let attendant = Attendant::new(&mut node, presence, local, plan, notices);
         Self { node, attendant, now }
     }
 

@@ -11,6 +11,7 @@ mod fork;
 pub mod handler;
 pub mod inline;
 pub mod local;
+mod neighbours;
 pub mod node;
 mod start;
 pub mod state;

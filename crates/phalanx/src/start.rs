@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use phalanx_core::{Founding, Incarnation, MemberInfo, Security, Settings};
-use phalanx_driver::{Driver, Faults, Udp, UdpOptions};
+use phalanx_driver::{Driver, Faults, Shm, ShmOptions, Udp, UdpOptions};
 
-use crate::config::{Config, SecurityMode};
+use crate::config::{Config, DriverMode, SecurityMode};
 use crate::local::{Card, LocalCell, Presence, host, read_key};
 use crate::node::Entropy;
 pub use error::StartError;
@@ -62,7 +62,7 @@ impl From<Config> for Options {
 
 /// All that a node needs, and what keeps its place on this host.
 pub(crate) struct Prepared {
-    pub(crate) driver: Udp,
+    pub(crate) driver: Shm<Udp>,
     pub(crate) settings: Settings,
     pub(crate) security: Security,
     pub(crate) entropy: Entropy,
@@ -80,11 +80,15 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     let local = LocalCell::open(config.runtime_dir.as_deref(), &config.cell)?;
     let security = security(config, &local)?;
     let seeds = identity::resolve(&config.seeds)?;
-    let driver = Udp::bind(&UdpOptions {
+    let sockets = Udp::bind(&UdpOptions {
         data: SocketAddr::new(config.bind, config.data_port),
         control: SocketAddr::new(config.bind, config.control_port),
         ..UdpOptions::default()
     })?;
+    let driver = match config.driver {
+        DriverMode::Auto => Shm::new(sockets, &memory(config)),
+        DriverMode::Udp => Shm::without_memory(sockets),
+    };
     let name = identity::name(config)?;
     let addresses = identity::reachable(&driver, &seeds)?;
     let me = MemberInfo {
@@ -96,7 +100,7 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
         packet_bytes_max: driver.packet_bytes_max(),
     };
     let plan = Plan::new(options, &local, &me.name, seeds)?;
-    let card = Card::mine(&me.name, me.data, me.control);
+    let card = Card::mine(&me.name, me.data, me.control).with_memory(driver.offer());
     let (presence, standing) = local.enter(me.incarnation, &card, plan.intent())?;
     let (founding, seeds) = plan.resolve(standing);
     let settings = Settings {
@@ -107,8 +111,20 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
         timing: config.timing.clone(),
         limits: config.limits.clone(),
     };
-    let notices = plan.notices();
+    let mut notices = plan.notices();
+    if let Some(error) = driver.unavailable() {
+        notices.push(format!(
+            "no shared memory, so processes of this host are reached by datagrams: {error}; driver = \"udp\" says no more of it"
+        ));
+    }
     Ok(Prepared { driver, settings, security, entropy, presence, local, plan, notices })
+}
+
+/// Twice what a group may have under way fits, so that a reader that keeps to flow control is not overtaken.
+fn memory(config: &Config) -> ShmOptions {
+    let default = ShmOptions::default();
+    let data_ring_bytes = default.data_ring_bytes.max(config.limits.group_window_bytes.saturating_mul(2));
+    ShmOptions { data_ring_bytes, ..default }
 }
 
 fn check_cell(cell: &str) -> Result<(), StartError> {

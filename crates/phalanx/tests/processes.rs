@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{PATIENCE, await_event, await_members, directory, member, options, run};
+use phalanx::config::DriverMode;
 use phalanx::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Timing};
+use phalanx::counters::CountersFile;
 use phalanx::local::LocalCell;
 use phalanx::{CallError, Cell, Frozen, Group, Item, JoinOptions, Options, State};
 
@@ -22,21 +24,27 @@ struct Child {
 
 impl Child {
     fn start(dir: &Path, name: &str) -> Self {
-        Self::spawn(dir, name, "no")
+        Self::spawn(dir, name, "no", DriverMode::Auto)
+    }
+
+    /// It shares no memory.
+    fn start_over_udp(dir: &Path, name: &str) -> Self {
+        Self::spawn(dir, name, "no", DriverMode::Udp)
     }
 
     /// It also holds the states of groups `red` and `blue`.
     fn start_with_states(dir: &Path, name: &str) -> Self {
-        Self::spawn(dir, name, "yes")
+        Self::spawn(dir, name, "yes", DriverMode::Auto)
     }
 
-    fn spawn(dir: &Path, name: &str, states: &str) -> Self {
+    fn spawn(dir: &Path, name: &str, states: &str, driver: DriverMode) -> Self {
         let this = std::env::current_exe().expect("a test program has a path");
         let mut process = Command::new(this)
             .args(["--exact", "a_member_of_its_own", "--nocapture", "--test-threads=1"])
             .env("PHALANX_TEST_DIR", dir)
             .env("PHALANX_TEST_NAME", name)
             .env("PHALANX_TEST_STATES", states)
+            .env("PHALANX_TEST_UDP", if driver == DriverMode::Udp { "yes" } else { "no" })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -91,7 +99,11 @@ impl Drop for Child {
 #[test]
 fn a_member_of_its_own() {
     let (Ok(dir), Ok(name)) = (std::env::var("PHALANX_TEST_DIR"), std::env::var("PHALANX_TEST_NAME")) else { return };
-    let (cell, _group) = member(impatient(Path::new(&dir), &name));
+    let mut options = impatient(Path::new(&dir), &name);
+    if std::env::var("PHALANX_TEST_UDP").is_ok_and(|udp| udp == "yes") {
+        options.config.driver = DriverMode::Udp;
+    }
+    let (cell, _group) = member(options);
     let states = std::env::var("PHALANX_TEST_STATES").is_ok_and(|states| states == "yes");
     let texts: Vec<Text> =
         if states { ["red", "blue"].map(|name| Text::join(&cell, name).1).into() } else { Vec::new() };
@@ -107,8 +119,9 @@ fn a_member_of_its_own() {
                 format!("states {}\n", texts.iter().map(Text::get).collect::<Vec<_>>().join(" "))
             }
             Item::Message(message) => format!("message {}\n", String::from_utf8_lossy(&message.payload)),
-            _ => continue,
+            other => { eprintln!("CHILD other {other:?}"); continue }
         };
+        eprint!("CHILD {line}");
         out.write_all(line.as_bytes()).and_then(|()| out.flush()).expect("the parent reads");
     }
 }
@@ -299,6 +312,90 @@ fn a_child_that_is_killed_in_the_midst_of_sending_harms_nobody() {
             }
         }
     }
+}
+
+/// A counter of the process of that name, as its file says.
+fn counter(dir: &Path, name: &str, counter: &str) -> u64 {
+    let living = LocalCell::open(Some(&run(dir)), "default").expect("opens").living().expect("readable");
+    let named = living.iter().find(|live| live.card.as_ref().is_some_and(|card| card.name == name));
+    let file = CountersFile::open(&named.expect("it lives").counters).expect("it is there");
+    let reading = file.read().expect("whole");
+    let value = reading.counters.iter().find(|(n, _)| n == counter).map(|(_, value)| *value);
+    value.unwrap_or_else(|| panic!("there is no counter {counter}"))
+}
+
+/// Waits until the counter has that value; only a hang takes so long that the test fails.
+fn await_counter(dir: &Path, name: &str, which: &str, value: u64) {
+    let started = std::time::Instant::now();
+    while counter(dir, name, which) != value {
+        assert!(started.elapsed() < PATIENCE, "{which} of {name} is {}, not {value}", counter(dir, name, which));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Casts so many messages, and waits until all the children and the process itself have delivered them.
+fn cast_and_await(cell: &Cell, group: &Group, children: &mut [&mut Child], what: &str, count: usize) {
+    for i in 0..count {
+        group.cast(Order::Total, i % 2 == 0, format!("{what}.{i}").as_bytes()).expect("accepted");
+    }
+    for child in children {
+        (0..count).for_each(|i| assert_eq!(child.await_line("message "), format!("{what}.{i}")));
+    }
+    let own = common::messages(cell, count);
+    assert!(own.iter().enumerate().all(|(i, m)| m.payload == format!("{what}.{i}").as_bytes()));
+}
+
+#[test]
+fn members_of_one_host_reach_each_other_through_memory() {
+    if common::over_udp() {
+        return;
+    }
+    let dir = directory();
+    let (a, group) = member(options(dir.path(), "a"));
+    let (mut b, mut c) = (Child::start(dir.path(), "b"), Child::start(dir.path(), "c"));
+    await_members(&a, 3);
+    ["a", "b", "c"].iter().for_each(|name| await_counter(dir.path(), name, "shm_readers", 2));
+    let all = |which| ["a", "b", "c"].map(|name| counter(dir.path(), name, which)).iter().sum::<u64>();
+    let before = all("udp_sent_packets");
+    cast_and_await(&a, &group, &mut [&mut b, &mut c], "near", 1_000);
+    // The files are written ten times a second.
+    std::thread::sleep(Duration::from_millis(300));
+    let (datagrams, shared) = (all("udp_sent_packets") - before, all("shm_sent"));
+    assert!(shared >= 10 && all("shm_received") >= shared, "{shared} records");
+    assert!(datagrams < 10, "{datagrams} datagrams beside {shared} records");
+}
+
+#[test]
+fn memory_outlives_members_that_are_killed_stopped_or_without_it() {
+    if common::over_udp() {
+        return;
+    }
+    let dir = directory();
+    let (a, group) = member(impatient(dir.path(), "a"));
+    let mut killed = Child::start(dir.path(), "killed");
+    let mut stopped = Child::start(dir.path(), "stopped");
+    let mut far = Child::start_over_udp(dir.path(), "far");
+    await_members(&a, 4);
+    await_counter(dir.path(), "a", "shm_readers", 2);
+    await_counter(dir.path(), "far", "shm_readers", 0);
+    cast_and_await(&a, &group, &mut [&mut killed, &mut stopped, &mut far], "all", 200);
+    killed.kill();
+    await_members(&a, 3);
+    await_counter(dir.path(), "a", "shm_readers", 1);
+    cast_and_await(&a, &group, &mut [&mut stopped, &mut far], "three", 200);
+    stopped.stop();
+    await_members(&a, 2);
+    await_counter(dir.path(), "a", "shm_readers", 0);
+    cast_and_await(&a, &group, &mut [&mut far], "two", 200);
+    stopped.signal(rustix::process::Signal::CONT);
+    stopped.await_line("excluded");
+    await_members(&a, 3);
+    await_counter(dir.path(), "a", "shm_readers", 1);
+    await_counter(dir.path(), "stopped", "shm_readers", 1);
+    let before = counter(dir.path(), "a", "shm_sent");
+    cast_and_await(&a, &group, &mut [&mut stopped, &mut far], "again", 200);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(counter(dir.path(), "a", "shm_sent") > before, "the new life is reached through memory");
 }
 
 #[test]

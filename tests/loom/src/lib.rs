@@ -11,7 +11,7 @@ mod sync {
     pub(crate) use loom::sync::{Condvar, Mutex};
 
     pub(crate) mod atomic {
-        pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
+        pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
     }
 }
 
@@ -26,5 +26,16 @@ mod cell {
 
     mod room_tests;
     mod signal_tests;
+}
+// What only the driver calls is not called here.
+#[allow(dead_code)]
+mod shm {
+    #[path = "../../../../crates/phalanx-driver/src/shm/parked.rs"]
+    pub(super) mod parked;
+    #[path = "../../../../crates/phalanx-driver/src/shm/ring.rs"]
+    pub(super) mod ring;
+
+    mod parked_tests;
+    mod ring_tests;
 }
 mod doze_tests;

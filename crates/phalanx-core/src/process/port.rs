@@ -101,7 +101,10 @@ impl Net {
         self.buffer.clear();
         Header { kind, cell_tag: self.cell_tag, sender: self.me, space, number }.write(&mut self.buffer);
         self.buffer.extend_from_slice(frames);
+        let end = self.buffer.len();
+        self.buffer.extend_from_slice(&dest.0.to_le_bytes());
         let shared = fx.share(lane, to, &self.buffer);
+        self.buffer.truncate(end);
         counters.packets_shared += shared as u64;
         let Some(rest @ 1..) = to.len().checked_sub(shared) else { return };
         counters.datagrams_sent += rest as u64;

@@ -85,16 +85,22 @@ impl Opener {
         Ok((header, frames.ok_or(DropReason::BadTag)?))
     }
 
-    /// Reads a packet that came in clear, out of memory that only this user's processes write.
+    /// Reads a packet that came in clear, out of memory that only this user's processes write: in the place of the tag
+    /// its destination is named, so that what is meant for an earlier life of this process is not taken for this one.
     ///
     /// # Errors
-    /// As [`Self::open`], but for the tag: there is none.
+    /// As [`Self::open`]; [`DropReason::BadTag`] if it is for another incarnation.
     pub fn read_clear<'a>(&self, packet: &'a mut [u8]) -> Result<(Header, &'a mut [u8]), DropReason> {
         let header = Header::parse(packet)?;
         if header.cell_tag != self.cell_tag {
             return Err(DropReason::OtherCell);
         }
-        let (_, frames) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
+        let (_, rest) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
+        let (frames, named) = rest.split_last_chunk_mut::<8>().ok_or(DropReason::Short)?;
+        let dest = if header.kind.is_addressed() { self.me } else { Incarnation::NONE };
+        if *named != dest.0.to_le_bytes() {
+            return Err(DropReason::BadTag);
+        }
         Ok((header, frames))
     }
 

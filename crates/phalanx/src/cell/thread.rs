@@ -6,7 +6,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use phalanx_core::{CommandError, Instant};
-use phalanx_driver::{Lossy, Udp, Wait};
+use phalanx_driver::{Lossy, Shm, Udp, Wait};
 use phalanx_trace::TraceError;
 
 use super::commands::{Command, Commands};
@@ -32,7 +32,7 @@ pub(super) fn start(options: &Options) -> Result<(Arc<Shared>, JoinHandle<()>), 
 fn spawn<D: Wait>(
     prepared: Prepared,
     options: &Options,
-    wrap: impl FnOnce(Udp) -> D + Send + 'static,
+    wrap: impl FnOnce(Shm<Udp>) -> D + Send + 'static,
 ) -> Result<(Arc<Shared>, JoinHandle<()>), StartError> {
     let waker = prepared.driver.waker();
     let shared = Arc::new(Shared {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::units::{parse_duration, parse_size, show_duration, show_size};
-use super::{Config, SecurityMode};
+use super::{Config, DriverMode, SecurityMode};
 
 /// A value as it was written, before its key judged it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +90,13 @@ pub const KEYS: &[Key] = &[
         help: "The UDP port for control traffic; 0 lets the system choose.",
         set: |c, w| port(w).map(|v| c.control_port = v),
         show: |c| Some(c.control_port.to_string()),
+    },
+    Key {
+        name: "driver",
+        takes: "\"auto\" or \"udp\"",
+        help: "What carries packets: shared memory between processes of this host where it can, or datagrams alone.",
+        set: |c, w| driver(w).map(|v| c.driver = v),
+        show: |c| Some(quoted(if c.driver == DriverMode::Udp { "udp" } else { "auto" })),
     },
     Key {
         name: "seeds",
@@ -269,6 +276,14 @@ fn security(written: &Written) -> Result<SecurityMode, String> {
         "sealed" => Ok(SecurityMode::Sealed),
         "none" => Ok(SecurityMode::None),
         other => Err(format!("'{other}' is neither \"sealed\" nor \"none\"")),
+    }
+}
+
+fn driver(written: &Written) -> Result<DriverMode, String> {
+    match text(written, "\"auto\" or \"udp\"")? {
+        "auto" => Ok(DriverMode::Auto),
+        "udp" => Ok(DriverMode::Udp),
+        other => Err(format!("'{other}' is neither \"auto\" nor \"udp\"")),
     }
 }
 

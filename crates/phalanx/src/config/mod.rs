@@ -30,6 +30,16 @@ pub enum SecurityMode {
     None,
 }
 
+/// What carries packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DriverMode {
+    /// Shared memory with the members on this host that offer it as well, datagrams with the rest.
+    #[default]
+    Auto,
+    /// Datagrams with all.
+    Udp,
+}
+
 /// The settings of one process.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -43,6 +53,8 @@ pub struct Config {
     pub data_port: u16,
     /// The UDP port for control traffic; 0 lets the system choose. Default 0.
     pub control_port: u16,
+    /// What carries packets.
+    pub driver: DriverMode,
     /// Where to look for the cell: control addresses, as `host:port`.
     pub seeds: Vec<String>,
     /// The names of the processes that found the cell together; empty: no fixed founders.
@@ -69,6 +81,7 @@ impl Default for Config {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             data_port: 0,
             control_port: 0,
+            driver: DriverMode::Auto,
             seeds: Vec::new(),
             founders: Vec::new(),
             cell_key: None,

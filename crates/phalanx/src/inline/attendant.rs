@@ -10,6 +10,7 @@ use crate::counters::{CountersWriter, GroupStatus, Status};
 use crate::deaths::Deaths;
 use crate::handler::Handler;
 use crate::local::{LocalCell, LocalError, Presence, Settled, Standing};
+use crate::neighbours::Neighbours;
 use crate::node::Node;
 use crate::start::Plan;
 
@@ -17,6 +18,7 @@ pub(super) struct Attendant {
     pub(super) gate: Gate,
     pub(super) deaths: Deaths,
     pub(super) notices: Vec<String>,
+    neighbours: Neighbours,
     /// Given up when the process is over: nobody is to join at it.
     presence: Option<Presence>,
     local: LocalCell,
@@ -32,8 +34,8 @@ pub(super) struct Attendant {
 }
 
 impl Attendant {
-    pub(super) fn new<D: Driver>(
-        node: &Node<D>,
+    pub(super) fn new<D: Wait>(
+        node: &mut Node<D>,
         presence: Presence,
         local: LocalCell,
         plan: Plan,
@@ -48,11 +50,14 @@ impl Attendant {
                 None
             }
         };
+        let mut neighbours = Neighbours::new(presence.scope());
+        neighbours.begin_life(node.incarnation(), node.driver_mut().neighbours());
         let pass = if presence.is_settled() { Pass::Open } else { Pass::UntilView };
         Self {
             gate: Gate::new(pass, plan.mark().cloned()),
             deaths: Deaths::new(presence.scope()),
             notices,
+            neighbours,
             presence: Some(presence),
             local,
             plan,
@@ -80,6 +85,10 @@ impl Attendant {
     pub(super) fn tend<D: Wait>(&mut self, now: Instant, node: &mut Node<D>, handler: &mut impl Handler) -> bool {
         self.last_turn = now;
         let mut again = false;
+        if !self.neighbours.is_of(node.incarnation()) {
+            // Before anything is received again: what was written for the life before is not for this one.
+            self.neighbours.begin_life(node.incarnation(), node.driver_mut().neighbours());
+        }
         if self.gate.excluded {
             self.gate.excluded = false;
             if node.incarnation() != self.entered {
@@ -94,6 +103,8 @@ impl Attendant {
         }
         if let Some(view) = self.gate.new_view.take() {
             self.deaths.watch(&view, node.incarnation());
+            let notice = self.neighbours.watch(&view, node.driver_mut().neighbours());
+            self.notices.extend(notice);
             self.deaths_due = true;
         }
         if self.deaths_due {
@@ -151,6 +162,7 @@ impl Attendant {
         let dead = self.deaths.check();
         for incarnation in &dead {
             node.handle_death(now, *incarnation);
+            self.neighbours.forget(*incarnation, node.driver_mut().neighbours());
         }
         !dead.is_empty()
     }
@@ -171,6 +183,8 @@ impl Attendant {
         if self.rounds.is_multiple_of(DEATH_ROUNDS) {
             again |= self.tell_deaths(now, node);
         }
+        let notice = self.neighbours.retry(node.driver_mut().neighbours());
+        self.notices.extend(notice);
         self.count(now, node);
         again
     }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
+use phalanx_driver::shm::Offer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -27,6 +28,8 @@ pub struct Card {
     pub control: SocketAddr,
     /// Its [`super::host::host_id`].
     pub host: u64,
+    /// Where its shared memory is; `None`: it shares none.
+    pub memory: Option<Offer>,
 }
 
 impl Card {
@@ -42,7 +45,14 @@ impl Card {
             data,
             control,
             host: host::host_id(),
+            memory: None,
         }
+    }
+
+    /// The same, of a process that shares memory.
+    #[must_use]
+    pub fn with_memory(self, memory: Option<Offer>) -> Self {
+        Self { memory, ..self }
     }
 
     /// Whether the process of the card certainly is no more, whoever else holds its lock (a forked child may).
@@ -76,7 +86,7 @@ impl Card {
 
     pub(super) fn to_text(&self) -> String {
         let hex = |value: u64| Value::from(format!("{value:016x}"));
-        let table = Table::from_iter([
+        let mut table = Table::from_iter([
             ("format".to_owned(), Value::from(FORMAT)),
             ("pid".to_owned(), Value::from(i64::from(self.pid))),
             ("pid_namespace".to_owned(), hex(self.pid_namespace)),
@@ -86,6 +96,10 @@ impl Card {
             ("control".to_owned(), Value::from(self.control.to_string())),
             ("host".to_owned(), hex(self.host)),
         ]);
+        if let Some(Offer { memory, knock, .. }) = self.memory {
+            table.insert("memory".to_owned(), Value::from(i64::from(memory)));
+            table.insert("knock".to_owned(), Value::from(i64::from(knock)));
+        }
         table.to_string()
     }
 
@@ -97,8 +111,12 @@ impl Card {
         if table.get("format")?.as_integer()? != FORMAT {
             return None;
         }
+        let number = |key: &str| u32::try_from(table.get(key)?.as_integer()?).ok();
+        let pid = number("pid")?;
+        let memory = number("memory").zip(number("knock")).map(|(memory, knock)| Offer { pid, memory, knock });
         Some(Self {
-            pid: u32::try_from(table.get("pid")?.as_integer()?).ok()?,
+            pid,
+            memory,
             pid_namespace: hex("pid_namespace")?,
             start_ticks: hex("start_ticks")?,
             name: text("name")?.to_owned(),

@@ -20,13 +20,13 @@ pub(super) struct Watch {
     pub(super) names: BTreeMap<GroupId, Arc<str>>,
 }
 
-pub(super) struct Sink<'a, T, H> {
+pub(super) struct Sink<'a, T: ?Sized, H> {
     pub(super) outbox: &'a mut T,
     pub(super) handler: &'a mut H,
     pub(super) watch: &'a mut Watch,
 }
 
-impl<T: Transmit, H: Handler> Effects for Sink<'_, T, H> {
+impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
     fn share(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) -> usize {
         self.handler.before_transmit();
         self.outbox.share(lane, to, packet)

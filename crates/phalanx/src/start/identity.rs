@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use phalanx_core::Lane;
 use phalanx_core::rng::Rng;
-use phalanx_driver::{Driver, Udp};
+use phalanx_driver::Driver;
 
 use super::NAME_BYTES_MAX;
 use super::error::StartError;
@@ -57,7 +57,7 @@ pub(super) fn resolve(seeds: &[String]) -> Result<Vec<SocketAddr>, StartError> {
 }
 
 /// The addresses to tell others.
-pub(super) fn reachable(driver: &Udp, seeds: &[SocketAddr]) -> Result<Reachable, StartError> {
+pub(super) fn reachable(driver: &impl Driver, seeds: &[SocketAddr]) -> Result<Reachable, StartError> {
     let (mut data, mut control) = (driver.local_address(Lane::Data), driver.local_address(Lane::Control));
     if control.ip().is_unspecified() {
         let bind = control.ip();

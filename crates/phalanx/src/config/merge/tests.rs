@@ -85,6 +85,7 @@ fn bad_values_are_named_with_their_place() {
         ("port", "data_port = 70000\n", "FILE:1: data_port: 70000 is not a whole number from 0 to 65535"),
         ("seed", "seeds = [\"10.0.0.1\"]\n", "FILE:1: seeds: '10.0.0.1' is not an address with a port"),
         ("list", "seeds = [1, 2]\n", "FILE:1: seeds: a list with something else than strings does not fit here"),
+        ("driver", "driver = \"shm\"\n", "FILE:1: driver: 'shm' is neither"),
         ("security", "security = \"off\"\n", "FILE:1: security: 'off' is neither"),
         ("name", "name = \"\"\n", "FILE:1: name: a name has 1 to 200 bytes"),
         ("zero", "[timing]\nprobe = \"0s\"\n", "FILE:2: timing.probe: must lie between"),

@@ -1,0 +1,263 @@
+//! The processes that this one is attached to: reading their rings, and waking them.
+
+use std::net::SocketAddr;
+
+use phalanx_core::Lane;
+
+use super::Peer;
+use super::parked::{self, Knock};
+use super::ring::{Cursor, Looked, PACKET_BYTES_MAX};
+use super::segment::{Foreign, LINKS_MAX, Own, Refused};
+use super::sending::Sending;
+use super::stats::LinkStats;
+
+/// All links of a process. A link's place is its bit in the records of this process.
+#[derive(Debug)]
+pub(super) struct Links {
+    links: Vec<Option<Link>>,
+    /// The life of this process that its segment speaks for.
+    token: u64,
+    /// Where to look for a free place: one that was given up is not taken again soon.
+    next_place: usize,
+    /// Where the next look at the rings begins, so that nobody is always last.
+    next_turn: usize,
+    /// Something may have changed between this process and another.
+    unsettled: bool,
+    buffer: Vec<u8>,
+    pub(super) stats: LinkStats,
+}
+
+#[derive(Debug)]
+struct Link {
+    peer: Peer,
+    foreign: Foreign,
+    knock: Knock,
+    /// The state of its tables as last looked at.
+    seen: Option<u64>,
+    /// The place it gave this process; its ring is read while there is one.
+    place: Option<usize>,
+    cursors: [Cursor; 2],
+    /// It reads this process's ring.
+    reads: bool,
+    /// It wrote what no writer of ours writes, and is not read any more.
+    broken: bool,
+}
+
+impl Links {
+    pub(super) fn new() -> Self {
+        Self {
+            links: Vec::new(),
+            token: 0,
+            next_place: 0,
+            next_turn: 0,
+            unsettled: false,
+            buffer: vec![0; PACKET_BYTES_MAX],
+            stats: LinkStats::default(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    pub(super) fn readers(&self) -> u64 {
+        self.iter().filter(|(_, link)| link.reads).count() as u64
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, &Link)> {
+        self.links.iter().enumerate().filter_map(|(place, link)| Some((place, link.as_ref()?)))
+    }
+
+    /// A new life begins: nothing that is for the old one is read any more, and nobody is reached.
+    pub(super) fn begin_life(&mut self, token: u64, sending: &mut Sending) {
+        let Some(own) = &sending.own else { return };
+        if self.token == token {
+            return;
+        }
+        for (place, _) in self.iter() {
+            own.set_reader(place, 0);
+        }
+        self.links.clear();
+        self.token = token;
+        own.set_token(token);
+        sending.reach(std::iter::empty());
+    }
+
+    pub(super) fn attach(&mut self, peer: &Peer, sending: &mut Sending) -> Result<(), Refused> {
+        let attached = self.try_attach(peer, sending);
+        match &attached {
+            Ok(()) | Err(Refused::Unavailable) => {}
+            Err(Refused::System(_)) => self.stats.refused_system += 1,
+            Err(Refused::NotSealed) => self.stats.refused_seals += 1,
+            Err(Refused::Layout) => self.stats.refused_layout += 1,
+            Err(Refused::OtherLife) => self.stats.refused_life += 1,
+            Err(Refused::Full) => self.stats.refused_full += 1,
+        }
+        attached
+    }
+
+    fn try_attach(&mut self, peer: &Peer, sending: &mut Sending) -> Result<(), Refused> {
+        let own = sending.own.as_ref().ok_or(Refused::Unavailable)?;
+        if self.iter().any(|(_, link)| link.peer.token == peer.token) {
+            return Ok(());
+        }
+        let free = |place: &usize| self.links.get(*place).is_none_or(Option::is_none);
+        let place = (0..LINKS_MAX).map(|i| (self.next_place + i) % LINKS_MAX).find(free).ok_or(Refused::Full)?;
+        if peer.token == 0 || peer.token == self.token {
+            return Err(Refused::OtherLife);
+        }
+        let foreign = Foreign::open(peer)?;
+        self.next_place = place + 1;
+        if self.links.len() <= place {
+            self.links.resize_with(place + 1, || None);
+        }
+        self.links[place] = Some(Link {
+            peer: peer.clone(),
+            foreign,
+            knock: Knock::default(),
+            seen: None,
+            place: None,
+            cursors: [Cursor::default(); 2],
+            reads: false,
+            broken: false,
+        });
+        own.set_reader(place, peer.token);
+        self.unsettled = true;
+        self.settle(sending);
+        Ok(())
+    }
+
+    pub(super) fn detach(&mut self, token: u64, sending: &mut Sending) {
+        let Some(place) = self.iter().find(|(_, link)| link.peer.token == token).map(|(place, _)| place) else {
+            return;
+        };
+        self.links[place] = None;
+        while self.links.last().is_some_and(Option::is_none) {
+            self.links.pop();
+        }
+        if let Some(own) = &sending.own {
+            own.set_reader(place, 0);
+        }
+        self.reach(sending);
+    }
+
+    /// Looks what the others did since the last time: one word of each, unless there is something.
+    pub(super) fn settle(&mut self, sending: &mut Sending) {
+        let Some(own) = &sending.own else { return };
+        let token = self.token;
+        let mut changed = std::mem::take(&mut self.unsettled);
+        for (place, link) in self.links.iter_mut().enumerate() {
+            if let Some(link) = link {
+                changed |= link.settle(place, token, own);
+            }
+        }
+        if changed {
+            self.reach(sending);
+        }
+    }
+
+    fn reach(&self, sending: &mut Sending) {
+        let reached = self.iter().filter(|(_, link)| link.reads);
+        sending.reach(reached.map(|(place, link)| (1 << place, link.addresses())));
+    }
+
+    /// Hands up to `max` packets of `lane` to `each`. Returns how many, and whether a bound was met before the end.
+    pub(super) fn receive(&mut self, lane: Lane, max: usize, each: &mut impl FnMut(&mut [u8])) -> (usize, bool) {
+        let (mut taken, mut looks) = (0, 0);
+        let count = self.links.len();
+        let first = if self.next_turn < count { self.next_turn } else { 0 };
+        let order = (first..count).chain(0..first);
+        self.next_turn = first + 1;
+        for index in order {
+            let Some(link) = self.links.get_mut(index).and_then(Option::as_mut) else { continue };
+            let Some(place) = link.place else { continue };
+            let ring = link.foreign.ring(lane);
+            let cursor = &mut link.cursors[lane as usize];
+            while cursor.refresh(ring) {
+                // The place may have been given to another by whoever wrote what was just seen.
+                if link.foreign.reader(place) != self.token {
+                    link.place = None;
+                    link.seen = None;
+                    break;
+                }
+                if taken >= max || looks >= LOOKS_MAX {
+                    return (taken, true);
+                }
+                looks += 1;
+                match cursor.look(ring, 1 << place, &mut self.buffer) {
+                    Looked::Taken(len) => {
+                        taken += 1;
+                        self.stats.received += 1;
+                        self.stats.received_bytes += len as u64;
+                        each(&mut self.buffer[..len]);
+                    }
+                    Looked::Passed => {}
+                    Looked::Overrun => {
+                        self.stats.overruns += 1;
+                        break;
+                    }
+                    Looked::Broken => {
+                        self.stats.broken += 1;
+                        link.place = None;
+                        link.broken = true;
+                        break;
+                    }
+                }
+            }
+        }
+        (taken, false)
+    }
+
+    /// Whether something waits in a ring that is read.
+    pub(super) fn has_more(&self) -> bool {
+        let reading = self.iter().filter(|(_, link)| link.place.is_some());
+        let waits = |link: &Link, lane: Lane| link.cursors[lane as usize].has_more(link.foreign.ring(lane));
+        reading.map(|(_, link)| link).any(|link| LANES.into_iter().any(|lane| waits(link, lane)))
+    }
+
+    /// Wakes those of `touched` that sleep.
+    pub(super) fn knock(&mut self, touched: u64) {
+        parked::published();
+        let touched = self.links.iter_mut().enumerate().filter(|(place, _)| touched & (1 << place) != 0);
+        for link in touched.filter_map(|(_, link)| link.as_mut()) {
+            if link.knock.is_due(link.foreign.parked()) {
+                self.stats.knocks += 1;
+                link.foreign.knock();
+            }
+        }
+    }
+}
+
+impl Link {
+    /// True: whether it reads this process's ring changed.
+    fn settle(&mut self, index: usize, token: u64, own: &Own) -> bool {
+        let changes = self.foreign.changes();
+        if self.seen == Some(changes) {
+            return false;
+        }
+        self.seen = Some(changes);
+        let lives = !self.broken && self.foreign.token() == self.peer.token;
+        let place = if lives { self.foreign.place_of(token) } else { None };
+        if place != self.place || !lives {
+            self.place = place;
+            // Where reading begins is settled before the other is told that it may write.
+            self.cursors = LANES.map(|lane| Cursor::at_end(self.foreign.ring(lane)));
+            own.set_reads(index, if place.is_some() { self.peer.token } else { 0 });
+        }
+        let reads = place.is_some_and(|place| self.foreign.reads(place) == token);
+        std::mem::replace(&mut self.reads, reads) != reads
+    }
+
+    /// Where it receives, by lane.
+    fn addresses(&self) -> [SocketAddr; 2] {
+        let mut addresses = [self.peer.data; 2];
+        addresses[Lane::Control as usize] = self.peer.control;
+        addresses
+    }
+}
+
+/// In the order of their numbers.
+const LANES: [Lane; 2] = [Lane::Data, Lane::Control];
+
+/// Records looked at in one go, those for others included.
+const LOOKS_MAX: usize = 4_096;

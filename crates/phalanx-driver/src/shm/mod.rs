@@ -1,0 +1,302 @@
+//! Packets between processes of one user on one host through shared memory; a driver below carries the rest.
+//!
+//! Each process owns one segment of memory, which it alone can write, with a ring for each lane. It puts a packet
+//! there once, with a bit for each process it is for, and waits for nobody. Each process reads the rings of those it is
+//! attached to. `docs/shm.md` describes the segment and argues why nobody can harm another.
+
+#[allow(unsafe_code)]
+mod lend;
+mod links;
+#[allow(unsafe_code)]
+mod map;
+mod parked;
+mod ring;
+mod segment;
+mod sending;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use phalanx_core::{Lane, Origin};
+
+use crate::driver::{Driver, EXTRA_MAX, Wait, Woken};
+use crate::waker::Waker;
+use lend::Lender;
+use links::Links;
+use parked::Sleep;
+use segment::Own;
+pub use segment::Refused;
+pub use sending::{Sending, ShmOutbox};
+pub use stats::{LinkStats, SentStats};
+
+/// How large the rings of a process are. Memory is taken as it is first written.
+#[derive(Clone, Copy, Debug)]
+pub struct ShmOptions {
+    /// The ring for data, in bytes, rounded up to a power of two, from 256 KiB to 1 GiB. What a reader falls behind
+    /// by more than this is lost, and repaired: larger than what flow control lets be under way. Default 16 MiB.
+    pub data_ring_bytes: usize,
+    /// The same for control traffic. Default 1 MiB.
+    pub control_ring_bytes: usize,
+}
+
+impl Default for ShmOptions {
+    fn default() -> Self {
+        Self { data_ring_bytes: 16 << 20, control_ring_bytes: 1 << 20 }
+    }
+}
+
+/// Where a process's memory is found by others of the same user in the same process namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Its number.
+    pub pid: u32,
+    /// Its descriptor of the segment.
+    pub memory: u32,
+    /// Its descriptor of the pipe that ends its sleep.
+    pub knock: u32,
+}
+
+/// A process to be reached through memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Where its memory is.
+    pub offer: Offer,
+    /// The life of it that is meant; see [`Neighbours::begin_life`].
+    pub token: u64,
+    /// Where it receives data.
+    pub data: SocketAddr,
+    /// Where it receives control traffic.
+    pub control: SocketAddr,
+}
+
+/// What the owner of a driver does about the processes of this host.
+pub trait Neighbours {
+    /// A life of this process begins, named by a number that no other life has. Nobody is attached any more, and what
+    /// is still written for an earlier life is not received.
+    fn begin_life(&mut self, token: u64);
+
+    /// Tries to reach a process through memory. Packets go that way once it has attached this one as well.
+    ///
+    /// # Errors
+    /// See [`Refused`]; its packets go as datagrams.
+    fn attach(&mut self, peer: &Peer) -> Result<(), Refused>;
+
+    /// Reaches and hears it as datagrams only.
+    fn detach(&mut self, token: u64);
+}
+
+/// A driver that carries packets through memory where it can, and through `D` where it cannot.
+#[derive(Debug)]
+pub struct Shm<D: Driver> {
+    inner: D,
+    half: Lender<Sending, D::Outbox>,
+    links: Links,
+    sleep: Sleep,
+    below: Below,
+    unavailable: Option<io::Error>,
+}
+
+/// When to look at the driver below, which costs a call of the system.
+#[derive(Debug, Default)]
+struct Below {
+    /// It had something lately, or said so.
+    warm: bool,
+    /// Looks at memory since.
+    passed: u32,
+}
+
+impl<D: Driver> Shm<D> {
+    /// Makes this process's segment. If the system refuses, everything goes through `inner`; see
+    /// [`Shm::unavailable`].
+    pub fn new(inner: D, options: &ShmOptions) -> Self {
+        match Own::create(options) {
+            Ok(own) => Self::around(inner, Some(own), None),
+            Err(error) => Self::around(inner, None, Some(error)),
+        }
+    }
+
+    /// Shares no memory: everything goes through `inner`.
+    pub fn without_memory(inner: D) -> Self {
+        Self::around(inner, None, None)
+    }
+
+    fn around(inner: D, own: Option<Own>, unavailable: Option<io::Error>) -> Self {
+        Self {
+            inner,
+            half: Lender::new(Sending::new(own)),
+            links: Links::new(),
+            sleep: Sleep::default(),
+            below: Below::default(),
+            unavailable,
+        }
+    }
+
+    /// What others must know to attach this process; `None` if it shares no memory.
+    pub fn offer(&self) -> Option<Offer> {
+        self.half.mine().own.as_ref().map(Own::offer)
+    }
+
+    /// Why there is no memory although it was asked for.
+    pub fn unavailable(&self) -> Option<&io::Error> {
+        self.unavailable.as_ref()
+    }
+
+    /// How many processes read this one's memory.
+    pub fn readers(&self) -> u64 {
+        self.links.readers()
+    }
+
+    /// The driver below.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// What was written.
+    pub fn sent_stats(&self) -> SentStats {
+        self.half.mine().stats
+    }
+
+    /// What was read, and what happened between the processes.
+    pub fn link_stats(&self) -> LinkStats {
+        self.links.stats
+    }
+
+    fn receive_memory(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, &mut [u8]),
+    ) -> (usize, bool) {
+        let Self { inner, half, links, .. } = self;
+        let mut receive = |lane, max| {
+            let mut hand_up = |packet: &mut [u8]| each(half.lend(inner.outbox()), lane, Origin::Memory, packet);
+            links.receive(lane, max, &mut hand_up)
+        };
+        // As everywhere: control goes first, but cannot stop data for good.
+        let (control, more_control) = receive(Lane::Control, max - max / 4);
+        let (data, more_data) = receive(Lane::Data, max - control);
+        (control + data, more_control || more_data)
+    }
+
+    fn receive_below(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, &mut [u8]),
+    ) -> usize {
+        let Self { inner, half, .. } = self;
+        let taken = inner.receive(max, &mut |outbox, lane, origin, packet| {
+            each(half.lend(outbox), lane, origin, packet);
+        });
+        self.below = Below { warm: taken > 0, passed: 0 };
+        taken
+    }
+}
+
+impl<D: Driver> Neighbours for Shm<D> {
+    fn begin_life(&mut self, token: u64) {
+        self.links.begin_life(token, self.half.mine_mut());
+    }
+
+    fn attach(&mut self, peer: &Peer) -> Result<(), Refused> {
+        self.links.attach(peer, self.half.mine_mut())
+    }
+
+    fn detach(&mut self, token: u64) {
+        self.links.detach(token, self.half.mine_mut());
+    }
+}
+
+impl<D: Driver> Driver for Shm<D> {
+    type Outbox = ShmOutbox<D::Outbox>;
+
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, &mut [u8])) -> usize {
+        if self.links.is_empty() {
+            return self.receive_below(max, each);
+        }
+        let due = self.below.warm || self.below.passed >= BELOW_EVERY;
+        self.below.passed += 1;
+        // A flood in memory leaves room for the datagrams of others.
+        let (mut taken, mut more) = self.receive_memory(if due { max - max / 4 } else { max }, each);
+        if due && taken < max {
+            taken += self.receive_below(max - taken, each);
+            if more && taken < max {
+                let (again, still) = self.receive_memory(max - taken, each);
+                taken += again;
+                more = still;
+            }
+        }
+        if more { max } else { taken }
+    }
+
+    fn outbox(&mut self) -> &mut Self::Outbox {
+        self.half.lend(self.inner.outbox())
+    }
+
+    fn flush(&mut self) {
+        let sending = self.half.mine_mut();
+        if sending.touched != 0 {
+            self.links.knock(std::mem::take(&mut sending.touched));
+        }
+        self.links.settle(sending);
+        self.inner.flush();
+    }
+
+    fn local_address(&self, lane: Lane) -> SocketAddr {
+        self.inner.local_address(lane)
+    }
+
+    fn packet_bytes_max(&self) -> u32 {
+        self.inner.packet_bytes_max()
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.counters(each);
+        self.sent_stats().each(each);
+        self.link_stats().each(each);
+        each("shm_readers", self.readers());
+    }
+}
+
+impl<D: Wait> Wait for Shm<D> {
+    /// As for any driver, but for one less of `extra`.
+    fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {
+        let Self { inner, half, links, sleep, below, .. } = self;
+        let own = half.mine().own.as_ref().filter(|_| !links.is_empty());
+        let Some(own) = own else { return inner.wait(timeout, extra) };
+        sleep.begin(own.parked());
+        if links.has_more() {
+            sleep.end(own.parked());
+            return Ok(Woken { traffic: true, ..Woken::default() });
+        }
+        let mut watched = [own.knocks(); EXTRA_MAX];
+        let count = extra.len().min(EXTRA_MAX - 1);
+        watched[1..=count].copy_from_slice(&extra[..count]);
+        let outcome = inner.wait(timeout, &watched[..=count]);
+        sleep.end(own.parked());
+        let woken = outcome?;
+        // Woken by something else, it may not have looked at its sockets.
+        below.warm |= woken.traffic || woken.waker;
+        let knocked = woken.extra & 1 != 0;
+        if knocked {
+            own.drain();
+            links.stats.wakes += 1;
+        }
+        Ok(Woken { traffic: woken.traffic || knocked, extra: woken.extra >> 1, ..woken })
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+
+    fn neighbours(&mut self) -> Option<&mut dyn Neighbours> {
+        self.half.mine().own.is_some().then_some(self)
+    }
+}
+
+/// While memory is looked at turn after turn, the driver below is looked at every so many times: looking at memory
+/// costs some nanoseconds, looking at two sockets about a microsecond.
+const BELOW_EVERY: u32 = 16;

@@ -1,0 +1,325 @@
+//! One process's shared memory: where things stand in it, how it is made and how another's is opened.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use phalanx_core::Lane;
+use rustix::fs::{
+    FileType, MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+    open,
+};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::map::{Mine, Theirs};
+use super::ring::{Ring, Seen, Writer, Written};
+use super::{Offer, Peer, ShmOptions};
+
+/// Most processes that one process reaches through memory: one bit each in a record.
+pub(super) const LINKS_MAX: usize = 64;
+
+// Words of the segment, of 8 bytes. What changes often stands 128 bytes apart: processors fetch lines in pairs.
+const AT_MAGIC: usize = 0;
+const AT_VERSION: usize = 1;
+const AT_CONTROL_BYTES: usize = 2;
+const AT_DATA_BYTES: usize = 3;
+/// The life of the process that the segment speaks for; 0: none yet.
+const AT_TOKEN: usize = 4;
+const AT_PARKED: usize = 16;
+/// Grows with each change of the token and of the tables.
+const AT_CHANGES: usize = 32;
+/// One for each lane, as below.
+const AT_TAILS: usize = 48;
+const AT_RESERVED: usize = 64;
+/// Tokens of those whom this process wants to reach; a place is a bit in the records.
+const AT_READERS: usize = 128;
+/// Tokens of those whose rings it reads, at the same places.
+const AT_READS: usize = AT_READERS + LINKS_MAX;
+const HEADER_WORDS: usize = 512;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"PHXSHMEM");
+const VERSION: u64 = 1;
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
+
+/// The segment of this process.
+#[derive(Debug)]
+pub(super) struct Own {
+    map: Mine,
+    file: OwnedFd,
+    /// Both ends of the pipe by which others wake this process.
+    knocks: OwnedFd,
+    /// Held so that a pipe is never without a writer: that would count as news.
+    knocker: OwnedFd,
+    writers: [Writer; 2],
+    ring_words: [usize; 2],
+}
+
+impl Own {
+    pub(super) fn create(options: &ShmOptions) -> io::Result<Self> {
+        let ring_words = [options.control_ring_bytes, options.data_ring_bytes].map(ring_words);
+        let bytes = (HEADER_WORDS + ring_words[0] + ring_words[1]) * 8;
+        let file = make_file()?;
+        ftruncate(&file, bytes as u64)?;
+        let map = Mine::map(&file, bytes)?;
+        fcntl_add_seals(&file, SEALS)?;
+        let (knocks, knocker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let own = Self { map, file, knocks, knocker, writers: Default::default(), ring_words };
+        own.set(AT_CONTROL_BYTES, ring_words[0] as u64 * 8);
+        own.set(AT_DATA_BYTES, ring_words[1] as u64 * 8);
+        own.set(AT_VERSION, VERSION);
+        own.set(AT_MAGIC, MAGIC);
+        Ok(own)
+    }
+
+    /// What another process must know to open it.
+    pub(super) fn offer(&self) -> Offer {
+        Offer {
+            pid: std::process::id(),
+            memory: self.file.as_raw_fd().unsigned_abs(),
+            knock: self.knocker.as_raw_fd().unsigned_abs(),
+        }
+    }
+
+    pub(super) fn push(&mut self, lane: Lane, readers: u64, packet: &[u8]) {
+        let words = self.map.words();
+        let at = HEADER_WORDS + if lane == Lane::Control { 0 } else { self.ring_words[0] };
+        let index = ring_index(lane);
+        let ring = Written {
+            reserved: &words[AT_RESERVED + index],
+            tail: &words[AT_TAILS + index],
+            data: &words[at..at + self.ring_words[index]],
+        };
+        self.writers[index].push(ring, readers, packet);
+    }
+
+    pub(super) fn parked(&self) -> &AtomicU64 {
+        &self.map.words()[AT_PARKED]
+    }
+
+    pub(super) fn set_token(&self, token: u64) {
+        self.set(AT_TOKEN, token);
+        self.changed();
+    }
+
+    /// Names the process at a place, and takes back what was said there about whom this process reads.
+    pub(super) fn set_reader(&self, place: usize, token: u64) {
+        self.set(AT_READS + place, 0);
+        self.set(AT_READERS + place, token);
+        self.changed();
+    }
+
+    pub(super) fn set_reads(&self, place: usize, token: u64) {
+        self.set(AT_READS + place, token);
+        self.changed();
+    }
+
+    /// What ends a sleep.
+    pub(super) fn knocks(&self) -> BorrowedFd<'_> {
+        self.knocks.as_fd()
+    }
+
+    /// Empties the pipe. More than this much stays for the next time, which then ends at once.
+    pub(super) fn drain(&self) {
+        let _ = rustix::io::read(&self.knocks, &mut [0_u8; 4096]);
+    }
+
+    fn set(&self, index: usize, value: u64) {
+        self.map.words()[index].store(value, Ordering::Release);
+    }
+
+    fn changed(&self) {
+        let word = &self.map.words()[AT_CHANGES];
+        word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+}
+
+/// Another process's segment. Nothing in it is trusted: its owner may write anything at any time.
+#[derive(Debug)]
+pub(super) struct Foreign {
+    map: Theirs,
+    knock: OwnedFd,
+    ring_words: [usize; 2],
+}
+
+impl Foreign {
+    pub(super) fn open(peer: &Peer) -> Result<Self, Refused> {
+        let Offer { pid, memory, knock } = peer.offer;
+        let path = |fd: u32| format!("/proc/{pid}/fd/{fd}");
+        let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = open(path(memory), flags | OFlags::RDONLY, Mode::empty())?;
+        if !fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS)) {
+            return Err(Refused::NotSealed);
+        }
+        let size = usize::try_from(fstat(&file)?.st_size).map_err(|_| Refused::Layout)?;
+        if size < HEADER_WORDS * 8 || size > SEGMENT_BYTES_MAX {
+            return Err(Refused::Layout);
+        }
+        let map = Theirs::map(&file, size)?;
+        let words = map.words();
+        let sizes = [AT_CONTROL_BYTES, AT_DATA_BYTES].map(|at| usize::try_from(words.load(at)).unwrap_or(usize::MAX));
+        let sound =
+            sizes.iter().all(|bytes| bytes.is_power_of_two() && (RING_BYTES_MIN..=RING_BYTES_MAX).contains(bytes));
+        if words.load(AT_MAGIC) != MAGIC || words.load(AT_VERSION) != VERSION || !sound {
+            return Err(Refused::Layout);
+        }
+        if HEADER_WORDS * 8 + sizes[0] + sizes[1] != size {
+            return Err(Refused::Layout);
+        }
+        // Open at both ends: a pipe whose owner has died then takes or refuses a byte, and no signal comes of it.
+        let knock = open(path(knock), flags | OFlags::RDWR, Mode::empty())?;
+        if FileType::from_raw_mode(fstat(&knock)?.st_mode) != FileType::Fifo {
+            return Err(Refused::Layout);
+        }
+        let foreign = Self { map, knock, ring_words: sizes.map(|bytes| bytes / 8) };
+        if foreign.token() != peer.token {
+            return Err(Refused::OtherLife);
+        }
+        Ok(foreign)
+    }
+
+    pub(super) fn ring(&self, lane: Lane) -> Ring<'_> {
+        let index = ring_index(lane);
+        let at = HEADER_WORDS + if index == 0 { 0 } else { self.ring_words[0] };
+        let words = self.map.words();
+        Ring {
+            reserved: words.part(AT_RESERVED + index, 1),
+            tail: words.part(AT_TAILS + index, 1),
+            data: words.part(at, self.ring_words[index]),
+        }
+    }
+
+    pub(super) fn token(&self) -> u64 {
+        self.words().load(AT_TOKEN)
+    }
+
+    pub(super) fn parked(&self) -> u64 {
+        self.words().load(AT_PARKED)
+    }
+
+    /// Differs whenever the tables may differ; what changed before it is seen afterwards.
+    pub(super) fn changes(&self) -> u64 {
+        let changes = self.words().load(AT_CHANGES);
+        fence(Ordering::Acquire);
+        changes
+    }
+
+    /// The place that its owner gave the process with this token.
+    pub(super) fn place_of(&self, token: u64) -> Option<usize> {
+        (0..LINKS_MAX).find(|place| self.reader(*place) == token)
+    }
+
+    pub(super) fn reader(&self, place: usize) -> u64 {
+        self.words().load(AT_READERS + place)
+    }
+
+    pub(super) fn reads(&self, place: usize) -> u64 {
+        self.words().load(AT_READS + place)
+    }
+
+    /// Ends its owner's sleep. False: the owner's pipe cannot be reached.
+    pub(super) fn knock(&self) -> bool {
+        // A full pipe is readable, which is all that counts.
+        matches!(rustix::io::write(&self.knock, &[1]), Ok(_) | Err(Errno::AGAIN))
+    }
+
+    fn words(&self) -> Seen<'_> {
+        self.map.words()
+    }
+}
+
+/// Why a process's memory is not used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// It cannot be opened or mapped.
+    #[error("its memory cannot be opened: {0}")]
+    System(#[from] io::Error),
+    /// Its owner could take it away under a reader, or others could write it.
+    #[error("its memory is not sealed")]
+    NotSealed,
+    /// Made by another version, or not by Phalanx.
+    #[error("its memory is laid out in another way: another version?")]
+    Layout,
+    /// The process lives another life by now, or has not begun this one.
+    #[error("its memory speaks for another life of the process")]
+    OtherLife,
+    /// As many processes as there may be are reached already.
+    #[error("{LINKS_MAX} processes are reached through memory already")]
+    Full,
+    /// This process shares no memory itself.
+    #[error("this process shares no memory")]
+    Unavailable,
+}
+
+impl From<Errno> for Refused {
+    fn from(error: Errno) -> Self {
+        Self::System(error.into())
+    }
+}
+
+fn make_file() -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Systems may insist on memory that cannot be run; older ones do not know the word.
+    match memfd_create("phalanx", flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => Ok(memfd_create("phalanx", flags)?),
+        made => Ok(made?),
+    }
+}
+
+fn ring_index(lane: Lane) -> usize {
+    match lane {
+        Lane::Control => 0,
+        Lane::Data => 1,
+    }
+}
+
+fn ring_words(bytes: usize) -> usize {
+    bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).next_power_of_two() / 8
+}
+
+/// The longest packet fits several times.
+const RING_BYTES_MIN: usize = 256 << 10;
+const RING_BYTES_MAX: usize = 1 << 30;
+const SEGMENT_BYTES_MAX: usize = HEADER_WORDS * 8 + 2 * RING_BYTES_MAX;
+
+#[cfg(test)]
+pub(super) mod tests {
+    use phalanx_core::rng::Rng;
+
+    use super::*;
+
+    /// What a hostile process writes.
+    #[derive(Clone, Copy)]
+    pub(in crate::shm) enum Scribble {
+        /// Random words at random places, the header's more often.
+        Everywhere,
+        /// Small lengths, positions near each other, and tables that go on naming the victim.
+        Plausible,
+    }
+
+    pub(in crate::shm) fn scribble(own: &Own, what: Scribble, rng: &mut Rng) {
+        let words = own.map.words();
+        match what {
+            Scribble::Everywhere => {
+                let range = if rng.below(4) == 0 { AT_READERS } else { words.len() };
+                let at = rng.below(range as u64) as usize;
+                words[at].store(rng.next_u64(), Ordering::Relaxed);
+            }
+            Scribble::Plausible => {
+                let lane = rng.below(2) as usize;
+                let tail = words[AT_TAILS + lane].load(Ordering::Relaxed);
+                match rng.below(8) {
+                    0 => words[AT_TAILS + lane].store(tail.wrapping_add(rng.below(1 << 16) * 8), Ordering::Release),
+                    1 => words[AT_RESERVED + lane].store(tail.wrapping_add(rng.below(1 << 19)), Ordering::Release),
+                    2 => own.changed(),
+                    3 => words[AT_PARKED].store(rng.next_u64(), Ordering::Release),
+                    _ => {
+                        let at = HEADER_WORDS as u64 + rng.below((words.len() - HEADER_WORDS) as u64);
+                        words[at as usize].store(rng.below(1 << 9), Ordering::Release);
+                    }
+                }
+            }
+        }
+    }
+}

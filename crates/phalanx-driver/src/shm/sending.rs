@@ -1,0 +1,97 @@
+//! The sending half: one record for all who read this process's memory, the layer below for the rest.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use phalanx_core::Lane;
+
+use super::lend::Joined;
+use super::segment::Own;
+use super::stats::SentStats;
+use crate::driver::Transmit;
+
+/// The sending half of a [`Shm`](super::Shm) whose driver below has the sending half `T`.
+pub type ShmOutbox<T> = Joined<Sending, T>;
+
+/// What the sending half keeps of its own.
+#[derive(Debug)]
+pub struct Sending {
+    /// `None`: this process shares no memory.
+    pub(super) own: Option<Own>,
+    /// Whose bit is set since the last flush.
+    pub(super) touched: u64,
+    pub(super) stats: SentStats,
+    /// Bits of those who read this process's memory, by where they receive on each lane.
+    reached: [HashMap<SocketAddr, u64>; 2],
+    parted: [Parted; 2],
+}
+
+/// Destinations told apart, as they were for the last packet: the next one often has the same.
+#[derive(Debug, Default)]
+struct Parted {
+    to: Vec<SocketAddr>,
+    readers: u64,
+    rest: Vec<SocketAddr>,
+}
+
+impl Sending {
+    pub(super) fn new(own: Option<Own>) -> Self {
+        Self { own, touched: 0, stats: SentStats::default(), reached: Default::default(), parted: Default::default() }
+    }
+
+    /// From now on those of `links` are reached through memory, and nobody else.
+    pub(super) fn reach(&mut self, links: impl Iterator<Item = (u64, [SocketAddr; 2])>) {
+        self.reached.iter_mut().for_each(HashMap::clear);
+        for (bit, addresses) in links {
+            for (reached, address) in self.reached.iter_mut().zip(addresses) {
+                reached.insert(address, bit);
+            }
+        }
+        self.parted = Default::default();
+    }
+
+    fn part(&mut self, lane: Lane, to: &[SocketAddr]) -> Option<&Parted> {
+        let reached = &self.reached[lane as usize];
+        if reached.is_empty() {
+            return None;
+        }
+        let parted = &mut self.parted[lane as usize];
+        if parted.to != to {
+            parted.to.clear();
+            parted.to.extend_from_slice(to);
+            parted.rest.clear();
+            parted.readers = 0;
+            for address in to {
+                match reached.get(address) {
+                    Some(bit) => parted.readers |= bit,
+                    None => parted.rest.push(*address),
+                }
+            }
+        }
+        (parted.readers != 0).then_some(parted)
+    }
+}
+
+impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
+    fn share(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) -> usize {
+        let (mine, _) = self.parts();
+        let Some(parted) = mine.part(lane, to) else { return 0 };
+        let (readers, count) = (parted.readers, to.len() - parted.rest.len());
+        if let Some(own) = &mut mine.own {
+            own.push(lane, readers, packet);
+            mine.touched |= readers;
+            mine.stats.packets += 1;
+            mine.stats.bytes += packet.len() as u64;
+        }
+        count
+    }
+
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        let (mine, below) = self.parts();
+        match mine.part(lane, to) {
+            None => below.transmit(lane, to, packet),
+            Some(parted) if parted.rest.is_empty() => {}
+            Some(parted) => below.transmit(lane, &parted.rest, packet),
+        }
+    }
+}

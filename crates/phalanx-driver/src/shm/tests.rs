@@ -1,0 +1,277 @@
+//! The conformance suite through memory, and what only memory has: writers that come round, die, or mean harm.
+
+mod child;
+mod hostile;
+mod ring;
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use phalanx_core::Origin;
+
+use super::*;
+use crate::conformance;
+use crate::driver::Transmit;
+use crate::lossy::{Faults, Lossy};
+use crate::udp::{Udp, UdpOptions};
+
+type Driver1 = Shm<Udp>;
+
+fn make() -> Driver1 {
+    small(&ShmOptions::default())
+}
+
+fn small(options: &ShmOptions) -> Driver1 {
+    Shm::new(Udp::bind(&UdpOptions::default()).expect("loopback has free ports"), options)
+}
+
+fn peer(driver: &impl Driver, offer: Offer, token: u64) -> Peer {
+    Peer { offer, token, data: driver.local_address(Lane::Data), control: driver.local_address(Lane::Control) }
+}
+
+/// Attaches all to all. The token of each is its place, from 1.
+fn meet(drivers: &mut [Driver1]) {
+    let peers: Vec<Peer> = drivers
+        .iter_mut()
+        .zip(1..)
+        .map(|(driver, token)| {
+            driver.begin_life(token);
+            peer(driver, driver.offer().expect("there is memory"), token)
+        })
+        .collect();
+    for (i, driver) in drivers.iter_mut().enumerate() {
+        for (j, peer) in peers.iter().enumerate() {
+            if i != j {
+                driver.attach(peer).expect("it lives");
+            }
+        }
+    }
+    // Whoever came first sees now what came later.
+    for _ in 0..2 {
+        drivers.iter_mut().for_each(Driver::flush);
+    }
+    assert!(drivers.iter().all(|driver| driver.readers() == drivers.len() as u64 - 1), "all reach all");
+}
+
+fn two(options: &ShmOptions) -> [Driver1; 2] {
+    let mut two = [small(options), small(options)];
+    meet(&mut two);
+    two
+}
+
+/// Everything that waits in memory or, given a moment, on the sockets.
+fn drain(driver: &mut impl Wait) -> Vec<(Origin, Vec<u8>)> {
+    let mut got = Vec::new();
+    while driver.wait(Some(Duration::from_millis(5)), &[]).expect("waiting works").traffic {
+        while driver.receive(64, &mut |_, _, origin, packet| got.push((origin, packet.to_vec()))) > 0 {}
+    }
+    got
+}
+
+fn datagrams(driver: &Driver1) -> u64 {
+    driver.inner().stats().sent_packets
+}
+
+#[test]
+fn conforms_through_memory() {
+    let make = || {
+        let driver = make();
+        assert!(driver.unavailable().is_none(), "{:?}", driver.unavailable());
+        driver
+    };
+    conformance::all_met(make, meet);
+}
+
+#[test]
+fn conforms_with_nobody_attached() {
+    conformance::all(make);
+    conformance::all(|| Shm::without_memory(Udp::bind(&UdpOptions::default()).expect("loopback has free ports")));
+}
+
+#[test]
+fn one_record_serves_all_readers_and_datagrams_serve_the_rest() {
+    let mut near = [make(), make(), make()];
+    meet(&mut near);
+    let [a, b, c] = &mut near;
+    let mut far = make();
+    let to: Vec<SocketAddr> = [&*b, &far, &*c].map(|d| d.local_address(Lane::Data)).into();
+    assert_eq!(a.outbox().share(Lane::Data, &to, b"near"), 2);
+    a.outbox().transmit(Lane::Data, &to, b"far");
+    a.flush();
+    for reader in [b, c] {
+        assert_eq!(drain(reader), [(Origin::Memory, b"near".to_vec())]);
+    }
+    assert_eq!(drain(&mut far), [(Origin::Network(a.local_address(Lane::Data)), b"far".to_vec())]);
+    assert_eq!((a.sent_stats().packets, datagrams(a)), (1, 1));
+}
+
+#[test]
+fn whoever_is_not_meant_does_not_get_it() {
+    let mut three = [make(), make(), make()];
+    meet(&mut three);
+    let [a, b, c] = &mut three;
+    assert_eq!(a.outbox().share(Lane::Control, &[b.local_address(Lane::Control)], b"for b"), 1);
+    // The same bytes on the other lane's address reach nobody through memory.
+    assert_eq!(a.outbox().share(Lane::Control, &[b.local_address(Lane::Data)], b"for nobody"), 0);
+    a.flush();
+    assert_eq!((drain(b), drain(c)), (vec![(Origin::Memory, b"for b".to_vec())], vec![]));
+}
+
+#[test]
+fn memory_is_used_only_when_both_have_attached() {
+    let (mut a, mut b) = (make(), make());
+    a.begin_life(1);
+    b.begin_life(2);
+    let there = [b.local_address(Lane::Data)];
+    let (of_a, of_b) = (peer(&a, a.offer().expect("memory"), 1), peer(&b, b.offer().expect("memory"), 2));
+    a.attach(&of_b).expect("it lives");
+    a.flush();
+    assert_eq!(a.outbox().share(Lane::Data, &there, b"early"), 0, "b does not read yet");
+    b.attach(&of_a).expect("it lives");
+    a.flush();
+    assert_eq!(a.outbox().share(Lane::Data, &there, b"now"), 1);
+    a.flush();
+    b.detach(1);
+    assert_eq!(drain(&mut b), [], "it wants nothing of a any more");
+    a.flush();
+    assert_eq!(a.outbox().share(Lane::Data, &there, b"late"), 0);
+}
+
+#[test]
+fn what_is_for_an_earlier_life_is_not_received() {
+    let [mut a, mut b] = two(&ShmOptions::default());
+    let there = [b.local_address(Lane::Data)];
+    assert_eq!(a.outbox().share(Lane::Data, &there, b"for the life that was"), 1);
+    b.begin_life(3);
+    assert_eq!(drain(&mut b), []);
+    let of_a = peer(&a, a.offer().expect("memory"), 1);
+    b.attach(&of_a).expect("it lives");
+    b.flush();
+    assert_eq!(drain(&mut b), []);
+    a.flush();
+    assert_eq!(a.outbox().share(Lane::Data, &there, b"still the old one"), 0, "a sees that the life is over");
+    let of_b = peer(&b, b.offer().expect("memory"), 3);
+    a.detach(2);
+    a.attach(&of_b).expect("it lives");
+    for _ in 0..2 {
+        b.flush();
+        a.flush();
+    }
+    assert_eq!(a.outbox().share(Lane::Data, &there, b"for this life"), 1);
+    assert_eq!(drain(&mut b), [(Origin::Memory, b"for this life".to_vec())]);
+}
+
+#[test]
+fn a_reader_that_was_overtaken_goes_on_from_where_the_writer_is() {
+    let [mut a, mut b] = two(&ShmOptions { data_ring_bytes: 1 << 18, ..ShmOptions::default() });
+    let there = [b.local_address(Lane::Data)];
+    for i in 0..100_u8 {
+        a.outbox().share(Lane::Data, &there, &[i; 8_000]);
+    }
+    assert_eq!(drain(&mut b), []);
+    assert_eq!(b.link_stats().overruns, 1);
+    for i in 0..30_u8 {
+        a.outbox().share(Lane::Data, &there, &[i; 8_000]);
+    }
+    let got = drain(&mut b);
+    assert!(got.len() == 30 && got.iter().zip(0_u8..).all(|((_, packet), i)| packet[..] == [i; 8_000]));
+}
+
+#[test]
+fn sleepers_are_woken_and_others_are_not_disturbed() {
+    let [mut a, mut b] = two(&ShmOptions::default());
+    let (to_a, to_b) = ([a.local_address(Lane::Data)], [b.local_address(Lane::Data)]);
+    let rounds = 3_000_u32;
+    // A wake-up that is lost hangs this test.
+    let bounce = |driver: &mut Driver1, to: &[SocketAddr], first: bool| {
+        let mut next = 0_u32;
+        if first {
+            driver.outbox().share(Lane::Data, to, &next.to_le_bytes());
+            driver.flush();
+        }
+        while next < rounds {
+            let mut heard = None;
+            while driver.receive(8, &mut |_, _, _, p| heard = p.try_into().ok().map(u32::from_le_bytes)) == 0 {
+                driver.wait(None, &[]).expect("waiting works");
+            }
+            next = heard.expect("four bytes") + 1;
+            driver.outbox().share(Lane::Data, to, &next.to_le_bytes());
+            driver.flush();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| bounce(&mut b, &to_a, false));
+        bounce(&mut a, &to_b, true);
+    });
+    let knocks = a.link_stats().knocks + b.link_stats().knocks;
+    assert!(knocks <= u64::from(rounds) + 2, "at most one for each packet: {knocks}");
+    assert_eq!(datagrams(&a) + datagrams(&b), 0);
+}
+
+#[test]
+fn a_flood_in_memory_does_not_silence_the_sockets() {
+    let [mut a, mut b] = two(&ShmOptions::default());
+    let mut far = make();
+    let to_b = [b.local_address(Lane::Data)];
+    far.outbox().transmit(Lane::Data, &to_b, b"from afar");
+    far.flush();
+    let mut heard = false;
+    for _ in 0..10_000 {
+        for _ in 0..64 {
+            a.outbox().share(Lane::Data, &to_b, b"from near");
+        }
+        b.receive(64, &mut |_, _, origin, _| heard |= origin != Origin::Memory);
+        if heard {
+            return;
+        }
+    }
+    panic!("the datagram was never looked for");
+}
+
+#[test]
+fn faults_strike_what_comes_from_memory_too() {
+    let [mut a, b] = two(&ShmOptions::default());
+    let there = [b.local_address(Lane::Data)];
+    let mut b = Lossy::new(b, Faults { loss_ppm: 500_000, ..Faults::default() }, 7);
+    for i in 0..200_u8 {
+        a.outbox().share(Lane::Data, &there, &[i]);
+    }
+    let got = drain(&mut b);
+    assert!((50..150).contains(&got.len()) && got.iter().all(|(origin, _)| *origin == Origin::Memory), "{}", got.len());
+    assert!(b.neighbours().is_some());
+}
+
+#[test]
+fn only_sealed_memory_of_this_layout_and_life_is_attached() {
+    let (mut a, b) = (make(), make());
+    let offer = b.offer().expect("memory");
+    let unlike = |offer: Offer, token: u64| peer(&b, offer, token);
+    assert!(matches!(a.attach(&unlike(offer, 2)), Err(Refused::OtherLife)), "b has not begun a life");
+    let file = tempfile::tempfile().expect("made");
+    file.set_len(1 << 20).expect("set");
+    let fd = |file: &dyn std::os::fd::AsRawFd| file.as_raw_fd().unsigned_abs();
+    assert!(matches!(a.attach(&unlike(Offer { memory: fd(&file), ..offer }, 2)), Err(Refused::NotSealed)));
+    let other = memfd(1 << 20);
+    assert!(matches!(a.attach(&unlike(Offer { memory: fd(&other), ..offer }, 2)), Err(Refused::Layout)));
+    let short = memfd(100);
+    assert!(matches!(a.attach(&unlike(Offer { memory: fd(&short), ..offer }, 2)), Err(Refused::Layout)));
+    let gone = Offer { pid: u32::MAX, ..offer };
+    assert!(matches!(a.attach(&unlike(gone, 2)), Err(Refused::System(_))));
+    let no_pipe = Offer { knock: offer.memory, ..offer };
+    assert!(matches!(a.attach(&unlike(no_pipe, 2)), Err(Refused::Layout)));
+    let stats = a.link_stats();
+    assert_eq!((stats.refused_life, stats.refused_seals, stats.refused_layout, stats.refused_system), (1, 1, 3, 1));
+    let mut without = Shm::without_memory(Udp::bind(&UdpOptions::default()).expect("loopback has free ports"));
+    assert!(without.neighbours().is_none() && without.offer().is_none());
+}
+
+/// Sealed as a segment is, and full of zeros.
+fn memfd(bytes: u64) -> std::os::fd::OwnedFd {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+    let file = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("made");
+    ftruncate(&file, bytes).expect("set");
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals).expect("sealed");
+    file
+}

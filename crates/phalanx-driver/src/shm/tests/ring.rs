@@ -1,0 +1,131 @@
+//! The ring by itself, in plain memory: also run by Miri.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use crate::shm::ring::{Cursor, Looked, Ring, Seen, Writer, Written};
+
+struct Memory {
+    reserved: AtomicU64,
+    tail: AtomicU64,
+    data: Vec<AtomicU64>,
+}
+
+impl Memory {
+    fn new(words: usize) -> Self {
+        let data = (0..words).map(|_| AtomicU64::new(u64::MAX)).collect();
+        Self { reserved: AtomicU64::new(0), tail: AtomicU64::new(0), data }
+    }
+
+    fn written(&self) -> Written<'_> {
+        Written { reserved: &self.reserved, tail: &self.tail, data: &self.data }
+    }
+
+    fn ring(&self) -> Ring<'_> {
+        Ring {
+            reserved: Seen::new(std::slice::from_ref(&self.reserved)),
+            tail: Seen::new(std::slice::from_ref(&self.tail)),
+            data: Seen::new(&self.data),
+        }
+    }
+}
+
+fn packet(number: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (number.wrapping_mul(31) + i) as u8).collect()
+}
+
+#[test]
+fn every_length_passes_at_every_place() {
+    let memory = Memory::new(64);
+    let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), [0; 256]);
+    for number in 0..400_u64 {
+        let sent = packet(number, number as usize % 97);
+        writer.push(memory.written(), 0b10, &sent);
+        assert!(cursor.refresh(memory.ring()));
+        assert_eq!(cursor.look(memory.ring(), 0b10, &mut out), Looked::Taken(sent.len()));
+        assert_eq!(out[..sent.len()], sent);
+        assert!(!cursor.refresh(memory.ring()) && !cursor.has_more(memory.ring()));
+    }
+}
+
+#[test]
+fn what_is_for_others_is_passed() {
+    let memory = Memory::new(256);
+    let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), [0; 256]);
+    for number in 0..20_u64 {
+        writer.push(memory.written(), 1 << (number % 3), &packet(number, 9));
+    }
+    for number in 0..20_u64 {
+        assert!(cursor.refresh(memory.ring()));
+        let looked = cursor.look(memory.ring(), 0b10, &mut out);
+        assert_eq!(looked, if number % 3 == 1 { Looked::Taken(9) } else { Looked::Passed });
+    }
+}
+
+#[test]
+fn a_reader_that_is_overtaken_sees_it() {
+    let memory = Memory::new(64);
+    let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), [0; 256]);
+    writer.push(memory.written(), 1, &packet(0, 8));
+    assert!(cursor.refresh(memory.ring()));
+    for number in 1..100 {
+        writer.push(memory.written(), 1, &packet(number, 8));
+    }
+    assert_eq!(cursor.look(memory.ring(), 1, &mut out), Looked::Overrun);
+    assert!(!cursor.refresh(memory.ring()), "all that waited is given up");
+    writer.push(memory.written(), 1, &packet(100, 8));
+    assert!(cursor.refresh(memory.ring()));
+    assert_eq!(cursor.look(memory.ring(), 1, &mut out), Looked::Taken(8));
+    assert_eq!(out[..8], packet(100, 8));
+}
+
+#[test]
+fn what_no_writer_writes_is_broken_or_lost_but_never_taken() {
+    for (len, tail) in [(257, 1_000), (u64::MAX, 1_000), (100, 24), (1 << 32, 1 << 40), (8, u64::MAX)] {
+        let memory = Memory::new(256);
+        memory.data[0].store(len, Ordering::Relaxed);
+        memory.tail.store(tail, Ordering::Relaxed);
+        let (mut cursor, mut out) = (Cursor::default(), [0; 256]);
+        assert!(cursor.refresh(memory.ring()));
+        let looked = cursor.look(memory.ring(), 1, &mut out);
+        assert!(matches!(looked, Looked::Broken | Looked::Overrun), "{len} {tail}: {looked:?}");
+    }
+}
+
+#[test]
+fn whatever_is_taken_while_the_writer_goes_round_is_whole() {
+    let count = if cfg!(miri) { 300 } else { 200_000 };
+    let memory = Memory::new(128);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut writer = Writer::default();
+            for number in 0..count {
+                let mut sent = packet(number, 8 + number as usize % 120);
+                sent[..8].copy_from_slice(&number.to_le_bytes());
+                writer.push(memory.written(), 1, &sent);
+                if number % 16 == 0 {
+                    thread::yield_now();
+                }
+            }
+            done.store(true, Ordering::Release);
+        });
+        let (mut cursor, mut out, mut next) = (Cursor::default(), [0; 256], 0);
+        loop {
+            let over = done.load(Ordering::Acquire);
+            if !cursor.refresh(memory.ring()) {
+                if over {
+                    return;
+                }
+                thread::yield_now();
+                continue;
+            }
+            let Looked::Taken(len) = cursor.look(memory.ring(), 1, &mut out) else { continue };
+            let number = u64::from_le_bytes(out[..8].try_into().expect("eight"));
+            assert!(number >= next, "{number} after {next}");
+            assert_eq!(len, 8 + number as usize % 120);
+            assert_eq!(out[8..len], packet(number, len)[8..]);
+            next = number + 1;
+        }
+    });
+}

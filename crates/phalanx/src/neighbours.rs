@@ -1,0 +1,159 @@
+//! Finds the members of a cell view on this host and has the driver reach them through shared memory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use phalanx_core::{CellView, Incarnation, MemberInfo};
+use phalanx_driver::shm::{Neighbours as Reached, Peer, Refused};
+
+use crate::local::{host, roster};
+
+/// The members of this host, and which of them are attached.
+#[derive(Debug)]
+pub(crate) struct Neighbours {
+    scope: PathBuf,
+    host: u64,
+    /// The life of this process that the driver knows of.
+    life: Incarnation,
+    members: BTreeMap<Incarnation, Neighbour>,
+    /// The operator was told that memory is not used with somebody.
+    told: bool,
+}
+
+#[derive(Debug)]
+struct Neighbour {
+    info: MemberInfo,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Tried so often in vain; calls of [`Neighbours::retry`] to pass before the next time.
+    Sought {
+        tries: u32,
+        rest: u32,
+    },
+    Attached,
+    /// It is reached by datagrams for as long as it is a member.
+    Given,
+}
+
+/// What came of one try.
+enum Outcome {
+    Attached,
+    /// It does not offer memory.
+    None,
+    Failed {
+        why: String,
+        again: bool,
+    },
+}
+
+impl Neighbours {
+    /// Looks for presences in `scope`; see [`crate::local::LocalCell::scope`].
+    pub(crate) fn new(scope: &Path) -> Self {
+        Self {
+            scope: scope.to_path_buf(),
+            host: host::host_id(),
+            life: Incarnation::NONE,
+            members: BTreeMap::new(),
+            told: false,
+        }
+    }
+
+    /// Whether the driver knows of this life of the process.
+    pub(crate) fn is_of(&self, life: Incarnation) -> bool {
+        self.life == life
+    }
+
+    /// A life begins, in no view yet.
+    pub(crate) fn begin_life(&mut self, life: Incarnation, driver: Option<&mut dyn Reached>) {
+        self.life = life;
+        self.members.clear();
+        if let Some(driver) = driver {
+            driver.begin_life(life.0);
+        }
+    }
+
+    /// Reaches the members of `view` on this host, and nobody else. Returns what the operator should know.
+    pub(crate) fn watch(&mut self, view: &CellView, driver: Option<&mut dyn Reached>) -> Option<String> {
+        let driver = driver?;
+        let near = |m: &&MemberInfo| m.host == self.host && m.host != 0 && m.incarnation != self.life;
+        let mut members: BTreeMap<Incarnation, Neighbour> = view
+            .members
+            .iter()
+            .filter(near)
+            .map(|info| {
+                let state = State::Sought { tries: 0, rest: 0 };
+                (info.incarnation, Neighbour { info: info.clone(), state })
+            })
+            .collect();
+        for (incarnation, neighbour) in std::mem::take(&mut self.members) {
+            match members.get_mut(&incarnation) {
+                Some(stays) => *stays = neighbour,
+                None => driver.detach(incarnation.0),
+            }
+        }
+        self.members = members;
+        self.retry(Some(driver))
+    }
+
+    /// It is proved dead: nothing is written for it any more.
+    pub(crate) fn forget(&mut self, dead: Incarnation, driver: Option<&mut dyn Reached>) {
+        if self.members.remove(&dead).is_some()
+            && let Some(driver) = driver
+        {
+            driver.detach(dead.0);
+        }
+    }
+
+    /// Tries again, now and then, those who are not attached: a card may appear late. Call it ten times a second.
+    pub(crate) fn retry(&mut self, driver: Option<&mut dyn Reached>) -> Option<String> {
+        let driver = driver?;
+        let mut notice = None;
+        for neighbour in self.members.values_mut() {
+            let State::Sought { tries, rest } = &mut neighbour.state else { continue };
+            if *rest > 0 {
+                *rest -= 1;
+                continue;
+            }
+            *tries += 1;
+            *rest = 1 << *tries;
+            let last = *tries >= TRIES;
+            match attach(&self.scope, &neighbour.info, driver) {
+                Outcome::Attached => neighbour.state = State::Attached,
+                Outcome::None => neighbour.state = State::Given,
+                Outcome::Failed { again: true, .. } if !last => {}
+                Outcome::Failed { why, .. } => {
+                    neighbour.state = State::Given;
+                    notice.get_or_insert_with(|| {
+                        format!("{} is reached by datagrams, not through shared memory: {why}", neighbour.info.name)
+                    });
+                }
+            }
+        }
+        notice.filter(|_| !std::mem::replace(&mut self.told, true))
+    }
+}
+
+fn attach(scope: &Path, info: &MemberInfo, driver: &mut dyn Reached) -> Outcome {
+    let Some(presence) = roster::find(scope, info.incarnation) else {
+        return Outcome::Failed { why: format!("it has no presence in {}", scope.display()), again: true };
+    };
+    // A card that cannot be read was written by another version.
+    let Some(card) = roster::read_card(&presence) else { return Outcome::None };
+    let Some(offer) = card.memory.filter(|_| card.pid_namespace == host::namespace("pid")) else {
+        return Outcome::None;
+    };
+    let peer = Peer { offer, token: info.incarnation.0, data: info.data, control: info.control };
+    match driver.attach(&peer) {
+        Ok(()) => Outcome::Attached,
+        Err(error) => {
+            let again = matches!(error, Refused::OtherLife | Refused::System(_));
+            Outcome::Failed { why: error.to_string(), again }
+        }
+    }
+}
+
+/// After these many, three seconds apart in all, a member is reached by datagrams for good.
+const TRIES: u32 = 5;

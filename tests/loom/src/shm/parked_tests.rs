@@ -1,0 +1,90 @@
+//! A process that sleeps is woken for what was published, by one knock for each sleep.
+
+use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+use super::parked::{Knock, Sleep, published};
+
+/// A pipe that is readable after it was written, and what two processes see of each other.
+struct Process {
+    parked: AtomicU64,
+    published: AtomicUsize,
+    pipe: Mutex<usize>,
+    written: Condvar,
+}
+
+impl Process {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            parked: AtomicU64::new(0),
+            published: AtomicUsize::new(0),
+            pipe: Mutex::new(0),
+            written: Condvar::new(),
+        })
+    }
+
+    /// As a flush: what was published, then a knock if the other sleeps. Returns whether it knocked.
+    fn publish(&self, knock: &mut Knock) -> bool {
+        self.published.fetch_add(1, Ordering::Relaxed);
+        published();
+        let due = knock.is_due(self.parked.load(Ordering::Relaxed));
+        if due {
+            *self.pipe.lock().expect("nobody panics") += 1;
+            self.written.notify_one();
+        }
+        due
+    }
+
+    /// As the driver's wait, and a look at what was published after it.
+    fn see(&self, wanted: usize) {
+        let mut sleep = Sleep::default();
+        while self.published.load(Ordering::Relaxed) < wanted {
+            sleep.begin(&self.parked);
+            if self.published.load(Ordering::Relaxed) < wanted {
+                let mut pipe = self.pipe.lock().expect("nobody panics");
+                while *pipe == 0 {
+                    pipe = self.written.wait(pipe).expect("nobody panics");
+                }
+                *pipe = 0;
+            }
+            sleep.end(&self.parked);
+        }
+    }
+}
+
+/// A wake-up that is lost leaves the sleeper asleep, which loom reports.
+#[test]
+fn one_writer_wakes_a_sleeper() {
+    loom::model(|| {
+        let process = Process::new();
+        let other = process.clone();
+        let writer = thread::spawn(move || {
+            let mut knock = Knock::default();
+            for _ in 0..2 {
+                other.publish(&mut knock);
+            }
+        });
+        process.see(2);
+        writer.join().expect("it does not panic");
+    });
+}
+
+#[test]
+fn two_writers_wake_a_sleeper() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let process = Process::new();
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                let other = process.clone();
+                thread::spawn(move || {
+                    other.publish(&mut Knock::default());
+                })
+            })
+            .collect();
+        process.see(2);
+        writers.into_iter().for_each(|writer| writer.join().expect("it does not panic"));
+    });
+}
