@@ -1,6 +1,7 @@
 //! Finds the members of a cell view on this host and has the driver reach them through shared memory.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use phalanx_core::{CellView, Incarnation, MemberInfo};
@@ -16,6 +17,8 @@ pub(crate) struct Neighbours {
     /// The life of this process that the driver knows of.
     life: Incarnation,
     members: BTreeMap<Incarnation, Neighbour>,
+    /// Where members that are gone received, and for how many rounds nobody is attached there; see [`HELD_ROUNDS`].
+    departed: Vec<([SocketAddr; 2], u32)>,
     /// The operator was told that memory is not used with somebody.
     told: bool,
 }
@@ -28,7 +31,7 @@ struct Neighbour {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Tried so often in vain; calls of [`Neighbours::retry`] to pass before the next time.
+    /// Tried so often in vain; rounds to pass before the next time.
     Sought {
         tries: u32,
         rest: u32,
@@ -57,6 +60,7 @@ impl Neighbours {
             host: host::host_id(),
             life: Incarnation::NONE,
             members: BTreeMap::new(),
+            departed: Vec::new(),
             told: false,
         }
     }
@@ -70,6 +74,7 @@ impl Neighbours {
     pub(crate) fn begin_life(&mut self, life: Incarnation, driver: Option<&mut dyn Reached>) {
         self.life = life;
         self.members.clear();
+        self.departed.clear();
         if let Some(driver) = driver {
             driver.begin_life(life.0);
         }
@@ -91,30 +96,46 @@ impl Neighbours {
         for (incarnation, neighbour) in std::mem::take(&mut self.members) {
             match members.get_mut(&incarnation) {
                 Some(stays) => *stays = neighbour,
-                None => driver.detach(incarnation.0),
+                None => {
+                    self.departed.push((addresses(&neighbour.info), HELD_ROUNDS));
+                    driver.detach(incarnation.0);
+                }
             }
         }
         self.members = members;
-        self.retry(Some(driver))
+        self.attach_due(driver)
     }
 
     /// It is proved dead: nothing is written for it any more.
     pub(crate) fn forget(&mut self, dead: Incarnation, driver: Option<&mut dyn Reached>) {
-        if self.members.remove(&dead).is_some()
-            && let Some(driver) = driver
-        {
+        if let (Some(neighbour), Some(driver)) = (self.members.remove(&dead), driver) {
+            self.departed.push((addresses(&neighbour.info), HELD_ROUNDS));
             driver.detach(dead.0);
         }
     }
 
     /// Tries again, now and then, those who are not attached: a card may appear late. Call it ten times a second.
-    pub(crate) fn retry(&mut self, driver: Option<&mut dyn Reached>) -> Option<String> {
+    pub(crate) fn round(&mut self, driver: Option<&mut dyn Reached>) -> Option<String> {
         let driver = driver?;
+        for (_, rounds) in &mut self.departed {
+            *rounds -= 1;
+        }
+        self.departed.retain(|(_, rounds)| *rounds > 0);
+        for neighbour in self.members.values_mut() {
+            if let State::Sought { rest, .. } = &mut neighbour.state {
+                *rest = rest.saturating_sub(1);
+            }
+        }
+        self.attach_due(driver)
+    }
+
+    fn attach_due(&mut self, driver: &mut dyn Reached) -> Option<String> {
         let mut notice = None;
         for neighbour in self.members.values_mut() {
             let State::Sought { tries, rest } = &mut neighbour.state else { continue };
-            if *rest > 0 {
-                *rest -= 1;
+            let here = addresses(&neighbour.info);
+            let is_held = self.departed.iter().any(|(there, _)| there.iter().any(|address| here.contains(address)));
+            if *rest > 0 || is_held {
                 continue;
             }
             *tries += 1;
@@ -136,6 +157,10 @@ impl Neighbours {
     }
 }
 
+fn addresses(info: &MemberInfo) -> [SocketAddr; 2] {
+    [info.data, info.control]
+}
+
 fn attach(scope: &Path, info: &MemberInfo, driver: &mut dyn Reached) -> Outcome {
     let Some(presence) = roster::find(scope, info.incarnation) else {
         return Outcome::Failed { why: format!("it has no presence in {}", scope.display()), again: true };
@@ -154,6 +179,11 @@ fn attach(scope: &Path, info: &MemberInfo, driver: &mut dyn Reached) -> Outcome 
         }
     }
 }
+
+/// A process that comes back in a new life receives where the old one did, and for a second its neighbours still send
+/// what is for the old one alone. Sealed, the new life cannot open it; in memory nothing says so. So for two seconds
+/// it is reached by datagrams.
+const HELD_ROUNDS: u32 = 20;
 
 /// After these many, three seconds apart in all, a member is reached by datagrams for good.
 const TRIES: u32 = 5;

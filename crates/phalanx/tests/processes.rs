@@ -346,6 +346,9 @@ fn cast_and_await(cell: &Cell, group: &Group, children: &mut [&mut Child], what:
 
 #[test]
 fn members_of_one_host_reach_each_other_through_memory() {
+    if common::over_udp() {
+        return;
+    }
     let dir = directory();
     let (a, group) = member(options(dir.path(), "a"));
     let (mut b, mut c) = (Child::start(dir.path(), "b"), Child::start(dir.path(), "c"));
@@ -363,6 +366,9 @@ fn members_of_one_host_reach_each_other_through_memory() {
 
 #[test]
 fn memory_outlives_members_that_are_killed_stopped_or_without_it() {
+    if common::over_udp() {
+        return;
+    }
     let dir = directory();
     let (a, group) = member(impatient(dir.path(), "a"));
     let mut killed = Child::start(dir.path(), "killed");

@@ -183,7 +183,7 @@ impl Attendant {
         if self.rounds.is_multiple_of(DEATH_ROUNDS) {
             again |= self.tell_deaths(now, node);
         }
-        let notice = self.neighbours.retry(node.driver_mut().neighbours());
+        let notice = self.neighbours.round(node.driver_mut().neighbours());
         self.notices.extend(notice);
         self.count(now, node);
         again

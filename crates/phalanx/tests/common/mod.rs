@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use phalanx::config::Config;
+use phalanx::config::{Config, DriverMode};
 use phalanx::core::{Event, GroupView, Timing};
 use phalanx::{Cell, Group, Item, JoinOptions, Message, Options};
 use tempfile::TempDir;
@@ -14,14 +14,21 @@ pub(crate) fn directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// Options of a process in that directory, with patience for a busy machine.
+/// Options of a process in that directory, with patience for a busy machine. `PHALANX_DRIVER=udp` has all tests do
+/// without shared memory.
 pub(crate) fn options(directory: &Path, name: &str) -> Options {
     Options::from(Config {
         name: Some(name.to_owned()),
         runtime_dir: Some(run(directory)),
+        driver: if over_udp() { DriverMode::Udp } else { DriverMode::Auto },
         timing: Timing { suspect_after: Duration::from_secs(5), ..Timing::default() },
         ..Config::default()
     })
+}
+
+/// Whether the tests are to do without shared memory.
+pub(crate) fn over_udp() -> bool {
+    std::env::var("PHALANX_DRIVER").is_ok_and(|driver| driver == "udp")
 }
 
 /// Where the runtime directory is.
