@@ -119,9 +119,8 @@ fn a_member_of_its_own() {
                 format!("states {}\n", texts.iter().map(Text::get).collect::<Vec<_>>().join(" "))
             }
             Item::Message(message) => format!("message {}\n", String::from_utf8_lossy(&message.payload)),
-            other => { eprintln!("CHILD other {other:?}"); continue }
+            _ => continue,
         };
-        eprint!("CHILD {line}");
         out.write_all(line.as_bytes()).and_then(|()| out.flush()).expect("the parent reads");
     }
 }
