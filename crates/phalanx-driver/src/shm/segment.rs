@@ -152,7 +152,7 @@ impl Foreign {
             return Err(Refused::NotSealed);
         }
         let size = usize::try_from(fstat(&file)?.st_size).map_err(|_| Refused::Layout)?;
-        if size < HEADER_WORDS * 8 || size > SEGMENT_BYTES_MAX {
+        if !(HEADER_WORDS * 8..=SEGMENT_BYTES_MAX).contains(&size) {
             return Err(Refused::Layout);
         }
         let map = Theirs::map(&file, size)?;
