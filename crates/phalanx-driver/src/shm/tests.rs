@@ -16,13 +16,13 @@ use crate::driver::Transmit;
 use crate::lossy::{Faults, Lossy};
 use crate::udp::{Udp, UdpOptions};
 
-type Driver1 = Shm<Udp>;
+type Near = Shm<Udp>;
 
-fn make() -> Driver1 {
+fn make() -> Near {
     small(&ShmOptions::default())
 }
 
-fn small(options: &ShmOptions) -> Driver1 {
+fn small(options: &ShmOptions) -> Near {
     Shm::new(Udp::bind(&UdpOptions::default()).expect("loopback has free ports"), options)
 }
 
@@ -31,7 +31,7 @@ fn peer(driver: &impl Driver, offer: Offer, token: u64) -> Peer {
 }
 
 /// Attaches all to all. The token of each is its place, from 1.
-fn meet(drivers: &mut [Driver1]) {
+fn meet(drivers: &mut [Near]) {
     let peers: Vec<Peer> = drivers
         .iter_mut()
         .zip(1..)
@@ -54,7 +54,7 @@ fn meet(drivers: &mut [Driver1]) {
     assert!(drivers.iter().all(|driver| driver.readers() == drivers.len() as u64 - 1), "all reach all");
 }
 
-fn two(options: &ShmOptions) -> [Driver1; 2] {
+fn two(options: &ShmOptions) -> [Near; 2] {
     let mut two = [small(options), small(options)];
     meet(&mut two);
     two
@@ -69,7 +69,7 @@ fn drain(driver: &mut impl Wait) -> Vec<(Origin, Vec<u8>)> {
     got
 }
 
-fn datagrams(driver: &Driver1) -> u64 {
+fn datagrams(driver: &Near) -> u64 {
     driver.inner().stats().sent_packets
 }
 
@@ -184,7 +184,7 @@ fn sleepers_are_woken_and_others_are_not_disturbed() {
     let (to_a, to_b) = ([a.local_address(Lane::Data)], [b.local_address(Lane::Data)]);
     let rounds = 3_000_u32;
     // A wake-up that is lost hangs this test.
-    let bounce = |driver: &mut Driver1, to: &[SocketAddr], first: bool| {
+    let bounce = |driver: &mut Near, to: &[SocketAddr], first: bool| {
         let mut next = 0_u32;
         if first {
             driver.outbox().share(Lane::Data, to, &next.to_le_bytes());
