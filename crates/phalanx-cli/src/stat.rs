@@ -107,7 +107,11 @@ fn tell(seen: &[Seen], with_counters: bool) {
                 group.delivered.to_string(),
                 group.queued_messages.to_string(),
                 group.unstable_packets.to_string(),
-                group.waits_for.clone().unwrap_or_else(|| "-".to_owned()),
+                match (&group.waits_for, &group.hold) {
+                    (Some(member), Some(hold)) => format!("{member} ({hold})"),
+                    (Some(member), None) => member.clone(),
+                    (None, _) => "-".to_owned(),
+                },
             ]);
         }
     }
@@ -143,7 +147,7 @@ fn as_json(seen: &Seen) -> serde_json::Value {
             "sent": group.sent, "delivered": group.delivered,
             "queued_messages": group.queued_messages, "queued_bytes": group.queued_bytes,
             "unstable_packets": group.unstable_packets, "waits_for": group.waits_for,
-            "orders": group.orders,
+            "hold": group.hold, "orders": group.orders,
         })
     };
     let counters: serde_json::Map<_, _> =

@@ -97,8 +97,10 @@ fn a_reader_that_stands_still_holds_the_sender_back_in_bounded_memory() {
         let stat = run(dir.path(), &["stat", "--json"]);
         let seen: serde_json::Value = serde_json::from_slice(&stat.stdout).ok()?;
         let sender = seen.as_array()?.iter().find(|process| process["name"] == "fast")?;
-        (sender["groups"][0]["waits_for"] == "slow").then_some(())
+        let group = &sender["groups"][0];
+        (group["waits_for"] == "slow" && group["hold"] == "credit").then_some(())
     });
+    fast.await_notice("slow has received all, and its application does not take it");
     assert!(!feeding.is_finished(), "the sender took {OFFERED} bytes that nobody read");
     let memory = resident_bytes(slow.pid()).max(resident_bytes(fast.pid()));
     assert!(memory < 160 << 20, "{memory} bytes resident");

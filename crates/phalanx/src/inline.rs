@@ -2,6 +2,7 @@
 
 mod attendant;
 mod gate;
+mod stall;
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -269,6 +269,12 @@ impl Sending {
         }
     }
 
+    /// Whether `index` has acknowledged everything sent.
+    #[must_use]
+    pub fn has_all(&self, index: usize) -> bool {
+        self.receivers.get(index).is_some_and(|r| r.acked + 1 >= self.next)
+    }
+
     /// Receivers that have not acknowledged everything sent.
     pub fn late(&self) -> impl Iterator<Item = usize> {
         self.receivers.iter().enumerate().filter(|(_, r)| r.acked + 1 < self.next).map(|(index, _)| index)

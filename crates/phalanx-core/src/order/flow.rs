@@ -73,6 +73,17 @@ pub struct Status {
     pub blocked: bool,
 }
 
+/// What a member's messages wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// A member has all that was sent, and its application has not taken it.
+    Credit,
+    /// A member does not acknowledge what was sent.
+    Receipt,
+    /// A new view is being decided.
+    Change,
+}
+
 /// All streams of one group view at one member.
 #[derive(Debug)]
 pub struct Flow {
@@ -423,6 +434,19 @@ impl Flow {
     #[must_use]
     pub fn waits_for(&self) -> Option<usize> {
         self.tx.slowest()
+    }
+
+    /// What messages of ours wait for that are in no packet yet.
+    #[must_use]
+    pub fn hold(&self) -> Option<Hold> {
+        if self.outbox.is_empty() {
+            return None;
+        }
+        if self.wedged {
+            return Some(Hold::Change);
+        }
+        let slowest = self.tx.slowest().filter(|_| !self.tx.may_send())?;
+        Some(if self.tx.has_all(slowest) { Hold::Credit } else { Hold::Receipt })
     }
 
     /// The ranks that owe a receipt for packets of ours; none while the view is being left.

@@ -18,7 +18,7 @@ mod place;
 mod stream;
 mod total;
 
-pub use flow::{Flow, FlowSettings, Outgoing, Status};
+pub use flow::{Flow, FlowSettings, Hold, Outgoing, Status};
 pub use frame::{Pairs, Part, StreamFrame, read_frame};
 pub use stream::Deliverable;
 

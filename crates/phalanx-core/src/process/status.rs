@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
 use crate::id::GroupId;
 use crate::member::{Acceptor, Coordinator, Directory, Phase, Proposal};
+use crate::order::Hold;
 
 /// Where this process's own stream in one group stands.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct StreamStatus {
     pub unstable_packets: u64,
     /// The member whose window or missing receipts hold the stream back, if something is queued or unstable.
     pub waits_for: Option<String>,
+    /// What the queued messages wait for, if any are queued.
+    pub hold: Option<Hold>,
     /// The member that orders the abcasts of this view: it holds the token.
     pub orders: Option<String>,
     /// Messages sent in this view.
@@ -142,6 +145,7 @@ impl Process {
                     queued_bytes,
                     unstable_packets: f.flow.unstable_packets(),
                     waits_for: waits_for.and_then(name_of),
+                    hold: f.flow.hold(),
                     orders: name_of(f.flow.token_holder()),
                     sent,
                     delivered,

@@ -1,6 +1,7 @@
 //! How a process stands, in words: the text area of a counters file. It is TOML.
 
 use phalanx_core::StreamStatus;
+use phalanx_core::order::Hold;
 use toml::{Table, Value};
 
 /// How a process stands.
@@ -45,6 +46,9 @@ pub struct GroupStatus {
     pub delivered: u64,
     /// The member that holds the stream back, if one does.
     pub waits_for: Option<String>,
+    /// What the queued messages wait for: `credit` (its application takes nothing), `receipt` (it acknowledges nothing) or
+    /// `change` (a new view is being decided).
+    pub hold: Option<String>,
     /// The member that orders the group's abcasts.
     pub orders: Option<String>,
 }
@@ -62,6 +66,7 @@ impl From<&StreamStatus> for GroupStatus {
             sent: stream.sent,
             delivered: stream.delivered,
             waits_for: stream.waits_for.clone(),
+            hold: stream.hold.map(|hold| hold_word(hold).to_owned()),
             orders: stream.orders.clone(),
         }
     }
@@ -129,6 +134,9 @@ impl GroupStatus {
         if let Some(name) = &self.waits_for {
             table.insert("waits_for".to_owned(), name.clone().into());
         }
+        if let Some(hold) = &self.hold {
+            table.insert("hold".to_owned(), hold.clone().into());
+        }
         if let Some(name) = &self.orders {
             table.insert("orders".to_owned(), name.clone().into());
         }
@@ -147,8 +155,17 @@ impl GroupStatus {
             sent: count(table, "sent"),
             delivered: count(table, "delivered"),
             waits_for: table.get("waits_for").and_then(Value::as_str).map(str::to_owned),
+            hold: table.get("hold").and_then(Value::as_str).map(str::to_owned),
             orders: table.get("orders").and_then(Value::as_str).map(str::to_owned),
         }
+    }
+}
+
+fn hold_word(hold: Hold) -> &'static str {
+    match hold {
+        Hold::Credit => "credit",
+        Hold::Receipt => "receipt",
+        Hold::Change => "change",
     }
 }
 

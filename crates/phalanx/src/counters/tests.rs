@@ -30,6 +30,7 @@ fn status() -> Status {
             sent: 7,
             delivered: 8,
             waits_for: Some("m".into()),
+            hold: Some("credit".into()),
             orders: Some("n".into()),
         }],
     }

@@ -6,6 +6,7 @@ use phalanx_core::{Founding, Incarnation, Instant};
 use phalanx_driver::{Driver, Wait};
 
 use super::gate::{Gate, Pass};
+use super::stall::Stalls;
 use crate::counters::{CountersWriter, GroupStatus, Status};
 use crate::deaths::Deaths;
 use crate::handler::Handler;
@@ -27,6 +28,7 @@ pub(super) struct Attendant {
     values: Vec<u64>,
     /// The life the presence stands for.
     entered: Incarnation,
+    stalls: Stalls,
     deaths_due: bool,
     last_turn: Instant,
     next_round: Instant,
@@ -64,6 +66,7 @@ impl Attendant {
             counters,
             values: vec![0; names.len()],
             entered: node.incarnation(),
+            stalls: Stalls::default(),
             deaths_due: false,
             last_turn: Instant::ZERO,
             next_round: Instant::ZERO,
@@ -185,6 +188,8 @@ impl Attendant {
         }
         let notice = self.neighbours.retry(node.driver_mut().neighbours());
         self.notices.extend(notice);
+        let stalled = self.stalls.look(now, &node.process().streams());
+        self.notices.extend(stalled);
         self.count(now, node);
         again
     }
