@@ -241,7 +241,7 @@ impl Cell {
     }
 
     /// Leaves the cell gracefully and waits for it, dropping items that still come. After `patience` the process
-    /// stops as it is, and others learn of it as of a death.
+    /// stops as it is, and others learn of it as of a death; without any patience it does so at once.
     ///
     /// # Errors
     /// [`CallError::Timeout`] when it did not leave in time; it is stopped all the same. [`CallError::Forked`].
@@ -252,7 +252,9 @@ impl Cell {
 
     fn end(&mut self, patience: Duration) -> Result<(), CallError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        self.shared.commands.leave();
+        if !patience.is_zero() {
+            self.shared.commands.leave();
+        }
         self.shared.items.discard();
         let ended = self.shared.items.wait(Some(patience));
         self.shared.commands.stop();
