@@ -52,8 +52,11 @@ impl Process {
             return self.counters.drop(DropReason::Replayed); // our own, sent back
         }
         if header.kind == Kind::Greeting {
-            // Memory is shared by members alone.
-            let Some(from) = origin.address() else { return self.counters.drop(DropReason::UnknownPeer) };
+            // Memory is shared by members alone, and their addresses are known.
+            let known = || self.peers.get(header.sender).map(|peer| peer.control);
+            let Some(from) = origin.address().or_else(known) else {
+                return self.counters.drop(DropReason::UnknownPeer);
+            };
             return self.handle_greeting(now, from, header.sender, frames, fx);
         }
         if !self.peers.contains(header.sender) && !self.admit_stranger(now, lane, origin, &header) {
