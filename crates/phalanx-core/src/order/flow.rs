@@ -40,7 +40,13 @@ impl FlowSettings {
     /// beyond it. Receivers keep as many, see [`crate::link::Receiving`].
     #[must_use]
     pub fn unstable_max(&self) -> u64 {
-        self.window + self.window.div_ceil(2)
+        self.window + self.orders_ahead()
+    }
+
+    /// Packets by which the token holder may exceed its window to order. One is enough: what a holder's own messages
+    /// depend on was delivered at the holder, so its first announcement orders all of them.
+    pub(super) fn orders_ahead(&self) -> u64 {
+        self.window.min(2)
     }
 }
 

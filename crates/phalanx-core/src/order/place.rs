@@ -86,7 +86,7 @@ impl Flow {
     /// Whether the order may be told now. It may go beyond the window: when the token comes to a member whose window is
     /// full of messages that nobody has ordered, they are delivered, and give credit again, only once it orders them.
     fn may_order(&self) -> bool {
-        !self.wedged && (self.may_pack() || self.tx.outstanding() < self.set.unstable_max())
+        !self.wedged && self.tx.next() <= self.tx.limit().saturating_add(self.set.orders_ahead())
     }
 
     /// Whether this member holds the token; takes up its work when the token has just come.
