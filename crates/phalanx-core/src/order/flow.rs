@@ -107,8 +107,8 @@ pub struct Flow {
     pub(super) outbox: Outbox,
     /// Messages of ours that are packed to their end.
     pub(super) sent: u64,
-    /// Our abcasts that went out unordered and are not yet placed.
-    pub(super) own_unplaced: u64,
+    /// The last abcast of ours that went out unordered: one of our messages, by its number.
+    pub(super) last_unplaced: u64,
     /// The tenure in which this member passed the token on.
     pub(super) passed_tenure: Option<u32>,
     /// Delivered counts as told in our last causal message.
@@ -142,7 +142,7 @@ impl Flow {
             packer_prompt: false,
             outbox: Outbox::default(),
             sent: 0,
-            own_unplaced: 0,
+            last_unplaced: 0,
             passed_tenure: None,
             told: vec![0; n],
             told_old: false,

@@ -74,18 +74,20 @@ impl Flow {
         let deps = if ends && order != Order::Fifo { self.take_deps() } else { Vec::new() };
         // An abcast of the token holder is ordered by its place in the stream, unless an earlier one of its own
         // still waits to be ordered, or it needs several packets.
-        let placed = order == Order::Total && part == Part::Whole && self.holder.is_some() && self.own_unplaced == 0;
-        if placed {
-            self.announce_own(1, rank_u16(self.set.me));
-        } else if order == Order::Total && ends {
-            self.own_unplaced += 1;
-        }
+        let placed = order == Order::Total
+            && part == Part::Whole
+            && self.holder.as_ref().is_some_and(|holder| holder.has_placed(self.set.me, self.last_unplaced));
         put_message(&mut self.packer, order, placed, uniform, part, &deps, len);
         let start = self.packer.len();
         body(&mut self.packer);
         self.packer_prompt |= uniform;
         if ends {
             self.sent += 1;
+        }
+        if placed {
+            self.announce_own(1, rank_u16(self.set.me));
+        } else if order == Order::Total && ends {
+            self.last_unplaced = self.sent;
         }
         if part == Part::Whole {
             io.sent(self.sent, order, uniform, &self.packer[start..]);

@@ -30,6 +30,12 @@ impl Holder {
         Self { placed, owed, tally }
     }
 
+    /// Whether the messages of `rank` up to its `seq`-th have their place.
+    #[inline]
+    pub(super) fn has_placed(&self, rank: usize, seq: u64) -> bool {
+        self.placed[rank] >= seq
+    }
+
     /// A message was delivered: it has its place, whoever gave it.
     #[inline]
     pub(super) fn passed(&mut self, rank: usize, seq: u64, order: Order) {
@@ -133,9 +139,6 @@ impl Flow {
                                 runs.push((rank_u16(rank), 1));
                             }
                             prompt |= message.uniform;
-                            if rank == self.set.me {
-                                self.own_unplaced -= 1;
-                            }
                         }
                         holder.tally[rank] += 1;
                     } else if message.order == Order::Causal && !met(&holder.placed) {

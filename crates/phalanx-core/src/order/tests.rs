@@ -165,6 +165,26 @@ fn abcasts_wait_for_the_holder_whose_own_cost_no_announcement() {
 }
 
 #[test]
+fn once_the_token_has_come_what_its_new_holder_sends_costs_no_announcement() {
+    const MESSAGES: u64 = 1200;
+    let mut t = Three::new();
+    for _ in 0..MESSAGES {
+        t.cast(B, Order::Total, false);
+        t.carry(B, &[A, C]);
+        t.carry(A, &[B, C]);
+        t.carry(B, &[A, C]);
+        t.tell();
+        t.flows.iter_mut().for_each(|(_, port)| port.packets.clear());
+    }
+    assert_eq!(t.flows[B].0.token_holder(), B);
+    t.cast(B, Order::Total, false);
+    t.carry(B, &[A, C]);
+    let sent = &t.flows[B].1.packets;
+    assert_eq!(sent.len(), 1, "the message and its order are one packet");
+    assert_eq!([A, B, C].map(|at| t.delivered(at).len() as u64), [MESSAGES + 1; 3], "all could deliver by it");
+}
+
+#[test]
 fn a_uniform_message_waits_until_all_have_it() {
     let mut t = Three::new();
     t.cast(B, Order::Fifo, true);
