@@ -136,9 +136,9 @@ pub fn list(request: &Request) -> Result<Vec<(String, String)>, BenchError> {
 ///
 /// # Errors
 /// When the core refuses.
-pub fn drive_core(messages: usize, sealed: bool) -> Result<(), BenchError> {
+pub fn drive_core(count: usize, sealed: bool, trips: bool) -> Result<(), BenchError> {
     let mut pair = suite::core_loop::Pair::meet(phalanx::driver::udp::PACKET_BYTES_LOOPBACK, sealed)?;
-    pair.push(false, messages)
+    if trips { pair.trips(count).map(drop) } else { pair.push(false, count) }
 }
 
 fn chosen(request: &Request) -> Result<Vec<Case>, BenchError> {

@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use phalanx::clock;
 use phalanx::core::seal::CellKey;
 use phalanx::core::{
-    CommandError, Delivery, Effects, Event, Founding, GroupId, Incarnation, Lane, Limits, MemberInfo, Order, Origin,
-    Process, Security, Settings, Timing,
+    CommandError, Delivery, Effects, Event, Founding, GroupId, Incarnation, Instant, Lane, Limits, MemberInfo, Order,
+    Origin, Process, Security, Settings, Timing,
 };
 use phalanx::driver::udp::{PACKET_BYTES_ETHERNET, PACKET_BYTES_LOOPBACK};
 use rustix::time::{ClockId, clock_gettime};
@@ -35,6 +35,11 @@ pub(super) fn cases(_request: &Request) -> Vec<Case> {
                 }));
             }
         }
+    }
+    for sealed in [true, false] {
+        let security = if sealed { "sealed" } else { "none" };
+        let what = format!("64 B abcast and an abcast in answer, {}", if sealed { "sealed" } else { "not sealed" });
+        cases.push(Case::new(format!("trip-{security}"), what, move |bench| measure_trips(bench, sealed)));
     }
     cases
 }
@@ -115,11 +120,7 @@ impl Side {
     fn step(&mut self, other: &mut Self, count: usize, message: &[u8]) -> Result<usize, CommandError> {
         let (start, allocated) = (thread_nanos(), taken());
         let now = clock::now();
-        while let Some((lane, mut packet)) = other.wire.packets.pop_front() {
-            let origin = Origin::Network(other.address(lane));
-            self.process.handle_packet(now, lane, origin, &mut packet, &mut self.wire);
-            other.wire.spare.push(packet);
-        }
+        self.take(now, other);
         let mut accepted = 0;
         if let Some((group, _)) = self.wire.group {
             while accepted < count {
@@ -134,6 +135,27 @@ impl Side {
         self.spent.nanos += thread_nanos() - start;
         self.spent.allocations += taken() - allocated;
         Ok(accepted)
+    }
+
+    /// One turn as a process takes it that has at most one message to send: it goes out before anything is taken.
+    fn trip_turn(&mut self, other: &mut Self, message: Option<&[u8]>) -> Result<(), CommandError> {
+        let now = clock::now();
+        if let (Some(message), Some((group, _))) = (message, self.wire.group) {
+            self.process.multicast(now, group, Order::Total, false, &[message], &mut self.wire)?;
+        }
+        self.process.flush(now, &mut self.wire);
+        self.take(now, other);
+        self.process.turn(now, &mut self.wire);
+        Ok(())
+    }
+
+    /// Takes what the other sent.
+    fn take(&mut self, now: Instant, other: &mut Self) {
+        while let Some((lane, mut packet)) = other.wire.packets.pop_front() {
+            let origin = Origin::Network(other.address(lane));
+            self.process.handle_packet(now, lane, origin, &mut packet, &mut self.wire);
+            other.wire.spare.push(packet);
+        }
     }
 
     fn address(&self, lane: Lane) -> SocketAddr {
@@ -173,6 +195,26 @@ impl Pair {
             to.step(from, 0, &MESSAGE).map_err(refused)?;
         }
         Ok(())
+    }
+
+    /// So many questions of the youngest, each answered by the oldest; gives how many packets went there and back.
+    pub(crate) fn trips(&mut self, trips: usize) -> Result<u64, BenchError> {
+        let [b, a] = &mut self.sides;
+        let before = a.wire.sent + b.wire.sent;
+        for _ in 0..trips {
+            let (asked, answered) = (b.wire.delivered + 1, a.wire.delivered + 2);
+            a.trip_turn(b, Some(&QUESTION)).map_err(refused)?;
+            while b.wire.delivered < asked {
+                a.trip_turn(b, None).map_err(refused)?;
+                b.trip_turn(a, None).map_err(refused)?;
+            }
+            b.trip_turn(a, Some(&QUESTION)).map_err(refused)?;
+            while a.wire.delivered < answered {
+                b.trip_turn(a, None).map_err(refused)?;
+                a.trip_turn(b, None).map_err(refused)?;
+            }
+        }
+        Ok(a.wire.sent + b.wire.sent - before)
     }
 
     /// The one that sends, and the other.
@@ -222,6 +264,24 @@ fn measure(bench: &mut Bench<'_>, packet: u32, sealed: bool, oldest_sends: bool)
     Ok(())
 }
 
+fn measure_trips(bench: &mut Bench<'_>, sealed: bool) -> Result<(), BenchError> {
+    let trips = if bench.request.quick { TRIPS / 10 } else { TRIPS };
+    let mut time = Series::new("both sides, per round trip", "ns", 2, QUESTION.len());
+    let mut packets = Series::new("packets of both, per round trip", "packets", 2, QUESTION.len());
+    for round in 0..bench.rounds() {
+        bench.round(round)?;
+        let mut pair = Pair::meet(PACKET_BYTES_LOOPBACK, sealed)?;
+        // The token comes to who asks, and queues and maps get their size.
+        pair.trips(trips / 10)?;
+        let start = thread_nanos();
+        let sent = pair.trips(trips)?;
+        time.add((thread_nanos() - start) / trips as f64);
+        packets.add(sent as f64 / trips as f64);
+    }
+    bench.report([&time, &packets]);
+    Ok(())
+}
+
 /// What this thread has had of its processor: what other work takes in between is not counted.
 fn thread_nanos() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -229,6 +289,9 @@ fn thread_nanos() -> f64 {
 }
 
 const MESSAGE: [u8; 100] = [7; 100];
+const QUESTION: [u8; 64] = [5; 64];
+/// Round trips in a round.
+const TRIPS: usize = 100_000;
 /// Messages in a round.
 const MESSAGES: usize = 200_000;
 /// Messages between two turns.
