@@ -57,6 +57,9 @@ pub struct MemberInfo {
     pub host: u64,
     /// The longest packet it can receive, in bytes.
     pub packet_bytes_max: u32,
+    /// How many such packets the buffer holds in which the system keeps data for it until it takes them, from all senders
+    /// together. 0: not known, or no such bound.
+    pub receive_packets: u32,
 }
 
 /// How a packet came here.

@@ -129,6 +129,7 @@ impl Net {
             control: addr(i, Lane::Control),
             host: 1,
             packet_bytes_max: 1432,
+            receive_packets: 0,
         };
         let seeds = (0..i.max(8)).map(|s| addr(s, Lane::Control)).collect();
         let settings =

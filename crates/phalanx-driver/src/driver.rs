@@ -50,6 +50,12 @@ pub trait Driver {
     /// The longest packet it can receive, in bytes.
     fn packet_bytes_max(&self) -> u32;
 
+    /// How many packets of that length the buffer holds in which the system keeps data for this process until it receives.
+    /// 0: not known, or no such bound.
+    fn receive_packets(&self) -> u32 {
+        0
+    }
+
     /// What this driver lost and refused since it was last asked, and how full its receive buffer is. Cheap enough to
     /// be asked after every drained input. Zeros from a driver that cannot tell.
     fn loss_report(&mut self) -> LossReport {

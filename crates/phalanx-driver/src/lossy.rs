@@ -151,6 +151,10 @@ impl<D: Driver> Driver for Lossy<D> {
         self.inner.packet_bytes_max()
     }
 
+    fn receive_packets(&self) -> u32 {
+        self.inner.receive_packets()
+    }
+
     fn loss_report(&mut self) -> LossReport {
         self.inner.loss_report()
     }

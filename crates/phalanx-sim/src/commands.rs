@@ -13,7 +13,7 @@ use phalanx_trace as trace;
 
 use crate::address::Endpoint;
 use crate::app::CELL;
-use crate::driver::SimDriver;
+use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver};
 use crate::world::{Event, World};
 
 impl World {
@@ -78,6 +78,7 @@ impl World {
                 control: self.endpoint(index, Lane::Control).address(),
                 host: slot.host,
                 packet_bytes_max: self.settings.packet_bytes,
+                receive_packets: if self.settings.tells_buffers { self.receive_packets() } else { 0 },
             },
             founding,
             seeds,
@@ -89,6 +90,12 @@ impl World {
                 ..Limits::default()
             },
         }
+    }
+
+    /// How many of the longest packets a socket takes.
+    fn receive_packets(&self) -> u32 {
+        let charge = self.settings.packet_bytes as usize + PACKET_OVERHEAD_BYTES;
+        u32::try_from(self.settings.buffer_bytes / charge).unwrap_or(u32::MAX).max(1)
     }
 
     /// Starts a crashed or departed process again after `after_ns`, at a new address if it `moved`.

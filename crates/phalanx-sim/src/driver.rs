@@ -9,7 +9,7 @@ use phalanx_core::{Lane, Origin};
 use phalanx_driver::{Driver, LossReport, Transmit};
 
 /// What the kernel charges a socket for a packet beyond its bytes.
-const PACKET_OVERHEAD_BYTES: usize = 512;
+pub(crate) const PACKET_OVERHEAD_BYTES: usize = 512;
 
 /// One process's sockets.
 #[derive(Debug)]

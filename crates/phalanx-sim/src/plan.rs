@@ -26,6 +26,8 @@ pub struct Plan {
     pub weather: Weather,
     /// Bytes each socket holds.
     pub buffer_bytes: usize,
+    /// Processes tell others how much that is, so that windows keep within it.
+    pub tells_buffers: bool,
     /// The longest packet.
     pub packet_bytes: u32,
     /// What all streams of a group may hold until stable.
@@ -108,6 +110,7 @@ impl Plan {
             death_notice: rng.chance_ppm(500_000),
             weather: draw_weather(&mut rng),
             buffer_bytes: 212_992 << rng.below(5),
+            tells_buffers: root.fork("buffers").chance_ppm(700_000),
             packet_bytes: [1472, 1472, 1472, 8972][index(&mut rng, 4)],
             window_bytes: [8 << 20, 8 << 20, 1 << 20, 256 << 10, 64 << 10, 16 << 10][index(&mut rng, 6)],
             turn_ns: 2_000 + rng.below(30_000),

@@ -81,6 +81,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         founders: plan.founders,
         death_notice: plan.death_notice,
         buffer_bytes: plan.buffer_bytes,
+        tells_buffers: plan.tells_buffers,
         turn_ns: plan.turn_ns,
         packet_bytes: plan.packet_bytes,
         window_bytes: plan.window_bytes,

@@ -65,6 +65,8 @@ pub struct WorldSettings {
     pub death_notice: bool,
     /// Bytes each socket holds.
     pub buffer_bytes: usize,
+    /// Processes tell others how many packets that is.
+    pub tells_buffers: bool,
     /// What a turn costs, in nanoseconds.
     pub turn_ns: u64,
     /// The longest packet.
@@ -89,6 +91,7 @@ impl WorldSettings {
             founders: 0,
             death_notice: false,
             buffer_bytes: 1 << 20,
+            tells_buffers: true,
             turn_ns: 5_000,
             packet_bytes: 1472,
             window_bytes: 8 << 20,

@@ -98,6 +98,7 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
         control: addresses.control,
         host: host::host_id(),
         packet_bytes_max: driver.packet_bytes_max(),
+        receive_packets: driver.receive_packets(),
     };
     let plan = Plan::new(options, &local, &me.name, seeds)?;
     let card = Card::mine(&me.name, me.data, me.control).with_memory(driver.offer());

@@ -239,6 +239,7 @@ mod tests {
             control: addr,
             host: 0,
             packet_bytes_max: 1400,
+            receive_packets: 0,
         }
     }
 

@@ -10,6 +10,13 @@ impl Flow {
         cut.len() == self.streams.len() && self.streams.iter().zip(cut).all(|(s, &c)| s.rx.held() >= c)
     }
 
+    /// Whether more was parsed here than the cut holds, and may have been delivered. A member parses no more once it has
+    /// reported what it holds, so no cut made of its report is one of these.
+    #[must_use]
+    pub fn is_past(&self, cut: &[u64]) -> bool {
+        self.streams.iter().zip(cut).any(|(s, &c)| s.rx.prefix() > c)
+    }
+
     /// What is missing of the cut: (rank, first, last), in rising order.
     #[must_use]
     pub fn missing(&self, cut: &[u64]) -> Vec<(usize, u64, u64)> {

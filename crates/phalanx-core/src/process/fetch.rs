@@ -18,6 +18,13 @@ impl Process {
         })
     }
 
+    /// Whether more of one of these cuts' streams was parsed here than the cut holds.
+    pub(super) fn is_past<'a>(&self, mut cuts: impl Iterator<Item = (GroupId, &'a GroupCut)>) -> bool {
+        cuts.any(|(group, cut)| {
+            self.space_of(group).and_then(|s| self.flows.get(&s)).is_some_and(|f| f.flow.is_past(&cut.prefixes))
+        })
+    }
+
     /// The cuts that are waited for: those decided, else those that the ballot promised last is to end with.
     fn awaited_cuts(&self) -> Vec<(GroupId, GroupCut)> {
         if let Some(decided) = &self.decided {

@@ -9,9 +9,11 @@ use super::groups::Ready;
 use super::port::{FlowMeta, GroupFlow, flow_port};
 use super::{Process, Stage};
 use crate::api::{CellView, Effects, Event, GroupView, Order};
+use crate::id::MemberInfo;
 use crate::member::{Acceptor, Directory, GroupChange, Hearing, Proposal};
 use crate::order::{Flow, FlowSettings};
 use crate::time::Instant;
+use crate::wire::DropReason;
 
 /// Messages of ours that were not sent in a view: order, uniform, bytes.
 type Unsent = Vec<(Order, bool, Bytes)>;
@@ -29,11 +31,26 @@ struct Ended {
 const WINDOW_MIN: u64 = 16;
 /// Nor larger.
 const WINDOW_MAX: u64 = 4096;
+/// Where the receivers' sockets hold little: less than this would not keep a sender going.
+const RECEIVED_MIN: u64 = 4;
+
+/// The window that keeps what all other members of a group may have under way within three quarters of each member's
+/// receive buffer; the rest is for messages to it alone. Each packet counts as the longest, however short it is.
+fn received_window(members: &[&&MemberInfo]) -> u64 {
+    let senders = members.len().saturating_sub(1).max(1) as u64;
+    let held = members.iter().map(|m| u64::from(m.receive_packets)).filter(|packets| *packets > 0).min();
+    held.map_or(WINDOW_MAX, |packets| (packets * 3 / 4 / senders).max(RECEIVED_MIN))
+}
 
 impl Process {
     /// Installs the decided proposal, once its cut is held.
     pub(super) fn try_install(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(proposal) = self.decided.clone() else { return };
+        if self.is_past(proposal.cuts()) {
+            // Nobody can have decided it: whoever says so errs, or lies.
+            self.decided = None;
+            return self.counters.drop(DropReason::Malformed);
+        }
         if !self.holds_cuts(proposal.cuts()) {
             return self.fetch_soon(now);
         }
@@ -177,6 +194,7 @@ impl Process {
         let n = members.len();
         let packet_room = self.room(packet_bytes);
         let window = (self.set.limits.group_window_bytes / n / packet_room) as u64;
+        let window = window.clamp(WINDOW_MIN, WINDOW_MAX).min(received_window(&infos));
         let addresses: Vec<_> = infos.iter().map(|m| m.data).collect();
         let others = addresses.iter().enumerate().filter(|(r, _)| *r != my_rank).map(|(_, a)| *a).collect();
         let settings = FlowSettings {
@@ -186,7 +204,7 @@ impl Process {
             members: members.clone(),
             me: my_rank,
             packet_room,
-            window: window.clamp(WINDOW_MIN, WINDOW_MAX),
+            window,
             ack_delay: self.set.timing.ack_delay,
             outbox_bytes: self.set.limits.outbox_bytes,
         };

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::founding::Foundation;
+use super::packets::CHANNEL_WINDOW_MIN;
 use super::port::Peer;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding};
@@ -478,6 +479,10 @@ impl Process {
     pub(super) fn know(&mut self, now: Instant, member: &MemberInfo) {
         let room = self.room(member.packet_bytes_max);
         let window = self.channel_window(room);
+        let window = match u64::from(member.receive_packets) {
+            0 => window,
+            held => window.min((held / 4).max(CHANNEL_WINDOW_MIN)),
+        };
         let net = &mut self.net;
         let make = || Peer::new(net, member.data, member.control, window, room, now);
         let peer = self.peers.get_or_insert_with(member.incarnation, make);

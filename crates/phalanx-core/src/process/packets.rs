@@ -20,6 +20,8 @@ const STRANGERS_MAX: usize = 64;
 const CONTROL_OUTBOX_BYTES: usize = 32 << 20;
 /// Bytes of frames collected for one direct packet before it is sent.
 const DIRECT_ROOM: usize = 1200;
+/// No channel's window is smaller than this, in packets.
+pub(super) const CHANNEL_WINDOW_MIN: u64 = 16;
 /// Messages of other processes that may wait for the application, in windows of a channel. One message more may be
 /// on its way from each process.
 const OWED_WINDOWS: usize = 4;
@@ -100,7 +102,7 @@ impl Process {
 
     /// Packets of `room` bytes that a channel may have under way.
     pub(super) fn channel_window(&self, room: usize) -> u64 {
-        (self.set.limits.channel_window_bytes / room).clamp(16, 4096) as u64
+        ((self.set.limits.channel_window_bytes / room) as u64).clamp(CHANNEL_WINDOW_MIN, 4096)
     }
 
     /// Frames that fit in any packet.

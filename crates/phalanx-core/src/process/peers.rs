@@ -67,6 +67,9 @@ impl Peers {
     /// Gives each busy peer its turn, in the order of incarnations; who is quiet afterwards is busy no more.
     pub(super) fn turn(&mut self, mut each: impl FnMut(Incarnation, &mut Peer)) {
         let Self { all, busy } = self;
+        if busy.is_empty() {
+            return; // as most turns find it
+        }
         busy.retain(|who| {
             all.get_mut(who).is_some_and(|peer| {
                 each(*who, peer);

@@ -128,6 +128,7 @@ impl Member {
                 control: address(slot, Lane::Control),
                 host: 1,
                 packet_bytes_max: 1432,
+                receive_packets: 0,
             },
             founding,
             seeds: (0..slots).map(|s| address(s, Lane::Control)).collect(),

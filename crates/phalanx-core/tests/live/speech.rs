@@ -150,6 +150,7 @@ impl Speech<'_> {
             control: address(2001 + 2 * slot),
             host: self.0.below(3),
             packet_bytes_max: if self.coin() { 1432 } else { self.small() },
+            receive_packets: if self.coin() { 0 } else { self.small() },
         }
     }
 

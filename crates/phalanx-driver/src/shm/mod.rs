@@ -249,6 +249,10 @@ impl<D: Driver> Driver for Shm<D> {
         self.inner.local_address(lane)
     }
 
+    fn receive_packets(&self) -> u32 {
+        self.inner.receive_packets()
+    }
+
     fn packet_bytes_max(&self) -> u32 {
         self.inner.packet_bytes_max()
     }

@@ -304,6 +304,11 @@ impl Driver for Udp {
         self.packet_bytes_max
     }
 
+    fn receive_packets(&self) -> u32 {
+        // A kernel that grants less than one packet still takes one.
+        (self.granted.receive_bytes as u64 / Self::charge(self.packet_bytes_max)).clamp(1, u64::from(u32::MAX)) as u32
+    }
+
     fn loss_report(&mut self) -> LossReport {
         for lane in [Lane::Data, Lane::Control] {
             let losses = &mut self.inbox[lane as usize].losses;

@@ -262,6 +262,7 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
         control: nowhere,
         host,
         packet_bytes_max: 1_432,
+        receive_packets: 0,
     };
     let here = host::host_id();
     assert_ne!(here, 0);
@@ -300,6 +301,7 @@ fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
         control: nowhere,
         host: host::host_id(),
         packet_bytes_max: 1_432,
+        receive_packets: 0,
     };
     let view = Arc::new(CellView { instance: 1, view: 1, members: vec![info], joined: Vec::new(), left: Vec::new() });
     let mut deaths = Deaths::new(cell.scope());

@@ -60,6 +60,7 @@ fn me(incarnation: u64) -> MemberInfo {
         control: nowhere,
         host: 0,
         packet_bytes_max: 1_432,
+        receive_packets: 0,
     }
 }
 

@@ -11,7 +11,15 @@ use crate::member::{Ballot, GroupCut, GroupEntry, Report, Wishes, build_proposal
 fn member(i: u64) -> MemberInfo {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     let name = format!("m{i}");
-    MemberInfo { incarnation: Incarnation(i), name, data: address, control: address, host: 0, packet_bytes_max: 1400 }
+    MemberInfo {
+        incarnation: Incarnation(i),
+        name,
+        data: address,
+        control: address,
+        host: 0,
+        packet_bytes_max: 1400,
+        receive_packets: 0,
+    }
 }
 
 /// Three members, one group of the first two.
