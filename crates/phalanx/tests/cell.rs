@@ -83,6 +83,44 @@ fn a_slow_application_holds_senders_back_and_loses_nothing() {
 }
 
 #[test]
+fn what_is_cast_together_arrives_one_by_one_in_its_order() {
+    let dir = directory();
+    let mut narrow = options(dir.path(), "a");
+    (narrow.config.limits.group_window_bytes, narrow.config.limits.outbox_bytes) = (64 << 10, 4 << 10);
+    let ((a, group), (b, _b)) = (member(narrow), member(options(dir.path(), "b")));
+    for cell in [&a, &b] {
+        await_members(cell, 2);
+    }
+    // Far more than goes out at once, empty messages among them.
+    let payloads: Vec<Vec<u8>> = (0..3_000_u32).map(|i| i.to_le_bytes().repeat(i as usize % 40)).collect();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for batch in payloads.chunks(1_500) {
+                group.cast_all(Order::Total, false, batch).expect("accepted");
+            }
+        });
+        for cell in [&a, &b] {
+            let (mut items, mut seen) = (Vec::new(), Vec::new());
+            while seen.len() < payloads.len() {
+                let taken = cell.recv_many(&mut items, 100).expect("alive");
+                assert_eq!(taken, items.len(), "what was taken is there");
+                assert!((1..=100).contains(&taken), "{taken}");
+                seen.extend(items.drain(..).filter_map(|item| match item {
+                    Item::Message(message) => Some(message.payload.to_vec()),
+                    _ => None,
+                }));
+            }
+            assert!(seen == payloads, "all, one by one, in order");
+        }
+    });
+    assert_eq!(group.cast_all(Order::Fifo, false, [[0_u8; 1]; 0]), Ok(()), "nothing is not an error");
+    let long = vec![0; phalanx::core::MESSAGE_BYTES_MAX / 2 + 1];
+    let refused = group.cast_all(Order::Fifo, false, [&long, &long]);
+    assert!(matches!(refused, Err(CallError::Refused(CommandError::TooLong(_)))), "{refused:?}");
+    assert_eq!(b.recv_many(&mut Vec::new(), 0), Ok(0));
+}
+
+#[test]
 fn nothing_is_lost_over_a_bad_network() {
     let dir = directory();
     let faults = Faults { loss_ppm: 20_000, duplicate_ppm: 20_000, reorder_ppm: 20_000 };

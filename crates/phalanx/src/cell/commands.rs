@@ -9,6 +9,7 @@ use crossbeam_queue::ArrayQueue;
 use phalanx_core::{Incarnation, Order};
 use phalanx_driver::Waker;
 
+use super::batch::Batch;
 use super::group::Slot;
 use super::signal::Signal;
 use crate::state::State;
@@ -16,6 +17,7 @@ use crate::state::State;
 /// A command that waits for the protocol thread.
 pub(super) enum Command {
     Cast { slot: Arc<Slot>, order: Order, uniform: bool, payload: Bytes },
+    CastAll { slot: Arc<Slot>, order: Order, uniform: bool, batch: Batch },
     Send { to: Incarnation, payload: Bytes },
     Join { slot: Arc<Slot>, with_state: bool, state: Option<Box<dyn State>> },
     LeaveGroup { slot: Arc<Slot> },
@@ -25,6 +27,7 @@ impl Command {
     fn cost(&self) -> usize {
         match self {
             Self::Cast { payload, .. } | Self::Send { payload, .. } => payload.len() + COMMAND_BYTES,
+            Self::CastAll { batch, .. } => batch.bytes() + COMMAND_BYTES,
             Self::Join { .. } | Self::LeaveGroup { .. } => COMMAND_BYTES,
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use phalanx_core::{CommandError, GroupId, GroupView, MESSAGE_BYTES_MAX, Order};
 
+use super::batch::Batch;
 use super::commands::{Command, Refused};
 use super::{CallError, Shared};
 
@@ -92,6 +93,33 @@ impl Group {
     pub fn try_cast(&self, order: Order, uniform: bool, payload: &[u8]) -> Result<(), CallError> {
         let command = self.command(order, uniform, Bytes::copy_from_slice(payload))?;
         self.shared.commands.try_push(command).map_err(|(refused, _)| refused.into())
+    }
+
+    /// Multicasts each of `payloads`, in this order: the same as a [`Group::cast`] of each, and for many small messages far
+    /// cheaper, because they go to the protocol thread together.
+    ///
+    /// # Errors
+    /// [`CallError`]; nothing was queued. All together may be as long as one message:
+    /// [`MESSAGE_BYTES_MAX`](phalanx_core::MESSAGE_BYTES_MAX).
+    pub fn cast_all<P: AsRef<[u8]>>(
+        &self,
+        order: Order,
+        uniform: bool,
+        payloads: impl IntoIterator<Item = P>,
+    ) -> Result<(), CallError> {
+        self.check()?;
+        let mut batch = Batch::default();
+        for payload in payloads {
+            batch.push(payload.as_ref());
+            if batch.bytes() > MESSAGE_BYTES_MAX {
+                return Err(CallError::Refused(CommandError::TooLong(batch.bytes())));
+            }
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let command = Command::CastAll { slot: Arc::clone(&self.slot), order, uniform, batch };
+        self.shared.commands.push(command, None).map_err(CallError::from)
     }
 
     /// Leaves the group, after what was cast before. [`phalanx_core::Event::GroupLeft`] tells when it is done.

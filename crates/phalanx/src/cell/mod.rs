@@ -1,6 +1,7 @@
 //! A process with a protocol thread of its own: applications call from any thread and take what comes from a
 //! queue, by waiting or as an asynchronous stream.
 
+mod batch;
 mod commands;
 mod group;
 mod handler;
@@ -187,6 +188,27 @@ impl Cell {
         }
         let over = |over| if over { CallError::Over } else { CallError::Timeout };
         self.shared.items.wait(patience).map_err(over)
+    }
+
+    /// Waits for the next item, and takes with it those that wait behind it, `max` in all at most: they are appended to
+    /// `items`. Returns how many, at least one unless `max` is 0.
+    ///
+    /// # Errors
+    /// [`CallError::Over`] after the last one; `items` is as it was.
+    pub fn recv_many(&self, items: &mut Vec<Item>, max: usize) -> Result<usize, CallError> {
+        self.shared.check()?;
+        if max == 0 {
+            return Ok(0);
+        }
+        items.push(self.take_or_wait(None)?);
+        let mut taken = 1;
+        while taken < max
+            && let Some(item) = self.shared.items.pop()
+        {
+            items.push(item);
+            taken += 1;
+        }
+        Ok(taken)
     }
 
     /// The next item, if one waits.

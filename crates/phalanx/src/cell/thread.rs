@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use phalanx_core::{CommandError, Instant};
+use phalanx_core::{CommandError, Instant, Order};
 use phalanx_driver::{Lossy, Shm, Udp, Wait};
 use phalanx_trace::TraceError;
 
 use super::commands::{Command, Commands};
+use super::group::Slot;
 use super::handler::Queueing;
 use super::items::Items;
 use super::{Facts, Shared};
@@ -171,20 +172,19 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
     }
 
     /// Gives the command back if it has to wait.
-    fn carry(&mut self, command: Command, queueing: fn(&mut H) -> &mut Queueing) -> Option<Command> {
-        match &command {
+    fn carry(&mut self, mut command: Command, queueing: fn(&mut H) -> &mut Queueing) -> Option<Command> {
+        match &mut command {
             Command::Cast { slot, order, uniform, payload } => {
-                let Some(group) = queueing(&mut self.handler).number(slot) else {
-                    return (!slot.has_left()).then_some(command);
-                };
-                let outcome = self.process.multicast(group, *order, *uniform, payload, &mut self.handler);
-                let wait = match outcome {
-                    Err(CommandError::NoCredit) => true,
-                    // Between an exclusion and the next life's view.
-                    Err(CommandError::NotMember | CommandError::Over) => !self.process.is_over() && !slot.has_left(),
-                    _ => false,
-                };
-                wait.then_some(command)
+                self.cast(slot, *order, *uniform, payload, queueing).then_some(command)
+            }
+            Command::CastAll { slot, order, uniform, batch } => {
+                while let Some(payload) = batch.front() {
+                    if self.cast(slot, *order, *uniform, payload, queueing) {
+                        return Some(command);
+                    }
+                    batch.forget_front();
+                }
+                None
             }
             Command::Send { to, payload } => {
                 let outcome = self.process.send(*to, payload, &mut self.handler);
@@ -205,6 +205,24 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
                     Err(_) => (!self.process.is_over()).then_some(command),
                 }
             }
+        }
+    }
+
+    /// Multicasts a message. True: it has to wait.
+    fn cast(
+        &mut self,
+        slot: &Arc<Slot>,
+        order: Order,
+        uniform: bool,
+        payload: &[u8],
+        queueing: fn(&mut H) -> &mut Queueing,
+    ) -> bool {
+        let Some(group) = queueing(&mut self.handler).number(slot) else { return !slot.has_left() };
+        match self.process.multicast(group, order, uniform, payload, &mut self.handler) {
+            Err(CommandError::NoCredit) => true,
+            // Between an exclusion and the next life's view.
+            Err(CommandError::NotMember | CommandError::Over) => !self.process.is_over() && !slot.has_left(),
+            _ => false,
         }
     }
 
