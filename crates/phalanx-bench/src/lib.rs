@@ -131,8 +131,22 @@ pub fn list(request: &Request) -> Result<Vec<(String, String)>, BenchError> {
     Ok(chosen(request)?.into_iter().map(|case| (case.name, case.what)).collect())
 }
 
-/// Drives the protocol core alone with `messages` totally ordered multicasts of 100 B, for whoever looks at it from
-/// outside.
+/// How often the protocol core allocates, both sides together, while `messages` totally ordered multicasts of 100 B pass
+/// from one side to the other, after as many that give its queues their size. The program's allocator has to be
+/// [`Counting`].
+///
+/// # Errors
+/// When the core refuses.
+pub fn core_allocations(messages: usize) -> Result<u64, BenchError> {
+    let mut pair = suite::core_loop::Pair::meet(phalanx::driver::udp::PACKET_BYTES_LOOPBACK, true)?;
+    pair.push(false, messages)?;
+    let before = alloc::taken();
+    pair.push(false, messages)?;
+    Ok(alloc::taken() - before)
+}
+
+/// Drives the protocol core alone with `count` totally ordered multicasts of 100 B, or with round trips of 64 B, for
+/// whoever looks at it from outside.
 ///
 /// # Errors
 /// When the core refuses.

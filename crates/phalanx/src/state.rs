@@ -1,5 +1,6 @@
 //! A group's replicated state at one member, looked after by the protocol thread.
 
+use bytes::Bytes;
 use phalanx_core::{Delivery, GroupView, Snapshot};
 
 /// State that every member of a group holds, changed by the group's messages alone.
@@ -33,15 +34,15 @@ pub trait State: Send {
     }
 }
 
-/// A snapshot that was written out in full when it was taken.
+/// A snapshot that was written out in full when it was taken, or that shares bytes which never change.
 #[derive(Clone, Debug)]
-pub struct Frozen(Vec<u8>);
+pub struct Frozen(Bytes);
 
 impl Frozen {
     /// These bytes.
     #[must_use]
-    pub fn new(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+    pub fn new(bytes: impl Into<Bytes>) -> Self {
+        Self(bytes.into())
     }
 }
 

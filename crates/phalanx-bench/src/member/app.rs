@@ -1,10 +1,10 @@
 //! What a member does with what is delivered.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use phalanx::Handler;
+use bytes::Bytes;
 use phalanx::core::{Delivery, Event, GroupId, Incarnation, Instant, Snapshot};
+use phalanx::{Frozen, Handler};
 
 use crate::child::now_ns;
 use crate::histogram::Times;
@@ -40,7 +40,7 @@ pub(super) struct App {
     pub(super) to_forward: u64,
     pub(super) forwarded_size: usize,
     slow: Option<Slow>,
-    state: Arc<[u8]>,
+    state: Bytes,
     /// The clock as the last turn read it.
     now: Instant,
     seen: u64,
@@ -201,22 +201,7 @@ impl Handler for App {
     }
 
     fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
-        (!self.state.is_empty()).then(|| Box::new(Kept(Arc::clone(&self.state))) as Box<dyn Snapshot>)
-    }
-}
-
-/// A state that never changes is its own snapshot.
-struct Kept(Arc<[u8]>);
-
-impl Snapshot for Kept {
-    fn len_bytes(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read(&mut self, offset: u64, max_bytes: usize, out: &mut Vec<u8>) {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.0.len());
-        let end = start.saturating_add(max_bytes).min(self.0.len());
-        out.extend_from_slice(&self.0[start..end]);
+        (!self.state.is_empty()).then(|| Box::new(Frozen::new(self.state.clone())) as Box<dyn Snapshot>)
     }
 }
 

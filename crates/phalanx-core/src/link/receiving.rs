@@ -143,6 +143,12 @@ impl Receiving {
         self.highest > self.prefix
     }
 
+    /// Whether the sender is known to have sent anything.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.highest > 0
+    }
+
     /// Packets that arrived since the last receipt.
     #[must_use]
     pub fn unacknowledged(&self) -> u32 {

@@ -46,6 +46,14 @@ struct Receiver {
     rtt: Rtt,
 }
 
+impl Receiver {
+    /// Whether it has not acknowledged everything sent before packet `next`.
+    #[inline]
+    fn lacks(&self, next: u64) -> bool {
+        self.acked + 1 < next
+    }
+}
+
 /// The most packets queued for repair at a time.
 const REPAIRS_MAX: usize = 256;
 /// How many packets one probe resends.
@@ -128,7 +136,7 @@ impl Sending {
     /// A packet goes out now; its number is [`Self::next`] before the call.
     pub fn push(&mut self, now: Instant) {
         for r in &mut self.receivers {
-            if r.acked + 1 == self.next {
+            if !r.lacks(self.next) {
                 r.since = now; // it lacked nothing until now: its patience starts here
             }
         }
@@ -221,7 +229,7 @@ impl Sending {
         }
         let (base, next) = (self.base, self.next);
         for (index, r) in self.receivers.iter_mut().enumerate() {
-            if r.acked + 1 >= next || now < r.since + r.rtt.probe_after(ack_delay, r.failures) {
+            if !r.lacks(next) || now < r.since + r.rtt.probe_after(ack_delay, r.failures) {
                 continue;
             }
             r.since = now;
@@ -248,7 +256,7 @@ impl Sending {
         }
         self.receivers
             .iter()
-            .filter(|r| r.acked + 1 < self.next)
+            .filter(|r| r.lacks(self.next))
             .map(|r| r.since + r.rtt.probe_after(ack_delay, r.failures))
             .min()
     }
@@ -263,7 +271,7 @@ impl Sending {
                 .receivers
                 .iter()
                 .enumerate()
-                .filter(|(_, r)| r.acked + 1 < self.next)
+                .filter(|(_, r)| r.lacks(self.next))
                 .min_by_key(|(_, r)| r.acked)
                 .map(|(i, _)| i),
         }
@@ -272,12 +280,12 @@ impl Sending {
     /// Whether `index` has acknowledged everything sent.
     #[must_use]
     pub fn has_all(&self, index: usize) -> bool {
-        self.receivers.get(index).is_some_and(|r| r.acked + 1 >= self.next)
+        self.receivers.get(index).is_some_and(|r| !r.lacks(self.next))
     }
 
     /// Receivers that have not acknowledged everything sent.
     pub fn late(&self) -> impl Iterator<Item = usize> {
-        self.receivers.iter().enumerate().filter(|(_, r)| r.acked + 1 < self.next).map(|(index, _)| index)
+        self.receivers.iter().enumerate().filter(|(_, r)| r.lacks(self.next)).map(|(index, _)| index)
     }
 
     /// Probes in a row that `index` left unanswered.

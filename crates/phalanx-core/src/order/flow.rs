@@ -228,7 +228,7 @@ impl Flow {
         }
         self.asks_standing = true;
         for (rank, stream) in self.streams.iter_mut().enumerate() {
-            if rank != self.set.me && (stream.rx.prefix() > 0 || stream.rx.has_gap()) {
+            if rank != self.set.me && stream.rx.has_begun() {
                 stream.rx.ack_by(now);
             }
         }

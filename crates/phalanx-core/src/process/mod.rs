@@ -459,10 +459,9 @@ impl Process {
         self.flows.iter().find(|(_, f)| f.meta.group == group).map(|(&space, _)| space)
     }
 
-    /// The same, once the application knows that this process is in the group, and the latest view it has reached.
-    fn told_space(&self, group: GroupId) -> Option<(u32, u64)> {
-        let flow = self.flows.iter().find(|(_, f)| f.meta.group == group);
-        flow.and_then(|(&space, f)| Some((space, f.meta.told?)))
+    /// The latest view of a group of this process that the application has reached.
+    fn told_view(&self, group: GroupId) -> Option<u64> {
+        self.flows.values().find(|f| f.meta.group == group)?.meta.told
     }
 
     /// Leaves the cell gracefully: what was sent is made stable first, then a view without this process is

@@ -275,7 +275,7 @@ impl Process {
     fn give_state(&mut self, to: Incarnation, group: GroupId, view: u64, transfer: u64, fx: &mut impl Effects) {
         // The application here must have reached the view that the joiner knows: a process that comes again must
         // not be given what it delivered before it left.
-        let is_member = self.told_space(group).is_some_and(|(_, told)| told >= view);
+        let is_member = self.told_view(group).is_some_and(|told| told >= view);
         // A wish made before an earlier transfer failed may have brought the joiner in without its state: the view
         // that would end this record lies behind. It leaves again and asks anew.
         let is_in = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&to));
