@@ -96,6 +96,9 @@ impl Flow {
 
     /// Packs what waits in the outbox, as far as the window allows.
     pub(super) fn drain_outbox(&mut self, now: Instant, io: &mut impl Outgoing) {
+        if self.outbox.is_empty() {
+            return;
+        }
         // Lent to itself while the rest of the flow packs from it.
         let mut outbox = std::mem::take(&mut self.outbox);
         while let Some(next) = outbox.front() {

@@ -5,7 +5,8 @@ use super::mmsg::{Hand, coarse_hand};
 /// A look that finds nothing is a system call, and delays the next packet of data. So control is looked at, before
 /// data,
 ///
-/// - in the receive after one that took anything, and after a wait;
+/// - when a wait has told that something is there;
+/// - in the receive after one that took control, or many packets;
 /// - in every [`EVERY`]th receive;
 /// - when the clock's coarse hand has moved, every few milliseconds, so that who receives rarely looks each time.
 ///
@@ -23,7 +24,7 @@ impl Glance {
         Self { due: true, skipped: 0, hand: (0, 0) }
     }
 
-    /// Something arrived, or the thread slept: look the next time.
+    /// Control is there, or may well be: look the next time.
     pub(super) fn expect(&mut self) {
         self.due = true;
     }

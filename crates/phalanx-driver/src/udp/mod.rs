@@ -281,7 +281,7 @@ impl Driver for Udp {
             0
         };
         let taken = control + self.receive_lane(Lane::Data, max - control, each);
-        if taken > 0 {
+        if control > 0 || taken >= BUSY_PACKETS {
             self.glance.expect();
         }
         taken
@@ -339,7 +339,6 @@ impl Driver for Udp {
 
 impl Wait for Udp {
     fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {
-        self.glance.expect();
         if !self.waker.begin() {
             let waker = self.waker.end();
             return Ok(Woken { waker, ..Woken::default() });
@@ -389,6 +388,9 @@ impl Udp {
         }
         let fired = |fd: &PollFd<'_>| !fd.revents().is_empty();
         let errors = [watched[1].revents(), watched[2].revents()].map(|r| r.contains(PollFlags::ERR));
+        if fired(&watched[1]) {
+            self.glance.expect();
+        }
         let mut woken = Woken { traffic: rest || fired(&watched[1]) || fired(&watched[2]), ..Woken::default() };
         for (i, fd) in watched[3..3 + extra.len()].iter().enumerate() {
             woken.extra |= u64::from(fired(fd)) << i;
@@ -402,6 +404,10 @@ impl Udp {
         Ok(woken)
     }
 }
+
+/// A receive that takes so many packets is one of many: what is sent meanwhile to the control socket is not to wait for
+/// long.
+const BUSY_PACKETS: usize = 8;
 
 /// Smaller packets carry no useful frame.
 const PACKET_BYTES_MIN: u32 = 512;
