@@ -52,6 +52,9 @@ impl Flow {
     #[inline]
     pub(super) fn deps_met(&self, rank: usize) -> bool {
         self.streams[rank].queue.front().is_some_and(|head| {
+            if !head.has_deps() {
+                return true;
+            }
             let mut deps = self.streams[rank].deps_of(head);
             deps.all(|(r, count)| usize::from(r) == rank || self.streams[usize::from(r)].delivered >= count)
         })

@@ -193,6 +193,40 @@ fn rank(r: &mut Reader<'_>) -> Result<u16, Malformed> {
     u16::try_from(r.varint()?).map_err(|_too_big| Malformed)
 }
 
+/// A whole message that depends on nothing new, as most are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plain<'a> {
+    pub(super) order: Order,
+    pub(super) placed: bool,
+    pub(super) uniform: bool,
+    pub(super) body: &'a [u8],
+}
+
+/// Reads the next frame if it is a [`Plain`] one, or leaves it to [`read_frame`].
+#[inline]
+pub(super) fn read_plain<'a>(r: &mut Reader<'a>) -> Option<Plain<'a>> {
+    let mut ahead = r.clone();
+    let tag = ahead.u8().ok()?;
+    if tag & (MESSAGE | DEPS | PART_MASK) != MESSAGE {
+        return None;
+    }
+    let body = ahead.prefixed().ok()?;
+    *r = ahead;
+    let (order, placed) = order_of(tag);
+    Some(Plain { order, placed, uniform: tag & UNIFORM != 0, body })
+}
+
+/// The order asked for, and whether its place in the stream is the message's place in the total order.
+#[inline]
+fn order_of(tag: u8) -> (Order, bool) {
+    match tag >> ORDER_SHIFT & 3 {
+        0 => (Order::Fifo, false),
+        1 => (Order::Causal, false),
+        2 => (Order::Total, false),
+        _ => (Order::Total, true),
+    }
+}
+
 /// Reads the next frame; `None` stands for one that is unknown and skipped.
 ///
 /// # Errors
@@ -203,12 +237,7 @@ pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Mal
     if tag & MESSAGE == 0 {
         return read_control(tag, r);
     }
-    let (order, placed) = match tag >> ORDER_SHIFT & 3 {
-        0 => (Order::Fifo, false),
-        1 => (Order::Causal, false),
-        2 => (Order::Total, false),
-        _ => (Order::Total, true),
-    };
+    let (order, placed) = order_of(tag);
     let deps = if tag & DEPS == 0 { Pairs::default() } else { pairs(r)? };
     let part = match tag & PART_MASK {
         0 => Part::Whole,

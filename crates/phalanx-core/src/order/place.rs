@@ -123,7 +123,10 @@ impl Flow {
                     let index = usize::try_from(holder.placed[rank] - stream.delivered).unwrap_or(usize::MAX);
                     let Some(message) = stream.queue.get(index) else { break };
                     let met = |placed: &[u64]| {
-                        stream.deps_of(message).all(|(r, n)| usize::from(r) == rank || placed[usize::from(r)] >= n)
+                        !message.has_deps()
+                            || stream
+                                .deps_of(message)
+                                .all(|(r, n)| usize::from(r) == rank || placed[usize::from(r)] >= n)
                     };
                     if message.order == Order::Total {
                         if holder.owed[rank] > 0 {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::frame::{Pairs, Part, StreamFrame, read_frame};
+use super::frame::{Pairs, Part, Plain, StreamFrame, read_frame, read_plain};
 use super::total::{Run, Total};
 use crate::api::Order;
 use crate::frames::{Frames, Pool};
@@ -26,6 +26,14 @@ pub(super) struct Message {
     pub(super) packet: u64,
     pub(super) seq: u64,
     body: Body,
+}
+
+impl Message {
+    /// Whether it needs anything beyond what its sender's earlier messages need: most do not.
+    #[inline]
+    pub(super) fn has_deps(&self) -> bool {
+        self.deps > 0
+    }
 }
 
 /// Where a message's bytes are.
@@ -169,10 +177,22 @@ impl Stream {
         let mut r = Reader::new(frames);
         let mut is_prompt = false;
         while !r.is_empty() {
+            if self.past.is_empty()
+                && let Some(Plain { order, placed, uniform, body }) = read_plain(&mut r)
+            {
+                let start = frames.len() - r.remaining() - body.len();
+                self.take_whole(number, Kind { order, placed, uniform }, self.named(), start, body.len())?;
+                is_prompt |= uniform;
+                let run = Run { rank: me, count: 1, by: me, packet: number };
+                if placed && !own && !total.announce(self.tenure, run) {
+                    return Err(Malformed);
+                }
+                continue;
+            }
             match read_frame(&mut r)? {
                 None => {}
                 Some(StreamFrame::Message { order, placed, uniform, part, deps, body }) => {
-                    let deps_from = self.deps_base + self.deps.len() as u64;
+                    let deps_from = self.named();
                     let ends = matches!(part, Part::Whole | Part::Last);
                     if ends && order != Order::Fifo && !self.past.is_empty() {
                         self.deps.extend(self.past.drain(..));
@@ -268,11 +288,8 @@ impl Stream {
     ) -> Result<bool, Malformed> {
         let (kind, body) = match part {
             Part::Whole => {
-                // A packet is far shorter than four gigabytes.
-                let (Ok(start), Ok(len)) = (u32::try_from(start), u32::try_from(body.len())) else {
-                    return Err(Malformed);
-                };
-                (kind, Body::Packet { start, len })
+                self.take_whole(packet, kind, deps_from, start, body.len())?;
+                return Ok(true);
             }
             Part::First(total) => {
                 self.assembling = Some(Assembly { kind, total, bytes: body.to_vec() });
@@ -294,12 +311,39 @@ impl Stream {
                 (a.kind, Body::Own(a.bytes.into()))
             }
         };
+        self.complete(packet, kind, deps_from, body)?;
+        Ok(true)
+    }
+
+    /// A message that lies whole in `packet`, `len` bytes from `start` on.
+    #[inline]
+    fn take_whole(
+        &mut self,
+        packet: u64,
+        kind: Kind,
+        deps_from: u64,
+        start: usize,
+        len: usize,
+    ) -> Result<(), Malformed> {
+        // A packet is far shorter than four gigabytes.
+        let (Ok(start), Ok(len)) = (u32::try_from(start), u32::try_from(len)) else { return Err(Malformed) };
+        self.complete(packet, kind, deps_from, Body::Packet { start, len })
+    }
+
+    /// A message is here to its end.
+    #[inline]
+    fn complete(&mut self, packet: u64, kind: Kind, deps_from: u64, body: Body) -> Result<(), Malformed> {
         self.parsed += 1;
-        let deps = self.deps_base + self.deps.len() as u64 - deps_from;
-        let deps = u32::try_from(deps).map_err(|_too_many| Malformed)?;
+        let deps = u32::try_from(self.named() - deps_from).map_err(|_too_many| Malformed)?;
         let Kind { order, placed, uniform } = kind;
         self.queue.push_back(Message { order, placed, uniform, deps_from, deps, packet, seq: self.parsed, body });
-        Ok(true)
+        Ok(())
+    }
+
+    /// Dependencies named so far.
+    #[inline]
+    fn named(&self) -> u64 {
+        self.deps_base + self.deps.len() as u64
     }
 
     /// What `message`, one of the queue, depends on.
@@ -439,7 +483,7 @@ impl Stream {
         assert_eq!(self.kept_base + self.kept.len() as u64, self.rx.prefix() + 1, "kept packets have a hole");
         let undelivered = self.queue.front();
         assert!(undelivered.is_none_or(|m| m.packet >= self.kept_base), "a packet with an undelivered message is gone");
-        let named = self.deps_base + self.deps.len() as u64;
+        let named = self.named();
         assert!(undelivered.is_none_or(|m| m.deps_from >= self.deps_base || m.deps == 0), "dependencies are gone");
         assert!(self.queue.back().is_none_or(|m| m.deps_from + u64::from(m.deps) <= named), "dependencies to come");
     }
