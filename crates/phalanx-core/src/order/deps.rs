@@ -67,17 +67,15 @@ impl Flow {
         grown.filter(|(_, growth)| *growth > 0)
     }
 
-    /// What was delivered here since our previous causal message.
+    /// What was delivered here since our previous causal message: told now, in the list lent, which is empty before.
     #[inline]
-    pub(super) fn take_deps(&mut self) -> Vec<(u16, u64)> {
-        if !self.told_old {
-            return Vec::new();
+    pub(super) fn take_deps(&mut self, due: &mut Vec<(u16, u64)>) {
+        if !std::mem::take(&mut self.told_old) {
+            return;
         }
-        self.told_old = false;
-        let deps: Vec<(u16, u64)> = self.untold().collect();
-        for &(rank, growth) in &deps {
+        due.extend(self.untold());
+        for &(rank, growth) in due.iter() {
             self.told[usize::from(rank)] += growth;
         }
-        deps
     }
 }

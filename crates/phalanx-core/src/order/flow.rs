@@ -114,6 +114,8 @@ pub struct Flow {
     /// Delivered counts as told in our last causal message.
     pub(super) told: Vec<u64>,
     pub(super) told_old: bool,
+    /// Room for what a message depends on, while its header is written; empty between.
+    pub(super) due: Vec<(u16, u64)>,
     pub(super) announced_stable: u64,
     pub(super) prompt_up_to: u64,
     pub(super) wedged: bool,
@@ -146,6 +148,7 @@ impl Flow {
             passed_tenure: None,
             told: vec![0; n],
             told_old: false,
+            due: Vec::new(),
             announced_stable: 0,
             prompt_up_to: 0,
             wedged: false,

@@ -71,13 +71,18 @@ impl Flow {
     ) {
         // A message is sent when its last piece is: its causal past is what was delivered here by then.
         let ends = matches!(part, Part::Whole | Part::Last);
-        let deps = if ends && order != Order::Fifo { self.take_deps() } else { Vec::new() };
+        let mut deps = std::mem::take(&mut self.due);
+        if ends && order != Order::Fifo {
+            self.take_deps(&mut deps);
+        }
         // An abcast of the token holder is ordered by its place in the stream, unless an earlier one of its own
         // still waits to be ordered, or it needs several packets.
         let placed = order == Order::Total
             && part == Part::Whole
             && self.holder.as_ref().is_some_and(|holder| holder.has_placed(self.set.me, self.last_unplaced));
         put_message(&mut self.packer, order, placed, uniform, part, &deps, len);
+        deps.clear();
+        self.due = deps;
         let start = self.packer.len();
         body(&mut self.packer);
         self.packer_prompt |= uniform;
