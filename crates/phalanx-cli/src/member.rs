@@ -174,6 +174,7 @@ impl Narrator {
             LeaveReason::Left => "left",
             LeaveReason::Died => "died",
             LeaveReason::Unreachable => "unreachable",
+            LeaveReason::TooSlow => "too slow",
         };
         let gone: Vec<(String, &str)> = left.iter().map(|(who, why)| (self.name(*who), reason(why))).collect();
         let mut text = format!("{what} {view}: {}", names(members).join(", "));

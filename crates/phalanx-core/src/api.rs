@@ -49,6 +49,10 @@ pub struct Timing {
     pub probe: Duration,
     /// The longest an acknowledgement is held back. Default 2 ms.
     pub ack_delay: Duration,
+    /// A member that holds another's stream back for so long without any progress in it is too slow, where
+    /// [`Limits::slow_members`] says that those leave; not less than `suspect_after`. Shorter frees the others sooner,
+    /// and costs members that only paused. Default 10 s.
+    pub expel_after: Duration,
 }
 
 impl Default for Timing {
@@ -59,6 +63,7 @@ impl Default for Timing {
             ballot_step: Duration::from_millis(150),
             probe: Duration::from_millis(100),
             ack_delay: Duration::from_millis(2),
+            expel_after: Duration::from_secs(10),
         }
     }
 }
@@ -77,6 +82,8 @@ pub struct Limits {
     /// Up to this many members, everybody watches everybody; in a larger cell each is watched by about so many, and
     /// its heartbeats cost the same whatever the cell's size. Must be the same at all members. Default 16.
     pub watchers: usize,
+    /// What becomes of a member that stays behind. Must be the same at all members. Default: it is waited for.
+    pub slow_members: SlowMembers,
 }
 
 impl Default for Limits {
@@ -87,8 +94,19 @@ impl Default for Limits {
             outbox_bytes: 1 << 20,
             members: 1024,
             watchers: 16,
+            slow_members: SlowMembers::Wait,
         }
     }
+}
+
+/// What becomes of a member that stays behind, though it is alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SlowMembers {
+    /// Senders are held back until it goes on.
+    #[default]
+    Wait,
+    /// After [`Timing::expel_after`] a view without it is decided; it comes back as a new incarnation.
+    Expel,
 }
 
 /// The longest message, in bytes: 64 MiB.
@@ -137,6 +155,8 @@ pub enum LeaveReason {
     Died,
     /// It was not heard, or did not answer.
     Unreachable,
+    /// It held others back for too long, see [`SlowMembers::Expel`].
+    TooSlow,
 }
 
 /// The processes of a cell, as decided.

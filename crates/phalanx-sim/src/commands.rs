@@ -7,7 +7,8 @@ use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    CommandError, Founding, GroupId, Incarnation, Lane, Limits, MemberInfo, Order, Security, Settings, Timing,
+    CommandError, Founding, GroupId, Incarnation, Lane, Limits, MemberInfo, Order, Security, Settings, SlowMembers,
+    Timing,
 };
 use phalanx_trace as trace;
 
@@ -82,11 +83,15 @@ impl World {
             },
             founding,
             seeds,
-            timing: Timing::default(),
+            timing: Timing {
+                expel_after: self.settings.expel_after.unwrap_or(Timing::default().expel_after),
+                ..Timing::default()
+            },
             limits: Limits {
                 group_window_bytes: self.settings.window_bytes,
                 outbox_bytes: Limits::default().outbox_bytes.min(self.settings.window_bytes / 8),
                 watchers: self.settings.watchers,
+                slow_members: self.settings.expel_after.map_or(SlowMembers::Wait, |_| SlowMembers::Expel),
                 ..Limits::default()
             },
         }

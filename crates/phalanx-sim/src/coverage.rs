@@ -45,6 +45,8 @@ const MOMENTS: &[Moment] = &[
     ("take-overs when only the dead knew the decision", |c| step(c, "decided"), 5),
     ("times a process heard no quorum", |c| c.non_primary, 500),
     ("exclusions told", |c| c.exclusions, 300),
+    ("members found too slow", |c| core(c, "slow_accused"), 50),
+    ("views without a member that was too slow", |c| core(c, "slow_expelled"), 50),
     ("state transfers", |c| c.transfers, 2_000),
     ("packets sent again", |c| core(c, "repairs"), 10_000),
     ("multicasts refused for want of credit", |c| c.refused, 50),

@@ -19,6 +19,7 @@ mod driver;
 pub mod fault;
 mod history;
 mod judge;
+mod laggards;
 mod links;
 mod network;
 mod objects;

@@ -1,10 +1,13 @@
 //! What one seed does to a cell: its shape, its workload and its faults. A *swarm*: each seed uses a random part
 //! of the fault kinds at random strengths, so that rare combinations meet without drowning in all of them at once.
 
+use std::time::Duration;
+
 use phalanx_core::Limits;
 use phalanx_core::rng::Rng;
 
 use crate::fault::{Aim, Fault, Kind, Reach, Role};
+use crate::laggards::{add_laggards, draw_expel_after};
 use crate::network::Weather;
 use crate::swarm::{draw_swarm, index};
 
@@ -46,6 +49,8 @@ pub struct Plan {
     pub herd: bool,
     /// Up to so many members, everybody watches everybody.
     pub watchers: usize,
+    /// A member that holds others back for so long is expelled; `None`: it is waited for.
+    pub expel_after: Option<Duration>,
     /// When the faulty phase ends.
     pub heal_ns: u64,
     /// What goes wrong, in the order drawn.
@@ -121,11 +126,13 @@ impl Plan {
             ruin: !mild && !lethal && rng.chance_ppm(620_000),
             herd: rng.chance_ppm(250_000),
             watchers: draw_watchers(&mut root.fork("watchers"), members),
+            expel_after: draw_expel_after(&mut root.fork("expel after")),
             heal_ns,
             faults: Vec::new(),
         };
         plan.faults =
             if mild { draw_mild(&mut root.fork("mild"), heal_ns) } else { draw_swarm(&mut root.fork("faults"), &plan) };
+        add_laggards(&mut root.fork("laggards"), &mut plan);
         plan
     }
 

@@ -87,6 +87,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         window_bytes: plan.window_bytes,
         workload: Some(plan.workload),
         watchers: options.watchers.unwrap_or(plan.watchers),
+        expel_after: plan.expel_after,
         check_every: options.check_every,
     }
 }
@@ -244,7 +245,7 @@ fn tell(world: &World, header: &str, violations: &[Violation], report: &Report, 
 
 fn describe(plan: &Plan, options: &Options) -> String {
     let mut text = format!(
-        "{} members on machines {:?}, {} named founders, death notices {}, mild {}, lethal {}, ruin {}, herd {}, watchers {}, heal at {} s\n{:?}\n{:?}\n",
+        "{} members on machines {:?}, {} named founders, death notices {}, mild {}, lethal {}, ruin {}, herd {}, watchers {}, expels after {:?}, heal at {} s\n{:?}\n{:?}\n",
         plan.members,
         plan.hosts,
         plan.founders,
@@ -254,6 +255,7 @@ fn describe(plan: &Plan, options: &Options) -> String {
         plan.ruin,
         plan.herd,
         plan.watchers,
+        plan.expel_after,
         plan.heal_ns / SECOND,
         plan.weather,
         plan.workload,

@@ -2,6 +2,7 @@
 //! nothing itself: faults and commands come from a plan or a script.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use phalanx_core::process::{Activity, Process};
 use phalanx_core::rng::Rng;
@@ -77,6 +78,8 @@ pub struct WorldSettings {
     pub workload: Option<Workload>,
     /// Up to so many members, everybody watches everybody.
     pub watchers: usize,
+    /// A member that holds others back for so long is expelled; `None`: it is waited for.
+    pub expel_after: Option<Duration>,
     /// How many turns pass between two checks of a process's invariants; 1: after each.
     pub check_every: u32,
 }
@@ -97,6 +100,7 @@ impl WorldSettings {
             window_bytes: 8 << 20,
             workload: None,
             watchers: Limits::default().watchers,
+            expel_after: None,
             check_every: 1,
         }
     }

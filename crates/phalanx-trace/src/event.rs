@@ -34,6 +34,8 @@ pub enum LeaveReason {
     Died,
     /// It was not heard, or did not answer.
     Unreachable,
+    /// It held others back for too long.
+    TooSlow,
 }
 
 /// What the harness does to the processes from here on.

@@ -26,6 +26,7 @@ impl Display for LeaveReason {
             Self::Left => "left",
             Self::Died => "died",
             Self::Unreachable => "unreachable",
+            Self::TooSlow => "too slow",
         })
     }
 }

@@ -167,7 +167,7 @@ fn departure(
                 out.violation(&[install.place, last], text);
             }
         }
-        LeaveReason::Left | LeaveReason::Unreachable => {}
+        LeaveReason::Left | LeaveReason::Unreachable | LeaveReason::TooSlow => {}
     }
 }
 

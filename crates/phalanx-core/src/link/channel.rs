@@ -28,6 +28,8 @@ pub struct Channel {
     assembling: Vec<u8>,
     expected: usize,
     window: u64,
+    /// Messages wait for the window, as of the last look.
+    is_full: bool,
 }
 
 /// Why a message was not taken by a channel.
@@ -58,6 +60,7 @@ impl Channel {
             assembling: Vec::new(),
             expected: 0,
             window,
+            is_full: false,
         }
     }
 
@@ -138,6 +141,12 @@ impl Channel {
             }
         }
         frames.len() > start
+    }
+
+    /// Whether messages have come to wait for the window since the last look.
+    pub fn has_filled(&mut self) -> bool {
+        let is_full = !self.outbox.is_empty() && !self.sending.may_send();
+        !std::mem::replace(&mut self.is_full, is_full) && is_full
     }
 
     /// The number of the packet that [`Self::fill`] just filled.

@@ -277,6 +277,12 @@ impl Sending {
         }
     }
 
+    /// What `index` has acknowledged, and up to where it allows packets.
+    #[must_use]
+    pub fn standing(&self, index: usize) -> (u64, u64) {
+        self.receivers.get(index).map_or((0, u64::MAX), |r| (r.acked, r.limit))
+    }
+
     /// Whether `index` has acknowledged everything sent.
     #[must_use]
     pub fn has_all(&self, index: usize) -> bool {

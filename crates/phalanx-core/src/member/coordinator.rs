@@ -42,6 +42,8 @@ pub struct Coordinator {
     pub ballot: Ballot,
     /// Candidates for leaving, by rank: they were not asked.
     pub candidates: BTreeSet<usize>,
+    /// Those of them that leave because they hold others back.
+    pub slow: BTreeSet<usize>,
     /// Who was asked, by rank.
     pub asked: BTreeSet<usize>,
     /// Groups named in the wedge.
@@ -275,6 +277,7 @@ mod tests {
             decree: 2,
             ballot: Ballot { round: 1, rank: 0 },
             candidates: BTreeSet::from([2]),
+            slow: BTreeSet::new(),
             asked: BTreeSet::from([0, 1]),
             groups: BTreeSet::from([GroupId(1)]),
             wishes: Wishes::default(),
@@ -314,6 +317,7 @@ mod tests {
             decree: 2,
             ballot: Ballot { round: 7, rank: 0 },
             candidates: BTreeSet::new(),
+            slow: BTreeSet::new(),
             asked: BTreeSet::from([0, 1]),
             groups: BTreeSet::from([GroupId(1)]),
             wishes: Wishes::default(),

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::slow::{Complaint, Slow};
 use super::watch::{Claim, Targets, Watch};
 use crate::time::Instant;
 
@@ -34,6 +35,7 @@ pub struct Hearing {
     patience: Patience,
     /// In a cell in which not everybody watches everybody.
     watch: Option<Watch>,
+    slow: Slow,
 }
 
 /// How long silence is borne, and who watches whom.
@@ -54,7 +56,7 @@ impl Hearing {
         let link =
             Link { last_heard: now, last_beat: now, jitter: Duration::ZERO, hears: None, dead: false, deaf: false };
         let watch = (members > patience.watchers).then(|| Watch::new(me, members, patience.watchers));
-        Self { me, links: vec![link; members], patience, watch }
+        Self { me, links: vec![link; members], patience, watch, slow: Slow::default() }
     }
 
     /// What is known of a large cell; `None` where everybody watches everybody.
@@ -75,12 +77,33 @@ impl Hearing {
         }
     }
 
-    /// A heartbeat of this decree: `hears` by rank.
+    /// Who is called too slow.
+    #[must_use]
+    pub fn slow(&self) -> &Slow {
+        &self.slow
+    }
+
+    /// `rank` says who holds it back, and takes back what it said before. True if that is news.
+    pub fn complains(&mut self, now: Instant, rank: usize, complaint: Complaint) -> bool {
+        rank < self.links.len() && self.slow.say(now, rank, complaint)
+    }
+
+    /// Draws conclusions from what was said of slow members.
+    pub fn judge_slow(&mut self, now: Instant) {
+        if self.slow.is_silent() {
+            return;
+        }
+        let out = self.candidates(now, &BTreeSet::new());
+        self.slow.judge(now, self.patience.suspect_after, self.links.len(), &out);
+    }
+
+    /// A heartbeat of this decree: `hears` by rank. What its sender complains of follows it.
     pub fn beat(&mut self, now: Instant, rank: usize, hears: Vec<bool>) {
         let patience = self.patience;
         if let Some(link) = self.links.get_mut(rank) {
             link.beat(now, &patience);
             link.hears = Some(hears);
+            self.slow.say(now, rank, Complaint::default());
         }
     }
 

@@ -12,6 +12,7 @@ mod fitting;
 mod graph;
 mod hearing;
 mod messages;
+mod slow;
 mod sparse;
 mod watch;
 
@@ -24,4 +25,5 @@ pub use hearing::{Hearing, Link, Patience};
 pub use messages::{
     Ballot, Control, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage, Wedge, Welcome,
 };
+pub use slow::{Complaint, Slow};
 pub use watch::{Claim, Targets, Watch};

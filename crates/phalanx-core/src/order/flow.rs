@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::behind::Behind;
+use super::full::{Full, Fullness};
 use super::outbox::Outbox;
 use super::place::Holder;
 use super::stream::{Deliverable, Stream};
@@ -64,6 +66,8 @@ pub trait Outgoing {
     fn deliver(&mut self, message: Deliverable<'_>) -> bool;
     /// A message of ours was bound to this view.
     fn sent(&mut self, seq: u64, order: Order, uniform: bool, payload: &[u8]);
+    /// Our stream has come to a bound.
+    fn full(&mut self, bound: Full);
     /// A member's packet made no sense.
     fn malformed(&mut self, rank: usize);
 }
@@ -121,6 +125,9 @@ pub struct Flow {
     pub(super) wedged: bool,
     /// Receipts ask how far the streams go.
     asks_standing: bool,
+    /// Who holds our stream back.
+    pub(super) behind: Behind,
+    pub(super) full: Fullness,
     /// Buffers of packets that are stable and delivered.
     pub(super) pool: Pool,
 }
@@ -153,6 +160,8 @@ impl Flow {
             prompt_up_to: 0,
             wedged: false,
             asks_standing: false,
+            behind: Behind::default(),
+            full: Fullness::default(),
             pool: Pool::default(),
             set,
         }
@@ -312,6 +321,7 @@ impl Flow {
         }
         self.announce_stability(io);
         self.send_receipts(now, io);
+        self.note_window(io);
         any || self.tx.next() > first
     }
 
@@ -357,6 +367,7 @@ impl Flow {
 
     /// Now and then: tells where streams stand, so that nothing waits for a lost receipt or mark.
     pub fn heartbeat(&mut self, io: &mut impl Outgoing) {
+        self.note_hold(io);
         if self.tx.outstanding() > 0 || self.is_blocked() {
             io.status(self.set.space, None, &self.status());
         }

@@ -7,11 +7,13 @@
 //! adds the token holder's announcements (the same, section 6), batched. Uniform delivery waits for the stability
 //! of the message, of its causal past and of its announcement. `order` does not know who is suspected.
 
+mod behind;
 mod deliver;
 mod deps;
 mod finish;
 mod flow;
 mod frame;
+mod full;
 mod outbox;
 mod pack;
 mod place;
@@ -20,6 +22,7 @@ mod total;
 
 pub use flow::{Flow, FlowSettings, Hold, Outgoing, Status};
 pub use frame::{Pairs, Part, StreamFrame, read_frame};
+pub use full::Full;
 pub use stream::Deliverable;
 
 #[cfg(test)]

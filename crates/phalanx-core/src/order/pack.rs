@@ -30,7 +30,9 @@ impl Flow {
             });
             return true;
         }
-        self.outbox.push(order, uniform, parts, self.set.outbox_bytes)
+        let taken = self.outbox.push(order, uniform, parts, self.set.outbox_bytes);
+        self.note_outbox(taken, io);
+        taken
     }
 
     /// Makes room in the packet being filled for a whole message of `len` bytes. False: it does not fit in any

@@ -56,7 +56,9 @@ impl Flow {
 
     /// Orders what can be ordered, if this member holds the token.
     pub(super) fn place(&mut self, now: Instant, io: &mut impl Outgoing) {
-        if !self.may_order() || !self.take_token() {
+        let may_order = self.may_order();
+        self.note_orders(may_order, io);
+        if !may_order || !self.take_token() {
             return;
         }
         let mut more = true;
@@ -93,6 +95,15 @@ impl Flow {
     /// full of messages that nobody has ordered, they are delivered, and give credit again, only once it orders them.
     fn may_order(&self) -> bool {
         !self.wedged && self.tx.next() <= self.tx.limit().saturating_add(self.set.orders_ahead())
+    }
+
+    /// Whether abcasts wait here for their order, because the window leaves no room to tell it.
+    pub(super) fn orders_wait(&self) -> bool {
+        let Some(holder) = &self.holder else { return false };
+        let unplaced = |(rank, stream): (usize, &super::stream::Stream)| {
+            holder.placed[rank].saturating_sub(stream.delivered) < stream.queue.len() as u64
+        };
+        !self.wedged && !self.may_order() && self.streams.iter().enumerate().any(unplaced)
     }
 
     /// Whether this member holds the token; takes up its work when the token has just come.

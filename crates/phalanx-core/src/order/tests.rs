@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use super::{Deliverable, Flow, FlowSettings, Outgoing, Status};
+use super::{Deliverable, Flow, FlowSettings, Full, Outgoing, Status};
 use crate::api::Order;
 use crate::id::{GroupId, Incarnation};
 use crate::link::Receipt;
 use crate::time::Instant;
 
 #[derive(Default)]
-struct Port {
+pub(super) struct Port {
     packets: Vec<(u64, Vec<u8>)>,
     receipts: Vec<(usize, Receipt)>,
     statuses: Vec<Status>,
     delivered: Vec<(usize, u64)>,
     positions: Vec<u64>,
+    pub(super) bounds: Vec<Full>,
+    /// The application takes nothing.
+    pub(super) full: bool,
 }
 
 impl Outgoing for Port {
@@ -31,9 +34,12 @@ impl Outgoing for Port {
     fn deliver(&mut self, message: Deliverable<'_>) -> bool {
         self.delivered.push((message.rank, message.seq));
         self.positions.extend(message.position);
-        true
+        !self.full
     }
     fn sent(&mut self, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
+    fn full(&mut self, bound: Full) {
+        self.bounds.push(bound);
+    }
     fn malformed(&mut self, rank: usize) {
         panic!("the stream of {rank} makes no sense");
     }
@@ -49,7 +55,7 @@ const B: usize = 1;
 const C: usize = 2;
 
 /// The flow of `me` among `members`.
-fn flow(me: usize, members: u64) -> (Flow, Port) {
+pub(super) fn flow(me: usize, members: u64) -> (Flow, Port) {
     let settings = FlowSettings {
         group: GroupId(1),
         view: 1,

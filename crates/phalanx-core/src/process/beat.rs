@@ -53,6 +53,7 @@ impl Process {
         if beat {
             self.close_departed(now);
             self.next_beat = now + self.beat_interval();
+            self.look_for_slow(now);
             self.beat(now, fx);
             self.forget_past();
             self.resend_wishes(now);
@@ -62,6 +63,7 @@ impl Process {
             self.attention = false;
             self.judge_links(now, fx);
             self.judge_primary(now);
+            self.judge_slow(now);
             self.leave_step(now);
             self.coordinate(now, fx);
         }
@@ -70,6 +72,7 @@ impl Process {
     fn beat(&mut self, now: Instant, fx: &mut impl Effects) {
         if self.hearing.watch().is_some() {
             self.watch_beat(now, fx);
+            self.send_complaint(now, fx);
         } else {
             self.beat_all(now, fx);
         }
@@ -86,6 +89,7 @@ impl Process {
         if !others.is_empty() {
             let mut frames = Vec::with_capacity(32);
             put_beat(&mut frames, self.directory.decree, &self.hearing.heard_by_me(now));
+            self.put_own_complaint(&mut frames);
             let label = self.net.spread();
             self.net.send(label, Lane::Control, &others, &frames, &mut self.counters, fx);
         }
@@ -255,13 +259,13 @@ impl Process {
         self.app.event(Event::NonPrimary { heard: count, needed, why });
     }
 
-    /// The lowest-ranked member that is heard here and hears a quorum: it coordinates.
+    /// The lowest-ranked member that is heard here and hears a quorum, and is not to leave: it coordinates.
     pub(super) fn lowest_eligible(&self, now: Instant) -> Option<usize> {
         (0..self.directory.members.len()).find(|&r| self.is_eligible(now, r))
     }
 
     pub(super) fn is_eligible(&self, now: Instant, rank: usize) -> bool {
-        if !self.hearing.hears(now, rank) {
+        if !self.hearing.hears(now, rank) || self.hearing.slow().leavers().contains(&rank) {
             return false;
         }
         let (count, with_rank_0) = self.hearing.heard_count(now, rank);

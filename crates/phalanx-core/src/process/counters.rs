@@ -68,6 +68,26 @@ counters! {
     absences,
     /// Deaths told by the operating system.
     deaths_told,
+    /// Times a channel came to wait for its window.
+    channel_window_full,
+    /// Messages to one process refused because too much waits on its channel.
+    sends_refused,
+    /// Times multicasts came to be refused because a group's outbox was full.
+    outbox_full,
+    /// Times messages of a group came to wait for its window.
+    window_full,
+    /// Of those, times a heartbeat found them newly waiting for a member's application.
+    held_by_credit,
+    /// See `held_by_credit`: for a member's receipts.
+    held_by_receipts,
+    /// Times abcasts came to wait because the window left no room to tell their order.
+    orders_held,
+    /// Times the application came to leave deliveries waiting.
+    app_full,
+    /// Times this process found a member too slow; an accusation, which may lapse.
+    slow_accused,
+    /// Members left out of decided views as too slow.
+    slow_expelled,
     /// Times no quorum was heard.
     non_primary,
     /// Times the system said that it had dropped packets for this process.

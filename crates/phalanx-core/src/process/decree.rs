@@ -69,7 +69,8 @@ impl Process {
             return self.drive_ballot(now, fx);
         }
         let wishes = self.current_wishes(now);
-        let candidates = self.hearing.candidates(now, &BTreeSet::new());
+        let mut candidates = self.hearing.candidates(now, &BTreeSet::new());
+        candidates.extend(self.hearing.slow().leavers());
         let need = !candidates.is_empty() || self.acceptor.promised().is_some() || !wishes.is_empty();
         if !need {
             self.need_since = self.joiners_wait().then_some(now);
@@ -151,9 +152,11 @@ impl Process {
         self.max_round = self.max_round.max(self.acceptor.promised().map_or(0, |b| b.round)).saturating_add(1);
         let ballot = Ballot { round: self.max_round, rank: u16::try_from(me).unwrap_or(u16::MAX) };
         let decree = self.directory.decree + 1;
+        let is_slow = |rank: &usize| self.hearing.slow().leavers().contains(rank) && self.hearing.hears(now, *rank);
         self.coordinator = Some(Coordinator {
             decree,
             ballot,
+            slow: candidates.iter().copied().filter(is_slow).collect(),
             candidates,
             asked: asked.clone(),
             groups: groups.clone(),
@@ -197,6 +200,7 @@ impl Process {
         if patience_over {
             candidates.extend(mute);
         }
+        candidates.extend(self.hearing.slow().leavers());
         let wishes = self.current_wishes(now);
         self.coordinator = None;
         self.start_ballot(now, candidates, wishes, fx);
@@ -291,7 +295,11 @@ impl Process {
         match &c.phase {
             Phase::Gathering if c.reports.len() == c.asked.len() => {
                 let hearing = &self.hearing;
-                let reason = |r: usize| if hearing.is_dead(r) { LeaveReason::Died } else { LeaveReason::Unreachable };
+                let reason = |r: usize| match c.slow.contains(&r) {
+                    _ if hearing.is_dead(r) => LeaveReason::Died,
+                    true => LeaveReason::TooSlow,
+                    false => LeaveReason::Unreachable,
+                };
                 let proposal = c.proposal(&self.directory, reason);
                 if c.reports.values().any(|r| r.accepted.is_some()) {
                     self.counters.adopted += 1; // its cuts were filled before it was proposed first

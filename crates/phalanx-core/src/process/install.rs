@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::groups::Ready;
 use super::port::{FlowMeta, GroupFlow, flow_port};
 use super::{Process, Stage};
-use crate::api::{CellView, Effects, Event, GroupView, Order};
+use crate::api::{CellView, Effects, Event, GroupView, LeaveReason, Order};
 use crate::id::MemberInfo;
 use crate::member::{Acceptor, Directory, GroupChange, Hearing, Proposal};
 use crate::order::{Flow, FlowSettings};
@@ -117,7 +117,8 @@ impl Process {
                 self.tell_decision(who);
             }
         }
-        for (who, _) in &proposal.left {
+        for (who, why) in &proposal.left {
+            self.counters.slow_expelled += u64::from(*why == LeaveReason::TooSlow);
             self.remember_excluded(now, *who);
         }
         self.replay_early(now, fx);

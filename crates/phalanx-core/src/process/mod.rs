@@ -1,7 +1,8 @@
 //! One process of a cell: owns the parts, routes between them, speaks to the application.
 //!
 //! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `beat` (heartbeats
-//! and suspicion), `watch` (the same in a large cell), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
+//! and suspicion), `watch` (the same in a large cell), `slow` (members that
+//! stay behind), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
 //! `fetch` (filling a cut), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
 //! packets come in, parts change, effects go out through [`Effects`].
 
@@ -17,6 +18,7 @@ mod join;
 mod packets;
 mod peers;
 mod port;
+mod slow;
 mod status;
 mod transfer;
 pub mod unrepaired;
@@ -105,6 +107,8 @@ pub struct Process {
     fetch_turn: usize,
     next_beat: Instant,
     last_turn: Instant,
+    /// When it was last looked who holds the streams back.
+    looked_for_slow: Instant,
     /// Something happened that membership should look at now rather than at the next heartbeat.
     attention: bool,
     /// The decree in which leaving was last asked for at once.
@@ -214,6 +218,7 @@ impl Process {
             fetch_turn: 0,
             next_beat: now,
             last_turn: now,
+            looked_for_slow: now,
             attention: true,
             leave_asked: 0,
             departed: VecDeque::new(),
@@ -421,7 +426,9 @@ impl Process {
         }
         let peer = self.peers.get_mut(to).ok_or(CommandError::NoSuchProcess)?;
         let message = Bytes::from([&[port::DATA_MESSAGE][..], payload].concat());
-        peer.data_channel.send(message, self.set.limits.channel_window_bytes).map_err(|_full| CommandError::NoCredit)
+        let taken = peer.data_channel.send(message, self.set.limits.channel_window_bytes);
+        self.counters.sends_refused += u64::from(taken.is_err());
+        taken.map_err(|_full| CommandError::NoCredit)
     }
 
     /// Multicasts `parts`, concatenated, to the group's view. Accepted means queued; it goes out at the latest with

@@ -163,6 +163,9 @@ impl Process {
                         self.handle_claim(decree, rank, claim);
                     }
                 }
+                Unrepaired::Complaint { decree, complaint } => {
+                    self.handle_complaint(now, header.sender, decree, complaint);
+                }
                 Unrepaired::Excluded { view } => {
                     if header.kind == Kind::Direct
                         && view > self.directory.view
@@ -331,6 +334,7 @@ impl Process {
                         channel.sent(now, Frames::from(frames.clone()));
                         frames.clear();
                     }
+                    counters.channel_window_full += u64::from(channel.has_filled());
                     if let Some(receipt) = channel.poll_receipt(now) {
                         put_receipt(&mut peer.direct, target, &receipt);
                     }

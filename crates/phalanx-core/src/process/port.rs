@@ -11,7 +11,7 @@ use super::unrepaired::{Target, put_receipt, put_status};
 use crate::api::{Delivery, Effects, Order};
 use crate::id::{GroupId, Incarnation, Lane};
 use crate::link::{Channel, Receipt};
-use crate::order::{Deliverable, Flow, Outgoing, Status};
+use crate::order::{Deliverable, Flow, Full, Outgoing, Status};
 use crate::seal::{ReplayWindow, Sealer, Security};
 use crate::time::Instant;
 use crate::wire::{Header, Kind, cell_tag};
@@ -315,7 +315,9 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
         };
         self.counters.delivered_bytes += d.payload.len() as u64;
         // A member whose state is not complete yet takes what is delivered to its view afterwards.
-        if self.transfers.holds_back(self.meta.group) || !self.app.is_open(self.fx) {
+        let transfer = self.transfers.holds_back(self.meta.group);
+        if transfer || !self.app.is_open(self.fx) {
+            self.counters.app_full += u64::from(!transfer && self.app.is_empty());
             let held = Held::of(&delivery, self.meta.space, d.rank);
             self.transfers.hold(self.app, Item::Delivery(held), self.meta.group);
             return false;
@@ -330,6 +332,17 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
         self.counters.sent += 1;
         self.counters.sent_bytes += payload.len() as u64;
         self.fx.sent(self.meta.group, self.meta.view, seq, order, uniform, payload);
+    }
+
+    fn full(&mut self, bound: Full) {
+        let counter = match bound {
+            Full::Outbox => &mut self.counters.outbox_full,
+            Full::Window => &mut self.counters.window_full,
+            Full::Credit => &mut self.counters.held_by_credit,
+            Full::Receipts => &mut self.counters.held_by_receipts,
+            Full::Orders => &mut self.counters.orders_held,
+        };
+        *counter += 1;
     }
 
     fn malformed(&mut self, _rank: usize) {

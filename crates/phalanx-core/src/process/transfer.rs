@@ -121,6 +121,11 @@ impl Transfers {
         }
     }
 
+    /// Whether what is delivered in any group must wait for a transfer.
+    pub(super) fn holds_any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// Whether what is delivered in `group` must wait: its state is not complete here, or earlier items wait.
     #[inline]
     pub(super) fn holds_back(&self, group: GroupId) -> bool {

@@ -1,7 +1,7 @@
 //! Frames that are never repaired: receipts, stream status, heartbeats, notices. Layout: `docs/wire.md`.
 
 use crate::link::{GAPS_MAX, Receipt};
-use crate::member::Claim;
+use crate::member::{Claim, Complaint};
 use crate::order::Status;
 use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint};
@@ -52,6 +52,13 @@ pub enum Unrepaired {
         /// What it says.
         claim: Claim,
     },
+    /// Who keeps its sender's messages waiting.
+    Complaint {
+        /// The decree in whose cell view the ranks are.
+        decree: u64,
+        /// What it says.
+        complaint: Complaint,
+    },
     /// The receiver's incarnation is not in the sender's view any more.
     Excluded {
         /// The cell view's number.
@@ -80,8 +87,9 @@ const BEAT: u8 = 5;
 const EXCLUDED: u8 = 6;
 const WATCH_BEAT: u8 = 7;
 const CLAIM: u8 = 8;
-/// Frames with this bit are unknown here and carry their length: they are skipped.
+/// Frames with this bit carry their length: those that are unknown here are skipped.
 const SKIPPABLE: u8 = 0x40;
+const COMPLAINT: u8 = SKIPPABLE | 1;
 /// No view has more members than this.
 const RANKS_MAX: u64 = 65_536;
 
@@ -138,13 +146,27 @@ pub fn put_claim(out: &mut Vec<u8>, decree: u64, rank: usize, claim: &Claim) {
     put_varint(out, decree);
     put_varint(out, rank as u64);
     put_varint(out, claim.version);
-    for ranks in [&claim.accused, &claim.besides] {
-        put_varint(out, ranks.len() as u64);
-        let mut next = 0;
-        for &rank in ranks {
-            put_varint(out, u64::from(rank) - next);
-            next = u64::from(rank) + 1;
-        }
+    put_ranks(out, &claim.accused);
+    put_ranks(out, &claim.besides);
+}
+
+/// Appends a complaint.
+pub fn put_complaint(out: &mut Vec<u8>, decree: u64, complaint: &Complaint) {
+    let mut fields = Vec::with_capacity(16);
+    put_varint(&mut fields, decree);
+    fields.push(u8::from(complaint.excused));
+    put_ranks(&mut fields, &complaint.slow);
+    out.push(COMPLAINT);
+    put_varint(out, fields.len() as u64);
+    out.extend_from_slice(&fields);
+}
+
+fn put_ranks(out: &mut Vec<u8>, ranks: &[u16]) {
+    put_varint(out, ranks.len() as u64);
+    let mut next = 0;
+    for &rank in ranks {
+        put_varint(out, u64::from(rank) - next);
+        next = u64::from(rank) + 1;
     }
 }
 
@@ -196,6 +218,12 @@ pub fn read_unrepaired(r: &mut Reader<'_>) -> Result<Option<Unrepaired>, Malform
             let rank = usize::try_from(rank).ok().filter(|rank| (*rank as u64) < RANKS_MAX).ok_or(Malformed)?;
             let (accused, besides) = (ranks(r)?, ranks(r)?);
             Unrepaired::Claim { decree, rank, claim: Claim { version, accused, besides } }
+        }
+        COMPLAINT => {
+            let mut fields = Reader::new(r.prefixed()?);
+            let (decree, flags) = (fields.varint()?, fields.u8()?);
+            let slow = ranks(&mut fields)?;
+            Unrepaired::Complaint { decree, complaint: Complaint { excused: flags & 1 == 1, slow } }
         }
         unknown if unknown & SKIPPABLE != 0 => {
             r.prefixed()?;
@@ -263,6 +291,8 @@ mod tests {
             let claim = Claim { version: limit, accused: accused.into_iter().collect(), besides: vec![0, 1, u16::MAX] };
             put_watch_beat(&mut out, &beat);
             put_claim(&mut out, decree, 65_535, &claim);
+            let complaint = Complaint { excused: flag, slow: claim.accused.clone() };
+            put_complaint(&mut out, decree, &complaint);
             put_excluded(&mut out, decree);
             let mut r = Reader::new(&out);
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Receipt(target, receipt.clone()));
@@ -271,6 +301,7 @@ mod tests {
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Beat { decree, hears });
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::WatchBeat(beat));
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Claim { decree, rank: 65_535, claim });
+            prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Complaint { decree, complaint });
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Excluded { view: decree });
             prop_assert!(r.is_empty());
         }

@@ -138,7 +138,7 @@ impl Member {
                 channel_window_bytes: 128 << 10,
                 outbox_bytes: 64 << 10,
                 members: 8,
-                watchers: 16,
+                ..Limits::default()
             },
         };
         let mut process = Process::new(now, settings, &security(sealed), me.0);

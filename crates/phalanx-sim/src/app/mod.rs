@@ -364,6 +364,7 @@ fn gone(left: &[(Incarnation, LeaveReason)]) -> Vec<(u64, trace::LeaveReason)> {
         LeaveReason::Left => trace::LeaveReason::Left,
         LeaveReason::Died => trace::LeaveReason::Died,
         LeaveReason::Unreachable => trace::LeaveReason::Unreachable,
+        LeaveReason::TooSlow => trace::LeaveReason::TooSlow,
     };
     left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
 }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use phalanx_core::SlowMembers;
+
 use super::units::{parse_duration, parse_size, show_duration, show_size};
 use super::{Config, DriverMode, SecurityMode};
 
@@ -176,6 +178,13 @@ pub const KEYS: &[Key] = &[
         show: |c| Some(quoted(&show_duration(c.timing.ack_delay))),
     },
     Key {
+        name: "timing.expel_after",
+        takes: "duration",
+        help: "A member that holds others back for so long is too slow, where limits.slow_members is \"expel\".",
+        set: |c, w| duration(w).map(|v| c.timing.expel_after = v),
+        show: |c| Some(quoted(&show_duration(c.timing.expel_after))),
+    },
+    Key {
         name: "limits.group_window",
         takes: "size",
         help: "What all streams of one group may hold until every member has it.",
@@ -202,6 +211,13 @@ pub const KEYS: &[Key] = &[
         help: "Most processes in a cell.",
         set: |c, w| count(w, 1..=1024).map(|v| c.limits.members = v),
         show: |c| Some(c.limits.members.to_string()),
+    },
+    Key {
+        name: "limits.slow_members",
+        takes: "\"wait\" or \"expel\"",
+        help: "What becomes of a member that stays behind: the others wait for it, or go on without it.",
+        set: |c, w| slow_members(w).map(|v| c.limits.slow_members = v),
+        show: |c| Some(quoted(if c.limits.slow_members == SlowMembers::Expel { "expel" } else { "wait" })),
     },
 ];
 
@@ -284,6 +300,14 @@ fn driver(written: &Written) -> Result<DriverMode, String> {
         "auto" => Ok(DriverMode::Auto),
         "udp" => Ok(DriverMode::Udp),
         other => Err(format!("'{other}' is neither \"auto\" nor \"udp\"")),
+    }
+}
+
+fn slow_members(written: &Written) -> Result<SlowMembers, String> {
+    match text(written, "\"wait\" or \"expel\"")? {
+        "wait" => Ok(SlowMembers::Wait),
+        "expel" => Ok(SlowMembers::Expel),
+        other => Err(format!("'{other}' is neither \"wait\" nor \"expel\"")),
     }
 }
 

@@ -12,13 +12,17 @@ mod units;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::time::Duration;
 
-use phalanx_core::{Limits, Timing};
+use phalanx_core::{Limits, SlowMembers, Timing};
 
 pub use error::{ConfigError, Origin};
 pub use keys::{KEYS, Key};
 pub use merge::{Resolved, Shown};
 pub use units::{parse_duration, parse_size, show_duration, show_size};
+
+/// A member that makes no progress for less than this may have been busy.
+const EXPEL_AFTER_MIN: Duration = Duration::from_secs(1);
 
 /// How packets are protected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +111,13 @@ impl Config {
                     "must be at least three heartbeats ({}), or one lost packet excludes a member",
                     show_duration(self.timing.heartbeat * 3)
                 ),
+            ));
+        }
+        let least = self.timing.suspect_after.max(EXPEL_AFTER_MIN);
+        if self.limits.slow_members == SlowMembers::Expel && self.timing.expel_after < least {
+            return Some((
+                "timing.expel_after",
+                format!("must be at least {}, or a pause of a member excludes it", show_duration(least)),
             ));
         }
         if self.security == SecurityMode::None && self.cell_key.is_some() {

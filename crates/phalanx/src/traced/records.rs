@@ -66,6 +66,7 @@ fn left(left: &[(Incarnation, LeaveReason)]) -> Vec<(u64, phalanx_trace::LeaveRe
         LeaveReason::Left => phalanx_trace::LeaveReason::Left,
         LeaveReason::Died => phalanx_trace::LeaveReason::Died,
         LeaveReason::Unreachable => phalanx_trace::LeaveReason::Unreachable,
+        LeaveReason::TooSlow => phalanx_trace::LeaveReason::TooSlow,
     };
     left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
 }

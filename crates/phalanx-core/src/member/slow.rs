@@ -1,0 +1,173 @@
+//! Who is called too slow, and by whom: accusations of members that are alive and hold the others back.
+//!
+//! Each member names those that keep its streams waiting, with its heartbeats and for as long as they do; what is not
+//! said again lapses. A member that takes or gives a group's state says so, and is excused: what is due to it cannot be
+//! taken yet. Nothing here is final, only a decided view excludes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::is_quorum;
+use crate::time::Instant;
+
+/// What one member says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Complaint {
+    /// A state transfer keeps it from taking what is due to it.
+    pub excused: bool,
+    /// Those that it calls too slow, by rank, in rising order; it may be one of them.
+    pub slow: Vec<u16>,
+}
+
+impl Complaint {
+    /// Nothing to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.excused && self.slow.is_empty()
+    }
+}
+
+/// The complaints of the view in force.
+#[derive(Clone, Debug, Default)]
+pub struct Slow {
+    said: BTreeMap<usize, (Instant, Complaint)>,
+    leavers: BTreeSet<usize>,
+}
+
+impl Slow {
+    /// `rank` says `complaint`, and takes back what it said before. True if that is another.
+    pub(super) fn say(&mut self, now: Instant, rank: usize, complaint: Complaint) -> bool {
+        let old = if complaint.is_empty() {
+            self.said.remove(&rank).map(|(_, old)| old)
+        } else {
+            self.said.insert(rank, (now, complaint.clone())).map(|(_, old)| old)
+        };
+        old.unwrap_or_default() != complaint
+    }
+
+    /// Whether `rank` said lately that a state transfer holds it up.
+    #[must_use]
+    pub fn is_excused(&self, rank: usize) -> bool {
+        self.said.get(&rank).is_some_and(|(_, said)| said.excused)
+    }
+
+    /// Draws the conclusions from what was said: those that are to leave, though they are alive. While anybody is
+    /// accused among the others, that is whoever most of them accuse (ties: the younger). Somebody is spared if
+    /// without it no quorum were left; `out` leave anyway.
+    pub(super) fn judge(&mut self, now: Instant, patience: Duration, members: usize, out: &BTreeSet<usize>) {
+        self.said.retain(|_, (at, _)| now.since(*at) < patience);
+        self.leavers.clear();
+        let mut spared = BTreeSet::new();
+        loop {
+            let is_out = |rank: &usize| out.contains(rank) || self.leavers.contains(rank);
+            let mut accused: BTreeMap<usize, usize> = BTreeMap::new();
+            for (_, (_, complaint)) in self.said.iter().filter(|(by, _)| !is_out(by)) {
+                for rank in complaint.slow.iter().map(|rank| usize::from(*rank)).filter(|rank| *rank < members) {
+                    if !is_out(&rank) && !spared.contains(&rank) && !self.is_excused(rank) {
+                        *accused.entry(rank).or_default() += 1;
+                    }
+                }
+            }
+            let Some((_, worst)) = accused.into_iter().map(|(rank, count)| (count, rank)).max() else { return };
+            let stays = |rank: usize| rank != worst && !is_out(&rank);
+            let left = (0..members).filter(|rank| stays(*rank)).count();
+            let may_leave = is_quorum(left, members, stays(0));
+            if may_leave {
+                self.leavers.insert(worst);
+            } else {
+                spared.insert(worst);
+            }
+        }
+    }
+
+    /// Nobody complains, and nobody is to leave.
+    pub(super) fn is_silent(&self) -> bool {
+        self.said.is_empty() && self.leavers.is_empty()
+    }
+
+    /// Those that are to leave, as of the last judgement.
+    #[must_use]
+    pub fn leavers(&self) -> &BTreeSet<usize> {
+        &self.leavers
+    }
+
+    /// What `rank` said last.
+    #[must_use]
+    pub fn said(&self, rank: usize) -> Option<&Complaint> {
+        self.said.get(&rank).map(|(_, complaint)| complaint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(900);
+
+    fn at(ms: u64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    /// Who leaves a view of `members` when these complaints were made: who, whom.
+    fn leavers(members: usize, said: &[(usize, &[u16])], excused: &[usize]) -> Vec<usize> {
+        let mut slow = Slow::default();
+        for rank in excused {
+            slow.say(at(0), *rank, Complaint { excused: true, slow: Vec::new() });
+        }
+        for (by, accused) in said {
+            slow.say(at(0), *by, Complaint { excused: false, slow: accused.to_vec() });
+        }
+        slow.judge(at(1), PATIENCE, members, &BTreeSet::new());
+        slow.leavers().iter().copied().collect()
+    }
+
+    #[test]
+    fn whoever_one_member_waits_for_leaves() {
+        assert_eq!(leavers(3, &[(1, &[2])], &[]), [2]);
+        assert_eq!(leavers(3, &[(1, &[0])], &[]), [0], "rank 0 as well");
+        assert_eq!(leavers(3, &[(1, &[1])], &[]), [1], "and who accuses itself");
+    }
+
+    #[test]
+    fn of_two_that_accuse_each_other_the_younger_leaves() {
+        assert_eq!(leavers(5, &[(1, &[3]), (3, &[1])], &[]), [3]);
+        assert_eq!(leavers(5, &[(1, &[3]), (2, &[3]), (3, &[1])], &[]), [3]);
+        assert_eq!(leavers(5, &[(0, &[1]), (1, &[3]), (3, &[1])], &[]), [1]);
+    }
+
+    #[test]
+    fn a_quorum_stays() {
+        assert_eq!(leavers(2, &[(0, &[1])], &[]), [1], "half with rank 0");
+        assert_eq!(leavers(2, &[(1, &[0])], &[]), [0; 0], "half without");
+        assert_eq!(leavers(5, &[(0, &[2, 3, 4])], &[]), [3, 4]);
+        assert_eq!(leavers(4, &[(1, &[0, 2])], &[]), [2], "three with rank 0, or without; two only with it");
+    }
+
+    #[test]
+    fn who_is_held_up_by_a_transfer_stays() {
+        assert_eq!(leavers(3, &[(1, &[2])], &[2]), [0; 0]);
+    }
+
+    #[test]
+    fn what_is_taken_back_or_not_said_again_lapses() {
+        let mut slow = Slow::default();
+        let two = Complaint { excused: false, slow: vec![2] };
+        assert!(slow.say(at(0), 1, two.clone()));
+        assert!(!slow.say(at(500), 1, two.clone()));
+        slow.judge(at(1399), PATIENCE, 3, &BTreeSet::new());
+        assert_eq!(slow.leavers().len(), 1);
+        slow.judge(at(1400), PATIENCE, 3, &BTreeSet::new());
+        assert_eq!(slow.leavers().len(), 0);
+        assert!(slow.say(at(1500), 1, two) && slow.say(at(1600), 1, Complaint::default()));
+        slow.judge(at(1600), PATIENCE, 3, &BTreeSet::new());
+        assert_eq!(slow.leavers().len(), 0);
+    }
+
+    #[test]
+    fn those_that_leave_anyway_accuse_nobody() {
+        let mut slow = Slow::default();
+        slow.say(at(0), 1, Complaint { excused: false, slow: vec![2] });
+        slow.judge(at(1), PATIENCE, 3, &BTreeSet::from([1]));
+        assert_eq!(slow.leavers().len(), 0);
+    }
+}

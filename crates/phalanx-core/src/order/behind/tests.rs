@@ -1,0 +1,145 @@
+//! Stories of three members: this one has rank 0, its application takes what it is given.
+
+use std::time::Duration;
+
+use super::super::tests::{Port, flow};
+use crate::api::Order;
+use crate::link::Receipt;
+use crate::order::{Flow, Full};
+use crate::time::Instant;
+
+const WINDOW: u64 = 64;
+const STEP: Duration = Duration::from_millis(100);
+const AFTER: Duration = Duration::from_secs(1);
+
+/// A member whose window is used up, with messages that wait for it.
+struct Sender {
+    flow: Flow,
+    port: Port,
+    now: Instant,
+}
+
+impl Sender {
+    fn blocked(members: u64) -> Self {
+        Self::blocked_with(members, false)
+    }
+
+    /// The same; if it is `full`, its own application takes nothing.
+    fn blocked_with(members: u64, full: bool) -> Self {
+        let (flow, mut port) = flow(0, members);
+        port.full = full;
+        let mut sender = Self { flow, port, now: Instant(1) };
+        sender.fill();
+        sender
+    }
+
+    fn fill(&mut self) {
+        while !self.flow.is_blocked() {
+            assert!(self.flow.multicast(self.now, Order::Fifo, false, &[&[0; 600]], &mut self.port));
+            while self.flow.turn(self.now, &mut self.port) {}
+        }
+    }
+
+    /// `rank` has all packets up to `prefix` and allows those up to `limit`.
+    fn told(&mut self, rank: usize, prefix: u64, limit: u64) {
+        let receipt = Receipt { prefix, limit, gaps: Vec::new() };
+        self.flow.handle_receipt(self.now, rank, &receipt, false, &mut self.port);
+        while self.flow.turn(self.now, &mut self.port) {}
+    }
+
+    /// Who is found too slow after so many looks.
+    fn looks(&mut self, count: u32) -> Vec<usize> {
+        (0..count).map(|_| self.flow.behind(STEP, AFTER, false)).last().unwrap_or_default()
+    }
+}
+
+#[test]
+fn who_gives_no_credit_is_found_when_the_time_is_over() {
+    let mut sender = Sender::blocked(3);
+    sender.told(1, WINDOW, 2 * WINDOW);
+    sender.told(2, WINDOW, WINDOW);
+    assert_eq!(sender.looks(10), [0; 0], "the first look begins to count");
+    assert_eq!(sender.looks(1), [2]);
+}
+
+#[test]
+fn one_packet_is_progress() {
+    let mut sender = Sender::blocked(3);
+    sender.told(1, WINDOW, 2 * WINDOW);
+    sender.told(2, WINDOW, WINDOW);
+    for more in 1..20 {
+        assert_eq!(sender.looks(9), [0; 0]);
+        sender.told(2, WINDOW + more - 1, WINDOW + more);
+        sender.fill();
+        sender.told(1, WINDOW + more, 2 * WINDOW);
+    }
+    sender.told(2, WINDOW + 19, WINDOW + 19);
+    assert_eq!(sender.looks(12), [2], "and then none");
+}
+
+#[test]
+fn who_acknowledges_nothing_comes_before_those_that_give_no_credit() {
+    let mut sender = Sender::blocked(5);
+    (1..4).for_each(|rank| sender.told(rank, WINDOW, WINDOW));
+    assert_eq!(sender.looks(12), [4], "without its receipts the others may have nothing to take");
+}
+
+#[test]
+fn nobody_is_slow_where_half_of_the_members_hold_the_stream_back() {
+    let mut sender = Sender::blocked(4);
+    sender.told(1, WINDOW, 2 * WINDOW);
+    (2..4).for_each(|rank| sender.told(rank, WINDOW, WINDOW));
+    assert_eq!(sender.looks(30), [0; 0]);
+    let mut sender = Sender::blocked(5);
+    (1..3).for_each(|rank| sender.told(rank, WINDOW, 2 * WINDOW));
+    (3..5).for_each(|rank| sender.told(rank, WINDOW, WINDOW));
+    assert_eq!(sender.looks(30), [3, 4]);
+}
+
+#[test]
+fn of_two_members_the_other_one_alone_is_found() {
+    let mut sender = Sender::blocked(2);
+    sender.told(1, WINDOW, WINDOW);
+    assert_eq!(sender.looks(12), [1]);
+}
+
+#[test]
+fn who_holds_its_own_stream_back_accuses_nobody() {
+    let mut sender = Sender::blocked_with(3, true);
+    sender.told(1, WINDOW, 2 * WINDOW);
+    sender.told(2, WINDOW, WINDOW);
+    assert_eq!(sender.looks(30), [0; 0]);
+}
+
+#[test]
+fn time_that_does_not_count_accuses_nobody() {
+    let mut sender = Sender::blocked(3);
+    sender.told(1, WINDOW, 2 * WINDOW);
+    sender.told(2, WINDOW, WINDOW);
+    assert_eq!(sender.looks(9), [0; 0]);
+    assert_eq!(sender.flow.behind(Duration::ZERO, AFTER, false), [0; 0], "this process was away");
+    assert_eq!(sender.flow.wedge(sender.now, &mut sender.port).len(), 3);
+    assert_eq!(sender.looks(30), [0; 0], "the view is being left");
+}
+
+#[test]
+fn each_bound_is_told_when_it_is_reached_and_not_with_each_message() {
+    let mut sender = Sender::blocked(3);
+    assert_eq!(sender.port.bounds, [Full::Window]);
+    let refuse = |sender: &mut Sender| {
+        (0..40).for_each(|_| {
+            sender.flow.multicast(sender.now, Order::Fifo, false, &[&[0; 600]], &mut sender.port);
+        });
+    };
+    refuse(&mut sender);
+    sender.flow.heartbeat(&mut sender.port);
+    sender.flow.heartbeat(&mut sender.port);
+    assert_eq!(sender.port.bounds, [Full::Window, Full::Outbox, Full::Receipts]);
+    (1..3).for_each(|rank| sender.told(rank, WINDOW, WINDOW));
+    sender.flow.heartbeat(&mut sender.port);
+    assert_eq!(sender.port.bounds[3..], [Full::Credit]);
+    (1..3).for_each(|rank| sender.told(rank, 2 * WINDOW, 4 * WINDOW));
+    assert!(!sender.flow.is_blocked());
+    sender.flow.heartbeat(&mut sender.port);
+    assert_eq!(sender.port.bounds.len(), 4, "nothing is full any more");
+}

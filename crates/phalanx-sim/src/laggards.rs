@@ -1,0 +1,30 @@
+//! Applications that take nothing for long, in cells whose policy is to go on without them.
+
+use std::time::Duration;
+
+use phalanx_core::rng::Rng;
+
+use crate::fault::{Aim, Fault, Kind, Role};
+use crate::plan::{MS, Plan, SECOND};
+use crate::swarm::index;
+
+/// How long a member may hold others back in this seed; `None`: for ever. Mild seeds take part: nobody is slow there,
+/// and so nobody may be taken for it.
+pub(crate) fn draw_expel_after(rng: &mut Rng) -> Option<Duration> {
+    rng.chance_ppm(300_000).then(|| Duration::from_millis(1000 + rng.below(3000)))
+}
+
+/// Lets applications of `plan` take nothing for longer than the others bear, and makes windows small, so that they come
+/// to wait for it.
+pub(crate) fn add_laggards(rng: &mut Rng, plan: &mut Plan) {
+    if plan.expel_after.is_none() || plan.mild {
+        return;
+    }
+    plan.window_bytes = plan.window_bytes.min([16 << 10, 64 << 10][index(rng, 2)]);
+    for _ in 0..1 + rng.below(3) {
+        let at_ns = 3 * SECOND + rng.below(plan.heal_ns - 6 * SECOND);
+        let role = [Role::Coordinator, Role::Joiner, Role::Bystander, Role::Slot(index(rng, 64))][index(rng, 4)];
+        let lasts_ns = 3 * SECOND + rng.below(8000) * MS;
+        plan.faults.push(Fault { aim: Aim::At(at_ns), kind: Kind::SlowReader(role), lasts_ns });
+    }
+}
