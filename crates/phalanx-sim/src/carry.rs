@@ -7,6 +7,8 @@ use phalanx_core::wire::{Header, Kind};
 
 use crate::address::Endpoint;
 use crate::attacker::corrupt;
+use crate::driver::Outgoing;
+use crate::memory::{LINKS_MAX, Memory};
 use crate::network::Lost;
 use crate::slot::Doom;
 use crate::world::{Event, World};
@@ -50,6 +52,13 @@ impl World {
         let mut receivers = std::mem::take(&mut outbox.receivers);
         let mut at = 0;
         for packet in &sent {
+            if packet.readers != 0 {
+                if !self.may_send(index) {
+                    return;
+                }
+                self.write_memory(index, packet);
+                continue;
+            }
             let from = Endpoint::new(index, moves, packet.lane);
             let header = self.examine(index, &packet.bytes);
             for to in &receivers[at..at + packet.receivers] {
@@ -74,6 +83,47 @@ impl World {
             let outbox = node.driver_mut().outgoing();
             (outbox.sent, outbox.receivers) = (sent, receivers);
         }
+    }
+
+    /// Writes a packet to a process's memory, for those of its readers that it can reach.
+    fn write_memory(&mut self, index: usize, packet: &Outgoing) {
+        let Some(settings) = self.settings.memory else { return };
+        let header = self.examine_clear(index, &packet.bytes);
+        let places = (0..LINKS_MAX).filter(|place| packet.readers >> place & 1 == 1);
+        let memory = self.slots[index].memory();
+        let reader = |place: usize| Some((place, Endpoint::of(memory?.address_of(place)?)?.index()));
+        let mut readers: Vec<(usize, usize)> = places.filter_map(reader).collect();
+        self.counters.shared += readers.len() as u64;
+        let traffic = &mut self.slots[index].traffic;
+        traffic.sent_packets += readers.len() as u64;
+        traffic.sent_bytes += (readers.len() * packet.bytes.len()) as u64;
+        let before = readers.len();
+        readers.retain(|(_, to)| {
+            let cut = self.net.is_cut(index, *to) && !settings.bridges;
+            !cut && !self.is_filtered(index, *to, packet.lane, header, packet.bytes.len())
+        });
+        let bits = readers.iter().fold(0, |bits, (place, _)| bits | 1 << place);
+        let now_ns = self.now_ns;
+        if let Some(memory) = self.slots[index].memory_mut() {
+            memory.count("cut", (before - readers.len()) as u64);
+            memory.write(now_ns, settings.latency_ns, packet.lane, bits, &packet.bytes);
+        }
+        for (_, to) in readers {
+            if let Some(at_ns) = self.slots[to].memory().and_then(Memory::next_ns) {
+                self.wake(to, at_ns);
+            }
+        }
+    }
+
+    /// The clear oracle's look at a packet in memory; gives its header.
+    fn examine_clear(&mut self, index: usize, packet: &[u8]) -> Option<Header> {
+        let header = Header::parse(packet).ok();
+        let same = header.is_some_and(|h| self.clear.check((h.sender.0, h.space, h.number), packet));
+        if !same {
+            let text = format!("{} wrote two packets to memory as {header:?}", self.slots[index].name);
+            self.violation("nonce", text);
+        }
+        header
     }
 
     /// The nonce oracle's look at a packet; gives its header.
@@ -113,19 +163,9 @@ impl World {
 
     fn send(&mut self, from: Endpoint, to: Endpoint, header: Option<Header>, bytes: &Rc<[u8]>) {
         self.attacker.observe(from, to, bytes);
-        if let (Some(filter), Some(header)) = (self.filter.as_mut(), header) {
-            let packet = Packet {
-                from: from.index(),
-                to: to.index(),
-                lane: to.lane,
-                kind: header.kind,
-                number: header.number,
-                len_bytes: bytes.len(),
-            };
-            if filter(&packet) {
-                self.lose(Lost::Cut);
-                return;
-            }
+        if self.is_filtered(from.index(), to.index(), to.lane, header, bytes.len()) {
+            self.lose(Lost::Cut);
+            return;
         }
         match self.net.offer(self.now_ns, from.index(), to.index(), bytes.len(), header.map(|header| header.kind)) {
             Err(reason) => self.lose(reason),
@@ -142,6 +182,12 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Whether a script wants the packet lost.
+    fn is_filtered(&mut self, from: usize, to: usize, lane: Lane, header: Option<Header>, len_bytes: usize) -> bool {
+        let (Some(filter), Some(header)) = (self.filter.as_mut(), header) else { return false };
+        filter(&Packet { from, to, lane, kind: header.kind, number: header.number, len_bytes })
     }
 
     fn lose(&mut self, reason: Lost) {

@@ -4,6 +4,7 @@ use phalanx_core::rng::Rng;
 
 use crate::fault::{Aim, Busy, Fault, Kind, Role};
 use crate::links::{all_links, describe};
+use crate::memory::Memory;
 use crate::network::Weather;
 use crate::plan::Plan;
 use crate::result::add_to;
@@ -45,6 +46,9 @@ enum Undo {
     Reader(usize),
     Drift(usize),
     Toll,
+    Lapped(usize),
+    LateMemory(usize),
+    Detach(usize),
     Attack,
 }
 
@@ -235,6 +239,26 @@ impl Chaos {
                 world.net.take_toll(index, links, kind, toll);
                 Some(Undo::Toll)
             }
+            Kind::Lapped { role, ppm } => {
+                let slot = sharing(role, world)?;
+                world.note(Some(slot), format!("is overtaken in memory, {ppm} in a million"));
+                world.net.roughen_memory(true);
+                set_memory(world, slot, |memory| memory.lapped_ppm = ppm);
+                Some(Undo::Lapped(slot))
+            }
+            Kind::LateMemory { role, lag_ns } => {
+                let slot = sharing(role, world)?;
+                world.note(Some(slot), format!("what it writes is seen up to {} us late", lag_ns / 1000));
+                world.net.roughen_memory(true);
+                set_memory(world, slot, |memory| memory.lag_ns = lag_ns);
+                Some(Undo::LateMemory(slot))
+            }
+            Kind::Detach(role) => {
+                let slot = sharing(role, world)?;
+                world.note(Some(slot), "detaches from all memory");
+                world.hold_memory(slot, true);
+                Some(Undo::Detach(slot))
+            }
             Kind::Regroup(role) => {
                 let slot = running(role, world)?;
                 world.regroup(slot);
@@ -289,6 +313,15 @@ impl Chaos {
             Undo::Quicken(slot) => world.slots[slot].turn_ns = world.settings.turn_ns,
             Undo::Reader(slot) => world.set_takes(slot, true),
             Undo::Drift(slot) => world.drift_clock(slot, 0),
+            Undo::Lapped(slot) => {
+                world.net.roughen_memory(false);
+                set_memory(world, slot, |memory| memory.lapped_ppm = 0);
+            }
+            Undo::LateMemory(slot) => {
+                world.net.roughen_memory(false);
+                set_memory(world, slot, |memory| memory.lag_ns = 0);
+            }
+            Undo::Detach(slot) => world.hold_memory(slot, false),
             Undo::Toll => world.net.end_toll(fault),
             Undo::Attack => world.set_attack(0, 0, 0),
         }
@@ -359,6 +392,17 @@ impl Chaos {
 fn running(role: Role, world: &mut World) -> Option<usize> {
     let slot = world.resolve(role)?;
     (world.slots[slot].runs() && !world.slots[slot].leaving).then_some(slot)
+}
+
+/// The slot that plays `role`, if it has memory that others read or may read.
+fn sharing(role: Role, world: &mut World) -> Option<usize> {
+    running(role, world).filter(|slot| world.slots[*slot].memory().is_some())
+}
+
+fn set_memory(world: &mut World, slot: usize, change: impl FnOnce(&mut Memory)) {
+    if let Some(memory) = world.slots[slot].memory_mut() {
+        change(memory);
+    }
 }
 
 /// When links of the ruins change again.

@@ -15,6 +15,8 @@ use phalanx_trace as trace;
 use crate::address::Endpoint;
 use crate::app::CELL;
 use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver};
+use crate::memory::Memory;
+use crate::neighbours::Neighbours;
 use crate::world::{Event, World};
 
 impl World {
@@ -22,6 +24,8 @@ impl World {
     pub(crate) fn start(&mut self, index: usize) {
         assert!(self.slots[index].node.is_none(), "a process runs there already");
         let settings = self.node_settings(index);
+        let key = CellKey::from_bytes([0x5a; CellKey::LEN]);
+        let security = if self.settings.sealed { Security::Sealed(key) } else { Security::None };
         let slot = &mut self.slots[index];
         slot.life += 1;
         slot.paused = false;
@@ -31,18 +35,22 @@ impl World {
         slot.activity = Activity::default();
         slot.app.takes = true;
         slot.app.wanted.clear();
+        slot.neighbours = Neighbours::default();
+        let memory =
+            self.settings.memory.map(|memory| Memory::new(&memory, slot.rng.fork(&format!("memory {}", slot.life))));
         let driver = SimDriver::new(
             settings.me.data,
             settings.me.control,
             self.settings.buffer_bytes,
             self.settings.packet_bytes,
-        );
+        )
+        .sharing(memory);
         let mut entropy: Rng = slot.rng.fork(&format!("life {}", slot.life));
         let node = Node::new(
             slot.local(self.now_ns),
             driver,
             settings,
-            Security::Sealed(CellKey::from_bytes([0x5a; CellKey::LEN])),
+            security,
             Box::new(move || entropy.next_u64()),
             NodeOptions { rejoin: true },
         );
@@ -124,7 +132,7 @@ impl World {
         let Some(dead) = self.slots[index].incarnation() else { return };
         self.keep_core_counters(index);
         let slot = &mut self.slots[index];
-        slot.node = None;
+        slot.end();
         slot.doom = None;
         slot.paused = false;
         self.queue.forget_turn(index);
@@ -152,6 +160,7 @@ impl World {
         let now = slot.local(self.now_ns);
         if let Some(node) = slot.node.as_mut() {
             node.handle_death(now, dead);
+            self.forget_neighbour(index, dead);
             self.wake(index, self.now_ns);
         }
     }

@@ -51,6 +51,11 @@ const MOMENTS: &[Moment] = &[
     ("packets sent again", |c| core(c, "repairs"), 10_000),
     ("multicasts refused for want of credit", |c| c.refused, 50),
     ("forged or replayed packets", |c| c.attacks, 100_000),
+    ("packets through shared memory", |c| c.shared, 1_000_000),
+    ("runs of packets lost in shared memory", |c| memory(c, "lapped"), 500),
+    ("packets read of the dead", |c| memory(c, "of_the_dead"), 100),
+    ("packets for others read, an earlier life among them", |c| memory(c, "for_others"), 5_000),
+    ("neighbours attached", |c| memory(c, "attached"), 2_000),
     ("seeds with a minority broken for good", |c| c.ruined, 450),
 ];
 
@@ -76,6 +81,10 @@ pub fn coverage(summary: &Summary, members: usize, swarm: bool) -> Vec<Coverage>
 
 fn core(counters: &Counters, name: &str) -> u64 {
     counters.core.get(name).copied().unwrap_or(0)
+}
+
+fn memory(counters: &Counters, name: &str) -> u64 {
+    counters.memory.get(name).copied().unwrap_or(0)
 }
 
 fn step(counters: &Counters, name: &str) -> u64 {

@@ -1,5 +1,5 @@
-//! The simulated driver: two bounded socket buffers in, a list of packets out. The world moves packets between
-//! the drivers; nothing here knows time or chance.
+//! The simulated driver: two bounded socket buffers in, a list of packets out, and memory that others read, where the
+//! world has hosts. The world moves packets between the drivers; nothing here knows time or chance.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -7,6 +7,8 @@ use std::rc::Rc;
 
 use phalanx_core::{Lane, Origin};
 use phalanx_driver::{Driver, LossReport, Transmit};
+
+use crate::memory::Memory;
 
 /// What the kernel charges a socket for a packet beyond its bytes.
 pub(crate) const PACKET_OVERHEAD_BYTES: usize = 512;
@@ -22,6 +24,8 @@ pub(crate) struct SimDriver {
     scratch: Vec<u8>,
     /// Packets that found no room, or were too long, since the owner last asked.
     lost: u64,
+    /// The world's time: what was written to memory can be seen from some moment on.
+    now_ns: u64,
 }
 
 /// The sending half of a [`SimDriver`].
@@ -30,6 +34,8 @@ pub(crate) struct SimOutbox {
     pub(crate) sent: Vec<Outgoing>,
     /// Receivers of all of `sent`, one after the other.
     pub(crate) receivers: Vec<SocketAddr>,
+    /// What this process shares with those of its host.
+    memory: Option<Memory>,
 }
 
 /// A packet on its way out.
@@ -39,6 +45,8 @@ pub(crate) struct Outgoing {
     pub(crate) bytes: Rc<[u8]>,
     /// How many of the outbox's receivers are this packet's.
     pub(crate) receivers: usize,
+    /// In clear, through memory, to those at the places whose bits are set; 0: over the network.
+    pub(crate) readers: u64,
 }
 
 #[derive(Debug)]
@@ -58,7 +66,27 @@ impl SimDriver {
             packet_bytes_max,
             scratch: Vec::new(),
             lost: 0,
+            now_ns: 0,
         }
+    }
+
+    /// The same, with memory that others may read.
+    pub(crate) fn sharing(self, memory: Option<Memory>) -> Self {
+        Self { outbox: SimOutbox { memory, ..self.outbox }, ..self }
+    }
+
+    /// What it shares with those of its host.
+    pub(crate) fn memory(&self) -> Option<&Memory> {
+        self.outbox.memory.as_ref()
+    }
+
+    pub(crate) fn memory_mut(&mut self) -> Option<&mut Memory> {
+        self.outbox.memory.as_mut()
+    }
+
+    /// A turn begins.
+    pub(crate) fn at(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
     }
 
     /// A packet arrives. False: the socket's buffer is full, or the packet is longer than the receiver takes.
@@ -117,12 +145,50 @@ impl Socket {
 }
 
 impl Transmit for SimOutbox {
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
-        if to.is_empty() {
-            return;
+    fn share(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) -> usize {
+        let Some(memory) = self.memory.as_ref().filter(|memory| !memory.is_idle()) else { return 0 };
+        let (mut readers, mut count) = (0, 0);
+        for place in to.iter().filter_map(|to| memory.place_at(lane, to)) {
+            readers |= 1 << place;
+            count += 1;
         }
-        self.receivers.extend_from_slice(to);
-        self.sent.push(Outgoing { lane, bytes: packet.into(), receivers: to.len() });
+        if count > 0 {
+            self.sent.push(Outgoing { lane, bytes: packet.into(), receivers: 0, readers });
+        }
+        count
+    }
+
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        let before = self.receivers.len();
+        match self.memory.as_ref().filter(|memory| !memory.is_idle()) {
+            None => self.receivers.extend_from_slice(to),
+            Some(memory) => self.receivers.extend(to.iter().filter(|to| memory.place_at(lane, to).is_none())),
+        }
+        let receivers = self.receivers.len() - before;
+        if receivers > 0 {
+            self.sent.push(Outgoing { lane, bytes: packet.into(), receivers, readers: 0 });
+        }
+    }
+}
+
+impl SimDriver {
+    /// Takes up to `max` packets out of memory: control first, though it cannot stop data for good.
+    fn receive_memory(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, Origin, &mut [u8])) -> usize {
+        let mut taken = 0;
+        for (lane, max) in [(Lane::Control, max - max / 4), (Lane::Data, max)] {
+            if let Some(memory) = self.outbox.memory.as_mut() {
+                memory.rotate();
+            }
+            while taken < max
+                && let Some(bytes) = self.outbox.memory.as_mut().and_then(|memory| memory.take(self.now_ns, lane))
+            {
+                taken += 1;
+                self.scratch.clear();
+                self.scratch.extend_from_slice(&bytes);
+                each(&mut self.outbox, lane, Origin::Memory, &mut self.scratch);
+            }
+        }
+        taken
     }
 }
 
@@ -130,12 +196,16 @@ impl Driver for SimDriver {
     type Outbox = SimOutbox;
 
     fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, Origin, &mut [u8])) -> usize {
-        for taken in 0..max {
+        // A flood in memory leaves room for the packets of others.
+        let room = if self.has_input() { max - max / 4 } else { max };
+        let from_memory = if self.outbox.memory.is_some() { self.receive_memory(room, each) } else { 0 };
+        let more = from_memory == room;
+        for taken in from_memory..max {
             let (lane, packet) = match self.control.take() {
                 Some(packet) => (Lane::Control, packet),
                 None => match self.data.take() {
                     Some(packet) => (Lane::Data, packet),
-                    None => return taken,
+                    None => return if more { max } else { taken },
                 },
             };
             let (from, bytes) = packet;
@@ -150,8 +220,12 @@ impl Driver for SimDriver {
         &mut self.outbox
     }
 
-    /// Nothing to do: the world takes what was sent after each turn.
-    fn flush(&mut self) {}
+    /// Looks who reads this process's memory. The world takes what was sent after each turn.
+    fn flush(&mut self) {
+        if let Some(memory) = self.outbox.memory.as_mut() {
+            memory.settle();
+        }
+    }
 
     /// As a socket: what found no room is known at the next look.
     fn loss_report(&mut self) -> LossReport {

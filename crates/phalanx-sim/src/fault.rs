@@ -172,6 +172,22 @@ pub enum Kind {
         /// What happens to them.
         toll: Toll,
     },
+    /// A process is overtaken in the memory it reads: at so many records in a million it loses all it has not read.
+    Lapped {
+        /// Which.
+        role: Role,
+        /// Per million records.
+        ppm: u32,
+    },
+    /// What a process writes to memory is seen late: what it sends elsewhere overtakes it.
+    LateMemory {
+        /// Whose.
+        role: Role,
+        /// By up to so much.
+        lag_ns: u64,
+    },
+    /// A process detaches from the memory of all others, and attaches again.
+    Detach(Role),
     /// A process leaves one of its groups and joins it again.
     Regroup(Role),
     /// An attacker sends old sealed packets again, this many a second.
@@ -211,6 +227,9 @@ impl Kind {
             Self::ClockJump { .. } => "clock_jump",
             Self::Drift { .. } => "drift",
             Self::ByKind { .. } => "by_kind",
+            Self::Lapped { .. } => "lapped",
+            Self::LateMemory { .. } => "late_memory",
+            Self::Detach(_) => "detach",
             Self::Regroup(_) => "regroup",
             Self::Replay(_) => "replay",
             Self::Noise(_) => "noise",

@@ -125,6 +125,8 @@ pub(crate) struct Network {
     /// The longest packet each process can send or receive; `usize::MAX`: any.
     path_bytes: Vec<usize>,
     tolls: Vec<TollGate>,
+    /// How many faults make shared memory lose much, or show it late.
+    rough_memory: u32,
     /// When the last of the packets arrives that are on their way for long.
     late_until_ns: u64,
     /// Grows with each change that is not a packet.
@@ -160,6 +162,7 @@ impl Network {
             links: vec![link; n * n],
             path_bytes: vec![usize::MAX; n],
             tolls: Vec::new(),
+            rough_memory: 0,
             late_until_ns: 0,
             version: 0,
             rng,
@@ -170,6 +173,12 @@ impl Network {
     pub(crate) fn take_toll(&mut self, fault: usize, links: Vec<(usize, usize)>, kind: Kind, toll: Toll) {
         self.version += 1;
         self.tolls.push(TollGate { fault, links, kind, toll });
+    }
+
+    /// Shared memory is beset by a fault, or by one less.
+    pub(crate) fn roughen_memory(&mut self, begins: bool) {
+        self.version += 1;
+        self.rough_memory = if begins { self.rough_memory + 1 } else { self.rough_memory.saturating_sub(1) };
     }
 
     /// Ends the toll of a fault.
@@ -218,6 +227,7 @@ impl Network {
             || self.links.iter().any(|link| link.weather.is_rough())
             || self.path_bytes.iter().any(|bytes| *bytes != usize::MAX)
             || !self.tolls.is_empty()
+            || self.rough_memory > 0
     }
 
     pub(crate) fn cut(&mut self, from: usize, to: usize) {

@@ -8,8 +8,9 @@ use phalanx_core::rng::Rng;
 
 use crate::fault::{Aim, Fault, Kind, Reach, Role};
 use crate::laggards::{add_laggards, draw_expel_after};
+use crate::memory::MemorySettings;
 use crate::network::Weather;
-use crate::swarm::{draw_swarm, index};
+use crate::swarm::{draw_memory_faults, draw_swarm, index};
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MS;
@@ -25,6 +26,10 @@ pub struct Plan {
     pub founders: usize,
     /// Survivors on the same machine are told of a death.
     pub death_notice: bool,
+    /// Processes on one machine share memory, in this way.
+    pub memory: Option<MemorySettings>,
+    /// Packets are sealed; else they bear a checksum.
+    pub sealed: bool,
     /// The weather outside of faults.
     pub weather: Weather,
     /// Bytes each socket holds.
@@ -113,6 +118,8 @@ impl Plan {
             hosts: draw_hosts(&mut rng, members),
             founders: draw_founders(&mut rng, members),
             death_notice: rng.chance_ppm(500_000),
+            memory: None,
+            sealed: true,
             weather: draw_weather(&mut rng),
             buffer_bytes: 212_992 << rng.below(5),
             tells_buffers: root.fork("buffers").chance_ppm(700_000),
@@ -133,7 +140,33 @@ impl Plan {
         plan.faults =
             if mild { draw_mild(&mut root.fork("mild"), heal_ns) } else { draw_swarm(&mut root.fork("faults"), &plan) };
         add_laggards(&mut root.fork("laggards"), &mut plan);
+        plan.draw_memory(&mut root.fork("memory"));
         plan
+    }
+
+    /// Processes that share machines share memory on most of them, and some share machines for that alone. From a
+    /// generator of its own: whoever shares nothing does what the seed did before.
+    fn draw_memory(&mut self, rng: &mut Rng) {
+        let together = self.hosts.iter().enumerate().any(|(slot, host)| self.hosts[..slot].contains(host));
+        if !rng.chance_ppm(if together { 700_000 } else { 200_000 }) {
+            return;
+        }
+        if !together {
+            let machines = 1 + index(rng, self.members.div_ceil(2));
+            self.hosts = (0..self.members).map(|_| 1 + rng.below(machines as u64)).collect();
+        }
+        self.sealed = rng.chance_ppm(700_000);
+        let windows = (2 * self.window_bytes).next_power_of_two();
+        self.memory = Some(MemorySettings {
+            ring_bytes: windows.max([256 << 10, 1 << 20][index(rng, 2)]),
+            latency_ns: [1_000, 5_000, 40_000][index(rng, 3)],
+            late_ppm: [0, 200_000, 800_000][index(rng, 3)],
+            stale_ppm: [0, 500_000, 1_000_000][index(rng, 3)],
+            bridges: rng.chance_ppm(400_000),
+        });
+        if !self.mild {
+            draw_memory_faults(rng, self);
+        }
     }
 
     /// Mild weather for `seconds`, with a pause every five seconds and a message of each process every ten: what a
@@ -262,6 +295,14 @@ mod tests {
     }
 
     #[test]
+    fn a_quarter_of_the_plans_share_memory_and_some_of_those_are_not_sealed() {
+        let plans: Vec<Plan> = (0..2000).map(|seed| Plan::draw(seed, 5)).filter(|plan| plan.memory.is_some()).collect();
+        assert!((550..800).contains(&plans.len()), "{}", plans.len());
+        let unsealed = plans.iter().filter(|plan| !plan.sealed).count();
+        assert!((plans.len() / 5..plans.len() * 2 / 5).contains(&unsealed), "{unsealed}");
+    }
+
+    #[test]
     fn every_kind_is_drawn() {
         let names: BTreeSet<&str> =
             (0..2000).flat_map(|seed| Plan::draw(seed, 5).faults).map(|fault| fault.kind.name()).collect();
@@ -293,6 +334,9 @@ mod tests {
             "clock_jump",
             "drift",
             "by_kind",
+            "lapped",
+            "late_memory",
+            "detach",
             "regroup",
             "replay",
             "noise",

@@ -41,11 +41,14 @@ pub enum Part {
     Founders,
     /// Loss, jitter and delay of the links outside of faults.
     Weather,
+    /// Shared memory: all goes over the network.
+    Memory,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
+        Self::Memory,
         Self::SecondGroup,
         Self::Regrouping,
         Self::LongMessages,
@@ -64,6 +67,7 @@ impl Part {
             Self::BigStates => "small-state",
             Self::Founders => "unfounded",
             Self::Weather => "fine",
+            Self::Memory => "datagrams",
         }
     }
 }
@@ -96,6 +100,7 @@ impl Reduction {
                 Part::BigStates => plan.workload.state_bytes = plan.workload.state_bytes.min(100),
                 Part::Founders => plan.founders = 0,
                 Part::Weather => plan.weather = Weather::FINE,
+                Part::Memory => plan.memory = None,
             }
         }
         for (&number, &lasts_ms) in &self.lasts_ms {

@@ -56,6 +56,8 @@ pub struct Counters {
     pub packets: u64,
     /// Their bytes.
     pub packet_bytes: u64,
+    /// Packets written to shared memory, one for each reader.
+    pub shared: u64,
     /// Different sealed packets the nonce oracle saw.
     pub sealed: u64,
     /// Packets an attacker sent.
@@ -80,6 +82,10 @@ pub struct Counters {
     pub settle_ms_max: u64,
     /// Packets the network or a socket lost, by reason.
     pub lost: BTreeMap<String, u64>,
+    /// What became of packets in shared memory: "records" written, one for all their readers; "read", by each of them, and of
+    /// those "of_the_dead", "stale" and "for_others"; runs "lapped" and packets "lost" in them, or "cut"; neighbours "attached" and
+    /// "detached".
+    pub memory: BTreeMap<String, u64>,
     /// The core's own counters, by name.
     pub core: BTreeMap<String, u64>,
     /// How often each property had something to say, by code (from the checker).
@@ -106,6 +112,7 @@ impl Counters {
             (&mut self.deliveries, other.deliveries),
             (&mut self.packets, other.packets),
             (&mut self.packet_bytes, other.packet_bytes),
+            (&mut self.shared, other.shared),
             (&mut self.sealed, other.sealed),
             (&mut self.attacks, other.attacks),
             (&mut self.faults_in_flush, other.faults_in_flush),
@@ -124,6 +131,7 @@ impl Counters {
             (&mut self.faults, &other.faults),
             (&mut self.take_overs_at, &other.take_overs_at),
             (&mut self.lost, &other.lost),
+            (&mut self.memory, &other.memory),
             (&mut self.core, &other.core),
             (&mut self.checked, &other.checked),
         ];

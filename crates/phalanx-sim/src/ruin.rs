@@ -73,6 +73,10 @@ impl Ruins {
             self.ruin(slot, ruin, world);
         }
         world.ruined.clone_from(&self.ruined);
+        // Who is cut off for good is so in memory, too.
+        if let Some(memory) = &mut world.settings.memory {
+            memory.bridges = false;
+        }
         if !self.flapping.is_empty() {
             world.queue.push(world.now_ns + self.period_ns, ruin_timer());
         }

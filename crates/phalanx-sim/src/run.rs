@@ -80,6 +80,8 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         twins: Vec::new(),
         founders: plan.founders,
         death_notice: plan.death_notice,
+        memory: plan.memory,
+        sealed: plan.sealed,
         buffer_bytes: plan.buffer_bytes,
         tells_buffers: plan.tells_buffers,
         turn_ns: plan.turn_ns,
@@ -161,10 +163,11 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
 
 /// With nothing to say, processes say little: heartbeats and their receipts.
 fn count_calm(world: &mut World, chaos: &mut Chaos, go: impl Fn(&mut World, &mut Chaos, u64)) {
-    let before = world.counters.packets;
+    let sent = |world: &World| world.counters.packets + world.counters.shared;
+    let before = sent(world);
     let until_ns = world.now_ns + COUNT_NS;
     go(world, chaos, until_ns);
-    let packets = world.counters.packets - before;
+    let packets = sent(world) - before;
     let n = world.running() as u64;
     // Ten heartbeats a second to each of the others, twice that for what may ride beside them; and whoever is excluded
     // and does not hear of it is told so again and again.
@@ -245,11 +248,13 @@ fn tell(world: &World, header: &str, violations: &[Violation], report: &Report, 
 
 fn describe(plan: &Plan, options: &Options) -> String {
     let mut text = format!(
-        "{} members on machines {:?}, {} named founders, death notices {}, mild {}, lethal {}, ruin {}, herd {}, watchers {}, expels after {:?}, heal at {} s\n{:?}\n{:?}\n",
+        "{} members on machines {:?}, {} named founders, death notices {}, memory {:?}, sealed {}, mild {}, lethal {}, ruin {}, herd {}, watchers {}, expels after {:?}, heal at {} s\n{:?}\n{:?}\n",
         plan.members,
         plan.hosts,
         plan.founders,
         plan.death_notice,
+        plan.memory,
+        plan.sealed,
         plan.mild,
         plan.lethal,
         plan.ruin,

@@ -193,6 +193,18 @@ impl Cell {
         self.world.note(None, "all links are mended");
     }
 
+    /// Detaches a process from the memory of all others, or lets it attach again.
+    pub fn detach(&mut self, slot: usize, detached: bool) {
+        self.world.hold_memory(slot, detached);
+    }
+
+    /// A process is overtaken in the memory it reads at so many records in a million, from now on.
+    pub fn lap(&mut self, slot: usize, ppm: u32) {
+        if let Some(memory) = self.world.slots[slot].memory_mut() {
+            memory.lapped_ppm = ppm;
+        }
+    }
+
     /// Loses the packets of which `lost` says so, from now on.
     pub fn lose_if(&mut self, lost: impl FnMut(&Packet) -> bool + 'static) {
         self.world.filter = Some(Box::new(lost));

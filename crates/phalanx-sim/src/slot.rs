@@ -9,6 +9,8 @@ use phalanx_core::{Incarnation, Instant};
 use crate::app::App;
 use crate::clock::Clock;
 use crate::driver::SimDriver;
+use crate::memory::Memory;
+use crate::neighbours::Neighbours;
 
 /// What a slot's process sent, a packet for each receiver, and what reached its sockets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +50,8 @@ pub(crate) struct Slot {
     /// Chance for its application.
     pub(crate) rng: Rng,
     pub(crate) traffic: Traffic,
+    /// The members of its host that it reaches through memory.
+    pub(crate) neighbours: Neighbours,
 }
 
 /// A crash in the middle of what a turn sends: some receivers get it, the others do not.
@@ -76,9 +80,25 @@ impl Slot {
         self.clock.local(now_ns)
     }
 
-    /// When this process wants its next turn, in virtual time.
+    /// When this process wants its next turn, in virtual time: when a timer is due, or when it sees what others wrote.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
-        let deadline = self.node.as_ref()?.deadline()?;
-        Some(self.clock.virtual_ns(deadline))
+        let deadline = self.node.as_ref()?.deadline().map(|deadline| self.clock.virtual_ns(deadline));
+        let written = self.memory().and_then(Memory::next_ns);
+        [deadline, written].into_iter().flatten().min()
+    }
+
+    /// What it shares with those of its host, while it runs.
+    pub(crate) fn memory(&self) -> Option<&Memory> {
+        self.node.as_ref()?.driver().memory()
+    }
+
+    /// Its process ends. Those who read its memory may go on.
+    pub(crate) fn end(&mut self) {
+        self.memory().into_iter().for_each(Memory::orphan);
+        self.node = None;
+    }
+
+    pub(crate) fn memory_mut(&mut self) -> Option<&mut Memory> {
+        self.node.as_mut()?.driver_mut().memory_mut()
     }
 }

@@ -92,6 +92,23 @@ fn after_ns(rng: &mut Rng, trip_ns: u64) -> u64 {
     }
 }
 
+/// Adds faults of shared memory to those of `plan`; half of them are aimed.
+pub(crate) fn draw_memory_faults(rng: &mut Rng, plan: &mut Plan) {
+    for _ in 0..1 + rng.below(4) {
+        let role = draw_role(rng);
+        let kind = match rng.below(3) {
+            0 => Kind::Lapped { role, ppm: [2_000, 20_000, 200_000][index(rng, 3)] },
+            1 => Kind::LateMemory { role, lag_ns: [MS, 5 * MS, 50 * MS][index(rng, 3)] },
+            _ => Kind::Detach(role),
+        };
+        let from_ns = rng.below(plan.heal_ns - SECOND);
+        let busy = [Busy::Flush, Busy::Proposal, Busy::Join, Busy::Transfer][index(rng, 4)];
+        let inside = Aim::Inside { busy, from_ns, after_ns: after_ns(rng, plan.weather.base_ns) };
+        let aim = if rng.chance_ppm(500_000) { inside } else { Aim::At(from_ns) };
+        plan.faults.push(Fault { aim, kind, lasts_ns: [5 * MS, 50 * MS, 500 * MS, 4 * SECOND][index(rng, 4)] });
+    }
+}
+
 fn draw_role(rng: &mut Rng) -> Role {
     match rng.below(7) {
         0 | 1 => Role::Coordinator,

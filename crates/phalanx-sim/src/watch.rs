@@ -15,6 +15,8 @@ pub(crate) struct Watch {
     next_sample_ns: u64,
     /// The network's version.
     network: u64,
+    /// The version of what memory bridges.
+    bridges: u64,
     /// Of each directed link: whether it is cut.
     cut: Vec<bool>,
     rough: bool,
@@ -37,8 +39,10 @@ impl World {
     /// Looks at what changed since the last step. Nearly always nothing has.
     pub(crate) fn watch(&mut self, next_ns: u64) {
         let late = self.net.is_late(self.now_ns);
-        if self.net.version() != self.watch.network || late != self.watch.late {
+        let bridges = self.bridges_version();
+        if (self.net.version(), bridges) != (self.watch.network, self.watch.bridges) || late != self.watch.late {
             self.watch.late = late;
+            self.watch.bridges = bridges;
             self.watch_network();
         }
         let attacked = self.attacker.rate() > 0;
@@ -57,8 +61,11 @@ impl World {
         self.watch.network = self.net.version();
         self.watch.cut.resize(n * n, false);
         let (mut cut, mut mended) = (Vec::new(), Vec::new());
+        let mut bridged = false;
         for (from, to) in crate::links::all_links(n) {
-            let is_cut = self.net.is_cut(from, to);
+            let bridge = self.net.is_cut(from, to) && self.is_bridged(from, to);
+            bridged |= bridge;
+            let is_cut = self.net.is_cut(from, to) && !bridge;
             if std::mem::replace(&mut self.watch.cut[from * n + to], is_cut) != is_cut {
                 let link = (self.slots[from].name.clone(), self.slots[to].name.clone());
                 if is_cut { cut.push(link) } else { mended.push(link) }
@@ -70,7 +77,8 @@ impl World {
         if !mended.is_empty() {
             self.harness.push(self.now_ns, TraceEvent::Mend { links: mended });
         }
-        let rough = self.net.is_rough(self.now_ns);
+        // Where memory alone passes, nobody can come in.
+        let rough = bridged || self.net.is_rough(self.now_ns);
         if rough != self.watch.rough {
             self.watch.rough = rough;
             self.trouble(Trouble::Network, Incarnation::NONE, rough);
@@ -125,14 +133,16 @@ impl World {
                     events.push(TraceEvent::Gauge { incarnation, name: gauge.name.to_owned(), value, limit, idle });
                 }
             });
-            process.counters(&mut |name, packets| {
-                if name == "datagrams_sent" {
-                    // Ten heartbeats a second to each of the others, twice that for what may ride beside them; whoever
-                    // is excluded and does not hear of it is told so again and again.
-                    let idle = 30 * others + 40 * ruined + 10;
-                    events.push(TraceEvent::Traffic { incarnation, packets, idle });
+            let mut packets = 0;
+            process.counters(&mut |name, count| {
+                if matches!(name, "datagrams_sent" | "packets_shared") {
+                    packets += count;
                 }
             });
+            // Ten heartbeats a second to each of the others, twice that for what may ride beside them; whoever is
+            // excluded and does not hear of it is told so again and again.
+            let idle = 30 * others + 40 * ruined + 10;
+            events.push(TraceEvent::Traffic { incarnation, packets, idle });
             for event in events {
                 self.harness.push(self.now_ns, event);
             }

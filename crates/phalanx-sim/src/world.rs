@@ -14,6 +14,8 @@ use crate::app::{App, CELL, CLOCK};
 use crate::attacker::Attacker;
 use crate::carry::Filter;
 use crate::clock::Clock;
+use crate::memory::{Memory, MemorySettings};
+use crate::neighbours::Neighbours;
 use crate::network::{Lost, Network};
 use crate::operate::Guarded;
 use crate::oracle::NonceOracle;
@@ -64,6 +66,10 @@ pub struct WorldSettings {
     pub founders: usize,
     /// Survivors on the same machine are told of a death.
     pub death_notice: bool,
+    /// Processes on one machine share memory, in this way.
+    pub memory: Option<MemorySettings>,
+    /// Packets are sealed; else they bear a checksum.
+    pub sealed: bool,
     /// Bytes each socket holds.
     pub buffer_bytes: usize,
     /// Processes tell others how many packets that is.
@@ -93,6 +99,8 @@ impl WorldSettings {
             twins: Vec::new(),
             founders: 0,
             death_notice: false,
+            memory: None,
+            sealed: true,
             buffer_bytes: 1 << 20,
             tells_buffers: true,
             turn_ns: 5_000,
@@ -116,9 +124,13 @@ pub(crate) struct World {
     pub(crate) attacker: Attacker,
     pub(crate) attack_epoch: u32,
     pub(crate) rng: Rng,
+    /// Chance for what becomes of shared memory.
+    pub(crate) memory_rng: Rng,
     /// Chance for what the network does to bytes.
     pub(crate) noise: Rng,
     pub(crate) oracle: NonceOracle,
+    /// The same for packets in clear: whoever repeats one must repeat it whole.
+    pub(crate) clear: NonceOracle,
     pub(crate) harness: Trace,
     /// What was done to the cell, for people: time, slot if one, text.
     pub(crate) notes: Vec<(u64, Option<usize>, String)>,
@@ -176,6 +188,7 @@ impl World {
                 activity: Activity::default(),
                 rng,
                 traffic: Traffic::default(),
+                neighbours: Neighbours::default(),
             }
         };
         Self {
@@ -187,6 +200,8 @@ impl World {
             attack_epoch: 0,
             noise: rng.fork("noise"),
             oracle: NonceOracle::default(),
+            clear: NonceOracle::default(),
+            memory_rng: rng.fork("memory"),
             harness: Trace::new(Header::harness(CELL, CLOCK)),
             notes: Vec::new(),
             counters: Counters::default(),
@@ -262,12 +277,14 @@ impl World {
         let now = slot.local(now_ns);
         let Some(node) = slot.node.as_mut() else { return };
         slot.app.now_ns = now_ns;
+        node.driver_mut().at(now_ns);
         let report = node.turn(now, &mut slot.app);
         slot.busy_until_ns = now_ns + slot.turn_ns;
         if let Some(watcher) = &mut self.watcher {
             watcher(index, now_ns, node.process());
         }
         self.carry(index);
+        self.tend_neighbours(index);
         self.check(index);
         self.answer(index);
         let slot = &mut self.slots[index];
@@ -276,7 +293,7 @@ impl World {
             slot.app.end_trace();
             self.keep_core_counters(index);
             let slot = &mut self.slots[index];
-            slot.node = None;
+            slot.end();
             slot.activity = Activity::default();
             self.note(Some(index), "is gone");
             return;
@@ -352,6 +369,9 @@ impl World {
     pub(crate) fn keep_core_counters(&mut self, index: usize) {
         if let Some(node) = self.slots[index].node.as_ref() {
             node.process().counters(&mut |name, count| add_to(&mut self.counters.core, name, count));
+            for (name, count) in node.driver().memory().into_iter().flat_map(Memory::counts) {
+                add_to(&mut self.counters.memory, name, *count);
+            }
         }
     }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use phalanx_core::{Lane, Origin};
 
-use crate::driver::{Driver, EXTRA_MAX, Wait, Woken};
+use crate::driver::{Driver, EXTRA_MAX, LossReport, Wait, Woken};
 use crate::waker::Waker;
 use lend::Lender;
 use links::Links;
@@ -255,6 +255,11 @@ impl<D: Driver> Driver for Shm<D> {
 
     fn packet_bytes_max(&self) -> u32 {
         self.inner.packet_bytes_max()
+    }
+
+    /// What was lost below. What a reader lost in memory may have been for others.
+    fn loss_report(&mut self) -> LossReport {
+        self.inner.loss_report()
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

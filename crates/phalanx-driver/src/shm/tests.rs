@@ -210,6 +210,20 @@ fn sleepers_are_woken_and_others_are_not_disturbed() {
 }
 
 #[test]
+fn what_the_sockets_lost_is_told() {
+    let small = UdpOptions { receive_buffer_bytes: 8 << 10, ..UdpOptions::default() };
+    let mut near = Shm::new(Udp::bind(&small).expect("loopback has free ports"), &ShmOptions::default());
+    let mut far = Udp::bind(&UdpOptions { segment: false, ..UdpOptions::default() }).expect("loopback has free ports");
+    for _ in 0..400 {
+        far.outbox().transmit(Lane::Data, &[near.local_address(Lane::Data)], &[7; 1_000]);
+    }
+    far.flush();
+    let got = drain(&mut near).len() as u64;
+    assert_eq!((near.loss_report().lost, got < 400), (400 - got, true));
+    assert_eq!(near.loss_report().lost, 0, "each loss is told once");
+}
+
+#[test]
 fn a_flood_in_memory_does_not_silence_the_sockets() {
     let [mut a, mut b] = two(&ShmOptions::default());
     let mut far = make();

@@ -1,8 +1,9 @@
 //! Looks after what a process keeps on this host: its presence, its counters, the deaths of its neighbours.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_core::{Founding, Incarnation, Instant};
+use phalanx_core::{CellView, Founding, Incarnation, Instant};
 use phalanx_driver::{Driver, Wait};
 
 use super::gate::{Gate, Pass};
@@ -20,6 +21,8 @@ pub(super) struct Attendant {
     pub(super) deaths: Deaths,
     pub(super) notices: Vec<String>,
     neighbours: Neighbours,
+    /// The cell view last looked at.
+    view: Option<Arc<CellView>>,
     /// Given up when the process is over: nobody is to join at it.
     presence: Option<Presence>,
     local: LocalCell,
@@ -60,6 +63,7 @@ impl Attendant {
             deaths: Deaths::new(presence.scope()),
             notices,
             neighbours,
+            view: None,
             presence: Some(presence),
             local,
             plan,
@@ -104,11 +108,15 @@ impl Attendant {
         if self.gate.pass == Pass::Asking {
             again |= self.ask(now, node, handler);
         }
-        if let Some(view) = self.gate.new_view.take() {
+        // The view in force, not the one told last: a slow application must keep nobody on this host from being reached.
+        let in_force = node.process().cell_view();
+        if let Some(view) = in_force.filter(|view| self.view.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, view))) {
+            let view = Arc::clone(view);
             self.deaths.watch(&view, node.incarnation());
             let notice = self.neighbours.watch(&view, node.driver_mut().neighbours());
             self.notices.extend(notice);
             self.deaths_due = true;
+            self.view = Some(view);
         }
         if self.deaths_due {
             again |= self.tell_deaths(now, node);

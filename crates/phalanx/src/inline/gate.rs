@@ -1,9 +1,8 @@
 //! Stands between a node and its handler until the process's first view is known to count.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use phalanx_core::{CellView, Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
 
 use crate::handler::{Command, Handler};
 use crate::local::FoundingMark;
@@ -14,8 +13,6 @@ pub(super) struct Gate {
     pub(super) pass: Pass,
     /// Events held back while the question is open.
     pub(super) held: VecDeque<Event>,
-    /// The newest cell view that passed or waits, when it was not looked at yet.
-    pub(super) new_view: Option<Arc<CellView>>,
     /// A decided view does not hold this life.
     pub(super) excluded: bool,
     /// The last state told, for the counters file.
@@ -43,7 +40,6 @@ impl Gate {
         Self {
             pass,
             held: VecDeque::new(),
-            new_view: None,
             excluded: false,
             state: "searching",
             why: String::new(),
@@ -57,7 +53,6 @@ impl Gate {
     pub(super) fn reset(&mut self, pass: Pass) {
         self.pass = pass;
         self.held.clear();
-        self.new_view = None;
         self.excluded = false;
         self.state = "searching";
         self.why.clear();
@@ -65,11 +60,7 @@ impl Gate {
 
     fn note(&mut self, event: &Event) {
         let (state, why) = match event {
-            Event::CellView(view) => {
-                self.new_view = Some(Arc::clone(view));
-                ("primary", String::new())
-            }
-            Event::Primary => ("primary", String::new()),
+            Event::CellView(_) | Event::Primary => ("primary", String::new()),
             Event::NonPrimary { why, .. } => ("non-primary", why.clone()),
             Event::Searching { why, .. } => ("searching", why.clone()),
             Event::Excluded { .. } => {
