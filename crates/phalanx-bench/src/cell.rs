@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::choice::{Cores, Ordering, Security, Senders, Transport, Waiting};
 use crate::crew::{Child, Interrupt, PATIENCE};
 use crate::error::BenchError;
@@ -102,6 +104,16 @@ impl Cell {
 
     pub(crate) fn pause(&self, time: Duration) -> Result<(), BenchError> {
         self.interrupt.sleep(time)
+    }
+
+    /// Does `work` while no member runs: members that spin would have their share of the processors meanwhile. It must
+    /// not take longer than members bear silence, [`SUSPECT_AFTER_MS`].
+    pub(crate) fn stopped<T>(&self, work: impl FnOnce() -> Result<T, BenchError>) -> Result<T, BenchError> {
+        let all = |signal| self.members.iter().try_for_each(|member| member.signal(signal));
+        all(Signal::STOP)?;
+        let outcome = work();
+        all(Signal::CONT)?;
+        outcome
     }
 
     pub(crate) fn len(&self) -> usize {

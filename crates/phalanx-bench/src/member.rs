@@ -65,8 +65,9 @@ fn serve<D: Wait>(role: &MemberRole, mut member: Inline<D>) -> Result<(), BenchE
             over = true;
             say(&Report::Left)?;
         }
-        // One more turn after any work: what it leads to may be due only then.
-        let busy = report.more || report.received > 0 || accepted > 0 || app.has_to_answer();
+        // What came may be answered, and a load goes on; what is due otherwise is known to the wait.
+        let goes_on = accepted > 0 && work.is_load();
+        let busy = report.more || report.received > 0 || goes_on || app.has_to_answer();
         if over || !busy && role.wait == Waiting::Block {
             member.wait(work.patience(&app)).when("cannot wait")?;
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads, run};
 use phalanx::config::SecurityMode;
-use phalanx::core::{CommandError, Delivery, Event, GroupView, LeaveReason, Order, Snapshot};
+use phalanx::core::{CommandError, Delivery, Event, GroupView, LeaveReason, Order, SlowMembers, Snapshot};
 use phalanx::counters::CountersFile;
 use phalanx::driver::Faults;
 use phalanx::local::LocalCell;
@@ -118,6 +118,48 @@ fn what_is_cast_together_arrives_one_by_one_in_its_order() {
     let refused = group.cast_all(Order::Fifo, false, [&long, &long]);
     assert!(matches!(refused, Err(CallError::Refused(CommandError::TooLong(_)))), "{refused:?}");
     assert_eq!(b.recv_many(&mut Vec::new(), 0), Ok(0));
+}
+
+#[test]
+fn a_member_whose_application_takes_nothing_is_expelled_and_the_others_go_on() {
+    let dir = directory();
+    let options = |name: &str, queue_items: usize| {
+        let mut options = options(dir.path(), name);
+        options.queue_items = queue_items;
+        let (timing, limits) = (&mut options.config.timing, &mut options.config.limits);
+        (limits.group_window_bytes, limits.outbox_bytes) = (256 << 10, 64 << 10);
+        (limits.slow_members, timing.expel_after) = (SlowMembers::Expel, Duration::from_secs(5));
+        options
+    };
+    let (fast, group) = member(options("fast", 10_000));
+    await_members(&fast, 1);
+    let (peer, _peers) = member(options("peer", 10_000));
+    let (slow, _slows) = member(options("slow", 4));
+    [&fast, &peer, &slow].iter().for_each(|cell| drop(await_members(cell, 3)));
+    let gone = slow.me().incarnation;
+    let begun = Instant::now();
+    let left = 'expelled: loop {
+        while group.try_cast(Order::Causal, false, &[7; 2_000]).is_ok() {}
+        thread::sleep(Duration::from_millis(1));
+        while peer.try_recv().expect("here").is_some() {}
+        while let Some(item) = fast.try_recv().expect("here") {
+            match item {
+                Item::Event(Event::CellView(view)) if !view.left.is_empty() => break 'expelled view.left.clone(),
+                _ => {}
+            }
+        }
+        assert!(begun.elapsed() < PATIENCE, "it is waited for");
+    };
+    assert_eq!(left, [(gone, LeaveReason::TooSlow)]);
+    // What is sent from here on is for the two that are left.
+    group.cast(Order::Causal, true, b"on").expect("accepted");
+    while messages(&peer, 1)[0].payload[..] != b"on"[..] {}
+    // It learns of it behind all that it had not taken, and comes back.
+    await_event(&slow, |event| matches!(event, Event::Excluded { .. }).then_some(()));
+    await_event(&slow, |event| match event {
+        Event::CellView(view) => (view.members.len() == 3).then_some(()),
+        _ => None,
+    });
 }
 
 #[test]

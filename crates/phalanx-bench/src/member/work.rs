@@ -218,6 +218,11 @@ impl Work {
         Ok(accepted)
     }
 
+    /// Whether there is always more to send than was.
+    pub(super) fn is_load(&self) -> bool {
+        self.load.is_some() || self.feed.is_some()
+    }
+
     /// How long a member may sleep that has nothing to do. `None`: until something comes.
     pub(super) fn patience(&self, app: &App) -> Option<Duration> {
         let mut due = None;

@@ -131,7 +131,9 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     let mut load = Series::new("load beside it", "msg/s", plan.members, plan.size);
     for round in 0..bench.rounds() {
         bench.round(round)?;
-        let Trips { round: there_and_back, one_way } = trips(&raw, bench.interrupt())?;
+        let baseline = || trips(&raw, bench.interrupt());
+        let spins = plan.wait == Waiting::Spin;
+        let Trips { round: there_and_back, one_way } = if spins { cell.stopped(baseline)? } else { baseline()? };
         let baseline = if plan.way == Way::One { one_way } else { there_and_back };
         let offered = if plan.loaded {
             let most = cell.measure_oldest(plan.size, (warm, measured / 2))?;

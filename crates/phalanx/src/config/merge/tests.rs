@@ -92,6 +92,12 @@ fn bad_values_are_named_with_their_place() {
         ("small", "[limits]\ngroup_window = \"1KiB\"\n", "FILE:2: limits.group_window: must lie between"),
         ("same", "data_port = 7\ncontrol_port = 7\n", "FILE:2: control_port: must differ from data_port"),
         ("order", "[timing]\nheartbeat = \"400ms\"\n", "default: timing.suspect_after: must be at least three"),
+        ("slow", "[limits]\nslow_members = \"demote\"\n", "FILE:2: limits.slow_members: 'demote' is neither"),
+        (
+            "hasty",
+            "[limits]\nslow_members = \"expel\"\n[timing]\nexpel_after = \"500ms\"\n",
+            "FILE:4: timing.expel_after: must be at least 1s",
+        ),
         ("both", "security = \"none\"\ncell_key = \"k\"\n", "FILE:1: security: \"none\" and a cell_key contradict"),
     ] {
         let error = load_text(name, text).expect_err(name);
