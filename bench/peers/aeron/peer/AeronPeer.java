@@ -22,6 +22,8 @@ public final class AeronPeer implements Peer {
         "-Djava.net.preferIPv4Stack=true",
         "-Daeron.pre.touch.mapped.memory=true", "-Dagrona.disable.bounds.checks=true");
     private static final int MTU_MAX = 65504;
+    /** Messages shorter than this are short, see {@link Driver#WINDOW_OF_SHORT}. */
+    private static final int SHORT_BYTES = 4096;
     private static final int MTU_DEFAULT = 1408;
     /** A log has three terms of the driver's default length. */
     private static final long UDP_LOG_BYTES = 3L * (16 << 20);
@@ -65,7 +67,7 @@ public final class AeronPeer implements Peer {
         int receivers = options.allSend ? options.receivers + 1 : options.receivers;
         reserve(ipc ? senders * IPC_LOG_BYTES : senders * (1 + receivers) * UDP_LOG_BYTES);
         int mtu = options.variant.name().equals("udp-default-mtu") ? MTU_DEFAULT : MTU_MAX;
-        String directory = startDriver(processes, null, mtu, Idle.BACKOFF);
+        String directory = startDriver(processes, null, mtu, Idle.BACKOFF, window(options));
 
         int[] ports = Processes.freePorts(senders * (1 + receivers));
         var publish = new ArrayList<String>();
@@ -133,7 +135,7 @@ public final class AeronPeer implements Peer {
         // Messages through shared memory pass the driver by.
         Idle driverIdle = options.spin && !ipc ? Idle.YIELD : Idle.BACKOFF;
         String directory = invoker ? null
-            : startDriver(processes, options.spin ? serverCpus : options.twoCores ? "0,1" : "0", MTU_MAX, driverIdle);
+            : startDriver(processes, options.spin ? serverCpus : options.twoCores ? "0,1" : "0", MTU_MAX, driverIdle, window(options));
 
         int[] ports = Processes.freePorts(2 * options.servers);
         var servers = new ArrayList<Child>();
@@ -165,9 +167,10 @@ public final class AeronPeer implements Peer {
     }
 
     /** The directory of a new driver. */
-    private static String startDriver(Processes processes, String cpus, int mtu, Idle idle) {
+    private static String startDriver(Processes processes, String cpus, int mtu, Idle idle, int window) {
         String directory = directory(processes);
-        processes.start("the media driver", cpus, FLAGS, Driver.class, List.of(directory, Integer.toString(mtu), idle.name()))
+        processes.start("the media driver", cpus, FLAGS, Driver.class,
+            List.of(directory, Integer.toString(mtu), idle.name(), Integer.toString(window)))
             .await("up");
         return directory;
     }
@@ -184,9 +187,15 @@ public final class AeronPeer implements Peer {
         }
     }
 
+    /** As large as the buffers where messages are long, and small where they are short: what is faster of the two. */
+    private static int window(Options options) {
+        return options.size < SHORT_BYTES ? Math.min(Driver.buffer(), Driver.WINDOW_OF_SHORT) : Driver.buffer();
+    }
+
     private static String notes(Options options) {
         boolean ipc = options.variant.name().equals("ipc");
-        return options.variant.what() + (ipc ? "" : "; windows and socket buffers " + (Driver.buffer() >> 10) + " KiB")
+        return options.variant.what() + (ipc ? "" : "; socket buffers " + (Driver.buffer() >> 10) + " KiB, windows "
+            + (window(options) >> 10) + " KiB")
             + (options.variant.name().equals("udp-invoker") ? "" : "; Java media driver, SHARED, a process of its own")
             + (options.stream ? "; not paced; default backoff" : "");
     }

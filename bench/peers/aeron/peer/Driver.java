@@ -16,17 +16,22 @@ public final class Driver {
     /** As much as Linux grants without asking root on the machines of the reference measurements. */
     private static final int BUFFER_MAX = 4 << 20;
 
-    /** Arguments: directory, MTU, idle strategy. */
+    /** The window for streams of short messages: they may travel in datagrams as short, which the kernel charges a receive
+     * buffer several times over. With a window as large as the buffer it overflows, and a stream comes to a stand. */
+    static final int WINDOW_OF_SHORT = 256 << 10;
+
+    /** Arguments: directory, MTU, idle strategy, the greatest window. */
     public static void main(String[] args) throws InterruptedException {
         Member.open();
         var context = context(args[0], Integer.parseInt(args[1]), Idle.valueOf(args[2]))
+            .initialWindowLength(Math.min(buffer(), Integer.parseInt(args[3])))
             .threadingMode(ThreadingMode.SHARED);
         MediaDriver.launch(context);
         Member.say("up");
         Member.serve();
     }
 
-    /** Windows as large as the socket buffers; both directions of a loopback have the same limits. */
+    /** Windows as large as the socket buffers, if nothing else is said; both directions of a loopback have the same limits. */
     static MediaDriver.Context context(String directory, int mtu, Idle idle) {
         // Threads may still use the files at the end; unlike unmapping, unlinking does them no harm.
         Runtime.getRuntime().addShutdownHook(new Thread(() -> IoUtil.delete(new File(directory), true)));
