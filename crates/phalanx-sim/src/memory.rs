@@ -343,7 +343,7 @@ impl Memory {
             }
             let number = *cursor;
             *cursor += 1;
-            let Some(record) = record else { return None };
+            let record = record?;
             let mine = record.readers >> place & 1 == 1;
             if mine || number < stale_until {
                 add_to(counts, "read", 1);

@@ -83,7 +83,7 @@ pub struct Counters {
     /// Packets the network or a socket lost, by reason.
     pub lost: BTreeMap<String, u64>,
     /// What became of packets in shared memory: "records" written, one for all their readers; "read", by each of them, and of
-    /// those "of_the_dead", "stale" and "for_others"; runs "lapped" and packets "lost" in them, or "cut"; neighbours "attached" and
+    /// those "`of_the_dead`", "stale" and "`for_others`"; runs "lapped" and packets "lost" in them, or "cut"; neighbours "attached" and
     /// "detached".
     pub memory: BTreeMap<String, u64>,
     /// The core's own counters, by name.
