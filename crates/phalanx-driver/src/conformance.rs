@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use phalanx_core::{Lane, Origin};
 
-use crate::driver::{Transmit, Wait};
+use crate::driver::{Received, Transmit, Wait};
 
 /// Runs every check, each on fresh drivers from `make`.
 pub fn all<D: Wait + Send>(make: impl FnMut() -> D) {
@@ -28,10 +28,11 @@ pub fn all_met<D: Wait + Send>(mut make: impl FnMut() -> D, mut meet: impl FnMut
         let [a, b, ..] = four();
         (a, b)
     };
-    let pairs: [fn(D, D); 8] = [
+    let pairs: [fn(D, D); 9] = [
         carries_bytes_and_names_the_sender,
         keeps_lanes_apart_and_control_first,
         takes_at_most_max,
+        says_when_more_may_wait,
         carries_the_longest_packet,
         the_callback_can_answer,
         survives_a_destination_that_is_gone,
@@ -90,12 +91,12 @@ pub fn takes_at_most_max<D: Wait>(mut a: D, mut b: D) {
     a.flush();
     until_waiting(&mut b);
     let mut seen = 0;
-    assert_eq!(b.receive(0, &mut |_, _, _, _| seen += 1), 0);
+    assert_eq!(b.receive(0, &mut |_, _, _, _| seen += 1).packets, 0);
     assert_eq!(seen, 0, "no more than asked for");
     let mut total = 0;
     for _ in 0..1_000 {
         let mut seen = 0;
-        let taken = b.receive(7, &mut |_, _, _, _| seen += 1);
+        let taken = b.receive(7, &mut |_, _, _, _| seen += 1).packets;
         assert!(taken <= 7 && seen <= taken, "at most seven at once");
         total += seen;
         if total == 20 {
@@ -104,6 +105,25 @@ pub fn takes_at_most_max<D: Wait>(mut a: D, mut b: D) {
         pause(&mut b);
     }
     panic!("{total} of 20 arrived");
+}
+
+/// A receive may leave packets for the next one, and then says so: whoever goes on for as long as it does misses nothing
+/// that was there, though it never waits. On one host, what was flushed is there.
+pub fn says_when_more_may_wait<D: Wait>(mut a: D, mut b: D) {
+    for round in 0..3 {
+        for lane in [Lane::Control, Lane::Data] {
+            for i in 0..5_u8 {
+                send(a.outbox(), lane, &[b.local_address(lane)], &[i]);
+            }
+        }
+        a.flush();
+        until_waiting(&mut b);
+        let mut seen = 0;
+        while b.receive(64, &mut |_, _, _, _| seen += 1).more {}
+        assert_eq!(seen, 10, "round {round}: no word of more");
+        // Nothing is left: the next round ends a silence.
+        assert_eq!(b.receive(64, &mut |_, _, _, _| ()), Received::default());
+    }
 }
 
 /// One call reaches every destination with the same bytes.
@@ -183,7 +203,7 @@ pub fn a_datagram_ends_the_wait<D: Wait + Send>(mut a: D, mut b: D) {
         });
         for _ in 0..ROUNDS {
             let woken = b.wait(None, &[]).expect("waiting works");
-            if woken.traffic && b.receive(8, &mut |_, _, _, _| {}) > 0 {
+            if woken.traffic && b.receive(8, &mut |_, _, _, _| {}).packets > 0 {
                 return;
             }
         }

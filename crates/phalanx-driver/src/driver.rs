@@ -33,10 +33,10 @@ pub trait Driver {
     type Outbox: Transmit + ?Sized;
 
     /// Hands each waiting packet, in place, to `each`, together with the sending half. Takes at most `max`
-    /// datagrams, those of [`Lane::Control`] first, and returns how many it took from below. A return of `max`
-    /// means that more may wait. Never blocks. While nothing comes a driver may leave a lane for one of the next
-    /// calls, so that a look at nothing is cheap; not after [`Wait::wait`].
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, &mut [u8])) -> usize;
+    /// datagrams, those of [`Lane::Control`] first, and may take fewer than wait: [`Received::more`] says so. Never
+    /// blocks. While nothing comes a driver may leave a lane for one of the next calls, so that a look at nothing is
+    /// cheap; not after [`Wait::wait`].
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, &mut [u8])) -> Received;
 
     /// The sending half, between receives.
     fn outbox(&mut self) -> &mut Self::Outbox;
@@ -64,6 +64,16 @@ pub trait Driver {
 
     /// Every counter of the driver, by name, in a fixed order.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
+}
+
+/// What a receive took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Packets taken from below.
+    pub packets: usize,
+    /// More may wait: the bound was met, or a driver gave the first packet after a silence without looking for a second,
+    /// so that the answer to it goes out the sooner.
+    pub more: bool,
 }
 
 /// What a driver knows of its own losses.

@@ -10,7 +10,7 @@ mod sync;
 pub mod udp;
 mod waker;
 
-pub use driver::{Driver, EXTRA_MAX, LossReport, Transmit, Wait, Woken};
+pub use driver::{Driver, EXTRA_MAX, LossReport, Received, Transmit, Wait, Woken};
 pub use lossy::{Faults, Lossy};
 pub use shm::{Neighbours, Shm, ShmOptions};
 pub use udp::{BindError, Udp, UdpOptions};

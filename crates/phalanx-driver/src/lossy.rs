@@ -8,7 +8,7 @@ use std::time::Duration;
 use phalanx_core::rng::Rng;
 use phalanx_core::{Lane, Origin};
 
-use crate::driver::{Driver, LossReport, Wait, Woken};
+use crate::driver::{Driver, LossReport, Received, Wait, Woken};
 use crate::shm::Neighbours;
 use crate::waker::Waker;
 
@@ -123,12 +123,12 @@ impl Fate {
 impl<D: Driver> Driver for Lossy<D> {
     type Outbox = D::Outbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut D::Outbox, Lane, Origin, &mut [u8])) -> usize {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut D::Outbox, Lane, Origin, &mut [u8])) -> Received {
         let fate = &mut self.fate;
         let taken = self.inner.receive(max, &mut |outbox, lane, origin, bytes| {
             fate.arrive(outbox, lane, origin, bytes, each);
         });
-        if taken == 0 {
+        if taken.packets == 0 {
             // Nothing is left to pass them: late is enough.
             fate.release(self.inner.outbox(), |_| true, each);
         }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use phalanx_core::{Lane, Origin};
-use phalanx_driver::{Driver, LossReport, Transmit};
+use phalanx_driver::{Driver, LossReport, Received, Transmit};
 
 use crate::memory::Memory;
 
@@ -22,6 +22,8 @@ pub(crate) struct SimDriver {
     packet_bytes_max: u32,
     /// Where a packet is opened in place; its bytes may be shared with other receivers.
     scratch: Vec<u8>,
+    /// The last look found the sockets empty.
+    silent: bool,
     /// Packets that found no room, or were too long, since the owner last asked.
     lost: u64,
     /// The world's time: what was written to memory can be seen from some moment on.
@@ -65,6 +67,7 @@ impl SimDriver {
             data: Socket::new(data, buffer_bytes),
             packet_bytes_max,
             scratch: Vec::new(),
+            silent: true,
             lost: 0,
             now_ns: 0,
         }
@@ -195,7 +198,7 @@ impl SimDriver {
 impl Driver for SimDriver {
     type Outbox = SimOutbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, Origin, &mut [u8])) -> usize {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, Origin, &mut [u8])) -> Received {
         // A flood in memory leaves room for the packets of others.
         let room = if self.has_input() { max - max / 4 } else { max };
         let from_memory = if self.outbox.memory.is_some() { self.receive_memory(room, each) } else { 0 };
@@ -205,15 +208,22 @@ impl Driver for SimDriver {
                 Some(packet) => (Lane::Control, packet),
                 None => match self.data.take() {
                     Some(packet) => (Lane::Data, packet),
-                    None => return if more { max } else { taken },
+                    None => {
+                        self.silent = taken == from_memory;
+                        return Received { packets: taken, more };
+                    }
                 },
             };
             let (from, bytes) = packet;
             self.scratch.clear();
             self.scratch.extend_from_slice(&bytes);
             each(&mut self.outbox, lane, Origin::Network(from), &mut self.scratch);
+            // As over sockets: what ends a silence comes alone, whatever waits behind it.
+            if std::mem::take(&mut self.silent) {
+                return Received { packets: taken + 1, more: true };
+            }
         }
-        max
+        Received { packets: max, more: true }
     }
 
     fn outbox(&mut self) -> &mut SimOutbox {
@@ -264,13 +274,16 @@ mod tests {
         assert!(driver.arrive(Lane::Control, peer, packet), "the other socket has room");
         assert!(!driver.arrive(Lane::Control, peer, Rc::from([0_u8; 1501])), "too long");
         let mut lanes = Vec::new();
-        let took = driver.receive(64, &mut |outbox, lane, origin, bytes| {
-            lanes.push(lane);
-            bytes[0] = 9;
-            let from = origin.address().expect("over the network");
-            outbox.transmit(lane, &[from, from], bytes);
-        });
-        assert_eq!(took, 3);
+        let mut take = |driver: &mut SimDriver| {
+            driver.receive(64, &mut |outbox, lane, origin, bytes| {
+                lanes.push(lane);
+                bytes[0] = 9;
+                let from = origin.address().expect("over the network");
+                outbox.transmit(lane, &[from, from], bytes);
+            })
+        };
+        assert_eq!(take(&mut driver), Received { packets: 1, more: true }, "the first alone");
+        assert_eq!(take(&mut driver), Received { packets: 2, more: false });
         assert_eq!(lanes, [Lane::Control, Lane::Data, Lane::Data]);
         assert!(!driver.has_input());
         assert_eq!(driver.outgoing().sent.len(), 3);

@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use phalanx_core::{CellView, Incarnation};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::local::card::{Found, has_ended};
 use crate::local::lock::is_held;
@@ -20,6 +21,9 @@ use crate::local::{host, roster};
 pub struct Deaths {
     scope: PathBuf,
     host: u64,
+    /// Readable when a watched process has ended: who waits for that watches one descriptor, however many they are. `None`:
+    /// the system gave none, and ends are found by looking now and then.
+    ends: Option<OwnedFd>,
     watched: BTreeMap<Incarnation, Watched>,
     /// Members of this host whose presence was not found yet.
     unseen: BTreeSet<Incarnation>,
@@ -35,14 +39,27 @@ impl Deaths {
     /// Watches presences in `scope`; see [`crate::local::LocalCell::scope`].
     #[must_use]
     pub fn new(scope: &Path) -> Self {
-        Self { scope: scope.to_path_buf(), host: host::host_id(), watched: BTreeMap::new(), unseen: BTreeSet::new() }
+        Self {
+            scope: scope.to_path_buf(),
+            host: host::host_id(),
+            ends: epoll::create(CreateFlags::CLOEXEC).ok(),
+            watched: BTreeMap::new(),
+            unseen: BTreeSet::new(),
+        }
     }
 
     /// Watches the members of `view` on this host, `me` aside, and nobody else.
     pub fn watch(&mut self, view: &CellView, me: Incarnation) {
         let near = |m: &&phalanx_core::MemberInfo| m.host == self.host && m.host != 0 && m.incarnation != me;
         let members: BTreeSet<Incarnation> = view.members.iter().filter(near).map(|m| m.incarnation).collect();
-        self.watched.retain(|incarnation, _| members.contains(incarnation));
+        let ends = self.ends.as_ref();
+        self.watched.retain(|incarnation, watched| {
+            let stays = members.contains(incarnation);
+            if !stays {
+                watched.forget(ends);
+            }
+            stays
+        });
         self.unseen = members.into_iter().filter(|m| !self.watched.contains_key(m)).collect();
         self.look_for_unseen();
     }
@@ -53,10 +70,10 @@ impl Deaths {
         self.watched.len()
     }
 
-    /// Descriptors that become readable when a watched process ends.
+    /// A descriptor that becomes readable when a watched process ends, and stays so until [`Self::check`].
     #[must_use]
-    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.watched.values().filter_map(Watched::descriptor).collect()
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.ends.as_ref().map(AsFd::as_fd)
     }
 
     /// Whoever is proved dead since the last call. Call it when a descriptor is readable, and now and then.
@@ -65,24 +82,42 @@ impl Deaths {
         let dead: Vec<Incarnation> =
             self.watched.iter().filter(|(_, watched)| watched.is_dead()).map(|(incarnation, _)| *incarnation).collect();
         for incarnation in &dead {
-            self.watched.remove(incarnation);
+            if let Some(watched) = self.watched.remove(incarnation) {
+                watched.forget(self.ends.as_ref());
+            }
         }
         dead
     }
 
     fn look_for_unseen(&mut self) {
         let scope = &self.scope;
-        let watched = &mut self.watched;
+        let (watched, ends) = (&mut self.watched, self.ends.as_ref());
         self.unseen.retain(|incarnation| {
             let Some(presence) = roster::find(scope, *incarnation) else { return true };
             let process = roster::read_card(&presence).map_or(Found::Unknown, |card| card.find_process());
-            watched.insert(*incarnation, Watched { presence, process });
+            let found = Watched { presence, process };
+            found.await_end(ends);
+            watched.insert(*incarnation, found);
             false
         });
     }
 }
 
 impl Watched {
+    fn await_end(&self, ends: Option<&OwnedFd>) {
+        if let (Some(ends), Some(process)) = (ends, self.descriptor()) {
+            // Refused, it is found by looking.
+            let _refused = epoll::add(ends, process, EventData::new_u64(0), EventFlags::IN);
+        }
+    }
+
+    /// Said outright: a descriptor that a forked child still holds would stay in the set when it is closed here.
+    fn forget(&self, ends: Option<&OwnedFd>) {
+        if let (Some(ends), Some(process)) = (ends, self.descriptor()) {
+            let _not_there = epoll::delete(ends, process);
+        }
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.process {
             Found::Process(process) => Some(process.as_fd()),

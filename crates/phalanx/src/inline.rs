@@ -128,10 +128,15 @@ impl<D: Wait> Inline<D> {
         let due = self.attendant.deadline().min(self.node.deadline().unwrap_or(Instant(u64::MAX)));
         let due = due.since(now);
         let timeout = timeout.map_or(due, |timeout| timeout.min(due));
-        let mut watched = also.to_vec();
-        watched.extend(self.attendant.deaths.descriptors());
+        let deaths = self.attendant.deaths.descriptor();
         self.idle = 0;
-        let woken = self.node.driver_mut().wait(Some(timeout), &watched)?;
+        let woken = match deaths {
+            Some(deaths) if also.is_empty() => self.node.driver_mut().wait(Some(timeout), &[deaths]),
+            deaths => {
+                let watched: Vec<_> = also.iter().copied().chain(deaths).collect();
+                self.node.driver_mut().wait(Some(timeout), &watched)
+            }
+        }?;
         let mine = (1_u64 << also.len().min(63)) - 1;
         if woken.extra & !mine != 0 {
             self.attendant.look_at_deaths();

@@ -54,6 +54,8 @@ pub struct Node<D: Driver> {
     announced: bool,
     watch: Watch,
     wanted: Wanted,
+    /// The last turn received nothing, or was cut short by what it delivered.
+    rested: bool,
     /// Before then nothing is due unless something comes: a turn that finds nothing ends early, as most do in a process
     /// that spins. Zero: not known.
     quiet_until: Instant,
@@ -86,6 +88,7 @@ impl<D: Driver> Node<D> {
             announced: false,
             watch: Watch::default(),
             wanted: Wanted::default(),
+            rested: true,
             quiet_until: Instant::ZERO,
         }
     }
@@ -93,6 +96,9 @@ impl<D: Driver> Node<D> {
     /// One turn: sends what was multicast since the last one, drains the input (bounded), lets the core judge its
     /// timers, deliver and send, and flushes the driver.
     /// Call it when a datagram waits, when [`Node::deadline`] has come, and after commands.
+    ///
+    /// A turn that delivers something after one that received nothing ends with that: the application may answer, and the
+    /// next turn sends the answer before it looks for more and judges timers.
     pub fn turn(&mut self, now: Instant, handler: &mut impl Handler) -> TurnReport {
         self.announce(now, handler);
         if self.process.is_packing() {
@@ -100,14 +106,29 @@ impl<D: Driver> Node<D> {
             self.process.flush(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
             self.driver.flush();
         }
-        let mut report = self.drain(now, handler);
+        let mut report = TurnReport::default();
+        let was_at_rest = self.rested;
+        self.drain(now, was_at_rest, &mut report, handler);
+        self.rested = report.received == 0;
         if self.driver.loss_report().lost > 0 {
             self.process.handle_loss(now);
             self.quiet_until = Instant::ZERO;
         }
-        if report.received == 0 && now < self.quiet_until {
+        if self.rested && now < self.quiet_until {
             self.driver.flush();
             return report;
+        }
+        if was_at_rest && !self.rested {
+            let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
+            if self.process.deliver(now, &mut sink) {
+                self.driver.flush();
+                self.quiet_until = Instant::ZERO;
+                report.more = true;
+                return report;
+            }
+            if report.more {
+                self.drain(now, false, &mut report, handler);
+            }
         }
         let names = &self.watch.names;
         let joined = |name: &str| names.values().any(|joined| **joined == *name);
@@ -129,8 +150,8 @@ impl<D: Driver> Node<D> {
         report
     }
 
-    fn drain(&mut self, now: Instant, handler: &mut impl Handler) -> TurnReport {
-        let mut report = TurnReport::default();
+    /// Takes what waits; if it shall `hand_on` soon, only what one receive gives.
+    fn drain(&mut self, now: Instant, hand_on: bool, report: &mut TurnReport, handler: &mut impl Handler) {
         let Self { driver, process, watch, .. } = self;
         // Timers are judged only after what waits was heard: a process that was held up must not accuse others of
         // a silence that is its own. Bounded, so that a flood cannot keep it from sending.
@@ -139,13 +160,12 @@ impl<D: Driver> Node<D> {
                 let mut sink = Sink { outbox, handler: &mut *handler, watch: &mut *watch };
                 process.handle_packet(now, lane, origin, packet, &mut sink);
             });
-            report.received += took;
-            report.more = took >= BATCH;
-            if !report.more {
+            report.received += took.packets;
+            report.more = took.more;
+            if !took.more || hand_on && took.packets > 0 {
                 break;
             }
         }
-        report
     }
 
     /// Something is about to change from outside.

@@ -296,16 +296,11 @@ impl Flow {
         let first = self.tx.next();
         let mut any = false;
         loop {
-            let mut delivered = self.deliver_ready(io);
-            if !self.wedged {
-                self.place(now, io);
-                delivered |= self.deliver_ready(io);
-                self.drain_outbox(now, io);
-                if !delivered {
-                    self.close_packet(now, io);
-                }
-            }
+            let delivered = self.deliver(now, io);
             any |= delivered;
+            if !self.wedged && !delivered {
+                self.close_packet(now, io);
+            }
             self.acknowledge_self(now);
             if !self.has_deliverable() {
                 break;
@@ -323,6 +318,18 @@ impl Flow {
         self.send_receipts(now, io);
         self.note_window(io);
         any || self.tx.next() > first
+    }
+
+    /// Delivers what may be delivered, orders what may be ordered, and packs what waits for room. True if it delivered
+    /// something. Needs a [`Self::turn`] afterwards.
+    pub fn deliver(&mut self, now: Instant, io: &mut impl Outgoing) -> bool {
+        let mut delivered = self.deliver_ready(io);
+        if !self.wedged {
+            self.place(now, io);
+            delivered |= self.deliver_ready(io);
+            self.drain_outbox(now, io);
+        }
+        delivered
     }
 
     fn acknowledge_self(&mut self, now: Instant) {

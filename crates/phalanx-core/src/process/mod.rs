@@ -251,6 +251,20 @@ impl Process {
         }
     }
 
+    /// The middle of a turn: gives the application what came for it and waits for nothing more. True if that was
+    /// anything; the turn may then end early, so that an answer goes out at once. [`Self::turn`] is due next, with the
+    /// input that has come meanwhile.
+    pub fn deliver(&mut self, now: Instant, fx: &mut impl Effects) -> bool {
+        let before = self.counters.delivered;
+        let mut given = self.drain_app(fx);
+        for flow in self.flows.values_mut().filter(|flow| flow.touched) {
+            let mut port = flow_port!(self, &mut *fx, &flow.meta);
+            flow.flow.deliver(now, &mut port);
+        }
+        given |= self.drain_app(fx);
+        given || self.counters.delivered > before
+    }
+
     /// End of a turn: judges timers (call it after the input is drained), packs and transmits what is due,
     /// delivers what is held.
     pub fn turn(&mut self, now: Instant, fx: &mut impl Effects) {
@@ -305,17 +319,17 @@ impl Process {
         Some(f(&mut flow.flow, &mut port))
     }
 
-    /// Gives the application what waits for it, for as long as it takes it.
+    /// Gives the application what waits for it, for as long as it takes it. True if that was anything.
     #[inline]
-    fn drain_app(&mut self, fx: &mut impl Effects) {
-        if !self.app.is_empty() {
-            self.give_to_app(fx);
-        }
+    fn drain_app(&mut self, fx: &mut impl Effects) -> bool {
+        !self.app.is_empty() && self.give_to_app(fx)
     }
 
-    fn give_to_app(&mut self, fx: &mut impl Effects) {
+    fn give_to_app(&mut self, fx: &mut impl Effects) -> bool {
+        let mut given = false;
         while !self.app.is_empty() && fx.ready() {
-            let Some(item) = self.app.pop() else { return };
+            let Some(item) = self.app.pop() else { return given };
+            given = true;
             match item {
                 Item::Delivery(held) => {
                     let delivery = held.delivery();
@@ -349,6 +363,7 @@ impl Process {
                 }
             }
         }
+        given
     }
 
     /// The system dropped packets that came for this process. Those who may have sent them are told at the next turn what

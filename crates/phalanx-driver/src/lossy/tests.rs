@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::driver::Transmit;
+use crate::driver::{Received, Transmit};
 
 #[derive(Debug, Default)]
 struct Loopback {
@@ -23,14 +23,14 @@ impl Transmit for Carried {
 impl Driver for Loopback {
     type Outbox = Carried;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Carried, Lane, Origin, &mut [u8])) -> usize {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Carried, Lane, Origin, &mut [u8])) -> Received {
         let mut taken = 0;
         while taken < max {
             let Some(mut packet) = self.waiting.pop_front() else { break };
             each(&mut self.carried, Lane::Data, Origin::Network(here()), &mut packet);
             taken += 1;
         }
-        taken
+        Received { packets: taken, more: taken == max }
     }
 
     fn outbox(&mut self) -> &mut Carried {
@@ -70,7 +70,7 @@ fn run(faults: Faults, seed: u64, count: u32) -> (Vec<u32>, Vec<(&'static str, u
             arrived.push(u32::from_le_bytes((&*bytes).try_into().expect("four bytes were sent")));
             bytes.fill(0xff);
         });
-        if taken == 0 && arrived.len() == before {
+        if taken.packets == 0 && arrived.len() == before {
             break;
         }
     }

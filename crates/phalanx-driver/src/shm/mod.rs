@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use phalanx_core::{Lane, Origin};
 
-use crate::driver::{Driver, EXTRA_MAX, LossReport, Wait, Woken};
+use crate::driver::{Driver, EXTRA_MAX, LossReport, Received, Wait, Woken};
 use crate::waker::Waker;
 use lend::Lender;
 use links::Links;
@@ -170,7 +170,7 @@ impl<D: Driver> Shm<D> {
         &mut self,
         max: usize,
         each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, &mut [u8]),
-    ) -> (usize, bool) {
+    ) -> Received {
         let Self { inner, half, links, .. } = self;
         let mut receive = |lane, max| {
             let mut hand_up = |packet: &mut [u8]| each(half.lend(inner.outbox()), lane, Origin::Memory, packet);
@@ -179,19 +179,19 @@ impl<D: Driver> Shm<D> {
         // As everywhere: control goes first, but cannot stop data for good.
         let (control, more_control) = receive(Lane::Control, max - max / 4);
         let (data, more_data) = receive(Lane::Data, max - control);
-        (control + data, more_control || more_data)
+        Received { packets: control + data, more: more_control || more_data }
     }
 
     fn receive_below(
         &mut self,
         max: usize,
         each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, &mut [u8]),
-    ) -> usize {
+    ) -> Received {
         let Self { inner, half, .. } = self;
         let taken = inner.receive(max, &mut |outbox, lane, origin, packet| {
             each(half.lend(outbox), lane, origin, packet);
         });
-        self.below = Below { warm: taken > 0, passed: 0 };
+        self.below = Below { warm: taken.packets > 0, passed: 0 };
         taken
     }
 }
@@ -213,23 +213,24 @@ impl<D: Driver> Neighbours for Shm<D> {
 impl<D: Driver> Driver for Shm<D> {
     type Outbox = ShmOutbox<D::Outbox>;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, &mut [u8])) -> usize {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, &mut [u8])) -> Received {
         if self.links.is_empty() {
             return self.receive_below(max, each);
         }
         let due = self.below.warm || self.below.passed >= BELOW_EVERY;
         self.below.passed += 1;
         // A flood in memory leaves room for the datagrams of others.
-        let (mut taken, mut more) = self.receive_memory(if due { max - max / 4 } else { max }, each);
-        if due && taken < max {
-            taken += self.receive_below(max - taken, each);
-            if more && taken < max {
-                let (again, still) = self.receive_memory(max - taken, each);
-                taken += again;
-                more = still;
+        let mut taken = self.receive_memory(if due { max - max / 4 } else { max }, each);
+        if due && taken.packets < max {
+            let below = self.receive_below(max - taken.packets, each);
+            taken.packets += below.packets;
+            if taken.more && taken.packets < max {
+                let again = self.receive_memory(max - taken.packets, each);
+                taken = Received { packets: taken.packets + again.packets, more: again.more };
             }
+            taken.more |= below.more;
         }
-        if more { max } else { taken }
+        taken
     }
 
     fn outbox(&mut self) -> &mut Self::Outbox {

@@ -64,7 +64,7 @@ fn two(options: &ShmOptions) -> [Near; 2] {
 fn drain(driver: &mut impl Wait) -> Vec<(Origin, Vec<u8>)> {
     let mut got = Vec::new();
     while driver.wait(Some(Duration::from_millis(5)), &[]).expect("waiting works").traffic {
-        while driver.receive(64, &mut |_, _, origin, packet| got.push((origin, packet.to_vec()))) > 0 {}
+        while driver.receive(64, &mut |_, _, origin, packet| got.push((origin, packet.to_vec()))).packets > 0 {}
     }
     got
 }
@@ -192,7 +192,7 @@ fn sleepers_are_woken_and_others_are_not_disturbed() {
         }
         while next < rounds {
             let mut heard = None;
-            while driver.receive(8, &mut |_, _, _, p| heard = p.try_into().ok().map(u32::from_le_bytes)) == 0 {
+            while driver.receive(8, &mut |_, _, _, p| heard = p.try_into().ok().map(u32::from_le_bytes)).packets == 0 {
                 driver.wait(None, &[]).expect("waiting works");
             }
             next = heard.expect("four bytes") + 1;

@@ -23,14 +23,14 @@ use phalanx_core::{Lane, Origin};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
-use crate::driver::{Driver, EXTRA_MAX, LossReport, Transmit, Wait, Woken};
+use crate::driver::{Driver, EXTRA_MAX, LossReport, Received, Transmit, Wait, Woken};
 use crate::waker::Waker;
 use bind::Opened;
 pub use bind::{BindError, Buffers, UdpOptions};
 use glance::Glance;
 use losses::Losses;
 use queue::SendQueue;
-use slots::Slots;
+use slots::{Filled, Slots};
 pub use stats::UdpStats;
 
 /// The longest packet that passes an Ethernet of 1,500 bytes whole, with room for IPv6 and a tunnel's header.
@@ -73,10 +73,10 @@ struct LaneIn {
     slots: Slots,
     losses: Losses,
     coalesces: bool,
-    /// The last call took all that waited.
+    /// No further call in this receive: the last one took all that waited, or brought what is to be handled first.
     dry: bool,
-    /// The last call found nothing.
-    quiet: bool,
+    /// Nothing waited after the last call.
+    empty: bool,
 }
 
 impl Udp {
@@ -145,7 +145,7 @@ impl Udp {
         lane: Lane,
         max: usize,
         each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, &mut [u8]),
-    ) -> usize {
+    ) -> Received {
         let longest = self.packet_bytes_max as usize;
         let inbox = &mut self.inbox[lane as usize];
         let mut taken = 0;
@@ -165,7 +165,7 @@ impl Udp {
                 each(outbox, lane, Origin::Network(from), datagram.bytes);
             }
         }
-        taken
+        Received { packets: taken, more: taken == max || !inbox.empty }
     }
 }
 
@@ -178,7 +178,7 @@ impl LaneIn {
             losses: Losses::new(opened.granted.receive_bytes),
             coalesces: opened.coalesces,
             dry: false,
-            quiet: true,
+            empty: false,
         };
         (inbox, LaneOut { socket: opened.socket, queue: SendQueue::new(queue_bytes, opened.segments) })
     }
@@ -188,15 +188,16 @@ impl LaneIn {
         if self.dry {
             return false;
         }
+        self.empty = false;
         for _ in 0..FAULTS_PER_CALL {
             outbox.stats.receive_calls += 1;
-            match self.slots.fill(outbox.lane(lane).socket.as_fd(), self.quiet) {
-                Ok(more) => {
-                    self.dry = !more;
+            match self.slots.fill(outbox.lane(lane).socket.as_fd()) {
+                Ok(filled) => {
+                    (self.dry, self.empty) = (filled != Filled::Some, filled == Filled::All);
                     break;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.dry = true;
+                    (self.dry, self.empty) = (true, true);
                     break;
                 }
                 // An error a peer's host caused is reported once by whichever call comes next, and says nothing
@@ -210,11 +211,10 @@ impl LaneIn {
                 outbox.stats.coalesced_packets += arrived.len_bytes.div_ceil(segment) as u64;
             }
         }
-        if self.dry {
+        if self.empty {
             self.losses.note_empty();
         }
-        self.quiet = self.slots.is_empty();
-        !self.quiet
+        !self.slots.is_empty()
     }
 }
 
@@ -267,9 +267,9 @@ impl Transmit for UdpOutbox {
 impl Driver for Udp {
     type Outbox = UdpOutbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, &mut [u8])) -> usize {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, &mut [u8])) -> Received {
         if max == 0 {
-            return 0;
+            return Received { packets: 0, more: true };
         }
         self.inbox.iter_mut().for_each(|lane| lane.dry = false);
         // One system call if nothing waits, most of the time: see [`Glance`].
@@ -278,10 +278,11 @@ impl Driver for Udp {
             // Control goes first but leaves a quarter, so that a flood of it cannot stop data for good.
             self.receive_lane(Lane::Control, max - max / 4, each)
         } else {
-            0
+            Received::default()
         };
-        let taken = control + self.receive_lane(Lane::Data, max - control, each);
-        if control > 0 || taken >= BUSY_PACKETS {
+        let data = self.receive_lane(Lane::Data, max - control.packets, each);
+        let taken = Received { packets: control.packets + data.packets, more: control.more || data.more };
+        if control.packets > 0 || taken.packets >= BUSY_PACKETS {
             self.glance.expect();
         }
         taken
@@ -370,18 +371,27 @@ impl Udp {
             // The socket is writable while the interface's queue is full: only time tells.
             timeout = Some(timeout.map_or(CONGESTED_RETRY, |t| t.min(CONGESTED_RETRY)));
         }
-        let mut watched: [PollFd<'_>; 3 + EXTRA_MAX] =
-            std::array::from_fn(|_| PollFd::from_borrowed_fd(self.waker.descriptor(), PollFlags::IN));
-        watched[1] = PollFd::from_borrowed_fd(control.socket.as_fd(), interest(control));
-        watched[2] = PollFd::from_borrowed_fd(data.socket.as_fd(), interest(data));
-        for (slot, fd) in watched[3..].iter_mut().zip(extra) {
-            *slot = PollFd::from_borrowed_fd(*fd, PollFlags::IN);
-        }
+        let own = [
+            PollFd::from_borrowed_fd(self.waker.descriptor(), PollFlags::IN),
+            PollFd::from_borrowed_fd(control.socket.as_fd(), interest(control)),
+            PollFd::from_borrowed_fd(data.socket.as_fd(), interest(data)),
+        ];
+        let extra = extra.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
+        let (mut few, mut many);
+        let watched = if extra.len() <= FEW {
+            few = std::array::from_fn::<_, { 3 + FEW }, _>(|i| own[i.min(2)].clone());
+            let count = 3 + extra.len();
+            few[3..].iter_mut().zip(extra).for_each(|(slot, fd)| *slot = fd);
+            &mut few[..count]
+        } else {
+            many = own.into_iter().chain(extra).collect::<Vec<_>>();
+            &mut many[..]
+        };
         let limit = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(t.subsec_nanos()),
         });
-        match poll(&mut watched[..3 + extra.len()], limit.as_ref()) {
+        match poll(watched, limit.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Woken::default()),
             Err(error) => return Err(error.into()),
@@ -392,7 +402,7 @@ impl Udp {
             self.glance.expect();
         }
         let mut woken = Woken { traffic: rest || fired(&watched[1]) || fired(&watched[2]), ..Woken::default() };
-        for (i, fd) in watched[3..3 + extra.len()].iter().enumerate() {
+        for (i, fd) in watched[3..].iter().enumerate() {
             woken.extra |= u64::from(fired(fd)) << i;
         }
         // The kernel's error reports keep a socket ready until they are read.
@@ -404,6 +414,9 @@ impl Udp {
         Ok(woken)
     }
 }
+
+/// Extra descriptors watched without memory of their own: as many as a driver around this one and its owner mostly have.
+const FEW: usize = 3;
 
 /// A receive that takes so many packets is one of many: what is sent meanwhile to the control socket is not to wait for
 /// long.

@@ -137,8 +137,19 @@ impl SendQueue {
         // first such error costs a second try, not the packet.
         let mut second_try = false;
         while self.left > 0 && self.hold == Hold::None {
-            self.plan();
             stats.send_calls += 1;
+            if let [only] = self.packets[..] {
+                match self.send_alone(only, socket) {
+                    Ok(()) => stats.count_alone(only.len_bytes),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => {
+                        self.plan();
+                        self.judge(&error, &mut second_try, socket, stats);
+                    }
+                }
+                continue;
+            }
+            self.plan();
             let Self { runs, pieces, destinations, bytes, .. } = self;
             match mmsg::send(socket.as_fd(), runs, pieces, |run| &destinations.at(run.to).name, bytes) {
                 Ok(count) => {
@@ -155,6 +166,17 @@ impl SendQueue {
             }
         }
         self.compact();
+    }
+
+    /// Sends the only packet there is: no run needs a plan.
+    fn send_alone(&mut self, packet: Queued, socket: &Socket) -> io::Result<()> {
+        let bytes = &self.bytes[packet.start..packet.start + packet.len_bytes];
+        let destination = self.destinations.at_mut(packet.to);
+        mmsg::send_one(socket.as_fd(), bytes, &destination.name)?;
+        destination.head = END;
+        (self.left, self.refusals) = (0, 0);
+        self.grow_runs(1);
+        Ok(())
     }
 
     /// Decides what an error means for the first run, which it is about.
@@ -286,6 +308,9 @@ impl SendQueue {
 
     /// Forgets what the kernel took.
     fn compact(&mut self) {
+        if self.packets.is_empty() {
+            return; // as most flushes find it
+        }
         for to in &self.active {
             let destination = self.destinations.at_mut(*to);
             let mut at = std::mem::replace(&mut destination.head, END);

@@ -13,9 +13,22 @@ pub(super) struct Slots {
     stride: usize,
     slot_bytes: usize,
     arrived: Vec<Arrived>,
+    /// Buffers set up for the next call: each costs some nanoseconds, and one that finds nothing many.
+    slots: usize,
     /// The next to hand on: a buffer, and a place in it.
     at: usize,
     offset: usize,
+}
+
+/// What a call brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filled {
+    /// All that waited.
+    All,
+    /// The only buffer set up, after a call that found nothing: more may wait.
+    First,
+    /// More may wait.
+    Some,
 }
 
 /// One datagram, in place.
@@ -39,6 +52,7 @@ impl Slots {
             stride,
             slot_bytes,
             arrived: Vec::with_capacity(count),
+            slots: 1,
             at: 0,
             offset: 0,
         }
@@ -49,16 +63,24 @@ impl Slots {
         self.at >= self.arrived.len()
     }
 
-    /// Takes what waits, as far as the buffers go. `WouldBlock` when nothing waits. False: it took all. What was
-    /// received before must have been handed on. `quiet`: little or nothing is expected, and fewer buffers are set up.
-    pub(super) fn fill(&mut self, socket: BorrowedFd<'_>, quiet: bool) -> io::Result<bool> {
+    /// Takes what waits, as far as the buffers go. `WouldBlock` when nothing waits. What was received before must have
+    /// been handed on. Only one buffer is set up after a call that found nothing.
+    pub(super) fn fill(&mut self, socket: BorrowedFd<'_>) -> io::Result<Filled> {
         debug_assert!(self.is_empty(), "nothing received is overwritten");
         (self.at, self.offset) = (0, 0);
+        let slots = self.slots;
+        let room = &mut self.bytes[..slots * self.stride];
         // What was received stays empty on an error.
-        let room = if quiet { &mut self.bytes[..QUIET_SLOTS * self.stride] } else { &mut self.bytes[..] };
-        let room_bytes = room.len();
-        mmsg::receive(socket, room, self.stride, self.slot_bytes, &mut self.arrived)?;
-        Ok(self.arrived.len() * self.stride == room_bytes)
+        let outcome = mmsg::receive(socket, room, self.stride, self.slot_bytes, &mut self.arrived);
+        if outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            self.slots = 1;
+        }
+        outcome?;
+        if self.arrived.len() < slots {
+            return Ok(Filled::All);
+        }
+        self.slots = (slots * GROWTH).min(self.bytes.len() / self.stride);
+        Ok(if slots == 1 { Filled::First } else { Filled::Some })
     }
 
     /// What the last call brought, buffer by buffer.
@@ -84,10 +106,10 @@ impl Slots {
 
 /// Buffers of one packet each.
 const SLOTS: usize = mmsg::RECEIVE_MAX;
-/// Buffers set up while nothing comes: each costs some nanoseconds of every look.
-const QUIET_SLOTS: usize = 2;
+/// Buffers grow so in number while all of them are filled.
+const GROWTH: usize = 2;
 
-const _: () = assert!(QUIET_SLOTS <= COALESCED_SLOTS && COALESCED_SLOTS <= SLOTS);
+const _: () = assert!(COALESCED_SLOTS <= SLOTS);
 
 /// Buffers that hold several packets.
 const COALESCED_SLOTS: usize = 8;

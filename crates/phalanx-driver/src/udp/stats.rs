@@ -76,6 +76,12 @@ impl UdpStats {
         }
     }
 
+    /// A packet that was all there was to send.
+    pub(super) fn count_alone(&mut self, len_bytes: usize) {
+        self.sent_packets += 1;
+        self.sent_bytes += len_bytes as u64;
+    }
+
     pub(super) fn count_report(&mut self, cause: Cause) {
         self.reported_errors += 1;
         match cause {

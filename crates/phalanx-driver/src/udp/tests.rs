@@ -28,7 +28,7 @@ fn conforms() {
 fn drain(receiver: &mut Udp) -> Vec<Vec<u8>> {
     let mut got = Vec::new();
     receiver.wait(Some(Duration::ZERO), &[]).expect("waiting works");
-    while receiver.receive(64, &mut |_, _, _, packet| got.push(packet.to_vec())) > 0 {}
+    while receiver.receive(64, &mut |_, _, _, packet| got.push(packet.to_vec())).packets > 0 {}
     got
 }
 
@@ -88,7 +88,7 @@ fn the_rest_of_a_run_is_not_waited_for() {
     let mut taken = 0;
     while taken < 20 {
         assert!(receiver.wait(None, &[]).expect("waiting works").traffic);
-        taken += receiver.receive(7, &mut |_, _, _, _| {});
+        taken += receiver.receive(7, &mut |_, _, _, _| {}).packets;
     }
 }
 
@@ -245,7 +245,7 @@ fn what_waits_is_reported_while_more_than_a_quarter_was_taken() {
     }
     sender.flush();
     let mut held = 0;
-    while receiver.receive(16, &mut |_, _, _, _| {}) > 0 {
+    while receiver.receive(16, &mut |_, _, _, _| {}).packets > 0 {
         held = held.max(receiver.loss_report().held_bytes);
     }
     assert!(held > 0);
@@ -258,7 +258,7 @@ fn what_waits_is_reported_while_more_than_a_quarter_was_taken() {
 fn most_empty_receives_are_one_system_call() {
     let mut driver = bind();
     for _ in 0..800 {
-        assert_eq!(driver.receive(64, &mut |_, _, _, _| {}), 0);
+        assert_eq!(driver.receive(64, &mut |_, _, _, _| {}).packets, 0);
     }
     let calls = driver.stats().receive_calls;
     assert!((850..1_600).contains(&calls), "{calls}");
@@ -270,8 +270,8 @@ fn control_is_found_without_a_wait() {
     for _ in 0..100 {
         sender.outbox().transmit(Lane::Control, &[receiver.local_address(Lane::Control)], b"c");
         sender.flush();
-        assert!((0..16).any(|_| receiver.receive(64, &mut |_, _, _, _| {}) == 1), "within 16 receives");
-        (0..5).for_each(|_| assert_eq!(receiver.receive(64, &mut |_, _, _, _| {}), 0));
+        assert!((0..16).any(|_| receiver.receive(64, &mut |_, _, _, _| {}).packets == 1), "within 16 receives");
+        (0..5).for_each(|_| assert_eq!(receiver.receive(64, &mut |_, _, _, _| {}).packets, 0));
     }
 }
 
@@ -358,7 +358,7 @@ fn receive_drops_are_counted() {
     }
     sender.flush();
     assert_eq!(sender.stats().sent_packets, sent, "{:?}", sender.stats());
-    let drain = |receiver: &mut Udp| while receiver.receive(64, &mut |_, _, _, _| {}) > 0 {};
+    let drain = |receiver: &mut Udp| while receiver.receive(64, &mut |_, _, _, _| {}).packets > 0 {};
     drain(&mut receiver);
     // The count travels with the next datagram that finds room.
     sender.outbox().transmit(Lane::Data, &to, &[8]);

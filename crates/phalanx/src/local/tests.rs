@@ -279,12 +279,15 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
     assert_eq!(deaths.check(), []);
     dies.kill();
     // The descriptor fires by itself: this returns because of it.
-    let descriptors = deaths.descriptors();
-    let mut watched: Vec<rustix::event::PollFd<'_>> =
-        descriptors.iter().map(|fd| rustix::event::PollFd::new(fd, rustix::event::PollFlags::IN)).collect();
-    assert_eq!(rustix::event::poll(&mut watched, None).expect("polls"), 1);
+    let fires = |deaths: &Deaths, timeout: Option<&rustix::event::Timespec>| {
+        let descriptor = deaths.descriptor().expect("the system has one");
+        let mut watched = [rustix::event::PollFd::from_borrowed_fd(descriptor, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut watched, timeout).expect("polls") == 1
+    };
+    assert!(fires(&deaths, None));
     assert_eq!(deaths.check(), [Incarnation(1)]);
     assert_eq!(deaths.check(), [], "said once");
+    assert!(!fires(&deaths, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })), "and fires no more");
     drop(lives);
 }
 

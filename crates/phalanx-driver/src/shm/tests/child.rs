@@ -85,14 +85,15 @@ fn one_life(driver: &mut Near, rng: &mut Rng) -> u64 {
     let (mut next, mut records) = (0, 0);
     let mut check = |driver: &mut Near| {
         driver.flush();
-        driver.receive(64, &mut |_, _, origin, packet| {
+        let taken = driver.receive(64, &mut |_, _, origin, packet| {
             assert_eq!(origin, Origin::Memory);
             let number = u64::from_le_bytes(packet[..8].try_into().expect("eight bytes"));
             assert!(number >= next, "{number} came after {next}");
             assert!(packet == record(number), "record {number} is not whole");
             next = number + 1;
             records += 1;
-        })
+        });
+        taken.packets
     };
     let mut seen = 0;
     while seen < enough {
