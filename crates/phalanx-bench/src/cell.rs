@@ -20,6 +20,8 @@ pub(crate) struct CellPlan {
     pub(crate) cores: Option<Cores>,
     pub(crate) loss_ppm: Option<u32>,
     pub(crate) state_bytes: usize,
+    /// A member that holds others back for so long is expelled.
+    pub(crate) expel_after: Option<Duration>,
     /// Whether a silent member is excluded as soon as by default. Else the machine may starve it for a while: what
     /// is measured then is not the change of the view.
     pub(crate) strict: bool,
@@ -35,6 +37,7 @@ impl CellPlan {
             cores: None,
             loss_ppm: None,
             state_bytes: 0,
+            expel_after: None,
             strict: false,
         }
     }
@@ -78,6 +81,7 @@ impl Cell {
             wait: self.plan.wait,
             loss_ppm: self.plan.loss_ppm,
             suspect_after_ms: (!self.plan.strict).then_some(SUSPECT_AFTER_MS),
+            expel_after_ms: self.plan.expel_after.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             groups: vec![GROUP.to_owned()],
             // One that takes the state needs none of its own.
             state_bytes: if takes_state { 0 } else { self.plan.state_bytes },
@@ -92,14 +96,20 @@ impl Cell {
 
     /// Waits until every member's last view has so many members.
     pub(crate) fn agree(&mut self, count: usize) -> Result<(), BenchError> {
-        for member in &mut self.members {
-            let seen = |member: &Child| member.views.iter().rev().find(|view| view.group == GROUP).map(|v| v.members);
-            member.catch_up()?;
-            while seen(member) != Some(count) {
-                member.hear("a view", PATIENCE, |report| matches!(report, Report::View { .. }).then_some(()))?;
+        (0..self.members.len()).try_for_each(|index| self.sees(index, count).map(drop))
+    }
+
+    /// Waits until the last view of the member at `index` has so many members. Gives when it came.
+    pub(crate) fn sees(&mut self, index: usize, count: usize) -> Result<u64, BenchError> {
+        let member = &mut self.members[index];
+        member.catch_up()?;
+        loop {
+            let last = member.views.iter().rev().find(|view| view.group == GROUP);
+            if let Some(view) = last.filter(|view| view.members == count) {
+                return Ok(view.at_ns);
             }
+            member.hear("a view", PATIENCE, |report| matches!(report, Report::View { .. }).then_some(()))?;
         }
-        Ok(())
     }
 
     pub(crate) fn pause(&self, time: Duration) -> Result<(), BenchError> {

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use phalanx::config::Config;
-use phalanx::core::{CommandError, Incarnation};
+use phalanx::core::{CommandError, Incarnation, SlowMembers};
 use phalanx::driver::{Faults, Wait};
 use phalanx::{Inline, Options};
 
@@ -28,6 +28,10 @@ pub(crate) fn run(role: &MemberRole) -> Result<(), BenchError> {
     configure(&mut config, role.transport, role.security);
     if let Some(millis) = role.suspect_after_ms {
         config.timing.suspect_after = Duration::from_millis(millis);
+    }
+    if let Some(millis) = role.expel_after_ms {
+        config.timing.expel_after = Duration::from_millis(millis);
+        config.limits.slow_members = SlowMembers::Expel;
     }
     let mut options = Options::from(config);
     match role.loss_ppm {

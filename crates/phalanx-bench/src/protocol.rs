@@ -73,6 +73,8 @@ pub(crate) struct MemberRole {
     pub(crate) loss_ppm: Option<u32>,
     /// Silent this long, a member is suspected, in milliseconds; else as the library has it.
     pub(crate) suspect_after_ms: Option<u64>,
+    /// A member that holds others back for so many milliseconds is expelled; else it is waited for.
+    pub(crate) expel_after_ms: Option<u64>,
     /// The groups it joins.
     pub(crate) groups: Vec<String>,
     /// What it keeps as the groups' state and gives to joiners.

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use crate::Request;
 use crate::bench::{Bench, Case};
 use crate::cell::{Cell, CellPlan};
+use crate::child::now_ns;
 use crate::choice::{Cores, Medium, Ordering, Security, Senders, Transport};
 use crate::crew::PATIENCE;
 use crate::error::BenchError;
@@ -30,6 +31,8 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
         cases.push(Case::new(format!("loss-{on}"), what, move |bench| loss(bench, transport)));
         let what = "one of four sends, another is stopped (SIGSTOP) for a while";
         cases.push(Case::new(format!("stopped-member-{on}"), what, move |bench| stopped(bench, transport)));
+        let what = "one of four sends, another is stopped (SIGSTOP) and expelled for holding the others back";
+        cases.push(Case::new(format!("expelled-member-{on}"), what, move |bench| expelled(bench, transport)));
         let what = "one of four sends, another takes a tenth of what it could";
         cases.push(Case::new(format!("slow-receiver-{on}"), what, move |bench| slow(bench, transport)));
         let groups: &[usize] = if request.is_sketch() { &[4] } else { &[4, 8] };
@@ -139,6 +142,40 @@ fn stopped(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError
     Ok(())
 }
 
+fn expelled(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError> {
+    let expel_after = Some(EXPEL_AFTER);
+    let plan = CellPlan { expel_after, ..CellPlan::new(MEMBERS, transport, Security::Sealed) };
+    let series = |metric, unit| Series::new(metric, unit, MEMBERS, SIZE);
+    let mut before = series("goodput before", "msg/s");
+    let mut after = series("goodput of the others without it", "msg/s").against("before");
+    let mut left = series("from its stop to the view without it", "ms");
+    let mut pause = series("longest pause of the sender", "ms");
+    let (warm, measured) = bench.times();
+    for round in 0..bench.rounds() {
+        bench.round(round)?;
+        // Who is expelled comes back, and has missed messages: each round has a cell of its own.
+        let mut cell = bench.new_cell(&plan)?;
+        cell.load(Senders::One, Ordering::Total, SIZE, None)?;
+        cell.pause(warm)?;
+        let calm = cell.rate_at(WATCHED, measured)?;
+        cell.pauses()?;
+        let stop_ns = now_ns();
+        cell.members[STOPPED].signal(Signal::STOP)?;
+        let installed_ns = cell.sees(WATCHED, MEMBERS - 1)?;
+        cell.pause(warm)?;
+        let again = cell.rate_at(WATCHED, measured)?;
+        let stopped = cell.members.remove(STOPPED);
+        let pauses = cell.pauses()?;
+        drop(stopped);
+        pause.add(pauses.last().map_or(0.0, |pauses| pauses.send_ns as f64 / 1e6));
+        left.add(installed_ns.saturating_sub(stop_ns) as f64 / 1e6);
+        before.add(calm);
+        after.add_beside(again, calm);
+    }
+    bench.report([&before, &after, &left, &pause]);
+    Ok(())
+}
+
 fn slow(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError> {
     let mut cell = bench.cell(&CellPlan::new(MEMBERS, transport, Security::Sealed))?;
     let series = |metric, unit| Series::new(metric, unit, MEMBERS, SIZE).against("without it");
@@ -240,6 +277,9 @@ impl Cell {
         Ok(self.members[index].mark()?.delivery_rate(&first))
     }
 }
+
+/// How long a member may hold the others back in that case.
+const EXPEL_AFTER: Duration = Duration::from_secs(2);
 
 const MEMBERS: usize = 4;
 const SIZE: usize = 1_024;
