@@ -10,6 +10,7 @@
 //! several rounds the median one.
 
 use std::error::Error;
+use std::io::{Write, stdout};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -82,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     rounds.sort_by(|a, b| (a[0] / a[1]).total_cmp(&(b[0] / b[1])));
     let [ours, raw] = rounds[rounds.len() / 2];
-    println!("{ours:.0} ns a trip, raw {raw:.0} ns: {:.2}", ours / raw);
+    writeln!(stdout(), "{ours:.0} ns a trip, raw {raw:.0} ns: {:.2}", ours / raw)?;
     Ok(())
 }
 

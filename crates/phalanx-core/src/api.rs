@@ -1,6 +1,7 @@
 //! What goes into the core and what comes out: settings, effects, events, errors.
 
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -245,11 +246,44 @@ pub enum Event {
     },
 }
 
+/// A packet that came in.
+#[derive(Debug)]
+pub enum Packet<'a> {
+    /// Its owner uses the place again.
+    Lent(&'a mut [u8]),
+    /// So many bytes at the beginning of a buffer that may be kept, if another is left in its place: of any length, and
+    /// whatever is in it.
+    Given(&'a mut Vec<u8>, usize),
+}
+
+impl Deref for Packet<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Lent(bytes) => bytes,
+            Self::Given(buffer, len) => &buffer[..*len],
+        }
+    }
+}
+
+impl DerefMut for Packet<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Lent(bytes) => bytes,
+            Self::Given(buffer, len) => &mut buffer[..*len],
+        }
+    }
+}
+
 /// Where the core's effects go. Bound at compile time; it cannot re-enter the core.
 pub trait Effects {
-    /// Hands `packet`, in clear, to those of `to` that read this process's memory, and gives their count. What is
-    /// sealed afterwards and passed to [`Self::transmit`] with the same `to` goes to the others alone.
-    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _packet: &[u8]) -> usize {
+    /// Hands a packet in clear, `head` and `frames` one after the other, to those of `to` that read this process's
+    /// memory, and gives their count. What is sealed afterwards and passed to [`Self::transmit`] with the same `to` goes
+    /// to the others alone.
+    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _head: &[u8], _frames: &[u8]) -> usize {
         0
     }
 

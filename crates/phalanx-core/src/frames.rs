@@ -1,24 +1,64 @@
 //! The frames of a packet, shared by all who keep them, in buffers that are used again.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// The frames of one packet: cheap to clone, never changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frames(Arc<Vec<u8>>);
+#[derive(Clone, Debug)]
+pub struct Frames {
+    buffer: Arc<Vec<u8>>,
+    /// Where they lie in it.
+    start: usize,
+    end: usize,
+}
+
+impl PartialEq for Frames {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Frames {}
 
 impl Deref for Frames {
     type Target = [u8];
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.0
+        &self.buffer[self.start..self.end]
     }
 }
 
 impl From<Vec<u8>> for Frames {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Arc::new(bytes))
+        Self::whole(Arc::new(bytes))
+    }
+}
+
+impl Frames {
+    fn whole(buffer: Arc<Vec<u8>>) -> Self {
+        let end = buffer.len();
+        Self { buffer, start: 0, end }
+    }
+}
+
+/// Frames that came in, and whose they are.
+#[derive(Debug)]
+pub enum Incoming<'a> {
+    /// Their owner uses the place again.
+    Lent(&'a [u8]),
+    /// The buffer may be kept, if another is left in its place; the frames lie in this part of it.
+    Given(&'a mut Vec<u8>, Range<usize>),
+}
+
+impl Deref for Incoming<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Lent(bytes) => bytes,
+            Self::Given(buffer, place) => &buffer[place.clone()],
+        }
     }
 }
 
@@ -41,6 +81,17 @@ impl Pool {
         })
     }
 
+    /// Keeps what came in: without copying it, where it was given.
+    pub(crate) fn keep(&mut self, frames: Incoming<'_>) -> Frames {
+        match frames {
+            Incoming::Lent(bytes) => self.copy(bytes),
+            Incoming::Given(given, Range { start, end }) => {
+                let Frames { buffer, .. } = self.fill(|buffer| std::mem::swap(buffer, given));
+                Frames { start: start.min(end), end: end.min(buffer.len()), buffer }
+            }
+        }
+    }
+
     /// What `filled` holds, without copying it; `filled` is empty afterwards, and has another buffer.
     pub(crate) fn take(&mut self, filled: &mut Vec<u8>) -> Frames {
         let frames = self.fill(|buffer| std::mem::swap(buffer, filled));
@@ -51,12 +102,12 @@ impl Pool {
     fn fill(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Frames {
         let mut buffer = self.free.pop().unwrap_or_default();
         fill(Arc::get_mut(&mut buffer).expect("a free buffer has one owner"));
-        Frames(buffer)
+        Frames::whole(buffer)
     }
 
     /// Takes back what its caller needs no more; it is used again once nobody does.
     #[inline]
-    pub(crate) fn give(&mut self, Frames(mut buffer): Frames) {
+    pub(crate) fn give(&mut self, Frames { mut buffer, .. }: Frames) {
         if self.free.len() < FREE_MAX && Arc::get_mut(&mut buffer).is_some() {
             self.free.push(buffer);
         }
@@ -78,6 +129,17 @@ mod tests {
         pool.give(other);
         let again = pool.copy(b"de");
         assert_eq!((&*again, again.as_ptr()), (&b"de"[..], place));
+    }
+
+    #[test]
+    fn what_is_given_is_kept_in_place() {
+        let mut pool = Pool::default();
+        let mut given = b"head, frames, tail".to_vec();
+        let place = given.as_ptr();
+        let frames = pool.keep(Incoming::Given(&mut given, 6..12));
+        assert_eq!((&*frames, frames.buffer.as_ptr()), (&b"frames"[..], place));
+        assert_ne!(given.as_ptr(), place, "another was left");
+        assert_eq!(&*pool.keep(Incoming::Lent(b"lent")), b"lent");
     }
 
     #[test]

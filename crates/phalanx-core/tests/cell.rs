@@ -8,7 +8,7 @@ use std::time::Duration;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    Delivery, Effects, Event, Founding, GroupId, Incarnation, Instant, Lane, Limits, MemberInfo, Order, Origin,
+    Delivery, Effects, Event, Founding, GroupId, Incarnation, Instant, Lane, Limits, MemberInfo, Order, Origin, Packet,
     Process, Security, Settings, Snapshot, Timing,
 };
 
@@ -180,7 +180,7 @@ impl Net {
             let (lane, from, to, mut packet) = entry.remove();
             let j = usize::from(to.port() - 1000) / 2;
             if let Some((process, seen, true)) = self.nodes.get_mut(j) {
-                process.handle_packet(at, lane, Origin::Network(from), &mut packet, seen);
+                process.handle_packet(at, lane, Origin::Network(from), Packet::Lent(&mut packet), seen);
                 touched.push(j);
             }
         }

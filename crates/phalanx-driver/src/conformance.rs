@@ -156,9 +156,9 @@ pub fn the_callback_can_answer<D: Wait>(mut a: D, mut b: D) {
     let mut answered = false;
     for _ in 0..ROUNDS {
         pause(&mut b);
-        b.receive(8, &mut |outbox, lane, _, packet| {
+        b.receive(8, &mut |outbox, lane, _, mut packet| {
             packet.reverse();
-            send(outbox, lane, &[back], packet);
+            send(outbox, lane, &[back], &packet);
             answered = true;
         });
         if answered {
@@ -249,7 +249,7 @@ type Arrival = (Lane, Origin, Vec<u8>);
 
 /// As the core sends: through memory to those who read it, by the rest of the way to the others.
 fn send(outbox: &mut (impl Transmit + ?Sized), lane: Lane, to: &[SocketAddr], packet: &[u8]) {
-    if outbox.share(lane, to, packet) < to.len() {
+    if outbox.share(lane, to, &[], packet) < to.len() {
         outbox.transmit(lane, to, packet);
     }
 }

@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::{Lane, Origin};
+use phalanx_core::{Lane, Origin, Packet};
 
 use crate::shm::Neighbours;
 use crate::waker::Waker;
 
 /// The sending half of a driver.
 pub trait Transmit {
-    /// Hands `packet`, in clear, to those of `to` that read this process's memory, and gives their count.
+    /// Hands a packet in clear, `head` and `frames` one after the other, to those of `to` that read this process's memory, and gives their count.
     /// [`Self::transmit`] with the same `to` then goes to the others alone. A driver that shares no memory gives 0.
-    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _packet: &[u8]) -> usize {
+    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _head: &[u8], _frames: &[u8]) -> usize {
         0
     }
 
@@ -36,7 +36,7 @@ pub trait Driver {
     /// datagrams, those of [`Lane::Control`] first, and may take fewer than wait: [`Received::more`] says so. Never
     /// blocks. While nothing comes a driver may leave a lane for one of the next calls, so that a look at nothing is
     /// cheap; not after [`Wait::wait`].
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, &mut [u8])) -> Received;
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Packet<'_>)) -> Received;
 
     /// The sending half, between receives.
     fn outbox(&mut self) -> &mut Self::Outbox;

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use phalanx_core::rng::Rng;
-use phalanx_core::{Lane, Origin};
+use phalanx_core::{Lane, Origin, Packet};
 
 use crate::driver::{Driver, LossReport, Received, Wait, Woken};
 use crate::shm::Neighbours;
@@ -82,8 +82,8 @@ impl Fate {
         outbox: &mut T,
         lane: Lane,
         origin: Origin,
-        bytes: &mut [u8],
-        each: &mut impl FnMut(&mut T, Lane, Origin, &mut [u8]),
+        bytes: Packet<'_>,
+        each: &mut impl FnMut(&mut T, Lane, Origin, Packet<'_>),
     ) {
         if self.rng.chance_ppm(self.faults.loss_ppm) {
             self.lost += 1;
@@ -97,7 +97,7 @@ impl Fate {
             // The receiver may change the bytes in place: the second must come from a copy.
             let mut copy = bytes.to_vec();
             each(outbox, lane, origin, bytes);
-            each(outbox, lane, origin, &mut copy);
+            each(outbox, lane, origin, Packet::Lent(&mut copy));
         } else {
             each(outbox, lane, origin, bytes);
         }
@@ -111,11 +111,11 @@ impl Fate {
         &mut self,
         outbox: &mut T,
         due: impl Fn(&Held) -> bool,
-        each: &mut impl FnMut(&mut T, Lane, Origin, &mut [u8]),
+        each: &mut impl FnMut(&mut T, Lane, Origin, Packet<'_>),
     ) {
         while let Some(index) = self.held.iter().position(&due) {
             let mut held = self.held.remove(index);
-            each(outbox, held.lane, held.origin, &mut held.bytes);
+            each(outbox, held.lane, held.origin, Packet::Lent(&mut held.bytes));
         }
     }
 }
@@ -123,7 +123,7 @@ impl Fate {
 impl<D: Driver> Driver for Lossy<D> {
     type Outbox = D::Outbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut D::Outbox, Lane, Origin, &mut [u8])) -> Received {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut D::Outbox, Lane, Origin, Packet<'_>)) -> Received {
         let fate = &mut self.fate;
         let taken = self.inner.receive(max, &mut |outbox, lane, origin, bytes| {
             fate.arrive(outbox, lane, origin, bytes, each);

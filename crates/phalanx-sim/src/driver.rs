@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use phalanx_core::{Lane, Origin};
+use phalanx_core::{Lane, Origin, Packet};
 use phalanx_driver::{Driver, LossReport, Received, Transmit};
 
 use crate::memory::Memory;
@@ -148,7 +148,7 @@ impl Socket {
 }
 
 impl Transmit for SimOutbox {
-    fn share(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) -> usize {
+    fn share(&mut self, lane: Lane, to: &[SocketAddr], head: &[u8], frames: &[u8]) -> usize {
         let Some(memory) = self.memory.as_ref().filter(|memory| !memory.is_idle()) else { return 0 };
         let (mut readers, mut count) = (0, 0);
         for place in to.iter().filter_map(|to| memory.place_at(lane, to)) {
@@ -156,7 +156,7 @@ impl Transmit for SimOutbox {
             count += 1;
         }
         if count > 0 {
-            self.sent.push(Outgoing { lane, bytes: packet.into(), receivers: 0, readers });
+            self.sent.push(Outgoing { lane, bytes: [head, frames].concat().into(), receivers: 0, readers });
         }
         count
     }
@@ -176,7 +176,7 @@ impl Transmit for SimOutbox {
 
 impl SimDriver {
     /// Takes up to `max` packets out of memory: control first, though it cannot stop data for good.
-    fn receive_memory(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, Origin, &mut [u8])) -> usize {
+    fn receive_memory(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, Origin, Packet<'_>)) -> usize {
         let mut taken = 0;
         for (lane, max) in [(Lane::Control, max - max / 4), (Lane::Data, max)] {
             if let Some(memory) = self.outbox.memory.as_mut() {
@@ -188,7 +188,8 @@ impl SimDriver {
                 taken += 1;
                 self.scratch.clear();
                 self.scratch.extend_from_slice(&bytes);
-                each(&mut self.outbox, lane, Origin::Memory, &mut self.scratch);
+                let len = self.scratch.len();
+                each(&mut self.outbox, lane, Origin::Memory, Packet::Given(&mut self.scratch, len));
             }
         }
         taken
@@ -198,7 +199,7 @@ impl SimDriver {
 impl Driver for SimDriver {
     type Outbox = SimOutbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, Origin, &mut [u8])) -> Received {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, Origin, Packet<'_>)) -> Received {
         // A flood in memory leaves room for the packets of others.
         let room = if self.has_input() { max - max / 4 } else { max };
         let from_memory = if self.outbox.memory.is_some() { self.receive_memory(room, each) } else { 0 };
@@ -217,7 +218,7 @@ impl Driver for SimDriver {
             let (from, bytes) = packet;
             self.scratch.clear();
             self.scratch.extend_from_slice(&bytes);
-            each(&mut self.outbox, lane, Origin::Network(from), &mut self.scratch);
+            each(&mut self.outbox, lane, Origin::Network(from), Packet::Lent(&mut self.scratch));
             // As over sockets: what ends a silence comes alone, whatever waits behind it.
             if std::mem::take(&mut self.silent) {
                 return Received { packets: taken + 1, more: true };
@@ -275,11 +276,11 @@ mod tests {
         assert!(!driver.arrive(Lane::Control, peer, Rc::from([0_u8; 1501])), "too long");
         let mut lanes = Vec::new();
         let mut take = |driver: &mut SimDriver| {
-            driver.receive(64, &mut |outbox, lane, origin, bytes| {
+            driver.receive(64, &mut |outbox, lane, origin, mut bytes| {
                 lanes.push(lane);
                 bytes[0] = 9;
                 let from = origin.address().expect("over the network");
-                outbox.transmit(lane, &[from, from], bytes);
+                outbox.transmit(lane, &[from, from], &bytes);
             })
         };
         assert_eq!(take(&mut driver), Received { packets: 1, more: true }, "the first alone");

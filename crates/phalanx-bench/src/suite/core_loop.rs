@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use phalanx::core::seal::CellKey;
 use phalanx::core::{
     CommandError, Delivery, Effects, Event, Founding, GroupId, Incarnation, Instant, Lane, Limits, MemberInfo, Order,
-    Origin, Process, Security, Settings, Timing,
+    Origin, Packet, Process, Security, Settings, Timing,
 };
 use phalanx::driver::udp::{PACKET_BYTES_ETHERNET, PACKET_BYTES_LOOPBACK};
 use rustix::time::{ClockId, clock_gettime};
@@ -157,7 +157,7 @@ impl Side {
     fn take(&mut self, now: Instant, other: &mut Self) {
         while let Some((lane, mut packet)) = other.wire.packets.pop_front() {
             let origin = Origin::Network(other.address(lane));
-            self.process.handle_packet(now, lane, origin, &mut packet, &mut self.wire);
+            self.process.handle_packet(now, lane, origin, Packet::Lent(&mut packet), &mut self.wire);
             other.wire.spare.push(packet);
         }
     }

@@ -9,7 +9,7 @@ use super::place::Holder;
 use super::stream::{Deliverable, Stream};
 use super::total::Total;
 use crate::api::Order;
-use crate::frames::{Frames, Pool};
+use crate::frames::{Frames, Incoming, Pool};
 use crate::id::{GroupId, Incarnation};
 use crate::link::{Arrival, Receipt, Sending};
 use crate::time::Instant;
@@ -188,7 +188,7 @@ impl Flow {
         now: Instant,
         rank: usize,
         number: u64,
-        frames: &[u8],
+        frames: Incoming<'_>,
         io: &mut impl Outgoing,
     ) -> Arrival {
         let Some(stream) = self.streams.get_mut(rank) else { return Arrival::Ahead };
@@ -198,7 +198,7 @@ impl Flow {
             }
             return Arrival::Duplicate;
         }
-        let arrival = stream.rx.accept(number, self.pool.copy(frames));
+        let arrival = stream.rx.accept(number, self.pool.keep(frames));
         if self.wedged || arrival == Arrival::Ahead {
             return arrival; // kept, neither acknowledged nor parsed
         }

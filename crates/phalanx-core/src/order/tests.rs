@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Deliverable, Flow, FlowSettings, Full, Outgoing, Status};
 use crate::api::Order;
+use crate::frames::Incoming;
 use crate::id::{GroupId, Incarnation};
 use crate::link::Receipt;
 use crate::time::Instant;
@@ -87,7 +88,7 @@ impl Three {
         for &r in to {
             let (flow, port) = &mut self.flows[r];
             for (number, frames) in &packets {
-                flow.handle_packet(self.now, from, *number, frames, port);
+                flow.handle_packet(self.now, from, *number, Incoming::Lent(frames), port);
             }
             while flow.turn(self.now, port) {}
         }
@@ -293,7 +294,7 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
     let hear = |(listener, port): &mut (Flow, Port), all: &[Said]| {
         for (from, packets) in all {
             for (number, frames) in packets {
-                listener.handle_packet(now, *from, *number, frames, port);
+                listener.handle_packet(now, *from, *number, Incoming::Lent(frames), port);
             }
         }
         listener.turn(now, port);

@@ -5,12 +5,13 @@ use bytes::Bytes;
 use super::port::{DATA_MESSAGE, DATA_STATE, Label, Peer};
 use super::unrepaired::{Target, Unrepaired, put_receipt, read_unrepaired};
 use super::{EARLY_BYTES, EARLY_PACKETS, Early, Process, Stage};
-use crate::api::Effects;
-use crate::frames::Frames;
+use crate::api::{Effects, Packet};
+use crate::frames::{Frames, Incoming};
 use crate::id::{Incarnation, Lane, Origin};
 use crate::link::{Arrival, Channel};
 use crate::member::{Control, StateMessage};
 use crate::process::app::Item;
+use crate::seal::CLEAR_HEAD_LEN;
 use crate::time::Instant;
 use crate::wire::{DropReason, Header, Kind, Reader};
 
@@ -35,7 +36,7 @@ impl Process {
         now: Instant,
         lane: Lane,
         origin: Origin,
-        packet: &mut [u8],
+        mut packet: Packet<'_>,
         fx: &mut impl Effects,
     ) {
         self.counters.datagrams_received += 1;
@@ -43,13 +44,15 @@ impl Process {
             return;
         }
         let opened = match origin {
-            Origin::Network(_) => self.opener.open(packet),
-            Origin::Memory => self.opener.read_clear(packet),
+            Origin::Network(_) => self.opener.open(&mut packet),
+            Origin::Memory => self.opener.read_clear(&mut packet),
         };
-        let (header, frames) = match opened {
-            Ok(opened) => opened,
+        let (header, frames_bytes) = match opened {
+            Ok((header, frames)) => (header, frames.len()),
             Err(reason) => return self.counters.drop(reason),
         };
+        let start = if origin == Origin::Memory { CLEAR_HEAD_LEN } else { Header::LEN };
+        let place = start..start + frames_bytes;
         if header.sender == self.me() {
             return self.counters.drop(DropReason::Replayed); // our own, sent back
         }
@@ -59,7 +62,7 @@ impl Process {
             let Some(from) = origin.address().or_else(known) else {
                 return self.counters.drop(DropReason::UnknownPeer);
             };
-            return self.handle_greeting(now, from, header.sender, frames, fx);
+            return self.handle_greeting(now, from, header.sender, &packet[place], fx);
         }
         if !self.peers.contains(header.sender) && !self.admit_stranger(now, lane, origin, &header) {
             self.tell_excluded(now, header.sender, fx);
@@ -69,9 +72,15 @@ impl Process {
             self.tell_excluded(now, header.sender, fx);
         }
         let outcome = match header.kind {
-            Kind::Direct | Kind::Spread => self.handle_unrepaired(now, &header, frames, fx),
-            Kind::Control | Kind::Data => self.handle_channel(now, &header, frames, fx),
-            Kind::Multicast => self.handle_multicast(now, &header, frames, fx),
+            Kind::Direct | Kind::Spread => self.handle_unrepaired(now, &header, &packet[place], fx),
+            Kind::Control | Kind::Data => self.handle_channel(now, &header, &packet[place], fx),
+            Kind::Multicast => {
+                let frames = match packet {
+                    Packet::Lent(bytes) => Incoming::Lent(&bytes[place]),
+                    Packet::Given(buffer, _) => Incoming::Given(buffer, place),
+                };
+                self.handle_multicast(now, &header, frames, fx)
+            }
             Kind::Greeting => Ok(()),
         };
         match outcome {
@@ -243,11 +252,11 @@ impl Process {
         &mut self,
         now: Instant,
         header: &Header,
-        frames: &[u8],
+        frames: Incoming<'_>,
         fx: &mut impl Effects,
     ) -> Result<(), DropReason> {
         let Some(rank) = self.flows.get(&header.space).map(|f| f.meta.rank(header.sender)) else {
-            return self.keep_early(header, frames);
+            return self.keep_early(header, &frames);
         };
         let rank = rank.ok_or(DropReason::UnknownSpace)?;
         match self.with_flow(header.space, fx, |flow, port| flow.handle_packet(now, rank, header.number, frames, port))
@@ -285,7 +294,7 @@ impl Process {
             };
             if let Some(rank) = flow.meta.rank(early.sender) {
                 self.with_flow(early.space, fx, |flow, port| {
-                    flow.handle_packet(now, rank, early.number, &early.frames, port)
+                    flow.handle_packet(now, rank, early.number, Incoming::Lent(&early.frames), port)
                 });
             }
         }

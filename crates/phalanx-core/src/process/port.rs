@@ -12,7 +12,7 @@ use crate::api::{Delivery, Effects, Order};
 use crate::id::{GroupId, Incarnation, Lane};
 use crate::link::{Channel, Receipt};
 use crate::order::{Deliverable, Flow, Full, Outgoing, Status};
-use crate::seal::{ReplayWindow, Sealer, Security};
+use crate::seal::{ReplayWindow, Sealer, Security, associated};
 use crate::time::Instant;
 use crate::wire::{Header, Kind, cell_tag};
 
@@ -98,16 +98,14 @@ impl Net {
             return;
         }
         let Label { kind, space, number, dest, again } = label;
-        self.buffer.clear();
-        Header { kind, cell_tag: self.cell_tag, sender: self.me, space, number }.write(&mut self.buffer);
-        self.buffer.extend_from_slice(frames);
-        let end = self.buffer.len();
-        self.buffer.extend_from_slice(&dest.0.to_le_bytes());
-        let shared = fx.share(lane, to, &self.buffer);
-        self.buffer.truncate(end);
+        let header = Header { kind, cell_tag: self.cell_tag, sender: self.me, space, number }.to_bytes();
+        let shared = fx.share(lane, to, &associated(&header, dest), frames);
         counters.packets_shared += shared as u64;
         let Some(rest @ 1..) = to.len().checked_sub(shared) else { return };
         counters.datagrams_sent += rest as u64;
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&header);
+        self.buffer.extend_from_slice(frames);
         if again {
             self.sealer.seal_again(dest, &mut self.buffer);
         } else {

@@ -44,11 +44,14 @@ impl Security {
     }
 }
 
-/// What is authenticated beside the frames: the header's bytes and the destination.
-type Associated = [u8; Header::LEN + 8];
+/// What is authenticated beside the frames: the header's bytes and the destination. A packet in clear begins with it.
+type Associated = [u8; CLEAR_HEAD_LEN];
 
-fn associated(header: &[u8; Header::LEN], dest: Incarnation) -> Associated {
-    let mut bytes = [0; Header::LEN + 8];
+/// Where the frames begin in a packet in clear.
+pub(crate) const CLEAR_HEAD_LEN: usize = Header::LEN + 8;
+
+pub(crate) fn associated(header: &[u8; Header::LEN], dest: Incarnation) -> Associated {
+    let mut bytes = [0; CLEAR_HEAD_LEN];
     bytes[..Header::LEN].copy_from_slice(header);
     bytes[Header::LEN..].copy_from_slice(&dest.0.to_le_bytes());
     bytes

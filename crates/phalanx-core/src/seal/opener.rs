@@ -85,8 +85,8 @@ impl Opener {
         Ok((header, frames.ok_or(DropReason::BadTag)?))
     }
 
-    /// Reads a packet that came in clear, out of memory that only this user's processes write: in the place of the tag
-    /// its destination is named, so that what is meant for an earlier life of this process is not taken for this one.
+    /// Reads a packet that came in clear, out of memory that only this user's processes write: behind the header its
+    /// destination is named, so that what is meant for an earlier life of this process is not taken for this one.
     ///
     /// # Errors
     /// As [`Self::open`]; [`DropReason::BadTag`] if it is for another incarnation.
@@ -96,7 +96,7 @@ impl Opener {
             return Err(DropReason::OtherCell);
         }
         let (_, rest) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
-        let (frames, named) = rest.split_last_chunk_mut::<8>().ok_or(DropReason::Short)?;
+        let (named, frames) = rest.split_first_chunk_mut::<8>().ok_or(DropReason::Short)?;
         let dest = if header.kind.is_addressed() { self.me } else { Incarnation::NONE };
         if *named != dest.0.to_le_bytes() {
             return Err(DropReason::BadTag);

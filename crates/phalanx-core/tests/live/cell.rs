@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use phalanx_core::{GroupId, Incarnation, Instant, Lane, Order, Origin};
+use phalanx_core::{GroupId, Incarnation, Instant, Lane, Order, Origin, Packet};
 
 use super::forge::Forger;
 use super::member::{GROUPS, Line, Member, address, slot};
@@ -251,7 +251,7 @@ impl LiveCell {
                 self.now,
                 packet.lane,
                 Origin::Network(from),
-                &mut packet.bytes,
+                Packet::Lent(&mut packet.bytes),
                 &mut member.out,
             );
             member.process.check_invariants();
@@ -378,7 +378,13 @@ impl LiveCell {
             return;
         }
         let (refused, due) = (member.refused(), member.process.undelivered());
-        member.process.handle_packet(self.now, lane, Origin::Network(address(from, lane)), &mut bytes, &mut member.out);
+        member.process.handle_packet(
+            self.now,
+            lane,
+            Origin::Network(address(from, lane)),
+            Packet::Lent(&mut bytes),
+            &mut member.out,
+        );
         assert_eq!(member.refused(), refused + 1, "a packet nobody sealed was not refused");
         assert!(member.out.packets.is_empty(), "a packet nobody sealed was answered");
         assert!(member.out.delivered.is_empty() && member.process.undelivered() == due, "such a packet was read");

@@ -23,11 +23,11 @@ impl Transmit for Carried {
 impl Driver for Loopback {
     type Outbox = Carried;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Carried, Lane, Origin, &mut [u8])) -> Received {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Carried, Lane, Origin, Packet<'_>)) -> Received {
         let mut taken = 0;
         while taken < max {
             let Some(mut packet) = self.waiting.pop_front() else { break };
-            each(&mut self.carried, Lane::Data, Origin::Network(here()), &mut packet);
+            each(&mut self.carried, Lane::Data, Origin::Network(here()), Packet::Lent(&mut packet));
             taken += 1;
         }
         Received { packets: taken, more: taken == max }
@@ -66,7 +66,7 @@ fn run(faults: Faults, seed: u64, count: u32) -> (Vec<u32>, Vec<(&'static str, u
     let mut arrived = Vec::new();
     loop {
         let before = arrived.len();
-        let taken = lossy.receive(16, &mut |_, _, _, bytes| {
+        let taken = lossy.receive(16, &mut |_, _, _, mut bytes| {
             arrived.push(u32::from_le_bytes((&*bytes).try_into().expect("four bytes were sent")));
             bytes.fill(0xff);
         });

@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use phalanx_core::Lane;
+use phalanx_core::{Lane, Packet};
 
 use super::Peer;
 use super::parked::{self, Knock};
-use super::ring::{Cursor, Looked, PACKET_BYTES_MAX};
+use super::ring::{Cursor, Looked};
 use super::segment::{Foreign, LINKS_MAX, Own, Refused};
 use super::sending::Sending;
 use super::stats::LinkStats;
@@ -51,7 +51,7 @@ impl Links {
             next_place: 0,
             next_turn: 0,
             unsettled: false,
-            buffer: vec![0; PACKET_BYTES_MAX],
+            buffer: Vec::new(),
             stats: LinkStats::default(),
         }
     }
@@ -162,7 +162,7 @@ impl Links {
     }
 
     /// Hands up to `max` packets of `lane` to `each`. Returns how many, and whether a bound was met before the end.
-    pub(super) fn receive(&mut self, lane: Lane, max: usize, each: &mut impl FnMut(&mut [u8])) -> (usize, bool) {
+    pub(super) fn receive(&mut self, lane: Lane, max: usize, each: &mut impl FnMut(Packet<'_>)) -> (usize, bool) {
         let (mut taken, mut looks) = (0, 0);
         let count = self.links.len();
         let first = if self.next_turn < count { self.next_turn } else { 0 };
@@ -189,7 +189,7 @@ impl Links {
                         taken += 1;
                         self.stats.received += 1;
                         self.stats.received_bytes += len as u64;
-                        each(&mut self.buffer[..len]);
+                        each(Packet::Given(&mut self.buffer, len));
                     }
                     Looked::Passed => {}
                     Looked::Overrun => {

@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::{Lane, Origin};
+use phalanx_core::{Lane, Origin, Packet};
 
 use crate::driver::{Driver, EXTRA_MAX, LossReport, Received, Wait, Woken};
 use crate::waker::Waker;
@@ -169,11 +169,11 @@ impl<D: Driver> Shm<D> {
     fn receive_memory(
         &mut self,
         max: usize,
-        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, &mut [u8]),
+        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, Packet<'_>),
     ) -> Received {
         let Self { inner, half, links, .. } = self;
         let mut receive = |lane, max| {
-            let mut hand_up = |packet: &mut [u8]| each(half.lend(inner.outbox()), lane, Origin::Memory, packet);
+            let mut hand_up = |packet: Packet<'_>| each(half.lend(inner.outbox()), lane, Origin::Memory, packet);
             links.receive(lane, max, &mut hand_up)
         };
         // As everywhere: control goes first, but cannot stop data for good.
@@ -185,7 +185,7 @@ impl<D: Driver> Shm<D> {
     fn receive_below(
         &mut self,
         max: usize,
-        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, &mut [u8]),
+        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, Packet<'_>),
     ) -> Received {
         let Self { inner, half, .. } = self;
         let taken = inner.receive(max, &mut |outbox, lane, origin, packet| {
@@ -213,7 +213,7 @@ impl<D: Driver> Neighbours for Shm<D> {
 impl<D: Driver> Driver for Shm<D> {
     type Outbox = ShmOutbox<D::Outbox>;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, &mut [u8])) -> Received {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Packet<'_>)) -> Received {
         if self.links.is_empty() {
             return self.receive_below(max, each);
         }

@@ -67,10 +67,12 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Puts a record behind the others. `packet` has at most [`PACKET_BYTES_MAX`], and the ring is far larger.
-    pub(crate) fn push(&mut self, ring: Written<'_>, readers: u64, packet: &[u8]) {
+    /// Puts a record behind the others: both parts, one after the other. They have at most [`PACKET_BYTES_MAX`], and the
+    /// ring is far larger.
+    pub(crate) fn push(&mut self, ring: Written<'_>, readers: u64, [head, body]: [&[u8]; 2]) {
         let mask = ring.data.len() - 1;
-        let end = self.tail + record_bytes(packet.len());
+        let len = head.len() + body.len();
+        let end = self.tail + record_bytes(len);
         if end > self.reserved {
             // Some way ahead, so that the word that every reader looks at changes seldom.
             self.reserved = end + (ring.data.len() * 8 / AHEAD) as u64;
@@ -79,9 +81,14 @@ impl Writer {
         // Whoever sees any of the words below sees what was reserved for them.
         fence(Ordering::Release);
         let at = word_of(self.tail, mask);
-        ring.data[at].store(packet.len() as u64, Ordering::Relaxed);
+        ring.data[at].store(len as u64, Ordering::Relaxed);
         ring.data[(at + 1) & mask].store(readers, Ordering::Relaxed);
-        copy_in(ring.data, (at + 2) & mask, packet);
+        if head.len().is_multiple_of(8) {
+            copy_in(ring.data, (at + 2) & mask, head);
+            copy_in(ring.data, (at + 2 + head.len() / 8) & mask, body);
+        } else {
+            copy_in(ring.data, (at + 2) & mask, &[head, body].concat());
+        }
         self.tail = end;
         ring.tail.store(end, Ordering::Release);
     }
@@ -167,8 +174,9 @@ impl Cursor {
         self.at != self.tail
     }
 
-    /// Looks at the next record, which [`Self::refresh`] promised, and copies it out if `reader`'s bit is set.
-    pub(crate) fn look(&mut self, ring: Ring<'_>, reader: u64, out: &mut [u8]) -> Looked {
+    /// Looks at the next record, which [`Self::refresh`] promised, and copies it to the beginning of `out`, which grows if
+    /// need be, if `reader`'s bit is set.
+    pub(crate) fn look(&mut self, ring: Ring<'_>, reader: u64, out: &mut Vec<u8>) -> Looked {
         let waiting = self.tail.wrapping_sub(self.at);
         if waiting > ring.bytes() {
             return self.jump(ring);
@@ -178,8 +186,11 @@ impl Cursor {
         // Read once: what is checked is what is used.
         let (len, readers) = (ring.data.load(at), ring.data.load((at + 1) & mask));
         let mine = readers & reader != 0;
-        let fits = usize::try_from(len).ok().filter(|len| *len <= out.len() && record_bytes(*len) <= waiting);
+        let fits = usize::try_from(len).ok().filter(|len| *len <= PACKET_BYTES_MAX && record_bytes(*len) <= waiting);
         if let (Some(len), true) = (fits, mine) {
+            if out.len() < len {
+                out.resize(len, 0);
+            }
             ring.data.copy_out((at + 2) & mask, &mut out[..len]);
         }
         // With the fence before the writer's stores: if any word above was of a later round, so is `reserved`.

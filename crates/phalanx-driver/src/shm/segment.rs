@@ -39,7 +39,7 @@ const AT_READS: usize = AT_READERS + LINKS_MAX;
 const HEADER_WORDS: usize = 512;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PHXSHMEM");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
 /// The segment of this process.
@@ -81,7 +81,7 @@ impl Own {
         }
     }
 
-    pub(super) fn push(&mut self, lane: Lane, readers: u64, packet: &[u8]) {
+    pub(super) fn push(&mut self, lane: Lane, readers: u64, head: &[u8], frames: &[u8]) {
         let words = self.map.words();
         let at = HEADER_WORDS + if lane == Lane::Control { 0 } else { self.ring_words[0] };
         let index = ring_index(lane);
@@ -90,7 +90,7 @@ impl Own {
             tail: &words[AT_TAILS + index],
             data: &words[at..at + self.ring_words[index]],
         };
-        self.writers[index].push(ring, readers, packet);
+        self.writers[index].push(ring, readers, [head, frames]);
     }
 
     pub(super) fn parked(&self) -> &AtomicU64 {

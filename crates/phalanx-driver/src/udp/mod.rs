@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use phalanx_core::{Lane, Origin};
+use phalanx_core::{Lane, Origin, Packet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
@@ -144,7 +144,7 @@ impl Udp {
         &mut self,
         lane: Lane,
         max: usize,
-        each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, &mut [u8]),
+        each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, Packet<'_>),
     ) -> Received {
         let longest = self.packet_bytes_max as usize;
         let inbox = &mut self.inbox[lane as usize];
@@ -162,7 +162,7 @@ impl Udp {
                 };
                 outbox.stats.received_packets += 1;
                 outbox.stats.received_bytes += datagram.bytes.len() as u64;
-                each(outbox, lane, Origin::Network(from), datagram.bytes);
+                each(outbox, lane, Origin::Network(from), Packet::Lent(datagram.bytes));
             }
         }
         Received { packets: taken, more: taken == max || !inbox.empty }
@@ -267,7 +267,7 @@ impl Transmit for UdpOutbox {
 impl Driver for Udp {
     type Outbox = UdpOutbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, &mut [u8])) -> Received {
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, Packet<'_>)) -> Received {
         if max == 0 {
             return Received { packets: 0, more: true };
         }

@@ -34,7 +34,7 @@ fn writes_until_it_is_killed() {
     io::stdout().write_all(said.as_bytes()).expect("the parent reads");
     let to = [parent.data];
     for number in 0.. {
-        while driver.outbox().share(Lane::Data, &to, &record(number)) == 0 {
+        while driver.outbox().share(Lane::Data, &to, &[], &record(number)) == 0 {
             driver.flush();
             thread::yield_now();
         }
@@ -89,7 +89,7 @@ fn one_life(driver: &mut Near, rng: &mut Rng) -> u64 {
             assert_eq!(origin, Origin::Memory);
             let number = u64::from_le_bytes(packet[..8].try_into().expect("eight bytes"));
             assert!(number >= next, "{number} came after {next}");
-            assert!(packet == record(number), "record {number} is not whole");
+            assert!(*packet == record(number), "record {number} is not whole");
             next = number + 1;
             records += 1;
         });

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use crate::shm::ring::{Cursor, Looked, Ring, Seen, Writer, Written};
+use crate::shm::ring::{Cursor, Looked, PACKET_BYTES_MAX, Ring, Seen, Writer, Written};
 
 struct Memory {
     reserved: AtomicU64,
@@ -37,10 +37,10 @@ fn packet(number: u64, len: usize) -> Vec<u8> {
 #[test]
 fn every_length_passes_at_every_place() {
     let memory = Memory::new(64);
-    let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), [0; 256]);
+    let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), Vec::new());
     for number in 0..400_u64 {
         let sent = packet(number, number as usize % 97);
-        writer.push(memory.written(), 0b10, &sent);
+        writer.push(memory.written(), 0b10, [&[], &sent]);
         assert!(cursor.refresh(memory.ring()));
         assert_eq!(cursor.look(memory.ring(), 0b10, &mut out), Looked::Taken(sent.len()));
         assert_eq!(out[..sent.len()], sent);
@@ -51,9 +51,9 @@ fn every_length_passes_at_every_place() {
 #[test]
 fn what_is_for_others_is_passed() {
     let memory = Memory::new(256);
-    let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), [0; 256]);
+    let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), Vec::new());
     for number in 0..20_u64 {
-        writer.push(memory.written(), 1 << (number % 3), &packet(number, 9));
+        writer.push(memory.written(), 1 << (number % 3), [&[], &packet(number, 9)]);
     }
     for number in 0..20_u64 {
         assert!(cursor.refresh(memory.ring()));
@@ -65,27 +65,41 @@ fn what_is_for_others_is_passed() {
 #[test]
 fn a_reader_that_is_overtaken_sees_it() {
     let memory = Memory::new(64);
-    let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), [0; 256]);
-    writer.push(memory.written(), 1, &packet(0, 8));
+    let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), Vec::new());
+    writer.push(memory.written(), 1, [&[], &packet(0, 8)]);
     assert!(cursor.refresh(memory.ring()));
     for number in 1..100 {
-        writer.push(memory.written(), 1, &packet(number, 8));
+        writer.push(memory.written(), 1, [&[], &packet(number, 8)]);
     }
     assert_eq!(cursor.look(memory.ring(), 1, &mut out), Looked::Overrun);
     assert!(!cursor.refresh(memory.ring()), "all that waited is given up");
-    writer.push(memory.written(), 1, &packet(100, 8));
+    writer.push(memory.written(), 1, [&[], &packet(100, 8)]);
     assert!(cursor.refresh(memory.ring()));
     assert_eq!(cursor.look(memory.ring(), 1, &mut out), Looked::Taken(8));
     assert_eq!(out[..8], packet(100, 8));
 }
 
 #[test]
+fn a_record_in_two_parts_is_one() {
+    let memory = Memory::new(64);
+    let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), Vec::new());
+    for (head, body) in [(0, 9), (8, 9), (16, 0), (5, 11), (3, 5), (24, 100)].into_iter().cycle().take(60) {
+        let (head, body) = (packet(1, head), packet(2, body));
+        writer.push(memory.written(), 1, [&head, &body]);
+        assert!(cursor.refresh(memory.ring()));
+        assert_eq!(cursor.look(memory.ring(), 1, &mut out), Looked::Taken(head.len() + body.len()));
+        assert_eq!(out[..head.len() + body.len()], [head, body].concat());
+    }
+}
+
+#[test]
 fn what_no_writer_writes_is_broken_or_lost_but_never_taken() {
-    for (len, tail) in [(257, 1_000), (u64::MAX, 1_000), (100, 24), (1 << 32, 1 << 40), (8, u64::MAX)] {
-        let memory = Memory::new(256);
+    let too_long = PACKET_BYTES_MAX as u64 + 1;
+    for (len, tail) in [(too_long, 70_000), (u64::MAX, 1_000), (100, 24), (1 << 32, 1 << 40), (8, u64::MAX)] {
+        let memory = Memory::new(16 << 10);
         memory.data[0].store(len, Ordering::Relaxed);
         memory.tail.store(tail, Ordering::Relaxed);
-        let (mut cursor, mut out) = (Cursor::default(), [0; 256]);
+        let (mut cursor, mut out) = (Cursor::default(), Vec::new());
         assert!(cursor.refresh(memory.ring()));
         let looked = cursor.look(memory.ring(), 1, &mut out);
         assert!(matches!(looked, Looked::Broken | Looked::Overrun), "{len} {tail}: {looked:?}");
@@ -103,14 +117,14 @@ fn whatever_is_taken_while_the_writer_goes_round_is_whole() {
             for number in 0..count {
                 let mut sent = packet(number, 8 + number as usize % 120);
                 sent[..8].copy_from_slice(&number.to_le_bytes());
-                writer.push(memory.written(), 1, &sent);
+                writer.push(memory.written(), 1, [&[], &sent]);
                 if number % 16 == 0 {
                     thread::yield_now();
                 }
             }
             done.store(true, Ordering::Release);
         });
-        let (mut cursor, mut out, mut next) = (Cursor::default(), [0; 256], 0);
+        let (mut cursor, mut out, mut next) = (Cursor::default(), Vec::new(), 0);
         loop {
             let over = done.load(Ordering::Acquire);
             if !cursor.refresh(memory.ring()) {
