@@ -290,6 +290,11 @@ pub trait Effects {
     /// Sends `packet`, the same bytes, to each of `to` that [`Self::share`] does not reach.
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
 
+    /// Whether the system takes no more packets of [`Lane::Data`] for now.
+    fn is_congested(&mut self) -> bool {
+        false
+    }
+
     /// Whether the application takes a delivery or event now. While it does not, what is due is kept, bounded
     /// by the windows, and senders are held back.
     fn ready(&mut self) -> bool {

@@ -22,6 +22,12 @@ pub trait Transmit {
     /// returns. Nothing is promised about arrival; what the system refuses is counted and never reported here,
     /// because the layer above repairs loss anyway.
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
+
+    /// The system takes no more packets of [`Lane::Data`] for now: what is transmitted meanwhile waits in little room, and is
+    /// dropped beyond. So until a flush, or a transmit that made room for itself, has found otherwise.
+    fn is_congested(&mut self) -> bool {
+        false
+    }
 }
 
 /// Moves datagrams. Calls are bound at compile time and allocate nothing per packet.

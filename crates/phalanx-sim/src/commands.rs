@@ -44,7 +44,8 @@ impl World {
             self.settings.buffer_bytes,
             self.settings.packet_bytes,
         )
-        .sharing(memory);
+        .sharing(memory)
+        .behind(self.settings.egress);
         let mut entropy: Rng = slot.rng.fork(&format!("life {}", slot.life));
         let node = Node::new(
             slot.local(self.now_ns),

@@ -9,6 +9,7 @@ use phalanx_core::{Lane, Origin, Packet};
 use phalanx_driver::{Driver, LossReport, Received, Transmit};
 
 use crate::memory::Memory;
+use crate::plan::MS;
 
 /// What the kernel charges a socket for a packet beyond its bytes.
 pub(crate) const PACKET_OVERHEAD_BYTES: usize = 512;
@@ -38,6 +39,8 @@ pub(crate) struct SimOutbox {
     pub(crate) receivers: Vec<SocketAddr>,
     /// What this process shares with those of its host.
     memory: Option<Memory>,
+    /// What the data socket may hand on, if that is bounded.
+    egress: Option<Egress>,
 }
 
 /// A packet on its way out.
@@ -58,6 +61,30 @@ struct Socket {
     charged_bytes: usize,
     capacity_bytes: usize,
 }
+
+/// An interface that is slower than the process: what it has not taken yet waits in the socket's send buffer. The packets
+/// themselves are on their way at once; only the process is told.
+#[derive(Debug)]
+struct Egress {
+    bytes_per_ms: u64,
+    waiting: u64,
+    at_ns: u64,
+}
+
+impl Egress {
+    fn drain(&mut self, now_ns: u64) {
+        let passed_ns = now_ns.saturating_sub(self.at_ns);
+        self.waiting = self.waiting.saturating_sub(passed_ns.saturating_mul(self.bytes_per_ms) / MS);
+        self.at_ns = now_ns;
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting > EGRESS_ROOM_BYTES
+    }
+}
+
+/// What waits for an interface before it counts as full.
+const EGRESS_ROOM_BYTES: u64 = 16 << 10;
 
 impl SimDriver {
     pub(crate) fn new(data: SocketAddr, control: SocketAddr, buffer_bytes: usize, packet_bytes_max: u32) -> Self {
@@ -87,9 +114,18 @@ impl SimDriver {
         self.outbox.memory.as_mut()
     }
 
+    /// The same, behind an interface that takes so many bytes in a millisecond.
+    pub(crate) fn behind(self, bytes_per_ms: Option<u64>) -> Self {
+        let egress = bytes_per_ms.map(|bytes_per_ms| Egress { bytes_per_ms, waiting: 0, at_ns: 0 });
+        Self { outbox: SimOutbox { egress, ..self.outbox }, ..self }
+    }
+
     /// A turn begins.
     pub(crate) fn at(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
+        if let Some(egress) = &mut self.outbox.egress {
+            egress.drain(now_ns);
+        }
     }
 
     /// A packet arrives. False: the socket's buffer is full, or the packet is longer than the receiver takes.
@@ -168,9 +204,16 @@ impl Transmit for SimOutbox {
             Some(memory) => self.receivers.extend(to.iter().filter(|to| memory.place_at(lane, to).is_none())),
         }
         let receivers = self.receivers.len() - before;
+        if let (Lane::Data, Some(egress)) = (lane, &mut self.egress) {
+            egress.waiting += (receivers * packet.len()) as u64;
+        }
         if receivers > 0 {
             self.sent.push(Outgoing { lane, bytes: packet.into(), receivers, readers: 0 });
         }
+    }
+
+    fn is_congested(&mut self) -> bool {
+        self.egress.as_ref().is_some_and(Egress::is_full)
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Plan {
     pub buffer_bytes: usize,
     /// Processes tell others how much that is, so that windows keep within it.
     pub tells_buffers: bool,
+    /// Bytes that each process's interface takes in a millisecond; `None`: all.
+    pub egress: Option<u64>,
     /// The longest packet.
     pub packet_bytes: u32,
     /// What all streams of a group may hold until stable.
@@ -123,6 +125,7 @@ impl Plan {
             weather: draw_weather(&mut rng),
             buffer_bytes: 212_992 << rng.below(5),
             tells_buffers: root.fork("buffers").chance_ppm(700_000),
+            egress: draw_egress(&mut root.fork("egress")),
             packet_bytes: [1472, 1472, 1472, 8972][index(&mut rng, 4)],
             window_bytes: [8 << 20, 8 << 20, 1 << 20, 256 << 10, 64 << 10, 16 << 10][index(&mut rng, 6)],
             turn_ns: 2_000 + rng.below(30_000),
@@ -258,6 +261,11 @@ fn draw_mild(rng: &mut Rng, heal_ns: u64) -> Vec<Fault> {
         });
     }
     faults
+}
+
+/// Mostly none; else so slow that a long message or a state fills it, and heartbeats and receipts do not.
+fn draw_egress(rng: &mut Rng) -> Option<u64> {
+    rng.chance_ppm(200_000).then(|| 300 + rng.below(3_000))
 }
 
 #[cfg(test)]

@@ -84,6 +84,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         sealed: plan.sealed,
         buffer_bytes: plan.buffer_bytes,
         tells_buffers: plan.tells_buffers,
+        egress: plan.egress,
         turn_ns: plan.turn_ns,
         packet_bytes: plan.packet_bytes,
         window_bytes: plan.window_bytes,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use phalanx_core::process::{Activity, Process};
 use phalanx_core::rng::Rng;
 use phalanx_core::{Incarnation, Limits};
+use phalanx_driver::{Driver, Transmit};
 use phalanx_trace::{Header, Trace};
 
 use crate::address::Endpoint;
@@ -19,7 +20,7 @@ use crate::neighbours::Neighbours;
 use crate::network::{Lost, Network};
 use crate::operate::Guarded;
 use crate::oracle::NonceOracle;
-use crate::plan::Workload;
+use crate::plan::{MS, Workload};
 use crate::queue::{Due, Queue};
 use crate::result::{Counters, Violation, add_to};
 use crate::slot::{Slot, Traffic};
@@ -74,6 +75,8 @@ pub struct WorldSettings {
     pub buffer_bytes: usize,
     /// Processes tell others how many packets that is.
     pub tells_buffers: bool,
+    /// Bytes that each process's interface takes in a millisecond; `None`: all.
+    pub egress: Option<u64>,
     /// What a turn costs, in nanoseconds.
     pub turn_ns: u64,
     /// The longest packet.
@@ -103,6 +106,7 @@ impl WorldSettings {
             sealed: true,
             buffer_bytes: 1 << 20,
             tells_buffers: true,
+            egress: None,
             turn_ns: 5_000,
             packet_bytes: 1472,
             window_bytes: 8 << 20,
@@ -298,7 +302,14 @@ impl World {
             self.note(Some(index), "is gone");
             return;
         }
-        let next_ns = if report.more || node.driver().has_input() { Some(now_ns) } else { slot.deadline_ns() };
+        let next_ns = if report.more || node.driver().has_input() {
+            Some(now_ns)
+        } else if node.driver_mut().outbox().is_congested() {
+            // A socket becomes writable again, and its owner is woken.
+            Some(slot.deadline_ns().map_or(now_ns + MS, |at_ns| at_ns.min(now_ns + MS)))
+        } else {
+            slot.deadline_ns()
+        };
         let slot = &mut self.slots[index];
         let spins = report.received == 0 && next_ns.is_some_and(|at_ns| at_ns <= now_ns);
         slot.idle_turns = if spins { slot.idle_turns + 1 } else { 0 };

@@ -9,7 +9,7 @@ mod wanted;
 use std::net::SocketAddr;
 
 use phalanx_core::{CommandError, Founding, GroupId, Incarnation, Instant, Order, Process, Security, Settings};
-use phalanx_driver::Driver;
+use phalanx_driver::{Driver, Transmit};
 
 use crate::handler::{Command, Handler};
 use sink::{Sink, Watch};
@@ -101,6 +101,9 @@ impl<D: Driver> Node<D> {
     /// next turn sends the answer before it looks for more and judges timers.
     pub fn turn(&mut self, now: Instant, handler: &mut impl Handler) -> TurnReport {
         self.announce(now, handler);
+        if self.process.set_congested(self.driver.outbox().is_congested()) {
+            self.quiet_until = Instant::ZERO;
+        }
         if self.process.is_packing() {
             self.quiet_until = Instant::ZERO;
             self.process.flush(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
@@ -115,13 +118,13 @@ impl<D: Driver> Node<D> {
             self.quiet_until = Instant::ZERO;
         }
         if self.rested && now < self.quiet_until {
-            self.driver.flush();
+            self.flush(&mut report);
             return report;
         }
         if was_at_rest && !self.rested {
             let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
             if self.process.deliver(now, &mut sink) {
-                self.driver.flush();
+                self.flush(&mut report);
                 self.quiet_until = Instant::ZERO;
                 report.more = true;
                 return report;
@@ -134,7 +137,7 @@ impl<D: Driver> Node<D> {
         let joined = |name: &str| names.values().any(|joined| **joined == *name);
         self.wanted.ask(now, &mut self.process, joined, handler);
         self.process.turn(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
-        self.driver.flush();
+        self.flush(&mut report);
         report.more |= self.process.is_packing();
         handler.silent(self.process.activity().flushing);
         if self.watch.excluded && self.process.is_over() && self.rejoin && !self.leaving {
@@ -148,6 +151,13 @@ impl<D: Driver> Node<D> {
                 Instant::ZERO
             };
         report
+    }
+
+    /// Hands what was sent to the system. If that takes no more, or takes it again, the process learns it with the next
+    /// turn, which is due at once: nothing else may come that wakes it.
+    fn flush(&mut self, report: &mut TurnReport) {
+        self.driver.flush();
+        report.more |= self.driver.outbox().is_congested() != self.process.is_congested();
     }
 
     /// Takes what waits; if it shall `hand_on` soon, only what one receive gives.

@@ -56,6 +56,8 @@ impl FlowSettings {
 pub trait Outgoing {
     /// Sends packet `number` of `space`, holding `frames`, to all other members.
     fn multicast(&mut self, space: u32, number: u64, frames: &[u8]);
+    /// Whether the system takes no more packets for now.
+    fn is_congested(&mut self) -> bool;
     /// Sends a packet again, with the same frames, to one member.
     fn repair(&mut self, rank: usize, space: u32, number: u64, frames: &[u8]);
     /// A receipt for `rank`'s stream.
@@ -92,6 +94,8 @@ pub enum Hold {
     Receipt,
     /// A new view is being decided.
     Change,
+    /// The system takes no more packets for now.
+    System,
 }
 
 /// All streams of one group view at one member.
@@ -123,6 +127,8 @@ pub struct Flow {
     pub(super) announced_stable: u64,
     pub(super) prompt_up_to: u64,
     pub(super) wedged: bool,
+    /// The system takes no more packets for now: messages wait in the outbox.
+    pub(super) congested: bool,
     /// Receipts ask how far the streams go.
     asks_standing: bool,
     /// Who holds our stream back.
@@ -159,6 +165,7 @@ impl Flow {
             announced_stable: 0,
             prompt_up_to: 0,
             wedged: false,
+            congested: false,
             asks_standing: false,
             behind: Behind::default(),
             full: Fullness::default(),
@@ -270,6 +277,25 @@ impl Flow {
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         !self.outbox.is_empty() && !self.tx.may_send()
+    }
+
+    /// See [`Self::set_congested`]; it also finds out by itself, with each packet it sends.
+    #[must_use]
+    #[inline]
+    pub fn is_congested(&self) -> bool {
+        self.congested
+    }
+
+    /// The system takes no more packets for now, or takes them again. Meanwhile no message is packed; what is packed already
+    /// goes out, and so does all that is sent for others' sake: orders, receipts, repairs.
+    pub fn set_congested(&mut self, congested: bool) {
+        self.congested = congested;
+    }
+
+    /// Whether a message may be packed now.
+    #[inline]
+    pub(super) fn may_pack(&self) -> bool {
+        !self.wedged && !self.congested && self.tx.may_send()
     }
 
     /// Whether something waits that could go out now.
@@ -471,6 +497,9 @@ impl Flow {
         }
         if self.wedged {
             return Some(Hold::Change);
+        }
+        if self.congested {
+            return Some(Hold::System);
         }
         let slowest = self.tx.slowest().filter(|_| !self.tx.may_send())?;
         Some(if self.tx.has_all(slowest) { Hold::Credit } else { Hold::Receipt })

@@ -64,7 +64,7 @@ impl Flow {
             match hold {
                 Some(Hold::Credit) => io.full(Full::Credit),
                 Some(Hold::Receipt) => io.full(Full::Receipts),
-                Some(Hold::Change) | None => {}
+                Some(Hold::Change | Hold::System) | None => {}
             }
         }
     }

@@ -54,12 +54,6 @@ impl Flow {
         self.set.packet_room - MARK_ROOM
     }
 
-    /// Whether frames may be added to the packet being filled.
-    #[inline]
-    pub(super) fn may_pack(&self) -> bool {
-        !self.wedged && self.tx.may_send()
-    }
-
     /// Appends one piece of a message.
     #[inline]
     fn pack(
@@ -173,6 +167,7 @@ impl Flow {
         }
         let number = self.tx.next();
         io.multicast(self.set.space, number, &self.packer);
+        self.congested |= io.is_congested();
         let frames = self.pool.take(&mut self.packer);
         self.tx.push(now);
         if std::mem::take(&mut self.packer_prompt) {

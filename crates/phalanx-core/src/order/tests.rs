@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Deliverable, Flow, FlowSettings, Full, Outgoing, Status};
+use super::{Deliverable, Flow, FlowSettings, Full, Hold, Outgoing, Status};
 use crate::api::Order;
 use crate::frames::Incoming;
 use crate::id::{GroupId, Incarnation};
@@ -24,6 +24,9 @@ pub(super) struct Port {
 impl Outgoing for Port {
     fn multicast(&mut self, _space: u32, number: u64, frames: &[u8]) {
         self.packets.push((number, frames.to_vec()));
+    }
+    fn is_congested(&mut self) -> bool {
+        false
     }
     fn repair(&mut self, _rank: usize, _space: u32, _number: u64, _frames: &[u8]) {}
     fn receipt(&mut self, _space: u32, rank: usize, receipt: &Receipt, _wants_stable: bool) {
@@ -317,4 +320,26 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
     hear(&mut late, &others[..1]);
     assert_eq!(late.1.delivered.len(), 1000);
     assert_eq!(late.1.delivered[998..], [(0, 1), (0, 2)]);
+}
+
+#[test]
+fn while_the_system_takes_nothing_messages_wait_and_orders_go_out() {
+    let mut t = Three::new();
+    t.flows[A].0.set_congested(true);
+    let (flow, port) = &mut t.flows[A];
+    assert!(flow.multicast(t.now, Order::Fifo, false, &[b"m"], port), "kept");
+    while flow.turn(t.now, port) {}
+    assert!(!flow.is_packing() && port.packets.is_empty(), "nothing to do");
+    assert_eq!(flow.hold(), Some(Hold::System));
+    // The oldest orders what another sends all the same.
+    t.cast(B, Order::Total, false);
+    t.carry(B, &[A, C]);
+    t.carry(A, &[B, C]);
+    assert_eq!(t.delivered(C), [(B, 1)]);
+    t.flows[A].0.set_congested(false);
+    assert!(t.flows[A].0.is_packing());
+    let (flow, port) = &mut t.flows[A];
+    while flow.turn(t.now, port) {}
+    t.carry(A, &[B, C]);
+    assert_eq!((t.delivered(C), t.flows[A].0.hold()), (&[(B, 1), (A, 1)][..], None));
 }

@@ -80,6 +80,8 @@ counters! {
     held_by_credit,
     /// See `held_by_credit`: for a member's receipts.
     held_by_receipts,
+    /// Times the system came to take no more packets for a while, and messages waited for that.
+    congested,
     /// Times abcasts came to wait because the window left no room to tell their order.
     orders_held,
     /// Times the application came to leave deliveries waiting.

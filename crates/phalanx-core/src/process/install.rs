@@ -211,6 +211,7 @@ impl Process {
         };
         let name: Arc<str> = change.name.as_str().into();
         let mut flow = Flow::new(settings, now);
+        flow.set_congested(self.congested);
         flow.put_outbox(unsent);
         let meta = FlowMeta {
             group: change.group,

@@ -118,6 +118,8 @@ pub struct Process {
     /// Bytes that sealing adds to a packet.
     tag_len: usize,
     scratch: Vec<u8>,
+    /// The system takes no more packets for now.
+    congested: bool,
     /// When to tell others of packets that the system dropped here, and when that was done last.
     loss_due: Option<Instant>,
     losses_told_at: Option<Instant>,
@@ -224,6 +226,7 @@ impl Process {
             departed: VecDeque::new(),
             tag_len: security.tag_len(),
             scratch: Vec::with_capacity(65_536),
+            congested: false,
             loss_due: None,
             losses_told_at: None,
             rng,
@@ -232,6 +235,28 @@ impl Process {
         process.directory.decree = 0;
         process.directory.view = 0;
         process
+    }
+
+    /// Whether the system takes no more packets for now. Meanwhile messages of groups and on data channels wait, and are
+    /// refused when too many do; receipts, repairs, orders, control and view changes go out all the same. True if that is
+    /// news: then [`Self::turn`] is due at once.
+    pub fn set_congested(&mut self, congested: bool) -> bool {
+        let mut news = self.congested != congested;
+        self.counters.congested += u64::from(news && congested);
+        self.congested = congested;
+        for flow in self.flows.values_mut().filter(|flow| flow.flow.is_congested() != congested) {
+            flow.flow.set_congested(congested);
+            flow.touched = true;
+            news = true;
+        }
+        news
+    }
+
+    /// Whether messages wait because the system was found to take no more packets, here or by [`Self::set_congested`].
+    #[must_use]
+    #[inline]
+    pub fn is_congested(&self) -> bool {
+        self.congested || self.flows.values().any(|flow| flow.flow.is_congested())
     }
 
     /// Whether something waits that could go out now: [`Self::flush`] or [`Self::turn`] is due at once.

@@ -338,7 +338,7 @@ impl Process {
                         net.send(label(channel, number).again(), lane, &[to], &frames, counters, fx);
                     }
                     frames.clear();
-                    while channel.fill(peer.packet_room, &mut frames) {
+                    while !(lane == Lane::Data && fx.is_congested()) && channel.fill(peer.packet_room, &mut frames) {
                         net.send(label(channel, channel.next_number()), lane, &[to], &frames, counters, fx);
                         channel.sent(now, Frames::from(frames.clone()));
                         frames.clear();

@@ -268,6 +268,10 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
         self.net.send(label, Lane::Data, &self.meta.others, frames, self.counters, self.fx);
     }
 
+    fn is_congested(&mut self) -> bool {
+        self.fx.is_congested()
+    }
+
     fn repair(&mut self, rank: usize, space: u32, number: u64, frames: &[u8]) {
         self.counters.repairs += 1;
         let label = Label::for_all(Kind::Multicast, space, number).again();

@@ -94,4 +94,8 @@ impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
             Some(parted) => below.transmit(lane, &parted.rest, packet),
         }
     }
+
+    fn is_congested(&mut self) -> bool {
+        self.parts().1.is_congested()
+    }
 }

@@ -262,6 +262,10 @@ impl Transmit for UdpOutbox {
         let queued = self.lane(lane).queue.push(to, packet);
         self.stats.send_dropped += (to.len() - queued) as u64;
     }
+
+    fn is_congested(&mut self) -> bool {
+        self.data.queue.is_held()
+    }
 }
 
 impl Driver for Udp {

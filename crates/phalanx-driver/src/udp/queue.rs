@@ -117,6 +117,11 @@ impl SendQueue {
         destination.tail = place as u32;
     }
 
+    /// The last flush left packets behind.
+    pub(super) fn is_held(&self) -> bool {
+        self.hold != Hold::None
+    }
+
     pub(super) fn is_blocked(&self) -> bool {
         self.hold == Hold::Blocked
     }

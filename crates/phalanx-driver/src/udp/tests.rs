@@ -145,12 +145,14 @@ fn runs_longer_than_the_interfaces_queue_shrink() {
         for packet in &sent {
             sender.outbox().transmit(Lane::Data, &here, packet);
         }
-        let mut flushes = 0;
+        let (mut flushes, mut congested) = (0, false);
         while sender.stats().sent_packets < 300 {
             sender.flush();
+            congested |= sender.outbox().is_congested();
             flushes += 1;
             assert!(flushes < 1_000, "{:?}", sender.stats());
         }
+        assert!(congested && !sender.outbox().is_congested(), "said while packets are left, and no longer");
         assert!(drain(&mut receiver) == sent, "none is lost, none comes twice");
         let stats = sender.stats();
         // 64, 32, 16 and 8 packets are refused; 4 pass.

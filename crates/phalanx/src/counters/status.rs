@@ -166,6 +166,7 @@ fn hold_word(hold: Hold) -> &'static str {
         Hold::Credit => "credit",
         Hold::Receipt => "receipt",
         Hold::Change => "change",
+        Hold::System => "system",
     }
 }
 

@@ -53,6 +53,9 @@ fn explain(stream: &StreamStatus, stalled: Duration) -> String {
         Some(Hold::Credit) => format!("{member} has received all, and its application does not take it"),
         Some(Hold::Receipt) => format!("{member} does not acknowledge what was sent"),
         Some(Hold::Change) => "a new view is being decided".to_owned(),
+        Some(Hold::System) => {
+            "the system takes no more packets: its send buffer, or the interface's queue, is full".to_owned()
+        }
         None => "nothing holds them back now".to_owned(),
     };
     format!(

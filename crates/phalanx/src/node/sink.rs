@@ -37,6 +37,10 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
         self.outbox.transmit(lane, to, packet);
     }
 
+    fn is_congested(&mut self) -> bool {
+        self.outbox.is_congested()
+    }
+
     fn ready(&mut self) -> bool {
         self.handler.ready()
     }

@@ -28,7 +28,7 @@ impl Memory {
 
     fn write(&self, writer: &mut Writer, number: u8) {
         let ring = Written { reserved: &self.reserved, tail: &self.tail, data: &self.data };
-        writer.push(ring, 1, &[number; 12]);
+        writer.push(ring, 1, [&[number; 8], &[number; 4]]);
     }
 }
 
@@ -43,7 +43,7 @@ fn explore(words: usize, records: u8, looks: usize, preemptions: usize) {
             let mut writer = Writer::default();
             (1..=records).for_each(|number| shared.write(&mut writer, number));
         });
-        let (mut cursor, mut out, mut last) = (Cursor::default(), [0; 16], 0);
+        let (mut cursor, mut out, mut last) = (Cursor::default(), vec![0; 16], 0);
         for _ in 0..looks {
             if !cursor.refresh(memory.ring()) {
                 continue;
