@@ -10,7 +10,8 @@ const MS: Duration = Duration::from_millis(1);
 #[test]
 fn a_slow_interface_holds_its_process_back_and_nobody_else() {
     let quiet = WorldSettings::quiet(3);
-    let mut cell = Cell::new(WorldSettings { egress: Some(500), ..quiet }, 1).titled("slow interface");
+    // A turn costs next to nothing, so that a process that asks for one at once, again and again, is found out.
+    let mut cell = Cell::new(WorldSettings { egress: Some(500), turn_ns: 100, ..quiet }, 1).titled("slow interface");
     for slot in 0..3 {
         cell.start(slot);
         cell.join(slot, "a");
@@ -33,6 +34,11 @@ fn a_slow_interface_holds_its_process_back_and_nobody_else() {
     }
     cell.run_for(5_000 * MS);
     assert_eq!(cell.delivered(2) - before, accepted);
+    // And on a channel: 1 MB for one other.
+    for _ in 0..100 {
+        cell.send_to(0, 2, 10_000).expect("accepted");
+    }
+    cell.run_for(4_000 * MS);
     let result = cell.finish();
     assert!(result.violations.is_empty(), "{}", result.story.unwrap_or_default());
     let count = result.counters.core.get("congested").copied().unwrap_or(0);

@@ -260,13 +260,13 @@ impl Channel {
         self.sending.handle_timeout(now, ack_delay);
     }
 
-    /// When something is due without further input.
+    /// When something is due without further input. While it is `held`, new messages wait for something else.
     #[must_use]
-    pub fn deadline(&self, ack_delay: Duration) -> Option<Instant> {
+    pub fn deadline(&self, ack_delay: Duration, held: bool) -> Option<Instant> {
         if self.is_at_rest() {
             return None;
         }
-        if !self.outbox.is_empty() && self.sending.may_send() {
+        if !held && !self.outbox.is_empty() && self.sending.may_send() {
             return Some(Instant::ZERO);
         }
         [self.sending.deadline(ack_delay), self.receiving.ack_due()].into_iter().flatten().min()

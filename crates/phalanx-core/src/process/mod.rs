@@ -417,7 +417,7 @@ impl Process {
     pub fn deadline(&self) -> Option<Instant> {
         let flows = self.flows.values().filter_map(GroupFlow::deadline).min();
         let delay = self.set.timing.ack_delay;
-        let channels = self.peers.deadline(delay);
+        let channels = self.peers.deadline(delay, self.congested);
         let stage = match &self.stage {
             Stage::Searching(search) => Some(search.deadline()),
             Stage::Member | Stage::Leaving { .. } => self.membership_deadline(),

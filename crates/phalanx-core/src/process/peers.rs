@@ -90,9 +90,9 @@ impl Peers {
         }
     }
 
-    /// When the next of them has something to do.
-    pub(super) fn deadline(&self, ack_delay: Duration) -> Option<Instant> {
-        self.busy.iter().filter_map(|who| deadline(self.all.get(who)?, ack_delay)).min()
+    /// When the next of them has something to do; while the system is `congested`, data waits for that.
+    pub(super) fn deadline(&self, ack_delay: Duration, congested: bool) -> Option<Instant> {
+        self.busy.iter().filter_map(|who| deadline(self.all.get(who)?, ack_delay, congested)).min()
     }
 
     /// Those of a rank to whom something went out that they have not acknowledged.
@@ -109,6 +109,8 @@ impl Peers {
     }
 }
 
-fn deadline(peer: &Peer, ack_delay: Duration) -> Option<Instant> {
-    [peer.control_channel.deadline(ack_delay), peer.data_channel.deadline(ack_delay)].into_iter().flatten().min()
+fn deadline(peer: &Peer, ack_delay: Duration, congested: bool) -> Option<Instant> {
+    let control = peer.control_channel.deadline(ack_delay, false);
+    let data = peer.data_channel.deadline(ack_delay, congested);
+    [control, data].into_iter().flatten().min()
 }
