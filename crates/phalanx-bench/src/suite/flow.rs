@@ -31,8 +31,10 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
         cases.push(Case::new(format!("loss-{on}"), what, move |bench| loss(bench, transport)));
         let what = "one of four sends, another is stopped (SIGSTOP) for a while";
         cases.push(Case::new(format!("stopped-member-{on}"), what, move |bench| stopped(bench, transport)));
-        let what = "one of four sends, another is stopped (SIGSTOP) and expelled for holding the others back";
-        cases.push(Case::new(format!("expelled-member-{on}"), what, move |bench| expelled(bench, transport)));
+        let what = "one of four sends, another is stopped (SIGSTOP) until it is excluded for its silence";
+        cases.push(Case::new(format!("excluded-member-{on}"), what, move |bench| left_out(bench, transport, false)));
+        let what = "one of four sends, another lives and takes nothing, until it is expelled for that";
+        cases.push(Case::new(format!("expelled-member-{on}"), what, move |bench| left_out(bench, transport, true)));
         let what = "one of four sends, another takes a tenth of what it could";
         cases.push(Case::new(format!("slow-receiver-{on}"), what, move |bench| slow(bench, transport)));
         let groups: &[usize] = if request.is_sketch() { &[4] } else { &[4, 8] };
@@ -142,13 +144,16 @@ fn stopped(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError
     Ok(())
 }
 
-fn expelled(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError> {
+/// How long the others wait for a member that takes nothing, because it is stopped or because it `lives` and will not, and
+/// what they have without it.
+fn left_out(bench: &mut Bench<'_>, transport: Transport, lives: bool) -> Result<(), BenchError> {
     let expel_after = Some(EXPEL_AFTER);
-    let plan = CellPlan { expel_after, ..CellPlan::new(MEMBERS, transport, Security::Sealed) };
+    // Silence is borne as long as by default: that is the policy for one who is stopped.
+    let plan = CellPlan { expel_after, strict: true, ..CellPlan::new(MEMBERS, transport, Security::Sealed) };
     let series = |metric, unit| Series::new(metric, unit, MEMBERS, SIZE);
     let mut before = series("goodput before", "msg/s");
     let mut after = series("goodput of the others without it", "msg/s").against("before");
-    let mut left = series("from its stop to the view without it", "ms");
+    let mut left = series("until the view without it", "ms");
     let mut pause = series("longest pause of the sender", "ms");
     let (warm, measured) = bench.times();
     for round in 0..bench.rounds() {
@@ -160,7 +165,11 @@ fn expelled(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchErro
         let calm = cell.rate_at(WATCHED, measured)?;
         cell.pauses()?;
         let stop_ns = now_ns();
-        cell.members[STOPPED].signal(Signal::STOP)?;
+        if lives {
+            cell.members[STOPPED].tell(&Command::Take { per_second: Some(0.0) })?;
+        } else {
+            cell.members[STOPPED].signal(Signal::STOP)?;
+        }
         let installed_ns = cell.sees(WATCHED, MEMBERS - 1)?;
         cell.pause(warm)?;
         let again = cell.rate_at(WATCHED, measured)?;
