@@ -349,12 +349,18 @@ impl Flow {
     /// Delivers what may be delivered, orders what may be ordered, and packs what waits for room. True if it delivered
     /// something. Needs a [`Self::turn`] afterwards.
     pub fn deliver(&mut self, now: Instant, io: &mut impl Outgoing) -> bool {
-        let mut delivered = self.deliver_ready(io);
-        if !self.wedged {
-            self.place(now, io);
+        // Once before and once after what waits is ordered; in one place, so that a delivery costs no call.
+        let mut delivered = false;
+        for ordered in [false, true] {
             delivered |= self.deliver_ready(io);
-            self.drain_outbox(now, io);
+            if self.wedged {
+                return delivered;
+            }
+            if !ordered {
+                self.place(now, io);
+            }
         }
+        self.drain_outbox(now, io);
         delivered
     }
 

@@ -68,7 +68,7 @@ impl Peer {
 
     pub(super) fn stream(
         self,
-        bench: &Bench<'_>,
+        bench: &mut Bench<'_>,
         size: usize,
         receivers: usize,
         senders: Senders,
@@ -79,7 +79,7 @@ impl Peer {
 
     pub(super) fn ping(
         self,
-        bench: &Bench<'_>,
+        bench: &mut Bench<'_>,
         size: usize,
         servers: usize,
         wait: Waiting,
@@ -90,7 +90,19 @@ impl Peer {
         self.run(bench, &["pingpong", "--size", &size, "--wait", wait, "--cores", cores, "--servers", &servers])
     }
 
-    fn run<T: DeserializeOwned>(self, bench: &Bench<'_>, arguments: &[&str]) -> Result<T, BenchError> {
+    /// Some come to a stand now and then, which says little of what they do at other times: such a run is told of and
+    /// repeated.
+    fn run<T: DeserializeOwned>(self, bench: &mut Bench<'_>, arguments: &[&str]) -> Result<T, BenchError> {
+        for _ in 1..TRIES {
+            match self.run_once(bench, arguments) {
+                Err(BenchError::Child(why)) => bench.notice(&format!("{why}; tried again")),
+                ended => return ended,
+            }
+        }
+        self.run_once(bench, arguments)
+    }
+
+    fn run_once<T: DeserializeOwned>(self, bench: &Bench<'_>, arguments: &[&str]) -> Result<T, BenchError> {
         let runner = self.directory(bench).join("run");
         let runner = runner.canonicalize().when(format_args!("cannot find {}", runner.display()))?;
         let built = bench.request.built.canonicalize().when("cannot find what was built")?;
@@ -181,6 +193,8 @@ fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Stri
     })
 }
 
+/// How often a runner is started before its failing counts.
+const TRIES: usize = 3;
 /// A runner ends by itself at most a minute after its measuring time.
 const ENDS_WITHIN: Duration = Duration::from_secs(75);
 /// Between asking a runner to end and ending its group.
