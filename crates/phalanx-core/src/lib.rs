@@ -11,6 +11,7 @@ pub mod member;
 pub mod order;
 pub mod process;
 pub mod rng;
+pub mod rpc;
 pub mod seal;
 mod sorted;
 pub mod time;

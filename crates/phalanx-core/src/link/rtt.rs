@@ -46,6 +46,12 @@ impl Rtt {
         Duration::from_nanos(self.smoothed_ns)
     }
 
+    /// How far round trips lie from it, smoothed as well.
+    #[must_use]
+    pub fn deviation(&self) -> Duration {
+        Duration::from_nanos(self.variation_ns)
+    }
+
     /// How long to wait for a receipt before probing, after `failures` probes without progress.
     #[must_use]
     pub fn probe_after(&self, ack_delay: Duration, failures: u32) -> Duration {

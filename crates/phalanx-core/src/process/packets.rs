@@ -56,6 +56,9 @@ impl Process {
         if header.sender == self.me() {
             return self.counters.drop(DropReason::Replayed); // our own, sent back
         }
+        if matches!(header.kind, Kind::Open | Kind::Session | Kind::Plain) {
+            return self.counters.drop(DropReason::Kind); // of calls, which have endpoints of their own
+        }
         if header.kind == Kind::Greeting {
             // Memory is shared by members alone, and their addresses are known.
             let known = || self.peers.get(header.sender).map(|peer| peer.control);
@@ -81,7 +84,7 @@ impl Process {
                 };
                 self.handle_multicast(now, &header, frames, fx)
             }
-            Kind::Greeting => Ok(()),
+            Kind::Greeting | Kind::Open | Kind::Session | Kind::Plain => Ok(()),
         };
         match outcome {
             Ok(()) => {

@@ -15,7 +15,8 @@ mod sealer;
 
 pub use cookie::CookieKey;
 pub use key::{BadKey, CellKey};
-pub use opener::Opener;
+pub(crate) use opener::read_clear_for;
+pub use opener::{Opener, SessionKey};
 pub use replay::ReplayWindow;
 pub use sealer::Sealer;
 

@@ -104,6 +104,12 @@ impl Opener {
         Ok((header, frames))
     }
 
+    /// Draws the key of `sender`, with whom a session is opened.
+    #[must_use]
+    pub fn session_key(&self, sender: Incarnation) -> SessionKey {
+        SessionKey(self.keys.as_ref().map(|keys| keys.source.of(sender)))
+    }
+
     /// Keeps the key of `sender`, a process the core knows, so that its packets open fast. The caller bounds how
     /// many it names by [`Self::forget`].
     pub fn remember(&mut self, sender: Incarnation) {
@@ -125,6 +131,42 @@ impl Opener {
     pub fn remembered_count(&self) -> usize {
         self.keys.as_ref().map_or(0, |keys| keys.known.len())
     }
+}
+
+/// Opens what one sender seals for a session.
+pub struct SessionKey(Option<SenderKey>);
+
+impl SessionKey {
+    /// Opens a packet whose header was parsed before, in place, and gives its frames. `token` is the session's.
+    ///
+    /// # Errors
+    /// [`DropReason::Short`] or [`DropReason::BadTag`]; the bytes are then worth nothing.
+    pub fn open<'a>(&self, header: &Header, token: u64, packet: &'a mut [u8]) -> Result<&'a mut [u8], DropReason> {
+        let (clear, sealed) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
+        let associated = associated(clear, Incarnation(token));
+        let frames = match &self.0 {
+            Some(key) if sealed.len() >= SEALED_TAG_LEN => key.open(header, &associated, sealed),
+            None if sealed.len() >= CHECKSUM_LEN => verify_checksum(&associated, sealed),
+            Some(_) | None => return Err(DropReason::Short),
+        };
+        frames.ok_or(DropReason::BadTag)
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionKey").field("sealed", &self.0.is_some()).finish()
+    }
+}
+
+/// Frames of a packet in clear, out of memory that only this user's processes write, if it is for `token`.
+///
+/// # Errors
+/// [`DropReason::Short`], or [`DropReason::BadTag`] if it names another.
+pub(crate) fn read_clear_for(token: u64, packet: &mut [u8]) -> Result<&mut [u8], DropReason> {
+    let (_, rest) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
+    let (named, frames) = rest.split_first_chunk_mut::<8>().ok_or(DropReason::Short)?;
+    if *named == token.to_le_bytes() { Ok(frames) } else { Err(DropReason::BadTag) }
 }
 
 impl fmt::Debug for Opener {

@@ -15,9 +15,10 @@ pub struct Sealer {
     cell_tag: u32,
     /// `None`: a checksum takes the seal's place.
     key: Option<SenderKey>,
-    /// The highest number sealed in each space. Numbers only grow, so none can come twice.
+    /// The highest number sealed in each space; of a session's packets, in each space under each upper half of numbers.
+    /// Numbers only grow, so none can come twice.
     #[cfg(debug_assertions)]
-    sealed: BTreeMap<u32, u64>,
+    sealed: BTreeMap<(u32, u64), u64>,
 }
 
 impl Sealer {
@@ -83,7 +84,8 @@ impl Sealer {
     /// The invariant on which the cipher stands: (key, space, number) names one byte string for ever.
     #[cfg(debug_assertions)]
     fn assert_fresh(&mut self, header: &Header) {
-        let before = self.sealed.insert(header.space, header.number);
+        let session = if header.kind == Kind::Session { header.number >> 32 } else { 0 };
+        let before = self.sealed.insert((header.space, session), header.number);
         assert!(
             before.is_none_or(|before| before < header.number),
             "space {} seals number {} after {before:?}: a nonce may come twice",

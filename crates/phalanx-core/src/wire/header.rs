@@ -21,18 +21,35 @@ pub enum Kind {
     Data = 5,
     /// To the members of a group, repaired: the same bytes for each.
     Multicast = 6,
+    /// Between endpoints of calls that do not know each other: a session is asked for. Never repaired.
+    Open = 7,
+    /// Of a session of calls: what is lost is sent again in other packets.
+    Session = 8,
+    /// A call without any guarantee.
+    Plain = 9,
 }
 
 impl Kind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 6] = [Self::Greeting, Self::Direct, Self::Spread, Self::Control, Self::Data, Self::Multicast];
+    pub const ALL: [Self; 9] = [
+        Self::Greeting,
+        Self::Direct,
+        Self::Spread,
+        Self::Control,
+        Self::Data,
+        Self::Multicast,
+        Self::Open,
+        Self::Session,
+        Self::Plain,
+    ];
 
-    /// Whether such a packet is sealed for one destination incarnation; if not, for [`Incarnation::NONE`].
+    /// Whether such a packet is sealed for one destination incarnation, or one session's token; if not, for
+    /// [`Incarnation::NONE`].
     #[must_use]
     pub fn is_addressed(self) -> bool {
         match self {
-            Self::Direct | Self::Control | Self::Data => true,
-            Self::Greeting | Self::Spread | Self::Multicast => false,
+            Self::Direct | Self::Control | Self::Data | Self::Session => true,
+            Self::Greeting | Self::Spread | Self::Multicast | Self::Open | Self::Plain => false,
         }
     }
 
@@ -173,9 +190,9 @@ mod tests {
     #[test]
     fn kinds_keep_their_numbers() {
         let numbers = Kind::ALL.map(|kind| kind as u8);
-        assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let addressed = Kind::ALL.map(Kind::is_addressed);
-        assert_eq!(addressed, [false, true, false, true, true, false]);
+        assert_eq!(addressed, [false, true, false, true, true, false, false, true, false]);
     }
 
     #[test]

@@ -1,0 +1,175 @@
+//! A message on its way in, put together from its fragments.
+
+use super::spare::Spare;
+use super::wire::{BEYOND_MAX, Part};
+
+/// A message of several fragments, of which some are there.
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    /// As long as the message at least; what lies behind it is of earlier ones.
+    bytes: Vec<u8>,
+    len: usize,
+    fragment_bytes: usize,
+    fragments: u32,
+    /// A bit for each fragment, set when it is there.
+    have: Vec<u64>,
+    count: u32,
+    /// All below are there.
+    prefix: u32,
+    /// One past the highest that is there.
+    highest: u32,
+    /// The sender may send fragments below this.
+    pub(super) limit: u32,
+    /// Fragments that came since the last receipt.
+    pub(super) unacknowledged: u32,
+}
+
+/// What became of a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    New,
+    Duplicate,
+    /// It does not fit the message: nothing changed.
+    Nonsense,
+}
+
+impl Incoming {
+    /// Begins with a message of this length, of which the sender may send `limit` fragments.
+    pub(super) fn begin(&mut self, message_len: usize, fragment_bytes: usize, limit: u32) {
+        self.fragment_bytes = fragment_bytes.max(1);
+        self.fragments = u32::try_from(message_len.div_ceil(self.fragment_bytes)).unwrap_or(u32::MAX).max(1);
+        self.len = message_len;
+        if self.bytes.len() < message_len {
+            self.bytes.resize(message_len, 0);
+        }
+        self.have.clear();
+        self.have.resize((self.fragments as usize).div_ceil(64), 0);
+        (self.count, self.prefix, self.highest, self.unacknowledged) = (0, 0, 0, 0);
+        self.limit = limit.min(self.fragments);
+    }
+
+    /// Takes the memory of an earlier message for one of this length, if there is some.
+    pub(super) fn grow(&mut self, message_len: usize, spare: &mut Spare) {
+        spare.grow(&mut self.bytes, message_len);
+    }
+
+    /// Whether a message was begun and not let go.
+    pub(super) fn is_begun(&self) -> bool {
+        self.fragments > 0
+    }
+
+    /// Lets go of the message.
+    pub(super) fn release(&mut self, spare: &mut Spare) {
+        spare.keep(&mut self.bytes);
+        self.len = 0;
+        self.have.clear();
+        self.have.shrink_to(HAVE_KEPT);
+        (self.fragments, self.count, self.prefix, self.highest, self.limit, self.unacknowledged) = (0, 0, 0, 0, 0, 0);
+    }
+
+    pub(super) fn accept(&mut self, part: Part, bytes: &[u8]) -> Arrival {
+        let Part { message_len, index } = part;
+        if message_len != self.len as u64 || index >= self.fragments {
+            return Arrival::Nonsense;
+        }
+        let begin = index as usize * self.fragment_bytes;
+        let end = (begin + self.fragment_bytes).min(self.len);
+        if bytes.len() != end - begin {
+            return Arrival::Nonsense;
+        }
+        if self.has(index) {
+            return Arrival::Duplicate;
+        }
+        self.have[index as usize / 64] |= 1 << (index % 64);
+        self.bytes[begin..end].copy_from_slice(bytes);
+        self.count += 1;
+        self.unacknowledged += 1;
+        self.highest = self.highest.max(index + 1);
+        while self.prefix < self.fragments && self.has(self.prefix) {
+            self.prefix += 1;
+        }
+        Arrival::New
+    }
+
+    fn has(&self, index: u32) -> bool {
+        self.have[index as usize / 64] & 1 << (index % 64) != 0
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.fragments > 0 && self.count == self.fragments
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    pub(super) fn fragments(&self) -> u32 {
+        self.fragments
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(super) fn prefix(&self) -> u32 {
+        self.prefix
+    }
+
+    /// One past the highest fragment that is there.
+    pub(super) fn highest(&self) -> u32 {
+        self.highest
+    }
+
+    /// A fragment is missing below one that is there.
+    pub(super) fn has_gap(&self) -> bool {
+        self.prefix < self.highest
+    }
+
+    /// What is there beyond the first missing fragment, as [`super::wire::Receipt::beyond`] says it.
+    pub(super) fn beyond(&self) -> Vec<u8> {
+        let first = self.prefix + 1;
+        let bits = self.highest.saturating_sub(first).min(BEYOND_MAX as u32 * 8);
+        let mut beyond = vec![0_u8; (bits as usize).div_ceil(8)];
+        for at in (0..bits).filter(|at| self.has(first + at)) {
+            beyond[at as usize / 8] |= 1 << (at % 8);
+        }
+        beyond
+    }
+}
+
+/// Bits for so many times 64 fragments are kept for the next message.
+const HAVE_KEPT: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_in_any_order_make_the_message() {
+        let text: Vec<u8> = (0..95).collect();
+        let mut message = Incoming::default();
+        message.begin(95, 10, 4);
+        for index in [3_u32, 1, 9, 0, 2, 8, 4, 7, 5] {
+            let begin = index as usize * 10;
+            let piece = &text[begin..(begin + 10).min(95)];
+            let part = Part { message_len: 95, index };
+            assert_eq!(message.accept(part, piece), Arrival::New);
+            assert_eq!(message.accept(part, piece), Arrival::Duplicate);
+            assert!(!message.is_complete());
+        }
+        assert_eq!((message.prefix(), message.beyond()), (6, vec![0b111]));
+        assert_eq!(message.accept(Part { message_len: 95, index: 6 }, &text[60..70]), Arrival::New);
+        assert!(message.is_complete() && !message.has_gap());
+        assert_eq!(message.bytes(), text);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut message = Incoming::default();
+        message.begin(25, 10, 3);
+        for (message_len, index, len) in [(25, 3, 10), (25, 2, 10), (25, 0, 9), (24, 0, 10), (25, u32::MAX, 5)] {
+            assert_eq!(message.accept(Part { message_len, index }, &[0; 16][..len]), Arrival::Nonsense);
+        }
+        assert_eq!(message.count(), 0);
+    }
+}

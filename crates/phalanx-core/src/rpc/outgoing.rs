@@ -1,0 +1,313 @@
+//! A message on its way out: which of its fragments were sent, and which must be sent again.
+
+use super::spare::Spare;
+use super::wire::{BEYOND_MAX, Receipt};
+
+/// A message cut into fragments of one length; the last may be shorter. A message without bytes has one, without bytes.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    bytes: Vec<u8>,
+    fragment_bytes: usize,
+    fragments: u32,
+    /// Fragments below this may be sent.
+    allowed: u32,
+    /// The first that was never sent.
+    fresh: u32,
+    /// All below have arrived.
+    prefix: u32,
+    /// For each fragment from 0 up to `fresh`: [`ARRIVED`], [`LOST`], or the number of the packet that carried it last.
+    sent_as: Vec<u64>,
+    /// Fragments whose entry is [`LOST`].
+    lost: u32,
+    /// None of them lies below this.
+    lost_from: u32,
+    /// Fragments sent, neither arrived nor known to be lost.
+    under_way: u32,
+}
+
+const ARRIVED: u64 = u64::MAX;
+const LOST: u64 = 0;
+
+/// Packets that may overtake one before it counts as lost (RFC 9002, section 6.1.1).
+const REORDERING: u64 = 3;
+
+/// Which of the packets that are missing in a receipt are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// Those that three others have overtaken.
+    Reordered,
+    /// All up to the greatest number seen: the driver has told of a loss, or the receiver was asked after they were sent.
+    Seen,
+    /// All: the receiver waited long before it asked.
+    All,
+}
+
+/// What a receipt changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    /// Fragments that are no longer under way, arrived or lost.
+    pub(super) ended: u32,
+    /// Of these, fragments that have arrived.
+    pub(super) arrived: u32,
+    /// Of these, fragments known to be lost.
+    pub(super) lost: u32,
+}
+
+impl Outgoing {
+    /// Begins with another message, which the caller writes into the given bytes beforehand. `allowed` fragments may be sent.
+    pub(super) fn begin(&mut self, fragment_bytes: usize, allowed: u32) {
+        self.fragment_bytes = fragment_bytes.max(1);
+        self.fragments = u32::try_from(self.bytes.len().div_ceil(self.fragment_bytes)).unwrap_or(u32::MAX).max(1);
+        self.allowed = allowed.min(self.fragments);
+        self.fresh = 0;
+        self.prefix = 0;
+        self.sent_as.clear();
+        (self.lost, self.lost_from, self.under_way) = (0, 0, 0);
+    }
+
+    /// The bytes of the message, empty, to be filled before [`Self::begin`] with about `expected` bytes.
+    pub(super) fn empty(&mut self, expected: usize, spare: &mut Spare) -> &mut Vec<u8> {
+        spare.grow(&mut self.bytes, expected);
+        self.bytes.clear();
+        &mut self.bytes
+    }
+
+    /// Lets go of the message.
+    pub(super) fn release(&mut self, spare: &mut Spare) {
+        self.bytes.clear();
+        spare.keep(&mut self.bytes);
+        self.sent_as.clear();
+        self.sent_as.shrink_to(SENT_AS_KEPT);
+        (self.fragments, self.allowed, self.fresh, self.prefix) = (0, 0, 0, 0);
+        (self.lost, self.lost_from, self.under_way) = (0, 0, 0);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.fragments == 1
+    }
+
+    pub(super) fn fragment(&self, index: u32) -> &[u8] {
+        let begin = (index as usize).saturating_mul(self.fragment_bytes).min(self.bytes.len());
+        let end = begin.saturating_add(self.fragment_bytes).min(self.bytes.len());
+        &self.bytes[begin..end]
+    }
+
+    /// Fragments under way.
+    pub(super) fn under_way(&self) -> u32 {
+        self.under_way
+    }
+
+    /// Everything has arrived.
+    pub(super) fn has_arrived(&self) -> bool {
+        self.fragments > 0 && self.prefix == self.fragments
+    }
+
+    /// Whether any of it was ever sent.
+    pub(super) fn was_sent(&self) -> bool {
+        self.fresh > 0
+    }
+
+    /// Fragments that have not arrived.
+    pub(super) fn left(&self) -> u32 {
+        self.fragments - self.prefix
+    }
+
+    /// The next fragment to send: what was lost first.
+    pub(super) fn next(&self) -> Option<u32> {
+        if self.lost > 0 {
+            return (self.lost_from..self.fresh).find(|&at| self.sent_as[at as usize] == LOST);
+        }
+        (self.fresh < self.allowed).then_some(self.fresh)
+    }
+
+    /// Fragment `index`, from [`Self::next`] or sent before, went out in packet `number`.
+    pub(super) fn sent(&mut self, index: u32, number: u64) {
+        debug_assert!(number != LOST && number != ARRIVED);
+        if index == self.fresh {
+            self.fresh += 1;
+            self.sent_as.push(number);
+            self.under_way += 1;
+        } else if let Some(entry) = self.sent_as.get_mut(index as usize) {
+            match *entry {
+                ARRIVED => return,
+                LOST => {
+                    self.lost -= 1;
+                    self.lost_from = index;
+                    self.under_way += 1;
+                }
+                _ => {}
+            }
+            *entry = number;
+        }
+    }
+
+    /// Whether fragment `index`, from [`Self::next`], was sent before.
+    pub(super) fn is_again(&self, index: u32) -> bool {
+        index < self.fresh
+    }
+
+    /// More fragments may be sent.
+    pub(super) fn allow(&mut self, limit: u32) {
+        self.allowed = self.allowed.max(limit.min(self.fragments));
+    }
+
+    /// Everything has arrived; returns how many were under way.
+    pub(super) fn complete(&mut self) -> u32 {
+        let ended = self.under_way;
+        self.prefix = self.fragments;
+        self.fresh = self.fragments;
+        self.lost = 0;
+        self.under_way = 0;
+        ended
+    }
+
+    /// Takes a receipt into account, which proves as much as is said.
+    pub(super) fn take(&mut self, receipt: &Receipt, proves: Proof) -> Change {
+        let mut change = Change::default();
+        let first = receipt.prefix.saturating_add(1);
+        let has = |at: u32| {
+            let bit = at - first;
+            receipt.beyond.get(bit as usize / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0)
+        };
+        let covered = u32::try_from(receipt.beyond.len() * 8).unwrap_or(u32::MAX);
+        let end = first.saturating_add(covered);
+        if receipt.prefix > self.fresh || (self.fresh.max(first)..end).any(has) {
+            // It says that it has what was never sent: nonsense changes nothing.
+            return change;
+        }
+        self.allow(receipt.limit);
+        // What lies behind bits that are as many as there can be is not told.
+        let told = if receipt.beyond.len() < BEYOND_MAX { self.fresh } else { end.min(self.fresh) };
+        let before = match proves {
+            Proof::Reordered => receipt.seen.saturating_sub(REORDERING),
+            Proof::Seen => receipt.seen,
+            Proof::All => ARRIVED,
+        };
+        for at in self.prefix..told.max(receipt.prefix) {
+            let arrived = at < receipt.prefix || at >= first && has(at);
+            let entry = &mut self.sent_as[at as usize];
+            match *entry {
+                ARRIVED => {}
+                LOST if arrived => {
+                    *entry = ARRIVED;
+                    self.lost -= 1;
+                }
+                LOST => {}
+                _ if arrived => {
+                    *entry = ARRIVED;
+                    change.ended += 1;
+                    change.arrived += 1;
+                }
+                number if number <= before => {
+                    *entry = LOST;
+                    self.lost += 1;
+                    change.ended += 1;
+                    change.lost += 1;
+                }
+                _ => {}
+            }
+        }
+        while self.sent_as.get(self.prefix as usize) == Some(&ARRIVED) {
+            self.prefix += 1;
+        }
+        self.lost_from = self.prefix;
+        self.under_way -= change.ended;
+        change
+    }
+
+    pub(super) fn check_invariants(&self) {
+        assert!(self.prefix <= self.fresh && self.fresh <= self.fragments);
+        let count = |what: fn(u64) -> bool| self.sent_as.iter().filter(|&&sent| what(sent)).count() as u32;
+        if self.prefix < self.fragments {
+            assert_eq!(self.sent_as.len(), self.fresh as usize);
+            assert_eq!(self.lost, count(|sent| sent == LOST));
+            assert_eq!(self.under_way, count(|sent| sent != LOST && sent != ARRIVED));
+        }
+    }
+}
+
+/// Entries for so many fragments are kept for the next message.
+const SENT_AS_KEPT: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(len: usize, fragment: usize, allowed: u32) -> Outgoing {
+        let mut message = Outgoing::default();
+        message.empty(0, &mut Spare::default()).resize(len, 7);
+        message.begin(fragment, allowed);
+        message
+    }
+
+    /// `has`: what is there beyond the prefix.
+    fn receipt(seen: u64, prefix: u32, has: &[u32]) -> Receipt {
+        let mut beyond = vec![0; has.iter().map(|at| (at - prefix - 1) as usize / 8 + 1).max().unwrap_or(0)];
+        for at in has.iter().map(|at| at - prefix - 1) {
+            beyond[at as usize / 8] |= 1 << (at % 8);
+        }
+        Receipt { seen, limit: u32::MAX, prefix, beyond }
+    }
+
+    #[test]
+    fn a_message_without_bytes_is_one_fragment() {
+        let mut message = message(0, 10, 9);
+        assert_eq!((message.fragments, message.next()), (1, Some(0)));
+        message.sent(0, 1);
+        assert_eq!((message.next(), message.under_way()), (None, 1));
+        message.take(&receipt(1, 1, &[]), Proof::Reordered);
+        assert!(message.has_arrived());
+    }
+
+    #[test]
+    fn every_hole_is_sent_again_at_once() {
+        let mut message = message(95, 10, 10);
+        for number in 1..=10 {
+            message.sent(message.next().expect("allowed"), number);
+        }
+        // 1 and 4 arrived, and everything from 6 on.
+        let change = message.take(&receipt(10, 0, &[1, 4, 6, 7, 8, 9]), Proof::Reordered);
+        assert_eq!((change.arrived, change.lost), (6, 4));
+        message.check_invariants();
+        let mut again = Vec::new();
+        while let Some(index) = message.next() {
+            again.push(index);
+            message.sent(index, 20 + u64::from(index));
+        }
+        assert_eq!(again, [0, 2, 3, 5]);
+        // The same receipt again proves nothing of what was sent since.
+        assert_eq!(message.take(&receipt(10, 0, &[1, 4, 6, 7, 8, 9]), Proof::Seen), Change::default());
+        message.check_invariants();
+    }
+
+    #[test]
+    fn what_may_still_come_is_not_lost() {
+        let mut message = message(40, 10, 4);
+        for number in 1..=4 {
+            message.sent(message.next().expect("allowed"), number);
+        }
+        assert_eq!(
+            message.take(&receipt(4, 0, &[3]), Proof::Reordered).lost,
+            1,
+            "only the first is three packets late"
+        );
+        assert_eq!(message.take(&receipt(4, 0, &[3]), Proof::Seen).lost, 2);
+    }
+
+    #[test]
+    fn nonsense_changes_nothing() {
+        let mut message = message(40, 10, 2);
+        message.sent(0, 1);
+        assert_eq!(message.take(&receipt(9, 3, &[]), Proof::All), Change::default());
+        assert_eq!(message.take(&receipt(9, 0, &[2]), Proof::All), Change::default());
+        message.check_invariants();
+    }
+}

@@ -1,0 +1,295 @@
+//! What a session needs at either end: where packets go, how they are named and sealed, how many may be under way.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::charge;
+use super::spare::Spare;
+use super::wire::{DATA_HEAD_MAX, Opened};
+use super::{CallEffects, Counters};
+use crate::id::{Incarnation, Lane};
+use crate::link::Rtt;
+use crate::seal::{Sealer, Security, SessionKey, associated};
+use crate::time::Instant;
+use crate::wire::{Header, Kind};
+
+/// Builds packets and hands them out.
+pub(super) struct Net {
+    sealer: Sealer,
+    tag_len: usize,
+    /// The upper half of the next session's packet numbers.
+    next_serial: u32,
+    greetings: u64,
+    packet: Vec<u8>,
+    pub(super) counters: Counters,
+    pub(super) spare: Spare,
+    /// The longest packet this side takes, in bytes.
+    pub(super) packet_bytes: u32,
+}
+
+/// Greetings have a space of their own: no table of sessions is so long.
+const GREETING_SPACE: u32 = u32::MAX;
+
+impl Net {
+    pub(super) fn new(security: &Security, cell: &str, me: Incarnation, packet_bytes: u32) -> Self {
+        Self {
+            sealer: Sealer::new(security, cell, me),
+            tag_len: security.tag_len(),
+            next_serial: 1,
+            greetings: 0,
+            packet: Vec::with_capacity(65_536),
+            counters: Counters::default(),
+            spare: Spare::default(),
+            packet_bytes,
+        }
+    }
+
+    /// Sends what `write` makes to somebody with whom there is no session.
+    pub(super) fn greet(&mut self, to: SocketAddr, write: impl FnOnce(&mut Vec<u8>), fx: &mut impl CallEffects) {
+        self.greetings += 1;
+        self.packet.clear();
+        self.sealer.header(Kind::Open, GREETING_SPACE, self.greetings).write(&mut self.packet);
+        write(&mut self.packet);
+        self.sealer.seal(Incarnation::NONE, &mut self.packet);
+        self.counters.packets_sent += 1;
+        fx.transmit(Lane::Data, &[to], &self.packet);
+    }
+}
+
+/// One end of a session that is open.
+pub(super) struct Path {
+    pub(super) to: SocketAddr,
+    pub(super) peer: Incarnation,
+    pub(super) key: SessionKey,
+    pub(super) token: u64,
+    their_hint: u32,
+    /// Upper and lower half of the next packet's number.
+    serial: u32,
+    count: u32,
+    /// The greatest number of theirs that came.
+    pub(super) seen: u64,
+    /// The longest packet that both sides take.
+    packet_bytes: usize,
+    tag_len: usize,
+    pub(super) fragment_bytes: usize,
+    /// Small frames for the next packet, and when they go without one.
+    pub(super) pending: Vec<u8>,
+    pub(super) pending_due: Option<Instant>,
+    pub(super) heard: Instant,
+    pub(super) rtt: Rtt,
+    pub(super) congestion: Congestion,
+    /// Of what this side sent, in bytes as charged.
+    pub(super) in_flight: u64,
+    /// A packet whose round trip is being measured.
+    timed: Option<(u64, Instant)>,
+}
+
+impl Path {
+    pub(super) fn new(
+        net: &mut Net,
+        now: Instant,
+        to: SocketAddr,
+        peer: Incarnation,
+        key: SessionKey,
+        opened: &Opened,
+    ) -> Self {
+        let packet_bytes = opened.packet_bytes.min(net.packet_bytes).max(PACKET_BYTES_MIN) as usize;
+        let serial = net.next_serial;
+        net.next_serial = serial.saturating_add(1);
+        Self {
+            to,
+            peer,
+            key,
+            token: opened.token,
+            their_hint: opened.hint,
+            serial,
+            count: 0,
+            seen: 0,
+            packet_bytes,
+            tag_len: net.tag_len,
+            fragment_bytes: packet_bytes - Header::LEN - net.tag_len - DATA_HEAD_MAX,
+            pending: Vec::new(),
+            pending_due: None,
+            heard: now,
+            rtt: Rtt::default(),
+            congestion: Congestion::new(charge(packet_bytes)),
+            in_flight: 0,
+            timed: None,
+        }
+    }
+
+    /// What the other side's buffer is charged for a packet with so many bytes of a message.
+    pub(super) fn charge_of(&self, bytes: usize) -> u64 {
+        charge((bytes + Header::LEN + self.tag_len + DATA_HEAD_MAX).min(self.packet_bytes))
+    }
+
+    /// The same for a full packet.
+    pub(super) fn charge_full(&self) -> u64 {
+        charge(self.packet_bytes)
+    }
+
+    /// Whether another packet with so many bytes may go out, if the other side's buffer takes `credit` in all.
+    #[inline]
+    pub(super) fn has_room(&self, bytes: usize, credit: u64) -> bool {
+        self.has_credit(bytes, credit.min(self.congestion.window))
+    }
+
+    /// The same, whatever the congestion window.
+    #[inline]
+    pub(super) fn has_credit(&self, bytes: usize, credit: u64) -> bool {
+        self.in_flight == 0 || self.in_flight.saturating_add(self.charge_of(bytes)) <= credit
+    }
+
+    /// Sends a packet with the pending frames and what `write` appends, a data frame of `room` bytes at most, or nothing; gives its number.
+    pub(super) fn send(
+        &mut self,
+        net: &mut Net,
+        now: Instant,
+        room: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+        fx: &mut impl CallEffects,
+    ) -> u64 {
+        let full = self.pending.len() + room + DATA_HEAD_MAX > self.packet_bytes - Header::LEN - self.tag_len;
+        if !self.pending.is_empty() && room > 0 && full {
+            self.flush(net, now, fx);
+        }
+        self.pending_due = None;
+        if self.count == u32::MAX {
+            self.serial = net.next_serial;
+            net.next_serial = net.next_serial.saturating_add(1);
+            self.count = 0;
+        }
+        self.count += 1;
+        let number = u64::from(self.serial) << 32 | u64::from(self.count);
+        let packet = &mut net.packet;
+        packet.clear();
+        net.sealer.header(Kind::Session, self.their_hint, number).write(packet);
+        if !self.pending.is_empty() {
+            packet.extend_from_slice(&self.pending);
+            self.pending.clear();
+        }
+        write(packet);
+        net.counters.packets_sent += 1;
+        let to = [self.to];
+        if let Some((header, frames)) = packet.split_first_chunk::<{ Header::LEN }>()
+            && fx.share(Lane::Data, &to, &associated(header, Incarnation(self.token)), frames) > 0
+        {
+            net.counters.packets_shared += 1;
+            return number;
+        }
+        net.sealer.seal(Incarnation(self.token), packet);
+        debug_assert!(packet.len() <= self.packet_bytes, "{} bytes", packet.len());
+        fx.transmit(Lane::Data, &to, packet);
+        number
+    }
+
+    /// Sends the pending frames, if there are any.
+    pub(super) fn flush(&mut self, net: &mut Net, now: Instant, fx: &mut impl CallEffects) {
+        if !self.pending.is_empty() {
+            self.send(net, now, 0, |_| {}, fx);
+        }
+    }
+
+    /// Measures the round trip of packet `number`, unless another one's is being measured.
+    pub(super) fn time(&mut self, number: u64, now: Instant) {
+        self.timed.get_or_insert((number, now));
+    }
+
+    /// The other side has seen packets up to `seen`; `lost` of them are lost, `arrived` fragments newly there. A round trip that
+    /// ends with this is no more than the way: the other side answered at once.
+    pub(super) fn learn(&mut self, seen: u64, arrived: u32, lost: u32, now: Instant) {
+        if let Some((number, at)) = self.timed
+            && seen >= number
+        {
+            self.timed = None;
+            let took = now.since(at);
+            self.rtt.sample(took);
+            self.congestion.sample(took);
+        }
+        if arrived > 0 {
+            self.congestion.arrived(arrived, self.in_flight);
+        }
+        if lost > 0 {
+            self.congestion.lost(seen, u64::from(self.serial) << 32 | u64::from(self.count));
+        }
+    }
+
+    /// How long nothing may be heard of a call before it is asked for, after so many questions.
+    pub(super) fn patience(&self, least: Duration, questions: u32) -> Duration {
+        let first = (self.rtt.smoothed() * 2 + self.rtt.deviation() * 4).max(least);
+        (first * (1 << questions.min(5))).min(PATIENCE_MAX.max(least))
+    }
+}
+
+/// No side has to take packets longer than this; none is taken for shorter.
+const PACKET_BYTES_MIN: u32 = 576;
+
+/// Pending frames beyond this, in bytes, go in a packet of their own: with the longest frame but data they fit any packet.
+pub(super) const PENDING_MAX: usize = 256;
+
+/// Between two questions.
+const PATIENCE_MAX: Duration = Duration::from_millis(100);
+
+/// How much may be under way on one path, by its delay (after Swift, Kumar et al., SIGCOMM 2020) and its losses.
+#[derive(Clone, Debug)]
+pub(super) struct Congestion {
+    /// Bytes as charged.
+    pub(super) window: u64,
+    packet: u64,
+    shortest: Duration,
+    /// Still growing by what arrives.
+    starting: bool,
+    /// Losses among packets up to this number belong to one event.
+    event: u64,
+}
+
+impl Congestion {
+    fn new(packet: u64) -> Self {
+        Self { window: packet * WINDOW_FIRST, packet, shortest: Duration::MAX, starting: true, event: 0 }
+    }
+
+    fn sample(&mut self, took: Duration) {
+        self.shortest = self.shortest.min(took);
+        let target = self.shortest.saturating_mul(2).saturating_add(DELAY_FREE);
+        if took <= target {
+            return;
+        }
+        self.starting = false;
+        let excess = (took - target).as_nanos().min(u128::from(u64::MAX)) as u64;
+        let share = u128::from(excess) * 1024 / took.as_nanos().max(1);
+        let less = u128::from(self.window) * share.min(512) / 1024;
+        self.window = self.window.saturating_sub(less as u64).max(self.packet * WINDOW_LEAST);
+    }
+
+    fn arrived(&mut self, packets: u32, in_flight: u64) {
+        let came = u64::from(packets) * self.packet;
+        // Only a window that was full is too small.
+        if in_flight.saturating_add(came).saturating_add(self.packet) < self.window {
+            return;
+        }
+        let more = if self.starting {
+            came
+        } else {
+            (u128::from(self.packet) * u128::from(came) / u128::from(self.window.max(1))) as u64
+        };
+        self.window = self.window.saturating_add(more).min(WINDOW_MAX);
+    }
+
+    fn lost(&mut self, seen: u64, newest: u64) {
+        if seen < self.event {
+            return;
+        }
+        self.event = newest;
+        self.starting = false;
+        self.window = (self.window / 2).max(self.packet * WINDOW_LEAST);
+    }
+}
+
+/// In packets.
+const WINDOW_FIRST: u64 = 16;
+/// In packets: with fewer, a receiver's receipts come too seldom to tell of losses.
+const WINDOW_LEAST: u64 = 4;
+/// In bytes as charged: what no receiver's buffer holds.
+const WINDOW_MAX: u64 = 1 << 30;
+/// Delay beyond twice the shortest round trip that is no sign of congestion: receivers are turned, not interrupted.
+const DELAY_FREE: Duration = Duration::from_millis(2);

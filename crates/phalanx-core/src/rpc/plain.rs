@@ -1,0 +1,241 @@
+//! Calls without any guarantee: what the others are measured against. Fragments and the seal, and nothing else: a lost
+//! packet loses its call, and nobody is told.
+//!
+//! After `UnreliableTransport` of `RAMCloud` (its sources, 2011 and 2012).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use super::incoming::{Arrival, Incoming};
+use super::wire::Part;
+use super::{CallEffects, CallId, Outcome, Served, Ticket};
+use crate::api::Packet;
+use crate::id::{Incarnation, Lane, Origin};
+use crate::seal::{Opener, Sealer, Security};
+use crate::wire::codec::{Reader, put_u8, put_varint};
+use crate::wire::{DropReason, Header, Kind};
+
+/// What a plain endpoint must know.
+#[derive(Clone, Debug)]
+pub struct PlainOptions {
+    /// The cell's name.
+    pub cell: String,
+    /// This life of the endpoint: fresh random bits, never used before.
+    pub me: Incarnation,
+    /// The longest packet that all endpoints take, in bytes: the same at all of them.
+    pub packet_bytes: u32,
+    /// The longest message, in bytes.
+    pub message_bytes: usize,
+}
+
+/// Makes calls and answers them, and guarantees nothing.
+pub struct Plain {
+    sealer: Sealer,
+    opener: Opener,
+    me: Incarnation,
+    fragment_bytes: usize,
+    message_bytes: usize,
+    number: u64,
+    next_ticket: u64,
+    /// Answers that are awaited.
+    awaited: BTreeMap<u64, Incoming>,
+    /// Requests of several packets on their way in, by client and call.
+    requests: BTreeMap<(Incarnation, u64), Incoming>,
+    /// Where those are whose packets came over the network.
+    places: BTreeMap<Incarnation, SocketAddr>,
+    packet: Vec<u8>,
+    answer: Vec<u8>,
+    /// Packets dropped.
+    pub drops: u64,
+}
+
+const ANSWER: u8 = 1;
+const WHOLE: u8 = 2;
+/// No plain frame has more bytes beside those of its message.
+const HEAD_MAX: usize = 32;
+/// Of each table: a lost packet leaves an entry behind. Beyond, all are forgotten.
+const ENTRIES_MAX: usize = 4096;
+
+impl Plain {
+    /// An endpoint that knows nobody.
+    #[must_use]
+    pub fn new(options: &PlainOptions, security: &Security) -> Self {
+        let fragment_bytes = options.packet_bytes as usize - Header::LEN - security.tag_len() - HEAD_MAX;
+        Self {
+            sealer: Sealer::new(security, &options.cell, options.me),
+            opener: Opener::new(security, &options.cell, options.me),
+            me: options.me,
+            fragment_bytes,
+            message_bytes: options.message_bytes,
+            number: 0,
+            next_ticket: 1,
+            awaited: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            places: BTreeMap::new(),
+            packet: Vec::with_capacity(65_536),
+            answer: Vec::new(),
+            drops: 0,
+        }
+    }
+
+    /// Makes a call. Its answer is told if it comes.
+    pub fn call(&mut self, server: SocketAddr, request: &[u8], fx: &mut impl CallEffects) -> Ticket {
+        let call = self.next_ticket;
+        self.next_ticket += 1;
+        if self.awaited.len() >= ENTRIES_MAX {
+            self.awaited.clear();
+        }
+        self.awaited.insert(call, Incoming::default());
+        self.send(server, 0, call, request, fx);
+        Ticket(call)
+    }
+
+    fn send(&mut self, to: SocketAddr, flags: u8, call: u64, message: &[u8], fx: &mut impl CallEffects) {
+        let whole = message.len() <= self.fragment_bytes;
+        let mut rest = message;
+        let mut index = 0_u64;
+        loop {
+            let (piece, after) = rest.split_at(rest.len().min(self.fragment_bytes));
+            self.number += 1;
+            self.packet.clear();
+            self.sealer.header(Kind::Plain, 0, self.number).write(&mut self.packet);
+            put_u8(&mut self.packet, flags | if whole { WHOLE } else { 0 });
+            put_varint(&mut self.packet, call);
+            if !whole {
+                put_varint(&mut self.packet, message.len() as u64);
+                put_varint(&mut self.packet, index);
+            }
+            self.packet.extend_from_slice(piece);
+            let shared = match self.packet.split_first_chunk::<{ Header::LEN }>() {
+                Some((header, frames)) => {
+                    let head = crate::seal::associated(header, Incarnation::NONE);
+                    fx.share(Lane::Data, &[to], &head, frames) > 0
+                }
+                None => false,
+            };
+            if !shared {
+                self.sealer.seal(Incarnation::NONE, &mut self.packet);
+                fx.transmit(Lane::Data, &[to], &self.packet);
+            }
+            (rest, index) = (after, index + 1);
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// A packet arrived.
+    pub fn handle_packet(&mut self, origin: Origin, mut packet: Packet<'_>, fx: &mut impl CallEffects) {
+        if self.take(origin, &mut packet, fx).is_err() {
+            self.drops += 1;
+        }
+    }
+
+    fn take(&mut self, origin: Origin, packet: &mut [u8], fx: &mut impl CallEffects) -> Result<(), DropReason> {
+        let (header, frames) = match origin {
+            Origin::Network(_) => self.opener.open(packet)?,
+            Origin::Memory => self.opener.read_clear(packet)?,
+        };
+        if header.kind != Kind::Plain || header.sender == self.me {
+            return Err(DropReason::Kind);
+        }
+        if let Some(from) = origin.address()
+            && self.places.get(&header.sender) != Some(&from)
+        {
+            if self.places.len() >= ENTRIES_MAX {
+                self.places.clear();
+            }
+            self.places.insert(header.sender, from);
+            self.opener.remember(header.sender);
+        }
+        let mut from = Reader::new(frames);
+        let (flags, call) = (from.u8()?, from.varint()?);
+        let part = if flags & WHOLE == 0 {
+            Some(Part { message_len: from.varint()?, index: from.varint_u32()? })
+        } else {
+            None
+        };
+        let bytes = from.rest();
+        if flags & ANSWER != 0 {
+            self.take_answer(call, part, bytes, fx)
+        } else {
+            self.take_request(header.sender, call, part, bytes, fx)
+        }
+    }
+
+    fn take_answer(
+        &mut self,
+        call: u64,
+        part: Option<Part>,
+        bytes: &[u8],
+        fx: &mut impl CallEffects,
+    ) -> Result<(), DropReason> {
+        let incoming = self.awaited.get_mut(&call).ok_or(DropReason::Replayed)?;
+        if let Some(part) = part {
+            if !accept(incoming, part, bytes, self.fragment_bytes, self.message_bytes)? {
+                return Ok(());
+            }
+            fx.outcome(Ticket(call), Outcome::Answer(incoming.bytes()));
+        } else {
+            fx.outcome(Ticket(call), Outcome::Answer(bytes));
+        }
+        self.awaited.remove(&call);
+        Ok(())
+    }
+
+    fn take_request(
+        &mut self,
+        client: Incarnation,
+        call: u64,
+        part: Option<Part>,
+        bytes: &[u8],
+        fx: &mut impl CallEffects,
+    ) -> Result<(), DropReason> {
+        let to = *self.places.get(&client).ok_or(DropReason::UnknownPeer)?;
+        let id = CallId { session: 0, token: client.0, slot: 0, call };
+        let mut answer = std::mem::take(&mut self.answer);
+        answer.clear();
+        let served = if let Some(part) = part {
+            if self.requests.len() >= ENTRIES_MAX {
+                self.requests.clear();
+            }
+            let incoming = self.requests.entry((client, call)).or_default();
+            if !accept(incoming, part, bytes, self.fragment_bytes, self.message_bytes)? {
+                self.answer = answer;
+                return Ok(());
+            }
+            let served = fx.request(id, client, incoming.bytes(), &mut answer);
+            self.requests.remove(&(client, call));
+            served
+        } else {
+            fx.request(id, client, bytes, &mut answer)
+        };
+        // An answer that would come later has nobody to keep its place.
+        if served == Served::Answered {
+            self.send(to, ANSWER, call, &answer, fx);
+        }
+        self.answer = answer;
+        Ok(())
+    }
+}
+
+/// Takes a piece; whether the message is complete.
+fn accept(
+    incoming: &mut Incoming,
+    part: Part,
+    bytes: &[u8],
+    fragment_bytes: usize,
+    message_bytes: usize,
+) -> Result<bool, DropReason> {
+    let len = usize::try_from(part.message_len).unwrap_or(usize::MAX);
+    if len > message_bytes {
+        return Err(DropReason::Overload);
+    }
+    if !incoming.is_begun() {
+        incoming.begin(len, fragment_bytes, u32::MAX);
+    }
+    match incoming.accept(part, bytes) {
+        Arrival::Nonsense => Err(DropReason::Malformed),
+        Arrival::New | Arrival::Duplicate => Ok(incoming.is_complete()),
+    }
+}

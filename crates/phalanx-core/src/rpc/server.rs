@@ -1,0 +1,495 @@
+//! The answering end of a session. It has no timers: what is lost is the client's to notice.
+
+use super::client::RECEIPT_PACKETS;
+use super::incoming::{Arrival, Incoming};
+use super::outgoing::{Outgoing, Proof};
+use super::path::{Net, PENDING_MAX, Path};
+use super::wire::{
+    ALL, CallName, DATA_HEAD_MAX, Data, Part, Receipt, Refusal, Side, put_cancelled, put_credit, put_pong, put_ready,
+    put_receipt,
+};
+use super::{CallEffects, CallId, Limits, Served};
+use crate::time::Instant;
+
+/// What a server's part needs of its endpoint.
+pub(super) struct Counter<'a, F> {
+    pub(super) now: Instant,
+    pub(super) net: &'a mut Net,
+    pub(super) held: &'a mut Held,
+    pub(super) limits: &'a Limits,
+    /// What each session may have under way to this side.
+    pub(super) share: u64,
+    pub(super) fx: &'a mut F,
+}
+
+/// What all sessions hold together, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Held {
+    /// Of requests that are not complete.
+    pub(super) requests: usize,
+    /// Of answers that are kept.
+    pub(super) answers: usize,
+}
+
+/// A session as its server keeps it.
+pub(super) struct ServerSession {
+    pub(super) path: Path,
+    pub(super) nonce: u64,
+    hint: u32,
+    slots: Vec<ServerSlot>,
+    /// Handlers that have not answered, those of calls given up since included.
+    running: u32,
+    /// Of these, the calls that were given up: slot and number.
+    detached: Vec<(u8, u64)>,
+    /// What the client was last told that it may have under way.
+    told: u64,
+    /// The client has spoken in this session.
+    pub(super) is_used: bool,
+    /// Answers with something left to send.
+    unsent: u32,
+}
+
+#[derive(Default)]
+struct ServerSlot {
+    /// The greatest number that came.
+    call: u64,
+    state: State,
+    request: Incoming,
+    answer: Outgoing,
+    allowance: u64,
+    refusal: bool,
+    receipt_due: bool,
+    /// Length of the last answer.
+    answered_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Nothing came, or the answer has come to the client, or the call was given up after its handler had begun.
+    #[default]
+    Released,
+    Receiving,
+    Running,
+    Answered,
+    /// It was given up before its handler had begun, which it never will.
+    Prevented,
+}
+
+impl ServerSession {
+    pub(super) fn new(path: Path, hint: u32, nonce: u64, told: u64) -> Self {
+        Self { path, nonce, hint, slots: Vec::new(), running: 0, detached: Vec::new(), told, is_used: false, unsent: 0 }
+    }
+
+    /// What [`super::wire::Opened`] told, and is told again.
+    pub(super) fn told(&self) -> u64 {
+        self.told
+    }
+
+    /// A piece of a request, or all of it. Whether the session is to be looked at in this turn.
+    #[inline]
+    pub(super) fn handle_request(&mut self, data: &Data<'_>, desk: &mut Counter<'_, impl CallEffects>) -> bool {
+        let slot = usize::from(data.name.slot);
+        if slot >= usize::from(desk.limits.slots) || data.name.call == 0 {
+            desk.net.counters.malformed += 1;
+            return false;
+        }
+        if slot >= self.slots.len() {
+            self.slots.resize_with(slot + 1, ServerSlot::default);
+        }
+        let call = &mut self.slots[slot];
+        if data.name.call < call.call {
+            desk.net.counters.stale += 1;
+            return false;
+        }
+        if data.name.call == call.call {
+            return self.handle_again(slot, data, desk);
+        }
+        self.give_up(slot, desk);
+        let call = &mut self.slots[slot];
+        call.call = data.name.call;
+        call.refusal = false;
+        call.receipt_due = false;
+        let Some(part) = data.part else {
+            call.allowance = data.allowance;
+            self.run(slot, Some(data.bytes), desk);
+            return self.unsent > 0 || !self.path.pending.is_empty();
+        };
+        let len = usize::try_from(part.message_len).unwrap_or(usize::MAX);
+        if len > desk.limits.message_bytes {
+            self.refuse(slot, Refusal::TooLong, desk);
+            return true;
+        }
+        if desk.held.requests.saturating_add(len) > desk.limits.requests_bytes {
+            self.refuse(slot, Refusal::Busy, desk);
+            return true;
+        }
+        desk.held.requests += len;
+        call.state = State::Receiving;
+        call.allowance = 0;
+        call.request.grow(len, &mut desk.net.spare);
+        call.request.begin(len, self.path.fragment_bytes, u32::MAX);
+        self.handle_again(slot, data, desk)
+    }
+
+    /// Something of a request whose number came before.
+    fn handle_again(&mut self, slot: usize, data: &Data<'_>, desk: &mut Counter<'_, impl CallEffects>) -> bool {
+        let call = &mut self.slots[slot];
+        match call.state {
+            State::Receiving => {}
+            State::Running => {
+                desk.net.counters.duplicates += 1;
+                call.receipt_due |= data.wants_receipt;
+                return call.receipt_due;
+            }
+            State::Answered => {
+                desk.net.counters.duplicates += 1;
+                return data.wants_receipt && self.answer_again(slot);
+            }
+            State::Released | State::Prevented => {
+                desk.net.counters.duplicates += 1;
+                return false;
+            }
+        }
+        let Some(part) = data.part else {
+            desk.net.counters.malformed += 1;
+            return false;
+        };
+        if part.index == 0 {
+            call.allowance = data.allowance;
+        }
+        match call.request.accept(part, data.bytes) {
+            Arrival::New => {}
+            Arrival::Duplicate => desk.net.counters.duplicates += 1,
+            Arrival::Nonsense => {
+                desk.net.counters.malformed += 1;
+                return false;
+            }
+        }
+        if call.request.is_complete() {
+            desk.held.requests -= call.request.bytes().len();
+            self.run(slot, None, desk);
+            return true;
+        }
+        call.receipt_due |= data.wants_receipt || call.request.unacknowledged >= RECEIPT_PACKETS;
+        call.receipt_due
+    }
+
+    /// Has the request's handler run. `whole`: the request, if it came in one packet.
+    #[inline]
+    fn run(&mut self, slot: usize, whole: Option<&[u8]>, desk: &mut Counter<'_, impl CallEffects>) {
+        let busy = self.running >= u32::from(desk.limits.slots) * 2 || desk.held.answers > desk.limits.answers_bytes;
+        if busy {
+            self.slots[slot].request.release(&mut desk.net.spare);
+            self.refuse(slot, Refusal::Busy, desk);
+            return;
+        }
+        let call = &mut self.slots[slot];
+        call.state = State::Running;
+        let id = CallId { session: self.hint, token: self.path.token, slot: slot as u8, call: call.call };
+        let request = std::mem::take(&mut call.request);
+        let bytes = whole.unwrap_or(request.bytes());
+        // Answers are mostly as long as the one before.
+        let answer = call.answer.empty(call.answered_bytes, &mut desk.net.spare);
+        let served = desk.fx.request(id, self.path.peer, bytes, answer);
+        call.request = request;
+        call.request.release(&mut desk.net.spare);
+        desk.net.counters.served += 1;
+        match served {
+            Served::Answered => self.begin_answer(slot, desk),
+            Served::Later => self.running += 1,
+            Served::Refused => self.refuse(slot, Refusal::NoService, desk),
+            Served::Busy => self.refuse(slot, Refusal::Busy, desk),
+        }
+    }
+
+    fn refuse(&mut self, slot: usize, reason: Refusal, desk: &mut Counter<'_, impl CallEffects>) {
+        desk.net.counters.refused += 1;
+        let call = &mut self.slots[slot];
+        call.refusal = true;
+        // A refusal is short, and wanted whatever the allowance.
+        call.allowance = u64::MAX;
+        let answer = call.answer.empty(0, &mut desk.net.spare);
+        answer.push(reason.code());
+        self.begin_answer(slot, desk);
+    }
+
+    /// The answer is in the slot: sends of it what is allowed.
+    #[inline]
+    fn begin_answer(&mut self, slot: usize, desk: &mut Counter<'_, impl CallEffects>) {
+        let path = &mut self.path;
+        let call = &mut self.slots[slot];
+        call.state = State::Answered;
+        call.answer.begin(path.fragment_bytes, 0);
+        desk.held.answers += call.answer.len();
+        call.answered_bytes = call.answer.len();
+        let each = if call.answer.is_whole() { path.charge_of(call.answer.len()) } else { path.charge_full() };
+        let allowed = u32::try_from(call.allowance / each.max(1)).unwrap_or(u32::MAX);
+        if allowed == 0 {
+            let name = CallName { slot: slot as u8, call: call.call };
+            put_ready(&mut path.pending, name, call.answer.len() as u64);
+            desk.net.counters.answers_not_allowed += 1;
+            return;
+        }
+        call.answer.allow(allowed);
+        if self.told > desk.share || self.told < desk.share / 2 {
+            self.told = desk.share;
+            put_credit(&mut path.pending, desk.share);
+        }
+        self.unsent += 1;
+        self.send_from(slot, desk);
+    }
+
+    fn send_from(&mut self, slot: usize, desk: &mut Counter<'_, impl CallEffects>) {
+        let path = &mut self.path;
+        let call = &mut self.slots[slot];
+        let name = CallName { slot: slot as u8, call: call.call };
+        while let Some(index) = call.answer.next() {
+            let bytes = call.answer.fragment(index);
+            let each = per_fragment(path, &call.answer);
+            if each > 0 && !call.answer.is_again(index) && !path.has_room(bytes.len(), u64::MAX) {
+                return;
+            }
+            path.in_flight += each;
+            // An answer that was once told as ready is pulled, also when it is a single fragment.
+            let part = (!call.answer.is_whole()).then(|| Part { message_len: call.answer.len() as u64, index });
+            let mut data = Data {
+                side: Side::Answer,
+                name,
+                wants_receipt: false,
+                refusal: call.refusal,
+                allowance: 0,
+                part,
+                bytes,
+            };
+            data.wants_receipt = part.is_some() && !path.has_room(bytes.len(), u64::MAX);
+            let number =
+                path.send(desk.net, desk.now, bytes.len() + DATA_HEAD_MAX, |packet| data.write(packet, true), desk.fx);
+            if part.is_some() {
+                path.time(number, desk.now);
+            }
+            call.answer.sent(index, number);
+        }
+        self.unsent -= 1;
+    }
+
+    /// The client asks again, with the request itself, for an answer that is there.
+    fn answer_again(&mut self, slot: usize) -> bool {
+        let call = &mut self.slots[slot];
+        let had = call.answer.next().is_some();
+        let each = per_fragment(&self.path, &call.answer);
+        let receipt = Receipt { seen: 0, limit: 0, prefix: 0, beyond: Vec::new() };
+        let change = call.answer.take(&receipt, Proof::All);
+        self.path.in_flight = self.path.in_flight.saturating_sub(u64::from(change.ended) * each);
+        if !had && call.answer.next().is_some() {
+            self.unsent += 1;
+        }
+        if !call.answer.was_sent() {
+            let name = CallName { slot: slot as u8, call: call.call };
+            put_ready(&mut self.path.pending, name, call.answer.len() as u64);
+        }
+        true
+    }
+
+    /// A receipt for an answer, or a question where the call stands.
+    pub(super) fn handle_receipt(
+        &mut self,
+        name: CallName,
+        receipt: &Receipt,
+        asks: bool,
+        desk: &mut Counter<'_, impl CallEffects>,
+    ) -> bool {
+        let slot = usize::from(name.slot);
+        let known = self.slots.get(slot).map_or(0, |call| call.call);
+        if name.call > known && asks && slot < usize::from(desk.limits.slots) {
+            // Nothing of it has come.
+            let nothing = Receipt { seen: self.path.seen, limit: u32::MAX, prefix: 0, beyond: Vec::new() };
+            put_receipt(&mut self.path.pending, Side::Request, name, false, &nothing);
+            return true;
+        }
+        if name.call != known {
+            return false;
+        }
+        let Some(call) = self.slots.get_mut(slot) else { return false };
+        match call.state {
+            State::Receiving | State::Running => {
+                call.receipt_due |= asks;
+                return call.receipt_due;
+            }
+            State::Released | State::Prevented => return false,
+            State::Answered => {}
+        }
+        let had = call.answer.next().is_some();
+        let each = per_fragment(&self.path, &call.answer);
+        let change = call.answer.take(receipt, if asks { Proof::All } else { Proof::Reordered });
+        self.path.in_flight = self.path.in_flight.saturating_sub(u64::from(change.ended) * each);
+        self.path.learn(receipt.seen, change.arrived, change.lost, desk.now);
+        desk.net.counters.lost += u64::from(change.lost);
+        match (had, call.answer.next().is_some()) {
+            (false, true) => self.unsent += 1,
+            (true, false) => self.unsent -= 1,
+            _ => {}
+        }
+        if call.answer.has_arrived() {
+            self.release(slot, desk);
+        } else if asks && !call.answer.was_sent() {
+            // Not allowed, or nothing more may be under way: the client knows that it is there.
+            put_ready(&mut self.path.pending, name, call.answer.len() as u64);
+        }
+        true
+    }
+
+    /// The client gives a call up. Whether its handler has begun is told.
+    pub(super) fn handle_cancel(&mut self, name: CallName, desk: &mut Counter<'_, impl CallEffects>) -> bool {
+        let slot = usize::from(name.slot);
+        if slot >= usize::from(desk.limits.slots) {
+            desk.net.counters.malformed += 1;
+            return false;
+        }
+        if slot >= self.slots.len() {
+            self.slots.resize_with(slot + 1, ServerSlot::default);
+        }
+        let mut may_have_run = true;
+        if name.call >= self.slots[slot].call {
+            let is_new = name.call > self.slots[slot].call;
+            let state = self.slots[slot].state;
+            may_have_run = !is_new && !matches!(state, State::Receiving | State::Prevented);
+            self.give_up(slot, desk);
+            self.slots[slot].call = name.call;
+            self.slots[slot].state = if may_have_run { State::Released } else { State::Prevented };
+        }
+        put_cancelled(&mut self.path.pending, name, may_have_run);
+        true
+    }
+
+    /// Lets go of what a slot holds; a handler that still runs goes on, and its answer is not wanted.
+    fn give_up(&mut self, slot: usize, desk: &mut Counter<'_, impl CallEffects>) {
+        let call = &mut self.slots[slot];
+        match call.state {
+            State::Receiving => {
+                desk.held.requests -= call.request.bytes().len();
+                call.request.release(&mut desk.net.spare);
+                call.state = State::Released;
+            }
+            State::Answered => self.release(slot, desk),
+            State::Running => {
+                desk.net.counters.detached += 1;
+                self.detached.push((slot as u8, call.call));
+                call.state = State::Released;
+            }
+            State::Released | State::Prevented => {}
+        }
+    }
+
+    /// The client has the answer, or does not want it.
+    fn release(&mut self, slot: usize, desk: &mut Counter<'_, impl CallEffects>) {
+        let call = &mut self.slots[slot];
+        debug_assert_eq!(call.state, State::Answered);
+        let each = per_fragment(&self.path, &call.answer);
+        self.unsent -= u32::from(call.answer.next().is_some());
+        let under_way = u64::from(call.answer.under_way()) * each;
+        self.path.in_flight = self.path.in_flight.saturating_sub(under_way);
+        desk.held.answers -= call.answer.len();
+        call.answer.release(&mut desk.net.spare);
+        call.state = State::Released;
+    }
+
+    /// A handler's answer that comes later. Whether it is wanted: its call was not given up, nor answered before.
+    pub(super) fn answer(
+        &mut self,
+        slot: u8,
+        call: u64,
+        served: Option<&[u8]>,
+        desk: &mut Counter<'_, impl CallEffects>,
+    ) -> bool {
+        if let Some(at) = self.detached.iter().position(|&given_up| given_up == (slot, call)) {
+            self.detached.swap_remove(at);
+            self.running -= 1;
+            return false;
+        }
+        let slot = usize::from(slot);
+        let wanted = self.slots.get(slot).is_some_and(|held| held.call == call && held.state == State::Running);
+        if !wanted {
+            return false;
+        }
+        self.running -= 1;
+        match served {
+            Some(bytes) => {
+                self.slots[slot].answer.empty(bytes.len(), &mut desk.net.spare).extend_from_slice(bytes);
+                self.begin_answer(slot, desk);
+            }
+            None => self.refuse(slot, Refusal::NoService, desk),
+        }
+        true
+    }
+
+    pub(super) fn handle_ping(&mut self) {
+        put_pong(&mut self.path.pending);
+    }
+
+    /// What is due in a turn after something came.
+    pub(super) fn work(&mut self, loss: bool, desk: &mut Counter<'_, impl CallEffects>) {
+        for slot in 0..self.slots.len() {
+            let call = &mut self.slots[slot];
+            let incomplete = call.state == State::Receiving;
+            if call.receipt_due || loss && incomplete && call.request.has_gap() {
+                call.receipt_due = false;
+                let name = CallName { slot: slot as u8, call: call.call };
+                let receipt = if incomplete {
+                    let (prefix, beyond) = (call.request.prefix(), call.request.beyond());
+                    Receipt { seen: self.path.seen, limit: u32::MAX, prefix, beyond }
+                } else if call.state == State::Running {
+                    Receipt { seen: self.path.seen, limit: u32::MAX, prefix: ALL, beyond: Vec::new() }
+                } else {
+                    continue;
+                };
+                call.request.unacknowledged = 0;
+                put_receipt(&mut self.path.pending, Side::Request, name, false, &receipt);
+                if self.path.pending.len() > PENDING_MAX {
+                    self.path.flush(desk.net, desk.now, desk.fx);
+                }
+            }
+        }
+        if self.unsent > 0 {
+            let mut waiting: Vec<(u32, usize)> = self
+                .slots
+                .iter()
+                .enumerate()
+                .filter(|(_, call)| call.state == State::Answered && call.answer.next().is_some())
+                .map(|(slot, call)| (call.answer.left(), slot))
+                .collect();
+            waiting.sort_unstable();
+            for (_, slot) in waiting {
+                self.send_from(slot, desk);
+            }
+        }
+        self.path.flush(desk.net, desk.now, desk.fx);
+    }
+
+    /// Whether a handler runs whose answer is still wanted, or not.
+    pub(super) fn is_running(&self) -> bool {
+        self.running > 0
+    }
+
+    /// Lets go of everything: the session ends.
+    pub(super) fn end(&mut self, desk: &mut Counter<'_, impl CallEffects>) {
+        for slot in 0..self.slots.len() {
+            self.give_up(slot, desk);
+        }
+    }
+
+    pub(super) fn check_invariants(&self) {
+        for call in &self.slots {
+            call.answer.check_invariants();
+        }
+        let answered = self.slots.iter().filter(|call| call.state == State::Answered);
+        assert_eq!(self.unsent as usize, answered.filter(|call| call.answer.next().is_some()).count());
+        let running = self.slots.iter().filter(|call| call.state == State::Running).count();
+        assert_eq!(running + self.detached.len(), self.running as usize);
+    }
+}
+
+/// What a fragment of an answer counts in the congestion window. Nothing, if it is the whole: it was allowed for by the
+/// client, and that it came is only told by the next call.
+fn per_fragment(path: &Path, message: &Outgoing) -> u64 {
+    if message.is_whole() { 0 } else { path.charge_full() }
+}

@@ -1,0 +1,493 @@
+//! Two endpoints and a network in memory that loses, repeats, delays and reorders what it is told to.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::*;
+use crate::seal::CellKey;
+
+const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 2);
+
+/// One endpoint's surroundings.
+#[derive(Default)]
+struct Place {
+    sent: VecDeque<(SocketAddr, Vec<u8>)>,
+    outcomes: BTreeMap<Ticket, Result<Vec<u8>, Failure>>,
+    runs: Vec<(CallId, Vec<u8>)>,
+    /// Requests that begin with this byte are answered later.
+    later: Option<u8>,
+    waiting: Vec<(CallId, Vec<u8>)>,
+}
+
+impl CallEffects for Place {
+    fn transmit(&mut self, _lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        self.sent.extend(to.iter().map(|to| (*to, packet.to_vec())));
+    }
+
+    fn request(&mut self, call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+        self.runs.push((call, request.to_vec()));
+        if self.later.is_some() && self.later == request.first().copied() {
+            self.waiting.push((call, request.to_vec()));
+            return Served::Later;
+        }
+        if request == b"unknown" {
+            return Served::Refused;
+        }
+        answer.extend_from_slice(request);
+        answer.reverse();
+        Served::Answered
+    }
+
+    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+        let kept = match outcome {
+            Outcome::Answer(bytes) => Ok(bytes.to_vec()),
+            Outcome::Failed(failure) => Err(failure),
+        };
+        assert!(self.outcomes.insert(ticket, kept).is_none(), "an outcome is told once");
+    }
+}
+
+struct World {
+    now: Instant,
+    client: Endpoint,
+    server: Endpoint,
+    at_client: Place,
+    at_server: Place,
+    session: SessionId,
+    /// Packets that get lost, of those that go next: to the server, to the client.
+    lose: fn(u64) -> bool,
+    carried: u64,
+}
+
+fn options(me: u64, packet_bytes_max: u32, serves: bool) -> EndpointOptions {
+    EndpointOptions {
+        cell: "test".to_owned(),
+        me: Incarnation(me),
+        packet_bytes_max,
+        receive_bytes: 1 << 20,
+        serves,
+        bounds_answers: true,
+        limits: Limits::default(),
+    }
+}
+
+fn security() -> Security {
+    Security::Sealed(CellKey::from_bytes([3; 32]))
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(options(1, 1472, false), options(2, 1472, true))
+    }
+
+    fn with(client: EndpointOptions, server: EndpointOptions) -> Self {
+        let now = Instant(1);
+        let mut at_client = Place::default();
+        let mut client = Endpoint::new(now, &client, &security(), 11);
+        let server = Endpoint::new(now, &server, &security(), 12);
+        let session = client.connect(now, SERVER, &mut at_client);
+        Self { now, client, server, at_client, at_server: Place::default(), session, lose: |_| false, carried: 0 }
+    }
+
+    fn call(&mut self, request: &[u8]) -> Ticket {
+        let options = CallOptions::default();
+        self.client.call(self.now, self.session, request, &options, &mut self.at_client).expect("accepted")
+    }
+
+    /// Carries what was sent, until nothing is under way.
+    fn carry(&mut self) {
+        loop {
+            let mut any = false;
+            while let Some((_, mut packet)) = self.at_client.sent.pop_front() {
+                any = true;
+                self.carried += 1;
+                if !(self.lose)(self.carried) {
+                    let packet = Packet::Lent(&mut packet);
+                    self.server.handle_packet(self.now, Origin::Network(CLIENT), packet, &mut self.at_server);
+                }
+            }
+            self.server.turn(self.now, &mut self.at_server);
+            while let Some((_, mut packet)) = self.at_server.sent.pop_front() {
+                any = true;
+                self.carried += 1;
+                if !(self.lose)(self.carried) {
+                    let packet = Packet::Lent(&mut packet);
+                    self.client.handle_packet(self.now, Origin::Network(SERVER), packet, &mut self.at_client);
+                }
+            }
+            self.client.turn(self.now, &mut self.at_client);
+            self.client.check_invariants();
+            self.server.check_invariants();
+            if !any {
+                return;
+            }
+        }
+    }
+
+    /// Carries, and lets time pass, for so long.
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.carry();
+            self.now += Duration::from_millis(1);
+        }
+        self.carry();
+    }
+
+    fn outcome(&self, ticket: Ticket) -> Option<&Result<Vec<u8>, Failure>> {
+        self.at_client.outcomes.get(&ticket)
+    }
+
+    /// Like a comparison of the outcome, but that it does not print long answers.
+    #[track_caller]
+    fn assert_answer(&self, ticket: Ticket, answer: &[u8]) {
+        match self.outcome(ticket) {
+            Some(Ok(came)) => assert!(came == answer, "{} bytes, not {}, or others", came.len(), answer.len()),
+            other => panic!("{} bytes: {other:?}", answer.len()),
+        }
+    }
+}
+
+fn reversed(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().rev().copied().collect()
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8).collect()
+}
+
+#[test]
+fn messages_of_any_length_come_back() {
+    let mut world = World::new();
+    for len in [0, 1, 100, 1300, 1372, 1373, 1400, 5_000, 100_000, 3_000_000] {
+        let request = pattern(len);
+        let ticket = world.call(&request);
+        world.run(Duration::from_millis(20));
+        world.assert_answer(ticket, &reversed(&request));
+    }
+    let questions = world.client.counters().questions;
+    assert_eq!(questions, 0, "nothing was lost, so nothing had to be asked for");
+    world.run(Duration::from_millis(20));
+    assert!(world.server.held_bytes() <= 1372, "only short answers are kept: {}", world.server.held_bytes());
+}
+
+#[test]
+fn a_call_of_one_packet_costs_two() {
+    let mut world = World::new();
+    world.run(Duration::from_millis(1));
+    let before = world.carried;
+    for _ in 0..10 {
+        let ticket = world.call(b"x");
+        world.carry();
+        assert!(world.outcome(ticket).is_some());
+    }
+    assert_eq!(world.carried - before, 20);
+}
+
+#[test]
+fn more_calls_than_slots_wait_and_all_are_answered() {
+    let mut world = World::new();
+    let tickets: Vec<(Ticket, Vec<u8>)> =
+        (0..100_usize).map(|n| (world.call(&pattern(n * 40)), pattern(n * 40))).collect();
+    world.run(Duration::from_millis(10));
+    for (ticket, request) in tickets {
+        world.assert_answer(ticket, &reversed(&request));
+    }
+}
+
+#[test]
+fn a_quarter_of_all_packets_lost_and_each_call_runs_once() {
+    let mut world = World::new();
+    world.lose = |n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % 4 == 0;
+    let tickets: Vec<(Ticket, Vec<u8>)> =
+        (0..24_usize).map(|n| (world.call(&pattern(n * 700)), pattern(n * 700))).collect();
+    world.run(Duration::from_secs(8));
+    for (ticket, request) in tickets {
+        world.assert_answer(ticket, &reversed(&request));
+    }
+    assert_eq!(world.at_server.runs.len(), 24);
+}
+
+#[test]
+fn a_burst_lost_is_repaired_within_round_trips() {
+    let mut world = World::new();
+    let first = world.call(&pattern(200_000));
+    world.run(Duration::from_millis(30));
+    assert!(world.outcome(first).is_some());
+    let before = world.carried;
+    world.lose = |n| n % 10 < 3;
+    let second = world.call(&pattern(200_000));
+    // No timer passes: all holes are known by receipts, but for those of the tail.
+    world.carry();
+    let lost = world.client.counters().lost;
+    assert!(lost > 0, "{before}");
+    world.lose = |_| false;
+    world.run(Duration::from_millis(300));
+    world.assert_answer(second, &reversed(&pattern(200_000)));
+}
+
+#[test]
+fn a_refused_call_did_not_run() {
+    let mut world = World::new();
+    let ticket = world.call(b"unknown");
+    world.run(Duration::from_millis(1));
+    let refused = Failure::NotExecuted(Reason::Refused(Refusal::NoService));
+    assert_eq!(world.outcome(ticket), Some(&Err(refused)));
+}
+
+#[test]
+fn nobody_serves_and_the_caller_is_told() {
+    let mut world = World::with(options(1, 1472, false), options(2, 1472, false));
+    let ticket = world.call(b"hello");
+    world.run(Duration::from_millis(1));
+    let refused = Failure::NotExecuted(Reason::Refused(Refusal::NoService));
+    assert_eq!(world.outcome(ticket), Some(&Err(refused)));
+}
+
+#[test]
+fn a_deadline_says_what_is_known() {
+    let mut world = World::new();
+    world.lose = |_| true;
+    let never_sent = world.call(b"a");
+    world.run(Duration::from_secs(11));
+    assert_eq!(world.outcome(never_sent), Some(&Err(Failure::NotExecuted(Reason::Deadline))));
+    world.lose = |_| false;
+    let fine = world.call(b"b");
+    world.run(Duration::from_secs(1));
+    assert!(matches!(world.outcome(fine), Some(Ok(_))));
+    world.lose = |_| true;
+    let in_doubt = world.call(b"c");
+    world.run(Duration::from_secs(11));
+    assert_eq!(world.outcome(in_doubt), Some(&Err(Failure::Unknown(Reason::Deadline))));
+    world.lose = |_| false;
+    let after = world.call(b"d");
+    world.run(Duration::from_millis(300));
+    assert_eq!(world.outcome(after), Some(&Ok(b"d".to_vec())), "the slot goes on");
+}
+
+// The eight hazards of the original, by number: docs/rpc.md.
+
+#[test]
+fn hazard_1_a_cancel_wedges_no_slot_and_frees_no_running_call() {
+    let mut world = World::new();
+    world.at_server.later = Some(b'L');
+    world.run(Duration::from_millis(1));
+    // A request that never reached the server.
+    world.lose = |_| true;
+    let lost = world.call(b"lost");
+    assert!(world.client.cancel(world.now, world.session, lost, &mut world.at_client));
+    world.carry();
+    world.lose = |_| false;
+    world.run(Duration::from_millis(300));
+    assert_eq!(world.outcome(lost), Some(&Err(Failure::NotExecuted(Reason::Cancelled))));
+    // Requests whose handlers run.
+    for _ in 0..16 {
+        let running = world.call(b"L");
+        world.carry();
+        assert!(world.client.cancel(world.now, world.session, running, &mut world.at_client));
+        assert!(!world.client.cancel(world.now, world.session, running, &mut world.at_client), "once");
+        world.carry();
+        assert_eq!(world.outcome(running), Some(&Err(Failure::Unknown(Reason::Cancelled))));
+    }
+    // Bounded: sixteen run that nobody waits for.
+    let busy = world.call(b"next");
+    world.carry();
+    assert_eq!(world.outcome(busy), Some(&Err(Failure::NotExecuted(Reason::Refused(Refusal::Busy)))));
+    let waiting = std::mem::take(&mut world.at_server.waiting);
+    for (call, _) in waiting {
+        let late = world.server.answer(world.now, call, Some(b"late"), &mut world.at_server);
+        assert_eq!(late, Err(AnswerError::NotWanted));
+    }
+    let next = world.call(b"next");
+    world.carry();
+    assert_eq!(world.outcome(next), Some(&Ok(b"txen".to_vec())));
+}
+
+#[test]
+fn hazard_2_messages_without_bytes_are_sent_and_asked_for() {
+    let mut world = World::new();
+    world.run(Duration::from_millis(1));
+    world.lose = |n| n % 2 == 1;
+    let tickets: Vec<Ticket> = (0..5).map(|_| world.call(b"")).collect();
+    world.run(Duration::from_secs(3));
+    assert!(tickets.iter().all(|ticket| world.outcome(*ticket) == Some(&Ok(Vec::new()))));
+}
+
+#[test]
+fn hazard_3_a_window_is_of_the_session_and_within_the_servers_buffer() {
+    let mut world = World::new();
+    world.run(Duration::from_millis(1));
+    for _ in 0..8 {
+        world.call(&pattern(400_000));
+    }
+    // Nothing is carried: so much goes out at first.
+    let charged: u64 = world.at_client.sent.iter().map(|(_, packet)| charge(packet.len())).sum();
+    assert!(charged <= (1 << 20) * 3 / 8, "{charged} bytes under way");
+    assert!(world.at_client.sent.len() >= 8, "and no less than a round trip's worth: {}", world.at_client.sent.len());
+    world.run(Duration::from_millis(50));
+    assert_eq!(world.at_server.runs.len(), 8);
+}
+
+#[test]
+fn hazard_4_questions_follow_the_round_trip_and_back_off() {
+    let mut world = World::new();
+    for _ in 0..20 {
+        world.call(b"x");
+        world.run(Duration::from_millis(1));
+    }
+    world.lose = |_| true;
+    world.call(b"y");
+    world.run(Duration::from_millis(1000));
+    let questions = world.client.counters().questions;
+    assert!((8..=16).contains(&questions), "{questions} questions in a second of silence");
+}
+
+#[test]
+fn hazard_5_all_holes_are_sent_again_at_once() {
+    let mut world = World::new();
+    let warm = world.call(&pattern(600_000));
+    world.run(Duration::from_millis(50));
+    assert!(world.outcome(warm).is_some());
+    let ticket = world.call(&pattern(300_000));
+    // Every second of the first window is lost.
+    let mut at = 0;
+    world.at_client.sent.retain(|_| {
+        at += 1;
+        at % 2 == 0
+    });
+    world.run(Duration::from_millis(2));
+    world.assert_answer(ticket, &reversed(&pattern(300_000)));
+    assert_eq!(world.client.counters().questions, 0, "no timer was needed");
+}
+
+#[test]
+fn hazard_6_a_server_answers_every_question_and_keeps_no_timer() {
+    let mut world = World::new();
+    world.at_server.later = Some(b'L');
+    let ticket = world.call(b"L");
+    world.run(Duration::from_millis(2));
+    assert!(world.server.deadline().is_none_or(|due| due > world.now + Duration::from_millis(400)));
+    world.run(Duration::from_secs(3));
+    let (call, _) = world.at_server.waiting.pop().expect("it runs");
+    assert!(world.client.counters().questions > 5, "the client asks on");
+    world.lose = |_| true;
+    world.server.answer(world.now, call, Some(b"done"), &mut world.at_server).expect("wanted");
+    world.carry();
+    world.lose = |_| false;
+    world.run(Duration::from_millis(400));
+    assert_eq!(world.outcome(ticket), Some(&Ok(b"done".to_vec())), "a lost answer is asked for");
+    assert_eq!(world.at_server.runs.len(), 1);
+}
+
+#[test]
+fn hazard_8_sessions_are_bounded_and_asks_repeat_without_harm() {
+    let mut limits = Limits { sessions: 4, sessions_of_client: 3, ..Limits::default() };
+    limits.idle_max = Duration::from_secs(2);
+    let server = EndpointOptions { limits, ..options(2, 1472, true) };
+    let mut world = World::with(options(1, 1472, false), server);
+    // The ask comes three times.
+    let ask = world.at_client.sent[0].clone();
+    world.at_client.sent.extend([ask.clone(), ask]);
+    world.carry();
+    assert_eq!(world.server.sessions_taken(), 1);
+    let more: Vec<SessionId> = (0..5).map(|_| world.client.connect(world.now, SERVER, &mut world.at_client)).collect();
+    world.carry();
+    assert_eq!(world.server.sessions_taken(), 3, "of one client");
+    assert_eq!(more.iter().filter(|session| world.client.is_open(**session)).count(), 2);
+    // Silent ones go.
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.server.sessions_taken(), 0);
+    let lost = world.call(b"x");
+    world.run(Duration::from_secs(1));
+    assert_eq!(world.outcome(lost), Some(&Err(Failure::Unknown(Reason::SessionLost))));
+    let fine = world.call(b"x");
+    world.run(Duration::from_millis(50));
+    assert!(matches!(world.outcome(fine), Some(Ok(_))));
+}
+
+#[test]
+fn a_server_started_anew_leaves_calls_in_doubt_and_idempotent_ones_run_again() {
+    let mut world = World::new();
+    world.at_server.later = Some(b'L');
+    let doubt = world.call(b"L");
+    let options_again = CallOptions { idempotent: true, ..CallOptions::default() };
+    let again =
+        world.client.call(world.now, world.session, b"Laa", &options_again, &mut world.at_client).expect("accepted");
+    world.run(Duration::from_millis(5));
+    assert_eq!(world.at_server.runs.len(), 2);
+    world.server = Endpoint::new(world.now, &options(3, 1472, true), &security(), 99);
+    world.at_server.later = None;
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.outcome(doubt), Some(&Err(Failure::Unknown(Reason::SessionLost))));
+    assert_eq!(world.outcome(again), Some(&Ok(b"aaL".to_vec())));
+    assert_eq!(world.at_server.runs.len(), 3);
+}
+
+#[test]
+fn forged_and_foreign_packets_change_nothing() {
+    let mut world = World::new();
+    let ticket = world.call(b"x");
+    world.run(Duration::from_millis(1));
+    assert!(world.outcome(ticket).is_some());
+    world.call(b"y");
+    let (_, packet) = world.at_client.sent.pop_back().expect("it went out");
+    let at_server = |world: &mut World, mut bytes: Vec<u8>| {
+        let packet = Packet::Lent(&mut bytes);
+        world.server.handle_packet(world.now, Origin::Network(CLIENT), packet, &mut world.at_server);
+    };
+    // Every bit counts: header, frames and tag.
+    for bit in 0..packet.len() * 8 {
+        let mut bad = packet.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        at_server(&mut world, bad);
+    }
+    // Sealed by somebody of the cell, for a token that is not this session's.
+    let key = security();
+    let mut sealer = crate::seal::Sealer::new(&key, "test", Incarnation(1));
+    for (number, token) in (1 << 40..).zip([1, 2, u64::MAX]) {
+        let mut forged = Vec::new();
+        sealer.header(Kind::Session, 0, number).write(&mut forged);
+        forged.extend_from_slice(&packet[24..packet.len() - 16]);
+        sealer.seal(Incarnation(token), &mut forged);
+        at_server(&mut world, forged);
+    }
+    assert_eq!(world.at_server.runs.len(), 1, "only what was sent");
+    assert!(world.server.counters().drops[DropReason::BadTag.index()] > 0);
+    at_server(&mut world, packet);
+    assert_eq!(world.at_server.runs.len(), 2);
+}
+
+#[test]
+fn a_handler_that_answers_twice_is_told() {
+    let mut world = World::new();
+    world.at_server.later = Some(b'L');
+    let ticket = world.call(b"L");
+    world.run(Duration::from_millis(1));
+    let (call, _) = world.at_server.waiting.pop().expect("it runs");
+    world.server.answer(world.now, call, Some(b"1"), &mut world.at_server).expect("wanted");
+    let again = world.server.answer(world.now, call, Some(b"2"), &mut world.at_server);
+    assert_eq!(again, Err(AnswerError::NotWanted));
+    world.run(Duration::from_millis(1));
+    assert_eq!(world.outcome(ticket), Some(&Ok(b"1".to_vec())));
+}
+
+#[test]
+fn answers_from_many_keep_within_the_clients_buffer() {
+    let mut world = World::new();
+    world.run(Duration::from_millis(1));
+    world.at_server.later = Some(b'L');
+    let tickets: Vec<Ticket> = (0..8).map(|_| world.call(b"L")).collect();
+    world.carry();
+    for (call, _) in std::mem::take(&mut world.at_server.waiting) {
+        world.server.answer(world.now, call, Some(&pattern(300_000)), &mut world.at_server).expect("wanted");
+    }
+    world.server.turn(world.now, &mut world.at_server);
+    let charged: u64 = world.at_server.sent.iter().map(|(_, packet)| charge(packet.len())).sum();
+    assert!(charged <= 1 << 20, "{charged} bytes unasked");
+    world.run(Duration::from_millis(100));
+    for ticket in tickets {
+        world.assert_answer(ticket, &pattern(300_000));
+    }
+}

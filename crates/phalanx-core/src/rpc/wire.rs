@@ -1,0 +1,398 @@
+//! What packets of calls hold, as `docs/rpc.md` says. Reading is total: bytes that make no sense give [`Malformed`].
+
+use crate::wire::codec::{Malformed, Reader, put_prefixed, put_u8, put_u64, put_varint};
+
+/// What an open packet holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Greeting {
+    /// A client wants a session.
+    Ask { hint: u32, nonce: u64, packet_bytes: u32 },
+    /// It has one.
+    Opened { hint: u32, nonce: u64, opened: Opened },
+    /// It gets none.
+    Refused { hint: u32, nonce: u64, reason: Refusal },
+}
+
+/// What a server says of a session it opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opened {
+    pub(super) hint: u32,
+    pub(super) token: u64,
+    pub(super) slots: u8,
+    pub(super) packet_bytes: u32,
+    pub(super) credit: u64,
+}
+
+/// Why a server did not run a call, or opened no session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It is at one of its bounds: sessions, running calls, memory.
+    Busy,
+    /// It answers no calls, or none of this kind.
+    NoService,
+    /// The request is longer than it takes.
+    TooLong,
+    /// A reason that this side does not know.
+    Other,
+}
+
+impl Refusal {
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::Busy => 1,
+            Self::NoService => 2,
+            Self::TooLong => 3,
+            Self::Other => 0,
+        }
+    }
+
+    pub(super) fn from_code(code: u8) -> Self {
+        match code {
+            1 => Self::Busy,
+            2 => Self::NoService,
+            3 => Self::TooLong,
+            _ => Self::Other,
+        }
+    }
+}
+
+const ASK: u8 = 1;
+const OPENED: u8 = 2;
+const REFUSED: u8 = 3;
+
+/// An ask is as long as this, so that a liar about its address makes a server send no more than it sent itself.
+const ASK_LEN: usize = 56;
+
+impl Greeting {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Ask { hint, nonce, packet_bytes } => {
+                let begin = out.len();
+                put_u8(out, ASK);
+                put_varint(out, u64::from(hint));
+                put_u64(out, nonce);
+                put_varint(out, u64::from(packet_bytes));
+                out.resize(begin + ASK_LEN, 0);
+            }
+            Self::Opened { hint, nonce, opened } => {
+                put_u8(out, OPENED);
+                put_varint(out, u64::from(hint));
+                put_u64(out, nonce);
+                put_varint(out, u64::from(opened.hint));
+                put_u64(out, opened.token);
+                put_u8(out, opened.slots);
+                put_varint(out, u64::from(opened.packet_bytes));
+                put_varint(out, opened.credit);
+            }
+            Self::Refused { hint, nonce, reason } => {
+                put_u8(out, REFUSED);
+                put_varint(out, u64::from(hint));
+                put_u64(out, nonce);
+                put_u8(out, reason.code());
+            }
+        }
+    }
+
+    pub(super) fn read(frames: &[u8]) -> Result<Self, Malformed> {
+        let mut from = Reader::new(frames);
+        let first = from.u8()?;
+        let hint = from.varint_u32()?;
+        let nonce = from.u64()?;
+        match first {
+            // What is short of an ask's length would be answered with more than it is.
+            ASK if frames.len() >= ASK_LEN => Ok(Self::Ask { hint, nonce, packet_bytes: from.varint_u32()? }),
+            OPENED => {
+                let opened = Opened {
+                    hint: from.varint_u32()?,
+                    token: from.u64()?,
+                    slots: from.u8()?,
+                    packet_bytes: from.varint_u32()?,
+                    credit: from.varint()?,
+                };
+                Ok(Self::Opened { hint, nonce, opened })
+            }
+            REFUSED => Ok(Self::Refused { hint, nonce, reason: Refusal::from_code(from.u8()?) }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// A call of a session: its slot, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CallName {
+    pub(super) slot: u8,
+    pub(super) call: u64,
+}
+
+/// Whose message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Request,
+    Answer,
+}
+
+/// A piece of a message, or all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Data<'a> {
+    pub(super) side: Side,
+    pub(super) name: CallName,
+    pub(super) wants_receipt: bool,
+    /// An answer that is a refusal.
+    pub(super) refusal: bool,
+    /// What may be answered unasked; with the first fragment of a request.
+    pub(super) allowance: u64,
+    /// Where the piece stands; `None`: it is the whole message.
+    pub(super) part: Option<Part>,
+    pub(super) bytes: &'a [u8],
+}
+
+/// Where a fragment stands in its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Length of the whole message, in bytes.
+    pub(super) message_len: u64,
+    /// The fragment's place, from 0.
+    pub(super) index: u32,
+}
+
+/// What a receiver has of a message, in absolute positions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Receipt {
+    /// The greatest packet number of the session that it has seen.
+    pub(super) seen: u64,
+    /// Fragments below this may be sent.
+    pub(super) limit: u32,
+    /// It has all fragments below this.
+    pub(super) prefix: u32,
+    /// A bit for each fragment beyond the first missing one, lowest first, set if it is there; at most [`BEYOND_MAX`] bytes. What is
+    /// not covered is not there, unless there are as many bytes: then nothing is said of it.
+    pub(super) beyond: Vec<u8>,
+}
+
+/// A prefix: the whole message, however many fragments that is.
+pub(super) const ALL: u32 = u32::MAX;
+
+/// The most bytes of bits in a receipt: a thousand packets.
+pub(super) const BEYOND_MAX: usize = 128;
+
+/// A frame of a session packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Frame<'a> {
+    Data(Data<'a>),
+    Receipt {
+        side: Side,
+        name: CallName,
+        asks: bool,
+        receipt: Receipt,
+    },
+    Cancel(CallName),
+    Cancelled {
+        name: CallName,
+        may_have_run: bool,
+    },
+    Credit(u64),
+    Close,
+    Ready {
+        name: CallName,
+        message_len: u64,
+    },
+    Ping,
+    Pong,
+    /// Of a later version: skipped.
+    Unknown,
+}
+
+const DATA: u8 = 0x80;
+const DATA_ANSWER: u8 = 0x40;
+const DATA_WHOLE: u8 = 0x20;
+const DATA_WANTS_RECEIPT: u8 = 0x10;
+const DATA_HAS_LENGTH: u8 = 0x08;
+const DATA_REFUSAL: u8 = 0x04;
+const DATA_RESERVED: u8 = 0x03;
+
+const RECEIPT_REQUEST: u8 = 1;
+const RECEIPT_ANSWER: u8 = 2;
+const QUESTION: u8 = 3;
+const CANCEL: u8 = 4;
+const CANCELLED: u8 = 5;
+const CREDIT: u8 = 6;
+const CLOSE: u8 = 7;
+const READY: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+const SKIPPED: u8 = 0x40;
+
+/// No data frame has more bytes beside those of its message.
+pub(super) const DATA_HEAD_MAX: usize = 32;
+
+impl Data<'_> {
+    /// Appends the frame. If it is the `last` of its packet its bytes need no length.
+    pub(super) fn write(&self, out: &mut Vec<u8>, last: bool) {
+        let begin = out.len();
+        let mut first = DATA;
+        for (flag, set) in [
+            (DATA_ANSWER, self.side == Side::Answer),
+            (DATA_WHOLE, self.part.is_none()),
+            (DATA_WANTS_RECEIPT, self.wants_receipt),
+            (DATA_HAS_LENGTH, !last),
+            (DATA_REFUSAL, self.refusal),
+        ] {
+            first |= if set { flag } else { 0 };
+        }
+        put_u8(out, first);
+        put_name(out, self.name);
+        if let Some(Part { message_len, index }) = self.part {
+            put_varint(out, message_len);
+            put_varint(out, u64::from(index));
+        }
+        if self.has_allowance() {
+            put_varint(out, self.allowance);
+        }
+        if last {
+            debug_assert!(out.len() - begin <= DATA_HEAD_MAX);
+            out.extend_from_slice(self.bytes);
+        } else {
+            put_prefixed(out, self.bytes);
+        }
+    }
+
+    fn has_allowance(&self) -> bool {
+        self.side == Side::Request && self.part.is_none_or(|part| part.index == 0)
+    }
+}
+
+fn put_name(out: &mut Vec<u8>, name: CallName) {
+    put_u8(out, name.slot);
+    put_varint(out, name.call);
+}
+
+fn read_name(from: &mut Reader<'_>) -> Result<CallName, Malformed> {
+    Ok(CallName { slot: from.u8()?, call: from.varint()? })
+}
+
+pub(super) fn put_receipt(out: &mut Vec<u8>, side: Side, name: CallName, asks: bool, receipt: &Receipt) {
+    put_u8(
+        out,
+        match side {
+            Side::Request => RECEIPT_REQUEST,
+            Side::Answer if asks => QUESTION,
+            Side::Answer => RECEIPT_ANSWER,
+        },
+    );
+    put_name(out, name);
+    put_u64(out, receipt.seen);
+    put_varint(out, u64::from(receipt.limit));
+    put_varint(out, u64::from(receipt.prefix));
+    put_prefixed(out, &receipt.beyond);
+}
+
+fn read_receipt(from: &mut Reader<'_>) -> Result<Receipt, Malformed> {
+    let (seen, limit, prefix) = (from.u64()?, from.varint_u32()?, from.varint_u32()?);
+    let beyond = from.prefixed()?;
+    if beyond.len() > BEYOND_MAX {
+        return Err(Malformed);
+    }
+    Ok(Receipt { seen, limit, prefix, beyond: beyond.to_vec() })
+}
+
+pub(super) fn put_cancel(out: &mut Vec<u8>, name: CallName) {
+    put_u8(out, CANCEL);
+    put_name(out, name);
+}
+
+pub(super) fn put_cancelled(out: &mut Vec<u8>, name: CallName, may_have_run: bool) {
+    put_u8(out, CANCELLED);
+    put_name(out, name);
+    put_u8(out, u8::from(may_have_run));
+}
+
+pub(super) fn put_credit(out: &mut Vec<u8>, credit: u64) {
+    put_u8(out, CREDIT);
+    put_varint(out, credit);
+}
+
+pub(super) fn put_close(out: &mut Vec<u8>) {
+    put_u8(out, CLOSE);
+}
+
+pub(super) fn put_ready(out: &mut Vec<u8>, name: CallName, message_len: u64) {
+    put_u8(out, READY);
+    put_name(out, name);
+    put_varint(out, message_len);
+}
+
+pub(super) fn put_ping(out: &mut Vec<u8>) {
+    put_u8(out, PING);
+}
+
+pub(super) fn put_pong(out: &mut Vec<u8>) {
+    put_u8(out, PONG);
+}
+
+/// Takes the next frame.
+pub(super) fn read_frame<'a>(from: &mut Reader<'a>) -> Result<Frame<'a>, Malformed> {
+    let first = from.u8()?;
+    if first & DATA != 0 {
+        return read_data(first, from).map(Frame::Data);
+    }
+    Ok(match first {
+        RECEIPT_REQUEST => {
+            let name = read_name(from)?;
+            Frame::Receipt { side: Side::Request, name, asks: false, receipt: read_receipt(from)? }
+        }
+        RECEIPT_ANSWER | QUESTION => {
+            let name = read_name(from)?;
+            Frame::Receipt { side: Side::Answer, name, asks: first == QUESTION, receipt: read_receipt(from)? }
+        }
+        CANCEL => Frame::Cancel(read_name(from)?),
+        CANCELLED => {
+            let name = read_name(from)?;
+            let may_have_run = match from.u8()? {
+                0 => false,
+                1 => true,
+                _ => return Err(Malformed),
+            };
+            Frame::Cancelled { name, may_have_run }
+        }
+        CREDIT => Frame::Credit(from.varint()?),
+        CLOSE => Frame::Close,
+        READY => {
+            let name = read_name(from)?;
+            Frame::Ready { name, message_len: from.varint()? }
+        }
+        PING => Frame::Ping,
+        PONG => Frame::Pong,
+        SKIPPED..=0x7f => {
+            from.prefixed()?;
+            Frame::Unknown
+        }
+        _ => return Err(Malformed),
+    })
+}
+
+#[inline]
+fn read_data<'a>(first: u8, from: &mut Reader<'a>) -> Result<Data<'a>, Malformed> {
+    let has = |flag: u8| first & flag != 0;
+    let side = if has(DATA_ANSWER) { Side::Answer } else { Side::Request };
+    if first & DATA_RESERVED != 0 || has(DATA_REFUSAL) && side == Side::Request {
+        return Err(Malformed);
+    }
+    let mut data = Data {
+        side,
+        name: read_name(from)?,
+        wants_receipt: has(DATA_WANTS_RECEIPT),
+        refusal: has(DATA_REFUSAL),
+        allowance: 0,
+        part: None,
+        bytes: &[],
+    };
+    if !has(DATA_WHOLE) {
+        data.part = Some(Part { message_len: from.varint()?, index: from.varint_u32()? });
+    }
+    if data.has_allowance() {
+        data.allowance = from.varint()?;
+    }
+    data.bytes = if has(DATA_HAS_LENGTH) { from.prefixed()? } else { from.rest() };
+    Ok(data)
+}
