@@ -13,6 +13,7 @@ pub mod inline;
 pub mod local;
 mod neighbours;
 pub mod node;
+pub mod rpc;
 mod start;
 pub mod state;
 mod sync;

@@ -15,6 +15,7 @@ use crate::local::{Card, LocalCell, Presence, host, read_key};
 use crate::node::Entropy;
 pub use error::StartError;
 pub(crate) use founding::Plan;
+pub(crate) use identity::entropy;
 
 /// How to start a process of a cell. The defaults find, or found, the cell of this user on this host.
 #[derive(Clone, Debug)]
@@ -75,9 +76,8 @@ pub(crate) struct Prepared {
 /// Binds, enters the presence and decides how to come in.
 pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     let config = &options.config;
-    check_cell(&config.cell)?;
-    let mut entropy = identity::entropy()?;
-    let local = LocalCell::open(config.runtime_dir.as_deref(), &config.cell)?;
+    let mut entropy = entropy()?;
+    let local = open_local(config)?;
     let security = security(config, &local)?;
     let seeds = identity::resolve(&config.seeds)?;
     let sockets = Udp::bind(&UdpOptions {
@@ -135,7 +135,13 @@ fn check_cell(cell: &str) -> Result<(), StartError> {
     Ok(())
 }
 
-fn security(config: &Config, local: &LocalCell) -> Result<Security, StartError> {
+/// What the cell keeps on this host.
+pub(crate) fn open_local(config: &Config) -> Result<LocalCell, StartError> {
+    check_cell(&config.cell)?;
+    Ok(LocalCell::open(config.runtime_dir.as_deref(), &config.cell)?)
+}
+
+pub(crate) fn security(config: &Config, local: &LocalCell) -> Result<Security, StartError> {
     match (config.security, &config.cell_key) {
         (SecurityMode::None, _) => Ok(Security::None),
         (SecurityMode::Sealed, Some(path)) => Ok(Security::Sealed(read_key(path)?)),

@@ -20,7 +20,7 @@ pub(super) struct Reachable {
 }
 
 /// The system's random generator, tried once.
-pub(super) fn entropy() -> Result<Entropy, StartError> {
+pub(crate) fn entropy() -> Result<Entropy, StartError> {
     let first = getrandom::u64().map_err(|error| StartError::Entropy(error.into()))?;
     // Should the generator ever fail later, the draws stay apart from each other and from other processes'.
     let mut reserve = Rng::new(first).fork("reserve");

@@ -1,0 +1,86 @@
+//! Calls one after the other, by a thread that waits for each.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use phalanx_core::rpc::{CallError, CallOptions, Failure, Outcome, Reason, SessionId, Ticket};
+
+use super::port::{Port, PortOptions, Service};
+use crate::start::StartError;
+
+/// Makes calls and blocks until each has ended.
+///
+/// ```no_run
+/// use phalanx::rpc::{CallOptions, Client, PortOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut client = Client::start(&PortOptions::default())?;
+/// let answer = client.call("127.0.0.1:4711".parse()?, b"hello", &CallOptions::default())?;
+/// # let _ = answer;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Client {
+    port: Port,
+    sessions: BTreeMap<SocketAddr, SessionId>,
+    last: Last,
+}
+
+/// The outcome of the one call.
+#[derive(Default)]
+struct Last {
+    ticket: Option<Ticket>,
+    outcome: Option<Result<Vec<u8>, Failure>>,
+}
+
+impl Service for Last {
+    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+        if self.ticket.is_none_or(|expected| expected == ticket) {
+            self.outcome = Some(match outcome {
+                Outcome::Answer(answer) => Ok(answer.to_vec()),
+                Outcome::Failed(failure) => Err(failure),
+            });
+        }
+    }
+}
+
+impl Client {
+    /// A client on a socket of its own.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start(options: &PortOptions) -> Result<Self, StartError> {
+        Ok(Self { port: Port::start(options)?, sessions: BTreeMap::new(), last: Last::default() })
+    }
+
+    /// Calls the endpoint at `server` and waits for the outcome. The session is kept for the next call there.
+    ///
+    /// # Errors
+    /// [`Failure::NotExecuted`]: it did not run. [`Failure::Unknown`]: it may have run.
+    pub fn call(&mut self, server: SocketAddr, request: &[u8], options: &CallOptions) -> Result<Vec<u8>, Failure> {
+        let Self { port, sessions, last } = self;
+        *last = Last::default();
+        let session = *sessions.entry(server).or_insert_with(|| port.connect(server, last));
+        match port.call(session, request, options, last) {
+            Ok(ticket) => last.ticket = Some(ticket),
+            Err(CallError::TooLong(_)) => return Err(Failure::NotExecuted(Reason::RequestTooLong)),
+            Err(_) => return Err(Failure::NotExecuted(Reason::Cancelled)),
+        }
+        loop {
+            let came = port.turn(last);
+            if let Some(outcome) = last.outcome.take() {
+                return outcome;
+            }
+            // Without a socket to wait on, the deadline still ends the call.
+            if came == 0 && port.wait(None, &[]).is_err() {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// The port inside.
+    #[must_use]
+    pub fn port(&self) -> &Port {
+        &self.port
+    }
+}

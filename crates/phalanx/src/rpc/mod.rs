@@ -1,0 +1,16 @@
+//! Calls between processes: of members, of outside clients, of programs that have no cell at all but share its key.
+//!
+//! [`Port`] makes calls and answers them on its application's thread; [`Client`] makes them one after the other and blocks.
+//! What a call may end with, and what is guaranteed: [`phalanx_core::rpc`] and `docs/rpc.md`.
+
+mod client;
+mod port;
+mod typed;
+
+pub use client::Client;
+pub use phalanx_core::rpc::{
+    AnswerError, CallError, CallId, CallOptions, Counters, Failure, Limits, Outcome, Reason, Refusal, Served,
+    SessionId, Ticket,
+};
+pub use port::{Port, PortOptions, Service};
+pub use typed::{TypedError, answer_typed};

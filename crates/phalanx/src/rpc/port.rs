@@ -1,0 +1,292 @@
+//! An endpoint of calls on a socket, turned by its application.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use phalanx_core::rpc::{
+    AnswerError, CallEffects, CallError, CallId, CallOptions, Counters, Endpoint, EndpointOptions, Limits, Outcome,
+    Served, SessionId, Ticket,
+};
+use phalanx_core::{Incarnation, Instant, Lane};
+use phalanx_driver::{Transmit, Udp, UdpOptions, Wait, Waker};
+
+use crate::clock;
+use crate::config::Config;
+use crate::start::{StartError, entropy, open_local, security};
+
+/// How to start a [`Port`].
+#[derive(Clone, Debug, Default)]
+pub struct PortOptions {
+    /// Of these count the cell's name and key, the security, the address and the data port to bind, the runtime directory.
+    pub config: Config,
+    /// Whether it answers calls. Default false.
+    pub serves: bool,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// What an application does with calls.
+pub trait Service {
+    /// Runs a call. The answer, if there is one at once, is appended to `answer`, which is empty. Must not block: everybody
+    /// else who calls here waits.
+    fn request(&mut self, _call: CallId, _from: Incarnation, _request: &[u8], _answer: &mut Vec<u8>) -> Served {
+        Served::Refused
+    }
+
+    /// A call of this process ended. Told once for each.
+    fn outcome(&mut self, _ticket: Ticket, _outcome: Outcome<'_>) {}
+}
+
+/// Makes calls and answers them, turned by its application: no thread, handlers run on the caller's.
+///
+/// ```no_run
+/// use phalanx::rpc::{CallId, Port, PortOptions, Served, Service};
+/// use phalanx::core::Incarnation;
+///
+/// struct Echo;
+///
+/// impl Service for Echo {
+///     fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+///         answer.extend_from_slice(request);
+///         Served::Answered
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut port = Port::start(&PortOptions { serves: true, ..PortOptions::default() })?;
+/// println!("{}", port.address());
+/// loop {
+///     if port.turn(&mut Echo) == 0 {
+///         port.wait(None, &[])?;
+///     }
+/// }
+/// # }
+/// ```
+pub struct Port<D: Wait = Udp> {
+    driver: D,
+    endpoint: Endpoint,
+    now: Instant,
+    /// Turns in a row that found nothing.
+    idle: u32,
+    due: Instant,
+}
+
+struct Sink<'a, T: ?Sized, S> {
+    outbox: &'a mut T,
+    service: &'a mut S,
+}
+
+impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
+    fn share(&mut self, lane: Lane, to: &[SocketAddr], head: &[u8], frames: &[u8]) -> usize {
+        self.outbox.share(lane, to, head, frames)
+    }
+
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        self.outbox.transmit(lane, to, packet);
+    }
+
+    #[inline]
+    fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+        self.service.request(call, from, request, answer)
+    }
+
+    #[inline]
+    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+        self.service.outcome(ticket, outcome);
+    }
+}
+
+impl Port {
+    /// Binds a socket and begins a life of its own.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left behind.
+    pub fn start(options: &PortOptions) -> Result<Self, StartError> {
+        Self::start_with(options, |driver| driver)
+    }
+}
+
+impl<D: Wait> Port<D> {
+    /// The same over a driver made around the sockets.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left behind.
+    pub fn start_with(options: &PortOptions, wrap: impl FnOnce(Udp) -> D) -> Result<Self, StartError> {
+        let PortOptions { config, serves, limits } = options;
+        let local = open_local(config)?;
+        let security = security(config, &local)?;
+        let mut entropy = entropy()?;
+        let sockets = Udp::bind(&UdpOptions {
+            data: SocketAddr::new(config.bind, config.data_port),
+            control: SocketAddr::new(config.bind, config.control_port),
+            ..UdpOptions::default()
+        })?;
+        let mut driver = wrap(sockets);
+        let endpoint = EndpointOptions {
+            cell: config.cell.clone(),
+            me: Incarnation(entropy().max(1)),
+            packet_bytes_max: driver.packet_bytes_max(),
+            receive_bytes: driver.loss_report().capacity_bytes,
+            serves: *serves,
+            bounds_answers: true,
+            limits: limits.clone(),
+        };
+        let now = clock::now();
+        let endpoint = Endpoint::new(now, &endpoint, &security, entropy());
+        Ok(Self { driver, endpoint, now, idle: 0, due: Instant::ZERO })
+    }
+
+    /// Where it is called.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.driver.local_address(Lane::Data)
+    }
+
+    /// See [`Endpoint::connect`].
+    pub fn connect(&mut self, server: SocketAddr, service: &mut impl Service) -> SessionId {
+        let now = self.begin();
+        let session = self.endpoint.connect(now, server, &mut Sink { outbox: self.driver.outbox(), service });
+        self.driver.flush();
+        session
+    }
+
+    /// See [`Endpoint::close`].
+    pub fn close(&mut self, session: SessionId, service: &mut impl Service) {
+        let now = self.begin();
+        self.endpoint.close(now, session, &mut Sink { outbox: self.driver.outbox(), service });
+        self.driver.flush();
+    }
+
+    /// See [`Endpoint::call`]. It goes out with the next turn at the latest, or at once if many were made since.
+    ///
+    /// # Errors
+    /// See [`CallError`]; nothing changed.
+    pub fn call(
+        &mut self,
+        session: SessionId,
+        request: &[u8],
+        options: &CallOptions,
+        service: &mut impl Service,
+    ) -> Result<Ticket, CallError> {
+        // The time is that of the last turn, unless nothing happened for a while: a call costs no look at the clock.
+        let now = if self.idle > 0 { self.begin() } else { self.now };
+        self.due = Instant::ZERO;
+        let mut sink = Sink { outbox: self.driver.outbox(), service };
+        self.endpoint.call(now, session, request, options, &mut sink)
+    }
+
+    /// See [`Endpoint::cancel`].
+    pub fn cancel(&mut self, session: SessionId, ticket: Ticket, service: &mut impl Service) -> bool {
+        let now = self.begin();
+        let found = self.endpoint.cancel(now, session, ticket, &mut Sink { outbox: self.driver.outbox(), service });
+        self.driver.flush();
+        found
+    }
+
+    /// See [`Endpoint::answer`].
+    ///
+    /// # Errors
+    /// See [`AnswerError`].
+    pub fn answer(
+        &mut self,
+        call: CallId,
+        answer: Option<&[u8]>,
+        service: &mut impl Service,
+    ) -> Result<(), AnswerError> {
+        let now = self.begin();
+        let sent = self.endpoint.answer(now, call, answer, &mut Sink { outbox: self.driver.outbox(), service });
+        self.driver.flush();
+        sent
+    }
+
+    /// Takes what came, and sends what is to be sent. How many packets came: with 0, and nothing else to do, it is time to
+    /// [`Self::wait`].
+    pub fn turn(&mut self, service: &mut impl Service) -> usize {
+        if self.idle.is_multiple_of(CLOCK_EVERY) {
+            self.now = clock::now();
+        }
+        self.driver.flush();
+        let Self { driver, endpoint, now, .. } = self;
+        let now = *now;
+        let mut packets = 0;
+        for _ in 0..BATCHES_PER_TURN {
+            let took = driver.receive(BATCH, &mut |outbox, _, origin, packet| {
+                endpoint.handle_packet(now, origin, packet, &mut Sink { outbox, service: &mut *service });
+            });
+            packets += took.packets;
+            if !took.more {
+                break;
+            }
+            // What was answered goes out before more is looked for.
+            driver.flush();
+        }
+        self.idle = if packets == 0 { self.idle.wrapping_add(1) } else { 0 };
+        if packets > 0 && driver.loss_report().lost > 0 {
+            endpoint.handle_loss();
+        }
+        if packets > 0 || now >= self.due {
+            endpoint.turn(now, &mut Sink { outbox: driver.outbox(), service });
+            self.due = endpoint.deadline().unwrap_or(Instant(u64::MAX));
+        }
+        driver.flush();
+        packets
+    }
+
+    /// Sleeps until something comes, a timer is due, one of `also` becomes readable, or `timeout` has passed. Returns which of
+    /// `also` are readable: bit `i` stands for `also[i]`.
+    ///
+    /// # Errors
+    /// What the system's poll reports.
+    pub fn wait(&mut self, timeout: Option<Duration>, also: &[BorrowedFd<'_>]) -> io::Result<u64> {
+        let now = self.begin();
+        let due = self.endpoint.deadline().map(|due| due.since(now));
+        let timeout = match (timeout, due) {
+            (Some(timeout), Some(due)) => Some(timeout.min(due)),
+            (timeout, due) => timeout.or(due),
+        };
+        if timeout == Some(Duration::ZERO) && also.is_empty() {
+            return Ok(0);
+        }
+        self.driver.wait(timeout, also).map(|woken| woken.extra)
+    }
+
+    /// A handle by which other threads end [`Self::wait`].
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.driver.waker()
+    }
+
+    /// The endpoint inside.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// What it did.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        self.endpoint.counters()
+    }
+
+    /// The driver.
+    #[must_use]
+    pub fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    fn begin(&mut self) -> Instant {
+        self.now = clock::now();
+        self.idle = 0;
+        self.due = Instant::ZERO;
+        self.now
+    }
+}
+
+/// As in [`crate::inline`].
+const CLOCK_EVERY: u32 = 8;
+/// Packets asked of the driver at once.
+const BATCH: usize = 64;
+/// Batches taken before timers are judged.
+const BATCHES_PER_TURN: usize = 8;

@@ -1,0 +1,155 @@
+//! Calls over real sockets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use phalanx::config::{Config, SecurityMode};
+use phalanx::core::Incarnation;
+use phalanx::driver::{Faults, Lossy};
+use phalanx::rpc::{
+    CallId, CallOptions, Client, Counters, Failure, Port, PortOptions, Reason, Refusal, Served, Service, TypedError,
+    answer_typed,
+};
+
+/// Reverses what it is given; adds numbers that begin with a plus.
+struct Server;
+
+impl Service for Server {
+    fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+        match request.split_first() {
+            Some((b'!', _)) => Served::Refused,
+            Some((b'+', sum)) => answer_typed(sum, answer, |(a, b): (u32, u32)| a.checked_add(b)),
+            _ => {
+                answer.extend(request.iter().rev());
+                Served::Answered
+            }
+        }
+    }
+}
+
+struct Running {
+    address: SocketAddr,
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Counters>>,
+    dir: tempfile::TempDir,
+}
+
+impl Running {
+    fn start(loss_ppm: u32) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let end = Arc::new(AtomicBool::new(false));
+        let (tell, told) = std::sync::mpsc::channel();
+        let options = PortOptions { serves: true, ..options(dir.path()) };
+        let ending = Arc::clone(&end);
+        let thread = std::thread::spawn(move || {
+            let faults = Faults { loss_ppm, ..Faults::default() };
+            let mut port = Port::start_with(&options, |driver| Lossy::new(driver, faults, 7)).expect("a port");
+            tell.send(port.address()).expect("it is waited for");
+            while !ending.load(Ordering::Relaxed) {
+                if port.turn(&mut Server) == 0 {
+                    port.wait(Some(Duration::from_millis(20)), &[]).expect("a wait");
+                }
+            }
+            *port.counters()
+        });
+        let address = told.recv().expect("it starts");
+        Self { address, end, thread: Some(thread), dir }
+    }
+
+    fn client(&self) -> Client {
+        Client::start(&options(self.dir.path())).expect("a client")
+    }
+
+    fn end(mut self) -> Counters {
+        self.end.store(true, Ordering::Relaxed);
+        self.thread.take().expect("once").join().expect("it did not panic")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+    }
+}
+
+fn options(dir: &std::path::Path) -> PortOptions {
+    let config = Config { runtime_dir: Some(dir.join("run")), ..Config::default() };
+    PortOptions { config, ..PortOptions::default() }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8).collect()
+}
+
+#[test]
+fn messages_of_any_length_come_back() {
+    let server = Running::start(0);
+    let mut client = server.client();
+    for len in [0, 1, 64, 1_000, 32_000, 33_000, 1 << 20, 20 << 20] {
+        let request = pattern(len);
+        let answer = client.call(server.address, &request, &CallOptions::default()).expect("an answer");
+        assert!(answer.iter().rev().eq(request.iter()), "{len} bytes");
+    }
+    assert_eq!(server.end().served, 8);
+}
+
+#[test]
+fn lost_packets_cost_time_and_nothing_else() {
+    let server = Running::start(50_000);
+    let mut client = server.client();
+    for n in 0..200_usize {
+        let request = pattern(n * 100);
+        let answer = client.call(server.address, &request, &CallOptions::default()).expect("an answer");
+        assert!(answer.iter().rev().eq(request.iter()));
+    }
+    let counters = server.end();
+    assert_eq!(counters.served, 200, "{counters:?}");
+}
+
+#[test]
+fn a_refused_call_did_not_run_and_one_without_a_server_neither() {
+    let server = Running::start(0);
+    let mut client = server.client();
+    let refused = client.call(server.address, b"!", &CallOptions::default());
+    assert_eq!(refused, Err(Failure::NotExecuted(Reason::Refused(Refusal::NoService))));
+    let address = server.address;
+    server.end();
+    let nobody = client.call(address, b"x", &CallOptions { deadline: Duration::from_millis(50), idempotent: false });
+    assert_eq!(nobody, Err(Failure::Unknown(Reason::Deadline)), "it was sent");
+    let mut fresh = Client::start(&options(tempfile::tempdir().expect("a directory").path())).expect("a client");
+    let nobody = fresh.call(address, b"x", &CallOptions { deadline: Duration::from_millis(50), idempotent: false });
+    assert_eq!(nobody, Err(Failure::NotExecuted(Reason::Deadline)), "it never was");
+}
+
+#[test]
+fn values_of_types_pass() {
+    let server = Running::start(0);
+    let mut client = server.client();
+    let sum: Result<Option<u32>, TypedError> =
+        client.call_typed(server.address, &(b'+', (40_u32, 2_u32)), &CallOptions::default());
+    assert_eq!(sum.expect("a value"), Some(42));
+    let none: Result<Option<u32>, _> =
+        client.call_typed(server.address, &(b'+', (u32::MAX, 2_u32)), &CallOptions::default());
+    assert_eq!(none.expect("a value"), None);
+    let other: Result<[u64; 9], _> =
+        client.call_typed(server.address, &(b'+', (40_u32, 2_u32)), &CallOptions::default());
+    assert!(matches!(other, Err(TypedError::Answer(_))), "{other:?}");
+}
+
+#[test]
+fn with_another_key_nobody_answers() {
+    let server = Running::start(0);
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut stranger = Client::start(&options(dir.path())).expect("a client");
+    let how = CallOptions { deadline: Duration::from_millis(100), idempotent: false };
+    assert_eq!(stranger.call(server.address, b"x", &how), Err(Failure::NotExecuted(Reason::Deadline)));
+    let mut config = options(server.dir.path()).config;
+    config.security = SecurityMode::None;
+    let mut clear = Client::start(&PortOptions { config, ..PortOptions::default() }).expect("a client");
+    assert_eq!(clear.call(server.address, b"x", &how), Err(Failure::NotExecuted(Reason::Deadline)));
+    let counters = server.end();
+    assert!(counters.drops.iter().sum::<u64>() >= 2, "counted: {counters:?}");
+}
