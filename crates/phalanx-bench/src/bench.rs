@@ -93,6 +93,15 @@ impl<'a> Bench<'a> {
         Cell::start(plan, &directory, self.interrupt())
     }
 
+    /// A directory in which processes may find each other, and where their key is.
+    pub(crate) fn directory(&mut self) -> Result<PathBuf, BenchError> {
+        let directory = self.scratch.path.join("calls");
+        std::fs::create_dir_all(&directory).when("cannot make a directory")?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&directory, mode).when("cannot make a directory")?;
+        Ok(directory)
+    }
+
     /// Keeps a cell that is as it was for the next case.
     pub(crate) fn keep(&mut self, cell: Cell) {
         self.idle = Some(cell);

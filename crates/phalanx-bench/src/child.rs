@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{BenchError, While};
 use crate::protocol::{Command, Report, Role, What};
-use crate::{member, raw};
+use crate::{calls, member, raw};
 
 /// What a process of the benchmark does: reads its role and fills it until its input ends. Called by the program
 /// that the benchmark starts again for each of its processes, in `parent`.
@@ -26,6 +26,7 @@ pub fn run(parent: u32) -> Result<(), BenchError> {
     }
     let filled = match role.what {
         What::Member(role) => member::run(&role),
+        What::Calls(role) => calls::run(&role),
         what => raw::run(what),
     };
     if let Err(error) = &filled {

@@ -9,6 +9,7 @@
 #[allow(unsafe_code)]
 mod alloc;
 mod bench;
+mod calls;
 mod cell;
 mod child;
 mod choice;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::calls::CallRole;
 use crate::choice::{Medium, Ordering, Security, Transport, Waiting};
 use crate::row::Quantiles;
 
@@ -40,6 +41,8 @@ pub(crate) enum What {
         rings: Option<[PathBuf; 2]>,
         timed: bool,
     },
+    /// One end of calls.
+    Calls(CallRole),
     /// Measures round trips to an echo.
     Ping {
         medium: Medium,
@@ -110,6 +113,8 @@ pub(crate) enum Command {
     Feed { to: String, size: usize },
     /// Leave the cell.
     Leave,
+    /// For a client: make calls of this size, one after the other, for so long.
+    Call { size: usize, nanos: u64 },
     /// For a raw process: begin to send.
     Go { nanos: u64, gap_nanos: u64 },
 }
@@ -128,6 +133,11 @@ pub(crate) enum Answer {
 /// From a child to the benchmark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
+    /// Times of calls, and how many had no answer.
+    Called {
+        times: Quantiles,
+        failed: u64,
+    },
     /// It listens at this port; or it is ready, and has none.
     Ready {
         port: u16,

@@ -1,6 +1,7 @@
 //! `phalanx`: the command line.
 
 mod bench;
+mod call;
 mod cat;
 mod check;
 mod child;
@@ -12,6 +13,7 @@ mod member;
 mod node;
 mod notice;
 mod reform;
+mod serve;
 mod sim;
 mod stat;
 mod table;
@@ -44,6 +46,8 @@ struct Phalanx {
 enum Command {
     Demo(demo::Demo),
     Cat(cat::Cat),
+    Serve(serve::Serve),
+    Call(call::Call),
     Node(node::Node),
     #[command(hide = true)]
     DemoMember(demo::Member),
@@ -76,6 +80,8 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<Exit, Failure> {
     match command {
         Command::Cat(cat) => cat::run(cat),
+        Command::Serve(serve) => serve::run(serve),
+        Command::Call(call) => call::run(call),
         Command::Node(node) => node::run(node),
         Command::Demo(demo) => demo::run(demo),
         Command::DemoMember(member) => demo::run_member(member),

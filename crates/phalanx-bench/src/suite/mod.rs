@@ -5,6 +5,7 @@ mod flow;
 mod latency;
 mod limits;
 mod peers;
+mod rpc;
 mod stream;
 mod views;
 
@@ -27,6 +28,8 @@ pub enum Suite {
     Views,
     /// The protocol core alone.
     Core,
+    /// Calls from process to process.
+    Rpc,
     /// Other systems.
     Peers,
 }
@@ -34,7 +37,7 @@ pub enum Suite {
 impl Suite {
     /// All there are.
     pub const ALL: &[Self] =
-        &[Self::Limits, Self::Stream, Self::Latency, Self::Flow, Self::Views, Self::Core, Self::Peers];
+        &[Self::Limits, Self::Stream, Self::Latency, Self::Flow, Self::Views, Self::Core, Self::Rpc, Self::Peers];
 
     /// Its name.
     #[must_use]
@@ -46,6 +49,7 @@ impl Suite {
             Self::Flow => "flow",
             Self::Views => "views",
             Self::Core => "core",
+            Self::Rpc => "rpc",
             Self::Peers => "peers",
         }
     }
@@ -58,6 +62,7 @@ impl Suite {
             Self::Flow => flow::cases(request),
             Self::Views => views::cases(request),
             Self::Core => core_loop::cases(request),
+            Self::Rpc => rpc::cases(request),
             Self::Peers => peers::cases(request),
         }
     }

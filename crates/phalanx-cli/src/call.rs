@@ -1,0 +1,102 @@
+//! `phalanx call`: calls a program that `phalanx serve` offers.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use clap::Args;
+use phalanx::config::parse_duration;
+use phalanx::rpc::Failure as CallFailure;
+use phalanx::rpc::{CallOptions, Client, PortOptions};
+
+use crate::exit::{Exit, Failure, While};
+use crate::flags::CellFlags;
+use crate::notice::say;
+use crate::serve::{ENDED_BY, ENDED_NOT, ENDED_WELL, ENDED_WITH};
+
+/// Calls a program that `phalanx serve` offers, and prints its answer
+///
+/// The request is what is given, or all of standard input. The program runs at most once. Exit codes: 0 it ran and ended
+/// well; 1 it ran and failed, or it is not known whether it ran; 3 it did not run; each with a word on standard error.
+#[derive(Args, Debug)]
+pub(crate) struct Call {
+    /// Where it is served, as host:port
+    #[arg(value_name = "ADDRESS")]
+    server: String,
+    /// The request [default: standard input]
+    #[arg(value_name = "REQUEST")]
+    request: Option<String>,
+    /// The longest to wait for the answer
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// Running it twice does no harm: it is called again if its server is started anew meanwhile
+    #[arg(long)]
+    idempotent: bool,
+    #[command(flatten)]
+    cell: CellFlags,
+}
+
+pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
+    let server = resolve(&call.server)?;
+    let request = match &call.request {
+        Some(request) => request.clone().into_bytes(),
+        None => read_input()?,
+    };
+    let mut config = call.cell.load()?.config;
+    // The port of a server named for this host is not a caller's.
+    config.data_port = 0;
+    let options = PortOptions { config, ..PortOptions::default() };
+    let mut client = Client::start(&options).map_err(|error| Failure::new(Exit::Unreachable, error.to_string()))?;
+    let how = CallOptions { deadline: call.timeout, idempotent: call.idempotent };
+    match client.call(server, &request, &how) {
+        Ok(answer) => print(&answer),
+        Err(failure @ CallFailure::NotExecuted(_)) => {
+            let hint = "is `phalanx serve` there, with the same cell and key?";
+            Err(Failure::new(Exit::Unreachable, format!("{server}: {failure}; {hint}")))
+        }
+        Err(failure @ CallFailure::Unknown(_)) => Err(Failure::new(Exit::Failure, format!("{server}: {failure}"))),
+    }
+}
+
+fn resolve(server: &str) -> Result<SocketAddr, Failure> {
+    let wrong = |why: String| Failure::new(Exit::Usage, format!("{server}: {why}; an address is written host:port"));
+    let mut found = server.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+    found.next().ok_or_else(|| wrong("no such host".to_owned()))
+}
+
+fn read_input() -> Result<Vec<u8>, Failure> {
+    let most = phalanx::core::MESSAGE_BYTES_MAX;
+    let mut request = Vec::new();
+    std::io::stdin().lock().take(most as u64 + 1).read_to_end(&mut request).when("cannot read standard input")?;
+    if request.len() > most {
+        return Err(Failure::new(Exit::Usage, "a request has at most 64 MiB"));
+    }
+    Ok(request)
+}
+
+fn print(answer: &[u8]) -> Result<Exit, Failure> {
+    let failed = |what: String| Err(Failure::new(Exit::Failure, what));
+    let out = |bytes: &[u8]| {
+        let mut out = std::io::stdout().lock();
+        // Who closed the pipe has read enough.
+        let _ = out.write_all(bytes).and_then(|()| out.flush());
+    };
+    match answer {
+        [ENDED_WELL, _, output @ ..] => {
+            out(output);
+            Ok(Exit::Good)
+        }
+        [ENDED_WITH, code, output @ ..] => {
+            out(output);
+            say(format_args!("the program ran and ended with code {code}"));
+            Ok(Exit::Failure)
+        }
+        [ENDED_BY, signal, output @ ..] => {
+            out(output);
+            say(format_args!("the program ran and was ended by signal {signal}"));
+            Ok(Exit::Failure)
+        }
+        [ENDED_NOT, why @ ..] => failed(format!("the program failed: {}", String::from_utf8_lossy(why))),
+        _ => failed("this is no answer of `phalanx serve`".to_owned()),
+    }
+}

@@ -1,0 +1,86 @@
+//! `phalanx serve` and `phalanx call` as a user runs them.
+
+mod common;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use common::{Running, directory, phalanx, run, text, wait_for};
+use rustix::process::Signal;
+
+fn serve(directory: &Path, more: &[&str]) -> (Running, String) {
+    let mut arguments = vec!["serve"];
+    arguments.extend(more);
+    let running = Running::start("server", &mut phalanx(directory, &arguments), true);
+    let line = wait_for("the address", || {
+        let out = text(&running.out());
+        out.contains('\n').then_some(out)
+    });
+    let address = line.trim().rsplit(' ').next().expect("it is the last word").to_owned();
+    (running, address)
+}
+
+fn call_with(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
+    let mut all = vec!["call"];
+    all.extend(arguments);
+    let mut command = phalanx(directory, &all);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("asked for");
+    let bytes = input.to_vec();
+    let feed = std::thread::spawn(move || stdin.write_all(&bytes));
+    let output = child.wait_with_output().expect("it ends");
+    feed.join().expect("no panic").expect("it reads all of its input");
+    output
+}
+
+#[test]
+fn bytes_pass_unchanged_both_ways() {
+    let dir = directory();
+    let (server, address) = serve(dir.path(), &["cat"]);
+    for bytes in [&b""[..], b"one line\n", &b"\x00\xff no text \xfe"[..], &vec![7; 300_000]] {
+        let output = call_with(dir.path(), &[&address], bytes);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(output.stdout == bytes, "{} bytes", bytes.len());
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn a_program_runs_once_for_each_call_and_its_code_is_told() {
+    let dir = directory();
+    let log = dir.path().join("log");
+    let script = format!("read what; echo $what >> {}; echo got $what; [ $what != bad ] || exit 3", log.display());
+    let (server, address) = serve(dir.path(), &["sh", "-c", &script]);
+    let good = run(dir.path(), &["call", &address, "good\n"]);
+    assert_eq!((good.status.code(), text(&good.stdout).as_str()), (Some(0), "got good\n"));
+    let bad = run(dir.path(), &["call", &address, "bad\n"]);
+    assert_eq!((bad.status.code(), text(&bad.stdout).as_str()), (Some(1), "got bad\n"));
+    assert!(text(&bad.stderr).contains("ended with code 3"), "{}", text(&bad.stderr));
+    assert_eq!(std::fs::read_to_string(&log).expect("it was written"), "good\nbad\n");
+    server.signal(Signal::INT);
+    assert_eq!(server.end().0, Some(130));
+}
+
+#[test]
+fn what_cannot_be_says_why() {
+    let dir = directory();
+    let nobody = run(dir.path(), &["call", "--timeout", "100ms", "127.0.0.1:9", "x"]);
+    assert_eq!(nobody.status.code(), Some(3));
+    assert!(text(&nobody.stderr).contains("not executed"), "{}", text(&nobody.stderr));
+    assert_eq!(run(dir.path(), &["call", "nowhere", "x"]).status.code(), Some(2));
+    assert_eq!(run(dir.path(), &["serve"]).status.code(), Some(2));
+    let (server, address) = serve(dir.path(), &["/no/such/program"]);
+    let missing = run(dir.path(), &["call", &address, "x"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("/no/such/program"), "{}", text(&missing.stderr));
+    server.signal(Signal::TERM);
+    server.end();
+    let (slow, address) = serve(dir.path(), &["--timeout", "100ms", "sleep", "60"]);
+    let late = run(dir.path(), &["call", &address, "x"]);
+    assert!(text(&late.stderr).contains("killed"), "{}", text(&late.stderr));
+    slow.signal(Signal::TERM);
+    slow.end();
+}
