@@ -9,6 +9,7 @@
 mod address;
 mod app;
 mod attacker;
+pub mod calls;
 mod campaign;
 mod carry;
 mod chaos;

@@ -1,0 +1,85 @@
+//! What becomes of a packet between two endpoints.
+
+use phalanx_core::rng::Rng;
+
+use super::CallsStats;
+use super::plan::{MS, Weather};
+
+/// The network: it knows addresses and bytes.
+pub(super) struct Network {
+    weather: Weather,
+    rng: Rng,
+    /// Nothing gets from the first to the second until then.
+    cuts: Vec<(usize, usize, u64)>,
+    /// So many of a million are lost until then.
+    bursts: Vec<(u32, u64)>,
+    /// Of each pair: when the latest packet arrives.
+    latest: Vec<u64>,
+    nodes: usize,
+}
+
+impl Network {
+    pub(super) fn new(weather: Weather, rng: Rng, nodes: usize) -> Self {
+        Self { weather, rng, cuts: Vec::new(), bursts: Vec::new(), latest: vec![0; nodes * nodes], nodes }
+    }
+
+    pub(super) fn cut(&mut self, from: usize, to: usize, until_ns: u64) {
+        self.cuts.push((from, to, until_ns));
+    }
+
+    pub(super) fn burst(&mut self, loss_ppm: u32, until_ns: u64) {
+        self.bursts.push((loss_ppm, until_ns));
+    }
+
+    /// From now on nothing is lost, repeated or late.
+    pub(super) fn heal(&mut self) {
+        let Weather { delay_ns, .. } = self.weather;
+        self.weather = Weather { delay_ns, jitter_ns: 0, loss_ppm: 0, duplicate_ppm: 0, replay_ppm: 0 };
+        self.cuts.clear();
+        self.bursts.clear();
+    }
+
+    /// When a packet that is sent now arrives: never, once, or more often.
+    pub(super) fn carry(&mut self, now_ns: u64, from: usize, to: usize, stats: &mut CallsStats) -> Vec<u64> {
+        stats.packets += 1;
+        self.cuts.retain(|(_, _, until_ns)| *until_ns > now_ns);
+        self.bursts.retain(|(_, until_ns)| *until_ns > now_ns);
+        let is_cut = self.cuts.iter().any(|cut| (cut.0, cut.1) == (from, to));
+        let loss_ppm = self.bursts.iter().map(|burst| burst.0).fold(self.weather.loss_ppm, u32::max);
+        let mut arrivals = Vec::with_capacity(1);
+        if is_cut || self.rng.chance_ppm(loss_ppm) {
+            stats.lost += 1;
+        } else {
+            let at_ns = self.arrival(now_ns);
+            let latest = &mut self.latest[from * self.nodes + to];
+            stats.reordered += u64::from(at_ns < *latest);
+            *latest = at_ns.max(*latest);
+            arrivals.push(at_ns);
+            if self.rng.chance_ppm(self.weather.duplicate_ppm) {
+                stats.duplicated += 1;
+                arrivals.push(self.arrival(now_ns));
+            }
+        }
+        // Also one that was lost may have been kept by somebody.
+        if self.rng.chance_ppm(self.weather.replay_ppm) {
+            stats.replayed += 1;
+            let later = (50 * MS) << self.rng.below(7);
+            arrivals.push(now_ns + later + self.rng.below(later));
+        }
+        arrivals
+    }
+
+    fn arrival(&mut self, now_ns: u64) -> u64 {
+        now_ns + self.weather.delay_ns + self.rng.below(self.weather.jitter_ns + 1)
+    }
+}
+
+/// What a receive buffer is charged for a packet of so many bytes; `docs/udp.md` has the figures.
+pub(super) fn charge(packet_bytes: usize) -> u64 {
+    let len = packet_bytes as u64;
+    let block = if len <= 16_000 { (len + 384).next_power_of_two() } else { len + 1_024 };
+    block.max(2_048) + 256
+}
+
+/// A receive buffer of which nothing is said.
+pub(super) const RECEIVE_BYTES_USUAL: u64 = 212_992;

@@ -1,0 +1,209 @@
+//! One endpoint in its place: what lies in its receive buffer, its sessions and calls, the handlers that run there.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use phalanx_core::id::{Incarnation, Lane};
+use phalanx_core::rng::Rng;
+use phalanx_core::rpc::{CallEffects, CallId, Endpoint, Failure, Outcome, Served, SessionId, Ticket};
+
+use super::payload::answer;
+use super::plan::{EndpointPlan, Handlers, MS, SECOND};
+
+/// An endpoint and its surroundings, over all its lives.
+pub(super) struct Node {
+    pub(super) plan: EndpointPlan,
+    /// Begins with 0.
+    pub(super) life: u32,
+    /// Its process runs.
+    pub(super) endpoint: Option<Endpoint>,
+    pub(super) place: Place,
+    pub(super) inbox: Vec<(SocketAddr, Vec<u8>)>,
+    /// Of its receive buffer.
+    pub(super) charged: u64,
+    /// It is to be told that packets were lost.
+    pub(super) lost: bool,
+    pub(super) paused_until_ns: u64,
+    /// Turns in a row that nothing had come for, all at this time, and that wanted another one.
+    pub(super) idle_turns: (u64, u32),
+    /// Which was found already.
+    pub(super) has_spun: bool,
+    pub(super) sessions: Vec<Session>,
+    pub(super) tickets: BTreeMap<Ticket, Open>,
+    pub(super) next_call: u64,
+    /// Handlers that have not answered, by their runs.
+    pub(super) waiting: BTreeMap<usize, Waiting>,
+    /// The most of them that there were in this life.
+    pub(super) waiting_max: usize,
+}
+
+/// A session of a client.
+#[derive(Clone, Copy)]
+pub(super) struct Session {
+    pub(super) id: SessionId,
+    pub(super) server: usize,
+    /// Calls that are not over.
+    pub(super) open: usize,
+}
+
+/// A call that is not over, as its caller knows it.
+#[derive(Clone, Copy)]
+pub(super) struct Open {
+    /// In the judge's record.
+    pub(super) call: usize,
+    pub(super) session: SessionId,
+}
+
+/// A handler that has not answered.
+pub(super) struct Waiting {
+    pub(super) id: CallId,
+    pub(super) plan: Later,
+    pub(super) answer: Vec<u8>,
+}
+
+/// How a handler answers that does not answer at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Later {
+    /// After so long.
+    After(u64),
+    /// Twice.
+    Twice(u64),
+    /// Not before everything is whole.
+    Never,
+    /// It says that there is no such service.
+    Refuse(u64),
+}
+
+/// Where effects of an endpoint go until the world takes them.
+pub(super) struct Place {
+    pub(super) sent: Vec<(SocketAddr, Vec<u8>)>,
+    pub(super) happened: Vec<Happened>,
+    handlers: Handlers,
+    rng: Rng,
+    len_max: usize,
+    long_ppm: u32,
+    fragment_bytes: usize,
+    /// So that no two answers are equal.
+    runs: u64,
+    salt: u64,
+}
+
+/// What an endpoint told its application, in order.
+pub(super) enum Happened {
+    /// A handler was begun, and did this.
+    Ran { id: CallId, from: Incarnation, request: Vec<u8>, did: Did },
+    /// A call ended.
+    Told { ticket: Ticket, outcome: Result<Vec<u8>, Failure> },
+}
+
+pub(super) enum Did {
+    Answered(Vec<u8>),
+    Refused,
+    Later(Later, Vec<u8>),
+}
+
+impl Place {
+    pub(super) fn new(
+        rng: Rng,
+        salt: u64,
+        handlers: Handlers,
+        plan: &EndpointPlan,
+        len_max: usize,
+        long_ppm: u32,
+    ) -> Self {
+        Self {
+            sent: Vec::new(),
+            happened: Vec::new(),
+            handlers,
+            rng,
+            len_max: len_max.min(plan.limits.message_bytes),
+            long_ppm,
+            fragment_bytes: plan.packet_bytes_max as usize,
+            runs: 0,
+            salt,
+        }
+    }
+
+    /// A life begins: no run of it has the number of another.
+    pub(super) fn salt_of_life(&mut self, life: u32) {
+        (self.runs, self.salt) = (0, self.salt & 0xff | u64::from(life) << 8);
+    }
+
+    /// From now on handlers answer all at once, and with no more bytes than this.
+    pub(super) fn heal(&mut self, len_max: usize) {
+        self.handlers = Handlers { later_ppm: 0, never_ppm: 0, twice_ppm: 0, refuse_ppm: 0 };
+        self.len_max = self.len_max.min(len_max);
+    }
+}
+
+/// The length of a message: short, about what fits a packet, or long.
+pub(super) fn draw_len(rng: &mut Rng, packet_bytes: usize, long_ppm: u32, len_max: usize) -> usize {
+    let len = if rng.chance_ppm(long_ppm) {
+        rng.below(len_max as u64 + 1) as usize
+    } else {
+        match rng.below(8) {
+            0 => 0,
+            1 => 1,
+            2 => (packet_bytes + 8).saturating_sub(rng.below(100) as usize),
+            3 => (2 * packet_bytes + 8).saturating_sub(rng.below(200) as usize),
+            4 => rng.below(2_000) as usize,
+            _ => 20 + rng.below(160) as usize,
+        }
+    };
+    len.min(len_max)
+}
+
+impl CallEffects for Place {
+    fn transmit(&mut self, _lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        self.sent.extend(to.iter().map(|to| (*to, packet.to_vec())));
+    }
+
+    fn request(&mut self, id: CallId, from: Incarnation, request: &[u8], into: &mut Vec<u8>) -> Served {
+        assert!(into.is_empty());
+        self.runs += 1;
+        let len = draw_len(&mut self.rng, self.fragment_bytes, self.long_ppm, self.len_max);
+        let answer = answer(request, self.salt << 32 | self.runs, len);
+        let Handlers { later_ppm, never_ppm, twice_ppm, refuse_ppm } = self.handlers;
+        let after = self.rng.below(300 * MS) >> self.rng.below(10);
+        let did = if self.rng.chance_ppm(refuse_ppm) {
+            if self.rng.chance_ppm(500_000) { Did::Refused } else { Did::Later(Later::Refuse(after), answer) }
+        } else if self.rng.chance_ppm(never_ppm) {
+            Did::Later(Later::Never, answer)
+        } else if self.rng.chance_ppm(twice_ppm) {
+            Did::Later(Later::Twice(after), answer)
+        } else if self.rng.chance_ppm(later_ppm) {
+            let after = if self.rng.chance_ppm(50_000) { after + 2 * SECOND } else { after };
+            Did::Later(Later::After(after), answer)
+        } else {
+            Did::Answered(answer)
+        };
+        let served = match &did {
+            Did::Answered(answer) => {
+                into.extend_from_slice(answer);
+                Served::Answered
+            }
+            Did::Refused => Served::Refused,
+            Did::Later(..) => Served::Later,
+        };
+        self.happened.push(Happened::Ran { id, from, request: request.to_vec(), did });
+        served
+    }
+
+    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+        let outcome = match outcome {
+            Outcome::Answer(bytes) => Ok(bytes.to_vec()),
+            Outcome::Failed(failure) => Err(failure),
+        };
+        self.happened.push(Happened::Told { ticket, outcome });
+    }
+}
+
+/// Where node `at` is, in all its lives.
+pub(super) fn address(at: usize) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10_000 + at as u16)
+}
+
+/// The node at `address`.
+pub(super) fn node_at(address: SocketAddr) -> usize {
+    usize::from(address.port() - 10_000)
+}

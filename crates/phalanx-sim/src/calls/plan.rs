@@ -1,0 +1,200 @@
+//! What a seed decides before anything happens.
+
+use std::time::Duration;
+
+use phalanx_core::rng::Rng;
+use phalanx_core::rpc::Limits;
+use phalanx_core::seal::{CellKey, Security};
+
+/// A run as its seed wants it.
+pub(super) struct Plan {
+    pub(super) servers: usize,
+    pub(super) security: Security,
+    /// Of each endpoint: servers first.
+    pub(super) endpoints: Vec<EndpointPlan>,
+    pub(super) weather: Weather,
+    /// The faulty phase.
+    pub(super) faulty_ns: u64,
+    pub(super) faults: Vec<Fault>,
+    /// Between two calls of a client, on average.
+    pub(super) gap_ns: u64,
+    /// One in a million draws of a request or an answer is long.
+    pub(super) long_ppm: u32,
+    /// The longest request and answer that is made.
+    pub(super) len_max: usize,
+    pub(super) cancel_ppm: u32,
+    pub(super) handlers: Handlers,
+}
+
+/// One endpoint, in all its lives.
+#[derive(Clone, Debug)]
+pub(super) struct EndpointPlan {
+    pub(super) packet_bytes_max: u32,
+    /// What it is told of its receive buffer; 0: nothing.
+    pub(super) receive_bytes: u64,
+    pub(super) serves: bool,
+    pub(super) limits: Limits,
+    /// The longest from a packet's arrival to the turn that takes it.
+    pub(super) wake_ns: u64,
+    /// How often it notices that its buffer overflowed.
+    pub(super) notices_ppm: u32,
+}
+
+/// What the network does to packets.
+#[derive(Clone, Debug)]
+pub(super) struct Weather {
+    pub(super) delay_ns: u64,
+    /// Up to so much more.
+    pub(super) jitter_ns: u64,
+    pub(super) loss_ppm: u32,
+    pub(super) duplicate_ppm: u32,
+    pub(super) replay_ppm: u32,
+}
+
+/// What handlers do, in a million.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handlers {
+    pub(super) later_ppm: u32,
+    pub(super) never_ppm: u32,
+    pub(super) twice_ppm: u32,
+    pub(super) refuse_ppm: u32,
+}
+
+/// What strikes, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fault {
+    pub(super) at_ns: u64,
+    pub(super) lasts_ns: u64,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum What {
+    /// The process dies, and comes back as a new one.
+    Restart(usize),
+    /// It does not run.
+    Pause(usize),
+    /// Nothing gets from the first to the second.
+    Cut(usize, usize),
+    /// So many of a million are lost.
+    Burst(u32),
+}
+
+pub(super) const MS: u64 = 1_000_000;
+pub(super) const SECOND: u64 = 1_000 * MS;
+
+impl Plan {
+    pub(super) fn draw(seed: &Rng) -> Self {
+        let mut rng = seed.fork("plan");
+        let servers = 1 + rng.below(3) as usize;
+        let clients = 1 + rng.below(4) as usize;
+        let security = if rng.chance_ppm(500_000) {
+            Security::Sealed(CellKey::from_bytes([rng.below(256) as u8; CellKey::LEN]))
+        } else {
+            Security::None
+        };
+        let serving = rng.chance_ppm(200_000);
+        let endpoints = (0..servers + clients)
+            .map(|at| endpoint(&mut seed.fork(&format!("endpoint {at}")), at < servers || serving));
+        let faulty_ns = pick(&mut rng, &[1, 2, 3, 5]) * SECOND;
+        let calls = pick(&mut rng, &[10, 30, 60, 120]);
+        Self {
+            servers,
+            security,
+            endpoints: endpoints.collect(),
+            weather: weather(&mut seed.fork("weather")),
+            faulty_ns,
+            faults: faults(&mut seed.fork("faults"), servers, clients, faulty_ns),
+            gap_ns: faulty_ns / calls,
+            long_ppm: pick(&mut rng, &[10_000, 50_000, 150_000]) as u32,
+            len_max: pick(&mut rng, &[20_000, 60_000, 200_000]) as usize,
+            cancel_ppm: pick(&mut rng, &[0, 30_000, 150_000]) as u32,
+            handlers: handlers(&mut seed.fork("handlers")),
+        }
+    }
+}
+
+fn pick(rng: &mut Rng, from: &[u64]) -> u64 {
+    from[rng.below(from.len() as u64) as usize]
+}
+
+/// `usual` most times, else one of `small`.
+fn sometimes(rng: &mut Rng, usual: usize, small: &[u64]) -> usize {
+    if rng.chance_ppm(250_000) { pick(rng, small) as usize } else { usual }
+}
+
+fn endpoint(rng: &mut Rng, serves: bool) -> EndpointPlan {
+    let packet_bytes_max = if rng.chance_ppm(400_000) { 1472 } else { 576 + rng.below(9000 - 576 + 1) as u32 };
+    let usual = Limits::default();
+    let limits = Limits {
+        slots: 1 + rng.below(8) as u8,
+        // Never less than two of each client: one that was lost is made anew before the old one is forgotten.
+        sessions: sometimes(rng, usual.sessions, &[9, 10, 12]),
+        sessions_of_client: sometimes(rng, usual.sessions_of_client, &[3, 4]),
+        queued_calls: sometimes(rng, usual.queued_calls, &[3, 10, 30]),
+        message_bytes: sometimes(rng, usual.message_bytes, &[10_000, 50_000, 150_000]),
+        requests_bytes: sometimes(rng, usual.requests_bytes, &[210_000, 500_000]),
+        answers_bytes: sometimes(rng, usual.answers_bytes, &[30_000, 250_000]),
+        timer_min: Duration::from_millis(pick(rng, &[1, 5, 5, 20])),
+        idle_max: Duration::from_secs(pick(rng, &[4, 6, 10, 60])),
+    };
+    EndpointPlan {
+        packet_bytes_max,
+        receive_bytes: pick(rng, &[0, 20_000, 60_000, 212_992, 1 << 20, 4 << 20]),
+        serves,
+        limits,
+        wake_ns: pick(rng, &[1_000, 20_000, 200_000, 4 * MS]),
+        notices_ppm: pick(rng, &[0, 500_000, 1_000_000]) as u32,
+    }
+}
+
+fn weather(rng: &mut Rng) -> Weather {
+    let delay_ns = pick(rng, &[10_000, 50_000, 300_000, 2 * MS, 15 * MS]);
+    Weather {
+        delay_ns,
+        jitter_ns: pick(rng, &[0, delay_ns / 8, delay_ns, 4 * delay_ns, 3 * MS]),
+        loss_ppm: match rng.below(4) {
+            0 => 0,
+            1 => rng.below(20_000) as u32,
+            2 => rng.below(100_000) as u32,
+            _ => rng.below(300_000) as u32,
+        },
+        duplicate_ppm: pick(rng, &[0, 10_000, 100_000]) as u32,
+        replay_ppm: pick(rng, &[0, 10_000, 50_000]) as u32,
+    }
+}
+
+fn handlers(rng: &mut Rng) -> Handlers {
+    Handlers {
+        later_ppm: pick(rng, &[0, 100_000, 400_000]) as u32,
+        never_ppm: pick(rng, &[0, 0, 5_000, 20_000]) as u32,
+        twice_ppm: pick(rng, &[0, 20_000, 100_000]) as u32,
+        refuse_ppm: pick(rng, &[0, 20_000, 100_000]) as u32,
+    }
+}
+
+fn faults(rng: &mut Rng, servers: usize, clients: usize, faulty_ns: u64) -> Vec<Fault> {
+    let all = (servers + clients) as u64;
+    let count = pick(rng, &[0, 2, 4, 8, 16]);
+    let mut faults: Vec<Fault> = (0..count)
+        .map(|_| {
+            let (what, lasts_max) = match rng.below(8) {
+                0 | 1 => (What::Restart(rng.below(servers as u64) as usize), 500 * MS),
+                2 => (What::Restart(servers + rng.below(clients as u64) as usize), 300 * MS),
+                3 | 4 => (What::Pause(rng.below(all) as usize), 1200 * MS),
+                5 | 6 => {
+                    let (server, client) =
+                        (rng.below(servers as u64) as usize, rng.below(clients as u64) as usize + servers);
+                    let there = rng.chance_ppm(500_000);
+                    (if there { What::Cut(client, server) } else { What::Cut(server, client) }, 2500 * MS)
+                }
+                _ => (What::Burst(pick(rng, &[600_000, 1_000_000]) as u32), 400 * MS),
+            };
+            // Short ones more often than long ones.
+            let lasts_ns = (rng.below(lasts_max) >> rng.below(8)) + 1;
+            Fault { at_ns: rng.below(faulty_ns), lasts_ns, what }
+        })
+        .collect();
+    faults.sort_by_key(|fault| fault.at_ns);
+    faults
+}
