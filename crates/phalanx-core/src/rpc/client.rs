@@ -8,8 +8,7 @@ use super::incoming::{Arrival, Incoming};
 use super::outgoing::{Outgoing, Proof};
 use super::path::{Net, PENDING_MAX, Path};
 use super::wire::{
-    ALL, CallName, DATA_HEAD_MAX, Data, Greeting, Opened, Part, Receipt, Refusal, Side, put_cancel, put_close,
-    put_ping, put_receipt,
+    ALL, CallName, Data, Greeting, Opened, Part, Receipt, Refusal, Side, put_cancel, put_close, put_ping, put_receipt,
 };
 use super::{CallEffects, CallError, CallOptions, Failure, Limits, Outcome, Reason, Ticket};
 use crate::rng::Rng;
@@ -280,8 +279,7 @@ impl ClientSession {
             };
             // The last that may go asks for what lets more go.
             data.wants_receipt = part.is_some() && !path.has_room(bytes.len(), self.credit);
-            let number =
-                path.send(desk.net, desk.now, bytes.len() + DATA_HEAD_MAX, |packet| data.write(packet, true), desk.fx);
+            let number = path.send(desk.net, desk.now, bytes.len(), |packet| data.write(packet, true), desk.fx);
             if index == 0 && !call.request.was_sent() {
                 call.sent_at = desk.now;
             }
@@ -804,8 +802,7 @@ impl ClientSession {
                 part: None,
                 bytes,
             };
-            let number =
-                path.send(desk.net, desk.now, bytes.len() + DATA_HEAD_MAX, |packet| data.write(packet, true), desk.fx);
+            let number = path.send(desk.net, desk.now, bytes.len(), |packet| data.write(packet, true), desk.fx);
             call.request.sent(0, number);
             call.asked_as = number;
         } else {

@@ -5,8 +5,7 @@ use super::incoming::{Arrival, Incoming};
 use super::outgoing::{Outgoing, Proof};
 use super::path::{Net, PENDING_MAX, Path};
 use super::wire::{
-    ALL, CallName, DATA_HEAD_MAX, Data, Part, Receipt, Refusal, Side, put_cancelled, put_credit, put_pong, put_ready,
-    put_receipt,
+    ALL, CallName, Data, Part, Receipt, Refusal, Side, put_cancelled, put_credit, put_pong, put_ready, put_receipt,
 };
 use super::{CallEffects, CallId, Limits, Served};
 use crate::time::Instant;
@@ -262,8 +261,7 @@ impl ServerSession {
                 bytes,
             };
             data.wants_receipt = part.is_some() && !path.has_room(bytes.len(), u64::MAX);
-            let number =
-                path.send(desk.net, desk.now, bytes.len() + DATA_HEAD_MAX, |packet| data.write(packet, true), desk.fx);
+            let number = path.send(desk.net, desk.now, bytes.len(), |packet| data.write(packet, true), desk.fx);
             if part.is_some() {
                 path.time(number, desk.now);
             }

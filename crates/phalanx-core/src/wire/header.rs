@@ -179,7 +179,7 @@ mod tests {
         };
         assert_eq!(with_first(0x15), Err(DropReason::Version));
         assert_eq!(with_first(0x05), Err(DropReason::Version));
-        for number in [0, 7, 15] {
+        for number in [0, 10, 15] {
             assert_eq!(with_first(0x20 | number), Err(DropReason::Kind));
         }
         let mut nobody = good;
