@@ -28,7 +28,7 @@ use crate::seal::{Opener, Security, cell_tag, read_clear_for};
 use crate::time::Instant;
 use crate::wire::{DropReason, Header, Kind, Reader};
 use client::{Budget, ClientSession, Desk};
-use path::{Net, Path};
+use path::{Net, Pace, Path};
 pub use plain::{Plain, PlainOptions};
 use server::{Counter, Held, ServerSession};
 pub use wire::Refusal;
@@ -48,13 +48,11 @@ pub struct EndpointOptions {
     pub receive_bytes: u64,
     /// Whether it answers calls. If not, whoever asks for a session is refused.
     pub serves: bool,
-    /// Whether what all servers may send unasked is kept within the receive buffer. Only measurements of what happens otherwise turn this off.
-    pub bounds_answers: bool,
     /// Bounds.
     pub limits: Limits,
 }
 
-/// Bounds of an endpoint.
+/// Bounds of an endpoint, and its pace.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Calls under way at once in a session, from 1 to 64. Default 8.
@@ -76,6 +74,13 @@ pub struct Limits {
     pub timer_min: Duration,
     /// A session whose client is silent for so long is given up, unless a call runs in it. Default 60 s.
     pub idle_max: Duration,
+    /// Packets with which the congestion window of a session begins. Default 16.
+    pub window_packets: u32,
+    /// Delay beyond twice the shortest round trip that is no sign of congestion: receivers are turned, not interrupted. Default 2 ms.
+    pub delay_free: Duration,
+    /// Whether what all servers may send unasked is kept within the receive buffer. Only measurements of what happens
+    /// otherwise turn this off. Default true.
+    pub bounds_answers: bool,
 }
 
 impl Default for Limits {
@@ -90,6 +95,9 @@ impl Default for Limits {
             answers_bytes: 256 << 20,
             timer_min: Duration::from_millis(5),
             idle_max: Duration::from_secs(60),
+            window_packets: 16,
+            delay_free: Duration::from_millis(2),
+            bounds_answers: true,
         }
     }
 }
@@ -363,7 +371,7 @@ impl Endpoint {
     /// An endpoint that knows nobody. `seed`: random bits, for what must not be guessed.
     #[must_use]
     pub fn new(now: Instant, options: &EndpointOptions, security: &Security, seed: u64) -> Self {
-        let EndpointOptions { cell, me, packet_bytes_max, receive_bytes, serves, bounds_answers, limits } = options;
+        let EndpointOptions { cell, me, packet_bytes_max, receive_bytes, serves, limits } = options;
         let receive_bytes = if *receive_bytes == 0 { RECEIVE_BYTES_ASSUMED } else { *receive_bytes };
         // A quarter is left for what nobody counts: greetings, receipts, what is sent again.
         let usable = receive_bytes / 4 * 3;
@@ -375,9 +383,8 @@ impl Endpoint {
             me: *me,
             cell_tag: cell_tag(cell),
             serves: *serves,
-            limits,
             opener: Opener::new(security, cell, *me),
-            net: Net::new(security, cell, *me, *packet_bytes_max),
+            net: Net::new(security, cell, *me, *packet_bytes_max, Pace::new(&limits)),
             rng: Rng::new(seed).fork("calls"),
             sessions: Vec::new(),
             free: Vec::new(),
@@ -386,7 +393,7 @@ impl Endpoint {
             touched: Vec::new(),
             budget: Budget {
                 free: answers.max(charge(*packet_bytes_max as usize)),
-                is_kept: *bounds_answers,
+                is_kept: limits.bounds_answers,
                 starved: false,
             },
             requests_budget: requests,
@@ -395,6 +402,7 @@ impl Endpoint {
             loss: false,
             due: Instant(u64::MAX),
             sweep_at: now + SWEEP_EVERY,
+            limits,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::charge;
 use super::spare::Spare;
 use super::wire::{DATA_HEAD_MAX, Opened};
-use super::{CallEffects, Counters};
+use super::{CallEffects, Counters, Limits};
 use crate::id::{Incarnation, Lane};
 use crate::link::Rtt;
 use crate::seal::{Sealer, Security, SessionKey, associated};
@@ -25,13 +25,27 @@ pub(super) struct Net {
     pub(super) spare: Spare,
     /// The longest packet this side takes, in bytes.
     pub(super) packet_bytes: u32,
+    pace: Pace,
+}
+
+/// How sessions begin, and when they slow down.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    window_packets: u64,
+    delay_free: Duration,
+}
+
+impl Pace {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self { window_packets: u64::from(limits.window_packets).max(WINDOW_LEAST), delay_free: limits.delay_free }
+    }
 }
 
 /// Greetings have a space of their own: no table of sessions is so long.
 const GREETING_SPACE: u32 = u32::MAX;
 
 impl Net {
-    pub(super) fn new(security: &Security, cell: &str, me: Incarnation, packet_bytes: u32) -> Self {
+    pub(super) fn new(security: &Security, cell: &str, me: Incarnation, packet_bytes: u32, pace: Pace) -> Self {
         Self {
             sealer: Sealer::new(security, cell, me),
             tag_len: security.tag_len(),
@@ -41,6 +55,7 @@ impl Net {
             counters: Counters::default(),
             spare: Spare::default(),
             packet_bytes,
+            pace,
         }
     }
 
@@ -112,7 +127,7 @@ impl Path {
             pending_due: None,
             heard: now,
             rtt: Rtt::default(),
-            congestion: Congestion::new(charge(packet_bytes)),
+            congestion: Congestion::new(charge(packet_bytes), net.pace),
             in_flight: 0,
             timed: None,
         }
@@ -236,6 +251,7 @@ pub(super) struct Congestion {
     /// Bytes as charged.
     pub(super) window: u64,
     packet: u64,
+    delay_free: Duration,
     shortest: Duration,
     /// Still growing by what arrives.
     starting: bool,
@@ -244,13 +260,15 @@ pub(super) struct Congestion {
 }
 
 impl Congestion {
-    fn new(packet: u64) -> Self {
-        Self { window: packet * WINDOW_FIRST, packet, shortest: Duration::MAX, starting: true, event: 0 }
+    fn new(packet: u64, pace: Pace) -> Self {
+        let Pace { window_packets, delay_free } = pace;
+        let window = packet * window_packets;
+        Self { window, packet, delay_free, shortest: Duration::MAX, starting: true, event: 0 }
     }
 
     fn sample(&mut self, took: Duration) {
         self.shortest = self.shortest.min(took);
-        let target = self.shortest.saturating_mul(2).saturating_add(DELAY_FREE);
+        let target = self.shortest.saturating_mul(2).saturating_add(self.delay_free);
         if took <= target {
             return;
         }
@@ -285,11 +303,7 @@ impl Congestion {
     }
 }
 
-/// In packets.
-const WINDOW_FIRST: u64 = 16;
 /// In packets: with fewer, a receiver's receipts come too seldom to tell of losses.
 const WINDOW_LEAST: u64 = 4;
 /// In bytes as charged: what no receiver's buffer holds.
 const WINDOW_MAX: u64 = 1 << 30;
-/// Delay beyond twice the shortest round trip that is no sign of congestion: receivers are turned, not interrupted.
-const DELAY_FREE: Duration = Duration::from_millis(2);

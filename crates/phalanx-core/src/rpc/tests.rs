@@ -68,7 +68,6 @@ fn options(me: u64, packet_bytes_max: u32, serves: bool) -> EndpointOptions {
         packet_bytes_max,
         receive_bytes: 1 << 20,
         serves,
-        bounds_answers: true,
         limits: Limits::default(),
     }
 }

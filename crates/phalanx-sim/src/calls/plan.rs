@@ -137,6 +137,7 @@ fn endpoint(rng: &mut Rng, serves: bool) -> EndpointPlan {
         answers_bytes: sometimes(rng, usual.answers_bytes, &[30_000, 250_000]),
         timer_min: Duration::from_millis(pick(rng, &[1, 5, 5, 20])),
         idle_max: Duration::from_secs(pick(rng, &[4, 6, 10, 60])),
+        ..usual
     };
     EndpointPlan {
         packet_bytes_max,

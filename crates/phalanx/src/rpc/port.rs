@@ -130,7 +130,6 @@ impl<D: Wait> Port<D> {
             packet_bytes_max: driver.packet_bytes_max(),
             receive_bytes: driver.loss_report().capacity_bytes,
             serves: *serves,
-            bounds_answers: true,
             limits: limits.clone(),
         };
         let now = clock::now();
