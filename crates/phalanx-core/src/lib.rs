@@ -4,6 +4,7 @@
 #![deny(missing_docs)]
 
 pub mod api;
+mod charge;
 mod frames;
 pub mod id;
 pub mod link;
@@ -18,6 +19,7 @@ pub mod time;
 pub mod wire;
 
 pub use api::*;
+pub use charge::{CHARGE_LEAST, charge};
 pub use frames::Frames;
 pub use id::{GroupId, Incarnation, Lane, MemberInfo, Origin, Rank};
 pub use process::{Activity, Process, StreamStatus};

@@ -137,6 +137,8 @@ impl Incoming {
     }
 }
 
+/// So many fragments that came, and a turn ends with a receipt.
+pub(super) const RECEIPT_PACKETS: u32 = 2;
 /// Bits for so many times 64 fragments are kept for the next message.
 const HAVE_KEPT: usize = 64;
 

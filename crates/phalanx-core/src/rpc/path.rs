@@ -3,10 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::charge;
+use super::api::{CallEffects, Limits};
+use super::counters::Counters;
+use super::desk::Desk;
+use super::outgoing::Outgoing;
 use super::spare::Spare;
-use super::wire::{DATA_HEAD_MAX, Opened};
-use super::{CallEffects, Counters, Limits};
+use super::wire::{CallName, DATA_HEAD_MAX, Data, Opened, Part, Side};
+use crate::charge::charge;
 use crate::id::{Incarnation, Lane};
 use crate::link::Rtt;
 use crate::seal::{Sealer, Security, SessionKey, associated};
@@ -127,7 +130,7 @@ impl Path {
             pending_due: None,
             heard: now,
             rtt: Rtt::default(),
-            congestion: Congestion::new(charge(packet_bytes), net.pace),
+            congestion: Congestion::new(charge(packet_bytes as u64), net.pace),
             in_flight: 0,
             timed: None,
         }
@@ -135,39 +138,38 @@ impl Path {
 
     /// What the other side's buffer is charged for a packet with so many bytes of a message.
     pub(super) fn charge_of(&self, bytes: usize) -> u64 {
-        charge((bytes + Header::LEN + self.tag_len + DATA_HEAD_MAX).min(self.packet_bytes))
+        charge((bytes + Header::LEN + self.tag_len + DATA_HEAD_MAX).min(self.packet_bytes) as u64)
     }
 
     /// The same for a full packet.
     pub(super) fn charge_full(&self) -> u64 {
-        charge(self.packet_bytes)
+        charge(self.packet_bytes as u64)
     }
 
-    /// Whether another packet with so many bytes may go out, if the other side's buffer takes `credit` in all.
+    /// Whether another packet charged with `each` may go out, if the other side's buffer takes `credit` in all.
     #[inline]
-    pub(super) fn has_room(&self, bytes: usize, credit: u64) -> bool {
-        self.has_credit(bytes, credit.min(self.congestion.window))
+    pub(super) fn has_room(&self, each: u64, credit: u64) -> bool {
+        self.has_credit(each, credit.min(self.congestion.window))
     }
 
     /// The same, whatever the congestion window.
     #[inline]
-    pub(super) fn has_credit(&self, bytes: usize, credit: u64) -> bool {
-        self.in_flight == 0 || self.in_flight.saturating_add(self.charge_of(bytes)) <= credit
+    pub(super) fn has_credit(&self, each: u64, credit: u64) -> bool {
+        self.in_flight == 0 || self.in_flight.saturating_add(each) <= credit
     }
 
     /// Sends a packet with the pending frames and what `write` appends, a data frame of `room` bytes at most, or nothing; gives its number.
     pub(super) fn send(
         &mut self,
-        net: &mut Net,
-        now: Instant,
+        desk: &mut Desk<'_, impl CallEffects>,
         room: usize,
         write: impl FnOnce(&mut Vec<u8>),
-        fx: &mut impl CallEffects,
     ) -> u64 {
         let full = self.pending.len() + room + DATA_HEAD_MAX > self.packet_bytes - Header::LEN - self.tag_len;
         if !self.pending.is_empty() && room > 0 && full {
-            self.flush(net, now, fx);
+            self.flush(desk);
         }
+        let (net, fx) = (&mut *desk.net, &mut *desk.fx);
         self.pending_due = None;
         if self.count == u32::MAX {
             self.serial = net.next_serial;
@@ -199,14 +201,53 @@ impl Path {
     }
 
     /// Sends the pending frames, if there are any.
-    pub(super) fn flush(&mut self, net: &mut Net, now: Instant, fx: &mut impl CallEffects) {
+    pub(super) fn flush(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
         if !self.pending.is_empty() {
-            self.send(net, now, 0, |_| {}, fx);
+            self.send(desk, 0, |_| {});
         }
     }
 
+    /// Sends the pending frames, if they are many.
+    pub(super) fn flush_many(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        if self.pending.len() > PENDING_MAX {
+            self.flush(desk);
+        }
+    }
+
+    /// Sends of a message what may be sent: each fragment counts `each` as under way, the other side's buffer takes `credit`.
+    /// Whether all went that its receiver allows.
+    pub(super) fn send_message(
+        &mut self,
+        message: &mut Outgoing,
+        head: &Head,
+        (each, credit): (u64, u64),
+        desk: &mut Desk<'_, impl CallEffects>,
+    ) -> bool {
+        while let Some(index) = message.next() {
+            // What was lost is no longer under way: it goes again within the credit, whatever the window has become.
+            let again = message.is_again(index);
+            let room = if again { self.has_credit(each, credit) } else { self.has_room(each, credit) };
+            // What counts nothing was allowed for by its receiver.
+            if each > 0 && !room {
+                return false;
+            }
+            self.in_flight += each;
+            let part = (!message.is_whole()).then(|| Part { message_len: message.len() as u64, index });
+            let bytes = message.fragment(index);
+            // The last that may go asks for what lets more go.
+            let wants_receipt = part.is_some() && !self.has_room(each, credit);
+            let data = head.data(part, wants_receipt, bytes);
+            let number = self.send(desk, bytes.len(), |packet| data.write(packet, true));
+            if part.is_some() {
+                self.time(number, desk.now);
+            }
+            message.sent(index, number);
+        }
+        true
+    }
+
     /// Measures the round trip of packet `number`, unless another one's is being measured.
-    pub(super) fn time(&mut self, number: u64, now: Instant) {
+    fn time(&mut self, number: u64, now: Instant) {
         self.timed.get_or_insert((number, now));
     }
 
@@ -236,11 +277,35 @@ impl Path {
     }
 }
 
+/// What all packets of a message say of it.
+pub(super) struct Head {
+    pub(super) side: Side,
+    pub(super) name: CallName,
+    /// Of a request.
+    pub(super) allowance: u64,
+    /// Of an answer.
+    pub(super) refusal: bool,
+}
+
+impl Head {
+    pub(super) fn data<'a>(&self, part: Option<Part>, wants_receipt: bool, bytes: &'a [u8]) -> Data<'a> {
+        let Self { side, name, allowance, refusal } = *self;
+        Data { side, name, wants_receipt, refusal, allowance, part, bytes }
+    }
+}
+
+/// Of messages with something to send, those first of which the least is left: that, and their slots.
+pub(super) fn shortest_first(waiting: impl Iterator<Item = (u32, usize)>) -> Vec<(u32, usize)> {
+    let mut waiting: Vec<(u32, usize)> = waiting.collect();
+    waiting.sort_unstable();
+    waiting
+}
+
 /// No side has to take packets longer than this; none is taken for shorter.
 const PACKET_BYTES_MIN: u32 = 576;
 
 /// Pending frames beyond this, in bytes, go in a packet of their own: with the longest frame but data they fit any packet.
-pub(super) const PENDING_MAX: usize = 256;
+const PENDING_MAX: usize = 256;
 
 /// Between two questions.
 const PATIENCE_MAX: Duration = Duration::from_millis(100);

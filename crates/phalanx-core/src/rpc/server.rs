@@ -1,34 +1,13 @@
 //! The answering end of a session. It has no timers: what is lost is the client's to notice.
 
-use super::client::RECEIPT_PACKETS;
-use super::incoming::{Arrival, Incoming};
+use super::api::{CallEffects, CallId, Served};
+use super::desk::Desk;
+use super::incoming::{Arrival, Incoming, RECEIPT_PACKETS};
 use super::outgoing::{Outgoing, Proof};
-use super::path::{Net, PENDING_MAX, Path};
+use super::path::{Head, Path, shortest_first};
 use super::wire::{
-    ALL, CallName, Data, Part, Receipt, Refusal, Side, put_cancelled, put_credit, put_pong, put_ready, put_receipt,
+    ALL, CallName, Data, Receipt, Refusal, Side, put_cancelled, put_credit, put_pong, put_ready, put_receipt,
 };
-use super::{CallEffects, CallId, Limits, Served};
-use crate::time::Instant;
-
-/// What a server's part needs of its endpoint.
-pub(super) struct Counter<'a, F> {
-    pub(super) now: Instant,
-    pub(super) net: &'a mut Net,
-    pub(super) held: &'a mut Held,
-    pub(super) limits: &'a Limits,
-    /// What each session may have under way to this side.
-    pub(super) share: u64,
-    pub(super) fx: &'a mut F,
-}
-
-/// What all sessions hold together, in bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Held {
-    /// Of requests that are not complete.
-    pub(super) requests: usize,
-    /// Of answers that are kept.
-    pub(super) answers: usize,
-}
 
 /// A session as its server keeps it.
 pub(super) struct ServerSession {
@@ -86,7 +65,7 @@ impl ServerSession {
 
     /// A piece of a request, or all of it. Whether the session is to be looked at in this turn.
     #[inline]
-    pub(super) fn handle_request(&mut self, data: &Data<'_>, desk: &mut Counter<'_, impl CallEffects>) -> bool {
+    pub(super) fn handle_request(&mut self, data: &Data<'_>, desk: &mut Desk<'_, impl CallEffects>) -> bool {
         let slot = usize::from(data.name.slot);
         if slot >= usize::from(desk.limits.slots) || data.name.call == 0 {
             desk.net.counters.malformed += 1;
@@ -131,7 +110,7 @@ impl ServerSession {
     }
 
     /// Something of a request whose number came before.
-    fn handle_again(&mut self, slot: usize, data: &Data<'_>, desk: &mut Counter<'_, impl CallEffects>) -> bool {
+    fn handle_again(&mut self, slot: usize, data: &Data<'_>, desk: &mut Desk<'_, impl CallEffects>) -> bool {
         let call = &mut self.slots[slot];
         match call.state {
             State::Receiving => {}
@@ -175,7 +154,7 @@ impl ServerSession {
 
     /// Has the request's handler run. `whole`: the request, if it came in one packet.
     #[inline]
-    fn run(&mut self, slot: usize, whole: Option<&[u8]>, desk: &mut Counter<'_, impl CallEffects>) {
+    fn run(&mut self, slot: usize, whole: Option<&[u8]>, desk: &mut Desk<'_, impl CallEffects>) {
         let busy = self.running >= u32::from(desk.limits.slots) * 2 || desk.held.answers > desk.limits.answers_bytes;
         if busy {
             self.slots[slot].request.release(&mut desk.net.spare);
@@ -201,7 +180,7 @@ impl ServerSession {
         }
     }
 
-    fn refuse(&mut self, slot: usize, reason: Refusal, desk: &mut Counter<'_, impl CallEffects>) {
+    fn refuse(&mut self, slot: usize, reason: Refusal, desk: &mut Desk<'_, impl CallEffects>) {
         desk.net.counters.refused += 1;
         let call = &mut self.slots[slot];
         call.refusal = true;
@@ -214,7 +193,7 @@ impl ServerSession {
 
     /// The answer is in the slot: sends of it what is allowed.
     #[inline]
-    fn begin_answer(&mut self, slot: usize, desk: &mut Counter<'_, impl CallEffects>) {
+    fn begin_answer(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) {
         let path = &mut self.path;
         let call = &mut self.slots[slot];
         call.state = State::Answered;
@@ -238,36 +217,14 @@ impl ServerSession {
         self.send_from(slot, desk);
     }
 
-    fn send_from(&mut self, slot: usize, desk: &mut Counter<'_, impl CallEffects>) {
-        let path = &mut self.path;
+    fn send_from(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) {
         let call = &mut self.slots[slot];
         let name = CallName { slot: slot as u8, call: call.call };
-        while let Some(index) = call.answer.next() {
-            let bytes = call.answer.fragment(index);
-            let each = per_fragment(path, &call.answer);
-            if each > 0 && !call.answer.is_again(index) && !path.has_room(bytes.len(), u64::MAX) {
-                return;
-            }
-            path.in_flight += each;
-            // An answer that was once told as ready is pulled, also when it is a single fragment.
-            let part = (!call.answer.is_whole()).then(|| Part { message_len: call.answer.len() as u64, index });
-            let mut data = Data {
-                side: Side::Answer,
-                name,
-                wants_receipt: false,
-                refusal: call.refusal,
-                allowance: 0,
-                part,
-                bytes,
-            };
-            data.wants_receipt = part.is_some() && !path.has_room(bytes.len(), u64::MAX);
-            let number = path.send(desk.net, desk.now, bytes.len(), |packet| data.write(packet, true), desk.fx);
-            if part.is_some() {
-                path.time(number, desk.now);
-            }
-            call.answer.sent(index, number);
+        let head = Head { side: Side::Answer, name, allowance: 0, refusal: call.refusal };
+        let each = per_fragment(&self.path, &call.answer);
+        if self.path.send_message(&mut call.answer, &head, (each, u64::MAX), desk) {
+            self.unsent -= 1;
         }
-        self.unsent -= 1;
     }
 
     /// The client asks again, with the request itself, for an answer that is there.
@@ -294,7 +251,7 @@ impl ServerSession {
         name: CallName,
         receipt: &Receipt,
         asks: bool,
-        desk: &mut Counter<'_, impl CallEffects>,
+        desk: &mut Desk<'_, impl CallEffects>,
     ) -> bool {
         let slot = usize::from(name.slot);
         let known = self.slots.get(slot).map_or(0, |call| call.call);
@@ -337,7 +294,7 @@ impl ServerSession {
     }
 
     /// The client gives a call up. Whether its handler has begun is told.
-    pub(super) fn handle_cancel(&mut self, name: CallName, desk: &mut Counter<'_, impl CallEffects>) -> bool {
+    pub(super) fn handle_cancel(&mut self, name: CallName, desk: &mut Desk<'_, impl CallEffects>) -> bool {
         let slot = usize::from(name.slot);
         if slot >= usize::from(desk.limits.slots) {
             desk.net.counters.malformed += 1;
@@ -360,7 +317,7 @@ impl ServerSession {
     }
 
     /// Lets go of what a slot holds; a handler that still runs goes on, and its answer is not wanted.
-    fn give_up(&mut self, slot: usize, desk: &mut Counter<'_, impl CallEffects>) {
+    fn give_up(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) {
         let call = &mut self.slots[slot];
         match call.state {
             State::Receiving => {
@@ -379,7 +336,7 @@ impl ServerSession {
     }
 
     /// The client has the answer, or does not want it.
-    fn release(&mut self, slot: usize, desk: &mut Counter<'_, impl CallEffects>) {
+    fn release(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) {
         let call = &mut self.slots[slot];
         debug_assert_eq!(call.state, State::Answered);
         let each = per_fragment(&self.path, &call.answer);
@@ -397,7 +354,7 @@ impl ServerSession {
         slot: u8,
         call: u64,
         served: Option<&[u8]>,
-        desk: &mut Counter<'_, impl CallEffects>,
+        desk: &mut Desk<'_, impl CallEffects>,
     ) -> bool {
         if let Some(at) = self.detached.iter().position(|&given_up| given_up == (slot, call)) {
             self.detached.swap_remove(at);
@@ -425,7 +382,7 @@ impl ServerSession {
     }
 
     /// What is due in a turn after something came.
-    pub(super) fn work(&mut self, loss: bool, desk: &mut Counter<'_, impl CallEffects>) {
+    pub(super) fn work(&mut self, loss: bool, desk: &mut Desk<'_, impl CallEffects>) {
         for slot in 0..self.slots.len() {
             let call = &mut self.slots[slot];
             let incomplete = call.state == State::Receiving;
@@ -442,25 +399,17 @@ impl ServerSession {
                 };
                 call.request.unacknowledged = 0;
                 put_receipt(&mut self.path.pending, Side::Request, name, false, &receipt);
-                if self.path.pending.len() > PENDING_MAX {
-                    self.path.flush(desk.net, desk.now, desk.fx);
-                }
+                self.path.flush_many(desk);
             }
         }
         if self.unsent > 0 {
-            let mut waiting: Vec<(u32, usize)> = self
-                .slots
-                .iter()
-                .enumerate()
-                .filter(|(_, call)| call.state == State::Answered && call.answer.next().is_some())
-                .map(|(slot, call)| (call.answer.left(), slot))
-                .collect();
-            waiting.sort_unstable();
-            for (_, slot) in waiting {
+            let answered = self.slots.iter().enumerate().filter(|(_, call)| call.state == State::Answered);
+            let waiting = answered.filter(|(_, call)| call.answer.next().is_some());
+            for (_, slot) in shortest_first(waiting.map(|(slot, call)| (call.answer.left(), slot))) {
                 self.send_from(slot, desk);
             }
         }
-        self.path.flush(desk.net, desk.now, desk.fx);
+        self.path.flush(desk);
     }
 
     /// Whether a handler runs whose answer is still wanted, or not.
@@ -469,7 +418,7 @@ impl ServerSession {
     }
 
     /// Lets go of everything: the session ends.
-    pub(super) fn end(&mut self, desk: &mut Counter<'_, impl CallEffects>) {
+    pub(super) fn end(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
         for slot in 0..self.slots.len() {
             self.give_up(slot, desk);
         }

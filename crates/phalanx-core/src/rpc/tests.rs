@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::*;
+use crate::charge;
 use crate::seal::CellKey;
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
@@ -322,7 +323,7 @@ fn hazard_3_a_window_is_of_the_session_and_within_the_servers_buffer() {
         world.call(&pattern(400_000));
     }
     // Nothing is carried: so much goes out at first.
-    let charged: u64 = world.at_client.sent.iter().map(|(_, packet)| charge(packet.len())).sum();
+    let charged: u64 = world.at_client.sent.iter().map(|(_, packet)| charge(packet.len() as u64)).sum();
     assert!(charged <= (1 << 20) * 3 / 8, "{charged} bytes under way");
     assert!(world.at_client.sent.len() >= 8, "and no less than a round trip's worth: {}", world.at_client.sent.len());
     world.run(Duration::from_millis(50));
@@ -483,7 +484,7 @@ fn answers_from_many_keep_within_the_clients_buffer() {
         world.server.answer(world.now, call, Some(&pattern(300_000)), &mut world.at_server).expect("wanted");
     }
     world.server.turn(world.now, &mut world.at_server);
-    let charged: u64 = world.at_server.sent.iter().map(|(_, packet)| charge(packet.len())).sum();
+    let charged: u64 = world.at_server.sent.iter().map(|(_, packet)| charge(packet.len() as u64)).sum();
     assert!(charged <= 1 << 20, "{charged} bytes unasked");
     world.run(Duration::from_millis(100));
     for ticket in tickets {

@@ -2,6 +2,8 @@
 
 use std::os::fd::BorrowedFd;
 
+use phalanx_core::charge;
+
 use super::mmsg::option;
 
 /// What is known of the drops and the room of one socket.
@@ -80,29 +82,6 @@ impl Losses {
         std::mem::take(&mut self.lost)
     }
 }
-
-/// What the kernel charges a receive buffer for one datagram of this many bytes: the memory that holds it, which is
-/// more than its bytes.
-pub(super) fn charge(len_bytes: u64) -> u64 {
-    let linear_bytes = len_bytes + ROOM_AROUND;
-    let block_bytes =
-        if linear_bytes <= BLOCK_BYTES_MAX { linear_bytes.next_power_of_two() } else { len_bytes + PAGED_AROUND };
-    (block_bytes + BOOKKEEPING_BYTES).max(SMALLEST_CHARGE)
-}
-
-/// What stands before and behind the bytes in their memory block: headers of all layers, and where its pages are.
-const ROOM_AROUND: u64 = 384;
-
-/// Bytes beyond one such block lie in pages of their own, and only what stands around them in a block.
-const BLOCK_BYTES_MAX: u64 = 16 << 10;
-const PAGED_AROUND: u64 = 1_024;
-
-/// The kernel's own record of a packet.
-const BOOKKEEPING_BYTES: u64 = 256;
-
-/// What a network card's driver sets aside for any packet, and the kernel charges whatever its length: mostly half a
-/// page.
-const SMALLEST_CHARGE: u64 = 2_048 + BOOKKEEPING_BYTES;
 
 #[cfg(test)]
 mod tests;

@@ -119,7 +119,7 @@ impl Udp {
     /// datagram may be charged 4,352 bytes where this says 2,304.
     #[must_use]
     pub fn charge(packet_bytes: u32) -> u64 {
-        losses::charge(u64::from(packet_bytes))
+        phalanx_core::charge(u64::from(packet_bytes))
     }
 
     /// Whether packets of one length go to the kernel together: it can do that, and has not refused since.

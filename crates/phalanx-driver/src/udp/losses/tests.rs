@@ -3,6 +3,8 @@
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 
+use phalanx_core::CHARGE_LEAST;
+
 use super::*;
 
 #[test]
@@ -59,6 +61,6 @@ fn the_charge_is_no_less_than_the_kernels() {
         let held = u64::from(option::memory(receiver.as_fd()).expect("Linux tells").held_bytes);
         let charge = charge(len as u64);
         assert!(held > 0 && held <= charge, "{len} bytes: {held} held, {charge} said");
-        assert!(charge <= held.max(SMALLEST_CHARGE) * 2, "{len} bytes: {held} held, {charge} said");
+        assert!(charge <= held.max(CHARGE_LEAST) * 2, "{len} bytes: {held} held, {charge} said");
     }
 }

@@ -1,0 +1,21 @@
+//! What a packet takes of the buffer in which the system keeps it until it is taken.
+
+/// What the kernel charges a receive buffer for a packet of this many bytes, at most: the memory that holds it, which is more
+/// than its bytes. `docs/udp.md` has the figures.
+#[must_use]
+#[inline]
+pub fn charge(packet_bytes: u64) -> u64 {
+    let linear = packet_bytes + AROUND;
+    let block = if linear <= BLOCK_MAX { linear.next_power_of_two() } else { packet_bytes + PAGED };
+    (block + RECORD).max(CHARGE_LEAST)
+}
+
+/// What stands before and behind the bytes in their block of memory: headers of all layers, and where its pages are.
+const AROUND: u64 = 384;
+/// Bytes beyond one such block lie in pages of their own, and only what stands around them in a block.
+const BLOCK_MAX: u64 = 16 << 10;
+const PAGED: u64 = 1_024;
+/// The kernel's own record of a packet.
+const RECORD: u64 = 256;
+/// What a network card's driver sets aside for any packet, and the kernel charges whatever its length: mostly half a page.
+pub const CHARGE_LEAST: u64 = 2_048 + RECORD;

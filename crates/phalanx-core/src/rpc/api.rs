@@ -1,0 +1,213 @@
+//! What callers and handlers say and are told.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::wire::Refusal;
+use crate::api::MESSAGE_BYTES_MAX;
+use crate::id::{Incarnation, Lane};
+
+/// What an endpoint must know before it begins.
+#[derive(Clone, Debug)]
+pub struct EndpointOptions {
+    /// The cell's name: only endpoints of one cell understand each other.
+    pub cell: String,
+    /// This life of the endpoint: fresh random bits, never used before.
+    pub me: Incarnation,
+    /// The longest packet it can receive, in bytes.
+    pub packet_bytes_max: u32,
+    /// What the buffer may be charged in which the system keeps packets for it until it takes them, in bytes. 0: not known; then
+    /// that of an unconfigured Linux is assumed.
+    pub receive_bytes: u64,
+    /// Whether it answers calls. If not, whoever asks for a session is refused.
+    pub serves: bool,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// Bounds of an endpoint, and its pace.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Calls under way at once in a session, from 1 to 64. Default 8.
+    pub slots: u8,
+    /// Sessions that it answers, from all clients. Default 4,096.
+    pub sessions: usize,
+    /// Of these, sessions of one client. Default 64.
+    pub sessions_of_client: usize,
+    /// Calls that wait in a session for a slot. Default 1,024.
+    pub queued_calls: usize,
+    /// The longest request and answer, in bytes. Default and most: [`MESSAGE_BYTES_MAX`].
+    pub message_bytes: usize,
+    /// Requests that are not complete, all together, in bytes. Default 256 MiB.
+    pub requests_bytes: usize,
+    /// Answers that are kept until their clients have them, all together, in bytes: with more, no call is begun. Default 256 MiB.
+    pub answers_bytes: usize,
+    /// Nothing is heard of a call for at least so long before it is asked for. Shorter repairs losses sooner, and asks in vain where
+    /// processes are not always turned. Default 5 ms.
+    pub timer_min: Duration,
+    /// A session whose client is silent for so long is given up, unless a call runs in it. Default 60 s.
+    pub idle_max: Duration,
+    /// Packets with which the congestion window of a session begins. Default 16.
+    pub window_packets: u32,
+    /// Delay beyond twice the shortest round trip that is no sign of congestion: receivers are turned, not interrupted. Default 2 ms.
+    pub delay_free: Duration,
+    /// Whether what all servers may send unasked is kept within the receive buffer. Only measurements of what happens
+    /// otherwise turn this off. Default true.
+    pub bounds_answers: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            slots: 8,
+            sessions: 4096,
+            sessions_of_client: 64,
+            queued_calls: 1024,
+            message_bytes: MESSAGE_BYTES_MAX,
+            requests_bytes: 256 << 20,
+            answers_bytes: 256 << 20,
+            timer_min: Duration::from_millis(5),
+            idle_max: Duration::from_secs(60),
+            window_packets: 16,
+            delay_free: Duration::from_millis(2),
+            bounds_answers: true,
+        }
+    }
+}
+
+/// A session of this endpoint as client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId {
+    pub(super) hint: u32,
+    pub(super) stamp: u32,
+}
+
+/// Names a call to its caller. No two calls of an endpoint have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// Names a call to its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId {
+    pub(super) session: u32,
+    pub(super) token: u64,
+    pub(super) slot: u8,
+    pub(super) call: u64,
+}
+
+/// How a call is made.
+#[derive(Clone, Copy, Debug)]
+pub struct CallOptions {
+    /// From now; then the call fails, and says whether it may have run. Default 10 s.
+    pub deadline: Duration,
+    /// It does no harm if it runs more than once: made again where its outcome would be unknown because the session was lost.
+    /// Default false.
+    pub idempotent: bool,
+}
+
+impl Default for CallOptions {
+    fn default() -> Self {
+        Self { deadline: Duration::from_secs(10), idempotent: false }
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// It ran once, and this is the answer. Borrowed for the length of the call.
+    Answer(&'a [u8]),
+    /// There is no answer.
+    Failed(Failure),
+}
+
+/// Why there is no answer, and what is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// It did not run and never will.
+    #[error("not executed: {0}")]
+    NotExecuted(Reason),
+    /// It may have run, once, or may still.
+    #[error("unknown whether it was executed: {0}")]
+    Unknown(Reason),
+}
+
+/// Why a call failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Its deadline passed.
+    #[error("the deadline has passed")]
+    Deadline,
+    /// It was cancelled, or its session closed.
+    #[error("cancelled")]
+    Cancelled,
+    /// The server refused it.
+    #[error("refused by the server: {0:?}")]
+    Refused(Refusal),
+    /// The server forgot the session, or was started anew.
+    #[error("the server has lost the session")]
+    SessionLost,
+    /// The request is longer than this side sends.
+    #[error("the request is too long")]
+    RequestTooLong,
+    /// The answer is longer than this side takes.
+    #[error("the answer is longer than is taken")]
+    AnswerTooLong,
+}
+
+/// Why a call was not made. Nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The session was closed.
+    #[error("no such session")]
+    NoSession,
+    /// Longer than [`Limits::message_bytes`].
+    #[error("request of {0} bytes is too long")]
+    TooLong(usize),
+    /// [`Limits::queued_calls`] wait already: call again when one has ended.
+    #[error("too many calls wait in this session")]
+    QueueFull,
+}
+
+/// Why an answer was not taken. Nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// Its caller gave it up, or the session is over, or it was answered before.
+    #[error("nobody waits for this answer")]
+    NotWanted,
+    /// Longer than [`Limits::message_bytes`].
+    #[error("answer of {0} bytes is too long")]
+    TooLong(usize),
+}
+
+/// What a handler did with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// The answer is complete.
+    Answered,
+    /// The answer comes later, see [`Endpoint::answer`].
+    Later,
+    /// There is no such service: it did nothing.
+    Refused,
+    /// There is too much to do: it did nothing, and may be asked later.
+    Busy,
+}
+
+/// Where an endpoint's effects go. Bound at compile time; it cannot re-enter the endpoint.
+pub trait CallEffects {
+    /// As [`crate::Effects::share`].
+    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _head: &[u8], _frames: &[u8]) -> usize {
+        0
+    }
+
+    /// As [`crate::Effects::transmit`].
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
+
+    /// Runs a call. The answer, if there is one at once, is appended to `answer`, which is empty.
+    fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served;
+
+    /// A call ended. Told once for each.
+    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>);
+}

@@ -1,0 +1,175 @@
+//! Answers on their way in, and what their servers may send of them.
+
+use super::{ClientSession, ClientSlot};
+use crate::rpc::api::{CallEffects, Failure, Outcome, Reason};
+use crate::rpc::desk::Desk;
+use crate::rpc::incoming::{Arrival, RECEIPT_PACKETS};
+use crate::rpc::wire::{CallName, Data, Receipt, Refusal, Side, put_receipt};
+use std::time::Duration;
+
+impl ClientSession {
+    /// A piece of an answer, or all of it. Whether the session is to be looked at in this turn.
+    #[inline]
+    pub(in crate::rpc) fn handle_answer(&mut self, data: &Data<'_>, desk: &mut Desk<'_, impl CallEffects>) -> bool {
+        let Some(slot) = self.slot_of(data.name) else {
+            desk.net.counters.stale += 1;
+            return false;
+        };
+        self.unanswered = 0;
+        self.request_arrived(slot);
+        let Some(path) = &mut self.path else { return false };
+        let call = &mut self.slots[slot];
+        call.quiet_since = desk.now;
+        call.questions = 0;
+        let Some(part) = data.part else {
+            if call.request.is_whole() {
+                path.rtt.sample(desk.now.since(call.sent_at));
+            }
+            let outcome = if data.refusal {
+                let reason = Refusal::from_code(data.bytes.first().copied().unwrap_or_default());
+                Outcome::Failed(call.terms.failure(false, Reason::Refused(reason)))
+            } else {
+                self.note_length(data.bytes.len());
+                Outcome::Answer(data.bytes)
+            };
+            let ticket = self.end(slot, desk);
+            desk.fx.outcome(ticket, outcome);
+            return self.has_work();
+        };
+        if !call.answer.is_begun() && !self.begin_answer(slot, part.message_len, desk) {
+            return true;
+        }
+        let Some(path) = &mut self.path else { return false };
+        let call = &mut self.slots[slot];
+        match call.answer.accept(part, data.bytes) {
+            Arrival::New => {}
+            Arrival::Duplicate => {
+                desk.net.counters.duplicates += 1;
+                call.receipt_due |= data.wants_receipt;
+                return call.receipt_due;
+            }
+            Arrival::Nonsense => {
+                desk.net.counters.malformed += 1;
+                return false;
+            }
+        }
+        let back = call.reserved.min(path.charge_full());
+        call.reserved -= back;
+        desk.budget.give(back);
+        if !call.answer.is_complete() {
+            // With the last that was allowed, the server waits for more.
+            let stops = call.answer.highest() >= call.answer.limit;
+            call.receipt_due |= data.wants_receipt || stops || call.answer.unacknowledged >= RECEIPT_PACKETS;
+            return call.receipt_due;
+        }
+        // The server keeps an answer until it knows that it came: told with the next packet, or soon.
+        let receipt = Receipt { seen: path.seen, limit: 0, prefix: call.answer.fragments(), beyond: Vec::new() };
+        put_receipt(&mut path.pending, Side::Answer, data.name, false, &receipt);
+        call.released = call.answer.fragments();
+        path.flush_many(desk);
+        let due = desk.now + RELEASE_AFTER;
+        path.pending_due.get_or_insert(due);
+        self.due = self.due.min(due);
+        let mut answer = std::mem::take(&mut call.answer);
+        self.note_length(answer.bytes().len());
+        let ticket = self.end(slot, desk);
+        desk.fx.outcome(ticket, Outcome::Answer(answer.bytes()));
+        answer.release(&mut desk.net.spare);
+        self.slots[slot].answer = answer;
+        self.has_work()
+    }
+
+    /// Answers are mostly as long as those before.
+    fn note_length(&mut self, bytes: usize) {
+        self.answer_bytes = (self.answer_bytes * 7 + bytes as u64) / 8;
+    }
+
+    /// A slot is free: whether something waits for it, or for the room that its call took.
+    fn has_work(&self) -> bool {
+        !self.queue.is_empty() || self.unsent > 0
+    }
+
+    /// An answer of several packets begins. If it is longer than is taken, the call ends.
+    fn begin_answer(&mut self, slot: usize, message_len: u64, desk: &mut Desk<'_, impl CallEffects>) -> bool {
+        let Some(path) = &self.path else { return false };
+        let call = &mut self.slots[slot];
+        let len = usize::try_from(message_len).unwrap_or(usize::MAX);
+        if len > desk.limits.message_bytes {
+            self.fail(slot, Failure::Unknown(Reason::AnswerTooLong), desk);
+            return false;
+        }
+        let allowed = u32::try_from(call.reserved / path.charge_full().max(1)).unwrap_or(u32::MAX);
+        call.answer.grow(len, &mut desk.net.spare);
+        call.answer.begin(len, path.fragment_bytes, allowed);
+        // What is over of the allowance pays for no further packet.
+        let needed = u64::from(call.answer.limit).saturating_mul(path.charge_full());
+        let over = call.reserved.saturating_sub(needed);
+        call.reserved -= over;
+        desk.budget.give(over);
+        true
+    }
+
+    /// The server has an answer that the allowance did not cover.
+    pub(in crate::rpc) fn handle_ready(
+        &mut self,
+        name: CallName,
+        message_len: u64,
+        desk: &mut Desk<'_, impl CallEffects>,
+    ) -> bool {
+        let Some(slot) = self.slot_of(name) else { return false };
+        self.unanswered = 0;
+        self.request_arrived(slot);
+        let call = &mut self.slots[slot];
+        call.quiet_since = desk.now;
+        call.questions = 0;
+        let begun = call.answer.is_begun() || self.begin_answer(slot, message_len, desk);
+        if begun {
+            self.slots[slot].receipt_due = true;
+        }
+        true
+    }
+
+    /// Says what is there of an answer, and lets the server send more of it.
+    pub(super) fn put_answer_receipt(&mut self, slot: usize, asks: bool, desk: &mut Desk<'_, impl CallEffects>) {
+        let Some(path) = &mut self.path else { return };
+        let call = &mut self.slots[slot];
+        let answer = &mut call.answer;
+        if answer.is_begun() {
+            let each = path.charge_full();
+            let left = answer.fragments() - answer.limit;
+            let open = answer.limit.saturating_sub(answer.count());
+            let most = u32::try_from(GRANT_MAX / each.max(1)).unwrap_or(u32::MAX).max(2);
+            let (packets, reserved) = desk.budget.take_packets(left.min(most.saturating_sub(open)), each);
+            answer.limit += packets;
+            call.reserved += reserved;
+            answer.unacknowledged = 0;
+            call.starved = left > 0 && answer.limit == answer.count();
+            desk.budget.starved |= call.starved;
+        }
+        call.receipt_due = false;
+        let receipt =
+            Receipt { seen: path.seen, limit: answer.limit, prefix: answer.prefix(), beyond: answer.beyond() };
+        let name = CallName { slot: slot as u8, call: call.call };
+        put_receipt(&mut path.pending, Side::Answer, name, asks, &receipt);
+    }
+
+    /// Answers that wait for room: how much of each is left, and their slots.
+    pub(in crate::rpc) fn starved(&self) -> impl Iterator<Item = (u32, u8)> + '_ {
+        let waits = |call: &&ClientSlot| call.starved && call.answer.is_begun();
+        let slots = self.slots.iter().zip(0..).filter(move |(call, _)| waits(call));
+        slots.map(|(call, slot)| (call.answer.fragments() - call.answer.count(), slot))
+    }
+
+    /// There is room for a starved answer.
+    pub(in crate::rpc) fn feed(&mut self, slot: u8, desk: &mut Desk<'_, impl CallEffects>) {
+        self.put_answer_receipt(usize::from(slot), false, desk);
+        if let Some(path) = &mut self.path {
+            path.flush(desk);
+        }
+    }
+}
+
+/// The most that a server may have under way of one answer, in bytes as charged.
+const GRANT_MAX: u64 = 2 << 20;
+/// The longest that a server is left to keep an answer that has come.
+const RELEASE_AFTER: Duration = Duration::from_millis(10);

@@ -1,0 +1,495 @@
+//! The calling end of a session: its calls from the first packet to the outcome, and what becomes of them when it is lost.
+
+mod answers;
+mod timers;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use super::api::{CallEffects, CallError, CallOptions, Failure, Outcome, Reason, Ticket};
+use super::desk::Desk;
+use super::incoming::Incoming;
+use super::outgoing::{Outgoing, Proof};
+use super::path::{Head, Net, Path, shortest_first};
+use super::wire::{ALL, CallName, Greeting, Opened, Receipt, Refusal, Side, put_cancel, put_close};
+use crate::time::Instant;
+
+/// A session as its client keeps it.
+pub(super) struct ClientSession {
+    pub(super) server: SocketAddr,
+    hint: u32,
+    nonce: u64,
+    pub(super) path: Option<Path>,
+    slots: Vec<ClientSlot>,
+    /// Slots that the server offers.
+    offered: usize,
+    free: Vec<u8>,
+    queue: VecDeque<Queued>,
+    credit: u64,
+    /// Calls with something left to send.
+    unsent: u32,
+    /// Length of answers, smoothed, in bytes.
+    answer_bytes: u64,
+    /// Questions since anything was heard.
+    unanswered: u32,
+    /// When the last of them was asked.
+    questioned: Instant,
+    /// When to look at the timers.
+    pub(super) due: Instant,
+    /// When it was last asked for, or pinged.
+    asked: Instant,
+}
+
+/// What is kept of a call until it is over, wherever it waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Terms {
+    ticket: Ticket,
+    deadline: Instant,
+    idempotent: bool,
+    /// In a session that was lost, from which it was taken over into this one.
+    may_have_run: bool,
+}
+
+impl Terms {
+    /// How the call fails, if this session has begun it or not.
+    fn failure(&self, begun: bool, reason: Reason) -> Failure {
+        if begun || self.may_have_run { Failure::Unknown(reason) } else { Failure::NotExecuted(reason) }
+    }
+}
+
+#[derive(Default)]
+struct ClientSlot {
+    call: u64,
+    state: State,
+    terms: Terms,
+    request: Outgoing,
+    answer: Incoming,
+    /// Reserved for its answer.
+    reserved: u64,
+    /// Since then nothing was heard of it or sent for it.
+    quiet_since: Instant,
+    sent_at: Instant,
+    questions: u32,
+    /// The packet that asked for it last.
+    asked_as: u64,
+    /// A receipt for its answer is due with the next turn.
+    receipt_due: bool,
+    /// The server may send nothing of its answer for now: no room was left for it.
+    starved: bool,
+    /// Fragments of the answer to the slot's last call, whose receipt may not have come: the server counts them as under way.
+    released: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Free,
+    Active,
+    Cancelling,
+}
+
+impl ClientSlot {
+    /// Whether the server may know of the call, so that it can be asked.
+    fn is_questionable(&self) -> bool {
+        self.state != State::Free && self.request.was_sent()
+    }
+
+    /// Whether something of the request may go out.
+    fn has_more(&self) -> bool {
+        self.state == State::Active && self.request.next().is_some()
+    }
+
+    /// How the call fails.
+    fn failure(&self, reason: Reason) -> Failure {
+        self.terms.failure(self.request.was_sent(), reason)
+    }
+}
+
+/// A call that waits for a slot or for the session.
+struct Queued {
+    terms: Terms,
+    request: Vec<u8>,
+}
+
+impl ClientSession {
+    pub(super) fn new(server: SocketAddr, hint: u32, nonce: u64, now: Instant) -> Self {
+        Self {
+            server,
+            hint,
+            nonce,
+            path: None,
+            slots: Vec::new(),
+            offered: 0,
+            free: Vec::new(),
+            queue: VecDeque::new(),
+            credit: 0,
+            unsent: 0,
+            answer_bytes: 0,
+            unanswered: 0,
+            questioned: now,
+            due: now,
+            asked: now,
+        }
+    }
+
+    /// Calls that are not over.
+    pub(super) fn outstanding(&self) -> usize {
+        self.queue.len() + self.slots.len() - self.free.len()
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// Begins a call: at once if there is a slot, else when there is one.
+    pub(super) fn call(
+        &mut self,
+        ticket: Ticket,
+        request: &[u8],
+        options: &CallOptions,
+        desk: &mut Desk<'_, impl CallEffects>,
+    ) -> Result<(), CallError> {
+        let CallOptions { deadline, idempotent } = *options;
+        let terms = Terms { ticket, deadline: desk.now + deadline, idempotent, may_have_run: false };
+        if self.queue.is_empty()
+            && self.path.is_some()
+            && let Some(slot) = self.take_slot()
+        {
+            self.slots[slot].request.empty(request.len(), &mut desk.net.spare).extend_from_slice(request);
+            self.begin(slot, terms, desk);
+            return Ok(());
+        }
+        if self.queue.len() >= desk.limits.queued_calls {
+            return Err(CallError::QueueFull);
+        }
+        self.due = self.due.min(terms.deadline);
+        if self.path.is_none() {
+            self.due = self.due.min(self.asks_again());
+        }
+        self.queue.push_back(Queued { terms, request: request.to_vec() });
+        Ok(())
+    }
+
+    fn take_slot(&mut self) -> Option<usize> {
+        if let Some(slot) = self.free.pop() {
+            return Some(usize::from(slot));
+        }
+        (self.slots.len() < self.offered).then(|| {
+            self.slots.push(ClientSlot::default());
+            self.slots.len() - 1
+        })
+    }
+
+    /// Begins the call whose request the slot holds.
+    fn begin(&mut self, slot: usize, terms: Terms, desk: &mut Desk<'_, impl CallEffects>) {
+        let Some(path) = &self.path else { return };
+        let call = &mut self.slots[slot];
+        call.call += 1;
+        call.state = State::Active;
+        call.terms = terms;
+        call.quiet_since = desk.now;
+        (call.questions, call.asked_as, call.receipt_due) = (0, 0, false);
+        call.request.begin(path.fragment_bytes, u32::MAX);
+        let expected =
+            usize::try_from(self.answer_bytes.saturating_mul(2)).unwrap_or(usize::MAX).max(ANSWER_BYTES_LEAST);
+        let wanted = if expected <= path.fragment_bytes {
+            path.charge_of(expected)
+        } else {
+            path.charge_full().saturating_mul(expected.div_ceil(path.fragment_bytes) as u64).min(ALLOWANCE_MAX)
+        };
+        call.reserved = desk.budget.take(wanted, path.charge_of(ANSWER_BYTES_LEAST));
+        (call.starved, call.released) = (false, 0);
+        self.unsent += 1;
+        self.due = self.due.min(terms.deadline).min(desk.now + path.patience(desk.limits.timer_min, 0));
+        self.send_from(slot, desk);
+    }
+
+    /// Sends what a call has to send and may.
+    fn send_from(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) {
+        let Some(path) = &mut self.path else { return };
+        let call = &mut self.slots[slot];
+        let name = CallName { slot: slot as u8, call: call.call };
+        let head = Head { side: Side::Request, name, allowance: call.reserved, refusal: false };
+        let (was_sent, next) = (call.request.was_sent(), call.request.next());
+        let each = per_fragment(path, &call.request);
+        if path.send_message(&mut call.request, &head, (each, self.credit), desk) {
+            self.unsent -= 1;
+        }
+        if call.request.next() != next {
+            call.quiet_since = desk.now;
+        }
+        if !was_sent && call.request.was_sent() {
+            call.sent_at = desk.now;
+        }
+    }
+
+    /// Sends what all calls have to send, the shortest first.
+    fn pump(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        while self.path.is_some() && self.free_slot_waits() {
+            let Some(queued) = self.queue.pop_front() else { break };
+            let Some(slot) = self.take_slot() else { break };
+            *self.slots[slot].request.empty(0, &mut desk.net.spare) = queued.request;
+            self.begin(slot, queued.terms, desk);
+        }
+        if self.unsent == 0 {
+            return;
+        }
+        let waiting = self.slots.iter().enumerate().filter(|(_, call)| call.has_more());
+        for (_, slot) in shortest_first(waiting.map(|(slot, call)| (call.request.left(), slot))) {
+            self.send_from(slot, desk);
+        }
+    }
+
+    fn free_slot_waits(&self) -> bool {
+        !self.queue.is_empty() && (!self.free.is_empty() || self.slots.len() < self.offered)
+    }
+
+    /// A receipt for a request.
+    pub(super) fn handle_receipt(
+        &mut self,
+        name: CallName,
+        receipt: &Receipt,
+        desk: &mut Desk<'_, impl CallEffects>,
+    ) -> bool {
+        let Some(slot) = self.slot_of(name) else { return false };
+        let Some(path) = &mut self.path else { return false };
+        self.unanswered = 0;
+        let call = &mut self.slots[slot];
+        call.quiet_since = desk.now;
+        if receipt.prefix == ALL {
+            self.request_arrived(slot);
+            return true;
+        }
+        let had = call.has_more();
+        let proves = if call.asked_as != 0 && receipt.seen >= call.asked_as { Proof::Seen } else { Proof::Reordered };
+        let change = call.request.take(receipt, proves);
+        path.in_flight = path.in_flight.saturating_sub(u64::from(change.ended) * per_fragment(path, &call.request));
+        path.learn(receipt.seen, change.arrived, change.lost, desk.now);
+        desk.net.counters.lost += u64::from(change.lost);
+        if change.arrived > 0 {
+            call.questions = 0;
+        }
+        match (had, call.has_more()) {
+            (false, true) => self.unsent += 1,
+            (true, false) => self.unsent -= 1,
+            _ => {}
+        }
+        true
+    }
+
+    /// The server confirms a cancel.
+    pub(super) fn handle_cancelled(
+        &mut self,
+        name: CallName,
+        may_have_run: bool,
+        desk: &mut Desk<'_, impl CallEffects>,
+    ) -> bool {
+        let Some(slot) = self.slot_of(name) else { return false };
+        self.unanswered = 0;
+        if self.slots[slot].state != State::Cancelling {
+            return false;
+        }
+        let failure = self.slots[slot].terms.failure(may_have_run, Reason::Cancelled);
+        self.fail(slot, failure, desk);
+        true
+    }
+
+    pub(super) fn handle_credit(&mut self, credit: u64) -> bool {
+        self.credit = credit;
+        self.unsent > 0
+    }
+
+    /// The slot in which the named call is under way.
+    fn slot_of(&self, name: CallName) -> Option<usize> {
+        let slot = usize::from(name.slot);
+        let call = self.slots.get(slot)?;
+        (call.call == name.call && call.state != State::Free).then_some(slot)
+    }
+
+    /// The server has all of a request: it answers.
+    #[inline]
+    fn request_arrived(&mut self, slot: usize) {
+        let call = &mut self.slots[slot];
+        if call.request.has_arrived() {
+            return;
+        }
+        self.unsent -= u32::from(call.has_more());
+        if let Some(path) = &mut self.path {
+            let each = per_fragment(path, &call.request);
+            path.in_flight = path.in_flight.saturating_sub(u64::from(call.request.complete()) * each);
+        }
+    }
+
+    /// A call is over: its slot is free.
+    fn end(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) -> Ticket {
+        self.request_arrived(slot);
+        let call = &mut self.slots[slot];
+        desk.budget.give(std::mem::take(&mut call.reserved));
+        call.request.release(&mut desk.net.spare);
+        call.answer.release(&mut desk.net.spare);
+        call.state = State::Free;
+        call.receipt_due = false;
+        self.free.push(slot as u8);
+        call.terms.ticket
+    }
+
+    /// A call is over, without an answer.
+    fn fail(&mut self, slot: usize, failure: Failure, desk: &mut Desk<'_, impl CallEffects>) {
+        let ticket = self.end(slot, desk);
+        desk.fx.outcome(ticket, Outcome::Failed(failure));
+    }
+
+    /// The same for calls that wait.
+    fn fail_queued(queued: impl IntoIterator<Item = Queued>, reason: Reason, desk: &mut Desk<'_, impl CallEffects>) {
+        for Queued { terms, .. } in queued {
+            desk.fx.outcome(terms.ticket, Outcome::Failed(terms.failure(false, reason)));
+        }
+    }
+
+    /// Gives a call up. Whether it ran is told when the server has said so, or has been asked often enough.
+    pub(super) fn cancel(&mut self, ticket: Ticket, desk: &mut Desk<'_, impl CallEffects>) -> bool {
+        if let Some(at) = self.queue.iter().position(|queued| queued.terms.ticket == ticket) {
+            Self::fail_queued(self.queue.remove(at), Reason::Cancelled, desk);
+            return true;
+        }
+        let found = self.slots.iter().position(|call| call.terms.ticket == ticket && call.state == State::Active);
+        let Some(slot) = found else { return false };
+        if !self.slots[slot].request.was_sent() {
+            let failure = self.slots[slot].failure(Reason::Cancelled);
+            self.fail(slot, failure, desk);
+            return true;
+        }
+        self.request_arrived(slot);
+        let call = &mut self.slots[slot];
+        call.state = State::Cancelling;
+        call.questions = 0;
+        call.quiet_since = desk.now;
+        let name = CallName { slot: slot as u8, call: call.call };
+        if let Some(path) = &mut self.path {
+            put_cancel(&mut path.pending, name);
+            path.flush(desk);
+        }
+        true
+    }
+
+    /// An answer to an ask. A session that was open and has another token now is lost.
+    pub(super) fn handle_opened(
+        &mut self,
+        path: impl FnOnce(&mut Net) -> Path,
+        nonce: u64,
+        opened: &Opened,
+        desk: &mut Desk<'_, impl CallEffects>,
+    ) -> bool {
+        if nonce != self.nonce {
+            return false;
+        }
+        if let Some(open) = &mut self.path {
+            if open.token == opened.token {
+                open.heard = desk.now;
+                self.unanswered = 0;
+                return false;
+            }
+            // The server knows nothing of this session any more. An answer to the nonce may be old: another is asked for.
+            self.lose(desk);
+            return true;
+        }
+        self.path = Some(path(desk.net));
+        self.offered = usize::from(opened.slots.min(desk.limits.slots).max(1));
+        self.credit = opened.credit;
+        self.unanswered = 0;
+        desk.net.counters.sessions_opened += 1;
+        true
+    }
+
+    /// The server opens no session.
+    pub(super) fn handle_refused(&mut self, nonce: u64, reason: Refusal, desk: &mut Desk<'_, impl CallEffects>) {
+        if nonce == self.nonce && self.path.is_none() {
+            Self::fail_queued(self.queue.drain(..), Reason::Refused(reason), desk);
+        }
+    }
+
+    /// The session is over at the server. What was under way is in doubt; what was never sent goes on in the next session.
+    fn lose(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        desk.net.counters.sessions_lost += 1;
+        let mut again: Vec<Queued> = Vec::new();
+        for slot in 0..self.slots.len() {
+            let call = &mut self.slots[slot];
+            let (mut terms, begun) = (call.terms, call.request.was_sent());
+            match call.state {
+                State::Free => {}
+                State::Active if terms.idempotent || !begun => {
+                    terms.may_have_run |= begun;
+                    again.push(Queued { terms, request: call.request.bytes().to_vec() });
+                    self.end(slot, desk);
+                }
+                State::Active | State::Cancelling => self.fail(slot, Failure::Unknown(Reason::SessionLost), desk),
+            }
+        }
+        again.sort_by_key(|queued| std::cmp::Reverse(queued.terms.ticket));
+        for queued in again {
+            self.queue.push_front(queued);
+        }
+        self.path = None;
+        self.slots.clear();
+        self.free.clear();
+        self.unsent = 0;
+        self.nonce = desk.rng.next_u64();
+        self.unanswered = 0;
+        self.ask(desk);
+    }
+
+    /// Asks for a session, or whether it is still there.
+    pub(super) fn ask(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        self.asked = desk.now;
+        let greeting = Greeting::Ask { hint: self.hint, nonce: self.nonce, packet_bytes: desk.net.packet_bytes };
+        desk.net.greet(self.server, |packet| greeting.write(packet), desk.fx);
+    }
+
+    /// What is due in a turn after something came: receipts, and what may be sent because of it.
+    pub(super) fn work(&mut self, loss: bool, desk: &mut Desk<'_, impl CallEffects>) {
+        self.pump(desk);
+        for slot in 0..self.slots.len() {
+            let call = &self.slots[slot];
+            if call.answer.is_begun() && (call.receipt_due || loss && call.answer.has_gap()) {
+                self.put_answer_receipt(slot, false, desk);
+                if let Some(path) = &mut self.path {
+                    path.flush(desk);
+                }
+            }
+        }
+    }
+
+    /// Ends the session: calls that are not over are given up, and the server is told.
+    pub(super) fn close(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        Self::fail_queued(std::mem::take(&mut self.queue), Reason::Cancelled, desk);
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].state != State::Free {
+                let failure = self.slots[slot].failure(Reason::Cancelled);
+                self.fail(slot, failure, desk);
+            }
+        }
+        if let Some(path) = &mut self.path {
+            put_close(&mut path.pending);
+            path.flush(desk);
+        }
+    }
+
+    pub(super) fn check_invariants(&self) {
+        for call in &self.slots {
+            call.request.check_invariants();
+        }
+        assert_eq!(self.unsent as usize, self.slots.iter().filter(|call| call.has_more()).count());
+        assert_eq!(self.free.len(), self.slots.iter().filter(|call| call.state == State::Free).count());
+        assert!(self.path.is_some() || self.slots.is_empty());
+    }
+}
+
+/// What a fragment of a request is charged: the last as much as the others, so that they are alike when they have come.
+fn per_fragment(path: &Path, message: &Outgoing) -> u64 {
+    if message.is_whole() { path.charge_of(message.len()) } else { path.charge_full() }
+}
+
+/// An allowance covers at least an answer of so many bytes, if there is room for it.
+const ANSWER_BYTES_LEAST: usize = 1024;
+/// Of an allowance, in bytes as charged.
+const ALLOWANCE_MAX: u64 = 1 << 20;

@@ -1,0 +1,168 @@
+//! What a client does when nothing happens: deadlines, questions, signs of life.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{ClientSession, ClientSlot, Queued, State};
+use crate::rpc::api::{CallEffects, Failure, Reason};
+use crate::rpc::desk::Desk;
+use crate::rpc::path::{Head, Path};
+use crate::rpc::wire::{CallName, Receipt, Side, put_cancel, put_ping, put_receipt};
+use crate::time::Instant;
+
+impl ClientSession {
+    /// Judges the timers, and when to look again.
+    pub(in crate::rpc) fn judge(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        self.end_late(desk);
+        if self.path.is_none() {
+            if self.outstanding() > 0 && desk.now >= self.asks_again() {
+                self.unanswered += 1;
+                self.ask(desk);
+            }
+        } else {
+            self.question_all(desk);
+        }
+        if let Some(path) = &mut self.path {
+            if path.pending_due.is_some_and(|due| due <= desk.now) {
+                path.flush(desk);
+            }
+            if self.asked.max(path.heard) + KEEP_EVERY <= desk.now {
+                self.asked = desk.now;
+                put_ping(&mut path.pending);
+                path.flush(desk);
+            }
+        }
+        self.due = self.next_due(desk.limits.timer_min);
+    }
+
+    /// Ends the calls whose deadline has passed.
+    fn end_late(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        let now = desk.now;
+        let late = |queued: &Queued| queued.terms.deadline <= now;
+        if self.queue.iter().any(late) {
+            let (gone, stay): (VecDeque<Queued>, _) = std::mem::take(&mut self.queue).into_iter().partition(late);
+            self.queue = stay;
+            Self::fail_queued(gone, Reason::Deadline, desk);
+        }
+        for slot in 0..self.slots.len() {
+            let call = &self.slots[slot];
+            if call.state != State::Active || call.terms.deadline > now {
+                continue;
+            }
+            let failure = call.failure(Reason::Deadline);
+            let name = CallName { slot: slot as u8, call: call.call };
+            if call.request.was_sent()
+                && let Some(path) = &mut self.path
+            {
+                // So that the server does not begin it, and keeps nothing. Whether it hears of it changes nothing here.
+                put_cancel(&mut path.pending, name);
+                path.flush(desk);
+            }
+            self.fail(slot, failure, desk);
+        }
+    }
+
+    /// Asks for the calls that were silent too long; where nothing was heard, for one of them.
+    fn question_all(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        for _ in 0..self.slots.len() {
+            if !self.question(desk) || self.unanswered > SILENT_AT_ONCE {
+                return;
+            }
+        }
+    }
+
+    /// When a call is to be asked for.
+    fn questioned_at(&self, path: &Path, call: &ClientSlot, timer_min: Duration) -> Instant {
+        let waits_since = if self.unanswered > SILENT_AT_ONCE { self.questioned } else { Instant::ZERO };
+        call.quiet_since.max(waits_since) + path.patience(timer_min, call.questions.max(self.unanswered))
+    }
+
+    /// The call that is to be asked for next, and when.
+    fn next_question(&self, timer_min: Duration) -> Option<(Instant, usize)> {
+        let path = self.path.as_ref()?;
+        let busy = self.slots.iter().enumerate().filter(|(_, call)| call.is_questionable());
+        busy.map(|(slot, call)| (self.questioned_at(path, call, timer_min), slot)).min()
+    }
+
+    /// Asks for the call that was silent longest, if it was silent too long.
+    fn question(&mut self, desk: &mut Desk<'_, impl CallEffects>) -> bool {
+        let Some((due, slot)) = self.next_question(desk.limits.timer_min) else { return false };
+        if due > desk.now {
+            return false;
+        }
+        self.questioned = desk.now;
+        desk.net.counters.questions += 1;
+        self.unanswered += 1;
+        self.release_again();
+        let Some(path) = &mut self.path else { return false };
+        let call = &mut self.slots[slot];
+        call.questions += 1;
+        call.quiet_since = desk.now;
+        let name = CallName { slot: slot as u8, call: call.call };
+        if call.state == State::Cancelling {
+            if call.questions > CANCELS_MAX {
+                self.fail(slot, Failure::Unknown(Reason::Cancelled), desk);
+                return true;
+            }
+            put_cancel(&mut path.pending, name);
+            path.flush(desk);
+        } else if call.request.is_whole() && !call.request.has_arrived() && !call.answer.is_begun() {
+            // The request is its own question.
+            let head = Head { side: Side::Request, name, allowance: call.reserved, refusal: false };
+            let data = head.data(None, true, call.request.fragment(0));
+            let number = path.send(desk, data.bytes.len(), |packet| data.write(packet, true));
+            call.request.sent(0, number);
+            call.asked_as = number;
+        } else {
+            self.put_answer_receipt(slot, true, desk);
+            if let Some(path) = &mut self.path {
+                self.slots[slot].asked_as = path.send(desk, 0, |_| {});
+            }
+        }
+        if self.unanswered >= SILENT_QUESTIONS {
+            self.ask(desk);
+        }
+        true
+    }
+
+    /// Says once more which answers have come. Where something was lost, the receipts may have been, and then the server would
+    /// go on counting those answers as under way.
+    fn release_again(&mut self) {
+        let Some(path) = &mut self.path else { return };
+        for (call, slot) in self.slots.iter().zip(0..) {
+            if call.state == State::Free && call.released > 0 && path.pending.len() < RELEASES_BYTES {
+                let receipt = Receipt { seen: path.seen, limit: 0, prefix: call.released, beyond: Vec::new() };
+                put_receipt(&mut path.pending, Side::Answer, CallName { slot, call: call.call }, false, &receipt);
+            }
+        }
+    }
+
+    /// When a session that is not open is asked for again.
+    pub(super) fn asks_again(&self) -> Instant {
+        self.asked + ASK_AGAIN * (1 << self.unanswered.min(5))
+    }
+
+    fn next_due(&self, timer_min: Duration) -> Instant {
+        let active = self.slots.iter().filter(|call| call.state == State::Active);
+        let deadlines = self.queue.iter().map(|queued| &queued.terms).chain(active.map(|call| &call.terms));
+        let mut due = deadlines.map(|terms| terms.deadline).min().unwrap_or(Instant(u64::MAX));
+        let Some(path) = &self.path else {
+            return if self.outstanding() > 0 { due.min(self.asks_again()) } else { due };
+        };
+        due = due.min(path.pending_due.unwrap_or(due)).min(self.asked.max(path.heard) + KEEP_EVERY);
+        self.next_question(timer_min).map_or(due, |(asks, _)| due.min(asks))
+    }
+}
+
+/// What says so again is no longer than this, in bytes: it fits any packet, beside a question.
+const RELEASES_BYTES: usize = 256;
+/// Between two asks for a session; longer when there was no answer, up to 32 times as long.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+/// With more questions without a word, one is asked at a time.
+const SILENT_AT_ONCE: u32 = 2;
+/// Silent questions after which the session is asked for as well.
+const SILENT_QUESTIONS: u32 = 3;
+/// Cancels sent until the call's outcome is given as unknown.
+const CANCELS_MAX: u32 = 5;
+/// Between two signs of a client that it is there.
+const KEEP_EVERY: Duration = Duration::from_secs(20);

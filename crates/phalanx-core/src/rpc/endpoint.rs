@@ -1,0 +1,651 @@
+//! All sessions of one process, at either end.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::api::{
+    AnswerError, CallEffects, CallError, CallId, CallOptions, EndpointOptions, Limits, SessionId, Ticket,
+};
+use super::client::ClientSession;
+use super::counters::Counters;
+use super::desk::{Budget, Desk, Held};
+use super::path::{Net, Pace, Path};
+use super::server::ServerSession;
+use super::wire::{Frame, Greeting, Opened, Refusal, Side, read_frame};
+use crate::api::{MESSAGE_BYTES_MAX, Packet};
+use crate::charge::charge;
+use crate::id::{Incarnation, Origin};
+use crate::rng::Rng;
+use crate::seal::{Opener, Security, cell_tag, read_clear_for};
+use crate::time::Instant;
+use crate::wire::{DropReason, Header, Kind, Reader};
+
+/// Makes calls, and answers them.
+pub struct Endpoint {
+    me: Incarnation,
+    cell_tag: u32,
+    serves: bool,
+    limits: Limits,
+    opener: Opener,
+    net: Net,
+    rng: Rng,
+    sessions: Vec<Entry>,
+    free: Vec<u32>,
+    /// Sessions as server, by who asked for them.
+    asked: BTreeMap<(Incarnation, u64), u32>,
+    /// Sessions as client.
+    clients: usize,
+    /// To be looked at in this turn.
+    touched: Vec<u32>,
+    budget: Budget,
+    /// What the requests of all clients may be charged together, and what each of them may be.
+    requests_budget: u64,
+    share: u64,
+    held: Held,
+    next_ticket: u64,
+    loss: bool,
+    due: Instant,
+    sweep_at: Instant,
+}
+
+struct Entry {
+    role: Role,
+    stamp: u32,
+    touched: bool,
+}
+
+enum Role {
+    Free,
+    Client(Box<ClientSession>),
+    Server(Box<ServerSession>),
+}
+
+/// The parts of an endpoint that its sessions use.
+macro_rules! desk {
+    ($endpoint:ident, $now:expr, $fx:expr) => {
+        Desk {
+            now: $now,
+            net: &mut $endpoint.net,
+            budget: &mut $endpoint.budget,
+            held: &mut $endpoint.held,
+            share: $endpoint.share,
+            rng: &mut $endpoint.rng,
+            limits: &$endpoint.limits,
+            fx: $fx,
+        }
+    };
+}
+
+impl Endpoint {
+    /// An endpoint that knows nobody. `seed`: random bits, for what must not be guessed.
+    #[must_use]
+    pub fn new(now: Instant, options: &EndpointOptions, security: &Security, seed: u64) -> Self {
+        let EndpointOptions { cell, me, packet_bytes_max, receive_bytes, serves, limits } = options;
+        let receive_bytes = if *receive_bytes == 0 { RECEIVE_BYTES_ASSUMED } else { *receive_bytes };
+        // A quarter is left for what nobody counts: greetings, receipts, what is sent again.
+        let usable = receive_bytes / 4 * 3;
+        let (requests, answers) = if *serves { (usable / 2, usable / 2) } else { (0, usable) };
+        let mut limits = limits.clone();
+        limits.slots = limits.slots.clamp(1, SLOTS_MAX);
+        limits.message_bytes = limits.message_bytes.min(MESSAGE_BYTES_MAX);
+        Self {
+            me: *me,
+            cell_tag: cell_tag(cell),
+            serves: *serves,
+            opener: Opener::new(security, cell, *me),
+            net: Net::new(security, cell, *me, *packet_bytes_max, Pace::new(&limits)),
+            rng: Rng::new(seed).fork("calls"),
+            sessions: Vec::new(),
+            free: Vec::new(),
+            asked: BTreeMap::new(),
+            clients: 0,
+            touched: Vec::new(),
+            budget: Budget::new(answers.max(charge(u64::from(*packet_bytes_max))), limits.bounds_answers),
+            requests_budget: requests,
+            share: requests,
+            held: Held::default(),
+            next_ticket: 1,
+            loss: false,
+            due: Instant(u64::MAX),
+            sweep_at: now + SWEEP_EVERY,
+            limits,
+        }
+    }
+
+    /// Begins a session with the endpoint at `server`. Calls may be made at once; they go out when it is open.
+    pub fn connect(&mut self, now: Instant, server: SocketAddr, fx: &mut impl CallEffects) -> SessionId {
+        let nonce = self.rng.next_u64();
+        let hint = self.place();
+        let mut session = Box::new(ClientSession::new(server, hint, nonce, now));
+        session.ask(&mut desk!(self, now, fx));
+        self.sessions[hint as usize].role = Role::Client(session);
+        self.clients += 1;
+        SessionId { hint, stamp: self.sessions[hint as usize].stamp }
+    }
+
+    /// Ends a session. Calls that are not over fail, and the server is told.
+    pub fn close(&mut self, now: Instant, session: SessionId, fx: &mut impl CallEffects) {
+        if self.client(session).is_none() {
+            return;
+        }
+        let entry = &mut self.sessions[session.hint as usize];
+        if let Role::Client(mut client) = std::mem::replace(&mut entry.role, Role::Free) {
+            client.close(&mut desk!(self, now, fx));
+            self.vacate(session.hint);
+            self.clients -= 1;
+        }
+    }
+
+    /// Makes a call. Accepted means that its outcome will be told once; it goes out at once if there is a slot for it.
+    ///
+    /// # Errors
+    /// See [`CallError`]; nothing changed.
+    pub fn call(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        request: &[u8],
+        options: &CallOptions,
+        fx: &mut impl CallEffects,
+    ) -> Result<Ticket, CallError> {
+        if request.len() > self.limits.message_bytes {
+            return Err(CallError::TooLong(request.len()));
+        }
+        let ticket = Ticket(self.next_ticket);
+        let Some(Entry { role: Role::Client(client), stamp, .. }) = self.sessions.get_mut(session.hint as usize) else {
+            return Err(CallError::NoSession);
+        };
+        if *stamp != session.stamp {
+            return Err(CallError::NoSession);
+        }
+        client.call(ticket, request, options, &mut desk!(self, now, fx))?;
+        self.due = self.due.min(client.due);
+        self.next_ticket += 1;
+        self.net.counters.calls += 1;
+        Ok(ticket)
+    }
+
+    /// Gives up a call. Its outcome is told as always: not executed, if the server confirms that it had not begun; the answer, if
+    /// that was on its way; else unknown. False: it is over already, or was given up before.
+    pub fn cancel(&mut self, now: Instant, session: SessionId, ticket: Ticket, fx: &mut impl CallEffects) -> bool {
+        if self.client(session).is_none() {
+            return false;
+        }
+        let entry = &mut self.sessions[session.hint as usize];
+        let Role::Client(client) = &mut entry.role else { return false };
+        let found = client.cancel(ticket, &mut desk!(self, now, fx));
+        self.due = self.due.min(now + self.limits.timer_min);
+        self.touch(session.hint);
+        found
+    }
+
+    /// Answers a call whose handler said [`Served::Later`]; `None`: there is no such service.
+    ///
+    /// # Errors
+    /// See [`AnswerError`]; nothing changed but that the handler no longer counts as running.
+    pub fn answer(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        answer: Option<&[u8]>,
+        fx: &mut impl CallEffects,
+    ) -> Result<(), AnswerError> {
+        if let Some(answer) = answer
+            && answer.len() > self.limits.message_bytes
+        {
+            return Err(AnswerError::TooLong(answer.len()));
+        }
+        let wanted = match self.sessions.get_mut(call.session as usize) {
+            Some(Entry { role: Role::Server(server), .. }) if server.path.token == call.token => {
+                server.answer(call.slot, call.call, answer, &mut desk!(self, now, fx))
+            }
+            _ => false,
+        };
+        if !wanted {
+            self.net.counters.answers_unwanted += 1;
+            return Err(AnswerError::NotWanted);
+        }
+        self.touch(call.session);
+        Ok(())
+    }
+
+    /// A packet arrived. A sealed one is opened in place; what makes no sense is counted and dropped.
+    pub fn handle_packet(&mut self, now: Instant, origin: Origin, mut packet: Packet<'_>, fx: &mut impl CallEffects) {
+        self.net.counters.packets_received += 1;
+        if let Err(reason) = self.take_packet(now, origin, &mut packet, fx) {
+            self.net.counters.drops[reason.index()] += 1;
+        }
+    }
+
+    #[inline]
+    fn take_packet(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        packet: &mut [u8],
+        fx: &mut impl CallEffects,
+    ) -> Result<(), DropReason> {
+        let header = Header::parse(packet)?;
+        if header.cell_tag != self.cell_tag {
+            return Err(DropReason::OtherCell);
+        }
+        match header.kind {
+            Kind::Session => self.handle_session(now, &header, origin, packet, fx),
+            Kind::Open => {
+                let (header, frames) = self.opener.open(packet)?;
+                let from = origin.address().ok_or(DropReason::UnknownPeer)?;
+                let greeting = Greeting::read(frames)?;
+                self.handle_greeting(now, from, header.sender, &greeting, fx)
+            }
+            _ => Err(DropReason::Kind),
+        }
+    }
+
+    fn handle_session(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        origin: Origin,
+        packet: &mut [u8],
+        fx: &mut impl CallEffects,
+    ) -> Result<(), DropReason> {
+        let hint = header.space;
+        let entry = self.sessions.get_mut(hint as usize).ok_or(DropReason::UnknownSpace)?;
+        let path = match &mut entry.role {
+            Role::Client(client) => client.path.as_mut().ok_or(DropReason::UnknownSpace)?,
+            Role::Server(server) => &mut server.path,
+            Role::Free => return Err(DropReason::UnknownSpace),
+        };
+        if path.peer != header.sender {
+            return Err(DropReason::UnknownPeer);
+        }
+        if header.number.saturating_add(OLD_PACKETS) < path.seen {
+            return Err(DropReason::Replayed);
+        }
+        let frames = match origin {
+            Origin::Network(_) => path.key.open(header, path.token, packet)?,
+            Origin::Memory => read_clear_for(path.token, packet)?,
+        };
+        path.heard = now;
+        path.seen = path.seen.max(header.number);
+        let mut from = Reader::new(frames);
+        let mut touched = false;
+        let mut closed = false;
+        while !from.is_empty() && !closed {
+            let frame = read_frame(&mut from)?;
+            match &mut entry.role {
+                Role::Client(client) => {
+                    let desk = &mut desk!(self, now, fx);
+                    touched |= match &frame {
+                        Frame::Data(data) if data.side == Side::Answer => client.handle_answer(data, desk),
+                        Frame::Receipt { side: Side::Request, name, receipt, .. } => {
+                            client.handle_receipt(*name, receipt, desk)
+                        }
+                        Frame::Cancelled { name, may_have_run } => client.handle_cancelled(*name, *may_have_run, desk),
+                        Frame::Credit(credit) => client.handle_credit(*credit),
+                        Frame::Ready { name, message_len } => client.handle_ready(*name, *message_len, desk),
+                        Frame::Pong | Frame::Unknown => false,
+                        Frame::Data(_) | Frame::Receipt { .. } | Frame::Cancel(_) | Frame::Close | Frame::Ping => {
+                            return Err(DropReason::Malformed);
+                        }
+                    };
+                    self.due = self.due.min(client.due);
+                }
+                Role::Server(server) => {
+                    let desk = &mut desk!(self, now, fx);
+                    server.is_used = true;
+                    touched |= match &frame {
+                        Frame::Data(data) if data.side == Side::Request => server.handle_request(data, desk),
+                        Frame::Receipt { side: Side::Answer, name, receipt, asks } => {
+                            server.handle_receipt(*name, receipt, *asks, desk)
+                        }
+                        Frame::Cancel(name) => server.handle_cancel(*name, desk),
+                        Frame::Ping => {
+                            server.handle_ping();
+                            true
+                        }
+                        Frame::Close => {
+                            closed = true;
+                            false
+                        }
+                        Frame::Unknown => false,
+                        Frame::Data(_)
+                        | Frame::Receipt { .. }
+                        | Frame::Cancelled { .. }
+                        | Frame::Credit(_)
+                        | Frame::Ready { .. }
+                        | Frame::Pong => return Err(DropReason::Malformed),
+                    };
+                }
+                Role::Free => break,
+            }
+        }
+        if closed {
+            self.end_server(now, hint, fx);
+        } else if touched && !entry.touched {
+            entry.touched = true;
+            self.touched.push(hint);
+        }
+        Ok(())
+    }
+
+    fn handle_greeting(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        sender: Incarnation,
+        greeting: &Greeting,
+        fx: &mut impl CallEffects,
+    ) -> Result<(), DropReason> {
+        match *greeting {
+            Greeting::Ask { hint, nonce, packet_bytes } => {
+                self.open(now, from, sender, (hint, nonce, packet_bytes), fx)
+            }
+            Greeting::Opened { hint, nonce, opened } => {
+                if opened.token == 0 {
+                    return Err(DropReason::Malformed);
+                }
+                let entry = self.sessions.get_mut(hint as usize).ok_or(DropReason::UnknownSpace)?;
+                let Role::Client(client) = &mut entry.role else { return Err(DropReason::UnknownSpace) };
+                if client.server != from {
+                    return Err(DropReason::UnknownPeer);
+                }
+                let key = self.opener.session_key(sender);
+                let path = |net: &mut Net| Path::new(net, now, from, sender, key, &opened);
+                if client.handle_opened(path, nonce, &opened, &mut desk!(self, now, fx)) {
+                    self.touch(hint);
+                }
+                self.due = self.due.min(now);
+                Ok(())
+            }
+            Greeting::Refused { hint, nonce, reason } => {
+                let entry = self.sessions.get_mut(hint as usize).ok_or(DropReason::UnknownSpace)?;
+                let Role::Client(client) = &mut entry.role else { return Err(DropReason::UnknownSpace) };
+                if client.server != from {
+                    return Err(DropReason::UnknownPeer);
+                }
+                client.handle_refused(nonce, reason, &mut desk!(self, now, fx));
+                Ok(())
+            }
+        }
+    }
+
+    /// A client wants a session. The same ask gets the same session.
+    fn open(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        client: Incarnation,
+        (their_hint, nonce, packet_bytes): (u32, u64, u32),
+        fx: &mut impl CallEffects,
+    ) -> Result<(), DropReason> {
+        let known = self.asked.get(&(client, nonce)).copied();
+        let hint = match known {
+            Some(hint) => hint,
+            None => {
+                let of_client = self.asked.range((client, 0)..=(client, u64::MAX)).count();
+                let reason = if !self.serves {
+                    Some(Refusal::NoService)
+                } else if self.asked.len() >= self.limits.sessions || of_client >= self.limits.sessions_of_client {
+                    Some(Refusal::Busy)
+                } else {
+                    None
+                };
+                if let Some(reason) = reason {
+                    self.net.counters.refused += 1;
+                    let greeting = Greeting::Refused { hint: their_hint, nonce, reason };
+                    self.net.greet(from, |packet| greeting.write(packet), fx);
+                    return Ok(());
+                }
+                let hint = self.place();
+                self.asked.insert((client, nonce), hint);
+                self.divide();
+                let told = self.share;
+                let token = self.rng.next_u64().max(1);
+                // What the client is told, as it is seen from here.
+                let slots = self.limits.slots;
+                let theirs = Opened { hint: their_hint, token, slots, packet_bytes, credit: told };
+                let key = self.opener.session_key(client);
+                let path = Path::new(&mut self.net, now, from, client, key, &theirs);
+                let session = ServerSession::new(path, hint, nonce, told);
+                self.sessions[hint as usize].role = Role::Server(Box::new(session));
+                self.net.counters.sessions_taken += 1;
+                self.due = self.due.min(self.sweep_at);
+                hint
+            }
+        };
+        let Some(Entry { role: Role::Server(session), .. }) = self.sessions.get(hint as usize) else { return Ok(()) };
+        let opened = Opened {
+            hint,
+            token: session.path.token,
+            slots: self.limits.slots,
+            packet_bytes: self.net.packet_bytes,
+            credit: session.told(),
+        };
+        let greeting = Greeting::Opened { hint: their_hint, nonce, opened };
+        self.net.greet(from, |packet| greeting.write(packet), fx);
+        Ok(())
+    }
+
+    /// The driver lost something that came for this process: gaps are losses, and are told of at once.
+    pub fn handle_loss(&mut self) {
+        self.loss = true;
+    }
+
+    /// Says what came, sends what may be sent, judges the timers. Call it after packets were handled, and when
+    /// [`Self::deadline`] has come.
+    pub fn turn(&mut self, now: Instant, fx: &mut impl CallEffects) {
+        let loss = std::mem::take(&mut self.loss);
+        if loss {
+            for hint in 0..self.sessions.len() {
+                self.touch(u32::try_from(hint).unwrap_or(u32::MAX));
+            }
+        }
+        while let Some(hint) = self.touched.pop() {
+            let Some(entry) = self.sessions.get_mut(hint as usize) else { continue };
+            entry.touched = false;
+            match &mut entry.role {
+                Role::Client(client) => {
+                    client.work(loss, &mut desk!(self, now, fx));
+                    self.due = self.due.min(client.due);
+                }
+                Role::Server(server) => server.work(loss, &mut desk!(self, now, fx)),
+                Role::Free => {}
+            }
+        }
+        if self.budget.starved {
+            self.feed(now, fx);
+        }
+        if now >= self.due {
+            self.judge(now, fx);
+        }
+    }
+
+    /// Lets answers go on that wait for room, those first of which the least is left.
+    fn feed(&mut self, now: Instant, fx: &mut impl CallEffects) {
+        if self.budget.free() < charge(u64::from(self.net.packet_bytes)) {
+            return;
+        }
+        self.budget.starved = false;
+        let mut hungry: Vec<(u32, usize, u8)> = Vec::new();
+        for (hint, entry) in self.sessions.iter().enumerate() {
+            if let Role::Client(client) = &entry.role {
+                hungry.extend(client.starved().map(|(left, slot)| (left, hint, slot)));
+            }
+        }
+        hungry.sort_unstable();
+        for (_, hint, slot) in hungry {
+            if let Role::Client(client) = &mut self.sessions[hint].role {
+                client.feed(slot, &mut desk!(self, now, fx));
+            }
+            if self.budget.starved {
+                break;
+            }
+        }
+    }
+
+    fn judge(&mut self, now: Instant, fx: &mut impl CallEffects) {
+        let mut due = Instant(u64::MAX);
+        for hint in 0..self.sessions.len() {
+            if let Role::Client(client) = &mut self.sessions[hint].role {
+                if client.due <= now {
+                    client.judge(&mut desk!(self, now, fx));
+                    if client.is_open() && client.outstanding() > 0 {
+                        self.touch(u32::try_from(hint).unwrap_or(u32::MAX));
+                    }
+                }
+                if let Role::Client(client) = &self.sessions[hint].role {
+                    due = due.min(client.due);
+                }
+            }
+        }
+        if now >= self.sweep_at {
+            self.sweep(now, fx);
+        }
+        if !self.asked.is_empty() {
+            due = due.min(self.sweep_at);
+        }
+        self.due = due;
+    }
+
+    /// Gives up sessions whose clients are silent.
+    fn sweep(&mut self, now: Instant, fx: &mut impl CallEffects) {
+        self.sweep_at = now + SWEEP_EVERY;
+        let is_over = |entry: &Entry| match &entry.role {
+            Role::Server(server) => {
+                let idle_max = if server.is_used { self.limits.idle_max } else { UNUSED_MAX.min(self.limits.idle_max) };
+                now.since(server.path.heard) > idle_max && !server.is_running()
+            }
+            Role::Client(_) | Role::Free => false,
+        };
+        let over: Vec<u32> = (0..).zip(&self.sessions).filter(|(_, entry)| is_over(entry)).map(|(at, _)| at).collect();
+        for hint in over {
+            self.end_server(now, hint, fx);
+            self.net.counters.sessions_idle += 1;
+        }
+    }
+
+    fn end_server(&mut self, now: Instant, hint: u32, fx: &mut impl CallEffects) {
+        let Some(entry) = self.sessions.get_mut(hint as usize) else { return };
+        if let Role::Server(mut server) = std::mem::replace(&mut entry.role, Role::Free) {
+            server.end(&mut desk!(self, now, fx));
+            self.asked.remove(&(server.path.peer, server.nonce));
+            self.divide();
+            self.vacate(hint);
+        }
+    }
+
+    /// When [`Self::turn`] is due if nothing comes sooner.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        if !self.touched.is_empty() || self.loss {
+            return Some(Instant::ZERO);
+        }
+        (self.due != Instant(u64::MAX)).then_some(self.due)
+    }
+
+    /// What it did.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.net.counters
+    }
+
+    /// This life of the endpoint.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        self.me
+    }
+
+    /// Calls of a session that are not over; `None`: there is no such session.
+    #[must_use]
+    pub fn outstanding(&self, session: SessionId) -> Option<usize> {
+        self.client(session).map(ClientSession::outstanding)
+    }
+
+    /// Whether a session is open.
+    #[must_use]
+    pub fn is_open(&self, session: SessionId) -> bool {
+        self.client(session).is_some_and(ClientSession::is_open)
+    }
+
+    /// Sessions that it answers.
+    #[must_use]
+    pub fn sessions_taken(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// What messages take that are not complete, or kept until they have come, in bytes.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held.requests + self.held.answers
+    }
+
+    fn client(&self, session: SessionId) -> Option<&ClientSession> {
+        match self.sessions.get(session.hint as usize) {
+            Some(Entry { role: Role::Client(client), stamp, .. }) if *stamp == session.stamp => Some(client),
+            _ => None,
+        }
+    }
+
+    /// The number of clients has changed: what each may have under way to this endpoint.
+    fn divide(&mut self) {
+        self.share = self.requests_budget / (self.asked.len() as u64).max(1);
+    }
+
+    fn place(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.sessions.push(Entry { role: Role::Free, stamp: 0, touched: false });
+            u32::try_from(self.sessions.len() - 1).expect("sessions are bounded, and clients' calls by memory")
+        })
+    }
+
+    fn vacate(&mut self, hint: u32) {
+        let entry = &mut self.sessions[hint as usize];
+        entry.stamp = entry.stamp.wrapping_add(1);
+        self.free.push(hint);
+    }
+
+    fn touch(&mut self, hint: u32) {
+        if let Some(entry) = self.sessions.get_mut(hint as usize)
+            && !entry.touched
+            && !matches!(entry.role, Role::Free)
+        {
+            entry.touched = true;
+            self.touched.push(hint);
+        }
+    }
+
+    /// Panics where the endpoint contradicts itself; for tests and the simulator.
+    ///
+    /// # Panics
+    /// If it does.
+    pub fn check_invariants(&self) {
+        let mut clients = 0;
+        for entry in &self.sessions {
+            match &entry.role {
+                Role::Client(client) => {
+                    clients += 1;
+                    client.check_invariants();
+                }
+                Role::Server(server) => server.check_invariants(),
+                Role::Free => {}
+            }
+        }
+        assert_eq!(clients, self.clients);
+        assert!(self.held.answers == 0 || !self.asked.is_empty());
+    }
+}
+
+/// A packet so many numbers behind the greatest seen does nothing: it is late by more than any network's reordering. What is
+/// newer may come twice: it says nothing that is not absolute.
+const OLD_PACKETS: u64 = 65_536;
+
+/// `net.core.rmem_default` of an unconfigured Linux.
+const RECEIVE_BYTES_ASSUMED: u64 = 212_992;
+/// A slot has a byte for its number, and receipts for all of them must fit a packet.
+const SLOTS_MAX: u8 = 64;
+/// Between two looks for silent clients.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// A session in which its client never spoke goes after this: it may be an old ask that was sent again.
+const UNUSED_MAX: Duration = Duration::from_secs(5);
