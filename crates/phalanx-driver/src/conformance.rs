@@ -249,7 +249,7 @@ type Arrival = (Lane, Origin, Vec<u8>);
 
 /// As the core sends: through memory to those who read it, by the rest of the way to the others.
 fn send(outbox: &mut (impl Transmit + ?Sized), lane: Lane, to: &[SocketAddr], packet: &[u8]) {
-    if outbox.share(lane, to, &[], packet) < to.len() {
+    if outbox.share(lane, to, [&[], &[], packet]) < to.len() {
         outbox.transmit(lane, to, packet);
     }
 }

@@ -12,9 +12,9 @@ use crate::waker::Waker;
 
 /// The sending half of a driver.
 pub trait Transmit {
-    /// Hands a packet in clear, `head` and `frames` one after the other, to those of `to` that read this process's memory, and gives their count.
+    /// Hands a packet in clear, given in parts, to those of `to` that read this process's memory, and gives their count.
     /// [`Self::transmit`] with the same `to` then goes to the others alone. A driver that shares no memory gives 0.
-    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _head: &[u8], _frames: &[u8]) -> usize {
+    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _parts: [&[u8]; 3]) -> usize {
         0
     }
 

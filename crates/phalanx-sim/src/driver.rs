@@ -184,7 +184,7 @@ impl Socket {
 }
 
 impl Transmit for SimOutbox {
-    fn share(&mut self, lane: Lane, to: &[SocketAddr], head: &[u8], frames: &[u8]) -> usize {
+    fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         let Some(memory) = self.memory.as_ref().filter(|memory| !memory.is_idle()) else { return 0 };
         let (mut readers, mut count) = (0, 0);
         for place in to.iter().filter_map(|to| memory.place_at(lane, to)) {
@@ -192,7 +192,7 @@ impl Transmit for SimOutbox {
             count += 1;
         }
         if count > 0 {
-            self.sent.push(Outgoing { lane, bytes: [head, frames].concat().into(), receivers: 0, readers });
+            self.sent.push(Outgoing { lane, bytes: parts.concat().into(), receivers: 0, readers });
         }
         count
     }

@@ -80,15 +80,7 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     let local = open_local(config)?;
     let security = security(config, &local)?;
     let seeds = identity::resolve(&config.seeds)?;
-    let sockets = Udp::bind(&UdpOptions {
-        data: SocketAddr::new(config.bind, config.data_port),
-        control: SocketAddr::new(config.bind, config.control_port),
-        ..UdpOptions::default()
-    })?;
-    let driver = match config.driver {
-        DriverMode::Auto => Shm::new(sockets, &memory(config)),
-        DriverMode::Udp => Shm::without_memory(sockets),
-    };
+    let driver = bind(config)?;
     let name = identity::name(config)?;
     let addresses = identity::reachable(&driver, &seeds)?;
     let me = MemberInfo {
@@ -119,6 +111,19 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
         ));
     }
     Ok(Prepared { driver, settings, security, entropy, presence, local, plan, notices })
+}
+
+/// A driver as configured.
+pub(crate) fn bind(config: &Config) -> Result<Shm<Udp>, StartError> {
+    let sockets = Udp::bind(&UdpOptions {
+        data: SocketAddr::new(config.bind, config.data_port),
+        control: SocketAddr::new(config.bind, config.control_port),
+        ..UdpOptions::default()
+    })?;
+    Ok(match config.driver {
+        DriverMode::Auto => Shm::new(sockets, &memory(config)),
+        DriverMode::Udp => Shm::without_memory(sockets),
+    })
 }
 
 /// Twice what a group may have under way fits, so that a reader that keeps to flow control is not overtaken.

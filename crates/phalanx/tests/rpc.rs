@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use phalanx::config::{Config, SecurityMode};
+use phalanx::config::{Config, DriverMode, SecurityMode};
 use phalanx::core::Incarnation;
 use phalanx::driver::{Faults, Lossy};
 use phalanx::rpc::{
-    CallId, CallOptions, Client, Counters, Failure, Port, PortOptions, Reason, Refusal, Served, Service, TypedError,
-    answer_typed,
+    CallId, CallOptions, Caller, Client, Counters, Failure, Pending, Port, PortOptions, Reason, Refusal, Served,
+    Service, TypedError, answer_typed,
 };
 
 /// Reverses what it is given; adds numbers that begin with a plus.
@@ -97,6 +97,29 @@ fn messages_of_any_length_come_back() {
 }
 
 #[test]
+fn ends_on_one_host_talk_through_memory_unless_told_not_to() {
+    for (driver, through_memory) in [(DriverMode::Auto, true), (DriverMode::Udp, false)] {
+        let server = Running::start(0);
+        let mut options = options(server.dir.path());
+        options.config.driver = driver;
+        let mut client = Client::start(&options).expect("a client");
+        for n in 0..100 {
+            let request = pattern(n * 1_000);
+            let answer = client.call(server.address, &request, &CallOptions::default()).expect("an answer");
+            assert!(answer.iter().rev().eq(request.iter()));
+        }
+        let (client, server) = (*client.port().counters(), server.end());
+        assert_eq!(server.served, 100);
+        // The first packets went before both had found each other.
+        let most = |counters: &Counters| counters.packets_shared > counters.packets_sent / 2;
+        let none = |counters: &Counters| counters.packets_shared == 0;
+        for counters in [&client, &server] {
+            assert!(if through_memory { most(counters) } else { none(counters) }, "{driver:?}: {counters:?}");
+        }
+    }
+}
+
+#[test]
 fn lost_packets_cost_time_and_nothing_else() {
     let server = Running::start(50_000);
     let mut client = server.client();
@@ -122,6 +145,50 @@ fn a_refused_call_did_not_run_and_one_without_a_server_neither() {
     let mut fresh = Client::start(&options(tempfile::tempdir().expect("a directory").path())).expect("a client");
     let nobody = fresh.call(address, b"x", &CallOptions { deadline: Duration::from_millis(50), idempotent: false });
     assert_eq!(nobody, Err(Failure::NotExecuted(Reason::Deadline)), "it never was");
+}
+
+#[test]
+fn threads_and_tasks_call_at_once() {
+    let server = Running::start(0);
+    let caller = Caller::start(&options(server.dir.path())).expect("a caller");
+    std::thread::scope(|threads| {
+        for thread in 0..4_usize {
+            let (caller, address) = (caller.clone(), server.address);
+            threads.spawn(move || {
+                for n in 0..50 {
+                    let request = pattern(thread * 1_000 + n * 100);
+                    let answer = caller.call(address, &request, &CallOptions::default()).wait().expect("an answer");
+                    assert!(answer.iter().rev().eq(request.iter()));
+                }
+            });
+        }
+    });
+    let task = async {
+        let options = CallOptions::default();
+        let calls: Vec<Pending> = (0..40).map(|n| caller.call(server.address, &pattern(n), &options)).collect();
+        for (n, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.await.expect("an answer").len(), n);
+        }
+        let sum: Result<Option<u32>, TypedError> =
+            caller.call_typed(server.address, &(b'+', (40_u32, 2_u32)), &options).await;
+        sum.expect("a value")
+    };
+    assert_eq!(pollster::block_on(task), Some(42));
+    assert_eq!(server.end().served, 4 * 50 + 40 + 1);
+}
+
+#[test]
+fn a_caller_that_goes_leaves_nobody_waiting() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let caller = Caller::start(&options(dir.path())).expect("a caller");
+    // Nobody is there.
+    let server = "127.0.0.1:9".parse().expect("an address");
+    let patient = CallOptions { deadline: Duration::from_secs(600), idempotent: false };
+    let given_up = caller.call(server, b"a", &patient);
+    let waits = caller.call(server, b"b", &patient);
+    drop(given_up);
+    drop(caller);
+    assert_eq!(waits.wait(), Err(Failure::NotExecuted(Reason::Cancelled)));
 }
 
 #[test]

@@ -21,6 +21,9 @@ pub struct EndpointOptions {
     pub receive_bytes: u64,
     /// Whether it answers calls. If not, whoever asks for a session is refused.
     pub serves: bool,
+    /// How it can be reached beside the network, in its driver's words: told to the other side of each session, which hands it to
+    /// [`CallEffects::met`]. At most [`OFFER_BYTES_MAX`] bytes, of longer ones nothing is told; empty: not at all.
+    pub offer: Vec<u8>,
     /// Bounds.
     pub limits: Limits,
 }
@@ -74,6 +77,9 @@ impl Default for Limits {
         }
     }
 }
+
+/// The longest [`EndpointOptions::offer`], in bytes.
+pub const OFFER_BYTES_MAX: usize = 24;
 
 /// A session of this endpoint as client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,6 +153,9 @@ pub enum Reason {
     /// The server forgot the session, or was started anew.
     #[error("the server has lost the session")]
     SessionLost,
+    /// As many calls wait in the session as may: told by those who make calls for others, see [`CallError::QueueFull`].
+    #[error("too many calls wait already")]
+    QueueFull,
     /// The request is longer than this side sends.
     #[error("the request is too long")]
     RequestTooLong,
@@ -197,10 +206,17 @@ pub enum Served {
 
 /// Where an endpoint's effects go. Bound at compile time; it cannot re-enter the endpoint.
 pub trait CallEffects {
-    /// As [`crate::Effects::share`].
-    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _head: &[u8], _frames: &[u8]) -> usize {
+    /// Hands a packet in clear, given in parts, to those of `to` that read this process's memory, and gives their count.
+    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _parts: [&[u8]; 3]) -> usize {
         0
     }
+
+    /// A session with `peer` at `at` is open, which can be reached as `offer` says; see [`EndpointOptions::offer`]. Told for each
+    /// session, followed once by [`Self::parted`].
+    fn met(&mut self, _peer: Incarnation, _at: SocketAddr, _offer: &[u8]) {}
+
+    /// A session with `peer` is over.
+    fn parted(&mut self, _peer: Incarnation) {}
 
     /// As [`crate::Effects::transmit`].
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);

@@ -81,7 +81,7 @@ impl Endpoint {
     /// An endpoint that knows nobody. `seed`: random bits, for what must not be guessed.
     #[must_use]
     pub fn new(now: Instant, options: &EndpointOptions, security: &Security, seed: u64) -> Self {
-        let EndpointOptions { cell, me, packet_bytes_max, receive_bytes, serves, limits } = options;
+        let EndpointOptions { cell, me, packet_bytes_max, receive_bytes, serves, limits, offer: _ } = options;
         let receive_bytes = if *receive_bytes == 0 { RECEIVE_BYTES_ASSUMED } else { *receive_bytes };
         // A quarter is left for what nobody counts: greetings, receipts, what is sent again.
         let usable = receive_bytes / 4 * 3;
@@ -94,7 +94,7 @@ impl Endpoint {
             cell_tag: cell_tag(cell),
             serves: *serves,
             opener: Opener::new(security, cell, *me),
-            net: Net::new(security, cell, *me, *packet_bytes_max, Pace::new(&limits)),
+            net: Net::new(security, options, Pace::new(&limits)),
             rng: Rng::new(seed).fork("calls"),
             sessions: Vec::new(),
             free: Vec::new(),
@@ -335,14 +335,15 @@ impl Endpoint {
         now: Instant,
         from: SocketAddr,
         sender: Incarnation,
-        greeting: &Greeting,
+        greeting: &Greeting<'_>,
         fx: &mut impl CallEffects,
     ) -> Result<(), DropReason> {
         match *greeting {
-            Greeting::Ask { hint, nonce, packet_bytes } => {
-                self.open(now, from, sender, (hint, nonce, packet_bytes), fx)
+            Greeting::Ask { hint, nonce, packet_bytes, offer } => {
+                self.open(now, from, sender, (hint, nonce, packet_bytes), offer, fx);
+                Ok(())
             }
-            Greeting::Opened { hint, nonce, opened } => {
+            Greeting::Opened { hint, nonce, opened, offer } => {
                 if opened.token == 0 {
                     return Err(DropReason::Malformed);
                 }
@@ -353,7 +354,7 @@ impl Endpoint {
                 }
                 let key = self.opener.session_key(sender);
                 let path = |net: &mut Net| Path::new(net, now, from, sender, key, &opened);
-                if client.handle_opened(path, nonce, &opened, &mut desk!(self, now, fx)) {
+                if client.handle_opened(path, nonce, &opened, offer, &mut desk!(self, now, fx)) {
                     self.touch(hint);
                 }
                 self.due = self.due.min(now);
@@ -378,8 +379,9 @@ impl Endpoint {
         from: SocketAddr,
         client: Incarnation,
         (their_hint, nonce, packet_bytes): (u32, u64, u32),
+        offer: &[u8],
         fx: &mut impl CallEffects,
-    ) -> Result<(), DropReason> {
+    ) {
         let known = self.asked.get(&(client, nonce)).copied();
         let hint = match known {
             Some(hint) => hint,
@@ -394,9 +396,8 @@ impl Endpoint {
                 };
                 if let Some(reason) = reason {
                     self.net.counters.refused += 1;
-                    let greeting = Greeting::Refused { hint: their_hint, nonce, reason };
-                    self.net.greet(from, |packet| greeting.write(packet), fx);
-                    return Ok(());
+                    self.net.greet(from, |_| Greeting::Refused { hint: their_hint, nonce, reason }, fx);
+                    return;
                 }
                 let hint = self.place();
                 self.asked.insert((client, nonce), hint);
@@ -411,11 +412,12 @@ impl Endpoint {
                 let session = ServerSession::new(path, hint, nonce, told);
                 self.sessions[hint as usize].role = Role::Server(Box::new(session));
                 self.net.counters.sessions_taken += 1;
+                fx.met(client, from, offer);
                 self.due = self.due.min(self.sweep_at);
                 hint
             }
         };
-        let Some(Entry { role: Role::Server(session), .. }) = self.sessions.get(hint as usize) else { return Ok(()) };
+        let Some(Entry { role: Role::Server(session), .. }) = self.sessions.get(hint as usize) else { return };
         let opened = Opened {
             hint,
             token: session.path.token,
@@ -423,9 +425,7 @@ impl Endpoint {
             packet_bytes: self.net.packet_bytes,
             credit: session.told(),
         };
-        let greeting = Greeting::Opened { hint: their_hint, nonce, opened };
-        self.net.greet(from, |packet| greeting.write(packet), fx);
-        Ok(())
+        self.net.greet(from, |offer| Greeting::Opened { hint: their_hint, nonce, opened, offer }, fx);
     }
 
     /// The driver lost something that came for this process: gaps are losses, and are told of at once.

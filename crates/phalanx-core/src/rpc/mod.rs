@@ -22,8 +22,8 @@ mod spare;
 mod wire;
 
 pub use api::{
-    AnswerError, CallEffects, CallError, CallId, CallOptions, EndpointOptions, Failure, Limits, Outcome, Reason,
-    Served, SessionId, Ticket,
+    AnswerError, CallEffects, CallError, CallId, CallOptions, EndpointOptions, Failure, Limits, OFFER_BYTES_MAX,
+    Outcome, Reason, Served, SessionId, Ticket,
 };
 pub use counters::Counters;
 pub use endpoint::Endpoint;

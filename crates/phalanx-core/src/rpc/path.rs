@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::api::{CallEffects, Limits};
+use super::api::{CallEffects, EndpointOptions, Limits, OFFER_BYTES_MAX};
 use super::counters::Counters;
 use super::desk::Desk;
 use super::outgoing::Outgoing;
 use super::spare::Spare;
-use super::wire::{CallName, DATA_HEAD_MAX, Data, Opened, Part, Side};
+use super::wire::{CallName, DATA_HEAD_MAX, Data, Greeting, Opened, Part, Side};
 use crate::charge::charge;
 use crate::id::{Incarnation, Lane};
 use crate::link::Rtt;
@@ -28,6 +28,8 @@ pub(super) struct Net {
     pub(super) spare: Spare,
     /// The longest packet this side takes, in bytes.
     pub(super) packet_bytes: u32,
+    /// How this side can be reached beside the network.
+    pub(super) offer: Vec<u8>,
     pace: Pace,
 }
 
@@ -48,26 +50,33 @@ impl Pace {
 const GREETING_SPACE: u32 = u32::MAX;
 
 impl Net {
-    pub(super) fn new(security: &Security, cell: &str, me: Incarnation, packet_bytes: u32, pace: Pace) -> Self {
+    pub(super) fn new(security: &Security, options: &EndpointOptions, pace: Pace) -> Self {
+        let EndpointOptions { cell, me, packet_bytes_max, offer, .. } = options;
         Self {
-            sealer: Sealer::new(security, cell, me),
+            sealer: Sealer::new(security, cell, *me),
             tag_len: security.tag_len(),
             next_serial: 1,
             greetings: 0,
             packet: Vec::with_capacity(65_536),
             counters: Counters::default(),
             spare: Spare::default(),
-            packet_bytes,
+            packet_bytes: *packet_bytes_max,
+            offer: if offer.len() <= OFFER_BYTES_MAX { offer.clone() } else { Vec::new() },
             pace,
         }
     }
 
-    /// Sends what `write` makes to somebody with whom there is no session.
-    pub(super) fn greet(&mut self, to: SocketAddr, write: impl FnOnce(&mut Vec<u8>), fx: &mut impl CallEffects) {
+    /// Sends something to somebody with whom there may be no session; `greeting` is given what this side offers.
+    pub(super) fn greet(
+        &mut self,
+        to: SocketAddr,
+        greeting: impl for<'o> FnOnce(&'o [u8]) -> Greeting<'o>,
+        fx: &mut impl CallEffects,
+    ) {
         self.greetings += 1;
         self.packet.clear();
         self.sealer.header(Kind::Open, GREETING_SPACE, self.greetings).write(&mut self.packet);
-        write(&mut self.packet);
+        greeting(&self.offer).write(&mut self.packet);
         self.sealer.seal(Incarnation::NONE, &mut self.packet);
         self.counters.packets_sent += 1;
         fx.transmit(Lane::Data, &[to], &self.packet);
@@ -158,15 +167,11 @@ impl Path {
         self.in_flight == 0 || self.in_flight.saturating_add(each) <= credit
     }
 
-    /// Sends a packet with the pending frames and what `write` appends, a data frame of `room` bytes at most, or nothing; gives its number.
-    pub(super) fn send(
-        &mut self,
-        desk: &mut Desk<'_, impl CallEffects>,
-        room: usize,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) -> u64 {
-        let full = self.pending.len() + room + DATA_HEAD_MAX > self.packet_bytes - Header::LEN - self.tag_len;
-        if !self.pending.is_empty() && room > 0 && full {
+    /// Sends a packet with the pending frames and a piece of a message, if there is one, and gives its number.
+    pub(super) fn send(&mut self, desk: &mut Desk<'_, impl CallEffects>, data: Option<&Data<'_>>) -> u64 {
+        let bytes = data.map_or(&[][..], |data| data.bytes);
+        let longest = self.pending.len() + DATA_HEAD_MAX + bytes.len();
+        if data.is_some() && !self.pending.is_empty() && longest > self.packet_bytes - Header::LEN - self.tag_len {
             self.flush(desk);
         }
         let (net, fx) = (&mut *desk.net, &mut *desk.fx);
@@ -185,15 +190,18 @@ impl Path {
             packet.extend_from_slice(&self.pending);
             self.pending.clear();
         }
-        write(packet);
+        if let Some(data) = data {
+            data.write_head(packet);
+        }
         net.counters.packets_sent += 1;
         let to = [self.to];
         if let Some((header, frames)) = packet.split_first_chunk::<{ Header::LEN }>()
-            && fx.share(Lane::Data, &to, &associated(header, Incarnation(self.token)), frames) > 0
+            && fx.share(Lane::Data, &to, [&associated(header, Incarnation(self.token)), frames, bytes]) > 0
         {
             net.counters.packets_shared += 1;
             return number;
         }
+        packet.extend_from_slice(bytes);
         net.sealer.seal(Incarnation(self.token), packet);
         debug_assert!(packet.len() <= self.packet_bytes, "{} bytes", packet.len());
         fx.transmit(Lane::Data, &to, packet);
@@ -203,7 +211,7 @@ impl Path {
     /// Sends the pending frames, if there are any.
     pub(super) fn flush(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
         if !self.pending.is_empty() {
-            self.send(desk, 0, |_| {});
+            self.send(desk, None);
         }
     }
 
@@ -237,7 +245,7 @@ impl Path {
             // The last that may go asks for what lets more go.
             let wants_receipt = part.is_some() && !self.has_room(each, credit);
             let data = head.data(part, wants_receipt, bytes);
-            let number = self.send(desk, bytes.len(), |packet| data.write(packet, true));
+            let number = self.send(desk, Some(&data));
             if part.is_some() {
                 self.time(number, desk.now);
             }

@@ -105,15 +105,15 @@ impl Plain {
                 put_varint(&mut self.packet, message.len() as u64);
                 put_varint(&mut self.packet, index);
             }
-            self.packet.extend_from_slice(piece);
             let shared = match self.packet.split_first_chunk::<{ Header::LEN }>() {
                 Some((header, frames)) => {
                     let head = crate::seal::associated(header, Incarnation::NONE);
-                    fx.share(Lane::Data, &[to], &head, frames) > 0
+                    fx.share(Lane::Data, &[to], [&head, frames, piece]) > 0
                 }
                 None => false,
             };
             if !shared {
+                self.packet.extend_from_slice(piece);
                 self.sealer.seal(Incarnation::NONE, &mut self.packet);
                 fx.transmit(Lane::Data, &[to], &self.packet);
             }

@@ -422,6 +422,7 @@ impl ServerSession {
         for slot in 0..self.slots.len() {
             self.give_up(slot, desk);
         }
+        desk.fx.parted(self.path.peer);
     }
 
     pub(super) fn check_invariants(&self) {

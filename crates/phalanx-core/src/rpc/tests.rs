@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::*;
-use crate::charge;
-use crate::seal::CellKey;
+use crate::seal::{CellKey, Security};
+use crate::wire::{DropReason, Kind};
+use crate::{Incarnation, Instant, Lane, Origin, Packet, charge};
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 2);
@@ -20,9 +21,21 @@ struct Place {
     /// Requests that begin with this byte are answered later.
     later: Option<u8>,
     waiting: Vec<(CallId, Vec<u8>)>,
+    /// Sessions with each peer, and what the peer offered last.
+    met: BTreeMap<Incarnation, (usize, Vec<u8>)>,
 }
 
 impl CallEffects for Place {
+    fn met(&mut self, peer: Incarnation, _at: SocketAddr, offer: &[u8]) {
+        let (sessions, offered) = self.met.entry(peer).or_default();
+        *sessions += 1;
+        *offered = offer.to_vec();
+    }
+
+    fn parted(&mut self, peer: Incarnation) {
+        self.met.get_mut(&peer).expect("who parts has met").0 -= 1;
+    }
+
     fn transmit(&mut self, _lane: Lane, to: &[SocketAddr], packet: &[u8]) {
         self.sent.extend(to.iter().map(|to| (*to, packet.to_vec())));
     }
@@ -69,6 +82,7 @@ fn options(me: u64, packet_bytes_max: u32, serves: bool) -> EndpointOptions {
         packet_bytes_max,
         receive_bytes: 1 << 20,
         serves,
+        offer: vec![me as u8; 5],
         limits: Limits::default(),
     }
 }
@@ -423,6 +437,27 @@ fn a_server_started_anew_leaves_calls_in_doubt_and_idempotent_ones_run_again() {
     assert_eq!(world.outcome(doubt), Some(&Err(Failure::Unknown(Reason::SessionLost))));
     assert_eq!(world.outcome(again), Some(&Ok(b"aaL".to_vec())));
     assert_eq!(world.at_server.runs.len(), 3);
+}
+
+#[test]
+fn both_sides_are_told_what_the_other_offers_and_when_the_session_is_over() {
+    let mut world = World::new();
+    let ticket = world.call(b"abc");
+    world.run(Duration::from_millis(1));
+    world.assert_answer(ticket, b"cba");
+    let met = |sessions, peer: u8| BTreeMap::from([(Incarnation(u64::from(peer)), (sessions, vec![peer; 5]))]);
+    assert_eq!((&world.at_client.met, &world.at_server.met), (&met(1, 2), &met(1, 1)));
+    world.client.close(world.now, world.session, &mut world.at_client);
+    world.run(Duration::from_millis(1));
+    assert_eq!((&world.at_client.met, &world.at_server.met), (&met(0, 2), &met(0, 1)));
+    // A server that comes back as another one is met anew.
+    world.session = world.client.connect(world.now, SERVER, &mut world.at_client);
+    world.run(Duration::from_millis(1));
+    world.server = Endpoint::new(world.now, &options(3, 1472, true), &security(), 99);
+    world.call(b"abc");
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.at_client.met[&Incarnation(2)].0, 0);
+    assert_eq!(world.at_client.met[&Incarnation(3)].0, 1);
 }
 
 #[test]

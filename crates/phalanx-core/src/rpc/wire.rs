@@ -1,14 +1,15 @@
 //! What packets of calls hold, as `docs/rpc.md` says. Reading is total: bytes that make no sense give [`Malformed`].
 
+use super::api::OFFER_BYTES_MAX;
 use crate::wire::codec::{Malformed, Reader, put_prefixed, put_u8, put_u64, put_varint};
 
 /// What an open packet holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Greeting {
+pub(super) enum Greeting<'a> {
     /// A client wants a session.
-    Ask { hint: u32, nonce: u64, packet_bytes: u32 },
+    Ask { hint: u32, nonce: u64, packet_bytes: u32, offer: &'a [u8] },
     /// It has one.
-    Opened { hint: u32, nonce: u64, opened: Opened },
+    Opened { hint: u32, nonce: u64, opened: Opened, offer: &'a [u8] },
     /// It gets none.
     Refused { hint: u32, nonce: u64, reason: Refusal },
 }
@@ -62,20 +63,21 @@ const OPENED: u8 = 2;
 const REFUSED: u8 = 3;
 
 /// An ask is as long as this, so that a liar about its address makes a server send no more than it sent itself.
-const ASK_LEN: usize = 56;
+const ASK_LEN: usize = 80;
 
-impl Greeting {
+impl<'a> Greeting<'a> {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match *self {
-            Self::Ask { hint, nonce, packet_bytes } => {
+            Self::Ask { hint, nonce, packet_bytes, offer } => {
                 let begin = out.len();
                 put_u8(out, ASK);
                 put_varint(out, u64::from(hint));
                 put_u64(out, nonce);
                 put_varint(out, u64::from(packet_bytes));
+                put_prefixed(out, offer);
                 out.resize(begin + ASK_LEN, 0);
             }
-            Self::Opened { hint, nonce, opened } => {
+            Self::Opened { hint, nonce, opened, offer } => {
                 put_u8(out, OPENED);
                 put_varint(out, u64::from(hint));
                 put_u64(out, nonce);
@@ -84,6 +86,7 @@ impl Greeting {
                 put_u8(out, opened.slots);
                 put_varint(out, u64::from(opened.packet_bytes));
                 put_varint(out, opened.credit);
+                put_prefixed(out, offer);
             }
             Self::Refused { hint, nonce, reason } => {
                 put_u8(out, REFUSED);
@@ -94,14 +97,17 @@ impl Greeting {
         }
     }
 
-    pub(super) fn read(frames: &[u8]) -> Result<Self, Malformed> {
+    pub(super) fn read(frames: &'a [u8]) -> Result<Self, Malformed> {
         let mut from = Reader::new(frames);
         let first = from.u8()?;
         let hint = from.varint_u32()?;
         let nonce = from.u64()?;
         match first {
             // What is short of an ask's length would be answered with more than it is.
-            ASK if frames.len() >= ASK_LEN => Ok(Self::Ask { hint, nonce, packet_bytes: from.varint_u32()? }),
+            ASK if frames.len() >= ASK_LEN => {
+                let packet_bytes = from.varint_u32()?;
+                Ok(Self::Ask { hint, nonce, packet_bytes, offer: read_offer(&mut from)? })
+            }
             OPENED => {
                 let opened = Opened {
                     hint: from.varint_u32()?,
@@ -110,12 +116,17 @@ impl Greeting {
                     packet_bytes: from.varint_u32()?,
                     credit: from.varint()?,
                 };
-                Ok(Self::Opened { hint, nonce, opened })
+                Ok(Self::Opened { hint, nonce, opened, offer: read_offer(&mut from)? })
             }
             REFUSED => Ok(Self::Refused { hint, nonce, reason: Refusal::from_code(from.u8()?) }),
             _ => Err(Malformed),
         }
     }
+}
+
+fn read_offer<'a>(from: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    let offer = from.prefixed()?;
+    if offer.len() > OFFER_BYTES_MAX { Err(Malformed) } else { Ok(offer) }
 }
 
 /// A call of a session: its slot, and its number there.
@@ -207,9 +218,8 @@ const DATA: u8 = 0x80;
 const DATA_ANSWER: u8 = 0x40;
 const DATA_WHOLE: u8 = 0x20;
 const DATA_WANTS_RECEIPT: u8 = 0x10;
-const DATA_HAS_LENGTH: u8 = 0x08;
 const DATA_REFUSAL: u8 = 0x04;
-const DATA_RESERVED: u8 = 0x03;
+const DATA_RESERVED: u8 = 0x0b;
 
 const RECEIPT_REQUEST: u8 = 1;
 const RECEIPT_ANSWER: u8 = 2;
@@ -227,15 +237,14 @@ const SKIPPED: u8 = 0x40;
 pub(super) const DATA_HEAD_MAX: usize = 32;
 
 impl Data<'_> {
-    /// Appends the frame. If it is the `last` of its packet its bytes need no length.
-    pub(super) fn write(&self, out: &mut Vec<u8>, last: bool) {
+    /// Appends what stands before the bytes, which follow to the end of the packet.
+    pub(super) fn write_head(&self, out: &mut Vec<u8>) {
         let begin = out.len();
         let mut first = DATA;
         for (flag, set) in [
             (DATA_ANSWER, self.side == Side::Answer),
             (DATA_WHOLE, self.part.is_none()),
             (DATA_WANTS_RECEIPT, self.wants_receipt),
-            (DATA_HAS_LENGTH, !last),
             (DATA_REFUSAL, self.refusal),
         ] {
             first |= if set { flag } else { 0 };
@@ -249,12 +258,7 @@ impl Data<'_> {
         if self.has_allowance() {
             put_varint(out, self.allowance);
         }
-        if last {
-            debug_assert!(out.len() - begin <= DATA_HEAD_MAX);
-            out.extend_from_slice(self.bytes);
-        } else {
-            put_prefixed(out, self.bytes);
-        }
+        debug_assert!(out.len() - begin <= DATA_HEAD_MAX);
     }
 
     fn has_allowance(&self) -> bool {
@@ -393,6 +397,6 @@ fn read_data<'a>(first: u8, from: &mut Reader<'a>) -> Result<Data<'a>, Malformed
     if data.has_allowance() {
         data.allowance = from.varint()?;
     }
-    data.bytes = if has(DATA_HAS_LENGTH) { from.prefixed()? } else { from.rest() };
+    data.bytes = from.rest();
     Ok(data)
 }

@@ -67,11 +67,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Puts a record behind the others: both parts, one after the other. They have at most [`PACKET_BYTES_MAX`], and the
+    /// Puts a record behind the others: all parts, one after the other. They have at most [`PACKET_BYTES_MAX`], and the
     /// ring is far larger.
-    pub(crate) fn push(&mut self, ring: Written<'_>, readers: u64, [head, body]: [&[u8]; 2]) {
+    pub(crate) fn push(&mut self, ring: Written<'_>, readers: u64, parts: [&[u8]; 3]) {
         let mask = ring.data.len() - 1;
-        let len = head.len() + body.len();
+        let len = parts[0].len() + parts[1].len() + parts[2].len();
         let end = self.tail + record_bytes(len);
         if end > self.reserved {
             // Some way ahead, so that the word that every reader looks at changes seldom.
@@ -83,19 +83,41 @@ impl Writer {
         let at = word_of(self.tail, mask);
         ring.data[at].store(len as u64, Ordering::Relaxed);
         ring.data[(at + 1) & mask].store(readers, Ordering::Relaxed);
-        if head.len().is_multiple_of(8) {
-            copy_in(ring.data, (at + 2) & mask, head);
-            copy_in(ring.data, (at + 2 + head.len() / 8) & mask, body);
-        } else {
-            copy_in(ring.data, (at + 2) & mask, &[head, body].concat());
-        }
+        copy_in(ring.data, (at + 2) & mask, parts);
         self.tail = end;
         ring.tail.store(end, Ordering::Release);
     }
 }
 
-fn copy_in(data: &[AtomicU64], at: usize, packet: &[u8]) {
-    let (words, rest) = packet.as_chunks::<8>();
+/// Puts the parts behind each other. Where one ends within a word, the next goes on in it.
+#[inline]
+fn copy_in(data: &[AtomicU64], mut at: usize, parts: [&[u8]; 3]) {
+    let mask = data.len() - 1;
+    let (mut joint, mut held) = ([0; 8], 0);
+    for mut part in parts {
+        if held > 0 {
+            let (first, rest) = part.split_at(part.len().min(8 - held));
+            joint[held..held + first.len()].copy_from_slice(first);
+            (held, part) = (held + first.len(), rest);
+            if held < 8 {
+                continue;
+            }
+            data[at].store(u64::from_ne_bytes(joint), Ordering::Relaxed);
+            at = (at + 1) & mask;
+        }
+        let (words, rest) = part.as_chunks::<8>();
+        copy_words(data, at, words);
+        at = (at + words.len()) & mask;
+        joint = [0; 8];
+        joint[..rest.len()].copy_from_slice(rest);
+        held = rest.len();
+    }
+    if held > 0 {
+        data[at].store(u64::from_ne_bytes(joint), Ordering::Relaxed);
+    }
+}
+
+fn copy_words(data: &[AtomicU64], at: usize, words: &[[u8; 8]]) {
     let straight = words.len().min(data.len() - at);
     let (first, second) = words.split_at(straight);
     for (to, from) in data[at..].iter().zip(first) {
@@ -103,11 +125,6 @@ fn copy_in(data: &[AtomicU64], at: usize, packet: &[u8]) {
     }
     for (to, from) in data.iter().zip(second) {
         to.store(u64::from_ne_bytes(*from), Ordering::Relaxed);
-    }
-    if !rest.is_empty() {
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        data[(at + words.len()) & (data.len() - 1)].store(u64::from_ne_bytes(last), Ordering::Relaxed);
     }
 }
 

@@ -81,7 +81,7 @@ impl Own {
         }
     }
 
-    pub(super) fn push(&mut self, lane: Lane, readers: u64, head: &[u8], frames: &[u8]) {
+    pub(super) fn push(&mut self, lane: Lane, readers: u64, parts: [&[u8]; 3]) {
         let words = self.map.words();
         let at = HEADER_WORDS + if lane == Lane::Control { 0 } else { self.ring_words[0] };
         let index = ring_index(lane);
@@ -90,7 +90,7 @@ impl Own {
             tail: &words[AT_TAILS + index],
             data: &words[at..at + self.ring_words[index]],
         };
-        self.writers[index].push(ring, readers, [head, frames]);
+        self.writers[index].push(ring, readers, parts);
     }
 
     pub(super) fn parked(&self) -> &AtomicU64 {

@@ -73,15 +73,15 @@ impl Sending {
 }
 
 impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
-    fn share(&mut self, lane: Lane, to: &[SocketAddr], head: &[u8], frames: &[u8]) -> usize {
+    fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         let (mine, _) = self.parts();
         let Some(parted) = mine.part(lane, to) else { return 0 };
         let (readers, count) = (parted.readers, to.len() - parted.rest.len());
         if let Some(own) = &mut mine.own {
-            own.push(lane, readers, head, frames);
+            own.push(lane, readers, parts);
             mine.touched |= readers;
             mine.stats.packets += 1;
-            mine.stats.bytes += (head.len() + frames.len()) as u64;
+            mine.stats.bytes += parts.map(<[u8]>::len).iter().sum::<usize>() as u64;
         }
         count
     }

@@ -96,7 +96,7 @@ fn one_record_serves_all_readers_and_datagrams_serve_the_rest() {
     let [a, b, c] = &mut near;
     let mut far = make();
     let to: Vec<SocketAddr> = [&*b, &far, &*c].map(|d| d.local_address(Lane::Data)).into();
-    assert_eq!(a.outbox().share(Lane::Data, &to, &[], b"near"), 2);
+    assert_eq!(a.outbox().share(Lane::Data, &to, [&[], &[], b"near"]), 2);
     a.outbox().transmit(Lane::Data, &to, b"far");
     a.flush();
     for reader in [b, c] {
@@ -111,9 +111,9 @@ fn whoever_is_not_meant_does_not_get_it() {
     let mut three = [make(), make(), make()];
     meet(&mut three);
     let [a, b, c] = &mut three;
-    assert_eq!(a.outbox().share(Lane::Control, &[b.local_address(Lane::Control)], &[], b"for b"), 1);
+    assert_eq!(a.outbox().share(Lane::Control, &[b.local_address(Lane::Control)], [&[], &[], b"for b"]), 1);
     // The same bytes on the other lane's address reach nobody through memory.
-    assert_eq!(a.outbox().share(Lane::Control, &[b.local_address(Lane::Data)], &[], b"for nobody"), 0);
+    assert_eq!(a.outbox().share(Lane::Control, &[b.local_address(Lane::Data)], [&[], &[], b"for nobody"]), 0);
     a.flush();
     assert_eq!((drain(b), drain(c)), (vec![(Origin::Memory, b"for b".to_vec())], vec![]));
 }
@@ -127,22 +127,22 @@ fn memory_is_used_only_when_both_have_attached() {
     let (of_a, of_b) = (peer(&a, a.offer().expect("memory"), 1), peer(&b, b.offer().expect("memory"), 2));
     a.attach(&of_b).expect("it lives");
     a.flush();
-    assert_eq!(a.outbox().share(Lane::Data, &there, &[], b"early"), 0, "b does not read yet");
+    assert_eq!(a.outbox().share(Lane::Data, &there, [&[], &[], b"early"]), 0, "b does not read yet");
     b.attach(&of_a).expect("it lives");
     a.flush();
-    assert_eq!(a.outbox().share(Lane::Data, &there, &[], b"now"), 1);
+    assert_eq!(a.outbox().share(Lane::Data, &there, [&[], &[], b"now"]), 1);
     a.flush();
     b.detach(1);
     assert_eq!(drain(&mut b), [], "it wants nothing of a any more");
     a.flush();
-    assert_eq!(a.outbox().share(Lane::Data, &there, &[], b"late"), 0);
+    assert_eq!(a.outbox().share(Lane::Data, &there, [&[], &[], b"late"]), 0);
 }
 
 #[test]
 fn what_is_for_an_earlier_life_is_not_received() {
     let [mut a, mut b] = two(&ShmOptions::default());
     let there = [b.local_address(Lane::Data)];
-    assert_eq!(a.outbox().share(Lane::Data, &there, &[], b"for the life that was"), 1);
+    assert_eq!(a.outbox().share(Lane::Data, &there, [&[], &[], b"for the life that was"]), 1);
     b.begin_life(3);
     assert_eq!(drain(&mut b), []);
     let of_a = peer(&a, a.offer().expect("memory"), 1);
@@ -150,7 +150,11 @@ fn what_is_for_an_earlier_life_is_not_received() {
     b.flush();
     assert_eq!(drain(&mut b), []);
     a.flush();
-    assert_eq!(a.outbox().share(Lane::Data, &there, &[], b"still the old one"), 0, "a sees that the life is over");
+    assert_eq!(
+        a.outbox().share(Lane::Data, &there, [&[], &[], b"still the old one"]),
+        0,
+        "a sees that the life is over"
+    );
     let of_b = peer(&b, b.offer().expect("memory"), 3);
     a.detach(2);
     a.attach(&of_b).expect("it lives");
@@ -158,7 +162,7 @@ fn what_is_for_an_earlier_life_is_not_received() {
         b.flush();
         a.flush();
     }
-    assert_eq!(a.outbox().share(Lane::Data, &there, &[], b"for this life"), 1);
+    assert_eq!(a.outbox().share(Lane::Data, &there, [&[], &[], b"for this life"]), 1);
     assert_eq!(drain(&mut b), [(Origin::Memory, b"for this life".to_vec())]);
 }
 
@@ -167,12 +171,12 @@ fn a_reader_that_was_overtaken_goes_on_from_where_the_writer_is() {
     let [mut a, mut b] = two(&ShmOptions { data_ring_bytes: 1 << 18, ..ShmOptions::default() });
     let there = [b.local_address(Lane::Data)];
     for i in 0..100_u8 {
-        a.outbox().share(Lane::Data, &there, &[], &[i; 8_000]);
+        a.outbox().share(Lane::Data, &there, [&[], &[], &[i; 8_000]]);
     }
     assert_eq!(drain(&mut b), []);
     assert_eq!(b.link_stats().overruns, 1);
     for i in 0..30_u8 {
-        a.outbox().share(Lane::Data, &there, &[], &[i; 8_000]);
+        a.outbox().share(Lane::Data, &there, [&[], &[], &[i; 8_000]]);
     }
     let got = drain(&mut b);
     assert!(got.len() == 30 && got.iter().zip(0_u8..).all(|((_, packet), i)| packet[..] == [i; 8_000]));
@@ -187,7 +191,7 @@ fn sleepers_are_woken_and_others_are_not_disturbed() {
     let bounce = |driver: &mut Near, to: &[SocketAddr], first: bool| {
         let mut next = 0_u32;
         if first {
-            driver.outbox().share(Lane::Data, to, &[], &next.to_le_bytes());
+            driver.outbox().share(Lane::Data, to, [&[], &[], &next.to_le_bytes()]);
             driver.flush();
         }
         while next < rounds {
@@ -197,7 +201,7 @@ fn sleepers_are_woken_and_others_are_not_disturbed() {
                 driver.wait(None, &[]).expect("waiting works");
             }
             next = heard.expect("four bytes") + 1;
-            driver.outbox().share(Lane::Data, to, &[], &next.to_le_bytes());
+            driver.outbox().share(Lane::Data, to, [&[], &[], &next.to_le_bytes()]);
             driver.flush();
         }
     };
@@ -234,7 +238,7 @@ fn a_flood_in_memory_does_not_silence_the_sockets() {
     let mut heard = false;
     for _ in 0..10_000 {
         for _ in 0..64 {
-            a.outbox().share(Lane::Data, &to_b, &[], b"from near");
+            a.outbox().share(Lane::Data, &to_b, [&[], &[], b"from near"]);
         }
         b.receive(64, &mut |_, _, origin, _| heard |= origin != Origin::Memory);
         if heard {
@@ -250,7 +254,7 @@ fn faults_strike_what_comes_from_memory_too() {
     let there = [b.local_address(Lane::Data)];
     let mut b = Lossy::new(b, Faults { loss_ppm: 500_000, ..Faults::default() }, 7);
     for i in 0..200_u8 {
-        a.outbox().share(Lane::Data, &there, &[], &[i]);
+        a.outbox().share(Lane::Data, &there, [&[], &[], &[i]]);
     }
     let got = drain(&mut b);
     assert!((50..150).contains(&got.len()) && got.iter().all(|(origin, _)| *origin == Origin::Memory), "{}", got.len());

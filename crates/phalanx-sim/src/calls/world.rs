@@ -224,6 +224,7 @@ impl World {
             packet_bytes_max: node.plan.packet_bytes_max,
             receive_bytes: node.plan.receive_bytes,
             serves: node.plan.serves,
+            offer: Vec::new(),
             limits: node.plan.limits.clone(),
         };
         node.endpoint = Some(Endpoint::new(now, &options, &self.plan.security, seed));

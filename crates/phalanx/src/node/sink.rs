@@ -29,7 +29,7 @@ pub(super) struct Sink<'a, T: ?Sized, H> {
 impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
     fn share(&mut self, lane: Lane, to: &[SocketAddr], head: &[u8], frames: &[u8]) -> usize {
         self.handler.before_transmit();
-        self.outbox.share(lane, to, head, frames)
+        self.outbox.share(lane, to, [head, frames, &[]])
     }
 
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use phalanx_core::rpc::{CallError, CallOptions, Failure, Outcome, Reason, SessionId, Ticket};
+use phalanx_core::rpc::{CallOptions, Failure, Outcome, SessionId, Ticket};
 
+use super::caller::reason;
 use super::port::{Port, PortOptions, Service};
 use crate::start::StartError;
 
@@ -63,8 +64,7 @@ impl Client {
         let session = *sessions.entry(server).or_insert_with(|| port.connect(server, last));
         match port.call(session, request, options, last) {
             Ok(ticket) => last.ticket = Some(ticket),
-            Err(CallError::TooLong(_)) => return Err(Failure::NotExecuted(Reason::RequestTooLong)),
-            Err(_) => return Err(Failure::NotExecuted(Reason::Cancelled)),
+            Err(error) => return Err(Failure::NotExecuted(reason(error))),
         }
         loop {
             let came = port.turn(last);

@@ -1,13 +1,19 @@
 //! Calls between processes: of members, of outside clients, of programs that have no cell at all but share its key.
 //!
-//! [`Port`] makes calls and answers them on its application's thread; [`Client`] makes them one after the other and blocks.
+//! [`Port`] makes calls and answers them on its application's thread; [`Client`] makes them one after the other and blocks; [`Caller`] makes
+//! them for any number of threads and tasks.
 //! What a call may end with, and what is guaranteed: [`phalanx_core::rpc`] and `docs/rpc.md`.
 
+mod caller;
 mod client;
+mod nearby;
+mod pending;
 mod port;
 mod typed;
 
+pub use caller::Caller;
 pub use client::Client;
+pub use pending::Pending;
 pub use phalanx_core::rpc::{
     AnswerError, CallError, CallId, CallOptions, Counters, Failure, Limits, Outcome, Reason, Refusal, Served,
     SessionId, Ticket,

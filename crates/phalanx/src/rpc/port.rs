@@ -10,16 +10,18 @@ use phalanx_core::rpc::{
     Served, SessionId, Ticket,
 };
 use phalanx_core::{Incarnation, Instant, Lane};
-use phalanx_driver::{Transmit, Udp, UdpOptions, Wait, Waker};
+use phalanx_driver::{Shm, Transmit, Udp, Wait, Waker};
 
 use crate::clock;
 use crate::config::Config;
-use crate::start::{StartError, entropy, open_local, security};
+use crate::start::{StartError, bind, entropy, open_local, security};
+
+use super::nearby::Nearby;
 
 /// How to start a [`Port`].
 #[derive(Clone, Debug, Default)]
 pub struct PortOptions {
-    /// Of these count the cell's name and key, the security, the address and the data port to bind, the runtime directory.
+    /// Of these count the cell's name and key, the security, the address and the ports to bind, the driver, the runtime directory.
     pub config: Config,
     /// Whether it answers calls. Default false.
     pub serves: bool,
@@ -64,9 +66,10 @@ pub trait Service {
 /// }
 /// # }
 /// ```
-pub struct Port<D: Wait = Udp> {
+pub struct Port<D: Wait = Shm<Udp>> {
     driver: D,
     endpoint: Endpoint,
+    nearby: Nearby,
     now: Instant,
     /// Turns in a row that found nothing.
     idle: u32,
@@ -75,16 +78,25 @@ pub struct Port<D: Wait = Udp> {
 
 struct Sink<'a, T: ?Sized, S> {
     outbox: &'a mut T,
+    nearby: &'a mut Nearby,
     service: &'a mut S,
 }
 
 impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
-    fn share(&mut self, lane: Lane, to: &[SocketAddr], head: &[u8], frames: &[u8]) -> usize {
-        self.outbox.share(lane, to, head, frames)
+    fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
+        self.outbox.share(lane, to, parts)
     }
 
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
         self.outbox.transmit(lane, to, packet);
+    }
+
+    fn met(&mut self, peer: Incarnation, at: SocketAddr, offer: &[u8]) {
+        self.nearby.met(peer, at, offer);
+    }
+
+    fn parted(&mut self, peer: Incarnation) {
+        self.nearby.parted(peer);
     }
 
     #[inline]
@@ -99,7 +111,7 @@ impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
 }
 
 impl Port {
-    /// Binds a socket and begins a life of its own.
+    /// Binds sockets and begins a life of its own.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left behind.
@@ -113,28 +125,31 @@ impl<D: Wait> Port<D> {
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left behind.
-    pub fn start_with(options: &PortOptions, wrap: impl FnOnce(Udp) -> D) -> Result<Self, StartError> {
+    pub fn start_with(options: &PortOptions, wrap: impl FnOnce(Shm<Udp>) -> D) -> Result<Self, StartError> {
         let PortOptions { config, serves, limits } = options;
         let local = open_local(config)?;
         let security = security(config, &local)?;
         let mut entropy = entropy()?;
-        let sockets = Udp::bind(&UdpOptions {
-            data: SocketAddr::new(config.bind, config.data_port),
-            control: SocketAddr::new(config.bind, config.control_port),
-            ..UdpOptions::default()
-        })?;
+        let me = Incarnation(entropy().max(1));
+        let nearby = Nearby::new();
+        let sockets = bind(config)?;
+        let offer = nearby.describe(sockets.offer());
         let mut driver = wrap(sockets);
+        if let Some(neighbours) = driver.neighbours() {
+            neighbours.begin_life(me.0);
+        }
         let endpoint = EndpointOptions {
             cell: config.cell.clone(),
-            me: Incarnation(entropy().max(1)),
+            me,
             packet_bytes_max: driver.packet_bytes_max(),
             receive_bytes: driver.loss_report().capacity_bytes,
             serves: *serves,
+            offer,
             limits: limits.clone(),
         };
         let now = clock::now();
         let endpoint = Endpoint::new(now, &endpoint, &security, entropy());
-        Ok(Self { driver, endpoint, now, idle: 0, due: Instant::ZERO })
+        Ok(Self { driver, endpoint, nearby, now, idle: 0, due: Instant::ZERO })
     }
 
     /// Where it is called.
@@ -146,7 +161,8 @@ impl<D: Wait> Port<D> {
     /// See [`Endpoint::connect`].
     pub fn connect(&mut self, server: SocketAddr, service: &mut impl Service) -> SessionId {
         let now = self.begin();
-        let session = self.endpoint.connect(now, server, &mut Sink { outbox: self.driver.outbox(), service });
+        let Self { driver, endpoint, nearby, .. } = self;
+        let session = endpoint.connect(now, server, &mut Sink { outbox: driver.outbox(), nearby, service });
         self.driver.flush();
         session
     }
@@ -154,8 +170,10 @@ impl<D: Wait> Port<D> {
     /// See [`Endpoint::close`].
     pub fn close(&mut self, session: SessionId, service: &mut impl Service) {
         let now = self.begin();
-        self.endpoint.close(now, session, &mut Sink { outbox: self.driver.outbox(), service });
-        self.driver.flush();
+        let Self { driver, endpoint, nearby, .. } = self;
+        endpoint.close(now, session, &mut Sink { outbox: driver.outbox(), nearby, service });
+        driver.flush();
+        nearby.tell(driver);
     }
 
     /// See [`Endpoint::call`]. It goes out with the next turn at the latest, or at once if many were made since.
@@ -172,14 +190,15 @@ impl<D: Wait> Port<D> {
         // The time is that of the last turn, unless nothing happened for a while: a call costs no look at the clock.
         let now = if self.idle > 0 { self.begin() } else { self.now };
         self.due = Instant::ZERO;
-        let mut sink = Sink { outbox: self.driver.outbox(), service };
-        self.endpoint.call(now, session, request, options, &mut sink)
+        let Self { driver, endpoint, nearby, .. } = self;
+        endpoint.call(now, session, request, options, &mut Sink { outbox: driver.outbox(), nearby, service })
     }
 
     /// See [`Endpoint::cancel`].
     pub fn cancel(&mut self, session: SessionId, ticket: Ticket, service: &mut impl Service) -> bool {
         let now = self.begin();
-        let found = self.endpoint.cancel(now, session, ticket, &mut Sink { outbox: self.driver.outbox(), service });
+        let Self { driver, endpoint, nearby, .. } = self;
+        let found = endpoint.cancel(now, session, ticket, &mut Sink { outbox: driver.outbox(), nearby, service });
         self.driver.flush();
         found
     }
@@ -195,7 +214,8 @@ impl<D: Wait> Port<D> {
         service: &mut impl Service,
     ) -> Result<(), AnswerError> {
         let now = self.begin();
-        let sent = self.endpoint.answer(now, call, answer, &mut Sink { outbox: self.driver.outbox(), service });
+        let Self { driver, endpoint, nearby, .. } = self;
+        let sent = endpoint.answer(now, call, answer, &mut Sink { outbox: driver.outbox(), nearby, service });
         self.driver.flush();
         sent
     }
@@ -207,12 +227,13 @@ impl<D: Wait> Port<D> {
             self.now = clock::now();
         }
         self.driver.flush();
-        let Self { driver, endpoint, now, .. } = self;
+        let Self { driver, endpoint, nearby, now, .. } = self;
         let now = *now;
         let mut packets = 0;
         for _ in 0..BATCHES_PER_TURN {
             let took = driver.receive(BATCH, &mut |outbox, _, origin, packet| {
-                endpoint.handle_packet(now, origin, packet, &mut Sink { outbox, service: &mut *service });
+                let sink = &mut Sink { outbox, nearby: &mut *nearby, service: &mut *service };
+                endpoint.handle_packet(now, origin, packet, sink);
             });
             packets += took.packets;
             if !took.more {
@@ -226,10 +247,11 @@ impl<D: Wait> Port<D> {
             endpoint.handle_loss();
         }
         if packets > 0 || now >= self.due {
-            endpoint.turn(now, &mut Sink { outbox: driver.outbox(), service });
+            endpoint.turn(now, &mut Sink { outbox: driver.outbox(), nearby, service });
             self.due = endpoint.deadline().unwrap_or(Instant(u64::MAX));
         }
         driver.flush();
+        nearby.tell(driver);
         packets
     }
 

@@ -6,6 +6,7 @@ use phalanx_core::rpc::{CallOptions, Failure, Served};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::caller::Caller;
 use super::client::Client;
 
 /// Why a typed call gave no value.
@@ -43,12 +44,31 @@ impl Client {
         options: &CallOptions,
     ) -> Result<A, TypedError> {
         let request = postcard::to_allocvec(request).map_err(TypedError::Request)?;
-        let answer = self.call(server, &request, options)?;
-        match answer.split_first() {
-            Some((&VALUE, value)) => postcard::from_bytes(value).map_err(TypedError::Answer),
-            Some((&NO_VALUE, [])) => Err(TypedError::Unencodable),
-            _ => Err(TypedError::Answer(postcard::Error::DeserializeUnexpectedEnd)),
-        }
+        read(&self.call(server, &request, options)?)
+    }
+}
+
+impl Caller {
+    /// Calls with a value, and gets one. The call is made when this is first polled.
+    ///
+    /// # Errors
+    /// See [`TypedError`].
+    pub async fn call_typed<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        server: SocketAddr,
+        request: &Q,
+        options: &CallOptions,
+    ) -> Result<A, TypedError> {
+        let request = postcard::to_allocvec(request).map_err(TypedError::Request)?;
+        read(&self.call(server, &request, options).await?)
+    }
+}
+
+fn read<A: DeserializeOwned>(answer: &[u8]) -> Result<A, TypedError> {
+    match answer.split_first() {
+        Some((&VALUE, value)) => postcard::from_bytes(value).map_err(TypedError::Answer),
+        Some((&NO_VALUE, [])) => Err(TypedError::Unencodable),
+        _ => Err(TypedError::Answer(postcard::Error::DeserializeUnexpectedEnd)),
     }
 }
 

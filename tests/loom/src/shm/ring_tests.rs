@@ -28,7 +28,7 @@ impl Memory {
 
     fn write(&self, writer: &mut Writer, number: u8) {
         let ring = Written { reserved: &self.reserved, tail: &self.tail, data: &self.data };
-        writer.push(ring, 1, [&[number; 8], &[number; 4]]);
+        writer.push(ring, 1, [&[number; 8], &[number; 4], &[]]);
     }
 }
 

@@ -378,6 +378,7 @@ impl ClientSession {
         path: impl FnOnce(&mut Net) -> Path,
         nonce: u64,
         opened: &Opened,
+        offer: &[u8],
         desk: &mut Desk<'_, impl CallEffects>,
     ) -> bool {
         if nonce != self.nonce {
@@ -393,7 +394,9 @@ impl ClientSession {
             self.lose(desk);
             return true;
         }
-        self.path = Some(path(desk.net));
+        let path = path(desk.net);
+        desk.fx.met(path.peer, path.to, offer);
+        self.path = Some(path);
         self.offered = usize::from(opened.slots.min(desk.limits.slots).max(1));
         self.credit = opened.credit;
         self.unanswered = 0;
@@ -429,7 +432,9 @@ impl ClientSession {
         for queued in again {
             self.queue.push_front(queued);
         }
-        self.path = None;
+        if let Some(path) = self.path.take() {
+            desk.fx.parted(path.peer);
+        }
         self.slots.clear();
         self.free.clear();
         self.unsent = 0;
@@ -441,8 +446,8 @@ impl ClientSession {
     /// Asks for a session, or whether it is still there.
     pub(super) fn ask(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
         self.asked = desk.now;
-        let greeting = Greeting::Ask { hint: self.hint, nonce: self.nonce, packet_bytes: desk.net.packet_bytes };
-        desk.net.greet(self.server, |packet| greeting.write(packet), desk.fx);
+        let (hint, nonce, packet_bytes) = (self.hint, self.nonce, desk.net.packet_bytes);
+        desk.net.greet(self.server, |offer| Greeting::Ask { hint, nonce, packet_bytes, offer }, desk.fx);
     }
 
     /// What is due in a turn after something came: receipts, and what may be sent because of it.
@@ -471,6 +476,7 @@ impl ClientSession {
         if let Some(path) = &mut self.path {
             put_close(&mut path.pending);
             path.flush(desk);
+            desk.fx.parted(path.peer);
         }
     }
 

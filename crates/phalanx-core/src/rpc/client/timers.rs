@@ -110,13 +110,13 @@ impl ClientSession {
             // The request is its own question.
             let head = Head { side: Side::Request, name, allowance: call.reserved, refusal: false };
             let data = head.data(None, true, call.request.fragment(0));
-            let number = path.send(desk, data.bytes.len(), |packet| data.write(packet, true));
+            let number = path.send(desk, Some(&data));
             call.request.sent(0, number);
             call.asked_as = number;
         } else {
             self.put_answer_receipt(slot, true, desk);
             if let Some(path) = &mut self.path {
-                self.slots[slot].asked_as = path.send(desk, 0, |_| {});
+                self.slots[slot].asked_as = path.send(desk, None);
             }
         }
         if self.unanswered >= SILENT_QUESTIONS {

@@ -34,7 +34,7 @@ fn writes_until_it_is_killed() {
     io::stdout().write_all(said.as_bytes()).expect("the parent reads");
     let to = [parent.data];
     for number in 0.. {
-        while driver.outbox().share(Lane::Data, &to, &[], &record(number)) == 0 {
+        while driver.outbox().share(Lane::Data, &to, [&[], &[], &record(number)]) == 0 {
             driver.flush();
             thread::yield_now();
         }

@@ -40,7 +40,7 @@ fn every_length_passes_at_every_place() {
     let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), Vec::new());
     for number in 0..400_u64 {
         let sent = packet(number, number as usize % 97);
-        writer.push(memory.written(), 0b10, [&[], &sent]);
+        writer.push(memory.written(), 0b10, [&[], &[], &sent]);
         assert!(cursor.refresh(memory.ring()));
         assert_eq!(cursor.look(memory.ring(), 0b10, &mut out), Looked::Taken(sent.len()));
         assert_eq!(out[..sent.len()], sent);
@@ -53,7 +53,7 @@ fn what_is_for_others_is_passed() {
     let memory = Memory::new(256);
     let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), Vec::new());
     for number in 0..20_u64 {
-        writer.push(memory.written(), 1 << (number % 3), [&[], &packet(number, 9)]);
+        writer.push(memory.written(), 1 << (number % 3), [&[], &[], &packet(number, 9)]);
     }
     for number in 0..20_u64 {
         assert!(cursor.refresh(memory.ring()));
@@ -66,29 +66,32 @@ fn what_is_for_others_is_passed() {
 fn a_reader_that_is_overtaken_sees_it() {
     let memory = Memory::new(64);
     let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), Vec::new());
-    writer.push(memory.written(), 1, [&[], &packet(0, 8)]);
+    writer.push(memory.written(), 1, [&[], &[], &packet(0, 8)]);
     assert!(cursor.refresh(memory.ring()));
     for number in 1..100 {
-        writer.push(memory.written(), 1, [&[], &packet(number, 8)]);
+        writer.push(memory.written(), 1, [&[], &[], &packet(number, 8)]);
     }
     assert_eq!(cursor.look(memory.ring(), 1, &mut out), Looked::Overrun);
     assert!(!cursor.refresh(memory.ring()), "all that waited is given up");
-    writer.push(memory.written(), 1, [&[], &packet(100, 8)]);
+    writer.push(memory.written(), 1, [&[], &[], &packet(100, 8)]);
     assert!(cursor.refresh(memory.ring()));
     assert_eq!(cursor.look(memory.ring(), 1, &mut out), Looked::Taken(8));
     assert_eq!(out[..8], packet(100, 8));
 }
 
 #[test]
-fn a_record_in_two_parts_is_one() {
+fn a_record_in_parts_is_one() {
     let memory = Memory::new(64);
     let (mut writer, mut cursor, mut out) = (Writer::default(), Cursor::default(), Vec::new());
-    for (head, body) in [(0, 9), (8, 9), (16, 0), (5, 11), (3, 5), (24, 100)].into_iter().cycle().take(60) {
-        let (head, body) = (packet(1, head), packet(2, body));
-        writer.push(memory.written(), 1, [&head, &body]);
+    let lengths =
+        [[0, 9, 0], [8, 9, 3], [16, 0, 0], [5, 1, 1], [3, 5, 8], [24, 100, 50], [7, 0, 30], [1, 20, 17], [0, 0, 1]];
+    for lengths in lengths.into_iter().cycle().take(90) {
+        let parts = [packet(1, lengths[0]), packet(2, lengths[1]), packet(3, lengths[2])];
+        writer.push(memory.written(), 1, [&parts[0], &parts[1], &parts[2]]);
         assert!(cursor.refresh(memory.ring()));
-        assert_eq!(cursor.look(memory.ring(), 1, &mut out), Looked::Taken(head.len() + body.len()));
-        assert_eq!(out[..head.len() + body.len()], [head, body].concat());
+        let len = lengths.iter().sum();
+        assert_eq!(cursor.look(memory.ring(), 1, &mut out), Looked::Taken(len));
+        assert_eq!(out[..len], parts.concat());
     }
 }
 
@@ -117,7 +120,7 @@ fn whatever_is_taken_while_the_writer_goes_round_is_whole() {
             for number in 0..count {
                 let mut sent = packet(number, 8 + number as usize % 120);
                 sent[..8].copy_from_slice(&number.to_le_bytes());
-                writer.push(memory.written(), 1, [&[], &sent]);
+                writer.push(memory.written(), 1, [&[], &[], &sent]);
                 if number % 16 == 0 {
                     thread::yield_now();
                 }

@@ -1,0 +1,226 @@
+//! Calls of any number of threads and tasks, made by one thread.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use phalanx_core::rpc::{CallError, CallOptions, Failure, Outcome, Reason, SessionId, Ticket};
+use phalanx_driver::Waker;
+
+use super::pending::{Pending, Waited};
+use super::port::{Port, PortOptions, Service};
+use crate::start::StartError;
+
+/// Makes calls for any thread or task: [`Caller::call`] returns at once, with a future that any executor can wait for.
+/// Cheap to clone; when the last clone is dropped, sessions end and what is under way fails.
+///
+/// ```no_run
+/// use phalanx::rpc::{CallOptions, Caller, PortOptions};
+///
+/// # async fn calls() -> Result<(), Box<dyn std::error::Error>> {
+/// let caller = Caller::start(&PortOptions::default())?;
+/// let server = "127.0.0.1:4711".parse()?;
+/// let (one, two) = (caller.call(server, b"1", &CallOptions::default()), caller.call(server, b"2", &CallOptions::default()));
+/// let answers = (one.await?, two.await?);
+/// # let _ = answers;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Caller {
+    held: Arc<Held>,
+}
+
+/// Ends the thread when nobody calls any more.
+struct Held {
+    desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What callers leave for the thread.
+pub(super) struct Desk {
+    inbox: Mutex<Inbox>,
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct Inbox {
+    orders: Vec<Order>,
+    /// The thread ends, or has.
+    closed: bool,
+}
+
+enum Order {
+    Call { server: SocketAddr, request: Vec<u8>, options: CallOptions, call: Arc<Waited> },
+    GiveUp(Arc<Waited>),
+}
+
+impl Desk {
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        // Nobody panics with it, and what is in it is whole at any time.
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// False: the thread takes nothing any more.
+    fn leave(&self, order: Order) -> bool {
+        let mut inbox = self.inbox();
+        if inbox.closed {
+            return false;
+        }
+        inbox.orders.push(order);
+        drop(inbox);
+        self.waker.wake();
+        true
+    }
+
+    pub(super) fn give_up(&self, call: &Arc<Waited>) {
+        self.leave(Order::GiveUp(Arc::clone(call)));
+    }
+
+    fn close(&self) {
+        self.inbox().closed = true;
+        self.waker.wake();
+    }
+}
+
+impl Caller {
+    /// Starts the thread that makes the calls, with sockets of its own.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left behind.
+    pub fn start(options: &PortOptions) -> Result<Self, StartError> {
+        let port = Port::start(options)?;
+        let desk = Arc::new(Desk { inbox: Mutex::default(), waker: port.waker() });
+        let at_desk = Arc::clone(&desk);
+        let thread = std::thread::Builder::new()
+            .name("phalanx-calls".to_owned())
+            .spawn(move || Making { port, sessions: BTreeMap::new(), calls: Calls::default() }.run(&at_desk))
+            .map_err(StartError::Thread)?;
+        Ok(Self { held: Arc::new(Held { desk, thread: Some(thread) }) })
+    }
+
+    /// Calls the endpoint at `server`. Sessions are kept for the next calls there.
+    pub fn call(&self, server: SocketAddr, request: &[u8], options: &CallOptions) -> Pending {
+        let desk = Arc::clone(&self.held.desk);
+        let call = Arc::new(Waited::default());
+        let (request, options, waited) = (request.to_vec(), *options, Arc::clone(&call));
+        if !desk.leave(Order::Call { server, request, options, call: waited }) {
+            call.end(Err(Failure::NotExecuted(Reason::Cancelled)));
+        }
+        Pending { call, desk }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.desk.close();
+        if let Some(thread) = self.thread.take() {
+            // It has no result, and a panic in it was told by the runtime.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread's own side.
+struct Making {
+    port: Port,
+    sessions: BTreeMap<SocketAddr, SessionId>,
+    calls: Calls,
+}
+
+/// Calls under way.
+#[derive(Default)]
+struct Calls {
+    under_way: BTreeMap<Ticket, (SessionId, Arc<Waited>)>,
+}
+
+impl Service for Calls {
+    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+        if let Some((_, call)) = self.under_way.remove(&ticket) {
+            call.end(match outcome {
+                Outcome::Answer(answer) => Ok(answer.to_vec()),
+                Outcome::Failed(failure) => Err(failure),
+            });
+        }
+    }
+}
+
+impl Making {
+    fn run(mut self, desk: &Desk) {
+        let _closing = Closing(desk);
+        loop {
+            let (orders, closed) = {
+                let mut inbox = desk.inbox();
+                (std::mem::take(&mut inbox.orders), inbox.closed)
+            };
+            let had = !orders.is_empty();
+            for order in orders {
+                self.take(order);
+            }
+            if closed {
+                break;
+            }
+            let came = self.port.turn(&mut self.calls);
+            // Without sockets to wait on, deadlines still end the calls.
+            if came == 0 && !had && self.port.wait(None, &[]).is_err() {
+                std::thread::yield_now();
+            }
+        }
+        for session in std::mem::take(&mut self.sessions).into_values() {
+            self.port.close(session, &mut self.calls);
+        }
+    }
+
+    fn take(&mut self, order: Order) {
+        let Self { port, sessions, calls } = self;
+        match order {
+            Order::Call { server, request, options, call } => {
+                let session = *sessions.entry(server).or_insert_with(|| port.connect(server, calls));
+                match port.call(session, &request, &options, calls) {
+                    Ok(ticket) => drop(calls.under_way.insert(ticket, (session, call))),
+                    Err(error) => call.end(Err(Failure::NotExecuted(reason(error)))),
+                }
+            }
+            Order::GiveUp(call) => {
+                let mine = |(_, (_, waited)): &(&Ticket, &(SessionId, Arc<Waited>))| Arc::ptr_eq(waited, &call);
+                if let Some((&ticket, &(session, _))) = calls.under_way.iter().find(mine) {
+                    port.cancel(session, ticket, calls);
+                }
+            }
+        }
+    }
+}
+
+/// Nobody waits for ever for a thread that has ended, however it ended.
+struct Closing<'a>(&'a Desk);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        let mut inbox = self.0.inbox();
+        inbox.closed = true;
+        for order in std::mem::take(&mut inbox.orders) {
+            if let Order::Call { call, .. } = order {
+                call.end(Err(Failure::NotExecuted(Reason::Cancelled)));
+            }
+        }
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        // None are left but after a panic: their sessions were closed before.
+        for (_, call) in std::mem::take(&mut self.under_way).into_values() {
+            call.end(Err(Failure::Unknown(Reason::SessionLost)));
+        }
+    }
+}
+
+/// Why a call was not made, as its caller is told.
+pub(super) fn reason(error: CallError) -> Reason {
+    match error {
+        CallError::TooLong(_) => Reason::RequestTooLong,
+        CallError::QueueFull => Reason::QueueFull,
+        _ => Reason::Cancelled,
+    }
+}
