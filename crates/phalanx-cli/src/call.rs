@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use phalanx::config::parse_duration;
 use phalanx::rpc::Failure as CallFailure;
-use phalanx::rpc::{CallOptions, Client, PortOptions};
+use phalanx::rpc::{CallOptions, Client, PortOptions, slowest, story};
 
 use crate::exit::{Exit, Failure, While};
 use crate::flags::CellFlags;
@@ -32,6 +32,9 @@ pub(crate) struct Call {
     /// Running it twice does no harm: it is called again if its server is started anew meanwhile
     #[arg(long)]
     idempotent: bool,
+    /// Tell on standard error where the call spent its time, as seen from here
+    #[arg(long)]
+    trace: bool,
     #[command(flatten)]
     cell: CellFlags,
 }
@@ -48,7 +51,18 @@ pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
     let options = PortOptions { config, ..PortOptions::default() };
     let mut client = Client::start(&options).map_err(|error| Failure::new(Exit::Unreachable, error.to_string()))?;
     let how = CallOptions { deadline: call.timeout, idempotent: call.idempotent };
-    match client.call(server, &request, &how) {
+    if call.trace {
+        client.keep_trace(TRACE_RECORDS);
+    }
+    let outcome = client.call(server, &request, &how);
+    if call.trace {
+        let records = client.port().trace();
+        if let Some((ticket, _)) = slowest(&records) {
+            // Nobody may be there to read it.
+            let _ = write!(std::io::stderr().lock(), "{}", story(ticket, &records, &[]));
+        }
+    }
+    match outcome {
         Ok(answer) => print(&answer),
         Err(failure @ CallFailure::NotExecuted(_)) => {
             let hint = "is `phalanx serve` there, with the same cell and key?";
@@ -57,6 +71,9 @@ pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
         Err(failure @ CallFailure::Unknown(_)) => Err(Failure::new(Exit::Failure, format!("{server}: {failure}"))),
     }
 }
+
+/// Far more than a call of the longest request and answer has steps.
+const TRACE_RECORDS: usize = 1 << 16;
 
 fn resolve(server: &str) -> Result<SocketAddr, Failure> {
     let wrong = |why: String| Failure::new(Exit::Usage, format!("{server}: {why}; an address is written host:port"));

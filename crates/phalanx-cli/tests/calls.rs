@@ -65,6 +65,20 @@ fn a_program_runs_once_for_each_call_and_its_code_is_told() {
 }
 
 #[test]
+fn a_call_tells_where_its_time_went() {
+    let dir = directory();
+    let (server, address) = serve(dir.path(), &["cat"]);
+    let traced = run(dir.path(), &["call", "--trace", &address, "x"]);
+    assert_eq!((traced.status.code(), text(&traced.stdout).as_str()), (Some(0), "x"));
+    let told = text(&traced.stderr);
+    for step in ["called", "has a slot", "sent", "packets came", "ended"] {
+        assert!(told.contains(step), "{step} is not in {told}");
+    }
+    server.signal(Signal::TERM);
+    server.end();
+}
+
+#[test]
 fn what_cannot_be_says_why() {
     let dir = directory();
     let nobody = run(dir.path(), &["call", "--timeout", "100ms", "127.0.0.1:9", "x"]);

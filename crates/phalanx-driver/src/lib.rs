@@ -7,11 +7,14 @@ mod driver;
 pub mod lossy;
 pub mod shm;
 mod sync;
+#[allow(unsafe_code)]
+mod ticks;
 pub mod udp;
 mod waker;
 
 pub use driver::{Driver, EXTRA_MAX, LossReport, Received, Transmit, Wait, Woken};
 pub use lossy::{Faults, Lossy};
 pub use shm::{Neighbours, Shm, ShmOptions};
+pub use ticks::ticks;
 pub use udp::{BindError, Udp, UdpOptions};
 pub use waker::Waker;

@@ -45,8 +45,9 @@ pub struct Limits {
     pub requests_bytes: usize,
     /// Answers that are kept until their clients have them, all together, in bytes: with more, no call is begun. Default 256 MiB.
     pub answers_bytes: usize,
-    /// Nothing is heard of a call for at least so long before it is asked for. Shorter repairs losses sooner, and asks in vain where
-    /// processes are not always turned. Default 5 ms.
+    /// Nothing is heard of a call for at least so long before it is asked for, or for eight times the longest time between two looks
+    /// for packets of late if that is shorter and known, see [`super::Endpoint::note_gap`]. Shorter repairs losses sooner, and asks in
+    /// vain where processes are not always turned. Default 5 ms.
     pub timer_min: Duration,
     /// A session whose client is silent for so long is given up, unless a call runs in it. Default 60 s.
     pub idle_max: Duration,
@@ -204,6 +205,58 @@ pub enum Served {
     Busy,
 }
 
+macro_rules! marks {
+    ($($(#[$doc:meta])* $mark:ident = $name:literal,)*) => {
+        /// A step of a call's way, for those who want to know where it spent its time.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Mark {
+            $($(#[$doc])* $mark,)*
+        }
+
+        impl Mark {
+            /// For people.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$mark => $name,)*
+                }
+            }
+        }
+    };
+}
+
+marks! {
+    /// It was made.
+    Called = "called",
+    /// It has a slot.
+    Begun = "has a slot",
+    /// All of the request that was left has been sent.
+    Sent = "sent",
+    /// Some of the request waits for room.
+    Held = "waits for room",
+    /// Some of it is lost, and goes again.
+    Lost = "lost fragments",
+    /// Nothing was heard for too long.
+    Questioned = "asked for",
+    /// The first of several packets of the answer came.
+    Answering = "is answered",
+    /// Its outcome is told.
+    Ended = "ended",
+    /// Server: the first of several packets of the request came.
+    Receiving = "request comes",
+    /// Server: its handler begins.
+    Runs = "handler begins",
+    /// Server: its handler is done.
+    Ran = "handler is done",
+    /// Server: all of the answer that was left has been sent.
+    Answered = "answered",
+    /// Server: some of the answer waits for room.
+    AnswerHeld = "answer waits for room",
+    /// Server: the client has the answer.
+    Released = "answer has come",
+}
+
 /// Where an endpoint's effects go. Bound at compile time; it cannot re-enter the endpoint.
 pub trait CallEffects {
     /// Hands a packet in clear, given in parts, to those of `to` that read this process's memory, and gives their count.
@@ -220,6 +273,10 @@ pub trait CallEffects {
 
     /// As [`crate::Effects::transmit`].
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
+
+    /// Something happened to a call: of its client's, `of` is the ticket; of its server's, its number in its slot.
+    #[inline]
+    fn mark(&mut self, _mark: Mark, _of: u64) {}
 
     /// Runs a call. The answer, if there is one at once, is appended to `answer`, which is empty.
     fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served;

@@ -1,5 +1,7 @@
 //! The parts of an endpoint that its sessions share, as each of them is handed them.
 
+use std::time::Duration;
+
 use super::api::Limits;
 use super::path::Net;
 use crate::rng::Rng;
@@ -15,6 +17,8 @@ pub(super) struct Desk<'a, F> {
     pub(super) share: u64,
     pub(super) rng: &'a mut Rng,
     pub(super) limits: &'a Limits,
+    /// Nothing is heard of a call for at least so long before it is asked for.
+    pub(super) timer_min: Duration,
     pub(super) fx: &'a mut F,
 }
 
@@ -65,6 +69,40 @@ impl Budget {
     }
 }
 
+/// How long packets wait until this process looks, as far as it knows: the longest time between two looks of late.
+#[derive(Debug)]
+pub(super) struct Gaps {
+    /// Of the present period, and of the one before.
+    longest: [Duration; 2],
+    until: Instant,
+}
+
+impl Gaps {
+    pub(super) fn new() -> Self {
+        Self { longest: [Duration::ZERO; 2], until: Instant::ZERO }
+    }
+
+    pub(super) fn note(&mut self, now: Instant, gap: Duration) {
+        if now >= self.until {
+            self.longest = [Duration::ZERO, self.longest[0]];
+            self.until = now + GAP_PERIOD;
+        }
+        self.longest[0] = self.longest[0].max(gap);
+    }
+
+    /// The least time that a timer should run. The other side is taken to look about as often; if it does not, round trips tell.
+    pub(super) fn timer_min(&self, most: Duration) -> Duration {
+        let longest = self.longest[0].max(self.longest[1]);
+        if longest.is_zero() { most } else { (longest * GAPS_OF_TIMER).max(TIMER_LEAST).min(most) }
+    }
+}
+
+/// A gap is remembered for as long as this, and up to twice.
+const GAP_PERIOD: Duration = Duration::from_millis(200);
+const GAPS_OF_TIMER: u32 = 8;
+/// A timer below this would ask for packets that are on their way through the system.
+const TIMER_LEAST: Duration = Duration::from_micros(200);
+
 /// What all sessions hold together, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Held {
@@ -72,4 +110,30 @@ pub(super) struct Held {
     pub(super) requests: usize,
     /// Of answers that are kept.
     pub(super) answers: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_follow_the_longest_gap_of_late() {
+        let (ms, most) = (Duration::from_millis, Duration::from_millis(5));
+        let mut gaps = Gaps::new();
+        let mut now = Instant(1);
+        assert_eq!(gaps.timer_min(most), most, "nothing is known");
+        gaps.note(now, Duration::from_micros(3));
+        assert_eq!(gaps.timer_min(most), TIMER_LEAST);
+        gaps.note(now, Duration::from_micros(100));
+        gaps.note(now, Duration::from_micros(3));
+        assert_eq!(gaps.timer_min(most), Duration::from_micros(800));
+        gaps.note(now, ms(40));
+        assert_eq!(gaps.timer_min(most), most);
+        for _ in 0..2 {
+            assert_eq!(gaps.timer_min(most), most, "it is remembered for a while");
+            now = now + GAP_PERIOD;
+            gaps.note(now, Duration::from_micros(100));
+        }
+        assert_eq!(gaps.timer_min(most), Duration::from_micros(800));
+    }
 }

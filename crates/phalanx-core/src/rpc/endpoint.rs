@@ -9,7 +9,7 @@ use super::api::{
 };
 use super::client::ClientSession;
 use super::counters::Counters;
-use super::desk::{Budget, Desk, Held};
+use super::desk::{Budget, Desk, Gaps, Held};
 use super::path::{Net, Pace, Path};
 use super::server::ServerSession;
 use super::wire::{Frame, Greeting, Opened, Refusal, Side, read_frame};
@@ -43,6 +43,8 @@ pub struct Endpoint {
     requests_budget: u64,
     share: u64,
     held: Held,
+    gaps: Gaps,
+    timer_min: Duration,
     next_ticket: u64,
     loss: bool,
     due: Instant,
@@ -72,6 +74,7 @@ macro_rules! desk {
             share: $endpoint.share,
             rng: &mut $endpoint.rng,
             limits: &$endpoint.limits,
+            timer_min: $endpoint.timer_min,
             fx: $fx,
         }
     };
@@ -105,6 +108,8 @@ impl Endpoint {
             requests_budget: requests,
             share: requests,
             held: Held::default(),
+            gaps: Gaps::new(),
+            timer_min: limits.timer_min,
             next_ticket: 1,
             loss: false,
             due: Instant(u64::MAX),
@@ -175,7 +180,7 @@ impl Endpoint {
         let entry = &mut self.sessions[session.hint as usize];
         let Role::Client(client) = &mut entry.role else { return false };
         let found = client.cancel(ticket, &mut desk!(self, now, fx));
-        self.due = self.due.min(now + self.limits.timer_min);
+        self.due = self.due.min(now + self.timer_min);
         self.touch(session.hint);
         found
     }
@@ -534,6 +539,13 @@ impl Endpoint {
             self.divide();
             self.vacate(hint);
         }
+    }
+
+    /// Whoever owns it looked for packets at `now`, and before that no later than `gap` ago: from this follows how soon it makes
+    /// sense to ask for what is missing. If nothing is ever said, [`Limits::timer_min`] is the soonest.
+    pub fn note_gap(&mut self, now: Instant, gap: Duration) {
+        self.gaps.note(now, gap);
+        self.timer_min = self.gaps.timer_min(self.limits.timer_min);
     }
 
     /// When [`Self::turn`] is due if nothing comes sooner.

@@ -22,7 +22,7 @@ mod spare;
 mod wire;
 
 pub use api::{
-    AnswerError, CallEffects, CallError, CallId, CallOptions, EndpointOptions, Failure, Limits, OFFER_BYTES_MAX,
+    AnswerError, CallEffects, CallError, CallId, CallOptions, EndpointOptions, Failure, Limits, Mark, OFFER_BYTES_MAX,
     Outcome, Reason, Served, SessionId, Ticket,
 };
 pub use counters::Counters;

@@ -1,6 +1,6 @@
 //! The answering end of a session. It has no timers: what is lost is the client's to notice.
 
-use super::api::{CallEffects, CallId, Served};
+use super::api::{CallEffects, CallId, Mark, Served};
 use super::desk::Desk;
 use super::incoming::{Arrival, Incoming, RECEIPT_PACKETS};
 use super::outgoing::{Outgoing, Proof};
@@ -104,6 +104,7 @@ impl ServerSession {
         desk.held.requests += len;
         call.state = State::Receiving;
         call.allowance = 0;
+        desk.fx.mark(Mark::Receiving, call.call);
         call.request.grow(len, &mut desk.net.spare);
         call.request.begin(len, self.path.fragment_bytes, u32::MAX);
         self.handle_again(slot, data, desk)
@@ -168,7 +169,9 @@ impl ServerSession {
         let bytes = whole.unwrap_or(request.bytes());
         // Answers are mostly as long as the one before.
         let answer = call.answer.empty(call.answered_bytes, &mut desk.net.spare);
+        desk.fx.mark(Mark::Runs, call.call);
         let served = desk.fx.request(id, self.path.peer, bytes, answer);
+        desk.fx.mark(Mark::Ran, call.call);
         call.request = request;
         call.request.release(&mut desk.net.spare);
         desk.net.counters.served += 1;
@@ -222,9 +225,9 @@ impl ServerSession {
         let name = CallName { slot: slot as u8, call: call.call };
         let head = Head { side: Side::Answer, name, allowance: 0, refusal: call.refusal };
         let each = per_fragment(&self.path, &call.answer);
-        if self.path.send_message(&mut call.answer, &head, (each, u64::MAX), desk) {
-            self.unsent -= 1;
-        }
+        let is_done = self.path.send_message(&mut call.answer, &head, (each, u64::MAX), desk);
+        self.unsent -= u32::from(is_done);
+        desk.fx.mark(if is_done { Mark::Answered } else { Mark::AnswerHeld }, call.call);
     }
 
     /// The client asks again, with the request itself, for an answer that is there.
@@ -344,6 +347,7 @@ impl ServerSession {
         let under_way = u64::from(call.answer.under_way()) * each;
         self.path.in_flight = self.path.in_flight.saturating_sub(under_way);
         desk.held.answers -= call.answer.len();
+        desk.fx.mark(Mark::Released, call.call);
         call.answer.release(&mut desk.net.spare);
         call.state = State::Released;
     }

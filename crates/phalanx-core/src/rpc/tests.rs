@@ -461,6 +461,50 @@ fn both_sides_are_told_what_the_other_offers_and_when_the_session_is_over() {
 }
 
 #[test]
+fn nothing_is_kept_for_long_of_what_is_over() {
+    let mut world = World::with(options(1, 9000, false), options(2, 9000, true));
+    world.run(Duration::from_millis(1));
+    // Of a long answer the server is told soon, though no other call follows.
+    for len in [0, 100, 3_000, 100_000] {
+        world.call(&pattern(len));
+        world.run(Duration::from_millis(20));
+        assert!(world.server.held_bytes() <= 2048, "{len} bytes: {} are held", world.server.held_bytes());
+    }
+    // It answers late, and neither the answer nor the cancel arrives.
+    world.at_server.later = Some(b'L');
+    let ticket = world.call(b"L");
+    world.carry();
+    world.lose = |_| true;
+    let (call, _) = world.at_server.waiting.pop().expect("it runs");
+    world.server.answer(world.now, call, Some(&pattern(100_000)), &mut world.at_server).expect("wanted");
+    world.run(Duration::from_secs(11));
+    assert_eq!(world.outcome(ticket), Some(&Err(Failure::Unknown(Reason::Deadline))));
+    assert!(world.server.held_bytes() >= 100_000);
+    world.lose = |_| false;
+    world.run(Duration::from_secs(45));
+    assert!(world.server.held_bytes() <= 2048, "{} are held", world.server.held_bytes());
+    assert!(world.client.is_open(world.session) && world.server.sessions_taken() == 1);
+}
+
+#[test]
+fn a_full_server_that_forgot_a_session_says_so_before_the_deadline() {
+    let mut world = World::new();
+    let ticket = world.call(b"abc");
+    world.run(Duration::from_millis(1));
+    world.assert_answer(ticket, b"cba");
+    let full = Limits { sessions: 0, ..Limits::default() };
+    world.server =
+        Endpoint::new(world.now, &EndpointOptions { limits: full, ..options(3, 1472, true) }, &security(), 9);
+    let (in_doubt, again) = (world.call(b"abc"), world.call(b"def"));
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.outcome(in_doubt), Some(&Err(Failure::Unknown(Reason::SessionLost))));
+    assert!(world.outcome(again).is_some());
+    let late = world.call(b"ghi");
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.outcome(late), Some(&Err(Failure::NotExecuted(Reason::Refused(Refusal::Busy)))));
+}
+
+#[test]
 fn forged_and_foreign_packets_change_nothing() {
     let mut world = World::new();
     let ticket = world.call(b"x");

@@ -67,15 +67,25 @@ impl Client {
             Err(error) => return Err(Failure::NotExecuted(reason(error))),
         }
         loop {
-            let came = port.turn(last);
-            if let Some(outcome) = last.outcome.take() {
-                return outcome;
-            }
-            // Without a socket to wait on, the deadline still ends the call.
-            if came == 0 && port.wait(None, &[]).is_err() {
+            // Nothing can have come yet. Without a socket to wait on, the deadline still ends the call.
+            if port.wait(None, &[]).is_err() {
                 std::thread::yield_now();
             }
+            loop {
+                let came = port.turn(last);
+                if let Some(outcome) = last.outcome.take() {
+                    return outcome;
+                }
+                if came == 0 {
+                    break;
+                }
+            }
         }
+    }
+
+    /// See [`Port::keep_trace`].
+    pub fn keep_trace(&mut self, records: usize) {
+        self.port.keep_trace(records);
     }
 
     /// The port inside.

@@ -9,14 +9,16 @@ mod client;
 mod nearby;
 mod pending;
 mod port;
+mod time_trace;
 mod typed;
 
 pub use caller::Caller;
 pub use client::Client;
 pub use pending::Pending;
 pub use phalanx_core::rpc::{
-    AnswerError, CallError, CallId, CallOptions, Counters, Failure, Limits, Outcome, Reason, Refusal, Served,
+    AnswerError, CallError, CallId, CallOptions, Counters, Failure, Limits, Mark, Outcome, Reason, Refusal, Served,
     SessionId, Ticket,
 };
 pub use port::{Port, PortOptions, Service};
+pub use time_trace::{Happened, Recorded, TimeTrace, slowest, story};
 pub use typed::{TypedError, answer_typed};

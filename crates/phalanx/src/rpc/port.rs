@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use phalanx_core::rpc::{
-    AnswerError, CallEffects, CallError, CallId, CallOptions, Counters, Endpoint, EndpointOptions, Limits, Outcome,
-    Served, SessionId, Ticket,
+    AnswerError, CallEffects, CallError, CallId, CallOptions, Counters, Endpoint, EndpointOptions, Limits, Mark,
+    Outcome, Served, SessionId, Ticket,
 };
 use phalanx_core::{Incarnation, Instant, Lane};
 use phalanx_driver::{Shm, Transmit, Udp, Wait, Waker};
@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::start::{StartError, bind, entropy, open_local, security};
 
 use super::nearby::Nearby;
+use super::time_trace::{Happened, Recorded, TimeTrace};
 
 /// How to start a [`Port`].
 #[derive(Clone, Debug, Default)]
@@ -70,6 +71,7 @@ pub struct Port<D: Wait = Shm<Udp>> {
     driver: D,
     endpoint: Endpoint,
     nearby: Nearby,
+    trace: Option<TimeTrace>,
     now: Instant,
     /// Turns in a row that found nothing.
     idle: u32,
@@ -79,6 +81,7 @@ pub struct Port<D: Wait = Shm<Udp>> {
 struct Sink<'a, T: ?Sized, S> {
     outbox: &'a mut T,
     nearby: &'a mut Nearby,
+    trace: &'a mut Option<TimeTrace>,
     service: &'a mut S,
 }
 
@@ -97,6 +100,13 @@ impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
 
     fn parted(&mut self, peer: Incarnation) {
         self.nearby.parted(peer);
+    }
+
+    #[inline]
+    fn mark(&mut self, mark: Mark, of: u64) {
+        if let Some(trace) = self.trace {
+            trace.note(Happened::Call(mark), of);
+        }
     }
 
     #[inline]
@@ -149,7 +159,7 @@ impl<D: Wait> Port<D> {
         };
         let now = clock::now();
         let endpoint = Endpoint::new(now, &endpoint, &security, entropy());
-        Ok(Self { driver, endpoint, nearby, now, idle: 0, due: Instant::ZERO })
+        Ok(Self { driver, endpoint, nearby, trace: None, now, idle: 0, due: Instant::ZERO })
     }
 
     /// Where it is called.
@@ -161,8 +171,8 @@ impl<D: Wait> Port<D> {
     /// See [`Endpoint::connect`].
     pub fn connect(&mut self, server: SocketAddr, service: &mut impl Service) -> SessionId {
         let now = self.begin();
-        let Self { driver, endpoint, nearby, .. } = self;
-        let session = endpoint.connect(now, server, &mut Sink { outbox: driver.outbox(), nearby, service });
+        let Self { driver, endpoint, nearby, trace, .. } = self;
+        let session = endpoint.connect(now, server, &mut Sink { outbox: driver.outbox(), nearby, trace, service });
         self.driver.flush();
         session
     }
@@ -170,8 +180,8 @@ impl<D: Wait> Port<D> {
     /// See [`Endpoint::close`].
     pub fn close(&mut self, session: SessionId, service: &mut impl Service) {
         let now = self.begin();
-        let Self { driver, endpoint, nearby, .. } = self;
-        endpoint.close(now, session, &mut Sink { outbox: driver.outbox(), nearby, service });
+        let Self { driver, endpoint, nearby, trace, .. } = self;
+        endpoint.close(now, session, &mut Sink { outbox: driver.outbox(), nearby, trace, service });
         driver.flush();
         nearby.tell(driver);
     }
@@ -190,15 +200,16 @@ impl<D: Wait> Port<D> {
         // The time is that of the last turn, unless nothing happened for a while: a call costs no look at the clock.
         let now = if self.idle > 0 { self.begin() } else { self.now };
         self.due = Instant::ZERO;
-        let Self { driver, endpoint, nearby, .. } = self;
-        endpoint.call(now, session, request, options, &mut Sink { outbox: driver.outbox(), nearby, service })
+        let Self { driver, endpoint, nearby, trace, .. } = self;
+        endpoint.call(now, session, request, options, &mut Sink { outbox: driver.outbox(), nearby, trace, service })
     }
 
     /// See [`Endpoint::cancel`].
     pub fn cancel(&mut self, session: SessionId, ticket: Ticket, service: &mut impl Service) -> bool {
         let now = self.begin();
-        let Self { driver, endpoint, nearby, .. } = self;
-        let found = endpoint.cancel(now, session, ticket, &mut Sink { outbox: driver.outbox(), nearby, service });
+        let Self { driver, endpoint, nearby, trace, .. } = self;
+        let found =
+            endpoint.cancel(now, session, ticket, &mut Sink { outbox: driver.outbox(), nearby, trace, service });
         self.driver.flush();
         found
     }
@@ -214,8 +225,8 @@ impl<D: Wait> Port<D> {
         service: &mut impl Service,
     ) -> Result<(), AnswerError> {
         let now = self.begin();
-        let Self { driver, endpoint, nearby, .. } = self;
-        let sent = endpoint.answer(now, call, answer, &mut Sink { outbox: driver.outbox(), nearby, service });
+        let Self { driver, endpoint, nearby, trace, .. } = self;
+        let sent = endpoint.answer(now, call, answer, &mut Sink { outbox: driver.outbox(), nearby, trace, service });
         self.driver.flush();
         sent
     }
@@ -224,34 +235,41 @@ impl<D: Wait> Port<D> {
     /// [`Self::wait`].
     pub fn turn(&mut self, service: &mut impl Service) -> usize {
         if self.idle.is_multiple_of(CLOCK_EVERY) {
-            self.now = clock::now();
+            let before = std::mem::replace(&mut self.now, clock::now());
+            // Looks in a row, not one after a sleep.
+            if self.idle > 0 {
+                self.endpoint.note_gap(self.now, self.now.since(before));
+            }
         }
         self.driver.flush();
-        let Self { driver, endpoint, nearby, now, .. } = self;
+        let Self { driver, endpoint, nearby, trace, now, .. } = self;
         let now = *now;
-        let mut packets = 0;
-        for _ in 0..BATCHES_PER_TURN {
-            let took = driver.receive(BATCH, &mut |outbox, _, origin, packet| {
-                let sink = &mut Sink { outbox, nearby: &mut *nearby, service: &mut *service };
-                endpoint.handle_packet(now, origin, packet, sink);
-            });
-            packets += took.packets;
-            if !took.more {
-                break;
-            }
-            // What was answered goes out before more is looked for.
-            driver.flush();
+        // Once: what came is answered, and its receipts go out, before more is looked for.
+        let took = driver.receive(BATCH, &mut |outbox, _, origin, packet| {
+            let sink = &mut Sink { outbox, nearby: &mut *nearby, trace: &mut *trace, service: &mut *service };
+            endpoint.handle_packet(now, origin, packet, sink);
+        });
+        let packets = took.packets;
+        if packets > 0
+            && let Some(trace) = trace
+        {
+            trace.note(Happened::Received, packets as u64);
         }
         self.idle = if packets == 0 { self.idle.wrapping_add(1) } else { 0 };
         if packets > 0 && driver.loss_report().lost > 0 {
             endpoint.handle_loss();
         }
         if packets > 0 || now >= self.due {
-            endpoint.turn(now, &mut Sink { outbox: driver.outbox(), nearby, service });
+            endpoint.turn(now, &mut Sink { outbox: driver.outbox(), nearby, trace, service });
             self.due = endpoint.deadline().unwrap_or(Instant(u64::MAX));
         }
         driver.flush();
         nearby.tell(driver);
+        if packets > 0
+            && let Some(trace) = trace
+        {
+            trace.note(Happened::Flushed, 0);
+        }
         packets
     }
 
@@ -261,6 +279,7 @@ impl<D: Wait> Port<D> {
     /// # Errors
     /// What the system's poll reports.
     pub fn wait(&mut self, timeout: Option<Duration>, also: &[BorrowedFd<'_>]) -> io::Result<u64> {
+        self.driver.flush();
         let now = self.begin();
         let due = self.endpoint.deadline().map(|due| due.since(now));
         let timeout = match (timeout, due) {
@@ -270,13 +289,33 @@ impl<D: Wait> Port<D> {
         if timeout == Some(Duration::ZERO) && also.is_empty() {
             return Ok(0);
         }
-        self.driver.wait(timeout, also).map(|woken| woken.extra)
+        self.note(Happened::Sleeps);
+        let woken = self.driver.wait(timeout, also);
+        self.note(Happened::Wakes);
+        woken.map(|woken| woken.extra)
     }
 
     /// A handle by which other threads end [`Self::wait`].
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.driver.waker()
+    }
+
+    /// From now on keeps the latest `records` of what happens and when, see [`TimeTrace`]; 0: nothing any more.
+    pub fn keep_trace(&mut self, records: usize) {
+        self.trace = (records > 0).then(|| TimeTrace::new(records));
+    }
+
+    /// What is kept, the oldest first; empty without [`Self::keep_trace`].
+    #[must_use]
+    pub fn trace(&self) -> Vec<Recorded> {
+        self.trace.as_ref().map(TimeTrace::read).unwrap_or_default()
+    }
+
+    fn note(&mut self, what: Happened) {
+        if let Some(trace) = &mut self.trace {
+            trace.note(what, 0);
+        }
     }
 
     /// The endpoint inside.
@@ -309,5 +348,3 @@ impl<D: Wait> Port<D> {
 const CLOCK_EVERY: u32 = 8;
 /// Packets asked of the driver at once.
 const BATCH: usize = 64;
-/// Batches taken before timers are judged.
-const BATCHES_PER_TURN: usize = 8;

@@ -1,7 +1,7 @@
 //! Answers on their way in, and what their servers may send of them.
 
-use super::{ClientSession, ClientSlot};
-use crate::rpc::api::{CallEffects, Failure, Outcome, Reason};
+use super::{ClientSession, ClientSlot, Untold};
+use crate::rpc::api::{CallEffects, Failure, Mark, Outcome, Reason};
 use crate::rpc::desk::Desk;
 use crate::rpc::incoming::{Arrival, RECEIPT_PACKETS};
 use crate::rpc::wire::{CallName, Data, Receipt, Refusal, Side, put_receipt};
@@ -34,6 +34,7 @@ impl ClientSession {
             };
             let ticket = self.end(slot, desk);
             desk.fx.outcome(ticket, outcome);
+            self.tell_came(data, 1, desk);
             return self.has_work();
         };
         if !call.answer.is_begun() && !self.begin_answer(slot, part.message_len, desk) {
@@ -62,21 +63,32 @@ impl ClientSession {
             call.receipt_due |= data.wants_receipt || stops || call.answer.unacknowledged >= RECEIPT_PACKETS;
             return call.receipt_due;
         }
-        // The server keeps an answer until it knows that it came: told with the next packet, or soon.
-        let receipt = Receipt { seen: path.seen, limit: 0, prefix: call.answer.fragments(), beyond: Vec::new() };
-        put_receipt(&mut path.pending, Side::Answer, data.name, false, &receipt);
-        call.released = call.answer.fragments();
-        path.flush_many(desk);
-        let due = desk.now + RELEASE_AFTER;
-        path.pending_due.get_or_insert(due);
-        self.due = self.due.min(due);
         let mut answer = std::mem::take(&mut call.answer);
         self.note_length(answer.bytes().len());
         let ticket = self.end(slot, desk);
         desk.fx.outcome(ticket, Outcome::Answer(answer.bytes()));
+        let fragments = answer.fragments();
         answer.release(&mut desk.net.spare);
         self.slots[slot].answer = answer;
+        self.tell_came(data, fragments, desk);
         self.has_work()
+    }
+
+    /// An answer has come. The server keeps it until it knows: of a long one it is told with the next packet, or soon, of a short
+    /// one by the next call in the slot, or late.
+    fn tell_came(&mut self, data: &Data<'_>, fragments: u32, desk: &mut Desk<'_, impl CallEffects>) {
+        let Some(path) = &mut self.path else { return };
+        let call = &mut self.slots[usize::from(data.name.slot)];
+        call.untold = Untold::Came(fragments);
+        if data.part.is_none() && data.bytes.len() <= KEPT_SHORT {
+            return;
+        }
+        let receipt = Receipt { seen: path.seen, limit: 0, prefix: fragments, beyond: Vec::new() };
+        put_receipt(&mut path.pending, Side::Answer, data.name, false, &receipt);
+        path.flush_many(desk);
+        let due = desk.now + RELEASE_AFTER;
+        path.pending_due.get_or_insert(due);
+        self.due = self.due.min(due);
     }
 
     /// Answers are mostly as long as those before.
@@ -99,6 +111,7 @@ impl ClientSession {
             return false;
         }
         let allowed = u32::try_from(call.reserved / path.charge_full().max(1)).unwrap_or(u32::MAX);
+        desk.fx.mark(Mark::Answering, call.terms.ticket.0);
         call.answer.grow(len, &mut desk.net.spare);
         call.answer.begin(len, path.fragment_bytes, allowed);
         // What is over of the allowance pays for no further packet.
@@ -171,5 +184,8 @@ impl ClientSession {
 
 /// The most that a server may have under way of one answer, in bytes as charged.
 const GRANT_MAX: u64 = 2 << 20;
+/// An answer of one packet that is longer than this, in bytes, is not left to the next call to tell of: a server keeps one for each
+/// slot of each session.
+const KEPT_SHORT: usize = 2048;
 /// The longest that a server is left to keep an answer that has come.
 const RELEASE_AFTER: Duration = Duration::from_millis(10);

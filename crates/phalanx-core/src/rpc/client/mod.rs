@@ -6,11 +6,13 @@ mod timers;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use super::api::{CallEffects, CallError, CallOptions, Failure, Outcome, Reason, Ticket};
+use super::api::{CallEffects, CallError, CallOptions, Failure, Mark, Outcome, Reason, Ticket};
 use super::desk::Desk;
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, Proof};
 use super::path::{Head, Net, Path, shortest_first};
+use timers::SILENT_QUESTIONS;
+
 use super::wire::{ALL, CallName, Greeting, Opened, Receipt, Refusal, Side, put_cancel, put_close};
 use crate::time::Instant;
 
@@ -76,8 +78,19 @@ struct ClientSlot {
     receipt_due: bool,
     /// The server may send nothing of its answer for now: no room was left for it.
     starved: bool,
-    /// Fragments of the answer to the slot's last call, whose receipt may not have come: the server counts them as under way.
-    released: u32,
+    /// Of the slot's last call.
+    untold: Untold,
+}
+
+/// What the server may not know of a call that is over, and keeps something for. The next call in the slot tells it all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Untold {
+    #[default]
+    Nothing,
+    /// The answer has come, of so many fragments.
+    Came(u32),
+    /// It was given up.
+    GivenUp,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,6 +164,7 @@ impl ClientSession {
     ) -> Result<(), CallError> {
         let CallOptions { deadline, idempotent } = *options;
         let terms = Terms { ticket, deadline: desk.now + deadline, idempotent, may_have_run: false };
+        desk.fx.mark(Mark::Called, ticket.0);
         if self.queue.is_empty()
             && self.path.is_some()
             && let Some(slot) = self.take_slot()
@@ -187,6 +201,7 @@ impl ClientSession {
         call.call += 1;
         call.state = State::Active;
         call.terms = terms;
+        desk.fx.mark(Mark::Begun, terms.ticket.0);
         call.quiet_since = desk.now;
         (call.questions, call.asked_as, call.receipt_due) = (0, 0, false);
         call.request.begin(path.fragment_bytes, u32::MAX);
@@ -198,9 +213,9 @@ impl ClientSession {
             path.charge_full().saturating_mul(expected.div_ceil(path.fragment_bytes) as u64).min(ALLOWANCE_MAX)
         };
         call.reserved = desk.budget.take(wanted, path.charge_of(ANSWER_BYTES_LEAST));
-        (call.starved, call.released) = (false, 0);
+        (call.starved, call.untold) = (false, Untold::Nothing);
         self.unsent += 1;
-        self.due = self.due.min(terms.deadline).min(desk.now + path.patience(desk.limits.timer_min, 0));
+        self.due = self.due.min(terms.deadline).min(desk.now + path.patience(desk.timer_min, 0));
         self.send_from(slot, desk);
     }
 
@@ -212,9 +227,9 @@ impl ClientSession {
         let head = Head { side: Side::Request, name, allowance: call.reserved, refusal: false };
         let (was_sent, next) = (call.request.was_sent(), call.request.next());
         let each = per_fragment(path, &call.request);
-        if path.send_message(&mut call.request, &head, (each, self.credit), desk) {
-            self.unsent -= 1;
-        }
+        let is_done = path.send_message(&mut call.request, &head, (each, self.credit), desk);
+        self.unsent -= u32::from(is_done);
+        desk.fx.mark(if is_done { Mark::Sent } else { Mark::Held }, call.terms.ticket.0);
         if call.request.next() != next {
             call.quiet_since = desk.now;
         }
@@ -266,6 +281,9 @@ impl ClientSession {
         path.in_flight = path.in_flight.saturating_sub(u64::from(change.ended) * per_fragment(path, &call.request));
         path.learn(receipt.seen, change.arrived, change.lost, desk.now);
         desk.net.counters.lost += u64::from(change.lost);
+        if change.lost > 0 {
+            desk.fx.mark(Mark::Lost, call.terms.ticket.0);
+        }
         if change.arrived > 0 {
             call.questions = 0;
         }
@@ -329,6 +347,7 @@ impl ClientSession {
         call.answer.release(&mut desk.net.spare);
         call.state = State::Free;
         call.receipt_due = false;
+        desk.fx.mark(Mark::Ended, call.terms.ticket.0);
         self.free.push(slot as u8);
         call.terms.ticket
     }
@@ -406,8 +425,14 @@ impl ClientSession {
 
     /// The server opens no session.
     pub(super) fn handle_refused(&mut self, nonce: u64, reason: Refusal, desk: &mut Desk<'_, impl CallEffects>) {
-        if nonce == self.nonce && self.path.is_none() {
+        if nonce != self.nonce {
+            return;
+        }
+        if self.path.is_none() {
             Self::fail_queued(self.queue.drain(..), Reason::Refused(reason), desk);
+        } else if self.unanswered >= SILENT_QUESTIONS {
+            // Asked whether the session is still there, it opens none: it knows of none. An old refusal comes when nobody asked.
+            self.lose(desk);
         }
     }
 

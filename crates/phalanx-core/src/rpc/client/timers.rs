@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{ClientSession, ClientSlot, Queued, State};
-use crate::rpc::api::{CallEffects, Failure, Reason};
+use super::{ClientSession, ClientSlot, Queued, State, Untold};
+use crate::rpc::api::{CallEffects, Failure, Mark, Reason};
 use crate::rpc::desk::Desk;
 use crate::rpc::path::{Head, Path};
 use crate::rpc::wire::{CallName, Receipt, Side, put_cancel, put_ping, put_receipt};
@@ -26,13 +26,16 @@ impl ClientSession {
             if path.pending_due.is_some_and(|due| due <= desk.now) {
                 path.flush(desk);
             }
-            if self.asked.max(path.heard) + KEEP_EVERY <= desk.now {
-                self.asked = desk.now;
+        }
+        if self.path.is_some() && self.tells_at() <= desk.now {
+            self.asked = desk.now;
+            self.tell_again();
+            if let Some(path) = &mut self.path {
                 put_ping(&mut path.pending);
                 path.flush(desk);
             }
         }
-        self.due = self.next_due(desk.limits.timer_min);
+        self.due = self.next_due(desk.timer_min);
     }
 
     /// Ends the calls whose deadline has passed.
@@ -51,14 +54,14 @@ impl ClientSession {
             }
             let failure = call.failure(Reason::Deadline);
             let name = CallName { slot: slot as u8, call: call.call };
-            if call.request.was_sent()
-                && let Some(path) = &mut self.path
-            {
+            let was_sent = call.request.was_sent();
+            self.fail(slot, failure, desk);
+            if was_sent && let Some(path) = &mut self.path {
                 // So that the server does not begin it, and keeps nothing. Whether it hears of it changes nothing here.
                 put_cancel(&mut path.pending, name);
                 path.flush(desk);
+                self.slots[slot].untold = Untold::GivenUp;
             }
-            self.fail(slot, failure, desk);
         }
     }
 
@@ -86,22 +89,24 @@ impl ClientSession {
 
     /// Asks for the call that was silent longest, if it was silent too long.
     fn question(&mut self, desk: &mut Desk<'_, impl CallEffects>) -> bool {
-        let Some((due, slot)) = self.next_question(desk.limits.timer_min) else { return false };
+        let Some((due, slot)) = self.next_question(desk.timer_min) else { return false };
         if due > desk.now {
             return false;
         }
         self.questioned = desk.now;
         desk.net.counters.questions += 1;
         self.unanswered += 1;
-        self.release_again();
+        self.tell_again();
         let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
         call.questions += 1;
         call.quiet_since = desk.now;
+        desk.fx.mark(Mark::Questioned, call.terms.ticket.0);
         let name = CallName { slot: slot as u8, call: call.call };
         if call.state == State::Cancelling {
             if call.questions > CANCELS_MAX {
                 self.fail(slot, Failure::Unknown(Reason::Cancelled), desk);
+                self.slots[slot].untold = Untold::GivenUp;
                 return true;
             }
             put_cancel(&mut path.pending, name);
@@ -125,16 +130,32 @@ impl ClientSession {
         true
     }
 
-    /// Says once more which answers have come. Where something was lost, the receipts may have been, and then the server would
-    /// go on counting those answers as under way.
-    fn release_again(&mut self) {
+    /// Says once more which answers have come, and which calls were given up. Where something was lost, that may have been, and then
+    /// the server would keep those answers, and count them as under way.
+    fn tell_again(&mut self) {
         let Some(path) = &mut self.path else { return };
         for (call, slot) in self.slots.iter().zip(0..) {
-            if call.state == State::Free && call.released > 0 && path.pending.len() < RELEASES_BYTES {
-                let receipt = Receipt { seen: path.seen, limit: 0, prefix: call.released, beyond: Vec::new() };
-                put_receipt(&mut path.pending, Side::Answer, CallName { slot, call: call.call }, false, &receipt);
+            let name = CallName { slot, call: call.call };
+            if call.state != State::Free || path.pending.len() >= TOLD_BYTES {
+                continue;
+            }
+            match call.untold {
+                Untold::Nothing => {}
+                Untold::Came(prefix) => {
+                    let receipt = Receipt { seen: path.seen, limit: 0, prefix, beyond: Vec::new() };
+                    put_receipt(&mut path.pending, Side::Answer, name, false, &receipt);
+                }
+                Untold::GivenUp => put_cancel(&mut path.pending, name),
             }
         }
+    }
+
+    /// When the server is to be told that this side is there, and what it may not know.
+    fn tells_at(&self) -> Instant {
+        let Some(path) = &self.path else { return Instant(u64::MAX) };
+        let owes = self.slots.iter().any(|call| call.state == State::Free && call.untold == Untold::GivenUp);
+        let since = if owes { self.asked } else { self.asked.max(path.heard) };
+        since + KEEP_EVERY
     }
 
     /// When a session that is not open is asked for again.
@@ -149,19 +170,19 @@ impl ClientSession {
         let Some(path) = &self.path else {
             return if self.outstanding() > 0 { due.min(self.asks_again()) } else { due };
         };
-        due = due.min(path.pending_due.unwrap_or(due)).min(self.asked.max(path.heard) + KEEP_EVERY);
+        due = due.min(path.pending_due.unwrap_or(due)).min(self.tells_at());
         self.next_question(timer_min).map_or(due, |(asks, _)| due.min(asks))
     }
 }
 
 /// What says so again is no longer than this, in bytes: it fits any packet, beside a question.
-const RELEASES_BYTES: usize = 256;
+const TOLD_BYTES: usize = 256;
 /// Between two asks for a session; longer when there was no answer, up to 32 times as long.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// With more questions without a word, one is asked at a time.
 const SILENT_AT_ONCE: u32 = 2;
 /// Silent questions after which the session is asked for as well.
-const SILENT_QUESTIONS: u32 = 3;
+pub(super) const SILENT_QUESTIONS: u32 = 3;
 /// Cancels sent until the call's outcome is given as unknown.
 const CANCELS_MAX: u32 = 5;
 /// Between two signs of a client that it is there.
