@@ -54,6 +54,8 @@ static struct {
     bool all;
     int servers;
     bool one_core;
+    // Bytes of an answer.
+    size_t answer;
     // Members of the group: everybody in a stream, the client and the servers in a ping-pong.
     int processes;
 } options;
@@ -115,7 +117,7 @@ static void on_signal(int signal) {
     _exit(signal == SIGALRM ? 1 : 128 + signal);
 }
 
-// Reads the arguments: stream VARIANT SIZE SECONDS RECEIVERS SENDERS, or pingpong VARIANT SIZE SECONDS SERVERS CORES WAIT.
+// Reads the arguments: stream VARIANT SIZE SECONDS RECEIVERS SENDERS, or pingpong VARIANT SIZE SECONDS SERVERS CORES WAIT ANSWER.
 // They come from the script `run`, which has checked them.
 static inline void begin(int argc, char **argv) {
     if (argc < 7) fail("started by hand? It wants its arguments from the script `run`");
@@ -130,6 +132,7 @@ static inline void begin(int argc, char **argv) {
     } else {
         options.servers = atoi(argv[5]);
         options.one_core = strcmp(argv[6], "one") == 0;
+        options.answer = argc > 8 ? strtoul(argv[8], NULL, 10) : 0;
         options.processes = options.servers + 1;
     }
     if (options.processes > PROCESSES_MAX || options.processes < 2) fail("too many processes");
@@ -305,9 +308,9 @@ static inline void measure_exchanges(void (*exchange)(void)) {
         before = after;
     }
     snprintf(shared->measured, sizeof shared->measured,
-             "\"size\":%zu,\"wait\":\"block\",\"cores\":\"%s\",\"servers\":%d,\"p50_ns\":%llu,\"p99_ns\":%llu,"
-             "\"p999_ns\":%llu,\"count\":%llu",
-             options.size, options.one_core ? "one" : "two", options.servers, (unsigned long long)percentile(0.5),
+             "\"size\":%zu,\"answer\":%zu,\"wait\":\"block\",\"cores\":\"%s\",\"servers\":%d,\"p50_ns\":%llu,"
+             "\"p99_ns\":%llu,\"p999_ns\":%llu,\"count\":%llu",
+             options.size, options.answer, options.one_core ? "one" : "two", options.servers, (unsigned long long)percentile(0.5),
              (unsigned long long)percentile(0.99), (unsigned long long)percentile(0.999), (unsigned long long)samples);
 }
 

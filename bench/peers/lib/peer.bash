@@ -111,14 +111,14 @@ parse_build() {
 # --- run ---
 
 # A peer's `run` defines variants(): lines of NAME<TAB>MODES<TAB>WHAT IT IS, the first of them the default; and sets
-# stream_max and pingpong_max (bytes), senders_known, waits_known where they differ from these.
-stream_max=1000000 pingpong_max=1000000
+# stream_max, pingpong_max and answer_max (bytes), senders_known, waits_known where they differ from these.
+stream_max=1000000 pingpong_max=1000000 answer_max=0
 senders_known='one all' waits_known=block
 
 usage() {
   cat >&2 <<END
 usage: run stream --size BYTES --receivers R --senders one|all --seconds S [--variant NAME]
-       run pingpong --size BYTES --seconds S --wait block|spin --cores one|two [--servers N] [--variant NAME]
+       run pingpong --size BYTES --seconds S --wait block|spin --cores one|two [--servers N] [--answer BYTES] [--variant NAME]
        run variants
 The variants of $peer:
 $(variants)
@@ -130,10 +130,10 @@ misuse() { say "$*"; usage; }
 is_count() { [[ $1 =~ ^[0-9]{1,8}$ ]] && ((10#$1 >= $2 && 10#$1 <= $3)); }
 is_one_of() { [[ " $2 " == *" $1 "* ]]; }
 
-# Sets mode, size, receivers, senders, seconds, wait_kind, cores, servers, variant.
+# Sets mode, size, receivers, senders, seconds, wait_kind, cores, servers, answer, variant.
 parse_run() {
   local name modes rest
-  mode=${1:-} size='' receivers='' senders='' seconds='' wait_kind='' cores='' servers=1 variant=''
+  mode=${1:-} size='' receivers='' senders='' seconds='' wait_kind='' cores='' servers=1 answer=0 variant=''
   case $mode in
     variants) (($# == 1)) || usage; variants; exit 0 ;;
     stream | pingpong) shift ;;
@@ -151,6 +151,7 @@ parse_run() {
       pingpong--wait) wait_kind=$2 ;;
       pingpong--cores) cores=$2 ;;
       pingpong--servers) servers=$2 ;;
+      pingpong--answer) answer=$2 ;;
       *) misuse "$mode does not know $1" ;;
     esac
     shift 2
@@ -164,6 +165,7 @@ parse_run() {
   else
     is_count "$size" 1 "$pingpong_max" || misuse "--size wants a number from 1 to $pingpong_max"
     is_count "$servers" 1 16 || misuse "--servers wants a number from 1 to 16"
+    is_count "$answer" 0 "$answer_max" || misuse "--answer wants a number from 0 to $answer_max"
     [[ $wait_kind == block || $wait_kind == spin ]] || misuse "--wait wants block or spin"
     is_one_of "$wait_kind" "$waits_known" || misuse "does --wait $waits_known only"
     [[ $cores == one || $cores == two ]] || misuse "--cores wants one or two"
@@ -176,7 +178,7 @@ parse_run() {
   [[ -n $variant ]] || misuse "does no $mode"
   [[ $variant == "$name" ]] || misuse "no variant is called $variant"
   is_one_of "$mode" "${modes//,/ }" || misuse "the variant $variant does $modes, not $mode"
-  size=$((10#$size)) servers=$((10#$servers)) receivers=${receivers:+$((10#$receivers))}
+  size=$((10#$size)) servers=$((10#$servers)) answer=$((10#$answer)) receivers=${receivers:+$((10#$receivers))}
   [[ -x $built/bench && -s $built/version ]] || die "not built in $built; run $peer_dir/build, or set PHALANX_PEERS_DIR"
 }
 
@@ -235,6 +237,6 @@ run_bench() {
   if [[ $mode == stream ]]; then
     supervise "$@" "$built/bench" stream "$variant" "$size" "$seconds" "$receivers" "$senders"
   else
-    supervise "$@" "$built/bench" pingpong "$variant" "$size" "$seconds" "$servers" "$cores" "$wait_kind"
+    supervise "$@" "$built/bench" pingpong "$variant" "$size" "$seconds" "$servers" "$cores" "$wait_kind" "$answer"
   fi
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::calls::CallRole;
+use crate::calls::{CallRole, Load};
 use crate::choice::{Medium, Ordering, Security, Transport, Waiting};
 use crate::row::Quantiles;
 
@@ -41,7 +41,7 @@ pub(crate) enum What {
         rings: Option<[PathBuf; 2]>,
         timed: bool,
     },
-    /// One end of calls.
+    /// Servers of calls, or their clients.
     Calls(CallRole),
     /// Measures round trips to an echo.
     Ping {
@@ -113,8 +113,8 @@ pub(crate) enum Command {
     Feed { to: String, size: usize },
     /// Leave the cell.
     Leave,
-    /// For a client: make calls of this size, one after the other, for so long.
-    Call { size: usize, nanos: u64 },
+    /// For clients: make calls for so long.
+    Call { load: Load, nanos: u64 },
     /// For a raw process: begin to send.
     Go { nanos: u64, gap_nanos: u64 },
 }
@@ -133,11 +133,10 @@ pub(crate) enum Answer {
 /// From a child to the benchmark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// Times of calls, and how many had no answer.
-    Called {
-        times: Quantiles,
-        failed: u64,
-    },
+    /// What became of the calls.
+    Called(Called),
+    /// Its endpoints listen at these ports.
+    Ports(Vec<u16>),
     /// It listens at this port; or it is ready, and has none.
     Ready {
         port: u16,
@@ -163,6 +162,44 @@ pub(crate) enum Report {
     Failed {
         why: String,
     },
+}
+
+/// What became of a load of calls.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Called {
+    pub(crate) times: Quantiles,
+    /// How long calls were made.
+    pub(crate) nanos: u64,
+    /// Answers of each endpoint in that time.
+    pub(crate) answered: Vec<u64>,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Calls without an answer.
+    pub(crate) failed: u64,
+    /// Packets that the kernel dropped because the clients' receive buffers were full.
+    pub(crate) kernel_drops: u64,
+}
+
+impl Called {
+    fn seconds(&self) -> f64 {
+        self.nanos.max(1) as f64 / 1e9
+    }
+
+    /// Answers in a second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.answered.iter().sum::<u64>() as f64 / self.seconds()
+    }
+
+    /// Bytes of answers in a second.
+    pub(crate) fn byte_rate(&self) -> f64 {
+        self.bytes as f64 / self.seconds()
+    }
+
+    /// Answers of the endpoint that had the most, for each of the one that had the fewest.
+    pub(crate) fn greatest_share(&self) -> f64 {
+        let least = self.answered.iter().min().copied().unwrap_or(0).max(1);
+        self.answered.iter().max().copied().unwrap_or(0) as f64 / least as f64
+    }
 }
 
 /// Where a child stands.

@@ -1,4 +1,4 @@
-//! gRPC by tonic: a unary call that takes some bytes and gives nothing back.
+//! gRPC by tonic: a unary call that takes some bytes and gives some back.
 //!
 //! The process of the client starts those of the servers; they end when it does.
 
@@ -23,24 +23,35 @@ struct Request {
     payload: prost::bytes::Bytes,
 }
 
+/// Without bytes it is empty: a field that holds none is not written.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Reply {}
+struct Reply {
+    #[prost(bytes = "bytes", tag = "1")]
+    payload: prost::bytes::Bytes,
+}
 
-struct Servant;
+struct Servant {
+    answer: prost::bytes::Bytes,
+}
+
+/// The longest message, with its field's head; tonic's own bound is 4 MiB.
+const LONGEST: usize = 17 << 20;
 
 #[tonic::async_trait]
 impl Null for Servant {
     async fn call(&self, _request: tonic::Request<Request>) -> Result<tonic::Response<Reply>, tonic::Status> {
-        Ok(tonic::Response::new(Reply {}))
+        Ok(tonic::Response::new(Reply { payload: self.answer.clone() }))
     }
 }
 
 async fn serve() -> Outcome {
     end_with_parent();
+    let answer = prost::bytes::Bytes::from(vec![0; argument(2)?]);
+    let server = NullServer::new(Servant { answer }).max_decoding_message_size(LONGEST);
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?.with_nodelay(Some(true));
     println!("{}", incoming.local_addr()?.port());
     std::io::stdout().flush()?;
-    Server::builder().add_service(NullServer::new(Servant)).serve_with_incoming(incoming).await?;
+    Server::builder().add_service(server).serve_with_incoming(incoming).await?;
     Ok(())
 }
 
@@ -51,18 +62,19 @@ struct Peer {
 }
 
 impl Peer {
-    async fn start(cpu: &str) -> Outcome<Self> {
+    async fn start(cpu: &str, answer: usize) -> Outcome<Self> {
         let mut process = Command::new("taskset")
             .args(["-c", cpu])
             .arg(std::env::current_exe()?)
             .arg("serve")
+            .arg(answer.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
         let mut port = String::new();
         BufReader::new(process.stdout.take().ok_or("the pipe asked for")?).read_line(&mut port)?;
         let channel = Endpoint::new(format!("http://127.0.0.1:{}", port.trim()))?.tcp_nodelay(true).connect().await?;
-        Ok(Self { process, client: NullClient::new(channel) })
+        Ok(Self { process, client: NullClient::new(channel).max_decoding_message_size(LONGEST) })
     }
 }
 
@@ -78,16 +90,20 @@ async fn measure() -> Outcome {
     let seconds: f64 = argument(4)?;
     let servers: usize = argument(5)?;
     let cores: String = argument(6)?;
+    let answer: usize = argument(8)?;
     bound(seconds);
     let mut peers = Vec::new();
     for _ in 0..servers {
-        peers.push(Peer::start(if cores == "one" { "0" } else { "1" }).await?);
+        peers.push(Peer::start(if cores == "one" { "0" } else { "1" }, answer).await?);
     }
     let payload = prost::bytes::Bytes::from(vec![0; size]);
     let mut exchanges = Exchanges::start(seconds);
     loop {
         for peer in &mut peers {
-            peer.client.call(Request { payload: payload.clone() }).await?;
+            let reply = peer.client.call(Request { payload: payload.clone() }).await?.into_inner();
+            if reply.payload.len() != answer {
+                return Err(format!("{} bytes came back of {answer}", reply.payload.len()).into());
+            }
         }
         if !exchanges.again() {
             break;

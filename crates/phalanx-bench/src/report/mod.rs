@@ -100,7 +100,7 @@ fn section(body: &mut String, suite: &str, rows: &[&Row]) {
     plots_of_sizes(body, rows);
     plots_of_ratios(body, rows);
     plots_of_times(body, rows);
-    plot_of_loss(body, rows);
+    plots_of_parameters(body, rows);
     table(body, rows);
 }
 
@@ -112,7 +112,7 @@ fn more_is_better(unit: &str) -> bool {
 /// The value against the size, for cases that differ in nothing else.
 fn plots_of_sizes(body: &mut String, rows: &[&Row]) {
     let mut families: BTreeMap<(&str, &str, String), Vec<&Row>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.size > 0) {
+    for row in rows.iter().filter(|row| row.size > 0 && parameter_of(&row.metric).is_none()) {
         let family = row.case.replacen(&row.size.to_string(), "*", 1);
         families.entry((&row.metric, &row.unit, family)).or_default().push(row);
     }
@@ -138,12 +138,7 @@ fn plots_of_sizes(body: &mut String, rows: &[&Row]) {
             chart.lines.push((format!("{} beside {family}", rows[0].against), true, baseline));
         }
     }
-    for chart in charts.values() {
-        // More lines than colours cannot be told apart: the rest goes to further plots.
-        for part in chart.lines.chunks(LINES_MAX) {
-            body.push_str(&lines(&Lines { lines: part.to_vec(), ..chart.clone() }));
-        }
-    }
+    draw(body, charts.values());
 }
 
 fn plots_of_ratios(body: &mut String, rows: &[&Row]) {
@@ -180,26 +175,51 @@ fn plots_of_times(body: &mut String, rows: &[&Row]) {
     }
 }
 
-fn plot_of_loss(body: &mut String, rows: &[&Row]) {
-    let share = |row: &&&Row| {
-        let share = row.metric.strip_prefix("goodput at ")?.strip_suffix(" % loss")?;
-        Some((row.case.clone(), share.parse::<f64>().ok()?, row.value))
-    };
-    let mut families: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-    for (case, share, value) in rows.iter().filter_map(|row| share(&row)) {
-        families.entry(case).or_default().push((share, value));
+/// Figures against what was set for each: loss, load, processes, a limit. Their metrics are called `.. at 5 % loss`.
+fn plots_of_parameters(body: &mut String, rows: &[&Row]) {
+    let mut families: BTreeMap<(&str, &str, String), [Vec<(f64, f64)>; 2]> = BTreeMap::new();
+    for row in rows {
+        let Some((what, number, parameter)) = parameter_of(&row.metric) else { continue };
+        // Where the case is named for it, cases that differ in nothing else make one line.
+        let case = row.case.replacen(&format!("-{number}x"), "-*x", 1);
+        let [values, p99] = families.entry((parameter, &row.unit, format!("{case}: {what}"))).or_default();
+        values.push((number, row.value));
+        p99.extend(row.p99.map(|value| (number, value)));
     }
-    if families.is_empty() {
-        return;
+    let mut charts: BTreeMap<(&str, &str), Lines> = BTreeMap::new();
+    for ((parameter, unit, family), of) in families {
+        let [values, p99] = of;
+        for (name, dashed, mut points) in [(family.clone(), false, values), (format!("99 % of {family}"), true, p99)] {
+            if points.len() < 2 || points.iter().all(|(_, value)| *value == 0.0) {
+                continue;
+            }
+            points.sort_by(|left, right| left.0.total_cmp(&right.0));
+            let chart = charts.entry((parameter, unit)).or_insert_with(|| Lines {
+                title: format!("{unit} against {parameter}"),
+                x: parameter.to_owned(),
+                y: unit.to_owned(),
+                lines: Vec::new(),
+            });
+            chart.lines.push((name, dashed, points));
+        }
     }
-    let lines = families.into_iter().map(|(case, points)| (case, false, points)).collect();
-    let chart = Lines {
-        title: "Goodput against loss".to_owned(),
-        x: "percent of arrivals lost".to_owned(),
-        y: "msg/s".to_owned(),
-        lines,
-    };
-    body.push_str(&plot::lines_from_zero(&chart));
+    draw(body, charts.values());
+}
+
+/// What was measured, at which value, of what.
+fn parameter_of(metric: &str) -> Option<(&str, f64, &str)> {
+    let (what, set) = metric.rsplit_once(" at ")?;
+    let (number, parameter) = set.split_once(' ')?;
+    Some((what, number.parse().ok()?, parameter))
+}
+
+/// More lines than colours cannot be told apart: the rest goes to further plots.
+fn draw<'a>(body: &mut String, charts: impl Iterator<Item = &'a Lines>) {
+    for chart in charts {
+        for part in chart.lines.chunks(LINES_MAX) {
+            body.push_str(&lines(&Lines { lines: part.to_vec(), ..chart.clone() }));
+        }
+    }
 }
 
 fn extremes(values: &[f64]) -> Option<(f64, f64)> {
@@ -305,6 +325,24 @@ mod tests {
         assert!(page.contains("prefers-color-scheme") && page.contains("width=device-width"));
         assert!(page.matches("<svg").count() >= 5, "sizes, ratios of both senses, times, loss");
         assert!(!page.contains("NaN") && !page.contains("inf"));
+    }
+
+    #[test]
+    fn figures_are_drawn_against_what_was_set() {
+        assert_eq!(parameter_of("goodput at 0.1 % loss"), Some(("goodput", 0.1, "% loss")));
+        assert_eq!(parameter_of("a, b at 5 ms of timer"), Some(("a, b", 5.0, "ms of timer")));
+        assert_eq!(parameter_of("throughput"), None);
+        assert_eq!(parameter_of("more than unreliable, at p50"), None);
+        assert_eq!(parameter_of("goodput at the others"), None);
+        let mut rows = Vec::new();
+        for clients in [1, 4, 16] {
+            let mut series = Series::new(format!("throughput at {clients} clients"), "calls/s", clients + 1, 64);
+            series.add(1e5);
+            rows.extend(series.row("rpc", &format!("clients-{clients}x64")));
+        }
+        let page = Measured { machines: Vec::new(), rows }.page();
+        assert_eq!(page.matches("clients-*x64: throughput").count(), 1, "one line for all");
+        assert!(page.contains("calls/s against clients"));
     }
 
     #[test]

@@ -181,23 +181,18 @@ pub(super) fn spreads(title: &str, all: &[Spread]) -> String {
     out
 }
 
-/// Lines on logarithmic axes.
+/// Lines. An axis is logarithmic where all its values are above zero, else it has zero on it.
 pub(super) fn lines(chart: &Lines) -> String {
-    drawn(chart, true)
-}
-
-/// Lines on plain axes, the upright one from zero.
-pub(super) fn lines_from_zero(chart: &Lines) -> String {
-    drawn(chart, false)
-}
-
-fn drawn(chart: &Lines, logarithmic: bool) -> String {
     let legend = chart.lines.len() as f64 * 18.0;
     let height = LINES_HEIGHT + legend;
     let points = || chart.lines.iter().flat_map(|(_, _, points)| points.iter().copied());
-    let zero = if logarithmic { None } else { Some(0.0) };
-    let across = Scale::new(points().map(|(x, _)| x), logarithmic, (LEFT, WIDTH - RIGHT));
-    let up = Scale::new(points().map(|(_, y)| y).chain(zero), logarithmic, (LINES_HEIGHT - BOTTOM, TOP));
+    let axis = |values: Vec<f64>, ends| {
+        let logarithmic = values.iter().all(|value| *value > 0.0);
+        let zero = if logarithmic { None } else { Some(0.0) };
+        Scale::new(values.into_iter().chain(zero), logarithmic, ends)
+    };
+    let across = axis(points().map(|(x, _)| x).collect(), (LEFT, WIDTH - RIGHT));
+    let up = axis(points().map(|(_, y)| y).collect(), (LINES_HEIGHT - BOTTOM, TOP));
     let mut out = String::new();
     open(&mut out, &chart.title, height);
     for tick in up.ticks() {

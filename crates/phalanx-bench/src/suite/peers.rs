@@ -1,6 +1,6 @@
 //! Other systems, measured alternately with the library by runners of one contract.
 
-mod runner;
+pub(super) mod runner;
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::choice::{Cores, Ordering, Security, Senders, Transport, Waiting};
 use crate::error::BenchError;
 use crate::row::{Quantiles, Series};
 use crate::suite::latency::{Way, timed};
-use runner::{Peer, Streamed, Tripped};
+use runner::{Peer, Streamed, Trip, Tripped};
 
 /// A stream to so many receivers, theirs and ours.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +194,7 @@ impl TripPlan {
         let mut guarantee = String::new();
         for round in 0..bench.rounds() {
             bench.round(round)?;
-            let theirs: Tripped = peer.ping(bench, size, servers, wait, cores)?;
+            let theirs: Tripped = peer.ping(bench, Trip { size, answer: 0, servers, wait, cores })?;
             for (way, series) in &mut ours {
                 timed(&mut cell, *way, size, None, Duration::from_millis(200).min(bench.measured()))?;
                 let times: Quantiles = timed(&mut cell, *way, size, None, bench.measured())?;
@@ -216,7 +216,7 @@ impl TripPlan {
 
 impl Bench<'_> {
     /// What a peer promises, beside its figures: a stronger promise costs more.
-    fn tell_guarantee(&mut self, peer: Peer, guarantee: &str) {
+    pub(super) fn tell_guarantee(&mut self, peer: Peer, guarantee: &str) {
         self.notice_once(&format!("{} promises: {guarantee}", peer.title()));
     }
 }

@@ -17,31 +17,42 @@ use crate::error::{BenchError, While};
 
 /// A system, and the way in which it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Peer {
-    pub(super) name: &'static str,
-    pub(super) variant: &'static str,
+pub(in crate::suite) struct Peer {
+    pub(in crate::suite) name: &'static str,
+    pub(in crate::suite) variant: &'static str,
 }
 
 /// What a runner says of a stream.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Streamed {
-    pub(super) msgs_per_s: f64,
+pub(in crate::suite) struct Streamed {
+    pub(in crate::suite) msgs_per_s: f64,
     #[serde(default)]
-    pub(super) lost: Option<f64>,
+    pub(in crate::suite) lost: Option<f64>,
     #[serde(default)]
-    pub(super) guarantee: String,
+    pub(in crate::suite) guarantee: String,
+}
+
+/// Round trips: calls of a size with an answer of a size, to one server after the other.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::suite) struct Trip {
+    pub(in crate::suite) size: usize,
+    /// Not every runner knows others than 0.
+    pub(in crate::suite) answer: usize,
+    pub(in crate::suite) servers: usize,
+    pub(in crate::suite) wait: Waiting,
+    pub(in crate::suite) cores: Cores,
 }
 
 /// What a runner says of round trips.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Tripped {
-    pub(super) p50_ns: f64,
+pub(in crate::suite) struct Tripped {
+    pub(in crate::suite) p50_ns: f64,
     #[serde(default)]
-    pub(super) guarantee: String,
+    pub(in crate::suite) guarantee: String,
 }
 
 impl Peer {
-    pub(super) fn title(self) -> String {
+    pub(in crate::suite) fn title(self) -> String {
         format!("{} {}", self.name, self.variant)
     }
 
@@ -50,7 +61,7 @@ impl Peer {
     }
 
     /// Whether it was built. If not, says how that is done.
-    pub(super) fn is_there(self, bench: &mut Bench<'_>) -> bool {
+    pub(in crate::suite) fn is_there(self, bench: &mut Bench<'_>) -> bool {
         let (runners, built) = (self.directory(bench), bench.request.built.join(self.name));
         if !runners.join("run").is_file() {
             let peers = bench.request.peers.display();
@@ -66,7 +77,7 @@ impl Peer {
         true
     }
 
-    pub(super) fn stream(
+    pub(in crate::suite) fn stream(
         self,
         bench: &mut Bench<'_>,
         size: usize,
@@ -77,17 +88,15 @@ impl Peer {
         self.run(bench, &["stream", "--size", &size, "--receivers", &receivers, "--senders", senders.word()])
     }
 
-    pub(super) fn ping(
-        self,
-        bench: &mut Bench<'_>,
-        size: usize,
-        servers: usize,
-        wait: Waiting,
-        cores: Cores,
-    ) -> Result<Tripped, BenchError> {
-        let (size, servers) = (size.to_string(), servers.to_string());
+    pub(in crate::suite) fn ping(self, bench: &mut Bench<'_>, trip: Trip) -> Result<Tripped, BenchError> {
+        let Trip { size, answer, servers, wait, cores } = trip;
+        let (size, answer, servers) = (size.to_string(), answer.to_string(), servers.to_string());
         let (wait, cores) = (wait.word(), cores.word());
-        self.run(bench, &["pingpong", "--size", &size, "--wait", wait, "--cores", cores, "--servers", &servers])
+        let mut arguments = vec!["pingpong", "--size", &size, "--wait", wait, "--cores", cores, "--servers", &servers];
+        if trip.answer > 0 {
+            arguments.extend(["--answer", &answer]);
+        }
+        self.run(bench, &arguments)
     }
 
     /// Some come to a stand now and then, which says little of what they do at other times: such a run is told of and

@@ -1,0 +1,189 @@
+//! Calls over this library's driver, with and without guarantees.
+
+use std::fmt::Display;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use phalanx::config::Config;
+use phalanx::core::rpc::{CallEffects, Plain, PlainOptions};
+use phalanx::core::{Incarnation, Lane, MESSAGE_BYTES_MAX};
+use phalanx::driver::{Driver, Transmit, Udp, UdpOptions, Wait};
+use phalanx::local::LocalCell;
+use phalanx::rpc::{CallError, CallId, CallOptions, Outcome, Port, PortOptions, Served, Service, SessionId, Ticket};
+
+use super::{CallRole, End, Heard, drops_of};
+use crate::child::now_ns;
+use crate::choice::{Security, Transport, configure};
+use crate::error::{BenchError, While};
+
+fn config(role: &CallRole) -> Config {
+    let mut config = Config { runtime_dir: Some(role.directory.clone()), ..Config::default() };
+    configure(&mut config, Transport::Udp, role.security);
+    config
+}
+
+fn failed(error: impl Display) -> BenchError {
+    BenchError::Child(error.to_string())
+}
+
+fn addresses(role: &CallRole) -> Vec<SocketAddr> {
+    role.servers.iter().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, *port))).collect()
+}
+
+/// What decides the losses of an endpoint: another for each, the same in each run.
+pub(super) fn seed(role: &CallRole, at: usize) -> u64 {
+    2 * at as u64 + u64::from(role.servers.is_empty())
+}
+
+/// With sessions.
+pub(super) struct Reliable<D: Wait> {
+    port: Port<D>,
+    servers: Vec<SocketAddr>,
+    sessions: Vec<SessionId>,
+}
+
+impl<D: Wait> Reliable<D> {
+    pub(super) fn start(role: &CallRole, wrap: impl FnOnce(Udp) -> D) -> Result<Self, BenchError> {
+        let options =
+            PortOptions { config: config(role), serves: role.servers.is_empty(), limits: role.tuning.limits() };
+        // A port binds its sockets with the buffers of every process of the library; others are bound here.
+        let bound = match role.tuning.receive_bytes {
+            Some(receive_buffer_bytes) => {
+                Some(Udp::bind(&UdpOptions { receive_buffer_bytes, ..UdpOptions::default() }).map_err(failed)?)
+            }
+            None => None,
+        };
+        let port = Port::start_with(&options, |driver| wrap(bound.unwrap_or(driver))).map_err(failed)?;
+        let mut end = Self { port, servers: addresses(role), sessions: Vec::new() };
+        end.connect(&mut Heard::default());
+        Ok(end)
+    }
+
+    fn connect(&mut self, heard: &mut Heard) {
+        let Self { port, servers, sessions } = self;
+        sessions.extend(servers.iter().map(|server| port.connect(*server, heard)));
+    }
+}
+
+impl<D: Wait> End for Reliable<D> {
+    fn port(&self) -> u16 {
+        self.port.address().port()
+    }
+
+    #[inline]
+    fn turn(&mut self, heard: &mut Heard) -> Result<bool, BenchError> {
+        Ok(self.port.turn(heard) > 0)
+    }
+
+    fn sleep(&mut self, most: Duration) -> Result<(), BenchError> {
+        self.port.wait(Some(most), &[]).map(drop).when("cannot wait")
+    }
+
+    #[inline]
+    fn call(&mut self, server: usize, request: &[u8], heard: &mut Heard) -> Result<Option<u64>, BenchError> {
+        match self.port.call(self.sessions[server], request, &CallOptions::default(), heard) {
+            Ok(ticket) => Ok(Some(ticket.0)),
+            Err(CallError::QueueFull) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn renew(&mut self, heard: &mut Heard) {
+        for session in self.sessions.drain(..) {
+            self.port.close(session, heard);
+        }
+        self.connect(heard);
+    }
+
+    fn kernel_drops(&self) -> u64 {
+        drops_of(self.port.driver())
+    }
+}
+
+/// Without anything.
+pub(super) struct Unreliable {
+    driver: Udp,
+    plain: Plain,
+    servers: Vec<SocketAddr>,
+}
+
+struct PlainSink<'a, T: ?Sized> {
+    outbox: &'a mut T,
+    heard: &'a mut Heard,
+}
+
+impl<T: Transmit + ?Sized> CallEffects for PlainSink<'_, T> {
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        self.outbox.transmit(lane, to, packet);
+    }
+
+    #[inline]
+    fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+        self.heard.request(call, from, request, answer)
+    }
+
+    #[inline]
+    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+        self.heard.take(ticket.0, outcome);
+    }
+}
+
+impl Unreliable {
+    pub(super) fn start(role: &CallRole) -> Result<Self, BenchError> {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let options = UdpOptions { data: any, control: any, ..UdpOptions::default() };
+        let driver = Udp::bind(&options).map_err(failed)?;
+        let config = config(role);
+        let security = match role.security {
+            Security::None => phalanx::core::Security::None,
+            Security::Sealed => {
+                let local = LocalCell::open(config.runtime_dir.as_deref(), &config.cell).map_err(failed)?;
+                phalanx::core::Security::Sealed(local.key().map_err(failed)?)
+            }
+        };
+        let options = PlainOptions {
+            cell: config.cell,
+            me: Incarnation(now_ns() | 1),
+            packet_bytes: driver.packet_bytes_max(),
+            message_bytes: MESSAGE_BYTES_MAX,
+        };
+        Ok(Self { driver, plain: Plain::new(&options, &security), servers: addresses(role) })
+    }
+}
+
+impl End for Unreliable {
+    fn port(&self) -> u16 {
+        self.driver.local_address(Lane::Data).port()
+    }
+
+    #[inline]
+    fn turn(&mut self, heard: &mut Heard) -> Result<bool, BenchError> {
+        let Self { driver, plain, .. } = self;
+        driver.flush();
+        let mut packets = 0;
+        loop {
+            let took = driver.receive(64, &mut |outbox, _, origin, packet| {
+                plain.handle_packet(origin, packet, &mut PlainSink { outbox, heard: &mut *heard });
+            });
+            packets += took.packets;
+            driver.flush();
+            if !took.more {
+                return Ok(packets > 0);
+            }
+        }
+    }
+
+    fn sleep(&mut self, most: Duration) -> Result<(), BenchError> {
+        self.driver.wait(Some(most), &[]).map(drop).when("cannot wait")
+    }
+
+    #[inline]
+    fn call(&mut self, server: usize, request: &[u8], heard: &mut Heard) -> Result<Option<u64>, BenchError> {
+        let sink = &mut PlainSink { outbox: self.driver.outbox(), heard };
+        Ok(Some(self.plain.call(self.servers[server], request, sink).0))
+    }
+
+    fn kernel_drops(&self) -> u64 {
+        drops_of(&self.driver)
+    }
+}

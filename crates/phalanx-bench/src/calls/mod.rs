@@ -1,0 +1,222 @@
+//! Processes of calls: servers and clients, with all guarantees, without any, and over TCP.
+
+mod carriers;
+mod load;
+mod plan;
+mod tcp;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
+
+use phalanx::core::Incarnation;
+use phalanx::driver::{Driver, Lossy};
+use phalanx::rpc::{CallId, Limits, Outcome, Served, Service, Ticket};
+use serde::{Deserialize, Serialize};
+
+use crate::child::{cpu_ns, listen, now_ns, say};
+use crate::choice::{Security, Waiting};
+use crate::error::BenchError;
+use crate::protocol::{Command, Mark, Report};
+use carriers::{Reliable, Unreliable, seed};
+pub(crate) use plan::Load;
+use tcp::Tcp;
+
+/// What carries a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Carrier {
+    /// Sessions: at most once.
+    Reliable,
+    /// Datagrams under the same seal by the same driver, and nothing else.
+    Plain,
+    /// A stream of the kernel's.
+    Tcp,
+}
+
+impl Carrier {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Reliable => "reliable",
+            Self::Plain => "unreliable",
+            Self::Tcp => "TCP",
+        }
+    }
+}
+
+/// A process of servers, or of clients.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CallRole {
+    pub(crate) carrier: Carrier,
+    pub(crate) security: Security,
+    pub(crate) wait: Waiting,
+    pub(crate) directory: PathBuf,
+    /// Endpoints of this process, each with sockets of its own, turned one after the other. More than one have to spin.
+    pub(crate) endpoints: usize,
+    /// Where the servers are that each endpoint calls; none: these are the servers.
+    pub(crate) servers: Vec<u16>,
+    /// How long an answer is; `None`: it is the request.
+    pub(crate) answer: Option<usize>,
+    pub(crate) tuning: Tuning,
+}
+
+/// What of an endpoint is not as it is by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Tuning {
+    pub(crate) slots: Option<u8>,
+    pub(crate) window_packets: Option<u32>,
+    pub(crate) timer_min: Option<Duration>,
+    pub(crate) delay_free: Option<Duration>,
+    /// Answers are not kept within the receive buffer.
+    pub(crate) unbounded: bool,
+    /// The receive buffer to ask for, in bytes.
+    pub(crate) receive_bytes: Option<usize>,
+    /// Share of arrivals lost on purpose, in millionths.
+    pub(crate) loss_ppm: u32,
+}
+
+impl Tuning {
+    fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        Limits {
+            slots: self.slots.unwrap_or(usual.slots),
+            window_packets: self.window_packets.unwrap_or(usual.window_packets),
+            timer_min: self.timer_min.unwrap_or(usual.timer_min),
+            delay_free: self.delay_free.unwrap_or(usual.delay_free),
+            bounds_answers: !self.unbounded,
+            ..usual
+        }
+    }
+}
+
+/// What carries calls, at either end.
+trait End {
+    fn port(&self) -> u16;
+    /// Takes what came; whether anything did.
+    fn turn(&mut self, heard: &mut Heard) -> Result<bool, BenchError>;
+    fn sleep(&mut self, most: Duration) -> Result<(), BenchError>;
+    /// Calls one of its servers. Gives the call's number, which is the next after that of the call before; `None`: it takes
+    /// no more until one has ended.
+    fn call(&mut self, server: usize, request: &[u8], heard: &mut Heard) -> Result<Option<u64>, BenchError>;
+    /// Begins anew what it keeps with its servers.
+    fn renew(&mut self, _heard: &mut Heard) {}
+    /// Packets that the kernel dropped for want of room in its receive buffer.
+    fn kernel_drops(&self) -> u64 {
+        0
+    }
+}
+
+/// The answers that a server gives, and how the calls of a client ended.
+#[derive(Default)]
+struct Heard {
+    /// What a server answers; `None`: what came.
+    answer: Option<Vec<u8>>,
+    /// Calls that ended since these were last taken.
+    ended: Vec<Ended>,
+}
+
+struct Ended {
+    number: u64,
+    /// The length of the answer; `None`: it failed.
+    answer_bytes: Option<usize>,
+}
+
+impl Heard {
+    fn take(&mut self, number: u64, outcome: Outcome<'_>) {
+        let answer_bytes = match outcome {
+            Outcome::Answer(answer) => Some(answer.len()),
+            Outcome::Failed(_) => None,
+        };
+        self.ended.push(Ended { number, answer_bytes });
+    }
+}
+
+impl Service for Heard {
+    #[inline]
+    fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+        answer.extend_from_slice(self.answer.as_deref().unwrap_or(request));
+        Served::Answered
+    }
+
+    #[inline]
+    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+        self.take(ticket.0, outcome);
+    }
+}
+
+/// A child's own side.
+pub(crate) fn run(role: &CallRole) -> Result<(), BenchError> {
+    let faults = phalanx::driver::Faults { loss_ppm: role.tuning.loss_ppm, ..Default::default() };
+    match role.carrier {
+        Carrier::Reliable if role.tuning.loss_ppm > 0 => {
+            fill(role, |at| Reliable::start(role, |driver| Lossy::new(driver, faults, seed(role, at))))
+        }
+        Carrier::Reliable => fill(role, |_| Reliable::start(role, |driver| driver)),
+        Carrier::Plain => fill(role, |_| Unreliable::start(role)),
+        Carrier::Tcp => fill(role, |_| Tcp::start(role)),
+    }
+}
+
+fn fill<E: End>(role: &CallRole, start: impl Fn(usize) -> Result<E, BenchError>) -> Result<(), BenchError> {
+    if role.endpoints > 1 && role.wait == Waiting::Block {
+        return Err(BenchError::Usage("one process cannot sleep for many endpoints".to_owned()));
+    }
+    let mut ends = (0..role.endpoints).map(start).collect::<Result<Vec<E>, _>>()?;
+    say(&Report::Ports(ends.iter().map(End::port).collect()))?;
+    let commands = listen(|| {})?;
+    if role.servers.is_empty() {
+        return serve(role, &mut ends, &commands);
+    }
+    for command in &commands {
+        if let Command::Call { load, nanos } = command {
+            say(&Report::Called(load::offer(role, &mut ends, &load, nanos)?))?;
+        }
+    }
+    Ok(())
+}
+
+fn serve(role: &CallRole, ends: &mut [impl End], commands: &Receiver<Command>) -> Result<(), BenchError> {
+    let mut heard = Heard { answer: role.answer.map(bytes), ..Heard::default() };
+    let mut laps = 0_u32;
+    loop {
+        let mut came = false;
+        for end in &mut *ends {
+            came |= end.turn(&mut heard)?;
+        }
+        laps = laps.wrapping_add(1);
+        if !came && role.wait == Waiting::Block {
+            ends[0].sleep(LOOK)?;
+        } else if !laps.is_multiple_of(LAPS) {
+            std::hint::spin_loop();
+            continue;
+        }
+        match commands.try_recv() {
+            Ok(Command::Mark) => {
+                let kernel_drops = ends.iter().map(End::kernel_drops).sum();
+                say(&Report::Mark(Mark { at_ns: now_ns(), cpu_ns: cpu_ns(), kernel_drops, ..Mark::default() }))?;
+            }
+            Ok(_) | Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+/// So many bytes, not all the same.
+fn bytes(count: usize) -> Vec<u8> {
+    (0..count).map(|at| (at % 251) as u8).collect()
+}
+
+/// The drops among a driver's counters; each driver's begin with its own name.
+fn drops_of(driver: &impl Driver) -> u64 {
+    let mut drops = 0;
+    driver.counters(&mut |name, value| {
+        if name.ends_with("_receive_overflows") {
+            drops += value;
+        }
+    });
+    drops
+}
+
+/// Between two looks at whether the benchmark goes on.
+const LOOK: Duration = Duration::from_millis(20);
+/// The same, of one who spins.
+const LAPS: u32 = 256;

@@ -1,0 +1,184 @@
+//! When clients make which calls.
+
+use phalanx::core::rng::Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Times;
+
+/// What clients are told to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Load {
+    /// Each endpoint keeps so many calls under way to its first server. Their sizes are drawn by their shares of all; timed are
+    /// those of the first size.
+    Closed { sizes: Vec<(u32, usize)>, outstanding: usize },
+    /// So many calls are due in a second, whatever has become of those before, and each is timed from then.
+    Open { size: usize, per_second: f64 },
+    /// So many calls at once, to one server after the other; when all have ended, the same again. Timed is the whole round.
+    /// `fresh`: its sessions are begun for it.
+    Rounds { size: usize, calls: usize, fresh: bool },
+}
+
+impl Load {
+    /// One size, so many calls under way.
+    pub(crate) fn closed(size: usize, outstanding: usize) -> Self {
+        Self::Closed { sizes: vec![(1, size)], outstanding }
+    }
+
+    pub(super) fn longest(&self) -> usize {
+        match self {
+            Self::Closed { sizes, .. } => sizes.iter().map(|(_, size)| *size).max().unwrap_or(0),
+            Self::Open { size, .. } | Self::Rounds { size, .. } => *size,
+        }
+    }
+}
+
+/// A load from its begin to its end.
+pub(super) struct Plan<'a> {
+    load: &'a Load,
+    servers: usize,
+    begin: u64,
+    end: u64,
+    /// Calls made; in the round that is under way, if there are rounds.
+    made: usize,
+    round_began: u64,
+    rng: Rng,
+}
+
+/// A call to be made.
+pub(super) struct Next {
+    pub(super) server: usize,
+    pub(super) size: usize,
+    /// It was due then.
+    pub(super) since: u64,
+    /// In a session of its own.
+    pub(super) fresh: bool,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(load: &'a Load, servers: usize, begin: u64, nanos: u64) -> Self {
+        // The same sizes in each run.
+        let rng = Rng::new(1).fork("sizes");
+        Self { load, servers, begin, end: begin + nanos, made: 0, round_began: begin, rng }
+    }
+
+    /// The call that an endpoint with so many under way makes now. A round that is over is timed.
+    pub(super) fn next(&mut self, now: u64, outstanding: usize, times: &mut Times) -> Option<Next> {
+        let next = |server, size, since| Next { server, size, since, fresh: false };
+        match *self.load {
+            Load::Closed { ref sizes, outstanding: most } => {
+                (now < self.end && outstanding < most).then(|| next(0, drawn(&mut self.rng, sizes), now))
+            }
+            Load::Open { size, per_second } => {
+                let due = self.due(per_second);
+                (due <= now && due < self.end).then(|| next(0, size, due))
+            }
+            Load::Rounds { size, calls, fresh } => {
+                if self.made == calls && outstanding == 0 {
+                    times.note(now - self.round_began);
+                    self.made = 0;
+                }
+                if self.made == calls || (self.made == 0 && now >= self.end) {
+                    return None;
+                }
+                if self.made == 0 {
+                    self.round_began = now;
+                }
+                let fresh = fresh && self.made == 0;
+                Some(Next { fresh, ..next(self.made % self.servers, size, self.round_began) })
+            }
+        }
+    }
+
+    pub(super) fn note_made(&mut self) {
+        self.made += 1;
+    }
+
+    fn due(&self, per_second: f64) -> u64 {
+        self.begin + (self.made as f64 * 1e9 / per_second) as u64
+    }
+
+    /// No call is to be made any more.
+    pub(super) fn is_over(&self, now: u64) -> bool {
+        match *self.load {
+            Load::Closed { .. } => now >= self.end,
+            Load::Open { per_second, .. } => self.due(per_second) >= self.end,
+            Load::Rounds { .. } => now >= self.end && self.made == 0,
+        }
+    }
+
+    /// Whether it counts for the rate when a call ends now.
+    pub(super) fn counts(&self, now: u64) -> bool {
+        now <= self.end
+    }
+
+    /// Calls of this size are timed one by one.
+    pub(super) fn timed(&self) -> Option<usize> {
+        match self.load {
+            Load::Closed { sizes, .. } => sizes.first().map(|(_, size)| *size),
+            Load::Open { size, .. } => Some(*size),
+            Load::Rounds { .. } => None,
+        }
+    }
+
+    /// Whether the time tells when the next call is due, and not only the end of another.
+    pub(super) fn is_clocked(&self) -> bool {
+        matches!(self.load, Load::Open { .. })
+    }
+}
+
+fn drawn(rng: &mut Rng, sizes: &[(u32, usize)]) -> usize {
+    if let [(_, size)] = sizes {
+        return *size;
+    }
+    let mut left = rng.below(sizes.iter().map(|(share, _)| u64::from(*share)).sum());
+    for (share, size) in sizes {
+        match left.checked_sub(u64::from(*share)) {
+            None => return *size,
+            Some(rest) => left = rest,
+        }
+    }
+    unreachable!("what was drawn is less than all shares together")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_due_whatever_became_of_those_before() {
+        let load = Load::Open { size: 1, per_second: 1e9 / 10.0 };
+        let mut plan = Plan::new(&load, 1, 100, 25);
+        let mut times = Times::new();
+        let mut due = Vec::new();
+        // Nobody looked for a while.
+        while let Some(next) = plan.next(500, due.len(), &mut times) {
+            due.push(next.since);
+            plan.note_made();
+        }
+        assert_eq!(due, [100, 110, 120]);
+        assert!(plan.is_over(500));
+    }
+
+    #[test]
+    fn a_round_ends_with_its_last_call() {
+        let load = Load::Rounds { size: 1, calls: 3, fresh: true };
+        let mut plan = Plan::new(&load, 2, 0, 10);
+        let mut times = Times::new();
+        let mut round = Vec::new();
+        while let Some(next) = plan.next(5, round.len(), &mut times) {
+            round.push((next.server, next.fresh));
+            plan.note_made();
+        }
+        assert_eq!(round, [(0, true), (1, false), (0, false)]);
+        assert!(plan.next(20, 1, &mut times).is_none() && !plan.is_over(20), "one is under way");
+        assert!(plan.next(20, 0, &mut times).is_none() && plan.is_over(20));
+        assert_eq!(times.take().count, 1);
+    }
+
+    #[test]
+    fn sizes_come_by_their_shares() {
+        let mut rng = Rng::new(1);
+        let short = (0..10_000).filter(|_| drawn(&mut rng, &[(80, 1), (15, 2), (5, 3)]) == 1).count();
+        assert!((7_700..8_300).contains(&short), "{short}");
+    }
+}

@@ -1,0 +1,34 @@
+//! Calls: what their guarantees cost beside the same calls without any, what becomes of them under load, and what people use
+//! instead.
+
+mod clients;
+mod incast;
+mod loss;
+mod mixed;
+mod one;
+mod open;
+mod pair;
+mod peer;
+mod sweep;
+
+use crate::Request;
+use crate::bench::Case;
+use crate::error::BenchError;
+
+pub(super) fn cases(request: &Request) -> Vec<Case> {
+    let mut cases = one::cases(request);
+    for more in [open::cases, clients::cases, incast::cases, loss::cases, mixed::cases, sweep::cases, peer::cases] {
+        cases.extend(more());
+    }
+    if request.is_sketch() {
+        const FEW: [&str; 5] =
+            ["open-spin-two-64", "clients-16x64", "incast-8x65536", "mixed-8-slots", "sweep-window-65536"];
+        cases.retain(|case| case.name.starts_with(one::PREFIX) || FEW.contains(&case.name.as_str()));
+    }
+    cases
+}
+
+/// Calls with guarantees that failed though nobody stopped: not a figure, but a fault.
+fn none_failed(failed: u64) -> Result<(), BenchError> {
+    if failed == 0 { Ok(()) } else { Err(BenchError::Child(format!("{failed} calls failed"))) }
+}

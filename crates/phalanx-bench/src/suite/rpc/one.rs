@@ -1,0 +1,82 @@
+//! Calls one after the other, beside the same without guarantees and over TCP.
+
+use crate::Request;
+use crate::bench::{Bench, Case};
+use crate::calls::{Carrier, Load};
+use crate::choice::{Cores, Security, Waiting};
+use crate::error::BenchError;
+use crate::row::Series;
+
+use super::none_failed;
+use super::pair::{Pair, Setup};
+
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    security: Security,
+    wait: Waiting,
+    cores: Cores,
+    size: usize,
+}
+
+/// Of the names of these cases.
+pub(super) const PREFIX: &str = "one-";
+
+pub(super) const SIZES: [usize; 6] = [64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 8 << 20];
+
+const PLACES: [(Waiting, Cores); 3] =
+    [(Waiting::Spin, Cores::Two), (Waiting::Block, Cores::Two), (Waiting::Block, Cores::One)];
+
+pub(super) fn cases(request: &Request) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &security in Security::ALL {
+        for (wait, cores) in PLACES {
+            for size in SIZES {
+                if request.is_sketch() && (size > 1 << 10 || wait == Waiting::Block) {
+                    continue;
+                }
+                let plan = Plan { security, wait, cores, size };
+                let name = format!("{PREFIX}{}-{}-udp-{}-{size}", wait.word(), cores.word(), security.word());
+                let what = format!("calls of {size} B with an answer as long, one after the other");
+                cases.push(Case::new(name, what, move |bench| measure(bench, &plan)));
+            }
+        }
+    }
+    cases
+}
+
+fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
+    let Plan { security, wait, cores, size } = *plan;
+    let mut pairs = Vec::new();
+    for carrier in [Carrier::Plain, Carrier::Reliable, Carrier::Tcp] {
+        let setup = Setup { security, wait, cores, ..Setup::new(carrier) };
+        pairs.push((carrier, Pair::start(bench, &setup)?));
+    }
+    let mut plain = Series::new("reliable", "us", 2, size).against("unreliable");
+    let mut tcp = Series::new("reliable", "us", 2, size).against("TCP");
+    let mut more = Series::new("more than unreliable, at p50", "ns", 2, size);
+    let mut lost = Series::new("unreliable, lost", "calls", 2, size);
+    let load = Load::closed(size, 1);
+    for round in 0..bench.rounds() {
+        bench.round(round)?;
+        let mut p50 = [0.0; 3];
+        for ((carrier, pair), p50) in pairs.iter_mut().zip(&mut p50) {
+            let called = pair.timed(&load, bench.times())?.called;
+            *p50 = called.times.p50;
+            match carrier {
+                Carrier::Reliable => {
+                    none_failed(called.failed)?;
+                    plain.add_quantiles(&called.times);
+                    tcp.add_quantiles(&called.times);
+                }
+                Carrier::Plain => lost.add(called.failed as f64),
+                Carrier::Tcp => {}
+            }
+        }
+        let [without, with, stream] = p50;
+        plain.baselines.push(without);
+        tcp.baselines.push(stream);
+        more.add((with - without) * 1e3);
+    }
+    bench.report([&plain, &more, &tcp, &lost]);
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Servers and their clients.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::bench::Bench;
+use crate::calls::{CallRole, Carrier, Load, Tuning};
+use crate::choice::{Cores, Security, Waiting};
+use crate::crew::{Child, PATIENCE};
+use crate::error::BenchError;
+use crate::protocol::{Called, Command, Report, Role, What};
+
+/// How servers and clients are set up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) carrier: Carrier,
+    pub(super) security: Security,
+    pub(super) wait: Waiting,
+    pub(super) cores: Cores,
+    /// Endpoints in the servers' process, and in the clients'; each client calls all servers.
+    pub(super) servers: usize,
+    pub(super) clients: usize,
+    /// How long an answer is; `None`: as long as the request.
+    pub(super) answer: Option<usize>,
+    /// Of servers and clients.
+    pub(super) tuning: Tuning,
+}
+
+impl Setup {
+    /// One client that spins and one server that does, each on a processor of its own, all packets sealed.
+    pub(super) fn new(carrier: Carrier) -> Self {
+        Self {
+            carrier,
+            security: Security::Sealed,
+            wait: Waiting::Spin,
+            cores: Cores::Two,
+            servers: 1,
+            clients: 1,
+            answer: None,
+            tuning: Tuning::default(),
+        }
+    }
+
+    pub(super) fn tuned(tuning: Tuning) -> Self {
+        Self { tuning, ..Self::new(Carrier::Reliable) }
+    }
+}
+
+/// A process of servers and one of clients. Both are stopped while they are not measured: who spins takes time from others.
+pub(super) struct Pair {
+    server: Child,
+    client: Child,
+}
+
+/// What a measurement gave.
+pub(super) struct Measured {
+    pub(super) called: Called,
+    /// Packets that the kernel dropped because the servers' receive buffers were full.
+    pub(super) server_drops: u64,
+}
+
+impl Pair {
+    pub(super) fn start(bench: &mut Bench<'_>, setup: &Setup) -> Result<Self, BenchError> {
+        let Setup { carrier, security, wait, cores, answer, tuning, .. } = *setup;
+        let directory = bench.directory()?;
+        let role = |endpoints, servers: Vec<u16>| Role {
+            pin: Some(cores.of(!servers.is_empty())),
+            what: What::Calls(CallRole {
+                carrier,
+                security,
+                wait,
+                directory: directory.clone(),
+                endpoints,
+                servers,
+                answer,
+                tuning,
+            }),
+        };
+        let interrupt = bench.interrupt();
+        let name = carrier.name();
+        let mut server = Child::start(format!("{name} server"), &role(setup.servers, Vec::new()), interrupt)?;
+        let ports = server.ports()?;
+        let mut client = Child::start(format!("{name} client"), &role(setup.clients, ports), interrupt)?;
+        client.ports()?;
+        let pair = Self { server, client };
+        pair.signal(Signal::STOP)?;
+        Ok(pair)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), BenchError> {
+        self.server.signal(signal)?;
+        self.client.signal(signal)
+    }
+
+    /// Measures a load after some of it to warm up.
+    pub(super) fn measure(
+        &mut self,
+        load: &Load,
+        (warm, measured): (Duration, Duration),
+    ) -> Result<Measured, BenchError> {
+        self.signal(Signal::CONT)?;
+        self.call(load, warm)?;
+        let before = self.drops()?;
+        let called = self.call(load, measured)?;
+        let server_drops = self.drops()? - before;
+        self.signal(Signal::STOP)?;
+        Ok(Measured { called, server_drops })
+    }
+
+    /// The same, when it is nothing without a time.
+    pub(super) fn timed(&mut self, load: &Load, times: (Duration, Duration)) -> Result<Measured, BenchError> {
+        let measured = self.measure(load, times)?;
+        if measured.called.times.count == 0 {
+            return Err(BenchError::Child(format!("no answer came to the {} in time", self.client.name)));
+        }
+        Ok(measured)
+    }
+
+    fn call(&mut self, load: &Load, time: Duration) -> Result<Called, BenchError> {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.client.tell(&Command::Call { load: load.clone(), nanos })?;
+        self.client.hear("its calls", time + PATIENCE, |report| match report {
+            Report::Called(called) => Some(called.clone()),
+            _ => None,
+        })
+    }
+
+    fn drops(&mut self) -> Result<u64, BenchError> {
+        self.server.tell(&Command::Mark)?;
+        Ok(self.server.mark()?.kernel_drops)
+    }
+}
+
+impl Child {
+    fn ports(&mut self) -> Result<Vec<u16>, BenchError> {
+        self.hear("its ports", PATIENCE, |report| match report {
+            Report::Ports(ports) => Some(ports.clone()),
+            _ => None,
+        })
+    }
+}
