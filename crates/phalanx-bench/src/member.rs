@@ -110,7 +110,7 @@ fn obey<D: Wait>(
                 work.stop();
                 member.leave(app);
             }
-            Command::Go { .. } | Command::Call { .. } => {}
+            Command::Go { .. } | Command::Call { .. } | Command::Meet { .. } => {}
         }
     }
 }

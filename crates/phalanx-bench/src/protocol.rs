@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::calls::{CallRole, Load};
+use crate::calls::{CallRole, Load, Place};
 use crate::choice::{Medium, Ordering, Security, Transport, Waiting};
 use crate::row::Quantiles;
 
@@ -113,6 +113,8 @@ pub(crate) enum Command {
     Feed { to: String, size: usize },
     /// Leave the cell.
     Leave,
+    /// For servers: who will call.
+    Meet { clients: Vec<Place> },
     /// For clients: make calls for so long.
     Call { load: Load, nanos: u64 },
     /// For a raw process: begin to send.
@@ -135,8 +137,8 @@ pub(crate) enum Answer {
 pub(crate) enum Report {
     /// What became of the calls.
     Called(Called),
-    /// Its endpoints listen at these ports.
-    Ports(Vec<u16>),
+    /// Where its endpoints are.
+    Places(Vec<Place>),
     /// It listens at this port; or it is ready, and has none.
     Ready {
         port: u16,

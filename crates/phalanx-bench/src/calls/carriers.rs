@@ -7,18 +7,19 @@ use std::time::Duration;
 use phalanx::config::Config;
 use phalanx::core::rpc::{CallEffects, Plain, PlainOptions};
 use phalanx::core::{Incarnation, Lane, MESSAGE_BYTES_MAX};
-use phalanx::driver::{Driver, Transmit, Udp, UdpOptions, Wait};
+use phalanx::driver::shm::{Offer, Peer};
+use phalanx::driver::{Driver, Neighbours, Shm, ShmOptions, Transmit, Udp, UdpOptions, Wait};
 use phalanx::local::LocalCell;
 use phalanx::rpc::{CallError, CallId, CallOptions, Outcome, Port, PortOptions, Served, Service, SessionId, Ticket};
 
-use super::{CallRole, End, Heard, drops_of};
+use super::{CallRole, End, Heard, Memory, Place, drops_of};
 use crate::child::now_ns;
 use crate::choice::{Security, Transport, configure};
 use crate::error::{BenchError, While};
 
 fn config(role: &CallRole) -> Config {
     let mut config = Config { runtime_dir: Some(role.directory.clone()), ..Config::default() };
-    configure(&mut config, Transport::Udp, role.security);
+    configure(&mut config, role.transport, role.security);
     config
 }
 
@@ -26,8 +27,12 @@ fn failed(error: impl Display) -> BenchError {
     BenchError::Child(error.to_string())
 }
 
+fn address(place: &Place) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, place.port))
+}
+
 fn addresses(role: &CallRole) -> Vec<SocketAddr> {
-    role.servers.iter().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, *port))).collect()
+    role.servers.iter().map(address).collect()
 }
 
 /// What decides the losses of an endpoint: another for each, the same in each run.
@@ -43,13 +48,14 @@ pub(super) struct Reliable<D: Wait> {
 }
 
 impl<D: Wait> Reliable<D> {
-    pub(super) fn start(role: &CallRole, wrap: impl FnOnce(Udp) -> D) -> Result<Self, BenchError> {
+    pub(super) fn start(role: &CallRole, wrap: impl FnOnce(Shm<Udp>) -> D) -> Result<Self, BenchError> {
         let options =
             PortOptions { config: config(role), serves: role.servers.is_empty(), limits: role.tuning.limits() };
         // A port binds its sockets with the buffers of every process of the library; others are bound here.
         let bound = match role.tuning.receive_bytes {
             Some(receive_buffer_bytes) => {
-                Some(Udp::bind(&UdpOptions { receive_buffer_bytes, ..UdpOptions::default() }).map_err(failed)?)
+                let options = UdpOptions { receive_buffer_bytes, ..UdpOptions::default() };
+                Some(Shm::without_memory(Udp::bind(&options).map_err(failed)?))
             }
             None => None,
         };
@@ -66,8 +72,8 @@ impl<D: Wait> Reliable<D> {
 }
 
 impl<D: Wait> End for Reliable<D> {
-    fn port(&self) -> u16 {
-        self.port.address().port()
+    fn place(&self) -> Place {
+        Place::of_port(self.port.address().port())
     }
 
     #[inline]
@@ -102,8 +108,9 @@ impl<D: Wait> End for Reliable<D> {
 
 /// Without anything.
 pub(super) struct Unreliable {
-    driver: Udp,
+    driver: Shm<Udp>,
     plain: Plain,
+    life: u64,
     servers: Vec<SocketAddr>,
 }
 
@@ -113,6 +120,11 @@ struct PlainSink<'a, T: ?Sized> {
 }
 
 impl<T: Transmit + ?Sized> CallEffects for PlainSink<'_, T> {
+    #[inline]
+    fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
+        self.outbox.share(lane, to, parts)
+    }
+
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
         self.outbox.transmit(lane, to, packet);
     }
@@ -132,7 +144,13 @@ impl Unreliable {
     pub(super) fn start(role: &CallRole) -> Result<Self, BenchError> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let options = UdpOptions { data: any, control: any, ..UdpOptions::default() };
-        let driver = Udp::bind(&options).map_err(failed)?;
+        let sockets = Udp::bind(&options).map_err(failed)?;
+        let mut driver = match role.transport {
+            Transport::Udp => Shm::without_memory(sockets),
+            Transport::Shm | Transport::Mixed => Shm::new(sockets, &ShmOptions::default()),
+        };
+        let life = now_ns() | 1;
+        driver.begin_life(life);
         let config = config(role);
         let security = match role.security {
             Security::None => phalanx::core::Security::None,
@@ -143,17 +161,28 @@ impl Unreliable {
         };
         let options = PlainOptions {
             cell: config.cell,
-            me: Incarnation(now_ns() | 1),
+            me: Incarnation(life),
             packet_bytes: driver.packet_bytes_max(),
             message_bytes: MESSAGE_BYTES_MAX,
         };
-        Ok(Self { driver, plain: Plain::new(&options, &security), servers: addresses(role) })
+        Ok(Self { driver, plain: Plain::new(&options, &security), life, servers: addresses(role) })
     }
 }
 
 impl End for Unreliable {
-    fn port(&self) -> u16 {
-        self.driver.local_address(Lane::Data).port()
+    fn place(&self) -> Place {
+        let memory =
+            self.driver.offer().map(|Offer { pid, memory, knock }| Memory { life: self.life, pid, memory, knock });
+        Place { port: self.driver.local_address(Lane::Data).port(), memory }
+    }
+
+    fn meet(&mut self, other: &Place) {
+        if let Some(Memory { life, pid, memory, knock }) = other.memory {
+            let at = address(other);
+            let peer = Peer { offer: Offer { pid, memory, knock }, token: life, data: at, control: at };
+            // Whoever cannot be attached is reached by datagrams.
+            let _ = self.driver.attach(&peer);
+        }
     }
 
     #[inline]

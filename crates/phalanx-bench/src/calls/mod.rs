@@ -15,7 +15,7 @@ use phalanx::rpc::{CallId, Limits, Outcome, Served, Service, Ticket};
 use serde::{Deserialize, Serialize};
 
 use crate::child::{cpu_ns, listen, now_ns, say};
-use crate::choice::{Security, Waiting};
+use crate::choice::{Security, Transport, Waiting};
 use crate::error::BenchError;
 use crate::protocol::{Command, Mark, Report};
 use carriers::{Reliable, Unreliable, seed};
@@ -52,11 +52,34 @@ pub(crate) struct CallRole {
     pub(crate) directory: PathBuf,
     /// Endpoints of this process, each with sockets of its own, turned one after the other. More than one have to spin.
     pub(crate) endpoints: usize,
-    /// Where the servers are that each endpoint calls; none: these are the servers.
-    pub(crate) servers: Vec<u16>,
+    pub(crate) transport: Transport,
+    /// The servers that each endpoint calls; none: these are the servers.
+    pub(crate) servers: Vec<Place>,
     /// How long an answer is; `None`: it is the request.
     pub(crate) answer: Option<usize>,
     pub(crate) tuning: Tuning,
+}
+
+/// Where an endpoint is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) port: u16,
+    /// What those need to know who would reach it through memory without a session.
+    memory: Option<Memory>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Memory {
+    life: u64,
+    pid: u32,
+    memory: u32,
+    knock: u32,
+}
+
+impl Place {
+    fn of_port(port: u16) -> Self {
+        Self { port, memory: None }
+    }
 }
 
 /// What of an endpoint is not as it is by default.
@@ -90,7 +113,9 @@ impl Tuning {
 
 /// What carries calls, at either end.
 trait End {
-    fn port(&self) -> u16;
+    fn place(&self) -> Place;
+    /// Learns where the other end is. Only who keeps nothing with it has to be told.
+    fn meet(&mut self, _other: &Place) {}
     /// Takes what came; whether anything did.
     fn turn(&mut self, heard: &mut Heard) -> Result<bool, BenchError>;
     fn sleep(&mut self, most: Duration) -> Result<(), BenchError>;
@@ -161,7 +186,10 @@ fn fill<E: End>(role: &CallRole, start: impl Fn(usize) -> Result<E, BenchError>)
         return Err(BenchError::Usage("one process cannot sleep for many endpoints".to_owned()));
     }
     let mut ends = (0..role.endpoints).map(start).collect::<Result<Vec<E>, _>>()?;
-    say(&Report::Ports(ends.iter().map(End::port).collect()))?;
+    for end in &mut ends {
+        role.servers.iter().for_each(|server| end.meet(server));
+    }
+    say(&Report::Places(ends.iter().map(End::place).collect()))?;
     let commands = listen(|| {})?;
     if role.servers.is_empty() {
         return serve(role, &mut ends, &commands);
@@ -193,6 +221,11 @@ fn serve(role: &CallRole, ends: &mut [impl End], commands: &Receiver<Command>) -
             Ok(Command::Mark) => {
                 let kernel_drops = ends.iter().map(End::kernel_drops).sum();
                 say(&Report::Mark(Mark { at_ns: now_ns(), cpu_ns: cpu_ns(), kernel_drops, ..Mark::default() }))?;
+            }
+            Ok(Command::Meet { clients }) => {
+                for end in &mut *ends {
+                    clients.iter().for_each(|client| end.meet(client));
+                }
             }
             Ok(_) | Err(TryRecvError::Empty) => {}
             Err(TryRecvError::Disconnected) => return Ok(()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use phalanx::rpc::Outcome;
 
-use super::{CallRole, End, Heard, LOOK};
+use super::{CallRole, End, Heard, LOOK, Place};
 use crate::choice::Waiting;
 use crate::error::{BenchError, While};
 
@@ -26,7 +26,9 @@ impl Tcp {
     pub(super) fn start(role: &CallRole) -> Result<Self, BenchError> {
         let (listener, stream) = match role.servers.first() {
             None => (Some(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).when("cannot listen")?), None),
-            Some(port) => (None, Some(TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).when("cannot connect")?)),
+            Some(server) => {
+                (None, Some(TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).when("cannot connect")?))
+            }
         };
         let (waiting, buffer) = (role.wait, vec![0; 1 << 20]);
         let mut end = Self { listener, stream, waiting, buffer, filled: 0, calls: 0, answers: 0 };
@@ -64,8 +66,9 @@ fn is_nothing(error: &io::Error) -> bool {
 }
 
 impl End for Tcp {
-    fn port(&self) -> u16 {
-        self.listener.as_ref().and_then(|listener| listener.local_addr().ok()).map_or(0, |address| address.port())
+    fn place(&self) -> Place {
+        let address = self.listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        Place::of_port(address.map_or(0, |address| address.port()))
     }
 
     fn turn(&mut self, heard: &mut Heard) -> Result<bool, BenchError> {

@@ -3,7 +3,7 @@
 use crate::Request;
 use crate::bench::{Bench, Case};
 use crate::calls::{Carrier, Load};
-use crate::choice::{Cores, Security, Waiting};
+use crate::choice::{Cores, Security, Transport, Waiting};
 use crate::error::BenchError;
 use crate::row::Series;
 
@@ -12,6 +12,7 @@ use super::pair::{Pair, Setup};
 
 #[derive(Clone, Copy, Debug)]
 struct Plan {
+    transport: Transport,
     security: Security,
     wait: Waiting,
     cores: Cores,
@@ -28,14 +29,21 @@ const PLACES: [(Waiting, Cores); 3] =
 
 pub(super) fn cases(request: &Request) -> Vec<Case> {
     let mut cases = Vec::new();
-    for &security in Security::ALL {
+    // Through memory nothing is sealed.
+    const WAYS: [(Transport, Security); 3] =
+        [(Transport::Udp, Security::Sealed), (Transport::Udp, Security::None), (Transport::Shm, Security::Sealed)];
+    for (transport, security) in WAYS {
         for (wait, cores) in PLACES {
             for size in SIZES {
                 if request.is_sketch() && (size > 1 << 10 || wait == Waiting::Block) {
                     continue;
                 }
-                let plan = Plan { security, wait, cores, size };
-                let name = format!("{PREFIX}{}-{}-udp-{}-{size}", wait.word(), cores.word(), security.word());
+                let plan = Plan { transport, security, wait, cores, size };
+                let way = match transport {
+                    Transport::Udp => format!("udp-{}", security.word()),
+                    Transport::Shm | Transport::Mixed => transport.word().to_owned(),
+                };
+                let name = format!("{PREFIX}{}-{}-{way}-{size}", wait.word(), cores.word());
                 let what = format!("calls of {size} B with an answer as long, one after the other");
                 cases.push(Case::new(name, what, move |bench| measure(bench, &plan)));
             }
@@ -45,10 +53,10 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
 }
 
 fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
-    let Plan { security, wait, cores, size } = *plan;
+    let Plan { transport, security, wait, cores, size } = *plan;
     let mut pairs = Vec::new();
     for carrier in [Carrier::Plain, Carrier::Reliable, Carrier::Tcp] {
-        let setup = Setup { security, wait, cores, ..Setup::new(carrier) };
+        let setup = Setup { transport, security, wait, cores, ..Setup::new(carrier) };
         pairs.push((carrier, Pair::start(bench, &setup)?));
     }
     let mut plain = Series::new("reliable", "us", 2, size).against("unreliable");

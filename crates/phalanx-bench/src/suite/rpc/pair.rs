@@ -5,8 +5,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::bench::Bench;
-use crate::calls::{CallRole, Carrier, Load, Tuning};
-use crate::choice::{Cores, Security, Waiting};
+use crate::calls::{CallRole, Carrier, Load, Place, Tuning};
+use crate::choice::{Cores, Security, Transport, Waiting};
 use crate::crew::{Child, PATIENCE};
 use crate::error::BenchError;
 use crate::protocol::{Called, Command, Report, Role, What};
@@ -15,6 +15,7 @@ use crate::protocol::{Called, Command, Report, Role, What};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) carrier: Carrier,
+    pub(super) transport: Transport,
     pub(super) security: Security,
     pub(super) wait: Waiting,
     pub(super) cores: Cores,
@@ -32,6 +33,7 @@ impl Setup {
     pub(super) fn new(carrier: Carrier) -> Self {
         Self {
             carrier,
+            transport: Transport::Udp,
             security: Security::Sealed,
             wait: Waiting::Spin,
             cores: Cores::Two,
@@ -62,12 +64,13 @@ pub(super) struct Measured {
 
 impl Pair {
     pub(super) fn start(bench: &mut Bench<'_>, setup: &Setup) -> Result<Self, BenchError> {
-        let Setup { carrier, security, wait, cores, answer, tuning, .. } = *setup;
+        let Setup { carrier, transport, security, wait, cores, answer, tuning, .. } = *setup;
         let directory = bench.directory()?;
-        let role = |endpoints, servers: Vec<u16>| Role {
+        let role = |endpoints, servers: Vec<Place>| Role {
             pin: Some(cores.of(!servers.is_empty())),
             what: What::Calls(CallRole {
                 carrier,
+                transport,
                 security,
                 wait,
                 directory: directory.clone(),
@@ -80,9 +83,10 @@ impl Pair {
         let interrupt = bench.interrupt();
         let name = carrier.name();
         let mut server = Child::start(format!("{name} server"), &role(setup.servers, Vec::new()), interrupt)?;
-        let ports = server.ports()?;
-        let mut client = Child::start(format!("{name} client"), &role(setup.clients, ports), interrupt)?;
-        client.ports()?;
+        let servers = server.places()?;
+        let mut client = Child::start(format!("{name} client"), &role(setup.clients, servers), interrupt)?;
+        let clients = client.places()?;
+        server.tell(&Command::Meet { clients })?;
         let pair = Self { server, client };
         pair.signal(Signal::STOP)?;
         Ok(pair)
@@ -133,9 +137,9 @@ impl Pair {
 }
 
 impl Child {
-    fn ports(&mut self) -> Result<Vec<u16>, BenchError> {
-        self.hear("its ports", PATIENCE, |report| match report {
-            Report::Ports(ports) => Some(ports.clone()),
+    fn places(&mut self) -> Result<Vec<Place>, BenchError> {
+        self.hear("its endpoints", PATIENCE, |report| match report {
+            Report::Places(places) => Some(places.clone()),
             _ => None,
         })
     }
