@@ -58,6 +58,8 @@ pub struct Request {
     pub peers: PathBuf,
     /// Where they were built.
     pub built: PathBuf,
+    /// Whether to tell where the slowest call of a case spent its time.
+    pub trace: bool,
     /// Whether the user asked to stop.
     pub interrupt: Interrupt,
 }

@@ -110,7 +110,12 @@ fn obey<D: Wait>(
                 work.stop();
                 member.leave(app);
             }
-            Command::Go { .. } | Command::Call { .. } | Command::Meet { .. } => {}
+            Command::Go { .. }
+            | Command::Call { .. }
+            | Command::Meet { .. }
+            | Command::KeepTrace
+            | Command::Slowest
+            | Command::During { .. } => {}
         }
     }
 }

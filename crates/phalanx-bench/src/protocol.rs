@@ -115,6 +115,12 @@ pub(crate) enum Command {
     Leave,
     /// For servers: who will call.
     Meet { clients: Vec<Place> },
+    /// For both: note from now on where calls spend their time.
+    KeepTrace,
+    /// For clients: what happened in the slowest call that is still known.
+    Slowest,
+    /// For servers: what happened meanwhile.
+    During { from_ns: u64, to_ns: u64 },
     /// For clients: make calls for so long.
     Call { load: Load, nanos: u64 },
     /// For a raw process: begin to send.
@@ -137,6 +143,10 @@ pub(crate) enum Answer {
 pub(crate) enum Report {
     /// What became of the calls.
     Called(Called),
+    /// What happened, and when.
+    Happened {
+        lines: Vec<(u64, String)>,
+    },
     /// Where its endpoints are.
     Places(Vec<Place>),
     /// It listens at this port; or it is ready, and has none.

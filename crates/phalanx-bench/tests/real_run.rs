@@ -55,6 +55,7 @@ fn streams_are_measured() -> Result<(), BenchError> {
         selection: Selection { members: vec![2], ..Selection::default() },
         peers: "peers".into(),
         built: "built".into(),
+        trace: false,
         interrupt: Interrupt::default(),
     };
     let mut kept = Kept::default();

@@ -23,7 +23,7 @@ static ALLOCATOR: phalanx_bench::Counting = phalanx_bench::Counting;
 
 /// Measures the library beside baselines of the same run: raw sockets, raw memory, other systems
 ///
-/// SUITE is one of: limits, stream, latency, flow, views, core, peers. Each member is a process of its own on this machine. Every figure is
+/// SUITE is one of: limits, stream, latency, flow, views, core, rpc, peers. Each member is a process of its own on this machine. Every figure is
 /// the median of some rounds; its baseline is measured in the same round, and ratios are made within a round. See
 /// docs/bench.md.
 #[derive(Args, Debug)]
@@ -70,6 +70,9 @@ pub(crate) struct Bench {
     /// stream: sealed, none
     #[arg(long, value_name = "HOW,..", value_delimiter = ',')]
     security: Vec<Security>,
+    /// rpc: tell where the slowest of the calls one after the other spent its time
+    #[arg(long)]
+    trace: bool,
     /// peers: where their runners are
     #[arg(long, value_name = "DIR", default_value = "bench/peers")]
     peers_dir: PathBuf,
@@ -171,6 +174,7 @@ fn request(bench: &Bench, suite: Suite) -> Request {
         },
         peers: bench.peers_dir.clone(),
         built: bench.built_dir.clone(),
+        trace: bench.trace,
         interrupt: Interrupt::default(),
     }
 }

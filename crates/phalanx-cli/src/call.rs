@@ -57,9 +57,11 @@ pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
     let outcome = client.call(server, &request, &how);
     if call.trace {
         let records = client.port().trace();
-        if let Some((ticket, _)) = slowest(&records) {
+        if let Some((_, time)) = slowest(&records) {
+            let during = records.iter().filter(|record| time.contains(&record.at));
+            let told = story(during.map(|record| (record.at, "here", record.to_string())));
             // Nobody may be there to read it.
-            let _ = write!(std::io::stderr().lock(), "{}", story(ticket, &records, &[]));
+            let _ = write!(std::io::stderr().lock(), "{told}");
         }
     }
     match outcome {

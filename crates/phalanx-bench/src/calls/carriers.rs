@@ -10,7 +10,9 @@ use phalanx::core::{Incarnation, Lane, MESSAGE_BYTES_MAX};
 use phalanx::driver::shm::{Offer, Peer};
 use phalanx::driver::{Driver, Neighbours, Shm, ShmOptions, Transmit, Udp, UdpOptions, Wait};
 use phalanx::local::LocalCell;
-use phalanx::rpc::{CallError, CallId, CallOptions, Outcome, Port, PortOptions, Served, Service, SessionId, Ticket};
+use phalanx::rpc::{
+    CallError, CallId, CallOptions, Outcome, Port, PortOptions, Recorded, Served, Service, SessionId, Ticket,
+};
 
 use super::{CallRole, End, Heard, Memory, Place, drops_of};
 use crate::child::now_ns;
@@ -101,10 +103,21 @@ impl<D: Wait> End for Reliable<D> {
         self.connect(heard);
     }
 
+    fn keep_trace(&mut self) {
+        self.port.keep_trace(TRACE_RECORDS);
+    }
+
+    fn trace(&self) -> Vec<Recorded> {
+        self.port.trace()
+    }
+
     fn kernel_drops(&self) -> u64 {
         drops_of(self.port.driver())
     }
 }
+
+/// About ten thousand short calls.
+const TRACE_RECORDS: usize = 1 << 16;
 
 /// Without anything.
 pub(super) struct Unreliable {

@@ -5,13 +5,14 @@ mod load;
 mod plan;
 mod tcp;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use phalanx::core::Incarnation;
+use phalanx::core::{Incarnation, Instant};
 use phalanx::driver::{Driver, Lossy};
-use phalanx::rpc::{CallId, Limits, Outcome, Served, Service, Ticket};
+use phalanx::rpc::{CallId, Limits, Outcome, Recorded, Served, Service, Ticket, slowest};
 use serde::{Deserialize, Serialize};
 
 use crate::child::{cpu_ns, listen, now_ns, say};
@@ -124,6 +125,12 @@ trait End {
     fn call(&mut self, server: usize, request: &[u8], heard: &mut Heard) -> Result<Option<u64>, BenchError>;
     /// Begins anew what it keeps with its servers.
     fn renew(&mut self, _heard: &mut Heard) {}
+    /// Notes from now on where calls spend their time.
+    fn keep_trace(&mut self) {}
+    /// What it noted.
+    fn trace(&self) -> Vec<Recorded> {
+        Vec::new()
+    }
     /// Packets that the kernel dropped for want of room in its receive buffer.
     fn kernel_drops(&self) -> u64 {
         0
@@ -195,8 +202,15 @@ fn fill<E: End>(role: &CallRole, start: impl Fn(usize) -> Result<E, BenchError>)
         return serve(role, &mut ends, &commands);
     }
     for command in &commands {
-        if let Command::Call { load, nanos } = command {
-            say(&Report::Called(load::offer(role, &mut ends, &load, nanos)?))?;
+        match command {
+            Command::Call { load, nanos } => say(&Report::Called(load::offer(role, &mut ends, &load, nanos)?))?,
+            Command::KeepTrace => ends[0].keep_trace(),
+            Command::Slowest => {
+                let records = ends[0].trace();
+                let time = slowest(&records).map(|(_, time)| time);
+                say(&Report::Happened { lines: time.map(|time| lines(&records, &time)).unwrap_or_default() })?;
+            }
+            _ => {}
         }
     }
     Ok(())
@@ -227,10 +241,21 @@ fn serve(role: &CallRole, ends: &mut [impl End], commands: &Receiver<Command>) -
                     clients.iter().for_each(|client| end.meet(client));
                 }
             }
+            Ok(Command::KeepTrace) => ends[0].keep_trace(),
+            Ok(Command::During { from_ns, to_ns }) => {
+                let lines = lines(&ends[0].trace(), &(Instant(from_ns)..=Instant(to_ns)));
+                say(&Report::Happened { lines })?;
+            }
             Ok(_) | Err(TryRecvError::Empty) => {}
             Err(TryRecvError::Disconnected) => return Ok(()),
         }
     }
+}
+
+/// What was noted meanwhile.
+fn lines(records: &[Recorded], time: &RangeInclusive<Instant>) -> Vec<(u64, String)> {
+    let during = records.iter().filter(|record| time.contains(&record.at));
+    during.map(|record| (record.at.0, record.to_string())).collect()
 }
 
 /// So many bytes, not all the same.

@@ -2,7 +2,9 @@
 //!
 //! After `TimeTrace` of `RAMCloud` (its sources): the processor's count is noted as it is, and turned into time when it is read.
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter, Write};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use phalanx_core::Instant;
@@ -54,6 +56,19 @@ pub struct Recorded {
     pub of: u64,
 }
 
+impl Display for Recorded {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        let of = self.of;
+        match self.what {
+            Happened::Call(mark) => write!(to, "call {of} {}", mark.name()),
+            Happened::Received => write!(to, "{of} packets came"),
+            Happened::Flushed => to.write_str("what waited was sent"),
+            Happened::Sleeps => to.write_str("sleeps"),
+            Happened::Wakes => to.write_str("wakes"),
+        }
+    }
+}
+
 impl TimeTrace {
     /// Keeps the last `records`, rounded up to a power of two: 24 bytes each.
     #[must_use]
@@ -86,54 +101,40 @@ impl TimeTrace {
     }
 }
 
-/// The call that took longest of those that began and ended in `records`: its ticket, and how long.
+/// From the beginning to the end of the call that took longest of those that did both in `records`, and the call.
 #[must_use]
-pub fn slowest(records: &[Recorded]) -> Option<(Ticket, Duration)> {
-    let mut begun = std::collections::BTreeMap::new();
-    let mut slowest = None;
+pub fn slowest(records: &[Recorded]) -> Option<(Ticket, RangeInclusive<Instant>)> {
+    let mut begun = BTreeMap::new();
+    let mut slowest: Option<(Ticket, RangeInclusive<Instant>)> = None;
     for record in records {
         match record.what {
             Happened::Call(Mark::Called) => drop(begun.insert(record.of, record.at)),
             Happened::Call(Mark::Ended) => {
-                if let Some(began) = begun.remove(&record.of) {
-                    slowest = slowest.max(Some((record.at.since(began), Ticket(record.of))));
+                let Some(began) = begun.remove(&record.of) else { continue };
+                if slowest.as_ref().is_none_or(|(_, time)| record.at.since(began) > time.end().since(*time.start())) {
+                    slowest = Some((Ticket(record.of), began..=record.at));
                 }
             }
             _ => {}
         }
     }
-    slowest.map(|(took, ticket)| (ticket, took))
+    slowest
 }
 
-/// What happened from the beginning of a call to its end, one line for each record: microseconds since the beginning and since the
-/// line before. `others`: ports of the same machine, such as the server's, with their names.
+/// What happened, one line for each record: microseconds since the first and since the one before. Each is told with the name of
+/// who made it; those of several ports of one machine belong in one order.
 #[must_use]
-pub fn story(ticket: Ticket, mine: &[Recorded], others: &[(&str, &[Recorded])]) -> String {
-    let of_call = |mark: Mark| mine.iter().find(|r| r.what == Happened::Call(mark) && r.of == ticket.0);
-    let (Some(began), Some(ended)) = (of_call(Mark::Called), of_call(Mark::Ended)) else {
-        return format!("call {} is not in the trace: it keeps the latest records only\n", ticket.0);
-    };
-    let told = |at: Instant| at >= began.at && at <= ended.at;
-    let mut lines: Vec<(Instant, &str, &Recorded)> =
-        mine.iter().filter(|record| told(record.at)).map(|record| (record.at, "client", record)).collect();
-    for (name, records) in others {
-        lines.extend(records.iter().filter(|record| told(record.at)).map(|record| (record.at, *name, record)));
-    }
-    lines.sort_by_key(|line| line.0);
+pub fn story<'a>(records: impl IntoIterator<Item = (Instant, &'a str, String)>) -> String {
+    let mut records: Vec<(Instant, &str, String)> = records.into_iter().collect();
+    records.sort_by_key(|record| record.0);
     let mut text = format!("{:>10} {:>9}\n", "us", "since");
-    let mut before = began.at;
-    for (at, name, Recorded { what, of, .. }) in lines {
+    let mut times = None;
+    for (at, name, what) in records {
+        let (first, before) = times.unwrap_or((at, at));
         let us = |time: Duration| time.as_nanos() as f64 / 1e3;
-        let what = match what {
-            Happened::Call(mark) => format!("call {of} {}", mark.name()),
-            Happened::Received => format!("{of} packets came"),
-            Happened::Flushed => "what waited was sent".to_owned(),
-            Happened::Sleeps => "sleeps".to_owned(),
-            Happened::Wakes => "wakes".to_owned(),
-        };
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{:>10.2} {:>+9.2}  {name}: {what}", us(at.since(began.at)), us(at.since(before)));
-        before = at;
+        let _ = writeln!(text, "{:>10.2} {:>+9.2}  {name}: {what}", us(at.since(first)), us(at.since(before)));
+        times = Some((first, at));
     }
     text
 }
@@ -159,11 +160,11 @@ mod tests {
         let records = trace.read();
         assert_eq!(records.iter().map(|record| record.of).collect::<Vec<_>>(), [16, 17, 18, 19, 7, 7, 8, 8]);
         assert!(records.is_sorted_by_key(|record| record.at));
-        let (ticket, took) = slowest(&records).expect("there are two");
-        assert!(ticket == Ticket(7) && took >= Duration::from_millis(3), "{took:?}");
-        let told = story(ticket, &records, &[]);
+        let (ticket, time) = slowest(&records).expect("there are two");
+        assert!(ticket == Ticket(7) && time.end().since(*time.start()) >= Duration::from_millis(3), "{time:?}");
+        let of_it = records.iter().filter(|record| time.contains(&record.at));
+        let told = story(of_it.map(|record| (record.at, "client", record.to_string())));
         assert_eq!(told.lines().count(), 3, "{told}");
         assert!(told.contains("client: call 7 called"), "{told}");
-        assert!(story(Ticket(1), &records, &[]).contains("not in the trace"));
     }
 }

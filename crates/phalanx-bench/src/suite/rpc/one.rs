@@ -86,5 +86,12 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
         more.add((with - without) * 1e3);
     }
     bench.report([&plain, &more, &tcp, &lost]);
+    if bench.request.trace {
+        let measured = bench.measured();
+        for (_, pair) in pairs.iter_mut().filter(|(carrier, _)| *carrier == Carrier::Reliable) {
+            let told = pair.slowest(&load, measured)?;
+            bench.notice(&format!("the slowest call of {}\n{told}", bench.case));
+        }
+    }
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use phalanx::core::Instant;
+use phalanx::rpc::story;
 use rustix::process::Signal;
 
 use crate::bench::Bench;
@@ -130,6 +132,23 @@ impl Pair {
         })
     }
 
+    /// Where the slowest call of a load spent its time, as both ends noted it.
+    pub(super) fn slowest(&mut self, load: &Load, time: Duration) -> Result<String, BenchError> {
+        self.server.tell(&Command::KeepTrace)?;
+        self.client.tell(&Command::KeepTrace)?;
+        self.signal(Signal::CONT)?;
+        self.call(load, time)?;
+        self.client.tell(&Command::Slowest)?;
+        let client = self.client.lines()?;
+        let (Some((from_ns, _)), Some((to_ns, _))) = (client.first(), client.last()) else { return Ok(String::new()) };
+        self.server.tell(&Command::During { from_ns: *from_ns, to_ns: *to_ns })?;
+        let server = self.server.lines()?;
+        self.signal(Signal::STOP)?;
+        let named =
+            |name, lines: Vec<(u64, String)>| lines.into_iter().map(move |(at, what)| (Instant(at), name, what));
+        Ok(story(named("client", client).chain(named("server", server))))
+    }
+
     fn drops(&mut self) -> Result<u64, BenchError> {
         self.server.tell(&Command::Mark)?;
         Ok(self.server.mark()?.kernel_drops)
@@ -137,6 +156,13 @@ impl Pair {
 }
 
 impl Child {
+    fn lines(&mut self) -> Result<Vec<(u64, String)>, BenchError> {
+        self.hear("its trace", PATIENCE, |report| match report {
+            Report::Happened { lines } => Some(lines.clone()),
+            _ => None,
+        })
+    }
+
     fn places(&mut self) -> Result<Vec<Place>, BenchError> {
         self.hear("its endpoints", PATIENCE, |report| match report {
             Report::Places(places) => Some(places.clone()),
