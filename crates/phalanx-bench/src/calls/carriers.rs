@@ -193,6 +193,7 @@ impl End for Unreliable {
         if let Some(Memory { life, pid, memory, knock }) = other.memory {
             let at = address(other);
             let peer = Peer { offer: Offer { pid, memory, knock }, token: life, data: at, control: at };
+            self.plain.know(Incarnation(life), at);
             // Whoever cannot be attached is reached by datagrams.
             let _ = self.driver.attach(&peer);
         }

@@ -124,6 +124,17 @@ impl Plain {
         }
     }
 
+    /// Learns where an endpoint is, whose packets may come through memory alone.
+    pub fn know(&mut self, who: Incarnation, at: SocketAddr) {
+        if self.places.get(&who) != Some(&at) {
+            if self.places.len() >= ENTRIES_MAX {
+                self.places.clear();
+            }
+            self.places.insert(who, at);
+            self.opener.remember(who);
+        }
+    }
+
     /// A packet arrived.
     pub fn handle_packet(&mut self, origin: Origin, mut packet: Packet<'_>, fx: &mut impl CallEffects) {
         if self.take(origin, &mut packet, fx).is_err() {
@@ -139,14 +150,8 @@ impl Plain {
         if header.kind != Kind::Plain || header.sender == self.me {
             return Err(DropReason::Kind);
         }
-        if let Some(from) = origin.address()
-            && self.places.get(&header.sender) != Some(&from)
-        {
-            if self.places.len() >= ENTRIES_MAX {
-                self.places.clear();
-            }
-            self.places.insert(header.sender, from);
-            self.opener.remember(header.sender);
+        if let Some(from) = origin.address() {
+            self.know(header.sender, from);
         }
         let mut from = Reader::new(frames);
         let (flags, call) = (from.u8()?, from.varint()?);
