@@ -234,6 +234,8 @@ impl<D: Wait> Port<D> {
     /// Takes what came, and sends what is to be sent. How many packets came: with 0, and nothing else to do, it is time to
     /// [`Self::wait`].
     pub fn turn(&mut self, service: &mut impl Service) -> usize {
+        // What was called since goes out first.
+        self.driver.flush();
         if self.idle.is_multiple_of(CLOCK_EVERY) {
             let before = std::mem::replace(&mut self.now, clock::now());
             // Looks in a row, not one after a sleep.
@@ -241,7 +243,6 @@ impl<D: Wait> Port<D> {
                 self.endpoint.note_gap(self.now, self.now.since(before));
             }
         }
-        self.driver.flush();
         let Self { driver, endpoint, nearby, trace, now, .. } = self;
         let now = *now;
         // Once: what came is answered, and its receipts go out, before more is looked for.
