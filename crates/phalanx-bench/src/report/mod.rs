@@ -177,18 +177,17 @@ fn plots_of_times(body: &mut String, rows: &[&Row]) {
 
 /// Figures against what was set for each: loss, load, processes, a limit. Their metrics are called `.. at 5 % loss`.
 fn plots_of_parameters(body: &mut String, rows: &[&Row]) {
-    let mut families: BTreeMap<(&str, &str, String), [Vec<(f64, f64)>; 2]> = BTreeMap::new();
+    let mut families: BTreeMap<(&str, &str, String), Curve> = BTreeMap::new();
     for row in rows {
         let Some((what, number, parameter)) = parameter_of(&row.metric) else { continue };
         // Where the case is named for it, cases that differ in nothing else make one line.
         let case = row.case.replacen(&format!("-{number}x"), "-*x", 1);
-        let [values, p99] = families.entry((parameter, &row.unit, format!("{case}: {what}"))).or_default();
+        let Curve { values, p99 } = families.entry((parameter, &row.unit, format!("{case}: {what}"))).or_default();
         values.push((number, row.value));
         p99.extend(row.p99.map(|value| (number, value)));
     }
     let mut charts: BTreeMap<(&str, &str), Lines> = BTreeMap::new();
-    for ((parameter, unit, family), of) in families {
-        let [values, p99] = of;
+    for ((parameter, unit, family), Curve { values, p99 }) in families {
         for (name, dashed, mut points) in [(family.clone(), false, values), (format!("99 % of {family}"), true, p99)] {
             if points.len() < 2 || points.iter().all(|(_, value)| *value == 0.0) {
                 continue;
@@ -204,6 +203,13 @@ fn plots_of_parameters(body: &mut String, rows: &[&Row]) {
         }
     }
     draw(body, charts.values());
+}
+
+/// Values at what was set, and 99 % of the times there.
+#[derive(Default)]
+struct Curve {
+    values: Vec<(f64, f64)>,
+    p99: Vec<(f64, f64)>,
 }
 
 /// What was measured, at which value, of what.
