@@ -243,7 +243,7 @@ impl Path {
             let part = (!message.is_whole()).then(|| Part { message_len: message.len() as u64, index });
             let bytes = message.fragment(index);
             // The last that may go asks for what lets more go.
-            let wants_receipt = part.is_some() && !self.has_room(each, credit);
+            let wants_receipt = each > 0 && !self.has_room(each, credit);
             let data = head.data(part, wants_receipt, bytes);
             let number = self.send(desk, Some(&data));
             if part.is_some() {

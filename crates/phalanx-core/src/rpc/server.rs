@@ -90,6 +90,10 @@ impl ServerSession {
         let Some(part) = data.part else {
             call.allowance = data.allowance;
             self.run(slot, Some(data.bytes), desk);
+            self.slots[slot].receipt_due = data.wants_receipt && self.slots[slot].state == State::Running;
+            if self.slots[slot].receipt_due {
+                return true;
+            }
             return self.unsent > 0 || !self.path.pending.is_empty();
         };
         let len = usize::try_from(part.message_len).unwrap_or(usize::MAX);
@@ -147,6 +151,8 @@ impl ServerSession {
         if call.request.is_complete() {
             desk.held.requests -= call.request.bytes().len();
             self.run(slot, None, desk);
+            // Until it answers, the client would count the request as under way.
+            self.slots[slot].receipt_due = self.slots[slot].state == State::Running;
             return true;
         }
         call.receipt_due |= data.wants_receipt || call.request.unacknowledged >= RECEIPT_PACKETS;

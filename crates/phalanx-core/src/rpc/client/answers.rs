@@ -86,6 +86,8 @@ impl ClientSession {
         let receipt = Receipt { seen: path.seen, limit: 0, prefix: fragments, beyond: Vec::new() };
         put_receipt(&mut path.pending, Side::Answer, data.name, false, &receipt);
         path.flush_many(desk);
+        // Other answers may wait until the server knows that this one is no longer under way.
+        self.tells |= data.part.is_some() && self.free.len() < self.slots.len();
         let due = desk.now + RELEASE_AFTER;
         path.pending_due.get_or_insert(due);
         self.due = self.due.min(due);
@@ -98,7 +100,7 @@ impl ClientSession {
 
     /// A slot is free: whether something waits for it, or for the room that its call took.
     fn has_work(&self) -> bool {
-        !self.queue.is_empty() || self.unsent > 0
+        !self.queue.is_empty() || self.unsent > 0 || self.tells
     }
 
     /// An answer of several packets begins. If it is longer than is taken, the call ends.

@@ -40,6 +40,8 @@ pub(super) struct ClientSession {
     pub(super) due: Instant,
     /// When it was last asked for, or pinged.
     asked: Instant,
+    /// The server may wait to hear what has come: it is told with this turn.
+    tells: bool,
 }
 
 /// What is kept of a call until it is over, wherever it waits.
@@ -142,6 +144,7 @@ impl ClientSession {
             questioned: now,
             due: now,
             asked: now,
+            tells: false,
         }
     }
 
@@ -478,6 +481,11 @@ impl ClientSession {
     /// What is due in a turn after something came: receipts, and what may be sent because of it.
     pub(super) fn work(&mut self, loss: bool, desk: &mut Desk<'_, impl CallEffects>) {
         self.pump(desk);
+        if std::mem::take(&mut self.tells)
+            && let Some(path) = &mut self.path
+        {
+            path.flush(desk);
+        }
         for slot in 0..self.slots.len() {
             let call = &self.slots[slot];
             if call.answer.is_begun() && (call.receipt_due || loss && call.answer.has_gap()) {
