@@ -462,23 +462,30 @@ fn both_sides_are_told_what_the_other_offers_and_when_the_session_is_over() {
 
 #[test]
 fn long_messages_of_many_calls_wait_for_no_timer() {
-    // More than a window of answers, and then of requests whose handlers answer late.
-    let mut world = World::new();
+    // Of two packets each, more than the window: answers, and then requests whose handlers answer late.
+    let narrow = |me, packet_bytes_max, serves| EndpointOptions {
+        limits: Limits { window_packets: 4, ..Limits::default() },
+        receive_bytes: 8 << 20,
+        ..options(me, packet_bytes_max, serves)
+    };
+    let mut world = World::with(narrow(1, 40_000, false), narrow(2, 40_000, true));
     world.run(Duration::from_millis(1));
-    let answers: Vec<Ticket> = (0..8).map(|_| world.call(&pattern(64_000))).collect();
+    world.at_server.later = Some(b'L');
+    let answers: Vec<Ticket> = (0..8).map(|_| world.call(b"L")).collect();
+    world.carry();
+    for (call, _) in std::mem::take(&mut world.at_server.waiting) {
+        world.server.answer(world.now, call, Some(&pattern(64_000)), &mut world.at_server).expect("wanted");
+    }
     world.carry();
     assert!(answers.iter().all(|ticket| world.outcome(*ticket).is_some()));
+    let mut world = World::with(narrow(1, 40_000, false), narrow(2, 40_000, true));
+    world.run(Duration::from_millis(1));
     world.at_server.later = Some(0);
     let requests: Vec<Ticket> = (0..8).map(|_| world.call(&pattern(64_000))).collect();
     world.carry();
     assert_eq!(world.at_server.waiting.len(), requests.len());
-    // Short ones as well, when the window is as small as can be.
-    for (call, _) in std::mem::take(&mut world.at_server.waiting) {
-        world.server.answer(world.now, call, Some(b""), &mut world.at_server).expect("wanted");
-    }
-    let narrow =
-        EndpointOptions { limits: Limits { window_packets: 1, ..Limits::default() }, ..options(1, 1472, false) };
-    let mut world = World::with(narrow, options(2, 1472, true));
+    // Short ones as well.
+    let mut world = World::with(narrow(1, 1472, false), narrow(2, 1472, true));
     world.run(Duration::from_millis(1));
     world.at_server.later = Some(b'L');
     for _ in 0..8 {

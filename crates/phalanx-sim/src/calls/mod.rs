@@ -6,6 +6,7 @@
 //! must be answered. [`run_calls`] runs one seed. `docs/rpc.md` tells what is promised, `judge.rs` judges it.
 
 mod judge;
+pub mod links;
 mod network;
 mod node;
 mod payload;

@@ -1,0 +1,238 @@
+//! A host: one core, which takes packets from a receive buffer, in turns as `phalanx::rpc` has them, and runs an endpoint.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use phalanx_core::Packet;
+use phalanx_core::id::{Incarnation, Lane, Origin};
+use phalanx_core::rng::Rng;
+use phalanx_core::rpc::{
+    CallEffects, CallId, CallOptions, Endpoint, EndpointOptions, Outcome, Served, SessionId, Ticket,
+};
+use phalanx_core::time::Instant;
+
+use super::ideal::SECURITY;
+use super::setup::Setup;
+use crate::calls::network::charge;
+use crate::calls::node::{address, node_at};
+
+/// A host and its endpoint.
+pub(super) struct Host {
+    pub(super) endpoint: Endpoint,
+    pub(super) out: Out,
+    inbox: VecDeque<(usize, Vec<u8>)>,
+    charged: u64,
+    receive_bytes: u64,
+    /// When what is in the buffer is looked at.
+    wake_ns: Option<u64>,
+    /// A turn that goes on: the time it goes by, and batches taken.
+    turn: Option<(Instant, u32)>,
+    /// It is to be told that packets were lost.
+    lost: bool,
+    sessions: BTreeMap<usize, SessionId>,
+    pub(super) calls: BTreeMap<Ticket, Call>,
+    /// Packets that found no room in the buffer.
+    pub(super) dropped: u64,
+    /// The most that the buffer was charged.
+    pub(super) charged_max: u64,
+}
+
+/// A call that is not over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) server: usize,
+    pub(super) begun_ns: u64,
+    pub(super) request_bytes: usize,
+    pub(super) answer_bytes: usize,
+}
+
+/// What an endpoint does, and when: the core is busy with it.
+pub(super) struct Out {
+    /// So long the core is busy.
+    pub(super) cpu_ns: u64,
+    packet_ns: u64,
+    /// Packets for the card: when, to whom.
+    pub(super) sent: Vec<(u64, usize, Vec<u8>)>,
+    /// Calls that ended: when, and the length of the answer if there is one.
+    pub(super) told: Vec<(u64, Ticket, Option<usize>)>,
+    /// Memory of packets that are over.
+    pub(super) spare: Vec<Vec<u8>>,
+}
+
+impl Out {
+    fn take_packet(&mut self) {
+        self.cpu_ns += self.packet_ns;
+    }
+}
+
+impl CallEffects for Out {
+    fn transmit(&mut self, _lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        for to in to {
+            self.cpu_ns += self.packet_ns;
+            let mut bytes = self.spare.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(packet);
+            self.sent.push((self.cpu_ns, node_at(*to), bytes));
+        }
+    }
+
+    /// A request begins with the length that its answer shall have.
+    fn request(&mut self, _call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+        let Some(len) = request.first_chunk::<8>() else { return Served::Refused };
+        answer.resize(usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX), 7);
+        Served::Answered
+    }
+
+    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+        let answer = match outcome {
+            Outcome::Answer(bytes) => Some(bytes.len()),
+            Outcome::Failed(_) => None,
+        };
+        self.told.push((self.cpu_ns, ticket, answer));
+    }
+}
+
+impl Host {
+    pub(super) fn new(now_ns: u64, setup: &Setup, rng: &mut Rng, serves: bool) -> Self {
+        let options = EndpointOptions {
+            cell: "links".to_owned(),
+            me: Incarnation(rng.next_u64()),
+            packet_bytes_max: setup.packet_bytes,
+            receive_bytes: setup.receive_bytes,
+            serves,
+            offer: Vec::new(),
+            limits: setup.limits.clone(),
+        };
+        Self {
+            endpoint: Endpoint::new(Instant(now_ns), &options, &SECURITY, rng.next_u64()),
+            out: Out {
+                cpu_ns: now_ns,
+                packet_ns: setup.packet_ns,
+                sent: Vec::new(),
+                told: Vec::new(),
+                spare: Vec::new(),
+            },
+            inbox: VecDeque::new(),
+            charged: 0,
+            receive_bytes: setup.receive_bytes,
+            wake_ns: None,
+            turn: None,
+            lost: false,
+            sessions: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            dropped: 0,
+            charged_max: 0,
+        }
+    }
+
+    /// A packet is there; a host without work looks for it after `gap_ns`.
+    pub(super) fn arrive(&mut self, now_ns: u64, from: usize, bytes: Vec<u8>, gap_ns: u64) {
+        let charged = charge(bytes.len());
+        if !self.inbox.is_empty() && self.charged + charged > self.receive_bytes {
+            self.dropped += 1;
+            self.lost = true;
+            return;
+        }
+        self.charged += charged;
+        self.charged_max = self.charged_max.max(self.charged);
+        self.inbox.push_back((from, bytes));
+        // Who is at work looks when that is done.
+        let wake_ns = if self.out.cpu_ns > now_ns { self.out.cpu_ns } else { now_ns + gap_ns };
+        self.wake_ns = Some(self.wake_ns.map_or(wake_ns, |at_ns| at_ns.min(wake_ns)));
+    }
+
+    /// When it wants to be turned next.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        if self.turn.is_some() {
+            return Some(self.out.cpu_ns);
+        }
+        let timer_ns = self.endpoint.deadline().map(Instant::nanos);
+        let due_ns = timer_ns.into_iter().chain(self.wake_ns).min();
+        due_ns.map(|at_ns| at_ns.max(self.out.cpu_ns))
+    }
+
+    /// Takes a batch of packets, and ends the turn if there are no more, or it was long.
+    pub(super) fn turn(&mut self, now_ns: u64) {
+        self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
+        // The clock is read once for each turn, however long that gets.
+        let (now, batches) = self.turn.take().unwrap_or((Instant(now_ns), 0));
+        let count = self.inbox.len().min(BATCH);
+        for (from, mut bytes) in self.inbox.drain(..count) {
+            self.charged -= charge(bytes.len());
+            self.out.take_packet();
+            let packet = Packet::Lent(&mut bytes);
+            self.endpoint.handle_packet(now, Origin::Network(address(from)), packet, &mut self.out);
+            self.out.spare.push(bytes);
+        }
+        if count == BATCH && batches + 1 < BATCHES_PER_TURN {
+            self.turn = Some((now, batches + 1));
+            return;
+        }
+        if std::mem::take(&mut self.lost) {
+            self.endpoint.handle_loss();
+        }
+        self.endpoint.turn(now, &mut self.out);
+        self.wake_ns = (!self.inbox.is_empty()).then_some(self.out.cpu_ns);
+    }
+
+    /// Begins a session with `server`, unless there is one.
+    pub(super) fn connect(&mut self, now_ns: u64, server: usize) {
+        self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
+        let (now, out) = (Instant(self.out.cpu_ns), &mut self.out);
+        self.sessions.entry(server).or_insert_with(|| self.endpoint.connect(now, address(server), out));
+    }
+
+    /// Its application calls `server` as soon as the core is free. Whether the call was accepted.
+    pub(super) fn call(&mut self, now_ns: u64, server: usize, request_bytes: usize, answer_bytes: usize) -> bool {
+        let Some(session) = self.sessions.get(&server) else { return false };
+        self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
+        let mut request = (answer_bytes as u64).to_le_bytes().to_vec();
+        request.resize(request_bytes.max(request.len()), 7);
+        // Within a turn its time goes on being the time, also for what its application does.
+        let now = self.turn.map_or(Instant(self.out.cpu_ns), |(now, _)| now);
+        let accepted = self.endpoint.call(now, *session, &request, &CallOptions::default(), &mut self.out);
+        if let Ok(ticket) = accepted {
+            self.calls.insert(ticket, Call { server, begun_ns: now_ns, request_bytes, answer_bytes });
+        }
+        accepted.is_ok()
+    }
+}
+
+/// Packets asked of the driver at once, and batches taken before the turn ends, as in `phalanx::rpc`.
+const BATCH: usize = 64;
+const BATCHES_PER_TURN: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_receive_buffer_is_bounded_and_drops_are_counted() {
+        let each = charge(1_472);
+        let setup = Setup { receive_bytes: 10 * each, ..Setup::default() };
+        let mut host = Host::new(1_000, &setup, &mut Rng::new(1), true);
+        for _ in 0..25 {
+            host.arrive(1_000, 1, vec![0; 1_472], 500);
+        }
+        assert_eq!((host.inbox.len(), host.dropped, host.charged_max), (10, 15, 10 * each));
+        assert_eq!(host.due_ns(), Some(1_500));
+        host.turn(1_500);
+        assert_eq!((host.charged, host.out.cpu_ns), (0, 1_500 + 10 * setup.packet_ns));
+    }
+
+    #[test]
+    fn a_core_that_is_busy_takes_packets_later() {
+        let setup = Setup::default();
+        let mut host = Host::new(1_000, &setup, &mut Rng::new(1), true);
+        for _ in 0..100 {
+            host.arrive(1_000, 1, vec![0; 100], 0);
+        }
+        host.turn(1_000);
+        let first_ns = 1_000 + BATCH as u64 * setup.packet_ns;
+        assert_eq!(host.due_ns(), Some(first_ns), "more is there");
+        host.arrive(1_100, 1, vec![0; 100], 0);
+        host.turn(first_ns);
+        assert_eq!(host.out.cpu_ns, first_ns + 37 * setup.packet_ns);
+        assert!(host.due_ns().is_none_or(|at_ns| at_ns > first_ns + 100_000), "nothing is left");
+    }
+}

@@ -1,0 +1,250 @@
+//! The run: hosts on the network, and a workload that keeps them busy.
+
+use phalanx_core::rng::Rng;
+use phalanx_core::rpc::Counters;
+
+use super::fabric::{Counts, Fabric};
+use super::host::{Call, Host};
+use super::setup::{SMALL_BYTES, Setup, Workload};
+use crate::queue::{Due, Queue};
+
+/// All of a run.
+pub(super) struct World {
+    pub(super) setup: Setup,
+    pub(super) now_ns: u64,
+    queue: Queue<Event>,
+    hosts: Vec<Host>,
+    fabric: Fabric,
+    rng: Rng,
+    /// Memory of packets that are over.
+    spare: Vec<Vec<u8>>,
+    ended: Vec<Ended>,
+}
+
+/// What is due beside turns.
+enum Event {
+    /// A packet is at the switch.
+    Switch { from: usize, to: usize, bytes: Vec<u8> },
+    /// A packet is at a host.
+    Arrive { from: usize, to: usize, bytes: Vec<u8> },
+    /// A client calls.
+    Call { client: usize, server: usize, request_bytes: usize, answer_bytes: usize },
+}
+
+/// A call that is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) client: usize,
+    pub(super) server: usize,
+    pub(super) begun_ns: u64,
+    pub(super) ended_ns: u64,
+    pub(super) request_bytes: usize,
+    pub(super) answer_bytes: usize,
+    /// It was answered.
+    pub(super) answered: bool,
+}
+
+/// What keeps the hosts busy.
+pub(super) trait Work {
+    /// Makes the first calls.
+    fn begin(&mut self, world: &mut World);
+    /// A call is over: makes the next ones.
+    fn ended(&mut self, world: &mut World, ended: &Ended);
+    /// No call is under way and none will be made.
+    fn is_over(&self) -> bool;
+}
+
+/// What was counted up to some moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) fabric: Counts,
+    /// Packets that found no room in a host's buffer.
+    pub(super) dropped: u64,
+    pub(super) questions: u64,
+    /// Fragments known to be lost, and sent again.
+    pub(super) again: u64,
+    pub(super) duplicates: u64,
+}
+
+impl World {
+    pub(super) fn new(setup: &Setup, workload: &Workload, seed: u64) -> Self {
+        let root = Rng::new(seed).fork("links");
+        let count = workload.clients() + workload.servers();
+        let mut births = root.fork("hosts");
+        let host = |at: usize| Host::new(BEGIN_NS, setup, &mut births, at >= workload.clients());
+        Self {
+            setup: setup.clone(),
+            now_ns: BEGIN_NS,
+            queue: Queue::new(count),
+            hosts: (0..count).map(host).collect(),
+            fabric: Fabric::new(setup, count, root.fork("network")),
+            rng: root.fork("world"),
+            spare: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    /// Opens all sessions; in each a small call is made, so that the round trip is known.
+    pub(super) fn open(&mut self, pairs: impl Iterator<Item = (usize, usize)>) {
+        for (at, (client, server)) in (0..).zip(pairs) {
+            self.run_until(BEGIN_NS + at * OPEN_EVERY_NS, &mut Nothing);
+            self.hosts[client].connect(self.now_ns, server);
+            self.call(self.now_ns, client, server, SMALL_BYTES, SMALL_BYTES);
+        }
+        // Longer than anything that sessions still have to say.
+        self.run_until(self.now_ns + QUIET_NS, &mut Nothing);
+    }
+
+    /// Has `work` done.
+    pub(super) fn work(&mut self, work: &mut dyn Work) {
+        work.begin(self);
+        self.tell(work);
+        self.run_until(self.now_ns + LONGEST_NS, work);
+    }
+
+    fn run_until(&mut self, until_ns: u64, work: &mut dyn Work) {
+        while !work.is_over()
+            && let Some((at_ns, due)) = self.queue.pop_until(until_ns)
+        {
+            self.now_ns = at_ns;
+            self.handle(due);
+            self.tell(work);
+        }
+        if !work.is_over() {
+            self.now_ns = until_ns;
+        }
+    }
+
+    fn tell(&mut self, work: &mut dyn Work) {
+        while let Some(ended) = self.ended.pop() {
+            work.ended(self, &ended);
+        }
+    }
+
+    fn handle(&mut self, due: Due<Event>) {
+        match due {
+            Due::Turn(at) => {
+                self.hosts[at].turn(self.now_ns);
+                self.settle(at);
+            }
+            Due::Event(Event::Switch { from, to, bytes }) => match self.fabric.forward(self.now_ns, to, bytes.len()) {
+                Some(at_ns) => self.queue.push(at_ns, Event::Arrive { from, to, bytes }),
+                None => self.spare.push(bytes),
+            },
+            Due::Event(Event::Arrive { from, to, bytes }) => {
+                let gap_ns = self.rng.below(self.setup.wake_ns + 1);
+                self.hosts[to].arrive(self.now_ns, from, bytes, gap_ns);
+                self.plan_turn(to);
+            }
+            Due::Event(Event::Call { client, server, request_bytes, answer_bytes }) => {
+                self.call(self.now_ns, client, server, request_bytes, answer_bytes);
+            }
+        }
+    }
+
+    /// `client` calls `server` at `at_ns`, which may lie ahead.
+    pub(super) fn call_at(
+        &mut self,
+        at_ns: u64,
+        client: usize,
+        server: usize,
+        request_bytes: usize,
+        answer_bytes: usize,
+    ) {
+        self.queue.push(at_ns, Event::Call { client, server, request_bytes, answer_bytes });
+    }
+
+    /// `client` calls `server`. Calls that its endpoint does not accept have failed.
+    pub(super) fn call(
+        &mut self,
+        now_ns: u64,
+        client: usize,
+        server: usize,
+        request_bytes: usize,
+        answer_bytes: usize,
+    ) {
+        if self.hosts[client].call(now_ns, server, request_bytes, answer_bytes) {
+            self.settle(client);
+        } else {
+            let call = Call { server, begun_ns: now_ns, request_bytes, answer_bytes };
+            self.ended.push(over(client, call, now_ns, false));
+        }
+    }
+
+    /// Takes what an endpoint wants done, and sees when its host is to be turned next.
+    fn settle(&mut self, at: usize) {
+        let host = &mut self.hosts[at];
+        for (at_ns, to, bytes) in host.out.sent.drain(..) {
+            let at_switch_ns = self.fabric.send(at_ns, at, bytes.len());
+            self.queue.push(at_switch_ns, Event::Switch { from: at, to, bytes });
+        }
+        for (at_ns, ticket, answer) in host.out.told.drain(..).rev() {
+            if let Some(call) = host.calls.remove(&ticket) {
+                self.ended.push(over(at, call, at_ns, answer == Some(call.answer_bytes)));
+            }
+        }
+        // Hosts take as many packets as they send, all together and but for losses.
+        self.spare.append(&mut host.out.spare);
+        let keep = self.spare.len().saturating_sub(SPARE_OF_HOST);
+        host.out.spare.extend(self.spare.drain(keep..));
+        self.plan_turn(at);
+    }
+
+    fn plan_turn(&mut self, at: usize) {
+        match self.hosts[at].due_ns() {
+            Some(due_ns) => self.queue.set_turn(at, due_ns.max(self.now_ns)),
+            None => self.queue.forget_turn(at),
+        }
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let mut totals = Totals { fabric: self.fabric.counts, ..Totals::default() };
+        for host in &self.hosts {
+            let Counters { questions, lost, duplicates, .. } = host.endpoint.counters();
+            totals.dropped += host.dropped;
+            totals.questions += questions;
+            totals.again += lost;
+            totals.duplicates += duplicates;
+        }
+        totals
+    }
+
+    /// The most that any receive buffer was charged.
+    pub(super) fn charged_max(&self) -> u64 {
+        self.hosts.iter().map(|host| host.charged_max).max().unwrap_or_default()
+    }
+
+    /// Panics where an endpoint contradicts itself.
+    pub(super) fn check(&self) {
+        for host in &self.hosts {
+            host.endpoint.check_invariants();
+        }
+    }
+}
+
+/// No work: time passes.
+struct Nothing;
+
+impl Work for Nothing {
+    fn begin(&mut self, _world: &mut World) {}
+    fn ended(&mut self, _world: &mut World, _ended: &Ended) {}
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+fn over(client: usize, call: Call, ended_ns: u64, answered: bool) -> Ended {
+    let Call { server, begun_ns, request_bytes, answer_bytes } = call;
+    Ended { client, server, begun_ns, ended_ns, request_bytes, answer_bytes, answered }
+}
+
+/// Not at zero, which means "at once" to an endpoint.
+const BEGIN_NS: u64 = 1_000;
+/// Between two sessions that open.
+const OPEN_EVERY_NS: u64 = 5_000;
+/// Before the work begins.
+const QUIET_NS: u64 = 50_000_000;
+/// Work that is not over by then never is: calls have deadlines.
+const LONGEST_NS: u64 = 300_000_000_000;
+/// Packets' memory that a host is left with.
+const SPARE_OF_HOST: usize = 64;

@@ -1,0 +1,254 @@
+//! What applications do: handlers that answer, callers that connect, call, give up and close.
+
+use std::time::Duration;
+
+use phalanx_core::rpc::{CallError, CallOptions, Failure, Reason, Ticket};
+
+use super::{Event, SLACK_NS, World, tell};
+use crate::calls::judge::{Call, Told};
+use crate::calls::node::{Later, Open, Session, Waiting, address, draw_len};
+use crate::calls::payload::{digest, fold, request};
+use crate::calls::plan::{MS, SECOND};
+
+impl World {
+    pub(super) fn wait(&mut self, server: usize, run: usize, waiting: Waiting) {
+        let plan = waiting.plan;
+        let node = &mut self.nodes[server];
+        node.waiting.insert(run, waiting);
+        node.waiting_max = node.waiting_max.max(node.waiting.len());
+        let after_ns = match plan {
+            Later::After(ns) | Later::Twice(ns) | Later::Refuse(ns) => ns,
+            Later::Never => {
+                self.stats.answered_never += 1;
+                return;
+            }
+        };
+        let event = Event::Answer { server, life: node.life, run, again: false };
+        self.queue.push(self.now_ns + after_ns, event);
+    }
+
+    pub(super) fn answer(&mut self, server: usize, run: usize, again: bool) {
+        let (now, now_ns) = (self.now(), self.now_ns);
+        let node = &mut self.nodes[server];
+        let life = node.life;
+        let Some(waiting) = node.waiting.get_mut(&run) else { return };
+        let Some(endpoint) = &mut node.endpoint else { return };
+        if again {
+            waiting.answer.push(1);
+            let taken = endpoint.answer(now, waiting.id, Some(&waiting.answer), &mut node.place).is_ok();
+            self.judge.returned_again(now_ns, run, taken);
+            self.stats.answered_twice += 1;
+            node.waiting.remove(&run);
+        } else {
+            let answer = (!matches!(waiting.plan, Later::Refuse(_))).then_some(&waiting.answer[..]);
+            self.judge.returned(now_ns, run, answer);
+            // Whether anybody still wants it is not for a handler to say.
+            let _wanted = endpoint.answer(now, waiting.id, answer, &mut node.place);
+            match waiting.plan {
+                Later::Twice(after_ns) => {
+                    self.queue.push(now_ns + after_ns / 4, Event::Answer { server, life, run, again: true });
+                }
+                Later::After(_) | Later::Never => {
+                    self.stats.answered_later += 1;
+                    node.waiting.remove(&run);
+                }
+                Later::Refuse(_) => {
+                    self.stats.handlers_refused += 1;
+                    node.waiting.remove(&run);
+                }
+            }
+        }
+        tell!(self, "node {server}.{life} answers run {run}{}", if again { " again" } else { "" });
+        self.settle(server);
+    }
+
+    pub(super) fn act(&mut self, client: usize) {
+        if self.is_whole || self.now_ns >= self.plan.faulty_ns {
+            return;
+        }
+        let gap_ns = self.plan.gap_ns;
+        let next_ns =
+            if self.rng.chance_ppm(400_000) { self.rng.below(gap_ns / 8) } else { self.rng.below(3 * gap_ns) };
+        let life = self.nodes[client].life;
+        self.queue.push(self.now_ns + next_ns, Event::Act { client, life });
+        match self.rng.below(100) {
+            0..3 => {
+                let sessions = self.nodes[client].sessions.len() as u64;
+                if sessions > 0 {
+                    let at = self.rng.below(sessions) as usize;
+                    self.close(client, at);
+                }
+                self.connect(client);
+            }
+            3..6 if self.nodes[client].sessions.len() < 3 => self.connect(client),
+            _ => self.call_somewhere(client),
+        }
+        self.settle(client);
+    }
+
+    pub(super) fn connect(&mut self, client: usize) {
+        let others: Vec<usize> = (0..self.nodes.len())
+            .filter(|&at| at != client && (self.nodes[at].plan.serves || self.rng.chance_ppm(20_000)))
+            .collect();
+        let server = others[self.rng.below(others.len() as u64) as usize];
+        self.connect_to(client, server);
+    }
+
+    pub(super) fn connect_to(&mut self, client: usize, server: usize) {
+        let now = self.now();
+        let node = &mut self.nodes[client];
+        let Some(endpoint) = &mut node.endpoint else { return };
+        let id = endpoint.connect(now, address(server), &mut node.place);
+        node.sessions.push(Session { id, server, open: 0 });
+    }
+
+    pub(super) fn close(&mut self, client: usize, at: usize) {
+        let now = self.now();
+        let node = &mut self.nodes[client];
+        let Some(endpoint) = &mut node.endpoint else { return };
+        let session = node.sessions[at];
+        self.stats.closes += u64::from(session.open > 0);
+        endpoint.close(now, session.id, &mut node.place);
+        tell!(self, "node {client} closes {:?} with {} calls", session.id, session.open);
+        self.settle(client);
+        let node = &mut self.nodes[client];
+        if let Some(at) = node.sessions.iter().position(|kept| kept.id == session.id) {
+            let session = node.sessions.remove(at);
+            if session.open > 0 {
+                let text = format!("node {client} closed a session, and {} calls are not over", session.open);
+                self.judge.find(self.now_ns, "R5", text);
+            }
+        }
+    }
+
+    fn call_somewhere(&mut self, client: usize) {
+        let node = &self.nodes[client];
+        if node.sessions.is_empty() {
+            return;
+        }
+        let session = node.sessions[self.rng.below(node.sessions.len() as u64) as usize];
+        let packet = node.plan.packet_bytes_max.min(self.nodes[session.server].plan.packet_bytes_max) as usize;
+        let len = draw_len(&mut self.rng, packet, self.plan.long_ppm, self.plan.len_max);
+        let deadline_ns = [20 * MS, 150 * MS, SECOND, 3 * SECOND, 10 * SECOND, 10 * SECOND][self.rng.below(6) as usize];
+        let options =
+            CallOptions { deadline: Duration::from_nanos(deadline_ns), idempotent: self.rng.chance_ppm(250_000) };
+        let Some(ticket) = self.call(client, session, len, &options, false) else { return };
+        if self.rng.chance_ppm(self.plan.cancel_ppm) {
+            let after_ns = self.rng.below(SECOND) >> self.rng.below(12);
+            let life = self.nodes[client].life;
+            self.queue.push(self.now_ns + after_ns, Event::Cancel { client, life, ticket });
+        }
+    }
+
+    /// Makes a call; `None`: it was not accepted.
+    pub(super) fn call(
+        &mut self,
+        client: usize,
+        session: Session,
+        len: usize,
+        options: &CallOptions,
+        must: bool,
+    ) -> Option<Ticket> {
+        let now = self.now();
+        let node = &mut self.nodes[client];
+        let number = node.next_call;
+        node.next_call += 1;
+        let bytes = request(client as u32, node.life, number, len);
+        let endpoint = node.endpoint.as_mut()?;
+        let ticket = match endpoint.call(now, session.id, &bytes, options, &mut node.place) {
+            Ok(ticket) => ticket,
+            Err(error) => {
+                self.stats.not_accepted += 1;
+                if error == CallError::NoSession {
+                    self.judge.find(self.now_ns, "V12", format!("node {client} could not call: {error}"));
+                }
+                return None;
+            }
+        };
+        self.stats.calls += 1;
+        self.stats.idempotent += u64::from(options.idempotent);
+        self.stats.calls_after += u64::from(must);
+        let deadline_ns = options.deadline.as_nanos() as u64;
+        let record = Call {
+            idempotent: options.idempotent,
+            made_ns: self.now_ns,
+            told_by_ns: self.now_ns + deadline_ns + SLACK_NS,
+            must_be_answered: must,
+            ..Call::new(client, node.life, number, session.server)
+        };
+        let call = self.judge.called(endpoint.incarnation().0, &bytes, record);
+        let known = node.tickets.insert(ticket, Open { call, session: session.id });
+        assert!(known.is_none(), "no two calls have the same ticket");
+        if let Some(session) = node.sessions.iter_mut().find(|kept| kept.id == session.id) {
+            session.open += 1;
+        }
+        let life = node.life;
+        tell!(
+            self,
+            "client {client}.{life} calls server {} in {:?}: call {number}, {} bytes, {options:?}",
+            session.server,
+            session.id,
+            bytes.len()
+        );
+        Some(ticket)
+    }
+
+    pub(super) fn cancel(&mut self, client: usize, ticket: Ticket) {
+        let now = self.now();
+        let node = &mut self.nodes[client];
+        let (Some(endpoint), Some(open)) = (&mut node.endpoint, node.tickets.get(&ticket).copied()) else { return };
+        let found = endpoint.cancel(now, open.session, ticket, &mut node.place);
+        if !found {
+            let text = format!("node {client} gives up a call that is not over, and it is not found");
+            self.judge.find(self.now_ns, "R5", text);
+        }
+        self.stats.cancels += 1;
+        self.judge.give_time(open.call, self.now_ns + SLACK_NS);
+        tell!(self, "client {client} gives up {ticket:?}");
+        self.settle(client);
+    }
+
+    pub(super) fn told(&mut self, client: usize, ticket: Ticket, outcome: Result<Vec<u8>, Failure>) {
+        let node = &mut self.nodes[client];
+        let Some(open) = node.tickets.remove(&ticket) else {
+            let text =
+                format!("node {client} is told how {ticket:?} ended, which is over or was never made: {outcome:?}");
+            self.judge.find(self.now_ns, "R5", text);
+            return;
+        };
+        if let Some(session) = node.sessions.iter_mut().find(|kept| kept.id == open.session) {
+            session.open -= 1;
+        }
+        let told = match &outcome {
+            Ok(answer) => Told::Answer(digest(answer)),
+            Err(failure) => Told::Failed(*failure),
+        };
+        let stats = &mut self.stats;
+        let reason = match told {
+            Told::Answer(_) => {
+                stats.answers += 1;
+                None
+            }
+            Told::Failed(Failure::NotExecuted(reason)) => {
+                stats.not_executed += 1;
+                Some(reason)
+            }
+            Told::Failed(Failure::Unknown(reason)) => {
+                stats.unknown += 1;
+                Some(reason)
+            }
+        };
+        match reason {
+            Some(Reason::Deadline) => stats.deadlines += 1,
+            Some(Reason::Cancelled) => stats.cancelled += 1,
+            Some(Reason::Refused(_)) => stats.refused += 1,
+            Some(Reason::SessionLost) => stats.session_lost += 1,
+            Some(Reason::AnswerTooLong) => stats.answer_too_long += 1,
+            Some(_) | None => {}
+        }
+        self.judge.told(self.now_ns, open.call, told);
+        let what = outcome.map_or_else(|failure| failure.to_string(), |answer| format!("{} bytes", answer.len()));
+        self.trace_hash = fold(fold(self.trace_hash, ticket.0), digest(what.as_bytes()));
+        tell!(self, "client {client} is told {ticket:?}: {what}");
+    }
+}

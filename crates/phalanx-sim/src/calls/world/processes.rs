@@ -1,0 +1,201 @@
+//! Processes: their lives and faults, what comes for them, their turns.
+
+use std::net::SocketAddr;
+
+use phalanx_core::Packet;
+use phalanx_core::id::{Incarnation, Origin};
+use phalanx_core::rpc::{Endpoint, EndpointOptions};
+
+use super::{Event, World, tell};
+use crate::calls::judge::seconds;
+use crate::calls::network::{RECEIVE_BYTES_USUAL, charge};
+use crate::calls::node::{Did, Happened, Waiting, address, node_at};
+use crate::calls::payload::{digest, fold};
+use crate::calls::plan::{MS, What};
+
+impl World {
+    /// Begins a life of a process.
+    pub(super) fn start(&mut self, at: usize) {
+        let (now, is_client) = (self.now(), self.is_client(at));
+        let seed = self.rng.next_u64();
+        let me = Incarnation(self.rng.next_u64());
+        let node = &mut self.nodes[at];
+        if node.endpoint.is_some() {
+            return;
+        }
+        let options = EndpointOptions {
+            cell: "calls".to_owned(),
+            me,
+            packet_bytes_max: node.plan.packet_bytes_max,
+            receive_bytes: node.plan.receive_bytes,
+            serves: node.plan.serves,
+            offer: Vec::new(),
+            limits: node.plan.limits.clone(),
+        };
+        node.endpoint = Some(Endpoint::new(now, &options, &self.plan.security, seed));
+        node.place.salt_of_life(node.life);
+        let life = node.life;
+        tell!(self, "node {at}.{life} starts as {:x}", me.0);
+        if is_client {
+            self.connect(at);
+            self.queue.push(self.now_ns + self.plan.gap_ns, Event::Act { client: at, life });
+        }
+        self.settle(at);
+    }
+
+    fn stop(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        if node.endpoint.take().is_none() {
+            return;
+        }
+        let life = node.life;
+        node.life += 1;
+        node.inbox.clear();
+        (node.charged, node.lost, node.paused_until_ns, node.next_call) = (0, false, 0, 0);
+        node.sessions.clear();
+        node.tickets.clear();
+        node.waiting.clear();
+        node.waiting_max = 0;
+        self.wakes[at] = None;
+        self.queue.forget_turn(at);
+        self.stats.abandoned += self.judge.abandon(at, life);
+        if self.is_client(at) {
+            self.stats.client_restarts += 1;
+        } else {
+            self.stats.server_restarts += 1;
+        }
+        tell!(self, "node {at}.{life} dies");
+    }
+
+    pub(super) fn is_client(&self, at: usize) -> bool {
+        at >= self.plan.servers
+    }
+
+    pub(super) fn strike(&mut self, at: usize) {
+        let fault = self.plan.faults[at];
+        let until_ns = self.now_ns + fault.lasts_ns;
+        tell!(self, "{:?} until {}", fault.what, seconds(until_ns));
+        match fault.what {
+            What::Restart(at) => {
+                self.stop(at);
+                self.queue.push(until_ns, Event::Start(at));
+            }
+            What::Pause(at) => {
+                self.stats.pauses += 1;
+                let node = &mut self.nodes[at];
+                node.paused_until_ns = node.paused_until_ns.max(until_ns);
+            }
+            What::Cut(from, to) => {
+                self.stats.cuts += 1;
+                self.network.cut(from, to, until_ns);
+            }
+            What::Burst(loss_ppm) => {
+                self.stats.bursts += 1;
+                self.network.burst(loss_ppm, until_ns);
+            }
+        }
+    }
+
+    /// A packet is there: it waits in the receive buffer for the next turn.
+    pub(super) fn arrive(&mut self, to: usize, from: SocketAddr, bytes: Vec<u8>) {
+        let node = &mut self.nodes[to];
+        if node.endpoint.is_none() {
+            return;
+        }
+        let receive_bytes = if node.plan.receive_bytes == 0 { RECEIVE_BYTES_USUAL } else { node.plan.receive_bytes };
+        let charged = charge(bytes.len());
+        // An empty buffer takes any packet.
+        if !node.inbox.is_empty() && node.charged + charged > receive_bytes {
+            self.stats.overflowed += 1;
+            node.lost |= self.rng.chance_ppm(node.plan.notices_ppm);
+            return;
+        }
+        node.charged += charged;
+        node.inbox.push((from, bytes));
+        let wake_ns = self.now_ns + self.rng.below(node.plan.wake_ns);
+        let wake = self.wakes[to].map_or(wake_ns, |at_ns| at_ns.min(wake_ns));
+        self.wakes[to] = Some(wake);
+        if self.queue.turn_ns(to).is_none_or(|at_ns| at_ns > wake) {
+            self.queue.set_turn(to, wake);
+        }
+    }
+
+    pub(super) fn turn(&mut self, at: usize) {
+        let now = self.now();
+        let node = &mut self.nodes[at];
+        if node.paused_until_ns > self.now_ns {
+            self.queue.set_turn(at, node.paused_until_ns);
+            return;
+        }
+        let Some(endpoint) = &mut node.endpoint else { return };
+        self.wakes[at] = None;
+        let came = !node.inbox.is_empty() || node.lost;
+        if came {
+            tell!(self, "node {at} takes {} packets", node.inbox.len());
+        }
+        if std::mem::take(&mut node.lost) {
+            endpoint.handle_loss();
+        }
+        node.charged = 0;
+        for (from, mut bytes) in node.inbox.drain(..) {
+            endpoint.handle_packet(now, Origin::Network(from), Packet::Lent(&mut bytes), &mut node.place);
+        }
+        endpoint.turn(now, &mut node.place);
+        endpoint.check_invariants();
+        let is_due = endpoint.deadline().is_some_and(|due| due <= now);
+        let (since_ns, count) = node.idle_turns;
+        node.idle_turns = match (came || !is_due, since_ns == self.now_ns) {
+            (true, _) => (0, 0),
+            (false, true) => (since_ns, count + 1),
+            (false, false) => (self.now_ns, 1),
+        };
+        let spins = node.idle_turns.1 >= 2;
+        let is_news = spins && !std::mem::replace(&mut node.has_spun, true);
+        self.settle(at);
+        if is_news {
+            self.judge.find(self.now_ns, "spins", format!("node {at} wants turn after turn, and nothing came"));
+        }
+        if spins {
+            self.queue.set_turn(at, self.now_ns + MS);
+        }
+        self.check_bounds(at);
+    }
+
+    /// Takes what an endpoint wants done, and sees when it is to be turned next.
+    pub(super) fn settle(&mut self, at: usize) {
+        let life = self.nodes[at].life;
+        for (to, bytes) in std::mem::take(&mut self.nodes[at].place.sent) {
+            self.trace_hash = fold(fold(self.trace_hash, self.now_ns), digest(&bytes));
+            let to = node_at(to);
+            tell!(self, "node {at} sends node {to} {} bytes", bytes.len());
+            for at_ns in self.network.carry(self.now_ns, at, to, &mut self.stats) {
+                let bytes = bytes.clone();
+                self.queue.push(at_ns, Event::Packet { to, from: address(at), bytes });
+            }
+        }
+        for happened in std::mem::take(&mut self.nodes[at].place.happened) {
+            match happened {
+                Happened::Ran { id, from, request, did } => {
+                    let run = self.judge.ran(self.now_ns, at, life, from.0, &request);
+                    tell!(self, "node {at}.{life} runs {} bytes as run {run}", request.len());
+                    match did {
+                        Did::Answered(answer) => self.judge.returned(self.now_ns, run, Some(&answer)),
+                        Did::Refused => {
+                            self.stats.handlers_refused += 1;
+                            self.judge.returned(self.now_ns, run, None);
+                        }
+                        Did::Later(plan, answer) => self.wait(at, run, Waiting { id, plan, answer }),
+                    }
+                }
+                Happened::Told { ticket, outcome } => self.told(at, ticket, outcome),
+            }
+        }
+        let now = self.now();
+        let node = &self.nodes[at];
+        let due = node.endpoint.as_ref().and_then(Endpoint::deadline).map(|due| due.max(now).nanos() - 1);
+        match due.into_iter().chain(self.wakes[at]).min() {
+            Some(due_ns) => self.queue.set_turn(at, due_ns.max(self.now_ns)),
+            None => self.queue.forget_turn(at),
+        }
+    }
+}
