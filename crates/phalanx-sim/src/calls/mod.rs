@@ -114,6 +114,12 @@ stats! {
     replayed,
     /// Overtaken by one sent later.
     reordered,
+    /// Packets through memory.
+    shared,
+    /// Of these, overwritten before they were read.
+    overtaken,
+    /// Of these, written for a life that is over, or for somebody who does not read them any more or yet.
+    unread,
     /// Found no room in the receiver's buffer.
     overflowed,
     /// Calls made when everything was whole again, which had to be answered.

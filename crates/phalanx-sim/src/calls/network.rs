@@ -34,7 +34,8 @@ impl Network {
     /// From now on nothing is lost, repeated or late.
     pub(super) fn heal(&mut self) {
         let Weather { delay_ns, .. } = self.weather;
-        self.weather = Weather { delay_ns, jitter_ns: 0, loss_ppm: 0, duplicate_ppm: 0, replay_ppm: 0 };
+        self.weather =
+            Weather { delay_ns, jitter_ns: 0, loss_ppm: 0, duplicate_ppm: 0, replay_ppm: 0, overtaken_ppm: 0 };
         self.cuts.clear();
         self.bursts.clear();
     }
@@ -69,6 +70,16 @@ impl Network {
         arrivals
     }
 
+    /// When what is written now for a process of the same host can be read; `None`: it is overwritten before.
+    pub(super) fn share(&mut self, now_ns: u64, stats: &mut CallsStats) -> Option<u64> {
+        stats.shared += 1;
+        if self.rng.chance_ppm(self.weather.overtaken_ppm) {
+            stats.overtaken += 1;
+            return None;
+        }
+        Some(now_ns + SHARED_NS)
+    }
+
     fn arrival(&mut self, now_ns: u64) -> u64 {
         now_ns + self.weather.delay_ns + self.rng.below(self.weather.jitter_ns + 1)
     }
@@ -80,6 +91,9 @@ pub(super) fn charge(packet_bytes: usize) -> u64 {
     let block = if len <= 16_000 { (len + 384).next_power_of_two() } else { len + 1_024 };
     block.max(2_048) + 256
 }
+
+/// From one processor to another.
+const SHARED_NS: u64 = 200;
 
 /// A receive buffer of which nothing is said.
 pub(super) const RECEIVE_BYTES_USUAL: u64 = 212_992;

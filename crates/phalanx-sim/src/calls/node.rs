@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use phalanx_core::id::{Incarnation, Lane};
+use phalanx_core::id::{Incarnation, Lane, Origin};
 use phalanx_core::rng::Rng;
 use phalanx_core::rpc::{CallEffects, CallId, Endpoint, Failure, Outcome, Served, SessionId, Ticket};
 
@@ -18,7 +18,7 @@ pub(super) struct Node {
     /// Its process runs.
     pub(super) endpoint: Option<Endpoint>,
     pub(super) place: Place,
-    pub(super) inbox: Vec<(SocketAddr, Vec<u8>)>,
+    pub(super) inbox: Vec<(Origin, Vec<u8>)>,
     /// Of its receive buffer.
     pub(super) charged: u64,
     /// It is to be told that packets were lost.
@@ -76,7 +76,12 @@ pub(super) enum Later {
 
 /// Where effects of an endpoint go until the world takes them.
 pub(super) struct Place {
-    pub(super) sent: Vec<(SocketAddr, Vec<u8>)>,
+    pub(super) sent: Vec<Sent>,
+    host: Option<u8>,
+    /// Other ends of sessions that share this host's memory, with the number of sessions.
+    near: BTreeMap<Incarnation, (SocketAddr, usize)>,
+    /// Sessions that were told of, and not that they are over.
+    pub(super) met: BTreeMap<Incarnation, usize>,
     pub(super) happened: Vec<Happened>,
     handlers: Handlers,
     rng: Rng,
@@ -86,6 +91,14 @@ pub(super) struct Place {
     /// So that no two answers are equal.
     runs: u64,
     salt: u64,
+}
+
+/// What an endpoint sent.
+pub(super) struct Sent {
+    pub(super) to: SocketAddr,
+    pub(super) bytes: Vec<u8>,
+    /// Through memory, for this life.
+    pub(super) shared: Option<Incarnation>,
 }
 
 /// What an endpoint told its application, in order.
@@ -113,6 +126,9 @@ impl Place {
     ) -> Self {
         Self {
             sent: Vec::new(),
+            host: plan.host,
+            near: BTreeMap::new(),
+            met: BTreeMap::new(),
             happened: Vec::new(),
             handlers,
             rng,
@@ -125,8 +141,20 @@ impl Place {
     }
 
     /// A life begins: no run of it has the number of another.
-    pub(super) fn salt_of_life(&mut self, life: u32) {
+    pub(super) fn begin_life(&mut self, life: u32) {
+        self.near.clear();
+        self.met.clear();
         (self.runs, self.salt) = (0, self.salt & 0xff | u64::from(life) << 8);
+    }
+
+    /// What it offers to those of its host.
+    pub(super) fn offer(&self) -> Vec<u8> {
+        self.host.into_iter().collect()
+    }
+
+    /// Whether it reads what that life of a process writes for it.
+    pub(super) fn reads(&self, writer: Incarnation) -> bool {
+        self.near.contains_key(&writer)
     }
 
     /// From now on handlers answer all at once, and with no more bytes than this.
@@ -154,8 +182,35 @@ pub(super) fn draw_len(rng: &mut Rng, packet_bytes: usize, long_ppm: u32, len_ma
 }
 
 impl CallEffects for Place {
+    fn share(&mut self, _lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
+        let [to] = to else { return 0 };
+        let Some((life, _)) = self.near.iter().find(|(_, (at, _))| at == to) else { return 0 };
+        self.sent.push(Sent { to: *to, bytes: parts.concat(), shared: Some(*life) });
+        1
+    }
+
+    fn met(&mut self, peer: Incarnation, at: SocketAddr, offer: &[u8]) {
+        *self.met.entry(peer).or_default() += 1;
+        if self.host.is_some() && self.host == offer.first().copied() {
+            // An address belongs to the latest life there.
+            self.near.retain(|known, (address, _)| *known == peer || *address != at);
+            self.near.entry(peer).or_insert((at, 0)).1 += 1;
+        }
+    }
+
+    fn parted(&mut self, peer: Incarnation) {
+        *self.met.get_mut(&peer).expect("who parts has met") -= 1;
+        self.met.retain(|_, sessions| *sessions > 0);
+        if let Some((_, sessions)) = self.near.get_mut(&peer) {
+            *sessions -= 1;
+            if *sessions == 0 {
+                self.near.remove(&peer);
+            }
+        }
+    }
+
     fn transmit(&mut self, _lane: Lane, to: &[SocketAddr], packet: &[u8]) {
-        self.sent.extend(to.iter().map(|to| (*to, packet.to_vec())));
+        self.sent.extend(to.iter().map(|to| Sent { to: *to, bytes: packet.to_vec(), shared: None }));
     }
 
     fn request(&mut self, id: CallId, from: Incarnation, request: &[u8], into: &mut Vec<u8>) -> Served {

@@ -33,6 +33,8 @@ pub(super) struct EndpointPlan {
     /// What it is told of its receive buffer; 0: nothing.
     pub(super) receive_bytes: u64,
     pub(super) serves: bool,
+    /// The host whose memory it shares; `None`: it shares none.
+    pub(super) host: Option<u8>,
     pub(super) limits: Limits,
     /// The longest from a packet's arrival to the turn that takes it.
     pub(super) wake_ns: u64,
@@ -49,6 +51,8 @@ pub(super) struct Weather {
     pub(super) loss_ppm: u32,
     pub(super) duplicate_ppm: u32,
     pub(super) replay_ppm: u32,
+    /// Of packets through memory: the reader is overtaken.
+    pub(super) overtaken_ppm: u32,
 }
 
 /// What handlers do, in a million.
@@ -146,6 +150,7 @@ fn endpoint(rng: &mut Rng, serves: bool) -> EndpointPlan {
         limits,
         wake_ns: pick(rng, &[1_000, 20_000, 200_000, 4 * MS]),
         notices_ppm: pick(rng, &[0, 500_000, 1_000_000]) as u32,
+        host: rng.chance_ppm(500_000).then(|| rng.below(2) as u8),
     }
 }
 
@@ -162,6 +167,7 @@ fn weather(rng: &mut Rng) -> Weather {
         },
         duplicate_ppm: pick(rng, &[0, 10_000, 100_000]) as u32,
         replay_ppm: pick(rng, &[0, 10_000, 50_000]) as u32,
+        overtaken_ppm: pick(rng, &[0, 1_000, 50_000]) as u32,
     }
 }
 

@@ -7,6 +7,7 @@ mod processes;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use phalanx_core::id::Incarnation;
 use phalanx_core::rng::Rng;
 use phalanx_core::rpc::Ticket;
 use phalanx_core::time::Instant;
@@ -40,6 +41,13 @@ enum Event {
     Packet {
         to: usize,
         from: SocketAddr,
+        bytes: Vec<u8>,
+    },
+    /// Through memory.
+    Shared {
+        to: usize,
+        life: Incarnation,
+        writer: Incarnation,
         bytes: Vec<u8>,
     },
     /// A client does something.
@@ -186,6 +194,7 @@ impl World {
         else {
             match event {
                 Event::Packet { to, from, bytes } => self.arrive(to, from, bytes),
+                Event::Shared { to, life, writer, bytes } => self.read(to, life, writer, bytes),
                 Event::Fault(at) => self.strike(at),
                 Event::Start(at) => self.start(at),
                 Event::Act { .. } | Event::Cancel { .. } | Event::Answer { .. } => {}
@@ -205,7 +214,7 @@ impl World {
             Event::Act { client, .. } => self.act(client),
             Event::Cancel { client, ticket, .. } => self.cancel(client, ticket),
             Event::Answer { server, run, again, .. } => self.answer(server, run, again),
-            Event::Packet { .. } | Event::Fault(_) | Event::Start(_) => {}
+            Event::Packet { .. } | Event::Shared { .. } | Event::Fault(_) | Event::Start(_) => {}
         }
     }
 }

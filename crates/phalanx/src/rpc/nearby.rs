@@ -13,8 +13,8 @@ use crate::local::host;
 #[derive(Debug)]
 pub(super) struct Nearby {
     host: u64,
-    /// Sessions with each endpoint of this host.
-    sessions: BTreeMap<Incarnation, usize>,
+    /// Endpoints of this host: where each is, and how many sessions there are with it.
+    sessions: BTreeMap<Incarnation, (SocketAddr, usize)>,
     /// What the driver has not been told.
     news: Vec<News>,
 }
@@ -43,7 +43,15 @@ impl Nearby {
     /// A session is open; see [`phalanx_core::rpc::CallEffects::met`].
     pub(super) fn met(&mut self, peer: Incarnation, at: SocketAddr, told: &[u8]) {
         let Some(offer) = self.read(told) else { return };
-        let sessions = self.sessions.entry(peer).or_default();
+        // An address belongs to the latest life there: nothing is written for those before.
+        self.sessions.retain(|known, (address, _)| {
+            let stays = *known == peer || *address != at;
+            if !stays {
+                self.news.push(News::Parted(known.0));
+            }
+            stays
+        });
+        let (_, sessions) = self.sessions.entry(peer).or_insert((at, 0));
         *sessions += 1;
         if *sessions == 1 {
             self.news.push(News::Met(Peer { offer, token: peer.0, data: at, control: at }));
@@ -51,7 +59,7 @@ impl Nearby {
     }
 
     pub(super) fn parted(&mut self, peer: Incarnation) {
-        let Some(sessions) = self.sessions.get_mut(&peer) else { return };
+        let Some((_, sessions)) = self.sessions.get_mut(&peer) else { return };
         *sessions -= 1;
         if *sessions == 0 {
             self.sessions.remove(&peer);

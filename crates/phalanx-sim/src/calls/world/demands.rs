@@ -119,6 +119,12 @@ impl World {
         if taken > limits.sessions {
             self.judge.find(self.now_ns, "V8", format!("node {at} answers {taken} sessions"));
         }
+        let open = node.sessions.iter().filter(|session| endpoint.is_open(session.id)).count();
+        let met: usize = node.place.met.values().sum();
+        if met != open + taken {
+            let text = format!("node {at} was told of {met} sessions, and has {open} as client, {taken} as server");
+            self.judge.find(self.now_ns, "met", text);
+        }
         for session in &node.sessions {
             let outstanding = endpoint.outstanding(session.id);
             if outstanding != Some(session.open) {

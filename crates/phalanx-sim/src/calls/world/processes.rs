@@ -9,7 +9,7 @@ use phalanx_core::rpc::{Endpoint, EndpointOptions};
 use super::{Event, World, tell};
 use crate::calls::judge::seconds;
 use crate::calls::network::{RECEIVE_BYTES_USUAL, charge};
-use crate::calls::node::{Did, Happened, Waiting, address, node_at};
+use crate::calls::node::{Did, Happened, Sent, Waiting, address, node_at};
 use crate::calls::payload::{digest, fold};
 use crate::calls::plan::{MS, What};
 
@@ -29,11 +29,11 @@ impl World {
             packet_bytes_max: node.plan.packet_bytes_max,
             receive_bytes: node.plan.receive_bytes,
             serves: node.plan.serves,
-            offer: Vec::new(),
+            offer: node.place.offer(),
             limits: node.plan.limits.clone(),
         };
         node.endpoint = Some(Endpoint::new(now, &options, &self.plan.security, seed));
-        node.place.salt_of_life(node.life);
+        node.place.begin_life(node.life);
         let life = node.life;
         tell!(self, "node {at}.{life} starts as {:x}", me.0);
         if is_client {
@@ -111,7 +111,25 @@ impl World {
             return;
         }
         node.charged += charged;
-        node.inbox.push((from, bytes));
+        node.inbox.push((Origin::Network(from), bytes));
+        self.wake(to);
+    }
+
+    /// A packet lies in memory, for one life of a process.
+    pub(super) fn read(&mut self, to: usize, life: Incarnation, writer: Incarnation, bytes: Vec<u8>) {
+        let node = &mut self.nodes[to];
+        let lives = node.endpoint.as_ref().is_some_and(|endpoint| endpoint.incarnation() == life);
+        if !lives || !node.place.reads(writer) {
+            self.stats.unread += 1;
+            return;
+        }
+        node.inbox.push((Origin::Memory, bytes));
+        self.wake(to);
+    }
+
+    /// Something waits for a process: it is turned, sooner or later.
+    fn wake(&mut self, to: usize) {
+        let node = &self.nodes[to];
         let wake_ns = self.now_ns + self.rng.below(node.plan.wake_ns);
         let wake = self.wakes[to].map_or(wake_ns, |at_ns| at_ns.min(wake_ns));
         self.wakes[to] = Some(wake);
@@ -137,8 +155,8 @@ impl World {
             endpoint.handle_loss();
         }
         node.charged = 0;
-        for (from, mut bytes) in node.inbox.drain(..) {
-            endpoint.handle_packet(now, Origin::Network(from), Packet::Lent(&mut bytes), &mut node.place);
+        for (origin, mut bytes) in node.inbox.drain(..) {
+            endpoint.handle_packet(now, origin, Packet::Lent(&mut bytes), &mut node.place);
         }
         endpoint.turn(now, &mut node.place);
         endpoint.check_invariants();
@@ -164,10 +182,17 @@ impl World {
     /// Takes what an endpoint wants done, and sees when it is to be turned next.
     pub(super) fn settle(&mut self, at: usize) {
         let life = self.nodes[at].life;
-        for (to, bytes) in std::mem::take(&mut self.nodes[at].place.sent) {
+        let me = self.nodes[at].endpoint.as_ref().map(Endpoint::incarnation);
+        for Sent { to, bytes, shared } in std::mem::take(&mut self.nodes[at].place.sent) {
             self.trace_hash = fold(fold(self.trace_hash, self.now_ns), digest(&bytes));
             let to = node_at(to);
             tell!(self, "node {at} sends node {to} {} bytes", bytes.len());
+            if let (Some(life), Some(writer)) = (shared, me) {
+                if let Some(at_ns) = self.network.share(self.now_ns, &mut self.stats) {
+                    self.queue.push(at_ns, Event::Shared { to, life, writer, bytes });
+                }
+                continue;
+            }
             for at_ns in self.network.carry(self.now_ns, at, to, &mut self.stats) {
                 let bytes = bytes.clone();
                 self.queue.push(at_ns, Event::Packet { to, from: address(at), bytes });
