@@ -4,6 +4,8 @@
 //! One seed decides everything. A run has a *faulty* phase, in which packets get lost, late, repeated and out of order, buffers
 //! overflow, processes stop and are started anew; then everything is whole again, and after a while calls in every session
 //! must be answered. [`run_calls`] runs one seed. `docs/rpc.md` tells what is promised, `judge.rs` judges it.
+//!
+//! [`links`] is another simulation, for speed: there nothing breaks.
 
 mod judge;
 pub mod links;

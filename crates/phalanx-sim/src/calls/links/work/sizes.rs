@@ -33,7 +33,7 @@ pub(crate) fn draw_gap_ns(rng: &mut Rng, mean_ns: u64) -> u64 {
             (last, falling) = (next, falling + 1);
         }
         if falling % 2 == 1 {
-            let part = u128::from(mean_ns) * u128::from(first) >> 32;
+            let part = (u128::from(mean_ns) * u128::from(first)) >> 32;
             return mean_ns * whole + part as u64;
         }
         whole += 1;
