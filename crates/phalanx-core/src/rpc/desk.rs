@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(gaps.timer_min(most), most);
         for _ in 0..2 {
             assert_eq!(gaps.timer_min(most), most, "it is remembered for a while");
-            now = now + GAP_PERIOD;
+            now += GAP_PERIOD;
             gaps.note(now, Duration::from_micros(100));
         }
         assert_eq!(gaps.timer_min(most), Duration::from_micros(800));

@@ -22,10 +22,10 @@ impl ClientSession {
         } else {
             self.question_all(desk);
         }
-        if let Some(path) = &mut self.path {
-            if path.pending_due.is_some_and(|due| due <= desk.now) {
-                path.flush(desk);
-            }
+        if let Some(path) = &mut self.path
+            && path.pending_due.is_some_and(|due| due <= desk.now)
+        {
+            path.flush(desk);
         }
         if self.path.is_some() && self.tells_at() <= desk.now {
             self.asked = desk.now;
