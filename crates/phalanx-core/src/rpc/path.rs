@@ -107,8 +107,8 @@ pub(super) struct Path {
     pub(super) congestion: Congestion,
     /// Of what this side sent, in bytes as charged.
     pub(super) in_flight: u64,
-    /// A packet whose round trip is being measured.
-    timed: Option<(u64, Instant)>,
+    /// A packet whose round trip is being measured, the slot it is of, and when it was sent.
+    timed: Option<(u64, u8, Instant)>,
 }
 
 impl Path {
@@ -247,7 +247,7 @@ impl Path {
             let data = head.data(part, wants_receipt, bytes);
             let number = self.send(desk, Some(&data));
             if part.is_some() {
-                self.time(number, desk.now);
+                self.time(number, head.name.slot, desk.now);
             }
             message.sent(index, number);
         }
@@ -255,14 +255,19 @@ impl Path {
     }
 
     /// Measures the round trip of packet `number`, unless another one's is being measured.
-    fn time(&mut self, number: u64, now: Instant) {
-        self.timed.get_or_insert((number, now));
+    fn time(&mut self, number: u64, slot: u8, now: Instant) {
+        self.timed.get_or_insert((number, slot, now));
+    }
+
+    /// All of a slot's message has come: a receipt for it may have waited for a packet to go with.
+    pub(super) fn stop_timing(&mut self, slot: u8) {
+        self.timed = self.timed.filter(|(_, timed, _)| *timed != slot);
     }
 
     /// The other side has seen packets up to `seen`; `lost` of them are lost, `arrived` fragments newly there. A round trip that
     /// ends with this is no more than the way: the other side answered at once.
     pub(super) fn learn(&mut self, seen: u64, arrived: u32, lost: u32, now: Instant) {
-        if let Some((number, at)) = self.timed
+        if let Some((number, _, at)) = self.timed
             && seen >= number
         {
             self.timed = None;
@@ -302,9 +307,10 @@ impl Head {
     }
 }
 
-/// Of messages with something to send, those first of which the least is left: that, and their slots.
-pub(super) fn shortest_first(waiting: impl Iterator<Item = (u32, usize)>) -> Vec<(u32, usize)> {
-    let mut waiting: Vec<(u32, usize)> = waiting.collect();
+/// Of messages with something to send, those first of which the least is left, then those that have waited longest: what is left, an
+/// order of age, and the slot of each.
+pub(super) fn shortest_first(waiting: impl Iterator<Item = (u32, u64, usize)>) -> Vec<(u32, u64, usize)> {
+    let mut waiting: Vec<(u32, u64, usize)> = waiting.collect();
     waiting.sort_unstable();
     waiting
 }

@@ -25,6 +25,8 @@ pub(super) struct ServerSession {
     pub(super) is_used: bool,
     /// Answers with something left to send.
     unsent: u32,
+    /// Answers begun.
+    begun: u64,
 }
 
 #[derive(Default)]
@@ -39,6 +41,8 @@ struct ServerSlot {
     receipt_due: bool,
     /// Length of the last answer.
     answered_bytes: usize,
+    /// Answers that were begun before this one.
+    age: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +59,18 @@ enum State {
 
 impl ServerSession {
     pub(super) fn new(path: Path, hint: u32, nonce: u64, told: u64) -> Self {
-        Self { path, nonce, hint, slots: Vec::new(), running: 0, detached: Vec::new(), told, is_used: false, unsent: 0 }
+        Self {
+            path,
+            nonce,
+            hint,
+            slots: Vec::new(),
+            running: 0,
+            detached: Vec::new(),
+            told,
+            is_used: false,
+            unsent: 0,
+            begun: 0,
+        }
     }
 
     /// What [`super::wire::Opened`] told, and is told again.
@@ -209,6 +224,7 @@ impl ServerSession {
         call.answer.begin(path.fragment_bytes, 0);
         desk.held.answers += call.answer.len();
         call.answered_bytes = call.answer.len();
+        (call.age, self.begun) = (self.begun, self.begun + 1);
         let each = if call.answer.is_whole() { path.charge_of(call.answer.len()) } else { path.charge_full() };
         let allowed = u32::try_from(call.allowance / each.max(1)).unwrap_or(u32::MAX);
         if allowed == 0 {
@@ -223,7 +239,20 @@ impl ServerSession {
             put_credit(&mut path.pending, desk.share);
         }
         self.unsent += 1;
-        self.send_from(slot, desk);
+        if self.unsent > 1 && !call.answer.is_whole() {
+            // Others wait for room: what there is now may be theirs.
+            self.send_waiting(desk);
+        } else {
+            self.send_from(slot, desk);
+        }
+    }
+
+    fn send_waiting(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        let answered = self.slots.iter().enumerate().filter(|(_, call)| call.state == State::Answered);
+        let waiting = answered.filter(|(_, call)| call.answer.next().is_some());
+        for (_, _, slot) in shortest_first(waiting.map(|(slot, call)| (call.answer.left(), call.age, slot))) {
+            self.send_from(slot, desk);
+        }
     }
 
     fn send_from(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) {
@@ -286,6 +315,9 @@ impl ServerSession {
         let each = per_fragment(&self.path, &call.answer);
         let change = call.answer.take(receipt, if asks { Proof::All } else { Proof::Reordered });
         self.path.in_flight = self.path.in_flight.saturating_sub(u64::from(change.ended) * each);
+        if call.answer.has_arrived() {
+            self.path.stop_timing(name.slot);
+        }
         self.path.learn(receipt.seen, change.arrived, change.lost, desk.now);
         desk.net.counters.lost += u64::from(change.lost);
         match (had, call.answer.next().is_some()) {
@@ -413,11 +445,7 @@ impl ServerSession {
             }
         }
         if self.unsent > 0 {
-            let answered = self.slots.iter().enumerate().filter(|(_, call)| call.state == State::Answered);
-            let waiting = answered.filter(|(_, call)| call.answer.next().is_some());
-            for (_, slot) in shortest_first(waiting.map(|(slot, call)| (call.answer.left(), slot))) {
-                self.send_from(slot, desk);
-            }
+            self.send_waiting(desk);
         }
         self.path.flush(desk);
     }

@@ -496,6 +496,58 @@ fn long_messages_of_many_calls_wait_for_no_timer() {
 }
 
 #[test]
+fn whoever_waits_for_room_is_not_overtaken_for_ever() {
+    // The server's buffer takes two requests at once.
+    let server = EndpointOptions { receive_bytes: 16 << 10, ..options(2, 1472, true) };
+    let mut world = World::with(options(1, 1472, false), server);
+    world.run(Duration::from_millis(1));
+    let mut tickets: Vec<Ticket> = (0..8).map(|_| world.call(b"x")).collect();
+    for _ in 0..400 {
+        // One exchange at a time, as processes that are turned do.
+        for (_, mut packet) in std::mem::take(&mut world.at_client.sent) {
+            let packet = Packet::Lent(&mut packet);
+            world.server.handle_packet(world.now, Origin::Network(CLIENT), packet, &mut world.at_server);
+        }
+        world.server.turn(world.now, &mut world.at_server);
+        for (_, mut packet) in std::mem::take(&mut world.at_server.sent) {
+            let packet = Packet::Lent(&mut packet);
+            world.client.handle_packet(world.now, Origin::Network(SERVER), packet, &mut world.at_client);
+            let open = tickets.iter().filter(|ticket| world.outcome(**ticket).is_none()).count();
+            if open < 8 {
+                tickets.push(world.call(b"x"));
+            }
+        }
+        world.client.turn(world.now, &mut world.at_client);
+    }
+    let waits = tickets.iter().position(|ticket| world.outcome(*ticket).is_none()).expect("some are under way");
+    assert!(tickets.len() > 200 && waits + 24 > tickets.len(), "the {waits}th of {} waits", tickets.len());
+}
+
+#[test]
+fn round_trips_are_no_pauses() {
+    let mut world = World::new();
+    world.run(Duration::from_millis(1));
+    world.at_server.later = Some(b'L');
+    for n in 0..20_usize {
+        // Questions and receipts that wait do not make a call look slow.
+        let ticket = world.call(if n % 2 == 0 { b"L" } else { b"short" });
+        world.run(Duration::from_millis(60));
+        for (call, _) in std::mem::take(&mut world.at_server.waiting) {
+            world.server.answer(world.now, call, Some(&pattern(20_000)), &mut world.at_server).expect("wanted");
+        }
+        world.run(Duration::from_millis(60));
+        assert!(world.outcome(ticket).is_some());
+    }
+    world.lose = |_| true;
+    let ticket = world.call(b"lost");
+    world.carry();
+    world.lose = |_| false;
+    // Asked for after the least that a timer may be.
+    world.run(Duration::from_millis(6));
+    world.assert_answer(ticket, b"tsol");
+}
+
+#[test]
 fn nothing_is_kept_for_long_of_what_is_over() {
     let mut world = World::with(options(1, 9000, false), options(2, 9000, true));
     world.run(Duration::from_millis(1));

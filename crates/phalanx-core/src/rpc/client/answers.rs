@@ -16,13 +16,15 @@ impl ClientSession {
             return false;
         };
         self.unanswered = 0;
+        // Of a call that was known to have come, the answer says how long its handler took.
+        let is_timed = call_is_timed(&self.slots[slot]);
         self.request_arrived(slot);
         let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
         call.quiet_since = desk.now;
         call.questions = 0;
         let Some(part) = data.part else {
-            if call.request.is_whole() {
+            if is_timed {
                 path.rtt.sample(desk.now.since(call.sent_at));
             }
             let outcome = if data.refusal {
@@ -182,6 +184,11 @@ impl ClientSession {
             path.flush(desk);
         }
     }
+}
+
+/// Whether an answer ends a round trip that began when the request was sent, or sent again, last.
+fn call_is_timed(call: &ClientSlot) -> bool {
+    call.request.is_whole() && !call.request.has_arrived()
 }
 
 /// The most that a server may have under way of one answer, in bytes as charged.

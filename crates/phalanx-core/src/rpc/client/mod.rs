@@ -219,7 +219,12 @@ impl ClientSession {
         (call.starved, call.untold) = (false, Untold::Nothing);
         self.unsent += 1;
         self.due = self.due.min(terms.deadline).min(desk.now + path.patience(desk.timer_min, 0));
-        self.send_from(slot, desk);
+        if self.unsent > 1 {
+            // Others wait for room: what there is now may be theirs.
+            self.send_waiting(desk);
+        } else {
+            self.send_from(slot, desk);
+        }
     }
 
     /// Sends what a call has to send and may.
@@ -249,11 +254,15 @@ impl ClientSession {
             *self.slots[slot].request.empty(0, &mut desk.net.spare) = queued.request;
             self.begin(slot, queued.terms, desk);
         }
-        if self.unsent == 0 {
-            return;
+        if self.unsent > 0 {
+            self.send_waiting(desk);
         }
+    }
+
+    fn send_waiting(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
         let waiting = self.slots.iter().enumerate().filter(|(_, call)| call.has_more());
-        for (_, slot) in shortest_first(waiting.map(|(slot, call)| (call.request.left(), slot))) {
+        let waiting = waiting.map(|(slot, call)| (call.request.left(), call.terms.ticket.0, slot));
+        for (_, _, slot) in shortest_first(waiting) {
             self.send_from(slot, desk);
         }
     }
@@ -337,6 +346,7 @@ impl ClientSession {
         self.unsent -= u32::from(call.has_more());
         if let Some(path) = &mut self.path {
             let each = per_fragment(path, &call.request);
+            path.stop_timing(slot as u8);
             path.in_flight = path.in_flight.saturating_sub(u64::from(call.request.complete()) * each);
         }
     }

@@ -118,6 +118,8 @@ impl ClientSession {
             let number = path.send(desk, Some(&data));
             call.request.sent(0, number);
             call.asked_as = number;
+            // Which of the two is answered is not known: the shorter time makes timers no longer than they have to be.
+            call.sent_at = desk.now;
         } else {
             self.put_answer_receipt(slot, true, desk);
             if let Some(path) = &mut self.path {
