@@ -25,8 +25,6 @@ pub(super) struct Host {
     receive_bytes: u64,
     /// When what is in the buffer is looked at.
     wake_ns: Option<u64>,
-    /// A turn that goes on: the time it goes by, and batches taken.
-    turn: Option<(Instant, u32)>,
     /// It is to be told that packets were lost.
     lost: bool,
     sessions: BTreeMap<usize, SessionId>,
@@ -116,7 +114,6 @@ impl Host {
             charged: 0,
             receive_bytes: setup.receive_bytes,
             wake_ns: None,
-            turn: None,
             lost: false,
             sessions: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -143,19 +140,16 @@ impl Host {
 
     /// When it wants to be turned next.
     pub(super) fn due_ns(&self) -> Option<u64> {
-        if self.turn.is_some() {
-            return Some(self.out.cpu_ns);
-        }
         let timer_ns = self.endpoint.deadline().map(Instant::nanos);
         let due_ns = timer_ns.into_iter().chain(self.wake_ns).min();
         due_ns.map(|at_ns| at_ns.max(self.out.cpu_ns))
     }
 
-    /// Takes a batch of packets, and ends the turn if there are no more, or it was long.
+    /// Takes a batch of packets, then does what is due.
     pub(super) fn turn(&mut self, now_ns: u64) {
         self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
         // The clock is read once for each turn, however long that gets.
-        let (now, batches) = self.turn.take().unwrap_or((Instant(now_ns), 0));
+        let now = Instant(now_ns);
         let count = self.inbox.len().min(BATCH);
         for (from, mut bytes) in self.inbox.drain(..count) {
             self.charged -= charge(bytes.len());
@@ -163,10 +157,6 @@ impl Host {
             let packet = Packet::Lent(&mut bytes);
             self.endpoint.handle_packet(now, Origin::Network(address(from)), packet, &mut self.out);
             self.out.spare.push(bytes);
-        }
-        if count == BATCH && batches + 1 < BATCHES_PER_TURN {
-            self.turn = Some((now, batches + 1));
-            return;
         }
         if std::mem::take(&mut self.lost) {
             self.endpoint.handle_loss();
@@ -188,8 +178,7 @@ impl Host {
         self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
         let mut request = (answer_bytes as u64).to_le_bytes().to_vec();
         request.resize(request_bytes.max(request.len()), 7);
-        // Within a turn its time goes on being the time, also for what its application does.
-        let now = self.turn.map_or(Instant(self.out.cpu_ns), |(now, _)| now);
+        let now = Instant(self.out.cpu_ns);
         let accepted = self.endpoint.call(now, *session, &request, &CallOptions::default(), &mut self.out);
         if let Ok(ticket) = accepted {
             self.calls.insert(ticket, Call { server, begun_ns: now_ns, request_bytes, answer_bytes });
@@ -198,9 +187,8 @@ impl Host {
     }
 }
 
-/// Packets asked of the driver at once, and batches taken before the turn ends, as in `phalanx::rpc`.
+/// Packets asked of the driver at once, as in `phalanx::rpc`.
 const BATCH: usize = 64;
-const BATCHES_PER_TURN: u32 = 8;
 
 #[cfg(test)]
 mod tests {
