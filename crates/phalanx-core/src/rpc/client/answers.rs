@@ -1,11 +1,12 @@
 //! Answers on their way in, and what their servers may send of them.
 
+use std::time::Duration;
+
 use super::{ClientSession, ClientSlot, Untold};
 use crate::rpc::api::{CallEffects, Failure, Mark, Outcome, Reason};
 use crate::rpc::desk::Desk;
 use crate::rpc::incoming::{Arrival, RECEIPT_PACKETS};
 use crate::rpc::wire::{CallName, Data, Receipt, Refusal, Side, put_receipt};
-use std::time::Duration;
 
 impl ClientSession {
     /// A piece of an answer, or all of it. Whether the session is to be looked at in this turn.
@@ -16,8 +17,7 @@ impl ClientSession {
             return false;
         };
         self.unanswered = 0;
-        // Of a call that was known to have come, the answer says how long its handler took.
-        let is_timed = call_is_timed(&self.slots[slot]);
+        let is_timed = ends_round_trip(&self.slots[slot]);
         self.request_arrived(slot);
         let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
@@ -186,8 +186,9 @@ impl ClientSession {
     }
 }
 
-/// Whether an answer ends a round trip that began when the request was sent, or sent again, last.
-fn call_is_timed(call: &ClientSlot) -> bool {
+/// Whether an answer ends a round trip that began when the request was sent, or sent again, last. After word that the request has
+/// come, it says how long the handler took.
+fn ends_round_trip(call: &ClientSlot) -> bool {
     call.request.is_whole() && !call.request.has_arrived()
 }
 
