@@ -11,10 +11,9 @@ use super::desk::Desk;
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, Proof};
 use super::path::{Head, Net, Path, shortest_first};
-use timers::SILENT_QUESTIONS;
-
 use super::wire::{ALL, CallName, Greeting, Opened, Receipt, Refusal, Side, put_cancel, put_close};
 use crate::time::Instant;
+use timers::SILENT_QUESTIONS;
 
 /// A session as its client keeps it.
 pub(super) struct ClientSession {
