@@ -72,7 +72,7 @@ pub(crate) struct Bench {
     security: Vec<Security>,
     /// rpc: tell where the slowest of the calls one after the other spent its time
     #[arg(long)]
-    trace: bool,
+    time_trace: bool,
     /// peers: where their runners are
     #[arg(long, value_name = "DIR", default_value = "bench/peers")]
     peers_dir: PathBuf,
@@ -174,7 +174,7 @@ fn request(bench: &Bench, suite: Suite) -> Request {
         },
         peers: bench.peers_dir.clone(),
         built: bench.built_dir.clone(),
-        trace: bench.trace,
+        trace: bench.time_trace,
         interrupt: Interrupt::default(),
     }
 }

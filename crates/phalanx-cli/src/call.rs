@@ -34,7 +34,7 @@ pub(crate) struct Call {
     idempotent: bool,
     /// Tell on standard error where the call spent its time, as seen from here
     #[arg(long)]
-    trace: bool,
+    time_trace: bool,
     #[command(flatten)]
     cell: CellFlags,
 }
@@ -51,11 +51,11 @@ pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
     let options = PortOptions { config, ..PortOptions::default() };
     let mut client = Client::start(&options).map_err(|error| Failure::new(Exit::Unreachable, error.to_string()))?;
     let how = CallOptions { deadline: call.timeout, idempotent: call.idempotent };
-    if call.trace {
+    if call.time_trace {
         client.keep_trace(TRACE_RECORDS);
     }
     let outcome = client.call(server, &request, &how);
-    if call.trace {
+    if call.time_trace {
         let records = client.port().trace();
         if let Some((_, time)) = slowest(&records) {
             let during = records.iter().filter(|record| time.contains(&record.at));

@@ -68,7 +68,7 @@ fn a_program_runs_once_for_each_call_and_its_code_is_told() {
 fn a_call_tells_where_its_time_went() {
     let dir = directory();
     let (server, address) = serve(dir.path(), &["cat"]);
-    let traced = run(dir.path(), &["call", "--trace", &address, "x"]);
+    let traced = run(dir.path(), &["call", "--time-trace", &address, "x"]);
     assert_eq!((traced.status.code(), text(&traced.stdout).as_str()), (Some(0), "x"));
     let told = text(&traced.stderr);
     for step in ["called", "has a slot", "sent", "packets came", "ended"] {
