@@ -185,7 +185,7 @@ impl Endpoint {
         found
     }
 
-    /// Answers a call whose handler said [`Served::Later`]; `None`: there is no such service.
+    /// Answers a call whose handler said [`Served::Later`](super::Served::Later); `None`: there is no such service.
     ///
     /// # Errors
     /// See [`AnswerError`]; nothing changed but that the handler no longer counts as running.
