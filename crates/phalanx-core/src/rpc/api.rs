@@ -197,7 +197,7 @@ pub enum AnswerError {
 pub enum Served {
     /// The answer is complete.
     Answered,
-    /// The answer comes later, see [`Endpoint::answer`].
+    /// The answer comes later, see [`Endpoint::answer`](super::Endpoint::answer).
     Later,
     /// There is no such service: it did nothing.
     Refused,
