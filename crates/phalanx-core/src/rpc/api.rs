@@ -127,6 +127,19 @@ pub enum Outcome<'a> {
     Failed(Failure),
 }
 
+impl Outcome<'_> {
+    /// The same with the answer copied, for whoever keeps it.
+    ///
+    /// # Errors
+    /// The failure, if there is no answer.
+    pub fn to_result(self) -> Result<Vec<u8>, Failure> {
+        match self {
+            Self::Answer(answer) => Ok(answer.to_vec()),
+            Self::Failed(failure) => Err(failure),
+        }
+    }
+}
+
 /// Why there is no answer, and what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {

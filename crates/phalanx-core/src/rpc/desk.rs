@@ -75,11 +75,15 @@ pub(super) struct Gaps {
     /// Of the present period, and of the one before.
     longest: [Duration; 2],
     until: Instant,
+    most: Duration,
+    /// The least time that a timer should run. The other side is taken to look about as often; if it does not, round trips tell.
+    pub(super) timer_min: Duration,
 }
 
 impl Gaps {
-    pub(super) fn new() -> Self {
-        Self { longest: [Duration::ZERO; 2], until: Instant::ZERO }
+    /// Nothing is known yet: timers run for `most`.
+    pub(super) fn new(most: Duration) -> Self {
+        Self { longest: [Duration::ZERO; 2], until: Instant::ZERO, most, timer_min: most }
     }
 
     pub(super) fn note(&mut self, now: Instant, gap: Duration) {
@@ -88,12 +92,9 @@ impl Gaps {
             self.until = now + GAP_PERIOD;
         }
         self.longest[0] = self.longest[0].max(gap);
-    }
-
-    /// The least time that a timer should run. The other side is taken to look about as often; if it does not, round trips tell.
-    pub(super) fn timer_min(&self, most: Duration) -> Duration {
         let longest = self.longest[0].max(self.longest[1]);
-        if longest.is_zero() { most } else { (longest * GAPS_OF_TIMER).max(TIMER_LEAST).min(most) }
+        self.timer_min =
+            if longest.is_zero() { self.most } else { (longest * GAPS_OF_TIMER).max(TIMER_LEAST).min(self.most) };
     }
 }
 
@@ -119,21 +120,21 @@ mod tests {
     #[test]
     fn timers_follow_the_longest_gap_of_late() {
         let (ms, most) = (Duration::from_millis, Duration::from_millis(5));
-        let mut gaps = Gaps::new();
+        let mut gaps = Gaps::new(most);
         let mut now = Instant(1);
-        assert_eq!(gaps.timer_min(most), most, "nothing is known");
+        assert_eq!(gaps.timer_min, most, "nothing is known");
         gaps.note(now, Duration::from_micros(3));
-        assert_eq!(gaps.timer_min(most), TIMER_LEAST);
+        assert_eq!(gaps.timer_min, TIMER_LEAST);
         gaps.note(now, Duration::from_micros(100));
         gaps.note(now, Duration::from_micros(3));
-        assert_eq!(gaps.timer_min(most), Duration::from_micros(800));
+        assert_eq!(gaps.timer_min, Duration::from_micros(800));
         gaps.note(now, ms(40));
-        assert_eq!(gaps.timer_min(most), most);
+        assert_eq!(gaps.timer_min, most);
         for _ in 0..2 {
-            assert_eq!(gaps.timer_min(most), most, "it is remembered for a while");
+            assert_eq!(gaps.timer_min, most, "it is remembered for a while");
             now += GAP_PERIOD;
             gaps.note(now, Duration::from_micros(100));
         }
-        assert_eq!(gaps.timer_min(most), Duration::from_micros(800));
+        assert_eq!(gaps.timer_min, Duration::from_micros(800));
     }
 }

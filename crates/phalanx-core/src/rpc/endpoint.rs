@@ -44,7 +44,6 @@ pub struct Endpoint {
     share: u64,
     held: Held,
     gaps: Gaps,
-    timer_min: Duration,
     next_ticket: u64,
     loss: bool,
     due: Instant,
@@ -74,7 +73,7 @@ macro_rules! desk {
             share: $endpoint.share,
             rng: &mut $endpoint.rng,
             limits: &$endpoint.limits,
-            timer_min: $endpoint.timer_min,
+            timer_min: $endpoint.gaps.timer_min,
             fx: $fx,
         }
     };
@@ -108,8 +107,7 @@ impl Endpoint {
             requests_budget: requests,
             share: requests,
             held: Held::default(),
-            gaps: Gaps::new(),
-            timer_min: limits.timer_min,
+            gaps: Gaps::new(limits.timer_min),
             next_ticket: 1,
             loss: false,
             due: Instant(u64::MAX),
@@ -180,7 +178,7 @@ impl Endpoint {
         let entry = &mut self.sessions[session.hint as usize];
         let Role::Client(client) = &mut entry.role else { return false };
         let found = client.cancel(ticket, &mut desk!(self, now, fx));
-        self.due = self.due.min(now + self.timer_min);
+        self.due = self.due.min(now + self.gaps.timer_min);
         self.touch(session.hint);
         found
     }
@@ -545,7 +543,6 @@ impl Endpoint {
     /// sense to ask for what is missing. If nothing is ever said, [`Limits::timer_min`] is the soonest.
     pub fn note_gap(&mut self, now: Instant, gap: Duration) {
         self.gaps.note(now, gap);
-        self.timer_min = self.gaps.timer_min(self.limits.timer_min);
     }
 
     /// When [`Self::turn`] is due if nothing comes sooner.

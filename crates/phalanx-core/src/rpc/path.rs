@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::api::{CallEffects, EndpointOptions, Limits, OFFER_BYTES_MAX};
 use super::counters::Counters;
 use super::desk::Desk;
-use super::outgoing::Outgoing;
+use super::outgoing::{Change, Outgoing, Proof};
 use super::spare::Spare;
-use super::wire::{CallName, DATA_HEAD_MAX, Data, Greeting, Opened, Part, Side};
+use super::wire::{CallName, DATA_HEAD_MAX, Data, Greeting, Opened, Part, Receipt, Side};
 use crate::charge::charge;
 use crate::id::{Incarnation, Lane};
 use crate::link::Rtt;
@@ -254,6 +254,24 @@ impl Path {
         true
     }
 
+    /// Takes a receipt for a slot's message into account, each of whose fragments counts `each` as under way.
+    pub(super) fn take_receipt(
+        &mut self,
+        message: &mut Outgoing,
+        (slot, each): (u8, u64),
+        (receipt, proves): (&Receipt, Proof),
+        desk: &mut Desk<'_, impl CallEffects>,
+    ) -> Change {
+        let change = message.take(receipt, proves);
+        self.in_flight = self.in_flight.saturating_sub(u64::from(change.ended) * each);
+        if message.has_arrived() {
+            self.stop_timing(slot);
+        }
+        self.learn(receipt.seen, change.arrived, change.lost, desk.now);
+        desk.net.counters.lost += u64::from(change.lost);
+        change
+    }
+
     /// Measures the round trip of packet `number`, unless another one's is being measured.
     fn time(&mut self, number: u64, slot: u8, now: Instant) {
         self.timed.get_or_insert((number, slot, now));
@@ -266,7 +284,7 @@ impl Path {
 
     /// The other side has seen packets up to `seen`; `lost` of them are lost, `arrived` fragments newly there. A round trip that
     /// ends with this is no more than the way: the other side answered at once.
-    pub(super) fn learn(&mut self, seen: u64, arrived: u32, lost: u32, now: Instant) {
+    fn learn(&mut self, seen: u64, arrived: u32, lost: u32, now: Instant) {
         if let Some((number, _, at)) = self.timed
             && seen >= number
         {
@@ -313,6 +331,15 @@ pub(super) fn shortest_first(waiting: impl Iterator<Item = (u32, u64, usize)>) -
     let mut waiting: Vec<(u32, u64, usize)> = waiting.collect();
     waiting.sort_unstable();
     waiting
+}
+
+/// Of the messages with something left to send, counted by `unsent`, one had something and has something now, or not.
+pub(super) fn recount(unsent: &mut u32, had: bool, has: bool) {
+    match (had, has) {
+        (false, true) => *unsent += 1,
+        (true, false) => *unsent -= 1,
+        _ => {}
+    }
 }
 
 /// No side has to take packets longer than this; none is taken for shorter.

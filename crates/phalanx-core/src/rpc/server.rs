@@ -4,7 +4,7 @@ use super::api::{CallEffects, CallId, Mark, Served};
 use super::desk::Desk;
 use super::incoming::{Arrival, Incoming, RECEIPT_PACKETS};
 use super::outgoing::{Outgoing, Proof};
-use super::path::{Head, Path, shortest_first};
+use super::path::{Head, Path, recount, shortest_first};
 use super::wire::{
     ALL, CallName, Data, Receipt, Refusal, Side, put_cancelled, put_credit, put_pong, put_ready, put_receipt,
 };
@@ -104,12 +104,8 @@ impl ServerSession {
         call.receipt_due = false;
         let Some(part) = data.part else {
             call.allowance = data.allowance;
-            self.run(slot, Some(data.bytes), desk);
-            self.slots[slot].receipt_due = data.wants_receipt && self.slots[slot].state == State::Running;
-            if self.slots[slot].receipt_due {
-                return true;
-            }
-            return self.unsent > 0 || !self.path.pending.is_empty();
+            self.run(slot, Some(data.bytes), data.wants_receipt, desk);
+            return self.slots[slot].receipt_due || self.unsent > 0 || !self.path.pending.is_empty();
         };
         let len = usize::try_from(part.message_len).unwrap_or(usize::MAX);
         if len > desk.limits.message_bytes {
@@ -165,18 +161,18 @@ impl ServerSession {
         }
         if call.request.is_complete() {
             desk.held.requests -= call.request.bytes().len();
-            self.run(slot, None, desk);
             // Until it answers, the client would count the request as under way.
-            self.slots[slot].receipt_due = self.slots[slot].state == State::Running;
+            self.run(slot, None, true, desk);
             return true;
         }
         call.receipt_due |= data.wants_receipt || call.request.unacknowledged >= RECEIPT_PACKETS;
         call.receipt_due
     }
 
-    /// Has the request's handler run. `whole`: the request, if it came in one packet.
+    /// Has the request's handler run. `whole`: the request, if it came in one packet. `wants_receipt`: if the answer comes later.
     #[inline]
-    fn run(&mut self, slot: usize, whole: Option<&[u8]>, desk: &mut Desk<'_, impl CallEffects>) {
+    fn run(&mut self, slot: usize, whole: Option<&[u8]>, wants_receipt: bool, desk: &mut Desk<'_, impl CallEffects>) {
+        self.slots[slot].receipt_due = false;
         let busy = self.running >= u32::from(desk.limits.slots) * 2 || desk.held.answers > desk.limits.answers_bytes;
         if busy {
             self.slots[slot].request.release(&mut desk.net.spare);
@@ -198,7 +194,10 @@ impl ServerSession {
         desk.net.counters.served += 1;
         match served {
             Served::Answered => self.begin_answer(slot, desk),
-            Served::Later => self.running += 1,
+            Served::Later => {
+                call.receipt_due = wants_receipt;
+                self.running += 1;
+            }
             Served::Refused => self.refuse(slot, Refusal::NoService, desk),
             Served::Busy => self.refuse(slot, Refusal::Busy, desk),
         }
@@ -273,9 +272,7 @@ impl ServerSession {
         let receipt = Receipt { seen: 0, limit: 0, prefix: 0, beyond: Vec::new() };
         let change = call.answer.take(&receipt, Proof::All);
         self.path.in_flight = self.path.in_flight.saturating_sub(u64::from(change.ended) * each);
-        if !had && call.answer.next().is_some() {
-            self.unsent += 1;
-        }
+        recount(&mut self.unsent, had, call.answer.next().is_some());
         if !call.answer.was_sent() {
             let name = CallName { slot: slot as u8, call: call.call };
             put_ready(&mut self.path.pending, name, call.answer.len() as u64);
@@ -313,18 +310,9 @@ impl ServerSession {
         }
         let had = call.answer.next().is_some();
         let each = per_fragment(&self.path, &call.answer);
-        let change = call.answer.take(receipt, if asks { Proof::All } else { Proof::Reordered });
-        self.path.in_flight = self.path.in_flight.saturating_sub(u64::from(change.ended) * each);
-        if call.answer.has_arrived() {
-            self.path.stop_timing(name.slot);
-        }
-        self.path.learn(receipt.seen, change.arrived, change.lost, desk.now);
-        desk.net.counters.lost += u64::from(change.lost);
-        match (had, call.answer.next().is_some()) {
-            (false, true) => self.unsent += 1,
-            (true, false) => self.unsent -= 1,
-            _ => {}
-        }
+        let proves = if asks { Proof::All } else { Proof::Reordered };
+        self.path.take_receipt(&mut call.answer, (name.slot, each), (receipt, proves), desk);
+        recount(&mut self.unsent, had, call.answer.next().is_some());
         if call.answer.has_arrived() {
             self.release(slot, desk);
         } else if asks && !call.answer.was_sent() {

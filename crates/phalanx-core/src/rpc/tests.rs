@@ -55,11 +55,7 @@ impl CallEffects for Place {
     }
 
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        let kept = match outcome {
-            Outcome::Answer(bytes) => Ok(bytes.to_vec()),
-            Outcome::Failed(failure) => Err(failure),
-        };
-        assert!(self.outcomes.insert(ticket, kept).is_none(), "an outcome is told once");
+        assert!(self.outcomes.insert(ticket, outcome.to_result()).is_none(), "an outcome is told once");
     }
 }
 

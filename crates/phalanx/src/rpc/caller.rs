@@ -138,10 +138,7 @@ struct Calls {
 impl Service for Calls {
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
         if let Some((_, call)) = self.under_way.remove(&ticket) {
-            call.end(match outcome {
-                Outcome::Answer(answer) => Ok(answer.to_vec()),
-                Outcome::Failed(failure) => Err(failure),
-            });
+            call.end(outcome.to_result());
         }
     }
 }

@@ -37,10 +37,7 @@ struct Last {
 impl Service for Last {
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
         if self.ticket.is_none_or(|expected| expected == ticket) {
-            self.outcome = Some(match outcome {
-                Outcome::Answer(answer) => Ok(answer.to_vec()),
-                Outcome::Failed(failure) => Err(failure),
-            });
+            self.outcome = Some(outcome.to_result());
         }
     }
 }

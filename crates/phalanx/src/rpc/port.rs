@@ -170,20 +170,12 @@ impl<D: Wait> Port<D> {
 
     /// See [`Endpoint::connect`].
     pub fn connect(&mut self, server: SocketAddr, service: &mut impl Service) -> SessionId {
-        let now = self.begin();
-        let Self { driver, endpoint, nearby, trace, .. } = self;
-        let session = endpoint.connect(now, server, &mut Sink { outbox: driver.outbox(), nearby, trace, service });
-        self.driver.flush();
-        session
+        self.act(service, |endpoint, now, sink| endpoint.connect(now, server, sink))
     }
 
     /// See [`Endpoint::close`].
     pub fn close(&mut self, session: SessionId, service: &mut impl Service) {
-        let now = self.begin();
-        let Self { driver, endpoint, nearby, trace, .. } = self;
-        endpoint.close(now, session, &mut Sink { outbox: driver.outbox(), nearby, trace, service });
-        driver.flush();
-        nearby.tell(driver);
+        self.act(service, |endpoint, now, sink| endpoint.close(now, session, sink));
     }
 
     /// See [`Endpoint::call`]. It goes out with the next turn at the latest, or at once if many were made since.
@@ -200,18 +192,13 @@ impl<D: Wait> Port<D> {
         // The time is that of the last turn, unless nothing happened for a while: a call costs no look at the clock.
         let now = if self.idle > 0 { self.begin() } else { self.now };
         self.due = Instant::ZERO;
-        let Self { driver, endpoint, nearby, trace, .. } = self;
-        endpoint.call(now, session, request, options, &mut Sink { outbox: driver.outbox(), nearby, trace, service })
+        let (endpoint, mut sink) = self.parts(service);
+        endpoint.call(now, session, request, options, &mut sink)
     }
 
     /// See [`Endpoint::cancel`].
     pub fn cancel(&mut self, session: SessionId, ticket: Ticket, service: &mut impl Service) -> bool {
-        let now = self.begin();
-        let Self { driver, endpoint, nearby, trace, .. } = self;
-        let found =
-            endpoint.cancel(now, session, ticket, &mut Sink { outbox: driver.outbox(), nearby, trace, service });
-        self.driver.flush();
-        found
+        self.act(service, |endpoint, now, sink| endpoint.cancel(now, session, ticket, sink))
     }
 
     /// See [`Endpoint::answer`].
@@ -224,11 +211,7 @@ impl<D: Wait> Port<D> {
         answer: Option<&[u8]>,
         service: &mut impl Service,
     ) -> Result<(), AnswerError> {
-        let now = self.begin();
-        let Self { driver, endpoint, nearby, trace, .. } = self;
-        let sent = endpoint.answer(now, call, answer, &mut Sink { outbox: driver.outbox(), nearby, trace, service });
-        self.driver.flush();
-        sent
+        self.act(service, |endpoint, now, sink| endpoint.answer(now, call, answer, sink))
     }
 
     /// Takes what came, and sends what is to be sent. How many packets came: with 0, and nothing else to do, it is time to
@@ -251,25 +234,21 @@ impl<D: Wait> Port<D> {
             endpoint.handle_packet(now, origin, packet, sink);
         });
         let packets = took.packets;
-        if packets > 0
-            && let Some(trace) = trace
-        {
-            trace.note(Happened::Received, packets as u64);
-        }
-        self.idle = if packets == 0 { self.idle.wrapping_add(1) } else { 0 };
         if packets > 0 && driver.loss_report().lost > 0 {
             endpoint.handle_loss();
         }
+        self.idle = if packets == 0 { self.idle.wrapping_add(1) } else { 0 };
+        if packets > 0 {
+            self.note(Happened::Received, packets as u64);
+        }
         if packets > 0 || now >= self.due {
-            endpoint.turn(now, &mut Sink { outbox: driver.outbox(), nearby, trace, service });
+            let (endpoint, mut sink) = self.parts(service);
+            endpoint.turn(now, &mut sink);
             self.due = endpoint.deadline().unwrap_or(Instant(u64::MAX));
         }
-        driver.flush();
-        nearby.tell(driver);
-        if packets > 0
-            && let Some(trace) = trace
-        {
-            trace.note(Happened::Flushed, 0);
+        self.send();
+        if packets > 0 {
+            self.note(Happened::Flushed, 0);
         }
         packets
     }
@@ -290,9 +269,9 @@ impl<D: Wait> Port<D> {
         if timeout == Some(Duration::ZERO) && also.is_empty() {
             return Ok(0);
         }
-        self.note(Happened::Sleeps);
+        self.note(Happened::Sleeps, 0);
         let woken = self.driver.wait(timeout, also);
-        self.note(Happened::Wakes);
+        self.note(Happened::Wakes, 0);
         woken.map(|woken| woken.extra)
     }
 
@@ -313,9 +292,10 @@ impl<D: Wait> Port<D> {
         self.trace.as_ref().map(TimeTrace::read).unwrap_or_default()
     }
 
-    fn note(&mut self, what: Happened) {
+    #[inline]
+    fn note(&mut self, what: Happened, of: u64) {
         if let Some(trace) = &mut self.trace {
-            trace.note(what, 0);
+            trace.note(what, of);
         }
     }
 
@@ -335,6 +315,32 @@ impl<D: Wait> Port<D> {
     #[must_use]
     pub fn driver(&self) -> &D {
         &self.driver
+    }
+
+    #[inline]
+    fn parts<'a, S>(&'a mut self, service: &'a mut S) -> (&'a mut Endpoint, Sink<'a, D::Outbox, S>) {
+        let Self { driver, endpoint, nearby, trace, .. } = self;
+        (endpoint, Sink { outbox: driver.outbox(), nearby, trace, service })
+    }
+
+    /// Has the endpoint do something now, which goes out at once.
+    fn act<S: Service, T>(
+        &mut self,
+        service: &mut S,
+        what: impl FnOnce(&mut Endpoint, Instant, &mut Sink<'_, D::Outbox, S>) -> T,
+    ) -> T {
+        let now = self.begin();
+        let (endpoint, mut sink) = self.parts(service);
+        let done = what(endpoint, now, &mut sink);
+        self.send();
+        done
+    }
+
+    /// What is to be sent goes out; the driver hears who came and went.
+    #[inline]
+    fn send(&mut self) {
+        self.driver.flush();
+        self.nearby.tell(&mut self.driver);
     }
 
     fn begin(&mut self) -> Instant {

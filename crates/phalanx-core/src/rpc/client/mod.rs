@@ -10,7 +10,7 @@ use super::api::{CallEffects, CallError, CallOptions, Failure, Mark, Outcome, Re
 use super::desk::Desk;
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, Proof};
-use super::path::{Head, Net, Path, shortest_first};
+use super::path::{Head, Net, Path, recount, shortest_first};
 use super::wire::{ALL, CallName, Greeting, Opened, Receipt, Refusal, Side, put_cancel, put_close};
 use crate::time::Instant;
 use timers::SILENT_QUESTIONS;
@@ -166,17 +166,15 @@ impl ClientSession {
     ) -> Result<(), CallError> {
         let CallOptions { deadline, idempotent } = *options;
         let terms = Terms { ticket, deadline: desk.now + deadline, idempotent, may_have_run: false };
+        let slot = if self.queue.is_empty() && self.path.is_some() { self.take_slot() } else { None };
+        if slot.is_none() && self.queue.len() >= desk.limits.queued_calls {
+            return Err(CallError::QueueFull);
+        }
         desk.fx.mark(Mark::Called, ticket.0);
-        if self.queue.is_empty()
-            && self.path.is_some()
-            && let Some(slot) = self.take_slot()
-        {
+        if let Some(slot) = slot {
             self.slots[slot].request.empty(request.len(), &mut desk.net.spare).extend_from_slice(request);
             self.begin(slot, terms, desk);
             return Ok(());
-        }
-        if self.queue.len() >= desk.limits.queued_calls {
-            return Err(CallError::QueueFull);
         }
         self.due = self.due.min(terms.deadline);
         if self.path.is_none() {
@@ -288,21 +286,15 @@ impl ClientSession {
         }
         let had = call.has_more();
         let proves = if call.asked_as != 0 && receipt.seen >= call.asked_as { Proof::Seen } else { Proof::Reordered };
-        let change = call.request.take(receipt, proves);
-        path.in_flight = path.in_flight.saturating_sub(u64::from(change.ended) * per_fragment(path, &call.request));
-        path.learn(receipt.seen, change.arrived, change.lost, desk.now);
-        desk.net.counters.lost += u64::from(change.lost);
+        let each = per_fragment(path, &call.request);
+        let change = path.take_receipt(&mut call.request, (slot as u8, each), (receipt, proves), desk);
         if change.lost > 0 {
             desk.fx.mark(Mark::Lost, call.terms.ticket.0);
         }
         if change.arrived > 0 {
             call.questions = 0;
         }
-        match (had, call.has_more()) {
-            (false, true) => self.unsent += 1,
-            (true, false) => self.unsent -= 1,
-            _ => {}
-        }
+        recount(&mut self.unsent, had, call.has_more());
         true
     }
 
@@ -373,6 +365,7 @@ impl ClientSession {
     /// The same for calls that wait.
     fn fail_queued(queued: impl IntoIterator<Item = Queued>, reason: Reason, desk: &mut Desk<'_, impl CallEffects>) {
         for Queued { terms, .. } in queued {
+            desk.fx.mark(Mark::Ended, terms.ticket.0);
             desk.fx.outcome(terms.ticket, Outcome::Failed(terms.failure(false, reason)));
         }
     }
