@@ -85,13 +85,6 @@ impl Network {
     }
 }
 
-/// What a receive buffer is charged for a packet of so many bytes; `docs/udp.md` has the figures.
-pub(super) fn charge(packet_bytes: usize) -> u64 {
-    let len = packet_bytes as u64;
-    let block = if len <= 16_000 { (len + 384).next_power_of_two() } else { len + 1_024 };
-    block.max(2_048) + 256
-}
-
 /// From one processor to another.
 const SHARED_NS: u64 = 200;
 

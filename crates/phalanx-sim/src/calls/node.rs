@@ -245,11 +245,7 @@ impl CallEffects for Place {
     }
 
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        let outcome = match outcome {
-            Outcome::Answer(bytes) => Ok(bytes.to_vec()),
-            Outcome::Failed(failure) => Err(failure),
-        };
-        self.happened.push(Happened::Told { ticket, outcome });
+        self.happened.push(Happened::Told { ticket, outcome: outcome.to_result() });
     }
 }
 

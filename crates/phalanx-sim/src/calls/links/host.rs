@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use phalanx_core::Packet;
 use phalanx_core::id::{Incarnation, Lane, Origin};
 use phalanx_core::rng::Rng;
 use phalanx_core::rpc::{
     CallEffects, CallId, CallOptions, Endpoint, EndpointOptions, Outcome, Served, SessionId, Ticket,
 };
 use phalanx_core::time::Instant;
+use phalanx_core::{Packet, charge};
 
 use super::ideal::SECURITY;
 use super::setup::Setup;
-use crate::calls::network::charge;
+use super::world::Exchange;
 use crate::calls::node::{address, node_at};
 
 /// A host and its endpoint.
@@ -38,10 +38,8 @@ pub(super) struct Host {
 /// A call that is not over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
-    pub(super) server: usize,
+    pub(super) what: Exchange,
     pub(super) begun_ns: u64,
-    pub(super) request_bytes: usize,
-    pub(super) answer_bytes: usize,
 }
 
 /// What an endpoint does, and when: the core is busy with it.
@@ -124,7 +122,7 @@ impl Host {
 
     /// A packet is there; a host without work looks for it after `gap_ns`.
     pub(super) fn arrive(&mut self, now_ns: u64, from: usize, bytes: Vec<u8>, gap_ns: u64) {
-        let charged = charge(bytes.len());
+        let charged = charge(bytes.len() as u64);
         if !self.inbox.is_empty() && self.charged + charged > self.receive_bytes {
             self.dropped += 1;
             self.lost = true;
@@ -152,7 +150,7 @@ impl Host {
         let now = Instant(now_ns);
         let count = self.inbox.len().min(BATCH);
         for (from, mut bytes) in self.inbox.drain(..count) {
-            self.charged -= charge(bytes.len());
+            self.charged -= charge(bytes.len() as u64);
             self.out.take_packet();
             let packet = Packet::Lent(&mut bytes);
             self.endpoint.handle_packet(now, Origin::Network(address(from)), packet, &mut self.out);
@@ -172,16 +170,16 @@ impl Host {
         self.sessions.entry(server).or_insert_with(|| self.endpoint.connect(now, address(server), out));
     }
 
-    /// Its application calls `server` as soon as the core is free. Whether the call was accepted.
-    pub(super) fn call(&mut self, now_ns: u64, server: usize, request_bytes: usize, answer_bytes: usize) -> bool {
-        let Some(session) = self.sessions.get(&server) else { return false };
+    /// Its application makes a call as soon as the core is free. Whether the call was accepted.
+    pub(super) fn call(&mut self, now_ns: u64, what: Exchange) -> bool {
+        let Some(session) = self.sessions.get(&what.server) else { return false };
         self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
-        let mut request = (answer_bytes as u64).to_le_bytes().to_vec();
-        request.resize(request_bytes.max(request.len()), 7);
+        let mut request = (what.answer_bytes as u64).to_le_bytes().to_vec();
+        request.resize(what.request_bytes.max(request.len()), 7);
         let now = Instant(self.out.cpu_ns);
         let accepted = self.endpoint.call(now, *session, &request, &CallOptions::default(), &mut self.out);
         if let Ok(ticket) = accepted {
-            self.calls.insert(ticket, Call { server, begun_ns: now_ns, request_bytes, answer_bytes });
+            self.calls.insert(ticket, Call { what, begun_ns: now_ns });
         }
         accepted.is_ok()
     }

@@ -126,7 +126,7 @@ impl Record {
 
 impl Ended {
     fn message_bytes(&self) -> u64 {
-        (self.request_bytes + self.answer_bytes) as u64
+        (self.what.request_bytes + self.what.answer_bytes) as u64
     }
 
     fn took_ns(&self) -> u64 {
@@ -149,11 +149,11 @@ fn classes<'a>(setup: &Setup, long: Long, answered: impl Iterator<Item = &'a End
     let mut slowdowns: Vec<Vec<f64>> = vec![Vec::new(); CLASS_BYTES.len()];
     for ended in answered {
         let len = match long {
-            Long::Requests => ended.request_bytes,
-            Long::Answers => ended.answer_bytes,
+            Long::Requests => ended.what.request_bytes,
+            Long::Answers => ended.what.answer_bytes,
         };
         let class = CLASS_BYTES.iter().position(|bytes| len < *bytes).unwrap_or(CLASS_BYTES.len() - 1);
-        let alone_ns = setup.call_ns(ended.request_bytes, ended.answer_bytes);
+        let alone_ns = setup.call_ns(ended.what.request_bytes, ended.what.answer_bytes);
         slowdowns[class].push(ended.took_ns() as f64 / alone_ns as f64);
     }
     let class = |(bytes, mut slowdowns): (usize, Vec<f64>)| {
@@ -170,7 +170,7 @@ fn classes<'a>(setup: &Setup, long: Long, answered: impl Iterator<Item = &'a End
 fn bytes_by_client<'a>(answered: impl Iterator<Item = &'a Ended>) -> (u64, u64) {
     let mut bytes: BTreeMap<usize, u64> = BTreeMap::new();
     for ended in answered {
-        *bytes.entry(ended.client).or_default() += ended.message_bytes();
+        *bytes.entry(ended.what.client).or_default() += ended.message_bytes();
     }
     least_and_most(bytes.into_values())
 }
@@ -178,7 +178,7 @@ fn bytes_by_client<'a>(answered: impl Iterator<Item = &'a Ended>) -> (u64, u64) 
 fn time_by_server<'a>(answered: impl Iterator<Item = &'a Ended>) -> (u64, u64) {
     let mut times: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
     for ended in answered {
-        let (sum_ns, count) = times.entry(ended.server).or_default();
+        let (sum_ns, count) = times.entry(ended.what.server).or_default();
         *sum_ns += ended.took_ns();
         *count += 1;
     }

@@ -28,18 +28,24 @@ enum Event {
     /// A packet is at a host.
     Arrive { from: usize, to: usize, bytes: Vec<u8> },
     /// A client calls.
-    Call { client: usize, server: usize, request_bytes: usize, answer_bytes: usize },
+    Call(Exchange),
+}
+
+/// Who calls whom, and how long it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
+    pub(super) client: usize,
+    pub(super) server: usize,
+    pub(super) request_bytes: usize,
+    pub(super) answer_bytes: usize,
 }
 
 /// A call that is over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
-    pub(super) client: usize,
-    pub(super) server: usize,
+    pub(super) what: Exchange,
     pub(super) begun_ns: u64,
     pub(super) ended_ns: u64,
-    pub(super) request_bytes: usize,
-    pub(super) answer_bytes: usize,
     /// It was answered.
     pub(super) answered: bool,
 }
@@ -89,7 +95,8 @@ impl World {
         for (at, (client, server)) in (0..).zip(pairs) {
             self.run_until(BEGIN_NS + at * OPEN_EVERY_NS, &mut Nothing);
             self.hosts[client].connect(self.now_ns, server);
-            self.call(self.now_ns, client, server, SMALL_BYTES, SMALL_BYTES);
+            let what = Exchange { client, server, request_bytes: SMALL_BYTES, answer_bytes: SMALL_BYTES };
+            self.call(self.now_ns, what);
         }
         // Longer than anything that sessions still have to say.
         self.run_until(self.now_ns + QUIET_NS, &mut Nothing);
@@ -136,38 +143,21 @@ impl World {
                 self.hosts[to].arrive(self.now_ns, from, bytes, gap_ns);
                 self.plan_turn(to);
             }
-            Due::Event(Event::Call { client, server, request_bytes, answer_bytes }) => {
-                self.call(self.now_ns, client, server, request_bytes, answer_bytes);
-            }
+            Due::Event(Event::Call(what)) => self.call(self.now_ns, what),
         }
     }
 
-    /// `client` calls `server` at `at_ns`, which may lie ahead.
-    pub(super) fn call_at(
-        &mut self,
-        at_ns: u64,
-        client: usize,
-        server: usize,
-        request_bytes: usize,
-        answer_bytes: usize,
-    ) {
-        self.queue.push(at_ns, Event::Call { client, server, request_bytes, answer_bytes });
+    /// A call at `at_ns`, which may lie ahead.
+    pub(super) fn call_at(&mut self, at_ns: u64, what: Exchange) {
+        self.queue.push(at_ns, Event::Call(what));
     }
 
-    /// `client` calls `server`. Calls that its endpoint does not accept have failed.
-    pub(super) fn call(
-        &mut self,
-        now_ns: u64,
-        client: usize,
-        server: usize,
-        request_bytes: usize,
-        answer_bytes: usize,
-    ) {
-        if self.hosts[client].call(now_ns, server, request_bytes, answer_bytes) {
-            self.settle(client);
+    /// A call that its client's endpoint does not accept has failed.
+    pub(super) fn call(&mut self, now_ns: u64, what: Exchange) {
+        if self.hosts[what.client].call(now_ns, what) {
+            self.settle(what.client);
         } else {
-            let call = Call { server, begun_ns: now_ns, request_bytes, answer_bytes };
-            self.ended.push(over(client, call, now_ns, false));
+            self.ended.push(Ended { what, begun_ns: now_ns, ended_ns: now_ns, answered: false });
         }
     }
 
@@ -179,8 +169,9 @@ impl World {
             self.queue.push(at_switch_ns, Event::Switch { from: at, to, bytes });
         }
         for (at_ns, ticket, answer) in host.out.told.drain(..).rev() {
-            if let Some(call) = host.calls.remove(&ticket) {
-                self.ended.push(over(at, call, at_ns, answer == Some(call.answer_bytes)));
+            if let Some(Call { what, begun_ns }) = host.calls.remove(&ticket) {
+                let answered = answer == Some(what.answer_bytes);
+                self.ended.push(Ended { what, begun_ns, ended_ns: at_ns, answered });
             }
         }
         // Hosts take as many packets as they send, all together and but for losses.
@@ -231,11 +222,6 @@ impl Work for Nothing {
     fn is_over(&self) -> bool {
         false
     }
-}
-
-fn over(client: usize, call: Call, ended_ns: u64, answered: bool) -> Ended {
-    let Call { server, begun_ns, request_bytes, answer_bytes } = call;
-    Ended { client, server, begun_ns, ended_ns, request_bytes, answer_bytes, answered }
 }
 
 /// Not at zero, which means "at once" to an endpoint.

@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
-use phalanx_core::Packet;
 use phalanx_core::id::{Incarnation, Origin};
 use phalanx_core::rpc::{Endpoint, EndpointOptions};
+use phalanx_core::{Packet, charge};
 
 use super::{Event, World, tell};
 use crate::calls::judge::seconds;
-use crate::calls::network::{RECEIVE_BYTES_USUAL, charge};
+use crate::calls::network::RECEIVE_BYTES_USUAL;
 use crate::calls::node::{Did, Happened, Sent, Waiting, address, node_at};
 use crate::calls::payload::{digest, fold};
 use crate::calls::plan::{MS, What};
@@ -103,7 +103,7 @@ impl World {
             return;
         }
         let receive_bytes = if node.plan.receive_bytes == 0 { RECEIVE_BYTES_USUAL } else { node.plan.receive_bytes };
-        let charged = charge(bytes.len());
+        let charged = charge(bytes.len() as u64);
         // An empty buffer takes any packet.
         if !node.inbox.is_empty() && node.charged + charged > receive_bytes {
             self.stats.overflowed += 1;

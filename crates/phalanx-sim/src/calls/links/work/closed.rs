@@ -2,7 +2,7 @@
 
 use super::Rng;
 use crate::calls::links::setup::Setup;
-use crate::calls::links::world::{Ended, Work, World};
+use crate::calls::links::world::{Ended, Exchange, Work, World};
 
 /// See [`crate::calls::links::Workload::Closed`].
 pub(crate) struct Closed {
@@ -28,7 +28,8 @@ impl Closed {
         self.left[client] -= 1;
         self.open += 1;
         let server = self.clients + client % self.servers;
-        world.call_at(at_ns.max(world.now_ns), client, server, self.request_bytes, self.answer_bytes);
+        let Self { request_bytes, answer_bytes, .. } = *self;
+        world.call_at(at_ns.max(world.now_ns), Exchange { client, server, request_bytes, answer_bytes });
     }
 
     /// So that clients do not walk in step.
@@ -52,7 +53,7 @@ impl Work for Closed {
     fn ended(&mut self, world: &mut World, ended: &Ended) {
         self.open -= 1;
         self.done.push(*ended);
-        self.call(world, ended.ended_ns + self.think_ns, ended.client);
+        self.call(world, ended.ended_ns + self.think_ns, ended.what.client);
     }
 
     fn is_over(&self) -> bool {

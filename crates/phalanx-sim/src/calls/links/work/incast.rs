@@ -1,7 +1,7 @@
 //! One client calls all servers at once, round after round.
 
 use crate::calls::links::setup::SMALL_BYTES;
-use crate::calls::links::world::{Ended, Work, World};
+use crate::calls::links::world::{Ended, Exchange, Work, World};
 
 /// See [`crate::calls::links::Workload::Incast`].
 pub(crate) struct Incast {
@@ -21,7 +21,8 @@ impl Incast {
         self.open = self.servers;
         self.round_began_ns = at_ns;
         for server in 1..=self.servers {
-            world.call(at_ns, 0, server, SMALL_BYTES, self.answer_bytes);
+            let answer_bytes = self.answer_bytes;
+            world.call(at_ns, Exchange { client: 0, server, request_bytes: SMALL_BYTES, answer_bytes });
         }
     }
 }

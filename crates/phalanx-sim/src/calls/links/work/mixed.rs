@@ -3,12 +3,12 @@
 use super::Rng;
 use super::sizes::{draw_gap_ns, draw_len};
 use crate::calls::links::setup::{Long, SMALL_BYTES, Setup};
-use crate::calls::links::world::{Ended, Work, World};
+use crate::calls::links::world::{Ended, Exchange, Work, World};
 
 /// See [`crate::calls::links::Workload::Mixed`].
 pub(crate) struct Mixed {
-    /// When after the begin, who calls whom, and the lengths of request and answer.
-    plan: Vec<(u64, usize, usize, usize, usize)>,
+    /// When after the begin, and what.
+    plan: Vec<(u64, Exchange)>,
     open: usize,
     pub(crate) done: Vec<Ended>,
 }
@@ -33,11 +33,11 @@ impl Mixed {
             at_ns += draw_gap_ns(rng, mean_ns);
             let client = rng.below(clients as u64) as usize;
             let server = clients + rng.below(servers as u64) as usize;
-            let (request, answer) = match long {
+            let (request_bytes, answer_bytes) = match long {
                 Long::Requests => (len, SMALL_BYTES),
                 Long::Answers => (SMALL_BYTES, len),
             };
-            (at_ns, client, server, request, answer)
+            (at_ns, Exchange { client, server, request_bytes, answer_bytes })
         });
         let plan: Vec<_> = plan.collect();
         Self { open: plan.len(), plan, done: Vec::new() }
@@ -46,8 +46,8 @@ impl Mixed {
 
 impl Work for Mixed {
     fn begin(&mut self, world: &mut World) {
-        for (after_ns, client, server, request, answer) in self.plan.drain(..) {
-            world.call_at(world.now_ns + after_ns, client, server, request, answer);
+        for (after_ns, what) in self.plan.drain(..) {
+            world.call_at(world.now_ns + after_ns, what);
         }
     }
 
