@@ -43,6 +43,8 @@ pub(crate) struct Bench<'a> {
     /// After the cell, which lives in it.
     scratch: Scratch,
     said: BTreeSet<String>,
+    /// What endpoints counted in this case, for each answered call.
+    counted: Vec<Series>,
 }
 
 impl<'a> Bench<'a> {
@@ -52,7 +54,8 @@ impl<'a> Bench<'a> {
         reporter: &'a mut dyn Reporter,
     ) -> Result<Self, BenchError> {
         let scratch = Scratch::make()?;
-        Ok(Self { request, suite, case: String::new(), reporter, scratch, cells: 0, idle: None, said: BTreeSet::new() })
+        let (said, counted) = (BTreeSet::new(), Vec::new());
+        Ok(Self { request, suite, case: String::new(), reporter, scratch, cells: 0, idle: None, said, counted })
     }
 
     pub(crate) fn interrupt(&self) -> &Interrupt {
@@ -114,7 +117,19 @@ impl<'a> Bench<'a> {
         self.interrupt().check()
     }
 
+    /// Keeps what an endpoint counted for each answered call in a round.
+    pub(crate) fn count(&mut self, what: &str, size: usize, per_call: f64) {
+        let at = self.counted.iter().position(|series| series.metric == what && series.size == size);
+        let at = at.unwrap_or_else(|| {
+            self.counted.push(Series::new(what, "/call", 2, size));
+            self.counted.len() - 1
+        });
+        self.counted[at].add(per_call);
+    }
+
     pub(crate) fn case_done(&mut self) {
+        let counted = std::mem::take(&mut self.counted);
+        self.report(counted.iter().filter(|series| series.runs.iter().any(|value| *value > 0.0)));
         self.reporter.case_done();
     }
 

@@ -105,3 +105,9 @@ pub(crate) fn cpu_ns() -> u64 {
 pub(crate) fn now_ns() -> u64 {
     phalanx::clock::now().nanos()
 }
+
+/// Whether a driver's counter counts what the kernel dropped because a receive buffer was full. Each driver's counters
+/// begin with its own name.
+pub(crate) fn is_kernel_drop(counter: &str) -> bool {
+    counter.ends_with("_receive_overflows")
+}

@@ -60,6 +60,8 @@ pub struct Request {
     pub built: PathBuf,
     /// Whether to tell where the slowest call of a case spent its time.
     pub trace: bool,
+    /// Whether to tell what the endpoints of calls counted.
+    pub counters: bool,
     /// Whether the user asked to stop.
     pub interrupt: Interrupt,
 }

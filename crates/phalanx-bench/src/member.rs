@@ -14,7 +14,7 @@ use phalanx::core::{CommandError, Incarnation, SlowMembers};
 use phalanx::driver::{Faults, Wait};
 use phalanx::{Inline, Options};
 
-use crate::child::{cpu_ns, listen, now_ns, say};
+use crate::child::{cpu_ns, is_kernel_drop, listen, now_ns, say};
 use crate::choice::{Waiting, configure};
 use crate::error::{BenchError, While};
 use crate::protocol::{Command, Mark, MemberRole, Report};
@@ -113,6 +113,7 @@ fn obey<D: Wait>(
             Command::Go { .. }
             | Command::Call { .. }
             | Command::Meet { .. }
+            | Command::Count
             | Command::KeepTrace
             | Command::Slowest
             | Command::During { .. } => {}
@@ -135,13 +136,12 @@ fn mark<D: Wait>(app: &App, member: &Inline<D>) -> Mark {
         cpu_ns: cpu_ns(),
         ..Mark::default()
     };
-    // Each driver's counters begin with its own name.
     member.node().driver().counters(&mut |name, value| {
         if name.ends_with("_sent_packets") {
             mark.sent_packets += value;
         } else if name.ends_with("_received_packets") {
             mark.received_packets += value;
-        } else if name.ends_with("_receive_overflows") {
+        } else if is_kernel_drop(name) {
             mark.kernel_drops += value;
         }
     });

@@ -1,5 +1,6 @@
 //! What the benchmark and its processes say to each other: JSON, one object a line.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -115,6 +116,8 @@ pub(crate) enum Command {
     Leave,
     /// For servers: who will call.
     Meet { clients: Vec<Place> },
+    /// For both: tell what your endpoints have counted.
+    Count,
     /// For both: note from now on where calls spend their time.
     KeepTrace,
     /// For clients: what happened in the slowest call that is still known.
@@ -143,6 +146,8 @@ pub(crate) enum Answer {
 pub(crate) enum Report {
     /// What became of the calls.
     Called(Called),
+    /// What its endpoints have counted, all together.
+    Counted(BTreeMap<String, u64>),
     /// What happened, and when.
     Happened {
         lines: Vec<(u64, String)>,

@@ -81,6 +81,12 @@ impl Series {
         }
     }
 
+    /// The same, with the median of what was measured beside it.
+    pub(crate) fn add_quantiles_beside(&mut self, times: &Quantiles, baseline: f64) {
+        self.add_quantiles(times);
+        self.baselines.push(baseline);
+    }
+
     /// The row, if there was a round.
     pub(crate) fn row(&self, suite: &str, case: &str) -> Option<Row> {
         let value = median(&self.runs)?;

@@ -56,6 +56,7 @@ fn streams_are_measured() -> Result<(), BenchError> {
         peers: "peers".into(),
         built: "built".into(),
         trace: false,
+        counters: false,
         interrupt: Interrupt::default(),
     };
     let mut kept = Kept::default();

@@ -73,6 +73,9 @@ pub(crate) struct Bench {
     /// rpc: tell where the slowest of the calls one after the other spent its time
     #[arg(long)]
     time_trace: bool,
+    /// rpc: tell what the endpoints at both ends counted meanwhile, for each answered call
+    #[arg(long)]
+    counters: bool,
     /// peers: where their runners are
     #[arg(long, value_name = "DIR", default_value = "bench/peers")]
     peers_dir: PathBuf,
@@ -175,6 +178,7 @@ fn request(bench: &Bench, suite: Suite) -> Request {
         peers: bench.peers_dir.clone(),
         built: bench.built_dir.clone(),
         trace: bench.time_trace,
+        counters: bench.counters,
         interrupt: Interrupt::default(),
     }
 }

@@ -111,6 +111,10 @@ impl<D: Wait> End for Reliable<D> {
         self.port.trace()
     }
 
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.port.counters().each(each);
+    }
+
     fn kernel_drops(&self) -> u64 {
         drops_of(self.port.driver())
     }

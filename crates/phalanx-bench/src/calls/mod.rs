@@ -5,6 +5,7 @@ mod load;
 mod plan;
 mod tcp;
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -15,7 +16,7 @@ use phalanx::driver::{Driver, Lossy};
 use phalanx::rpc::{CallId, Limits, Outcome, Recorded, Served, Service, Ticket, slowest};
 use serde::{Deserialize, Serialize};
 
-use crate::child::{cpu_ns, listen, now_ns, say};
+use crate::child::{cpu_ns, is_kernel_drop, listen, now_ns, say};
 use crate::choice::{Security, Transport, Waiting};
 use crate::error::BenchError;
 use crate::protocol::{Command, Mark, Report};
@@ -99,6 +100,20 @@ pub(crate) struct Tuning {
 }
 
 impl Tuning {
+    /// What is not as usual, for people.
+    pub(crate) fn label(&self) -> String {
+        let told = [
+            self.slots.map(|slots| format!(", {slots} slots")),
+            self.window_packets.map(|packets| format!(", first window {packets}")),
+            self.timer_min.map(|timer| format!(", timer {timer:?}")),
+            self.delay_free.map(|delay| format!(", free delay {delay:?}")),
+            self.unbounded.then(|| ", no allowance".to_owned()),
+            self.receive_bytes.map(|bytes| format!(", buffer {bytes}")),
+            (self.loss_ppm > 0).then(|| format!(", loss {} ppm", self.loss_ppm)),
+        ];
+        told.into_iter().flatten().collect()
+    }
+
     fn limits(&self) -> Limits {
         let usual = Limits::default();
         Limits {
@@ -131,6 +146,8 @@ trait End {
     fn trace(&self) -> Vec<Recorded> {
         Vec::new()
     }
+    /// What it counted, if it counts anything.
+    fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
     /// Packets that the kernel dropped for want of room in its receive buffer.
     fn kernel_drops(&self) -> u64 {
         0
@@ -204,6 +221,7 @@ fn fill<E: End>(role: &CallRole, start: impl Fn(usize) -> Result<E, BenchError>)
     for command in &commands {
         match command {
             Command::Call { load, nanos } => say(&Report::Called(load::offer(role, &mut ends, &load, nanos)?))?,
+            Command::Count => say(&count(&ends))?,
             Command::KeepTrace => ends[0].keep_trace(),
             Command::Slowest => {
                 let records = ends[0].trace();
@@ -241,6 +259,7 @@ fn serve(role: &CallRole, ends: &mut [impl End], commands: &Receiver<Command>) -
                     clients.iter().for_each(|client| end.meet(client));
                 }
             }
+            Ok(Command::Count) => say(&count(ends))?,
             Ok(Command::KeepTrace) => ends[0].keep_trace(),
             Ok(Command::During { from_ns, to_ns }) => {
                 let lines = lines(&ends[0].trace(), &(Instant(from_ns)..=Instant(to_ns)));
@@ -250,6 +269,14 @@ fn serve(role: &CallRole, ends: &mut [impl End], commands: &Receiver<Command>) -
             Err(TryRecvError::Disconnected) => return Ok(()),
         }
     }
+}
+
+fn count(ends: &[impl End]) -> Report {
+    let mut counted = BTreeMap::new();
+    for end in ends {
+        end.counters(&mut |name, value| *counted.entry(name.to_owned()).or_default() += value);
+    }
+    Report::Counted(counted)
 }
 
 /// What was noted meanwhile.
@@ -263,11 +290,11 @@ fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at % 251) as u8).collect()
 }
 
-/// The drops among a driver's counters; each driver's begin with its own name.
+/// The drops among a driver's counters.
 fn drops_of(driver: &impl Driver) -> u64 {
     let mut drops = 0;
     driver.counters(&mut |name, value| {
-        if name.ends_with("_receive_overflows") {
+        if is_kernel_drop(name) {
             drops += value;
         }
     });

@@ -1,5 +1,7 @@
 //! When clients make which calls.
 
+use std::fmt;
+
 use phalanx::core::rng::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -24,10 +26,26 @@ impl Load {
         Self::Closed { sizes: vec![(1, size)], outstanding }
     }
 
-    pub(super) fn longest(&self) -> usize {
+    pub(crate) fn longest(&self) -> usize {
         match self {
             Self::Closed { sizes, .. } => sizes.iter().map(|(_, size)| *size).max().unwrap_or(0),
             Self::Open { size, .. } | Self::Rounds { size, .. } => *size,
+        }
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed { sizes, outstanding } => match sizes.as_slice() {
+                [(_, size)] => write!(f, "{size} B, {outstanding} under way"),
+                _ => write!(f, "mixed sizes, {outstanding} under way"),
+            },
+            Self::Open { size, per_second } => write!(f, "{size} B, {per_second:.0} /s"),
+            Self::Rounds { size, calls, fresh } => {
+                let sessions = if *fresh { ", new sessions" } else { "" };
+                write!(f, "{size} B, {calls} at once{sessions}")
+            }
         }
     }
 }

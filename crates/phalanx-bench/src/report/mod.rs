@@ -282,8 +282,7 @@ mod tests {
             rows.extend(series.row("stream", &format!("total-one-4x{size}-udp-sealed")));
         }
         let mut series = Series::new("round trip", "us", 2, 64).against("raw UDP");
-        series.add_quantiles(&Quantiles { count: 5, p50: 20.0, p99: 90.0, p999: 400.0 });
-        series.baselines.push(10.0);
+        series.add_quantiles_beside(&Quantiles { count: 5, p50: 20.0, p99: 90.0, p999: 400.0 }, 10.0);
         rows.extend(series.row("latency", "roundtrip & more"));
         for share in ["0", "0.1", "5"] {
             let mut series = Series::new(format!("goodput at {share} % loss"), "msg/s", 4, 1_024);

@@ -148,8 +148,7 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
         if ours.count == 0 {
             return Err(BenchError::Child("no message came back in time".to_owned()));
         }
-        series.add_quantiles(&ours);
-        series.baselines.push(baseline.p50);
+        series.add_quantiles_beside(&ours, baseline.p50);
     }
     cell.unchanged()?;
     bench.keep(cell);

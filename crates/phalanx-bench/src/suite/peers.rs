@@ -201,8 +201,7 @@ impl TripPlan {
                 if times.count == 0 {
                     return Err(BenchError::Child("no message came back in time".to_owned()));
                 }
-                series.add_quantiles(&times);
-                series.baselines.push(theirs.p50_ns / 1e3);
+                series.add_quantiles_beside(&times, theirs.p50_ns / 1e3);
             }
             guarantee = theirs.guarantee;
         }

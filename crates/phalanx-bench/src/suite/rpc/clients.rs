@@ -33,11 +33,10 @@ fn measure(bench: &mut Bench<'_>, clients: usize) -> Result<(), BenchError> {
     let mut failures = 0;
     for round in 0..bench.rounds() {
         bench.round(round)?;
-        let alone = one.timed(&load, bench.times())?.called;
-        let all = many.timed(&load, bench.times())?;
+        let alone = one.timed(&load, bench)?.called;
+        let all = many.timed(&load, bench)?;
         rate.add_beside(all.called.rate(), alone.rate());
-        times.add_quantiles(&all.called.times);
-        times.baselines.push(alone.times.p50);
+        times.add_quantiles_beside(&all.called.times, alone.times.p50);
         share.add(all.called.greatest_share());
         server_drops.add(all.server_drops as f64);
         client_drops.add(all.called.kernel_drops as f64);

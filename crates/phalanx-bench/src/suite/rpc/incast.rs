@@ -56,14 +56,13 @@ fn measure(bench: &mut Bench<'_>, servers: usize, receive_bytes: Option<usize>) 
     let mut failures = 0;
     for round in 0..bench.rounds() {
         bench.round(round)?;
-        let alone = one.timed(&load, bench.times())?.called;
-        let bounded = many.timed(&load, bench.times())?.called;
-        let free = unbounded.timed(&load, bench.times())?.called;
+        let alone = one.timed(&load, bench)?.called;
+        let bounded = many.timed(&load, bench)?.called;
+        let free = unbounded.timed(&load, bench)?.called;
         failures += alone.failed + bounded.failed;
         for (figures, called) in [(&mut with, bounded), (&mut without, free)] {
             let [time, bytes, drops, failed] = figures;
-            time.add_quantiles(&called.times);
-            time.baselines.push(alone.times.p50);
+            time.add_quantiles_beside(&called.times, alone.times.p50);
             bytes.add_beside(called.byte_rate(), alone.byte_rate());
             drops.add_beside(called.kernel_drops as f64, alone.kernel_drops as f64);
             failed.add(called.failed as f64);

@@ -39,10 +39,9 @@ fn measure(bench: &mut Bench<'_>, size: usize, outstanding: usize) -> Result<(),
         bench.round(round)?;
         let mut without = None;
         for (pair, times, rate) in &mut all {
-            let called = pair.timed(&load, bench.times())?.called;
+            let called = pair.timed(&load, bench)?.called;
             let (usual_time, usual_rate) = *without.get_or_insert((called.times.p50, called.rate()));
-            times.add_quantiles(&called.times);
-            times.baselines.push(usual_time);
+            times.add_quantiles_beside(&called.times, usual_time);
             rate.add_beside(called.rate(), usual_rate);
             failures += called.failed;
         }

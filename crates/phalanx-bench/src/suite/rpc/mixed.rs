@@ -33,10 +33,9 @@ fn measure(bench: &mut Bench<'_>, slots: u8) -> Result<(), BenchError> {
     let mut failures = 0;
     for round in 0..bench.rounds() {
         bench.round(round)?;
-        let alone = pair.timed(&alone, bench.times())?.called;
-        let mixed = pair.timed(&mix, bench.times())?.called;
-        short.add_quantiles(&mixed.times);
-        short.baselines.push(alone.times.p50);
+        let alone = pair.timed(&alone, bench)?.called;
+        let mixed = pair.timed(&mix, bench)?.called;
+        short.add_quantiles_beside(&mixed.times, alone.times.p50);
         late.add_beside(mixed.times.p99, alone.times.p99);
         rate.add_beside(mixed.rate(), alone.rate());
         bytes.add(mixed.byte_rate());

@@ -5,7 +5,7 @@ use crate::bench::{Bench, Case};
 use crate::calls::{Carrier, Load};
 use crate::choice::{Cores, Security, Transport, Waiting};
 use crate::error::BenchError;
-use crate::row::Series;
+use crate::row::{Quantiles, Series};
 
 use super::none_failed;
 use super::pair::{Pair, Setup};
@@ -66,24 +66,20 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     let load = Load::closed(size, 1);
     for round in 0..bench.rounds() {
         bench.round(round)?;
-        let mut p50 = [0.0; 3];
-        for ((carrier, pair), p50) in pairs.iter_mut().zip(&mut p50) {
-            let called = pair.timed(&load, bench.times())?.called;
-            *p50 = called.times.p50;
+        let mut times = [Quantiles::default(); 3];
+        for ((carrier, pair), times) in pairs.iter_mut().zip(&mut times) {
+            let called = pair.timed(&load, bench)?.called;
+            *times = called.times;
             match carrier {
-                Carrier::Reliable => {
-                    none_failed(called.failed)?;
-                    plain.add_quantiles(&called.times);
-                    tcp.add_quantiles(&called.times);
-                }
+                Carrier::Reliable => none_failed(called.failed)?,
                 Carrier::Plain => lost.add(called.failed as f64),
                 Carrier::Tcp => {}
             }
         }
-        let [without, with, stream] = p50;
-        plain.baselines.push(without);
-        tcp.baselines.push(stream);
-        more.add((with - without) * 1e3);
+        let [without, with, stream] = times;
+        plain.add_quantiles_beside(&with, without.p50);
+        tcp.add_quantiles_beside(&with, stream.p50);
+        more.add((with.p50 - without.p50) * 1e3);
     }
     bench.report([&plain, &more, &tcp, &lost]);
     if bench.request.trace {

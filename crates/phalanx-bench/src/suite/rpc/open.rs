@@ -49,15 +49,14 @@ fn measure(bench: &mut Bench<'_>, wait: Waiting, cores: Cores) -> Result<(), Ben
     for round in 0..bench.rounds() {
         bench.round(round)?;
         let closed = Load::closed(SIZE, OUTSTANDING);
-        let without = plain.timed(&closed, bench.times())?.called.rate();
-        let with = reliable.timed(&closed, bench.times())?.called.rate();
+        let without = plain.timed(&closed, bench)?.called.rate();
+        let with = reliable.timed(&closed, bench)?.called.rate();
         greatest.add_beside(with, without);
         for share in &mut shares {
             let load = Load::Open { size: SIZE, per_second: with * f64::from(share.percent) / 100.0 };
-            let theirs = plain.timed(&load, bench.times())?.called;
-            let ours = reliable.timed(&load, bench.times())?.called;
-            share.reliable.add_quantiles(&ours.times);
-            share.reliable.baselines.push(theirs.times.p50);
+            let theirs = plain.timed(&load, bench)?.called;
+            let ours = reliable.timed(&load, bench)?.called;
+            share.reliable.add_quantiles_beside(&ours.times, theirs.times.p50);
             share.unreliable.add_quantiles(&theirs.times);
             share.lost.add(theirs.failed as f64);
             failures += ours.failed;

@@ -1,5 +1,6 @@
 //! Servers and their clients.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use phalanx::core::Instant;
@@ -46,6 +47,20 @@ impl Setup {
         }
     }
 
+    /// What is not as in [`Self::new`], beside what names the case.
+    fn label(&self) -> String {
+        let mut label = String::new();
+        for (count, what) in [(self.servers, "servers"), (self.clients, "clients")] {
+            if count > 1 {
+                label += &format!(", {count} {what}");
+            }
+        }
+        if self.security == Security::None {
+            label += ", not sealed";
+        }
+        label + &self.tuning.label()
+    }
+
     pub(super) fn tuned(tuning: Tuning) -> Self {
         Self { tuning, ..Self::new(Carrier::Reliable) }
     }
@@ -55,6 +70,8 @@ impl Setup {
 pub(super) struct Pair {
     server: Child,
     client: Child,
+    /// How it differs from one server with one client, for people.
+    label: String,
 }
 
 /// What a measurement gave.
@@ -89,7 +106,7 @@ impl Pair {
         let mut client = Child::start(format!("{name} client"), &role(setup.clients, servers), interrupt)?;
         let clients = client.places()?;
         server.tell(&Command::Meet { clients })?;
-        let pair = Self { server, client };
+        let pair = Self { server, client, label: setup.label() };
         pair.signal(Signal::STOP)?;
         Ok(pair)
     }
@@ -100,23 +117,55 @@ impl Pair {
     }
 
     /// Measures a load after some of it to warm up.
-    pub(super) fn measure(
-        &mut self,
-        load: &Load,
-        (warm, measured): (Duration, Duration),
-    ) -> Result<Measured, BenchError> {
+    fn measure(&mut self, load: &Load, bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
         self.signal(Signal::CONT)?;
-        self.call(load, warm)?;
+        self.call(load, bench.warm())?;
         let before = self.drops()?;
-        let called = self.call(load, measured)?;
+        let counts = if bench.request.counters { Some(self.counted()?) } else { None };
+        let called = self.call(load, bench.measured())?;
+        if let Some(counts) = counts {
+            self.tell_counted(load, &called, &counts, bench)?;
+        }
         let server_drops = self.drops()? - before;
         self.signal(Signal::STOP)?;
         Ok(Measured { called, server_drops })
     }
 
+    /// What each end has counted.
+    fn counted(&mut self) -> Result<[BTreeMap<String, u64>; 2], BenchError> {
+        let mut counted = [BTreeMap::new(), BTreeMap::new()];
+        for (end, counted) in [&mut self.client, &mut self.server].into_iter().zip(&mut counted) {
+            end.tell(&Command::Count)?;
+            *counted = end.hear("its counters", PATIENCE, |report| match report {
+                Report::Counted(counted) => Some(counted.clone()),
+                _ => None,
+            })?;
+        }
+        Ok(counted)
+    }
+
+    /// Keeps what each end has counted since `before`.
+    fn tell_counted(
+        &mut self,
+        load: &Load,
+        called: &Called,
+        before: &[BTreeMap<String, u64>; 2],
+        bench: &mut Bench<'_>,
+    ) -> Result<(), BenchError> {
+        let answered: u64 = called.answered.iter().sum();
+        for ((end, after), before) in ["client", "server"].into_iter().zip(self.counted()?).zip(before) {
+            for (name, value) in after {
+                let more = value - before.get(&name).copied().unwrap_or_default();
+                let what = format!("{end} {name}, {load}{}", self.label);
+                bench.count(&what, load.longest(), more as f64 / answered.max(1) as f64);
+            }
+        }
+        Ok(())
+    }
+
     /// The same, when it is nothing without a time.
-    pub(super) fn timed(&mut self, load: &Load, times: (Duration, Duration)) -> Result<Measured, BenchError> {
-        let measured = self.measure(load, times)?;
+    pub(super) fn timed(&mut self, load: &Load, bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
+        let measured = self.measure(load, bench)?;
         if measured.called.times.count == 0 {
             return Err(BenchError::Child(format!("no answer came to the {} in time", self.client.name)));
         }

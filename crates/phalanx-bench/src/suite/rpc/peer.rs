@@ -62,9 +62,8 @@ fn measure(bench: &mut Bench<'_>, peer: Peer, cores: Cores, size: usize) -> Resu
         bench.round(round)?;
         let theirs = peer.ping(bench, trip)?;
         for (pair, series) in &mut ours {
-            let called = pair.timed(&load, bench.times())?.called;
-            series.add_quantiles(&called.times);
-            series.baselines.push(theirs.p50_ns / 1e3);
+            let called = pair.timed(&load, bench)?.called;
+            series.add_quantiles_beside(&called.times, theirs.p50_ns / 1e3);
             failures += called.failed;
         }
         guarantee = theirs.guarantee;

@@ -112,13 +112,12 @@ impl Sweep {
             bench.round(round)?;
             let mut measured = Vec::new();
             for (value, pair, ..) in &mut all {
-                measured.push((*value, pair.timed(&self.load, bench.times())?.called));
+                measured.push((*value, pair.timed(&self.load, bench)?.called));
             }
             let usual = measured.iter().find(|(value, _)| *value == usual).map(|(_, called)| called.clone());
             let usual = usual.expect("the default is among the values");
             for ((.., times, bytes, drops), (_, called)) in all.iter_mut().zip(&measured) {
-                times.add_quantiles(&called.times);
-                times.baselines.push(usual.times.p50);
+                times.add_quantiles_beside(&called.times, usual.times.p50);
                 bytes.add_beside(called.byte_rate(), usual.byte_rate());
                 drops.add(called.kernel_drops as f64);
                 failures += called.failed;
