@@ -12,7 +12,7 @@ use phalanx_core::rpc::Limits;
 use phalanx_sim::calls::links::{Long, Measured, Setup, Workload, measure};
 
 /// What can be swept: name, default, what it is.
-const PARAMETERS: [(&str, u64, &str); 25] = [
+const PARAMETERS: [(&str, u64, &str); 26] = [
     ("rate", 10_000_000_000, "of links, bits per second"),
     ("peers", 1, "closed: clients, incast: servers, mixed: clients"),
     ("servers", 1, "closed, mixed: servers"),
@@ -28,6 +28,7 @@ const PARAMETERS: [(&str, u64, &str); 25] = [
     ("window", 16, "Limits::window_packets"),
     ("timer-us", 5_000, "Limits::timer_min"),
     ("free-us", 2_000, "Limits::delay_free"),
+    ("inflow", 768 << 10, "Limits::inflow_bytes"),
     ("bounds", 1, "Limits::bounds_answers"),
     ("slots", 8, "Limits::slots"),
     ("loss", 0, "packets lost of a million"),
@@ -135,6 +136,7 @@ fn setup(chosen: &Chosen) -> Setup {
             window_packets: of("window") as u32,
             timer_min: Duration::from_micros(of("timer-us")),
             delay_free: Duration::from_micros(of("free-us")),
+            inflow_bytes: of("inflow"),
             bounds_answers: of("bounds") > 0,
             slots: of("slots") as u8,
             ..Limits::default()

@@ -91,6 +91,7 @@ pub(crate) struct Tuning {
     pub(crate) window_packets: Option<u32>,
     pub(crate) timer_min: Option<Duration>,
     pub(crate) delay_free: Option<Duration>,
+    pub(crate) inflow_bytes: Option<u64>,
     /// Answers are not kept within the receive buffer.
     pub(crate) unbounded: bool,
     /// The receive buffer to ask for, in bytes.
@@ -107,6 +108,7 @@ impl Tuning {
             self.window_packets.map(|packets| format!(", first window {packets}")),
             self.timer_min.map(|timer| format!(", timer {timer:?}")),
             self.delay_free.map(|delay| format!(", free delay {delay:?}")),
+            self.inflow_bytes.map(|bytes| format!(", inflow {bytes}")),
             self.unbounded.then(|| ", no allowance".to_owned()),
             self.receive_bytes.map(|bytes| format!(", buffer {bytes}")),
             (self.loss_ppm > 0).then(|| format!(", loss {} ppm", self.loss_ppm)),
@@ -121,6 +123,7 @@ impl Tuning {
             window_packets: self.window_packets.unwrap_or(usual.window_packets),
             timer_min: self.timer_min.unwrap_or(usual.timer_min),
             delay_free: self.delay_free.unwrap_or(usual.delay_free),
+            inflow_bytes: self.inflow_bytes.unwrap_or(usual.inflow_bytes),
             bounds_answers: !self.unbounded,
             ..usual
         }

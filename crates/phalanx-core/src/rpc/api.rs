@@ -55,6 +55,10 @@ pub struct Limits {
     pub window_packets: u32,
     /// Delay beyond twice the shortest round trip that is no sign of congestion: receivers are turned, not interrupted. Default 2 ms.
     pub delay_free: Duration,
+    /// What may be on its way to the endpoint at once through a network, in bytes as receive buffers are charged, of answers and of
+    /// requests each: what a port of a switch holds. Of one answer half of it. Never more than the receive buffer takes, which
+    /// alone bounds what comes from the same host. Default 768 KiB.
+    pub inflow_bytes: u64,
     /// Whether what all servers may send unasked is kept within the receive buffer. Only measurements of what happens
     /// otherwise turn this off. Default true.
     pub bounds_answers: bool,
@@ -74,6 +78,7 @@ impl Default for Limits {
             idle_max: Duration::from_secs(60),
             window_packets: 16,
             delay_free: Duration::from_millis(2),
+            inflow_bytes: 768 << 10,
             bounds_answers: true,
         }
     }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::api::Limits;
-use super::path::Net;
+use super::path::{Net, Reach};
+use crate::charge::CHARGE_LEAST;
 use crate::rng::Rng;
 use crate::time::Instant;
 
@@ -13,12 +14,11 @@ pub(super) struct Desk<'a, F> {
     pub(super) net: &'a mut Net,
     pub(super) budget: &'a mut Budget,
     pub(super) held: &'a mut Held,
-    /// What each client may have under way to this endpoint.
-    pub(super) share: u64,
+    pub(super) intake: &'a mut Intake,
     pub(super) rng: &'a mut Rng,
     pub(super) limits: &'a Limits,
-    /// Nothing is heard of a call for at least so long before it is asked for.
-    pub(super) timer_min: Duration,
+    /// Nothing is heard of a call for at least its timer before it is asked for.
+    pub(super) waits: &'a mut Waits,
     pub(super) fx: &'a mut F,
 }
 
@@ -26,53 +26,133 @@ pub(super) struct Desk<'a, F> {
 #[derive(Debug)]
 pub(super) struct Budget {
     free: u64,
+    /// Of this, what may be on its way through a network.
+    far: u64,
     /// Calls hold allowances, and nothing goes beyond the buffer.
     is_kept: bool,
-    /// Answers wait that could not be asked for, as nothing was free.
-    pub(super) starved: bool,
+    /// Answers wait that could not be asked for, as nothing was free: from this host, through a network.
+    starved: [bool; 2],
 }
 
 impl Budget {
-    pub(super) fn new(bytes: u64, is_kept: bool) -> Self {
-        Self { free: bytes, is_kept, starved: false }
+    pub(super) fn new(bytes: u64, far: u64, is_kept: bool) -> Self {
+        Self { free: bytes, far, is_kept, starved: [false; 2] }
     }
 
-    pub(super) fn free(&self) -> u64 {
-        self.free
+    fn room(&self, reach: Reach) -> u64 {
+        match reach {
+            Reach::Host => self.free,
+            Reach::Network => self.free.min(self.far),
+        }
+    }
+
+    fn use_up(&mut self, bytes: u64, reach: Reach) {
+        self.free -= bytes;
+        if reach == Reach::Network {
+            self.far -= bytes;
+        }
     }
 
     /// Takes `wanted` or, if less is free, what is free, but not less than `least`: then nothing.
-    pub(super) fn take(&mut self, wanted: u64, least: u64) -> u64 {
+    pub(super) fn take(&mut self, wanted: u64, least: u64, reach: Reach) -> u64 {
         if !self.is_kept {
             return u64::from(u32::MAX);
         }
-        let got = if self.free < least { 0 } else { wanted.min(self.free) };
-        self.free -= got;
+        let room = self.room(reach);
+        let got = if room < least { 0 } else { wanted.min(room) };
+        self.use_up(got, reach);
         got
     }
 
     /// Lets `wanted` packets come, or as many as are free, each charged with `each`. Gives how many, and what is reserved for them.
-    pub(super) fn take_packets(&mut self, wanted: u32, each: u64) -> (u32, u64) {
+    pub(super) fn take_packets(&mut self, wanted: u32, each: u64, reach: Reach) -> (u32, u64) {
         if !self.is_kept {
             return (wanted, 0);
         }
-        let packets = wanted.min(u32::try_from(self.free / each.max(1)).unwrap_or(u32::MAX));
+        let packets = wanted.min(u32::try_from(self.room(reach) / each.max(1)).unwrap_or(u32::MAX));
         let reserved = u64::from(packets) * each;
-        self.free -= reserved;
+        self.use_up(reserved, reach);
         (packets, reserved)
     }
 
-    pub(super) fn give(&mut self, back: u64) {
+    pub(super) fn give(&mut self, back: u64, reach: Reach) {
         if self.is_kept {
             self.free += back;
+            if reach == Reach::Network {
+                self.far += back;
+            }
         }
+    }
+
+    /// An answer waits for room.
+    pub(super) fn note_starved(&mut self, reach: Reach) {
+        self.starved[reach as usize] = true;
+    }
+
+    /// Whether an answer waits that nothing was free for.
+    pub(super) fn is_starved(&self, reach: Reach) -> bool {
+        self.starved[reach as usize]
+    }
+
+    /// Where answers wait for which there is room now, at least for packets charged with `each`: they are to be looked at.
+    pub(super) fn feed(&mut self, each: u64) -> [bool; 2] {
+        Reach::ALL.map(|reach| {
+            let fed = self.is_starved(reach) && self.room(reach) >= each;
+            self.starved[reach as usize] &= !fed;
+            fed
+        })
     }
 }
 
-/// How long packets wait until this process looks, as far as it knows: the longest time between two looks of late.
+/// What clients may have under way to this endpoint, in bytes as the receive buffer is charged.
 #[derive(Debug)]
-pub(super) struct Gaps {
-    /// Of the present period, and of the one before.
+pub(super) struct Intake {
+    /// Of all together: what the buffer takes, and what is wanted on its way through a network.
+    buffer: u64,
+    inflow: u64,
+    /// Sessions whose clients were heard of late.
+    active: u64,
+    /// What each of them may have.
+    shares: [u64; 2],
+}
+
+impl Intake {
+    pub(super) fn new(buffer: u64, inflow: u64) -> Self {
+        let mut intake = Self { buffer, inflow, active: 0, shares: [0; 2] };
+        intake.divide(0);
+        intake
+    }
+
+    /// So many sessions are active now.
+    pub(super) fn divide(&mut self, active: u64) {
+        self.active = active;
+        let among = active.max(1);
+        self.shares = Reach::ALL.map(|reach| match reach {
+            Reach::Host => self.buffer / among,
+            Reach::Network => (self.inflow / among).max(SHARE_LEAST).min(self.buffer / among),
+        });
+    }
+
+    pub(super) fn share(&self, reach: Reach) -> u64 {
+        self.shares[reach as usize]
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.divide(self.active + 1);
+    }
+
+    pub(super) fn end(&mut self) {
+        self.divide(self.active.saturating_sub(1));
+    }
+}
+
+/// A few short packets, as charged.
+const SHARE_LEAST: u64 = 8 * CHARGE_LEAST;
+
+/// How long packets wait of late, as far as it is known, and so how long a timer should run.
+#[derive(Debug)]
+pub(super) struct Waits {
+    /// The longest timer that was called for in the present period, and in the one before.
     longest: [Duration; 2],
     until: Instant,
     most: Duration,
@@ -80,27 +160,44 @@ pub(super) struct Gaps {
     pub(super) timer_min: Duration,
 }
 
-impl Gaps {
+impl Waits {
     /// Nothing is known yet: timers run for `most`.
     pub(super) fn new(most: Duration) -> Self {
         Self { longest: [Duration::ZERO; 2], until: Instant::ZERO, most, timer_min: most }
     }
 
-    pub(super) fn note(&mut self, now: Instant, gap: Duration) {
+    /// So long packets waited until this process looked.
+    pub(super) fn note_gap(&mut self, now: Instant, gap: Duration) {
+        self.note(now, gap * GAPS_OF_TIMER);
+    }
+
+    /// So long nothing was heard of a call, and then something without having been asked for: what comes of others waits in
+    /// the same queues. Means nothing before something is known of gaps.
+    #[inline]
+    pub(super) fn note_silence(&mut self, now: Instant, silence: Duration) {
+        if self.timer_min < self.most {
+            self.note(now, silence * SILENCES_OF_TIMER);
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, now: Instant, timer: Duration) {
         if now >= self.until {
             self.longest = [Duration::ZERO, self.longest[0]];
-            self.until = now + GAP_PERIOD;
+            self.until = now + PERIOD;
+        } else if timer <= self.longest[0] {
+            return;
         }
-        self.longest[0] = self.longest[0].max(gap);
+        self.longest[0] = self.longest[0].max(timer);
         let longest = self.longest[0].max(self.longest[1]);
-        self.timer_min =
-            if longest.is_zero() { self.most } else { (longest * GAPS_OF_TIMER).max(TIMER_LEAST).min(self.most) };
+        self.timer_min = if longest.is_zero() { self.most } else { longest.max(TIMER_LEAST).min(self.most) };
     }
 }
 
-/// A gap is remembered for as long as this, and up to twice.
-const GAP_PERIOD: Duration = Duration::from_millis(200);
+/// What was noted is remembered for as long as this, and up to twice.
+const PERIOD: Duration = Duration::from_millis(200);
 const GAPS_OF_TIMER: u32 = 8;
+const SILENCES_OF_TIMER: u32 = 2;
 /// A timer below this would ask for packets that are on their way through the system.
 const TIMER_LEAST: Duration = Duration::from_micros(200);
 
@@ -118,23 +215,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timers_follow_the_longest_gap_of_late() {
+    fn timers_follow_the_longest_waits_of_late() {
         let (ms, most) = (Duration::from_millis, Duration::from_millis(5));
-        let mut gaps = Gaps::new(most);
+        let mut waits = Waits::new(most);
         let mut now = Instant(1);
-        assert_eq!(gaps.timer_min, most, "nothing is known");
-        gaps.note(now, Duration::from_micros(3));
-        assert_eq!(gaps.timer_min, TIMER_LEAST);
-        gaps.note(now, Duration::from_micros(100));
-        gaps.note(now, Duration::from_micros(3));
-        assert_eq!(gaps.timer_min, Duration::from_micros(800));
-        gaps.note(now, ms(40));
-        assert_eq!(gaps.timer_min, most);
+        assert_eq!(waits.timer_min, most, "nothing is known");
+        waits.note_gap(now, Duration::from_micros(3));
+        assert_eq!(waits.timer_min, TIMER_LEAST);
+        waits.note_gap(now, Duration::from_micros(100));
+        waits.note_gap(now, Duration::from_micros(3));
+        assert_eq!(waits.timer_min, Duration::from_micros(800));
+        waits.note_silence(now, ms(1));
+        assert_eq!(waits.timer_min, ms(2));
+        waits.note_gap(now, ms(40));
+        assert_eq!(waits.timer_min, most);
         for _ in 0..2 {
-            assert_eq!(gaps.timer_min, most, "it is remembered for a while");
-            now += GAP_PERIOD;
-            gaps.note(now, Duration::from_micros(100));
+            assert_eq!(waits.timer_min, most, "it is remembered for a while");
+            now += PERIOD;
+            waits.note_gap(now, Duration::from_micros(100));
         }
-        assert_eq!(gaps.timer_min, Duration::from_micros(800));
+        assert_eq!(waits.timer_min, Duration::from_micros(800));
     }
 }

@@ -9,8 +9,8 @@ use super::api::{
 };
 use super::client::ClientSession;
 use super::counters::Counters;
-use super::desk::{Budget, Desk, Gaps, Held};
-use super::path::{Net, Pace, Path};
+use super::desk::{Budget, Desk, Held, Intake, Waits};
+use super::path::{Net, Pace, Path, Reach};
 use super::server::ServerSession;
 use super::wire::{Frame, Greeting, Opened, Refusal, Side, read_frame};
 use crate::api::{MESSAGE_BYTES_MAX, Packet};
@@ -39,11 +39,9 @@ pub struct Endpoint {
     /// To be looked at in this turn.
     touched: Vec<u32>,
     budget: Budget,
-    /// What the requests of all clients may be charged together, and what each of them may be.
-    requests_budget: u64,
-    share: u64,
+    intake: Intake,
     held: Held,
-    gaps: Gaps,
+    waits: Waits,
     next_ticket: u64,
     loss: bool,
     due: Instant,
@@ -70,10 +68,10 @@ macro_rules! desk {
             net: &mut $endpoint.net,
             budget: &mut $endpoint.budget,
             held: &mut $endpoint.held,
-            share: $endpoint.share,
+            intake: &mut $endpoint.intake,
             rng: &mut $endpoint.rng,
             limits: &$endpoint.limits,
-            timer_min: $endpoint.gaps.timer_min,
+            waits: &mut $endpoint.waits,
             fx: $fx,
         }
     };
@@ -88,6 +86,8 @@ impl Endpoint {
         // A quarter is left for what nobody counts: greetings, receipts, what is sent again.
         let usable = receive_bytes / 4 * 3;
         let (requests, answers) = if *serves { (usable / 2, usable / 2) } else { (0, usable) };
+        let answers = answers.max(charge(u64::from(*packet_bytes_max)));
+        let far = limits.inflow_bytes.max(charge(u64::from(*packet_bytes_max)));
         let mut limits = limits.clone();
         limits.slots = limits.slots.clamp(1, SLOTS_MAX);
         limits.message_bytes = limits.message_bytes.min(MESSAGE_BYTES_MAX);
@@ -103,11 +103,10 @@ impl Endpoint {
             asked: BTreeMap::new(),
             clients: 0,
             touched: Vec::new(),
-            budget: Budget::new(answers.max(charge(u64::from(*packet_bytes_max))), limits.bounds_answers),
-            requests_budget: requests,
-            share: requests,
+            budget: Budget::new(answers, far, limits.bounds_answers),
+            intake: Intake::new(requests, limits.inflow_bytes),
             held: Held::default(),
-            gaps: Gaps::new(limits.timer_min),
+            waits: Waits::new(limits.timer_min),
             next_ticket: 1,
             loss: false,
             due: Instant(u64::MAX),
@@ -178,7 +177,7 @@ impl Endpoint {
         let entry = &mut self.sessions[session.hint as usize];
         let Role::Client(client) = &mut entry.role else { return false };
         let found = client.cancel(ticket, &mut desk!(self, now, fx));
-        self.due = self.due.min(now + self.gaps.timer_min);
+        self.due = self.due.min(now + self.waits.timer_min);
         self.touch(session.hint);
         found
     }
@@ -298,6 +297,9 @@ impl Endpoint {
                 Role::Server(server) => {
                     let desk = &mut desk!(self, now, fx);
                     server.is_used = true;
+                    if !std::mem::replace(&mut server.is_active, true) {
+                        desk.intake.begin();
+                    }
                     touched |= match &frame {
                         Frame::Data(data) if data.side == Side::Request => server.handle_request(data, desk),
                         Frame::Receipt { side: Side::Answer, name, receipt, asks } => {
@@ -404,8 +406,8 @@ impl Endpoint {
                 }
                 let hint = self.place();
                 self.asked.insert((client, nonce), hint);
-                self.divide();
-                let told = self.share;
+                self.intake.begin();
+                let told = self.intake.share(Reach::of(from));
                 let token = self.rng.next_u64().max(1);
                 // What the client is told, as it is seen from here.
                 let slots = self.limits.slots;
@@ -457,9 +459,7 @@ impl Endpoint {
                 Role::Free => {}
             }
         }
-        if self.budget.starved {
-            self.feed(now, fx);
-        }
+        self.feed(now, fx);
         if now >= self.due {
             self.judge(now, fx);
         }
@@ -467,23 +467,25 @@ impl Endpoint {
 
     /// Lets answers go on that wait for room, those first of which the least is left.
     fn feed(&mut self, now: Instant, fx: &mut impl CallEffects) {
-        if self.budget.free() < charge(u64::from(self.net.packet_bytes)) {
+        let fed = self.budget.feed(charge(u64::from(self.net.packet_bytes)));
+        if fed == [false; 2] {
             return;
         }
-        self.budget.starved = false;
         let mut hungry: Vec<(u32, usize, u8)> = Vec::new();
         for (hint, entry) in self.sessions.iter().enumerate() {
-            if let Role::Client(client) = &entry.role {
+            if let Role::Client(client) = &entry.role
+                && client.path.as_ref().is_some_and(|path| fed[path.reach as usize])
+            {
                 hungry.extend(client.starved().map(|(left, slot)| (left, hint, slot)));
             }
         }
         hungry.sort_unstable();
         for (_, hint, slot) in hungry {
-            if let Role::Client(client) = &mut self.sessions[hint].role {
+            if let Role::Client(client) = &mut self.sessions[hint].role
+                && client.path.as_ref().is_some_and(|path| !self.budget.is_starved(path.reach))
+            {
                 client.feed(slot, &mut desk!(self, now, fx));
-            }
-            if self.budget.starved {
-                break;
+                self.due = self.due.min(client.due);
             }
         }
     }
@@ -527,6 +529,14 @@ impl Endpoint {
             self.end_server(now, hint, fx);
             self.net.counters.sessions_idle += 1;
         }
+        let mut active = 0;
+        for entry in &mut self.sessions {
+            if let Role::Server(server) = &mut entry.role {
+                server.is_active = now.since(server.path.heard) <= SWEEP_EVERY;
+                active += u64::from(server.is_active);
+            }
+        }
+        self.intake.divide(active);
     }
 
     fn end_server(&mut self, now: Instant, hint: u32, fx: &mut impl CallEffects) {
@@ -534,7 +544,9 @@ impl Endpoint {
         if let Role::Server(mut server) = std::mem::replace(&mut entry.role, Role::Free) {
             server.end(&mut desk!(self, now, fx));
             self.asked.remove(&(server.path.peer, server.nonce));
-            self.divide();
+            if server.is_active {
+                self.intake.end();
+            }
             self.vacate(hint);
         }
     }
@@ -542,7 +554,7 @@ impl Endpoint {
     /// Whoever owns it looked for packets at `now`, and before that no later than `gap` ago: from this follows how soon it makes
     /// sense to ask for what is missing. If nothing is ever said, [`Limits::timer_min`] is the soonest.
     pub fn note_gap(&mut self, now: Instant, gap: Duration) {
-        self.gaps.note(now, gap);
+        self.waits.note_gap(now, gap);
     }
 
     /// When [`Self::turn`] is due if nothing comes sooner.
@@ -597,11 +609,6 @@ impl Endpoint {
         }
     }
 
-    /// The number of clients has changed: what each may have under way to this endpoint.
-    fn divide(&mut self) {
-        self.share = self.requests_budget / (self.asked.len() as u64).max(1);
-    }
-
     fn place(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.sessions.push(Entry { role: Role::Free, stamp: 0, touched: false });
@@ -654,7 +661,7 @@ const OLD_PACKETS: u64 = 65_536;
 const RECEIVE_BYTES_ASSUMED: u64 = 212_992;
 /// A slot has a byte for its number, and receipts for all of them must fit a packet.
 const SLOTS_MAX: u8 = 64;
-/// Between two looks for silent clients.
+/// Between two looks for silent clients. Who is heard in that time is active.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// A session in which its client never spoke goes after this: it may be an old ask that was sent again.
 const UNUSED_MAX: Duration = Duration::from_secs(5);

@@ -83,9 +83,27 @@ impl Net {
     }
 }
 
+/// Where the other end of a session is: what is on its way waits in this host's memory alone, or in a network too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    Host,
+    Network,
+}
+
+impl Reach {
+    pub(super) const ALL: [Self; 2] = [Self::Host, Self::Network];
+
+    pub(super) fn of(address: SocketAddr) -> Self {
+        if address.ip().is_loopback() { Self::Host } else { Self::Network }
+    }
+}
+
 /// One end of a session that is open.
 pub(super) struct Path {
     pub(super) to: SocketAddr,
+    pub(super) reach: Reach,
+    /// The last packet went through memory.
+    shares: bool,
     pub(super) peer: Incarnation,
     pub(super) key: SessionKey,
     pub(super) token: u64,
@@ -125,6 +143,8 @@ impl Path {
         net.next_serial = serial.saturating_add(1);
         Self {
             to,
+            reach: Reach::of(to),
+            shares: false,
             peer,
             key,
             token: opened.token,
@@ -153,6 +173,12 @@ impl Path {
     /// The same for a full packet.
     pub(super) fn charge_full(&self) -> u64 {
         charge(self.packet_bytes as u64)
+    }
+
+    /// The most of one answer that may be on its way here, in bytes as charged, so that others need not wait until it has come. Less
+    /// stays in the caches; the system's sockets move more at once in less time.
+    pub(super) fn inflow_of_one(&self, limits: &Limits) -> u64 {
+        if self.reach == Reach::Host && !self.shares { SOCKET_INFLOW } else { limits.inflow_bytes / 2 }
     }
 
     /// Whether another packet charged with `each` may go out, if the other side's buffer takes `credit` in all.
@@ -199,8 +225,10 @@ impl Path {
             && fx.share(Lane::Data, &to, [&associated(header, Incarnation(self.token)), frames, bytes]) > 0
         {
             net.counters.packets_shared += 1;
+            self.shares = true;
             return number;
         }
+        self.shares = false;
         packet.extend_from_slice(bytes);
         net.sealer.seal(Incarnation(self.token), packet);
         debug_assert!(packet.len() <= self.packet_bytes, "{} bytes", packet.len());
@@ -240,18 +268,31 @@ impl Path {
                 return false;
             }
             self.in_flight += each;
-            let part = (!message.is_whole()).then(|| Part { message_len: message.len() as u64, index });
-            let bytes = message.fragment(index);
             // The last that may go asks for what lets more go.
             let wants_receipt = each > 0 && !self.has_room(each, credit);
-            let data = head.data(part, wants_receipt, bytes);
-            let number = self.send(desk, Some(&data));
-            if part.is_some() {
+            let number = self.send_fragment(message, index, head, wants_receipt, desk);
+            if !message.is_whole() {
                 self.time(number, head.name.slot, desk.now);
             }
-            message.sent(index, number);
         }
         true
+    }
+
+    /// Sends a fragment, and gives the number of its packet.
+    #[inline]
+    pub(super) fn send_fragment(
+        &mut self,
+        message: &mut Outgoing,
+        index: u32,
+        head: &Head,
+        wants_receipt: bool,
+        desk: &mut Desk<'_, impl CallEffects>,
+    ) -> u64 {
+        let part = (!message.is_whole()).then(|| Part { message_len: message.len() as u64, index });
+        let data = head.data(part, wants_receipt, message.fragment(index));
+        let number = self.send(desk, Some(&data));
+        message.sent(index, number);
+        number
     }
 
     /// Takes a receipt for a slot's message into account, each of whose fragments counts `each` as under way.
@@ -319,7 +360,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn data<'a>(&self, part: Option<Part>, wants_receipt: bool, bytes: &'a [u8]) -> Data<'a> {
+    fn data<'a>(&self, part: Option<Part>, wants_receipt: bool, bytes: &'a [u8]) -> Data<'a> {
         let Self { side, name, allowance, refusal } = *self;
         Data { side, name, wants_receipt, refusal, allowance, part, bytes }
     }
@@ -344,6 +385,9 @@ pub(super) fn recount(unsent: &mut u32, had: bool, has: bool) {
 
 /// No side has to take packets longer than this; none is taken for shorter.
 const PACKET_BYTES_MIN: u32 = 576;
+
+/// Of one answer that comes through the sockets of this host.
+const SOCKET_INFLOW: u64 = 2 << 20;
 
 /// Pending frames beyond this, in bytes, go in a packet of their own: with the longest frame but data they fit any packet.
 const PENDING_MAX: usize = 256;

@@ -23,6 +23,8 @@ pub(super) struct ServerSession {
     told: u64,
     /// The client has spoken in this session.
     pub(super) is_used: bool,
+    /// It has spoken of late.
+    pub(super) is_active: bool,
     /// Answers with something left to send.
     unsent: u32,
     /// Answers begun.
@@ -43,6 +45,8 @@ struct ServerSlot {
     answered_bytes: usize,
     /// Answers that were begun before this one.
     age: u64,
+    /// The packet with a fragment that went once more, to be told what has come; 0: there was none.
+    probed_as: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +72,7 @@ impl ServerSession {
             detached: Vec::new(),
             told,
             is_used: false,
+            is_active: true,
             unsent: 0,
             begun: 0,
         }
@@ -137,7 +142,10 @@ impl ServerSession {
             }
             State::Answered => {
                 desk.net.counters.duplicates += 1;
-                return data.wants_receipt && self.answer_again(slot);
+                if data.wants_receipt {
+                    self.prompt(slot, desk);
+                }
+                return data.wants_receipt;
             }
             State::Released | State::Prevented => {
                 desk.net.counters.duplicates += 1;
@@ -221,6 +229,7 @@ impl ServerSession {
         let call = &mut self.slots[slot];
         call.state = State::Answered;
         call.answer.begin(path.fragment_bytes, 0);
+        call.probed_as = 0;
         desk.held.answers += call.answer.len();
         call.answered_bytes = call.answer.len();
         (call.age, self.begun) = (self.begun, self.begun + 1);
@@ -233,9 +242,10 @@ impl ServerSession {
             return;
         }
         call.answer.allow(allowed);
-        if self.told > desk.share || self.told < desk.share / 2 {
-            self.told = desk.share;
-            put_credit(&mut path.pending, desk.share);
+        let share = desk.intake.share(path.reach);
+        if self.told > share || self.told < share / 2 {
+            self.told = share;
+            put_credit(&mut path.pending, share);
         }
         self.unsent += 1;
         if self.unsent > 1 && !call.answer.is_whole() {
@@ -264,20 +274,18 @@ impl ServerSession {
         desk.fx.mark(if is_done { Mark::Answered } else { Mark::AnswerHeld }, call.call);
     }
 
-    /// The client asks again, with the request itself, for an answer that is there.
-    fn answer_again(&mut self, slot: usize) -> bool {
+    /// The client asks for an answer that is there. What is under way may be lost, or wait somewhere: the first fragment of it goes
+    /// once more, and the receipt for that says what is lost of those before (the tail loss probe of RFC 8985, section 7).
+    fn prompt(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) {
         let call = &mut self.slots[slot];
-        let had = call.answer.next().is_some();
-        let each = per_fragment(&self.path, &call.answer);
-        let receipt = Receipt { seen: 0, limit: 0, prefix: 0, beyond: Vec::new() };
-        let change = call.answer.take(&receipt, Proof::All);
-        self.path.in_flight = self.path.in_flight.saturating_sub(u64::from(change.ended) * each);
-        recount(&mut self.unsent, had, call.answer.next().is_some());
+        let name = CallName { slot: slot as u8, call: call.call };
         if !call.answer.was_sent() {
-            let name = CallName { slot: slot as u8, call: call.call };
+            // Not allowed, or nothing more may be under way: the client knows that it is there.
             put_ready(&mut self.path.pending, name, call.answer.len() as u64);
+        } else if let Some(index) = call.answer.first_under_way() {
+            let head = Head { side: Side::Answer, name, allowance: 0, refusal: call.refusal };
+            call.probed_as = self.path.send_fragment(&mut call.answer, index, &head, true, desk);
         }
-        true
     }
 
     /// A receipt for an answer, or a question where the call stands.
@@ -310,14 +318,14 @@ impl ServerSession {
         }
         let had = call.answer.next().is_some();
         let each = per_fragment(&self.path, &call.answer);
-        let proves = if asks { Proof::All } else { Proof::Reordered };
-        self.path.take_receipt(&mut call.answer, (name.slot, each), (receipt, proves), desk);
+        let is_probed = call.probed_as != 0 && receipt.seen >= call.probed_as;
+        let proves = if is_probed { Proof::Seen } else { Proof::Reordered };
+        let change = self.path.take_receipt(&mut call.answer, (name.slot, each), (receipt, proves), desk);
         recount(&mut self.unsent, had, call.answer.next().is_some());
         if call.answer.has_arrived() {
             self.release(slot, desk);
-        } else if asks && !call.answer.was_sent() {
-            // Not allowed, or nothing more may be under way: the client knows that it is there.
-            put_ready(&mut self.path.pending, name, call.answer.len() as u64);
+        } else if asks && change.lost == 0 {
+            self.prompt(slot, desk);
         }
         true
     }

@@ -69,6 +69,8 @@ struct World {
     /// Packets that get lost, of those that go next: to the server, to the client.
     lose: fn(u64) -> bool,
     carried: u64,
+    /// What the server sends waits here, if anywhere.
+    waits: Option<VecDeque<(SocketAddr, Vec<u8>)>>,
 }
 
 fn options(me: u64, packet_bytes_max: u32, serves: bool) -> EndpointOptions {
@@ -98,7 +100,17 @@ impl World {
         let mut client = Endpoint::new(now, &client, &security(), 11);
         let server = Endpoint::new(now, &server, &security(), 12);
         let session = client.connect(now, SERVER, &mut at_client);
-        Self { now, client, server, at_client, at_server: Place::default(), session, lose: |_| false, carried: 0 }
+        Self {
+            now,
+            client,
+            server,
+            at_client,
+            at_server: Place::default(),
+            session,
+            lose: |_| false,
+            carried: 0,
+            waits: None,
+        }
     }
 
     fn call(&mut self, request: &[u8]) -> Ticket {
@@ -119,6 +131,9 @@ impl World {
                 }
             }
             self.server.turn(self.now, &mut self.at_server);
+            if let Some(waits) = &mut self.waits {
+                waits.append(&mut self.at_server.sent);
+            }
             while let Some((_, mut packet)) = self.at_server.sent.pop_front() {
                 any = true;
                 self.carried += 1;
@@ -633,6 +648,28 @@ fn a_handler_that_answers_twice_is_told() {
     assert_eq!(again, Err(AnswerError::NotWanted));
     world.run(Duration::from_millis(1));
     assert_eq!(world.outcome(ticket), Some(&Ok(b"1".to_vec())));
+}
+
+#[test]
+fn what_waits_on_its_way_is_not_sent_again() {
+    let mut world = World::new();
+    world.call(&pattern(100_000));
+    world.run(Duration::from_millis(20));
+    world.at_server.later = Some(b'L');
+    let ticket = world.call(b"L");
+    world.carry();
+    let (call, _) = world.at_server.waiting.pop().expect("it runs");
+    world.server.answer(world.now, call, Some(&pattern(100_000)), &mut world.at_server).expect("wanted");
+    world.waits = Some(VecDeque::new());
+    world.run(Duration::from_millis(40));
+    let questions = world.client.counters().questions;
+    assert!(questions > 0, "it is asked for");
+    let waited = world.waits.take().expect("it waits");
+    world.at_server.sent.extend(waited);
+    world.run(Duration::from_millis(10));
+    world.assert_answer(ticket, &pattern(100_000));
+    assert_eq!(world.server.counters().lost, 0);
+    assert!(world.client.counters().duplicates <= questions, "one fragment goes again for each question");
 }
 
 #[test]

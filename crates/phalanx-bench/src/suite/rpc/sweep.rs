@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::bench::{Bench, Case};
 use crate::calls::{Load, Tuning};
+use crate::choice::Transport;
 use crate::error::BenchError;
 use crate::row::Series;
 
@@ -14,6 +15,7 @@ use super::pair::{Pair, Setup};
 /// A limit that takes some values.
 #[derive(Clone, Debug)]
 struct Sweep {
+    transport: Transport,
     /// What a time is of.
     timed: &'static str,
     /// Of the limit, with its unit.
@@ -29,7 +31,7 @@ struct Sweep {
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = [64 << 10, 1 << 20].map(window).into();
-    cases.extend([timer(), delay()]);
+    cases.extend([timer(), delay(), inflow(1 << 20), inflow(8 << 20)]);
     cases
 }
 
@@ -37,6 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
 fn window(size: usize) -> Case {
     let tuning = |packets: u32| Tuning { window_packets: Some(packets), ..Tuning::default() };
     let sweep = Sweep {
+        transport: Transport::Udp,
         timed: "first call",
         name: "packets of first window",
         values: [4, 8, 16, 64, 256].map(|packets| (f64::from(packets), tuning(packets))).into(),
@@ -59,6 +62,7 @@ fn timer() -> Case {
     let tuning =
         |ms: u64| Tuning { timer_min: Some(Duration::from_millis(ms)), loss_ppm: LOSS_PPM, ..Tuning::default() };
     let sweep = Sweep {
+        transport: Transport::Udp,
         timed: "call",
         name: "ms of timer",
         values: [1, 2, 5, 10, 20, 50].map(|ms| (ms as f64, tuning(ms))).into(),
@@ -77,6 +81,7 @@ fn delay() -> Case {
     const SERVERS: usize = 64;
     let tuning = |us: u64| Tuning { delay_free: Some(Duration::from_micros(us)), ..Tuning::default() };
     let sweep = Sweep {
+        transport: Transport::Udp,
         timed: "round",
         name: "ms of free delay",
         values: [100, 500, 2_000, 10_000].map(|us| (us as f64 / 1e3, tuning(us))).into(),
@@ -90,16 +95,35 @@ fn delay() -> Case {
     sweep.case(format!("sweep-delay-{SERVERS}x{ANSWERED}"), what)
 }
 
+/// What may be on its way to a client through memory: more lies longer in the ring, and leaves the caches. What comes through
+/// sockets of this host is bounded by their buffers.
+fn inflow(size: usize) -> Case {
+    let tuning = |kib: u64| Tuning { inflow_bytes: Some(kib << 10), ..Tuning::default() };
+    let sweep = Sweep {
+        transport: Transport::Shm,
+        timed: "call",
+        name: "KiB of inflow",
+        values: [192, 384, 768, 1_536, 3_072, 12_288].map(|kib| (kib as f64, tuning(kib))).into(),
+        usual: 768.0,
+        load: Load::closed(size, 1),
+        size,
+        servers: 1,
+        answer: None,
+    };
+    let what = format!("calls of {size} B with an answer as long, by what may be on its way to the client");
+    sweep.case(format!("sweep-inflow-{size}"), what)
+}
+
 impl Sweep {
     fn case(self, name: String, what: String) -> Case {
         Case::new(name, what, move |bench| self.measure(bench))
     }
 
     fn measure(&self, bench: &mut Bench<'_>) -> Result<(), BenchError> {
-        let Self { timed, name, usual, size, servers, answer, .. } = *self;
+        let Self { transport, timed, name, usual, size, servers, answer, .. } = *self;
         let mut all = Vec::new();
         for (value, tuning) in &self.values {
-            let pair = Pair::start(bench, &Setup { servers, answer, ..Setup::tuned(*tuning) })?;
+            let pair = Pair::start(bench, &Setup { transport, servers, answer, ..Setup::tuned(*tuning) })?;
             let series = |what: &str, unit| {
                 let metric = format!("{what} at {value} {name}");
                 Series::new(metric, unit, servers + 1, size).against("the default")

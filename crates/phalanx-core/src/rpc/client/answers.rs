@@ -21,8 +21,7 @@ impl ClientSession {
         self.request_arrived(slot);
         let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
-        call.quiet_since = desk.now;
-        call.questions = 0;
+        call.heard(desk);
         let Some(part) = data.part else {
             if is_timed {
                 path.rtt.sample(desk.now.since(call.sent_at));
@@ -58,7 +57,7 @@ impl ClientSession {
         }
         let back = call.reserved.min(path.charge_full());
         call.reserved -= back;
-        desk.budget.give(back);
+        desk.budget.give(back, path.reach);
         if !call.answer.is_complete() {
             // With the last that was allowed, the server waits for more.
             let stops = call.answer.highest() >= call.answer.limit;
@@ -122,7 +121,7 @@ impl ClientSession {
         let needed = u64::from(call.answer.limit).saturating_mul(path.charge_full());
         let over = call.reserved.saturating_sub(needed);
         call.reserved -= over;
-        desk.budget.give(over);
+        desk.budget.give(over, path.reach);
         true
     }
 
@@ -136,9 +135,8 @@ impl ClientSession {
         let Some(slot) = self.slot_of(name) else { return false };
         self.unanswered = 0;
         self.request_arrived(slot);
-        let call = &mut self.slots[slot];
-        call.quiet_since = desk.now;
-        call.questions = 0;
+        self.slots[slot].heard(desk);
+        let call = &self.slots[slot];
         let begun = call.answer.is_begun() || self.begin_answer(slot, message_len, desk);
         if begun {
             self.slots[slot].receipt_due = true;
@@ -155,13 +153,15 @@ impl ClientSession {
             let each = path.charge_full();
             let left = answer.fragments() - answer.limit;
             let open = answer.limit.saturating_sub(answer.count());
-            let most = u32::try_from(GRANT_MAX / each.max(1)).unwrap_or(u32::MAX).max(2);
-            let (packets, reserved) = desk.budget.take_packets(left.min(most.saturating_sub(open)), each);
+            let most = u32::try_from(path.inflow_of_one(desk.limits) / each.max(1)).unwrap_or(u32::MAX).max(2);
+            let (packets, reserved) = desk.budget.take_packets(left.min(most.saturating_sub(open)), each, path.reach);
             answer.limit += packets;
             call.reserved += reserved;
             answer.unacknowledged = 0;
             call.starved = left > 0 && answer.limit == answer.count();
-            desk.budget.starved |= call.starved;
+            if call.starved {
+                desk.budget.note_starved(path.reach);
+            }
         }
         call.receipt_due = false;
         let receipt =
@@ -180,8 +180,10 @@ impl ClientSession {
     /// There is room for a starved answer.
     pub(in crate::rpc) fn feed(&mut self, slot: u8, desk: &mut Desk<'_, impl CallEffects>) {
         self.put_answer_receipt(usize::from(slot), false, desk);
+        self.slots[usize::from(slot)].quiet_since = desk.now;
         if let Some(path) = &mut self.path {
             path.flush(desk);
+            self.due = self.due.min(desk.now + path.patience(desk.waits.timer_min, 0));
         }
     }
 }
@@ -192,8 +194,6 @@ fn ends_round_trip(call: &ClientSlot) -> bool {
     call.request.is_whole() && !call.request.has_arrived()
 }
 
-/// The most that a server may have under way of one answer, in bytes as charged.
-const GRANT_MAX: u64 = 2 << 20;
 /// An answer of one packet that is longer than this, in bytes, is not left to the next call to tell of: a server keeps one for each
 /// slot of each session.
 const KEPT_SHORT: usize = 2048;

@@ -105,7 +105,22 @@ enum State {
 impl ClientSlot {
     /// Whether the server may know of the call, so that it can be asked.
     fn is_questionable(&self) -> bool {
-        self.state != State::Free && self.request.was_sent()
+        match self.state {
+            State::Free => false,
+            // Who may send nothing says nothing.
+            State::Active => self.request.was_sent() && !self.starved,
+            State::Cancelling => self.request.was_sent(),
+        }
+    }
+
+    /// Something of its answer came.
+    #[inline]
+    fn heard(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        if self.questions == 0 {
+            desk.waits.note_silence(desk.now, desk.now.since(self.quiet_since));
+        }
+        self.quiet_since = desk.now;
+        self.questions = 0;
     }
 
     /// Whether something of the request may go out.
@@ -210,12 +225,14 @@ impl ClientSession {
         let wanted = if expected <= path.fragment_bytes {
             path.charge_of(expected)
         } else {
-            path.charge_full().saturating_mul(expected.div_ceil(path.fragment_bytes) as u64).min(ALLOWANCE_MAX)
+            path.charge_full()
+                .saturating_mul(expected.div_ceil(path.fragment_bytes) as u64)
+                .min(path.inflow_of_one(desk.limits))
         };
-        call.reserved = desk.budget.take(wanted, path.charge_of(ANSWER_BYTES_LEAST));
+        call.reserved = desk.budget.take(wanted, path.charge_of(ANSWER_BYTES_LEAST), path.reach);
         (call.starved, call.untold) = (false, Untold::Nothing);
         self.unsent += 1;
-        self.due = self.due.min(terms.deadline).min(desk.now + path.patience(desk.timer_min, 0));
+        self.due = self.due.min(terms.deadline).min(desk.now + path.patience(desk.waits.timer_min, 0));
         if self.unsent > 1 {
             // Others wait for room: what there is now may be theirs.
             self.send_waiting(desk);
@@ -346,7 +363,9 @@ impl ClientSession {
     fn end(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) -> Ticket {
         self.request_arrived(slot);
         let call = &mut self.slots[slot];
-        desk.budget.give(std::mem::take(&mut call.reserved));
+        if let Some(path) = &self.path {
+            desk.budget.give(std::mem::take(&mut call.reserved), path.reach);
+        }
         call.request.release(&mut desk.net.spare);
         call.answer.release(&mut desk.net.spare);
         call.state = State::Free;
@@ -532,5 +551,3 @@ fn per_fragment(path: &Path, message: &Outgoing) -> u64 {
 
 /// An allowance covers at least an answer of so many bytes, if there is room for it.
 const ANSWER_BYTES_LEAST: usize = 1024;
-/// Of an allowance, in bytes as charged.
-const ALLOWANCE_MAX: u64 = 1 << 20;

@@ -35,7 +35,7 @@ impl ClientSession {
                 path.flush(desk);
             }
         }
-        self.due = self.next_due(desk.timer_min);
+        self.due = self.next_due(desk.waits.timer_min);
     }
 
     /// Ends the calls whose deadline has passed.
@@ -89,7 +89,7 @@ impl ClientSession {
 
     /// Asks for the call that was silent longest, if it was silent too long.
     fn question(&mut self, desk: &mut Desk<'_, impl CallEffects>) -> bool {
-        let Some((due, slot)) = self.next_question(desk.timer_min) else { return false };
+        let Some((due, slot)) = self.next_question(desk.waits.timer_min) else { return false };
         if due > desk.now {
             return false;
         }
@@ -114,10 +114,7 @@ impl ClientSession {
         } else if call.request.is_whole() && !call.request.has_arrived() && !call.answer.is_begun() {
             // The request is its own question.
             let head = Head { side: Side::Request, name, allowance: call.reserved, refusal: false };
-            let data = head.data(None, true, call.request.fragment(0));
-            let number = path.send(desk, Some(&data));
-            call.request.sent(0, number);
-            call.asked_as = number;
+            call.asked_as = path.send_fragment(&mut call.request, 0, &head, true, desk);
             // Which of the two is answered is not known: the shorter time makes timers no longer than they have to be.
             call.sent_at = desk.now;
         } else {

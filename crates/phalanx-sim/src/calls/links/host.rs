@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use phalanx_core::id::{Incarnation, Lane, Origin};
 use phalanx_core::rng::Rng;
@@ -14,17 +15,22 @@ use phalanx_core::{Packet, charge};
 use super::ideal::SECURITY;
 use super::setup::Setup;
 use super::world::Exchange;
-use crate::calls::node::{address, node_at};
+use crate::calls::node::{far_address, node_at};
 
 /// A host and its endpoint.
 pub(super) struct Host {
     pub(super) endpoint: Endpoint,
     pub(super) out: Out,
     inbox: VecDeque<(usize, Vec<u8>)>,
+    /// Between two looks of one that has no work.
+    look_ns: u64,
     charged: u64,
     receive_bytes: u64,
     /// When what is in the buffer is looked at.
     wake_ns: Option<u64>,
+    /// When it looked last, and when it had done what that found.
+    looked_ns: u64,
+    done_ns: u64,
     /// It is to be told that packets were lost.
     lost: bool,
     sessions: BTreeMap<usize, SessionId>,
@@ -109,9 +115,12 @@ impl Host {
                 spare: Vec::new(),
             },
             inbox: VecDeque::new(),
+            look_ns: setup.wake_ns,
             charged: 0,
             receive_bytes: setup.receive_bytes,
             wake_ns: None,
+            looked_ns: now_ns,
+            done_ns: now_ns,
             lost: false,
             sessions: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -148,26 +157,31 @@ impl Host {
         self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
         // The clock is read once for each turn, however long that gets.
         let now = Instant(now_ns);
+        // Since it had nothing to do, it has looked in vain.
+        let gap_ns = now_ns.min(self.done_ns + self.look_ns) - self.looked_ns;
+        self.endpoint.note_gap(now, Duration::from_nanos(gap_ns));
+        self.looked_ns = now_ns;
         let count = self.inbox.len().min(BATCH);
         for (from, mut bytes) in self.inbox.drain(..count) {
             self.charged -= charge(bytes.len() as u64);
             self.out.take_packet();
             let packet = Packet::Lent(&mut bytes);
-            self.endpoint.handle_packet(now, Origin::Network(address(from)), packet, &mut self.out);
+            self.endpoint.handle_packet(now, Origin::Network(far_address(from)), packet, &mut self.out);
             self.out.spare.push(bytes);
         }
         if std::mem::take(&mut self.lost) {
             self.endpoint.handle_loss();
         }
         self.endpoint.turn(now, &mut self.out);
-        self.wake_ns = (!self.inbox.is_empty()).then_some(self.out.cpu_ns);
+        self.done_ns = self.out.cpu_ns;
+        self.wake_ns = (!self.inbox.is_empty()).then_some(self.done_ns);
     }
 
     /// Begins a session with `server`, unless there is one.
     pub(super) fn connect(&mut self, now_ns: u64, server: usize) {
         self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
         let (now, out) = (Instant(self.out.cpu_ns), &mut self.out);
-        self.sessions.entry(server).or_insert_with(|| self.endpoint.connect(now, address(server), out));
+        self.sessions.entry(server).or_insert_with(|| self.endpoint.connect(now, far_address(server), out));
     }
 
     /// Its application makes a call as soon as the core is free. Whether the call was accepted.
