@@ -5,11 +5,16 @@
 #[must_use]
 #[inline]
 pub fn charge(packet_bytes: u64) -> u64 {
+    if packet_bytes <= SHORT {
+        return CHARGE_LEAST;
+    }
     let linear = packet_bytes + AROUND;
     let block = if linear <= BLOCK_MAX { linear.next_power_of_two() } else { packet_bytes + PAGED };
     (block + RECORD).max(CHARGE_LEAST)
 }
 
+/// With what stands around them they fit the least block.
+const SHORT: u64 = CHARGE_LEAST - RECORD - AROUND;
 /// What stands before and behind the bytes in their block of memory: headers of all layers, and where its pages are.
 const AROUND: u64 = 384;
 /// Bytes beyond one such block lie in pages of their own, and only what stands around them in a block.

@@ -55,7 +55,12 @@ impl Outgoing {
     /// Begins with another message, which the caller writes into the given bytes beforehand. `allowed` fragments may be sent.
     pub(super) fn begin(&mut self, fragment_bytes: usize, allowed: u32) {
         self.fragment_bytes = fragment_bytes.max(1);
-        self.fragments = u32::try_from(self.bytes.len().div_ceil(self.fragment_bytes)).unwrap_or(u32::MAX).max(1);
+        let len = self.bytes.len();
+        self.fragments = if len <= self.fragment_bytes {
+            1
+        } else {
+            u32::try_from(len.div_ceil(self.fragment_bytes)).unwrap_or(u32::MAX)
+        };
         self.allowed = allowed.min(self.fragments);
         self.fresh = 0;
         self.prefix = 0;

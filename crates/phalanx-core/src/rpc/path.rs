@@ -166,11 +166,13 @@ impl Path {
     }
 
     /// What the other side's buffer is charged for a packet with so many bytes of a message.
+    #[inline]
     pub(super) fn charge_of(&self, bytes: usize) -> u64 {
         charge((bytes + Header::LEN + self.tag_len + DATA_HEAD_MAX).min(self.packet_bytes) as u64)
     }
 
     /// The same for a full packet.
+    #[inline]
     pub(super) fn charge_full(&self) -> u64 {
         charge(self.packet_bytes as u64)
     }

@@ -190,15 +190,17 @@ impl ServerSession {
         let call = &mut self.slots[slot];
         call.state = State::Running;
         let id = CallId { session: self.hint, token: self.path.token, slot: slot as u8, call: call.call };
-        let request = std::mem::take(&mut call.request);
-        let bytes = whole.unwrap_or(request.bytes());
+        let request = whole.is_none().then(|| std::mem::take(&mut call.request));
+        let bytes = whole.or(request.as_ref().map(Incoming::bytes)).unwrap_or_default();
         // Answers are mostly as long as the one before.
         let answer = call.answer.empty(call.answered_bytes, &mut desk.net.spare);
         desk.fx.mark(Mark::Runs, call.call);
         let served = desk.fx.request(id, self.path.peer, bytes, answer);
         desk.fx.mark(Mark::Ran, call.call);
-        call.request = request;
-        call.request.release(&mut desk.net.spare);
+        if let Some(mut request) = request {
+            request.release(&mut desk.net.spare);
+            call.request = request;
+        }
         desk.net.counters.served += 1;
         match served {
             Served::Answered => self.begin_answer(slot, desk),
@@ -233,8 +235,11 @@ impl ServerSession {
         desk.held.answers += call.answer.len();
         call.answered_bytes = call.answer.len();
         (call.age, self.begun) = (self.begun, self.begun + 1);
-        let each = if call.answer.is_whole() { path.charge_of(call.answer.len()) } else { path.charge_full() };
-        let allowed = u32::try_from(call.allowance / each.max(1)).unwrap_or(u32::MAX);
+        let allowed = if call.answer.is_whole() {
+            u32::from(call.allowance >= path.charge_of(call.answer.len()))
+        } else {
+            u32::try_from(call.allowance / path.charge_full().max(1)).unwrap_or(u32::MAX)
+        };
         if allowed == 0 {
             let name = CallName { slot: slot as u8, call: call.call };
             put_ready(&mut path.pending, name, call.answer.len() as u64);

@@ -232,7 +232,11 @@ impl ClientSession {
         call.reserved = desk.budget.take(wanted, path.charge_of(ANSWER_BYTES_LEAST), path.reach);
         (call.starved, call.untold) = (false, Untold::Nothing);
         self.unsent += 1;
-        self.due = self.due.min(terms.deadline).min(desk.now + path.patience(desk.waits.timer_min, 0));
+        self.due = self.due.min(terms.deadline);
+        // Nobody is asked sooner, and mostly the timers are looked at before that because of earlier calls.
+        if self.due > desk.now + desk.waits.timer_min {
+            self.due = self.due.min(desk.now + path.patience(desk.waits.timer_min, 0));
+        }
         if self.unsent > 1 {
             // Others wait for room: what there is now may be theirs.
             self.send_waiting(desk);
@@ -367,7 +371,9 @@ impl ClientSession {
             desk.budget.give(std::mem::take(&mut call.reserved), path.reach);
         }
         call.request.release(&mut desk.net.spare);
-        call.answer.release(&mut desk.net.spare);
+        if call.answer.is_begun() {
+            call.answer.release(&mut desk.net.spare);
+        }
         call.state = State::Free;
         call.receipt_due = false;
         desk.fx.mark(Mark::Ended, call.terms.ticket.0);
