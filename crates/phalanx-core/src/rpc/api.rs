@@ -45,7 +45,7 @@ pub struct Limits {
     pub requests_bytes: usize,
     /// Answers that are kept until their clients have them, all together, in bytes: with more, no call is begun. Default 256 MiB.
     pub answers_bytes: usize,
-    /// Nothing is heard of a call for at least so long before it is asked for, or for eight times the longest time between two looks
+    /// Nothing is heard of a call for at least so long before it is asked for, or for twice the longest time between two looks
     /// for packets of late if that is shorter and known, see [`super::Endpoint::note_gap`]. Shorter repairs losses sooner, and asks in
     /// vain where processes are not always turned. Default 5 ms.
     pub timer_min: Duration,

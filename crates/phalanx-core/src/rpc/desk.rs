@@ -196,7 +196,8 @@ impl Waits {
 
 /// What was noted is remembered for as long as this, and up to twice.
 const PERIOD: Duration = Duration::from_millis(200);
-const GAPS_OF_TIMER: u32 = 8;
+/// A question too early costs a packet, and proves nothing.
+const GAPS_OF_TIMER: u32 = 2;
 const SILENCES_OF_TIMER: u32 = 2;
 /// A timer below this would ask for packets that are on their way through the system.
 const TIMER_LEAST: Duration = Duration::from_micros(200);
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(waits.timer_min, most, "nothing is known");
         waits.note_gap(now, Duration::from_micros(3));
         assert_eq!(waits.timer_min, TIMER_LEAST);
-        waits.note_gap(now, Duration::from_micros(100));
+        waits.note_gap(now, Duration::from_micros(400));
         waits.note_gap(now, Duration::from_micros(3));
         assert_eq!(waits.timer_min, Duration::from_micros(800));
         waits.note_silence(now, ms(1));
@@ -232,7 +233,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(waits.timer_min, most, "it is remembered for a while");
             now += PERIOD;
-            waits.note_gap(now, Duration::from_micros(100));
+            waits.note_gap(now, Duration::from_micros(400));
         }
         assert_eq!(waits.timer_min, Duration::from_micros(800));
     }
