@@ -325,6 +325,11 @@ impl Path {
         self.timed = self.timed.filter(|(_, timed, _)| *timed != slot);
     }
 
+    /// What is told next may have waited for a question: it ends no round trip.
+    pub(super) fn forget_timing(&mut self) {
+        self.timed = None;
+    }
+
     /// The other side has seen packets up to `seen`; `lost` of them are lost, `arrived` fragments newly there. A round trip that
     /// ends with this is no more than the way: the other side answered at once.
     fn learn(&mut self, seen: u64, arrived: u32, lost: u32, now: Instant) {

@@ -323,6 +323,9 @@ impl ServerSession {
         }
         let had = call.answer.next().is_some();
         let each = per_fragment(&self.path, &call.answer);
+        if asks {
+            self.path.forget_timing();
+        }
         let is_probed = call.probed_as != 0 && receipt.seen >= call.probed_as;
         let proves = if is_probed { Proof::Seen } else { Proof::Reordered };
         let change = self.path.take_receipt(&mut call.answer, (name.slot, each), (receipt, proves), desk);

@@ -181,6 +181,13 @@ pub(super) struct Receipt {
     pub(super) beyond: Vec<u8>,
 }
 
+impl Receipt {
+    /// For a whole message of so many fragments, told some time after the last came: it says nothing of how long that took.
+    pub(super) fn late(fragments: u32) -> Self {
+        Self { seen: 0, limit: 0, prefix: fragments, beyond: Vec::new() }
+    }
+}
+
 /// A prefix: the whole message, however many fragments that is.
 pub(super) const ALL: u32 = u32::MAX;
 

@@ -84,8 +84,7 @@ impl ClientSession {
         if data.part.is_none() && data.bytes.len() <= KEPT_SHORT {
             return;
         }
-        let receipt = Receipt { seen: path.seen, limit: 0, prefix: fragments, beyond: Vec::new() };
-        put_receipt(&mut path.pending, Side::Answer, data.name, false, &receipt);
+        put_receipt(&mut path.pending, Side::Answer, data.name, false, &Receipt::late(fragments));
         path.flush_many(desk);
         // Other answers may wait until the server knows that this one is no longer under way.
         self.tells |= data.part.is_some() && self.free.len() < self.slots.len();

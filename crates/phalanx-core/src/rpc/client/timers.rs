@@ -98,6 +98,7 @@ impl ClientSession {
         self.unanswered += 1;
         self.tell_again();
         let Some(path) = &mut self.path else { return false };
+        path.forget_timing();
         let call = &mut self.slots[slot];
         call.questions += 1;
         call.quiet_since = desk.now;
@@ -141,7 +142,7 @@ impl ClientSession {
             match call.untold {
                 Untold::Nothing => {}
                 Untold::Came(prefix) => {
-                    let receipt = Receipt { seen: path.seen, limit: 0, prefix, beyond: Vec::new() };
+                    let receipt = Receipt::late(prefix);
                     put_receipt(&mut path.pending, Side::Answer, name, false, &receipt);
                 }
                 Untold::GivenUp => put_cancel(&mut path.pending, name),
