@@ -21,7 +21,7 @@ impl ClientSession {
         self.request_arrived(slot);
         let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
-        call.heard(desk);
+        call.heard(self.questioned, desk);
         let Some(part) = data.part else {
             if is_timed {
                 path.rtt.sample(desk.now.since(call.sent_at));
@@ -134,7 +134,7 @@ impl ClientSession {
         let Some(slot) = self.slot_of(name) else { return false };
         self.unanswered = 0;
         self.request_arrived(slot);
-        self.slots[slot].heard(desk);
+        self.slots[slot].heard(self.questioned, desk);
         let call = &self.slots[slot];
         let begun = call.answer.is_begun() || self.begin_answer(slot, message_len, desk);
         if begun {

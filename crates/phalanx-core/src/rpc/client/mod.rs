@@ -31,7 +31,7 @@ pub(super) struct ClientSession {
     unsent: u32,
     /// Length of answers, smoothed, in bytes.
     answer_bytes: u64,
-    /// Questions since anything was heard.
+    /// Rounds of questions since anything was heard.
     unanswered: u32,
     /// When the last of them was asked.
     questioned: Instant,
@@ -113,10 +113,11 @@ impl ClientSlot {
         }
     }
 
-    /// Something of its answer came.
+    /// Something of its answer came; the last question of its session was asked at `questioned`.
     #[inline]
-    fn heard(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
-        if self.questions == 0 {
+    fn heard(&mut self, questioned: Instant, desk: &mut Desk<'_, impl CallEffects>) {
+        // Since a question, others may have waited for its answer.
+        if self.questions == 0 && self.quiet_since > questioned {
             desk.waits.note_silence(desk.now, desk.now.since(self.quiet_since));
         }
         self.quiet_since = desk.now;

@@ -67,16 +67,26 @@ impl ClientSession {
 
     /// Asks for the calls that were silent too long; where nothing was heard, for one of them.
     fn question_all(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
-        for _ in 0..self.slots.len() {
-            if !self.question(desk) || self.unanswered > SILENT_AT_ONCE {
-                return;
+        if self.next_question(desk.waits.timer_min).is_none_or(|(due, _)| due > desk.now) {
+            return;
+        }
+        self.tell_again();
+        let most = if self.unanswered > 0 { 1 } else { self.slots.len() };
+        for _ in 0..most {
+            if !self.question(desk) {
+                break;
             }
+        }
+        self.questioned = desk.now;
+        self.unanswered += 1;
+        if self.unanswered >= SILENT_QUESTIONS {
+            self.ask(desk);
         }
     }
 
     /// When a call is to be asked for.
     fn questioned_at(&self, path: &Path, call: &ClientSlot, timer_min: Duration) -> Instant {
-        let waits_since = if self.unanswered > SILENT_AT_ONCE { self.questioned } else { Instant::ZERO };
+        let waits_since = if self.unanswered > 0 { self.questioned } else { Instant::ZERO };
         call.quiet_since.max(waits_since) + path.patience(timer_min, call.questions.max(self.unanswered))
     }
 
@@ -93,10 +103,7 @@ impl ClientSession {
         if due > desk.now {
             return false;
         }
-        self.questioned = desk.now;
         desk.net.counters.questions += 1;
-        self.unanswered += 1;
-        self.tell_again();
         let Some(path) = &mut self.path else { return false };
         path.forget_timing();
         let call = &mut self.slots[slot];
@@ -123,9 +130,6 @@ impl ClientSession {
             if let Some(path) = &mut self.path {
                 self.slots[slot].asked_as = path.send(desk, None);
             }
-        }
-        if self.unanswered >= SILENT_QUESTIONS {
-            self.ask(desk);
         }
         true
     }
@@ -179,9 +183,7 @@ impl ClientSession {
 const TOLD_BYTES: usize = 256;
 /// Between two asks for a session; longer when there was no answer, up to 32 times as long.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
-/// With more questions without a word, one is asked at a time.
-const SILENT_AT_ONCE: u32 = 2;
-/// Silent questions after which the session is asked for as well.
+/// Rounds of questions without a word after which the session is asked for as well.
 pub(super) const SILENT_QUESTIONS: u32 = 3;
 /// Cancels sent until the call's outcome is given as unknown.
 const CANCELS_MAX: u32 = 5;
