@@ -20,7 +20,7 @@ pub struct UdpOptions {
     pub receive_buffer_bytes: usize,
     /// Send buffer to ask for, in bytes. Default 4 MiB.
     pub send_buffer_bytes: usize,
-    /// The longest packet. `None`: 32,768 when both addresses are loopback, else 1,432.
+    /// The longest packet. `None`: 32,896 when both addresses are loopback, else 1,432.
     pub packet_bytes_max: Option<u32>,
     /// Hand packets of one length for one destination to the kernel as one (`UDP_SEGMENT`), where it can do that.
     /// Default true.

@@ -36,8 +36,9 @@ pub use stats::UdpStats;
 /// The longest packet that passes an Ethernet of 1,500 bytes whole, with room for IPv6 and a tunnel's header.
 pub const PACKET_BYTES_ETHERNET: u32 = 1_432;
 
-/// The longest packet when every peer is on this host.
-pub const PACKET_BYTES_LOOPBACK: u32 = 32_768;
+/// The longest packet when every peer is on this host: 32 KiB of a message, so that long ones are cut where lengths mostly are, and
+/// what stands around them.
+pub const PACKET_BYTES_LOOPBACK: u32 = 32_896;
 
 /// A driver over two UDP sockets: what waits on the data socket never delays control traffic.
 #[derive(Debug)]
@@ -256,11 +257,22 @@ impl Transmit for UdpOutbox {
         if to.is_empty() {
             return;
         }
+        if packet.len() >= LONG_BYTES
+            && let [to] = to
+        {
+            let (out, stats) = self.parts(lane);
+            if out.queue.pass(*to, packet, &out.socket, stats) {
+                return;
+            }
+        }
         if !self.lane(lane).queue.has_room(to.len(), packet.len()) {
             self.flush_lane(lane);
         }
         let queued = self.lane(lane).queue.push(to, packet);
         self.stats.send_dropped += (to.len() - queued) as u64;
+        if packet.len() >= LONG_BYTES && !self.lane(lane).queue.is_held() {
+            self.flush_lane(lane);
+        }
     }
 
     fn is_congested(&mut self) -> bool {
@@ -431,6 +443,9 @@ const PACKET_BYTES_MIN: u32 = 512;
 
 /// The longest UDP datagram over IPv4.
 const PACKET_BYTES_CEILING: u32 = 65_507;
+
+/// A packet as long as this does not wait for others: runs gain nothing from it, and its receiver has it while the next is made.
+const LONG_BYTES: usize = 16 << 10;
 
 /// What may wait for the kernel, in bytes. Heartbeats and decisions are small; a data queue holds some hundreds
 /// of Ethernet packets, or 16 of the loopback's.

@@ -82,6 +82,23 @@ impl SendQueue {
         self.bytes.len() + len_bytes <= self.bytes_max && self.packets.len() + copies <= PACKETS_MAX
     }
 
+    /// Hands a packet over past the queue, if nothing waits there. False: the kernel did not take it, or something waits.
+    pub(super) fn pass(&mut self, to: SocketAddr, packet: &[u8], socket: &Socket, stats: &mut UdpStats) -> bool {
+        if self.left > 0 {
+            return false;
+        }
+        self.destinations.trim();
+        let to = self.destinations.find(to);
+        stats.send_calls += 1;
+        let taken = mmsg::send_one(socket.as_fd(), packet, &self.destinations.at(to).name).is_ok();
+        if taken {
+            self.refusals = 0;
+            self.grow_runs(1);
+            stats.count_alone(packet.len());
+        }
+        taken
+    }
+
     /// Returns for how many of `to` the packet was queued.
     pub(super) fn push(&mut self, to: &[SocketAddr], packet: &[u8]) -> usize {
         if self.bytes.len() + packet.len() > self.bytes_max {
