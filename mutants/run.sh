@@ -33,7 +33,7 @@ export CARGO_TARGET_DIR=$work/target
 # Built once and run for a minute: a quick build counts for more than the last bit of speed.
 export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 log=$work/log
-field() { sed -n "s/^$1: *//p" "$2" | head -n 1; }
+field() { sed -n "/^$1: */{s///p;q}" "$2"; }
 # Contents decide: what differs is copied (and so gets a new time, which the build looks at), the rest keeps its time.
 refresh() {
   (cd "$root" && find . \( -name target -o -name .git \) -prune -o -type f -print) | sort >"$work/files"
@@ -84,7 +84,7 @@ for patch in "$@"; do
       (cd "$work/tree" && STOP_AT="$expect" timeout "${PHALANX_MUTANT_SECONDS:-1800}" "${command[@]}") >"$log" 2>&1 || true
       # "seed 17: S3 text", or in a story's list "S3 at 1.5 s: text".
       reported=$(sed -nE 's/^seed [0-9]+: ([A-Za-z0-9_]+) .*/\1/p; s/^([A-Za-z0-9_]+) at [0-9.]+ s: .*/\1/p; s/^.* --- FAILED$/story/p' "$log" | sort -u | tr '\n' ' ')
-      first=$(sed -nE 's/^seed ([0-9]+): .*/\1/p' "$log" | head -n 1)
+      first=$(sed -nE '/^seed ([0-9]+): .*/{s//\1/p;q}' "$log")
       verdict="SURVIVED"
       for code in $expect; do
         case " $reported " in *" $code "*) verdict="recognised" ;; esac

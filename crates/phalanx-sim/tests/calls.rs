@@ -48,5 +48,5 @@ fn calls_keep_what_they_promise_for_fresh_seeds() {
     all_hold(first..first.saturating_add(FRESH_SEEDS));
 }
 
-const FIXED_SEEDS: u64 = 300;
+const FIXED_SEEDS: u64 = 1000;
 const FRESH_SEEDS: u64 = 100;
