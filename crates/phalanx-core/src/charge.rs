@@ -10,7 +10,7 @@ pub fn charge(packet_bytes: u64) -> u64 {
     }
     let linear = packet_bytes + AROUND;
     let block = if linear <= BLOCK_MAX { linear.next_power_of_two() } else { packet_bytes + PAGED };
-    (block + RECORD).max(CHARGE_LEAST)
+    block + RECORD
 }
 
 /// With what stands around them they fit the least block.
