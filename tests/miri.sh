@@ -45,7 +45,7 @@ interpret() {
 
 # What is unsafe in the driver and calls no system; what does is tested by itself, not here. The ring has no unsafe
 # code of its own, but two threads in the same words.
-interpret phalanx-driver mmsg shm::lend shm::tests::ring
+interpret phalanx-driver mmsg shm::lend shm::tests::ring words::
 [ "${1:-}" != --unsafe ] || exit 0
 # No unsafe code of its own, but shared buffers (the crate bytes) cut, kept and handed on.
 interpret phalanx-core wire::codec link:: order::frame order::stream order::tests process::unrepaired

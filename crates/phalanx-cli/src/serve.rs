@@ -68,10 +68,26 @@ struct Runner {
 
 impl Service for Runner {
     fn request(&mut self, call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+        self.serve(call, answer, || request.to_vec())
+    }
+
+    fn long_request(
+        &mut self,
+        call: CallId,
+        _from: Incarnation,
+        request: &mut Vec<u8>,
+        answer: &mut Vec<u8>,
+    ) -> Served {
+        self.serve(call, answer, || std::mem::take(request))
+    }
+}
+
+impl Runner {
+    fn serve(&mut self, call: CallId, answer: &mut Vec<u8>, request: impl FnOnce() -> Vec<u8>) -> Served {
         if self.running.load(Ordering::Relaxed) >= self.jobs {
             return Served::Busy;
         }
-        match self.start(call, request.to_vec()) {
+        match self.start(call, request()) {
             Ok(()) => Served::Later,
             Err(error) => {
                 answer.push(ENDED_NOT);
@@ -80,9 +96,7 @@ impl Service for Runner {
             }
         }
     }
-}
 
-impl Runner {
     fn start(&self, call: CallId, request: Vec<u8>) -> std::io::Result<()> {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
@@ -225,7 +239,7 @@ fn answer(port: &mut Port, runner: &mut Runner, answers: &Receiver<(CallId, Vec<
     while let Ok((call, bytes)) = answers.try_recv() {
         sent += 1;
         // Its caller may have given it up.
-        let _ = port.answer(call, Some(&bytes), runner);
+        let _ = port.answer(call, Some(bytes.into()), runner);
     }
     sent
 }

@@ -11,6 +11,8 @@ mod sync;
 mod ticks;
 pub mod udp;
 mod waker;
+#[allow(unsafe_code)]
+mod words;
 
 pub use driver::{Driver, EXTRA_MAX, LossReport, Received, Transmit, Wait, Woken};
 pub use lossy::{Faults, Lossy};

@@ -13,6 +13,19 @@ mod sync {
     pub(crate) mod atomic {
         pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
     }
+
+    /// One by one, as loom can follow them.
+    pub(crate) mod words {
+        use super::atomic::{AtomicU64, Ordering};
+
+        pub(crate) fn load(from: &[AtomicU64], to: &mut [[u8; 8]]) {
+            from.iter().zip(to).for_each(|(from, to)| *to = from.load(Ordering::Relaxed).to_ne_bytes());
+        }
+
+        pub(crate) fn store(from: &[[u8; 8]], to: &[AtomicU64]) {
+            to.iter().zip(from).for_each(|(to, from)| to.store(u64::from_ne_bytes(*from), Ordering::Relaxed));
+        }
+    }
 }
 
 #[path = "../../../crates/phalanx-driver/src/doze.rs"]

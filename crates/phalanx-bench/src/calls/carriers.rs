@@ -151,6 +151,10 @@ impl<T: Transmit + ?Sized> CallEffects for PlainSink<'_, T> {
         self.heard.request(call, from, request, answer)
     }
 
+    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+        self.heard.long_request(call, from, request, answer)
+    }
+
     #[inline]
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
         self.heard.take(ticket.0, outcome);

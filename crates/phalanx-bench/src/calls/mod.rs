@@ -189,6 +189,15 @@ impl Service for Heard {
         Served::Answered
     }
 
+    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+        if self.answer.is_some() {
+            return self.request(call, from, request, answer);
+        }
+        // As over TCP: what came is sent back from where it is.
+        std::mem::swap(request, answer);
+        Served::Answered
+    }
+
     #[inline]
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
         self.take(ticket.0, outcome);

@@ -299,6 +299,17 @@ pub trait CallEffects {
     /// Runs a call. The answer, if there is one at once, is appended to `answer`, which is empty.
     fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served;
 
-    /// A call ended. Told once for each.
+    /// As [`Self::request`], which it calls by default, with a request that came in several packets. It may be taken: whatever
+    /// is left in its place is not looked at.
+    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+        self.request(call, from, request, answer)
+    }
+
+    /// A call ended. Told once for each, here or by [`Self::long_answer`].
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>);
+
+    /// A call ended with an answer that came in several packets. It may be taken. By default [`Self::outcome`] is told.
+    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
+        self.outcome(ticket, Outcome::Answer(answer));
+    }
 }

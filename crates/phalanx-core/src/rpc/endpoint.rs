@@ -1,5 +1,6 @@
 //! All sessions of one process, at either end.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -139,18 +140,20 @@ impl Endpoint {
         }
     }
 
-    /// Makes a call. Accepted means that its outcome will be told once; it goes out at once if there is a slot for it.
+    /// Makes a call. Accepted means that its outcome will be told once; it goes out at once if there is a slot for it. The request is
+    /// kept until it has come: one that is given, as a `Vec`, is not copied for that.
     ///
     /// # Errors
     /// See [`CallError`]; nothing changed.
-    pub fn call(
+    pub fn call<'r>(
         &mut self,
         now: Instant,
         session: SessionId,
-        request: &[u8],
+        request: impl Into<Cow<'r, [u8]>>,
         options: &CallOptions,
         fx: &mut impl CallEffects,
     ) -> Result<Ticket, CallError> {
+        let request = request.into();
         if request.len() > self.limits.message_bytes {
             return Err(CallError::TooLong(request.len()));
         }
@@ -182,7 +185,8 @@ impl Endpoint {
         found
     }
 
-    /// Answers a call whose handler said [`Served::Later`](super::Served::Later); `None`: there is no such service.
+    /// Answers a call whose handler said [`Served::Later`](super::Served::Later); `None`: there is no such service. An answer that is
+    /// given, not lent, is not copied.
     ///
     /// # Errors
     /// See [`AnswerError`]; nothing changed but that the handler no longer counts as running.
@@ -190,10 +194,10 @@ impl Endpoint {
         &mut self,
         now: Instant,
         call: CallId,
-        answer: Option<&[u8]>,
+        answer: Option<Cow<'_, [u8]>>,
         fx: &mut impl CallEffects,
     ) -> Result<(), AnswerError> {
-        if let Some(answer) = answer
+        if let Some(answer) = &answer
             && answer.len() > self.limits.message_bytes
         {
             return Err(AnswerError::TooLong(answer.len()));

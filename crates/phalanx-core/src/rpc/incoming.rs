@@ -103,6 +103,12 @@ impl Incoming {
         &self.bytes[..self.len]
     }
 
+    /// The message, for somebody who may keep it and leave something else in its place, before [`Self::release`].
+    pub(super) fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        self.bytes.truncate(self.len);
+        &mut self.bytes
+    }
+
     pub(super) fn fragments(&self) -> u32 {
         self.fragments
     }

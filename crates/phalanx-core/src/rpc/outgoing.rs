@@ -6,7 +6,10 @@ use super::wire::{BEYOND_MAX, Receipt};
 /// A message cut into fragments of one length; the last may be shorter. A message without bytes has one, without bytes.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
+    /// What is there of it.
     bytes: Vec<u8>,
+    /// Of all of it.
+    len: usize,
     fragment_bytes: usize,
     fragments: u32,
     /// Fragments below this may be sent.
@@ -52,20 +55,42 @@ pub(super) struct Change {
 }
 
 impl Outgoing {
-    /// Begins with another message, which the caller writes into the given bytes beforehand. `allowed` fragments may be sent.
+    /// Begins with another message, which the caller has put into [`Self::empty`] or [`Self::give`]. `allowed` fragments may be sent.
     pub(super) fn begin(&mut self, fragment_bytes: usize, allowed: u32) {
+        self.begin_with(self.bytes.len(), fragment_bytes);
+        self.allow(allowed);
+    }
+
+    /// Begins with a message of `len` bytes, the rest of which comes with [`Self::append`].
+    pub(super) fn begin_with(&mut self, len: usize, fragment_bytes: usize) {
         self.fragment_bytes = fragment_bytes.max(1);
-        let len = self.bytes.len();
+        self.len = len;
         self.fragments = if len <= self.fragment_bytes {
             1
         } else {
             u32::try_from(len.div_ceil(self.fragment_bytes)).unwrap_or(u32::MAX)
         };
-        self.allowed = allowed.min(self.fragments);
-        self.fresh = 0;
-        self.prefix = 0;
+        (self.allowed, self.fresh, self.prefix) = (0, 0, 0);
         self.sent_as.clear();
         (self.lost, self.lost_from, self.under_way) = (0, 0, 0);
+    }
+
+    /// More of the message is there, and may be sent as far as it makes whole fragments.
+    pub(super) fn append(&mut self, piece: &[u8]) {
+        self.bytes.extend_from_slice(piece);
+        let whole = self.bytes.len() / self.fragment_bytes;
+        self.allow(if self.is_filled() { self.fragments } else { u32::try_from(whole).unwrap_or(u32::MAX) });
+    }
+
+    /// All of it is there.
+    pub(super) fn is_filled(&self) -> bool {
+        self.bytes.len() == self.len
+    }
+
+    /// Takes the bytes of a message over, before [`Self::begin`].
+    pub(super) fn give(&mut self, bytes: Vec<u8>, spare: &mut Spare) {
+        spare.keep(&mut self.bytes);
+        self.bytes = bytes;
     }
 
     /// The bytes of the message, empty, to be filled before [`Self::begin`] with about `expected` bytes.
@@ -77,8 +102,10 @@ impl Outgoing {
 
     /// Lets go of the message.
     pub(super) fn release(&mut self, spare: &mut Spare) {
-        self.bytes.clear();
+        // With its length: what was written once need not be for whoever takes it next.
         spare.keep(&mut self.bytes);
+        self.bytes.clear();
+        self.len = 0;
         self.sent_as.clear();
         self.sent_as.shrink_to(SENT_AS_KEPT);
         (self.fragments, self.allowed, self.fresh, self.prefix) = (0, 0, 0, 0);
@@ -86,11 +113,15 @@ impl Outgoing {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.bytes.len()
+        self.len
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    pub(super) fn fragment_bytes(&self) -> usize {
+        self.fragment_bytes
     }
 
     pub(super) fn is_whole(&self) -> bool {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::incoming::{Arrival, Incoming};
+use super::spare::Spare;
 use super::wire::Part;
 use super::{CallEffects, CallId, Outcome, Served, Ticket};
 use crate::api::Packet;
@@ -45,6 +46,7 @@ pub struct Plain {
     places: BTreeMap<Incarnation, SocketAddr>,
     packet: Vec<u8>,
     answer: Vec<u8>,
+    spare: Spare,
     /// Packets dropped.
     pub drops: u64,
 }
@@ -74,6 +76,7 @@ impl Plain {
             places: BTreeMap::new(),
             packet: Vec::with_capacity(65_536),
             answer: Vec::new(),
+            spare: Spare::default(),
             drops: 0,
         }
     }
@@ -177,10 +180,11 @@ impl Plain {
     ) -> Result<(), DropReason> {
         let incoming = self.awaited.get_mut(&call).ok_or(DropReason::Replayed)?;
         if let Some(part) = part {
-            if !accept(incoming, part, bytes, self.fragment_bytes, self.message_bytes)? {
+            if !accept(incoming, part, bytes, (self.fragment_bytes, self.message_bytes), &mut self.spare)? {
                 return Ok(());
             }
-            fx.outcome(Ticket(call), Outcome::Answer(incoming.bytes()));
+            fx.long_answer(Ticket(call), incoming.bytes_mut());
+            incoming.release(&mut self.spare);
         } else {
             fx.outcome(Ticket(call), Outcome::Answer(bytes));
         }
@@ -205,11 +209,12 @@ impl Plain {
                 self.requests.clear();
             }
             let incoming = self.requests.entry((client, call)).or_default();
-            if !accept(incoming, part, bytes, self.fragment_bytes, self.message_bytes)? {
+            if !accept(incoming, part, bytes, (self.fragment_bytes, self.message_bytes), &mut self.spare)? {
                 self.answer = answer;
                 return Ok(());
             }
-            let served = fx.request(id, client, incoming.bytes(), &mut answer);
+            let served = fx.long_request(id, client, incoming.bytes_mut(), &mut answer);
+            incoming.release(&mut self.spare);
             self.requests.remove(&(client, call));
             served
         } else {
@@ -229,14 +234,15 @@ fn accept(
     incoming: &mut Incoming,
     part: Part,
     bytes: &[u8],
-    fragment_bytes: usize,
-    message_bytes: usize,
+    (fragment_bytes, message_bytes): (usize, usize),
+    spare: &mut Spare,
 ) -> Result<bool, DropReason> {
     let len = usize::try_from(part.message_len).unwrap_or(usize::MAX);
     if len > message_bytes {
         return Err(DropReason::Overload);
     }
     if !incoming.is_begun() {
+        incoming.grow(len, spare);
         incoming.begin(len, fragment_bytes, u32::MAX);
     }
     match incoming.accept(part, bytes) {

@@ -1,5 +1,7 @@
 //! The answering end of a session. It has no timers: what is lost is the client's to notice.
 
+use std::borrow::Cow;
+
 use super::api::{CallEffects, CallId, Mark, Served};
 use super::desk::Desk;
 use super::incoming::{Arrival, Incoming, RECEIPT_PACKETS};
@@ -190,16 +192,16 @@ impl ServerSession {
         let call = &mut self.slots[slot];
         call.state = State::Running;
         let id = CallId { session: self.hint, token: self.path.token, slot: slot as u8, call: call.call };
-        let request = whole.is_none().then(|| std::mem::take(&mut call.request));
-        let bytes = whole.or(request.as_ref().map(Incoming::bytes)).unwrap_or_default();
         // Answers are mostly as long as the one before.
         let answer = call.answer.empty(call.answered_bytes, &mut desk.net.spare);
         desk.fx.mark(Mark::Runs, call.call);
-        let served = desk.fx.request(id, self.path.peer, bytes, answer);
+        let served = match whole {
+            Some(request) => desk.fx.request(id, self.path.peer, request, answer),
+            None => desk.fx.long_request(id, self.path.peer, call.request.bytes_mut(), answer),
+        };
         desk.fx.mark(Mark::Ran, call.call);
-        if let Some(mut request) = request {
-            request.release(&mut desk.net.spare);
-            call.request = request;
+        if whole.is_none() {
+            call.request.release(&mut desk.net.spare);
         }
         desk.net.counters.served += 1;
         match served {
@@ -399,7 +401,7 @@ impl ServerSession {
         &mut self,
         slot: u8,
         call: u64,
-        served: Option<&[u8]>,
+        served: Option<Cow<'_, [u8]>>,
         desk: &mut Desk<'_, impl CallEffects>,
     ) -> bool {
         if let Some(at) = self.detached.iter().position(|&given_up| given_up == (slot, call)) {
@@ -415,7 +417,11 @@ impl ServerSession {
         self.running -= 1;
         match served {
             Some(bytes) => {
-                self.slots[slot].answer.empty(bytes.len(), &mut desk.net.spare).extend_from_slice(bytes);
+                let answer = &mut self.slots[slot].answer;
+                match bytes {
+                    Cow::Owned(bytes) => answer.give(bytes, &mut desk.net.spare),
+                    Cow::Borrowed(bytes) => answer.empty(bytes.len(), &mut desk.net.spare).extend_from_slice(bytes),
+                }
                 self.begin_answer(slot, desk);
             }
             None => self.refuse(slot, Refusal::NoService, desk),

@@ -1,5 +1,6 @@
 //! Two endpoints and a network in memory that loses, repeats, delays and reorders what it is told to.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,6 +22,8 @@ struct Place {
     /// Requests that begin with this byte are answered later.
     later: Option<u8>,
     waiting: Vec<(CallId, Vec<u8>)>,
+    /// Long requests become their answers, and long answers are taken, without a copy.
+    takes: bool,
     /// Sessions with each peer, and what the peer offered last.
     met: BTreeMap<Incarnation, (usize, Vec<u8>)>,
 }
@@ -54,8 +57,21 @@ impl CallEffects for Place {
         Served::Answered
     }
 
+    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+        if !self.takes {
+            return self.request(call, from, request, answer);
+        }
+        std::mem::swap(request, answer);
+        Served::Answered
+    }
+
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
         assert!(self.outcomes.insert(ticket, outcome.to_result()).is_none(), "an outcome is told once");
+    }
+
+    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
+        let answer = if self.takes { std::mem::take(answer) } else { answer.clone() };
+        self.outcome(ticket, Outcome::Answer(&answer));
     }
 }
 
@@ -181,6 +197,25 @@ fn reversed(bytes: &[u8]) -> Vec<u8> {
 
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8).collect()
+}
+
+#[test]
+fn long_messages_are_taken_and_given_and_come_whole() {
+    let mut world = World::new();
+    (world.at_server.takes, world.at_client.takes) = (true, true);
+    // Longer and shorter ones in turn, in the memory of those before.
+    for len in [100_000, 3_000_000, 2_000, 70_000, 3_000_000, 80_000] {
+        for given in [false, true] {
+            let request = pattern(len);
+            let message: Cow<'_, [u8]> = if given { request.clone().into() } else { (&request).into() };
+            let options = CallOptions::default();
+            let called = world.client.call(world.now, world.session, message, &options, &mut world.at_client);
+            world.run(Duration::from_millis(20));
+            world.assert_answer(called.expect("accepted"), &request);
+        }
+    }
+    world.run(Duration::from_millis(20));
+    assert_eq!(world.server.held_bytes(), 0);
 }
 
 #[test]
@@ -322,7 +357,7 @@ fn hazard_1_a_cancel_wedges_no_slot_and_frees_no_running_call() {
     assert_eq!(world.outcome(busy), Some(&Err(Failure::NotExecuted(Reason::Refused(Refusal::Busy)))));
     let waiting = std::mem::take(&mut world.at_server.waiting);
     for (call, _) in waiting {
-        let late = world.server.answer(world.now, call, Some(b"late"), &mut world.at_server);
+        let late = world.server.answer(world.now, call, Some(b"late".into()), &mut world.at_server);
         assert_eq!(late, Err(AnswerError::NotWanted));
     }
     let next = world.call(b"next");
@@ -398,7 +433,7 @@ fn hazard_6_a_server_answers_every_question_and_keeps_no_timer() {
     let (call, _) = world.at_server.waiting.pop().expect("it runs");
     assert!(world.client.counters().questions > 5, "the client asks on");
     world.lose = |_| true;
-    world.server.answer(world.now, call, Some(b"done"), &mut world.at_server).expect("wanted");
+    world.server.answer(world.now, call, Some(b"done".into()), &mut world.at_server).expect("wanted");
     world.carry();
     world.lose = |_| false;
     world.run(Duration::from_millis(400));
@@ -485,7 +520,7 @@ fn long_messages_of_many_calls_wait_for_no_timer() {
     let answers: Vec<Ticket> = (0..8).map(|_| world.call(b"L")).collect();
     world.carry();
     for (call, _) in std::mem::take(&mut world.at_server.waiting) {
-        world.server.answer(world.now, call, Some(&pattern(64_000)), &mut world.at_server).expect("wanted");
+        world.server.answer(world.now, call, Some(pattern(64_000).into()), &mut world.at_server).expect("wanted");
     }
     world.carry();
     assert!(answers.iter().all(|ticket| world.outcome(*ticket).is_some()));
@@ -544,7 +579,7 @@ fn round_trips_are_no_pauses() {
         let ticket = world.call(if n % 2 == 0 { b"L" } else { b"short" });
         world.run(Duration::from_millis(60));
         for (call, _) in std::mem::take(&mut world.at_server.waiting) {
-            world.server.answer(world.now, call, Some(&pattern(20_000)), &mut world.at_server).expect("wanted");
+            world.server.answer(world.now, call, Some(pattern(20_000).into()), &mut world.at_server).expect("wanted");
         }
         world.run(Duration::from_millis(60));
         assert!(world.outcome(ticket).is_some());
@@ -574,7 +609,7 @@ fn nothing_is_kept_for_long_of_what_is_over() {
     world.carry();
     world.lose = |_| true;
     let (call, _) = world.at_server.waiting.pop().expect("it runs");
-    world.server.answer(world.now, call, Some(&pattern(100_000)), &mut world.at_server).expect("wanted");
+    world.server.answer(world.now, call, Some(pattern(100_000).into()), &mut world.at_server).expect("wanted");
     world.run(Duration::from_secs(11));
     assert_eq!(world.outcome(ticket), Some(&Err(Failure::Unknown(Reason::Deadline))));
     assert!(world.server.held_bytes() >= 100_000);
@@ -643,8 +678,8 @@ fn a_handler_that_answers_twice_is_told() {
     let ticket = world.call(b"L");
     world.run(Duration::from_millis(1));
     let (call, _) = world.at_server.waiting.pop().expect("it runs");
-    world.server.answer(world.now, call, Some(b"1"), &mut world.at_server).expect("wanted");
-    let again = world.server.answer(world.now, call, Some(b"2"), &mut world.at_server);
+    world.server.answer(world.now, call, Some(b"1".into()), &mut world.at_server).expect("wanted");
+    let again = world.server.answer(world.now, call, Some(b"2".into()), &mut world.at_server);
     assert_eq!(again, Err(AnswerError::NotWanted));
     world.run(Duration::from_millis(1));
     assert_eq!(world.outcome(ticket), Some(&Ok(b"1".to_vec())));
@@ -659,7 +694,7 @@ fn what_waits_on_its_way_is_not_sent_again() {
     let ticket = world.call(b"L");
     world.carry();
     let (call, _) = world.at_server.waiting.pop().expect("it runs");
-    world.server.answer(world.now, call, Some(&pattern(100_000)), &mut world.at_server).expect("wanted");
+    world.server.answer(world.now, call, Some(pattern(100_000).into()), &mut world.at_server).expect("wanted");
     world.waits = Some(VecDeque::new());
     world.run(Duration::from_millis(40));
     let questions = world.client.counters().questions;
@@ -680,7 +715,7 @@ fn answers_from_many_keep_within_the_clients_buffer() {
     let tickets: Vec<Ticket> = (0..8).map(|_| world.call(b"L")).collect();
     world.carry();
     for (call, _) in std::mem::take(&mut world.at_server.waiting) {
-        world.server.answer(world.now, call, Some(&pattern(300_000)), &mut world.at_server).expect("wanted");
+        world.server.answer(world.now, call, Some(pattern(300_000).into()), &mut world.at_server).expect("wanted");
     }
     world.server.turn(world.now, &mut world.at_server);
     let charged: u64 = world.at_server.sent.iter().map(|(_, packet)| charge(packet.len() as u64)).sum();

@@ -7,6 +7,7 @@
 //! what is being overwritten is a wrong copy that is thrown away, not undefined behaviour.
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::words;
 
 /// Words that are only looked at: another process may write them, and this one must not.
 ///
@@ -34,17 +35,13 @@ impl<'a> Seen<'a> {
 
     /// Copies the bytes that begin at a word, round the end if need be.
     fn copy_out(self, at: usize, out: &mut [u8]) {
-        let (words, rest) = out.as_chunks_mut::<8>();
-        let straight = words.len().min(self.0.len() - at);
-        let (first, second) = words.split_at_mut(straight);
-        for (from, to) in self.0[at..].iter().zip(first) {
-            *to = from.load(Ordering::Relaxed).to_ne_bytes();
-        }
-        for (from, to) in self.0.iter().zip(second.iter_mut()) {
-            *to = from.load(Ordering::Relaxed).to_ne_bytes();
-        }
+        let (whole, rest) = out.as_chunks_mut::<8>();
+        let straight = whole.len().min(self.0.len() - at);
+        let (first, second) = whole.split_at_mut(straight);
+        words::load(&self.0[at..], first);
+        words::load(self.0, second);
         if !rest.is_empty() {
-            let last = self.load((at + words.len()) & (self.0.len() - 1)).to_ne_bytes();
+            let last = self.load((at + whole.len()) & (self.0.len() - 1)).to_ne_bytes();
             rest.copy_from_slice(&last[..rest.len()]);
         }
     }
@@ -105,26 +102,17 @@ fn copy_in(data: &[AtomicU64], mut at: usize, parts: [&[u8]; 3]) {
             data[at].store(u64::from_ne_bytes(joint), Ordering::Relaxed);
             at = (at + 1) & mask;
         }
-        let (words, rest) = part.as_chunks::<8>();
-        copy_words(data, at, words);
-        at = (at + words.len()) & mask;
+        let (whole, rest) = part.as_chunks::<8>();
+        let (first, second) = whole.split_at(whole.len().min(data.len() - at));
+        words::store(first, &data[at..]);
+        words::store(second, data);
+        at = (at + whole.len()) & mask;
         joint = [0; 8];
         joint[..rest.len()].copy_from_slice(rest);
         held = rest.len();
     }
     if held > 0 {
         data[at].store(u64::from_ne_bytes(joint), Ordering::Relaxed);
-    }
-}
-
-fn copy_words(data: &[AtomicU64], at: usize, words: &[[u8; 8]]) {
-    let straight = words.len().min(data.len() - at);
-    let (first, second) = words.split_at(straight);
-    for (to, from) in data[at..].iter().zip(first) {
-        to.store(u64::from_ne_bytes(*from), Ordering::Relaxed);
-    }
-    for (to, from) in data.iter().zip(second) {
-        to.store(u64::from_ne_bytes(*from), Ordering::Relaxed);
     }
 }
 

@@ -244,10 +244,23 @@ impl CallEffects for Place {
         served
     }
 
+    fn long_request(&mut self, id: CallId, from: Incarnation, request: &mut Vec<u8>, into: &mut Vec<u8>) -> Served {
+        let request = std::mem::replace(request, LEFT_INSTEAD.to_vec());
+        self.request(id, from, &request, into)
+    }
+
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
         self.happened.push(Happened::Told { ticket, outcome: outcome.to_result() });
     }
+
+    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
+        let answer = std::mem::replace(answer, LEFT_INSTEAD.to_vec());
+        self.happened.push(Happened::Told { ticket, outcome: Ok(answer) });
+    }
 }
+
+/// In the place of messages that were taken: it must not come back.
+const LEFT_INSTEAD: &[u8] = b"left";
 
 /// Where node `at` is, in all its lives: some are taken to be on the same host as all others.
 pub(super) fn address(at: usize) -> SocketAddr {

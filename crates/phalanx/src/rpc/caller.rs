@@ -141,6 +141,12 @@ impl Service for Calls {
             call.end(outcome.to_result());
         }
     }
+
+    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
+        if let Some((_, call)) = self.under_way.remove(&ticket) {
+            call.end(Ok(std::mem::take(answer)));
+        }
+    }
 }
 
 impl Making {
@@ -174,7 +180,7 @@ impl Making {
         match order {
             Order::Call { server, request, options, call } => {
                 let session = *sessions.entry(server).or_insert_with(|| port.connect(server, calls));
-                match port.call(session, &request, &options, calls) {
+                match port.call(session, request, &options, calls) {
                     Ok(ticket) => drop(calls.under_way.insert(ticket, (session, call))),
                     Err(error) => call.end(Err(Failure::NotExecuted(reason(error)))),
                 }

@@ -1,5 +1,6 @@
 //! An endpoint of calls on a socket, turned by its application.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -38,8 +39,18 @@ pub trait Service {
         Served::Refused
     }
 
-    /// A call of this process ended. Told once for each.
+    /// See [`CallEffects::long_request`].
+    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+        self.request(call, from, request, answer)
+    }
+
+    /// A call of this process ended. Told once for each, here or by [`Self::long_answer`].
     fn outcome(&mut self, _ticket: Ticket, _outcome: Outcome<'_>) {}
+
+    /// See [`CallEffects::long_answer`].
+    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
+        self.outcome(ticket, Outcome::Answer(answer));
+    }
 }
 
 /// Makes calls and answers them, turned by its application: no thread, handlers run on the caller's.
@@ -114,9 +125,17 @@ impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
         self.service.request(call, from, request, answer)
     }
 
+    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+        self.service.long_request(call, from, request, answer)
+    }
+
     #[inline]
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
         self.service.outcome(ticket, outcome);
+    }
+
+    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
+        self.service.long_answer(ticket, answer);
     }
 }
 
@@ -182,10 +201,10 @@ impl<D: Wait> Port<D> {
     ///
     /// # Errors
     /// See [`CallError`]; nothing changed.
-    pub fn call(
+    pub fn call<'r>(
         &mut self,
         session: SessionId,
-        request: &[u8],
+        request: impl Into<Cow<'r, [u8]>>,
         options: &CallOptions,
         service: &mut impl Service,
     ) -> Result<Ticket, CallError> {
@@ -208,7 +227,7 @@ impl<D: Wait> Port<D> {
     pub fn answer(
         &mut self,
         call: CallId,
-        answer: Option<&[u8]>,
+        answer: Option<Cow<'_, [u8]>>,
         service: &mut impl Service,
     ) -> Result<(), AnswerError> {
         self.act(service, |endpoint, now, sink| endpoint.answer(now, call, answer, sink))

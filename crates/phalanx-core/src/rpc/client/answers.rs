@@ -67,8 +67,8 @@ impl ClientSession {
         let mut answer = std::mem::take(&mut call.answer);
         self.note_length(answer.bytes().len());
         let ticket = self.end(slot, desk);
-        desk.fx.outcome(ticket, Outcome::Answer(answer.bytes()));
         let fragments = answer.fragments();
+        desk.fx.long_answer(ticket, answer.bytes_mut());
         answer.release(&mut desk.net.spare);
         self.slots[slot].answer = answer;
         self.tell_came(data, fragments, desk);

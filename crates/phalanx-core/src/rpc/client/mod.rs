@@ -3,6 +3,7 @@
 mod answers;
 mod timers;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -176,7 +177,7 @@ impl ClientSession {
     pub(super) fn call(
         &mut self,
         ticket: Ticket,
-        request: &[u8],
+        request: Cow<'_, [u8]>,
         options: &CallOptions,
         desk: &mut Desk<'_, impl CallEffects>,
     ) -> Result<(), CallError> {
@@ -188,15 +189,14 @@ impl ClientSession {
         }
         desk.fx.mark(Mark::Called, ticket.0);
         if let Some(slot) = slot {
-            self.slots[slot].request.empty(request.len(), &mut desk.net.spare).extend_from_slice(request);
-            self.begin(slot, terms, desk);
+            self.begin(slot, terms, request, desk);
             return Ok(());
         }
         self.due = self.due.min(terms.deadline);
         if self.path.is_none() {
             self.due = self.due.min(self.asks_again());
         }
-        self.queue.push_back(Queued { terms, request: request.to_vec() });
+        self.queue.push_back(Queued { terms, request: request.into_owned() });
         Ok(())
     }
 
@@ -210,8 +210,8 @@ impl ClientSession {
         })
     }
 
-    /// Begins the call whose request the slot holds.
-    fn begin(&mut self, slot: usize, terms: Terms, desk: &mut Desk<'_, impl CallEffects>) {
+    /// Begins a call in a slot.
+    fn begin(&mut self, slot: usize, terms: Terms, request: Cow<'_, [u8]>, desk: &mut Desk<'_, impl CallEffects>) {
         let Some(path) = &self.path else { return };
         let call = &mut self.slots[slot];
         call.call += 1;
@@ -220,7 +220,18 @@ impl ClientSession {
         desk.fx.mark(Mark::Begun, terms.ticket.0);
         call.quiet_since = desk.now;
         (call.questions, call.asked_as, call.receipt_due) = (0, 0, false);
-        call.request.begin(path.fragment_bytes, u32::MAX);
+        let rest = match request {
+            Cow::Owned(request) => {
+                call.request.give(request, &mut desk.net.spare);
+                call.request.begin(path.fragment_bytes, u32::MAX);
+                &[]
+            }
+            Cow::Borrowed(request) => {
+                call.request.empty(request.len(), &mut desk.net.spare);
+                call.request.begin_with(request.len(), path.fragment_bytes);
+                request
+            }
+        };
         let expected =
             usize::try_from(self.answer_bytes.saturating_mul(2)).unwrap_or(usize::MAX).max(ANSWER_BYTES_LEAST);
         let wanted = if expected <= path.fragment_bytes {
@@ -232,23 +243,44 @@ impl ClientSession {
         };
         call.reserved = desk.budget.take(wanted, path.charge_of(ANSWER_BYTES_LEAST), path.reach);
         (call.starved, call.untold) = (false, Untold::Nothing);
-        self.unsent += 1;
         self.due = self.due.min(terms.deadline);
         // Nobody is asked sooner, and mostly the timers are looked at before that because of earlier calls.
         if self.due > desk.now + desk.waits.timer_min {
             self.due = self.due.min(desk.now + path.patience(desk.waits.timer_min, 0));
         }
-        if self.unsent > 1 {
+        if self.unsent > 0 {
             // Others wait for room: what there is now may be theirs.
+            self.slots[slot].request.append(rest);
+            self.unsent += 1;
             self.send_waiting(desk);
         } else {
-            self.send_from(slot, desk);
+            self.send_as_copied(slot, rest, desk);
         }
     }
 
-    /// Sends what a call has to send and may.
-    fn send_from(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) {
-        let Some(path) = &mut self.path else { return };
+    /// Copies the rest of a request into its slot and sends it piece by piece: the other side begins with the first while the last is
+    /// copied here.
+    fn send_as_copied(&mut self, slot: usize, mut rest: &[u8], desk: &mut Desk<'_, impl CallEffects>) {
+        let mut sends = true;
+        loop {
+            let request = &mut self.slots[slot].request;
+            let most = if sends { request.fragment_bytes() } else { usize::MAX };
+            let (piece, after) = rest.split_at(rest.len().min(most));
+            request.append(piece);
+            if sends {
+                self.unsent += 1;
+                sends = self.send_from(slot, desk);
+            }
+            rest = after;
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Sends what a call has to send and may. Whether that was all there is of it.
+    fn send_from(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) -> bool {
+        let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
         let name = CallName { slot: slot as u8, call: call.call };
         let head = Head { side: Side::Request, name, allowance: call.reserved, refusal: false };
@@ -256,13 +288,18 @@ impl ClientSession {
         let each = per_fragment(path, &call.request);
         let is_done = path.send_message(&mut call.request, &head, (each, self.credit), desk);
         self.unsent -= u32::from(is_done);
-        desk.fx.mark(if is_done { Mark::Sent } else { Mark::Held }, call.terms.ticket.0);
+        if !is_done {
+            desk.fx.mark(Mark::Held, call.terms.ticket.0);
+        } else if call.request.is_filled() {
+            desk.fx.mark(Mark::Sent, call.terms.ticket.0);
+        }
         if call.request.next() != next {
             call.quiet_since = desk.now;
         }
         if !was_sent && call.request.was_sent() {
             call.sent_at = desk.now;
         }
+        is_done
     }
 
     /// Sends what all calls have to send, the shortest first.
@@ -270,8 +307,7 @@ impl ClientSession {
         while self.path.is_some() && self.free_slot_waits() {
             let Some(queued) = self.queue.pop_front() else { break };
             let Some(slot) = self.take_slot() else { break };
-            *self.slots[slot].request.empty(0, &mut desk.net.spare) = queued.request;
-            self.begin(slot, queued.terms, desk);
+            self.begin(slot, queued.terms, Cow::Owned(queued.request), desk);
         }
         if self.unsent > 0 {
             self.send_waiting(desk);
