@@ -128,3 +128,7 @@ pub struct Woken {
     /// At least one extra descriptor is readable: bit `i` stands for `extra[i]`.
     pub extra: u64,
 }
+
+/// Packets of so many bytes do not wait for a flush, nor do those who sleep until they come: the other side begins with one
+/// while the next is made.
+pub(crate) const LONG_BYTES: usize = 16 << 10;

@@ -1,15 +1,17 @@
 //! The processes that this one is attached to: reading their rings, and waking them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use phalanx_core::{Lane, Packet};
 
 use super::Peer;
-use super::parked::{self, Knock};
 use super::ring::{Cursor, Looked};
 use super::segment::{Foreign, LINKS_MAX, Own, Refused};
 use super::sending::Sending;
 use super::stats::LinkStats;
+use crate::driver::LONG_BYTES;
 
 /// All links of a process. A link's place is its bit in the records of this process.
 #[derive(Debug)]
@@ -24,14 +26,15 @@ pub(super) struct Links {
     /// Something may have changed between this process and another.
     unsettled: bool,
     buffer: Vec<u8>,
+    /// The last packet was a long one.
+    long: bool,
     pub(super) stats: LinkStats,
 }
 
 #[derive(Debug)]
 struct Link {
     peer: Peer,
-    foreign: Foreign,
-    knock: Knock,
+    foreign: Arc<Foreign>,
     /// The state of its tables as last looked at.
     seen: Option<u64>,
     /// The place it gave this process; its ring is read while there is one.
@@ -52,6 +55,7 @@ impl Links {
             next_turn: 0,
             unsettled: false,
             buffer: Vec::new(),
+            long: false,
             stats: LinkStats::default(),
         }
     }
@@ -113,8 +117,7 @@ impl Links {
         }
         self.links[place] = Some(Link {
             peer: peer.clone(),
-            foreign,
-            knock: Knock::default(),
+            foreign: Arc::new(foreign),
             seen: None,
             place: None,
             cursors: [Cursor::default(); 2],
@@ -158,7 +161,7 @@ impl Links {
 
     fn reach(&self, sending: &mut Sending) {
         let reached = self.iter().filter(|(_, link)| link.reads);
-        sending.reach(reached.map(|(place, link)| (1 << place, link.addresses())));
+        sending.reach(reached.map(|(place, link)| (1 << place, link.addresses(), Arc::clone(&link.foreign))));
     }
 
     /// Hands up to `max` packets of `lane` to `each`. Returns how many, and whether a bound was met before the end.
@@ -187,6 +190,7 @@ impl Links {
                 match cursor.look(ring, 1 << place, &mut self.buffer) {
                     Looked::Taken(len) => {
                         taken += 1;
+                        self.long = len >= LONG_BYTES;
                         self.stats.received += 1;
                         self.stats.received_bytes += len as u64;
                         each(Packet::Given(&mut self.buffer, len));
@@ -208,23 +212,30 @@ impl Links {
         (taken, false)
     }
 
+    /// Before a sleep: where a long packet came last another is mostly being made, and is there sooner than a sleep has
+    /// begun and ended. Looks for it for a while, and lets others run meanwhile. Whether something waits.
+    pub(super) fn linger(&mut self) -> bool {
+        if !std::mem::take(&mut self.long) {
+            return false;
+        }
+        let began = Instant::now();
+        loop {
+            if self.has_more() {
+                self.stats.lingered += 1;
+                return true;
+            }
+            if began.elapsed() > LINGERS {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Whether something waits in a ring that is read.
     pub(super) fn has_more(&self) -> bool {
         let reading = self.iter().filter(|(_, link)| link.place.is_some());
         let waits = |link: &Link, lane: Lane| link.cursors[lane as usize].has_more(link.foreign.ring(lane));
         reading.map(|(_, link)| link).any(|link| LANES.into_iter().any(|lane| waits(link, lane)))
-    }
-
-    /// Wakes those of `touched` that sleep.
-    pub(super) fn knock(&mut self, touched: u64) {
-        parked::published();
-        let touched = self.links.iter_mut().enumerate().filter(|(place, _)| touched & (1 << place) != 0);
-        for link in touched.filter_map(|(_, link)| link.as_mut()) {
-            if link.knock.is_due(link.foreign.parked()) {
-                self.stats.knocks += 1;
-                link.foreign.knock();
-            }
-        }
     }
 }
 
@@ -258,6 +269,9 @@ impl Link {
 
 /// In the order of their numbers.
 const LANES: [Lane; 2] = [Lane::Data, Lane::Control];
+
+/// About twice as long as it takes to make a long packet.
+pub(super) const LINGERS: Duration = Duration::from_micros(30);
 
 /// Records looked at in one go, those for others included.
 const LOOKS_MAX: usize = 4_096;

@@ -239,9 +239,7 @@ impl<D: Driver> Driver for Shm<D> {
 
     fn flush(&mut self) {
         let sending = self.half.mine_mut();
-        if sending.touched != 0 {
-            self.links.knock(std::mem::take(&mut sending.touched));
-        }
+        sending.knock();
         self.links.settle(sending);
         self.inner.flush();
     }
@@ -277,6 +275,9 @@ impl<D: Wait> Wait for Shm<D> {
         let Self { inner, half, links, sleep, below, .. } = self;
         let own = half.mine().own.as_ref().filter(|_| !links.is_empty());
         let Some(own) = own else { return inner.wait(timeout, extra) };
+        if timeout.is_none_or(|timeout| timeout >= links::LINGERS) && links.linger() {
+            return Ok(Woken { traffic: true, ..Woken::default() });
+        }
         sleep.begin(own.parked());
         if links.has_more() {
             sleep.end(own.parked());

@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use phalanx_core::Lane;
 
 use super::lend::Joined;
-use super::segment::Own;
+use super::parked::{self, Knock};
+use super::segment::{Foreign, Own};
 use super::stats::SentStats;
-use crate::driver::Transmit;
+use crate::driver::{LONG_BYTES, Transmit};
 
 /// The sending half of a [`Shm`](super::Shm) whose driver below has the sending half `T`.
 pub type ShmOutbox<T> = Joined<Sending, T>;
@@ -18,12 +20,21 @@ pub type ShmOutbox<T> = Joined<Sending, T>;
 pub struct Sending {
     /// `None`: this process shares no memory.
     pub(super) own: Option<Own>,
-    /// Whose bit is set since the last flush.
-    pub(super) touched: u64,
+    /// For whom something was written since those were last woken.
+    touched: u64,
+    readers: Vec<Reader>,
     pub(super) stats: SentStats,
     /// Bits of those who read this process's memory, by where they receive on each lane.
     reached: [HashMap<SocketAddr, u64>; 2],
     parted: [Parted; 2],
+}
+
+/// Somebody who reads this process's memory.
+#[derive(Debug)]
+struct Reader {
+    bit: u64,
+    foreign: Arc<Foreign>,
+    knock: Knock,
 }
 
 /// Destinations told apart, as they were for the last packet: the next one often has the same.
@@ -36,18 +47,45 @@ struct Parted {
 
 impl Sending {
     pub(super) fn new(own: Option<Own>) -> Self {
-        Self { own, touched: 0, stats: SentStats::default(), reached: Default::default(), parted: Default::default() }
+        Self {
+            own,
+            touched: 0,
+            readers: Vec::new(),
+            stats: SentStats::default(),
+            reached: Default::default(),
+            parted: Default::default(),
+        }
     }
 
     /// From now on those of `links` are reached through memory, and nobody else.
-    pub(super) fn reach(&mut self, links: impl Iterator<Item = (u64, [SocketAddr; 2])>) {
+    pub(super) fn reach(&mut self, links: impl Iterator<Item = (u64, [SocketAddr; 2], Arc<Foreign>)>) {
+        // Nobody who is left out sleeps on.
+        self.knock();
+        self.readers.clear();
         self.reached.iter_mut().for_each(HashMap::clear);
-        for (bit, addresses) in links {
+        for (bit, addresses, foreign) in links {
+            self.readers.push(Reader { bit, foreign, knock: Knock::default() });
             for (reached, address) in self.reached.iter_mut().zip(addresses) {
                 reached.insert(address, bit);
             }
         }
         self.parted = Default::default();
+    }
+
+    /// Wakes those that sleep and for whom something was written.
+    #[inline]
+    pub(super) fn knock(&mut self) {
+        if self.touched == 0 {
+            return;
+        }
+        let touched = std::mem::take(&mut self.touched);
+        parked::published();
+        for reader in self.readers.iter_mut().filter(|reader| touched & reader.bit != 0) {
+            if reader.knock.is_due(reader.foreign.parked()) {
+                self.stats.knocks += 1;
+                reader.foreign.knock();
+            }
+        }
     }
 
     fn part(&mut self, lane: Lane, to: &[SocketAddr]) -> Option<&Parted> {
@@ -81,7 +119,12 @@ impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
             own.push(lane, readers, parts);
             mine.touched |= readers;
             mine.stats.packets += 1;
-            mine.stats.bytes += parts.map(<[u8]>::len).iter().sum::<usize>() as u64;
+            let bytes = parts.map(<[u8]>::len).iter().sum::<usize>();
+            mine.stats.bytes += bytes as u64;
+            if bytes >= LONG_BYTES {
+                // Its reader begins with it while the next one is written.
+                mine.knock();
+            }
         }
         count
     }

@@ -7,6 +7,8 @@ pub struct SentStats {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// System calls that ended another process's sleep.
+    pub knocks: u64,
 }
 
 /// What happened on the receiving side, and between the two.
@@ -20,10 +22,10 @@ pub struct LinkStats {
     pub overruns: u64,
     /// Writers that wrote what no writer of ours writes; they are not read any more.
     pub broken: u64,
-    /// System calls that ended another process's sleep.
-    pub knocks: u64,
-    /// Sleeps of this process that such a call ended.
+    /// Sleeps of this process that another one ended.
     pub wakes: u64,
+    /// Sleeps that were not begun, because the next long packet came before.
+    pub lingered: u64,
     /// Processes whose memory could not be opened, because the system refused.
     pub refused_system: u64,
     /// Because it was not sealed.
@@ -40,6 +42,7 @@ impl SentStats {
     pub(super) fn each(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("shm_sent", self.packets);
         each("shm_sent_bytes", self.bytes);
+        each("shm_knocks", self.knocks);
     }
 }
 
@@ -49,8 +52,8 @@ impl LinkStats {
         each("shm_received_bytes", self.received_bytes);
         each("shm_overruns", self.overruns);
         each("shm_broken", self.broken);
-        each("shm_knocks", self.knocks);
         each("shm_wakes", self.wakes);
+        each("shm_lingered", self.lingered);
         each("shm_refused_system", self.refused_system);
         each("shm_refused_seals", self.refused_seals);
         each("shm_refused_layout", self.refused_layout);

@@ -23,7 +23,7 @@ use phalanx_core::{Lane, Origin, Packet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
-use crate::driver::{Driver, EXTRA_MAX, LossReport, Received, Transmit, Wait, Woken};
+use crate::driver::{Driver, EXTRA_MAX, LONG_BYTES, LossReport, Received, Transmit, Wait, Woken};
 use crate::waker::Waker;
 use bind::Opened;
 pub use bind::{BindError, Buffers, UdpOptions};
@@ -443,9 +443,6 @@ const PACKET_BYTES_MIN: u32 = 512;
 
 /// The longest UDP datagram over IPv4.
 const PACKET_BYTES_CEILING: u32 = 65_507;
-
-/// A packet as long as this does not wait for others: runs gain nothing from it, and its receiver has it while the next is made.
-const LONG_BYTES: usize = 16 << 10;
 
 /// What may wait for the kernel, in bytes. Heartbeats and decisions are small; a data queue holds some hundreds
 /// of Ethernet packets, or 16 of the loopback's.
