@@ -35,22 +35,15 @@ pub(super) enum Arrival {
 
 impl Incoming {
     /// Begins with a message of this length, of which the sender may send `limit` fragments.
-    pub(super) fn begin(&mut self, message_len: usize, fragment_bytes: usize, limit: u32) {
+    pub(super) fn begin(&mut self, message_len: usize, fragment_bytes: usize, limit: u32, spare: &mut Spare) {
         self.fragment_bytes = fragment_bytes.max(1);
         self.fragments = u32::try_from(message_len.div_ceil(self.fragment_bytes)).unwrap_or(u32::MAX).max(1);
         self.len = message_len;
-        if self.bytes.len() < message_len {
-            self.bytes.resize(message_len, 0);
-        }
+        spare.lengthen(&mut self.bytes, message_len);
         self.have.clear();
         self.have.resize((self.fragments as usize).div_ceil(64), 0);
         (self.count, self.prefix, self.highest, self.unacknowledged) = (0, 0, 0, 0);
         self.limit = limit.min(self.fragments);
-    }
-
-    /// Takes the memory of an earlier message for one of this length, if there is some.
-    pub(super) fn grow(&mut self, message_len: usize, spare: &mut Spare) {
-        spare.grow(&mut self.bytes, message_len);
     }
 
     /// Whether a message was begun and not let go.
@@ -156,7 +149,7 @@ mod tests {
     fn fragments_in_any_order_make_the_message() {
         let text: Vec<u8> = (0..95).collect();
         let mut message = Incoming::default();
-        message.begin(95, 10, 4);
+        message.begin(95, 10, 4, &mut Spare::default());
         for index in [3_u32, 1, 9, 0, 2, 8, 4, 7, 5] {
             let begin = index as usize * 10;
             let piece = &text[begin..(begin + 10).min(95)];
@@ -174,7 +167,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let mut message = Incoming::default();
-        message.begin(25, 10, 3);
+        message.begin(25, 10, 3, &mut Spare::default());
         for (message_len, index, len) in [(25, 3, 10), (25, 2, 10), (25, 0, 9), (24, 0, 10), (25, u32::MAX, 5)] {
             assert_eq!(message.accept(Part { message_len, index }, &[0; 16][..len]), Arrival::Nonsense);
         }

@@ -242,8 +242,7 @@ fn accept(
         return Err(DropReason::Overload);
     }
     if !incoming.is_begun() {
-        incoming.grow(len, spare);
-        incoming.begin(len, fragment_bytes, u32::MAX);
+        incoming.begin(len, fragment_bytes, u32::MAX, spare);
     }
     match incoming.accept(part, bytes) {
         Arrival::Nonsense => Err(DropReason::Malformed),

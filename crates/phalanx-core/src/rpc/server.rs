@@ -127,8 +127,7 @@ impl ServerSession {
         call.state = State::Receiving;
         call.allowance = 0;
         desk.fx.mark(Mark::Receiving, call.call);
-        call.request.grow(len, &mut desk.net.spare);
-        call.request.begin(len, self.path.fragment_bytes, u32::MAX);
+        call.request.begin(len, self.path.fragment_bytes, u32::MAX, &mut desk.net.spare);
         self.handle_again(slot, data, desk)
     }
 

@@ -114,8 +114,7 @@ impl ClientSession {
         }
         let allowed = u32::try_from(call.reserved / path.charge_full().max(1)).unwrap_or(u32::MAX);
         desk.fx.mark(Mark::Answering, call.terms.ticket.0);
-        call.answer.grow(len, &mut desk.net.spare);
-        call.answer.begin(len, path.fragment_bytes, allowed);
+        call.answer.begin(len, path.fragment_bytes, allowed, &mut desk.net.spare);
         // What is over of the allowance pays for no further packet.
         let needed = u64::from(call.answer.limit).saturating_mul(path.charge_full());
         let over = call.reserved.saturating_sub(needed);
