@@ -80,7 +80,7 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     let local = open_local(config)?;
     let security = security(config, &local)?;
     let seeds = identity::resolve(&config.seeds)?;
-    let driver = bind(config)?;
+    let driver = bind(config, None)?;
     let name = identity::name(config)?;
     let addresses = identity::reachable(&driver, &seeds)?;
     let me = MemberInfo {
@@ -113,9 +113,10 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     Ok(Prepared { driver, settings, security, entropy, presence, local, plan, notices })
 }
 
-/// A driver as configured.
-pub(crate) fn bind(config: &Config) -> Result<Shm<Udp>, StartError> {
+/// A driver as configured. `longest`: the longest packet to take in, in bytes; `None`: what is usual where it is bound.
+pub(crate) fn bind(config: &Config, longest: Option<u32>) -> Result<Shm<Udp>, StartError> {
     let sockets = Udp::bind(&UdpOptions {
+        packet_bytes_max: longest,
         data: SocketAddr::new(config.bind, config.data_port),
         control: SocketAddr::new(config.bind, config.control_port),
         ..UdpOptions::default()

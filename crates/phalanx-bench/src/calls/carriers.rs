@@ -8,6 +8,7 @@ use phalanx::config::Config;
 use phalanx::core::rpc::{CallEffects, Plain, PlainOptions};
 use phalanx::core::{Incarnation, Lane, MESSAGE_BYTES_MAX};
 use phalanx::driver::shm::{Offer, Peer};
+use phalanx::driver::udp::PACKET_BYTES_CEILING;
 use phalanx::driver::{Driver, Neighbours, Shm, ShmOptions, Transmit, Udp, UdpOptions, Wait};
 use phalanx::local::LocalCell;
 use phalanx::rpc::{
@@ -164,7 +165,8 @@ impl<T: Transmit + ?Sized> CallEffects for PlainSink<'_, T> {
 impl Unreliable {
     pub(super) fn start(role: &CallRole) -> Result<Self, BenchError> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let options = UdpOptions { data: any, control: any, ..UdpOptions::default() };
+        let packet_bytes_max = Some(PACKET_BYTES_CEILING);
+        let options = UdpOptions { data: any, control: any, packet_bytes_max, ..UdpOptions::default() };
         let sockets = Udp::bind(&options).map_err(failed)?;
         let mut driver = match role.transport {
             Transport::Udp => Shm::without_memory(sockets),

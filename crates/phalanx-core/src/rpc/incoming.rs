@@ -102,6 +102,10 @@ impl Incoming {
         &mut self.bytes
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     pub(super) fn fragments(&self) -> u32 {
         self.fragments
     }

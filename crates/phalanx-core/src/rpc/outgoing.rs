@@ -112,6 +112,11 @@ impl Outgoing {
         (self.lost, self.lost_from, self.under_way) = (0, 0, 0);
     }
 
+    /// What is there of it, in bytes.
+    pub(super) fn held(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -272,6 +277,17 @@ impl Outgoing {
         }
     }
 }
+
+/// How long the fragments of a message of `len` bytes are, where packets hold `longest` of it. While one is copied at its receiver the
+/// next is copied at its sender: few that are long leave each waiting for the other.
+#[inline]
+pub(super) fn fragment_bytes(longest: usize, len: usize) -> usize {
+    if len > FEW_BYTES { longest } else { longest.min(FRAGMENT_BYTES) }
+}
+
+/// Messages up to this are cut in fragments of [`FRAGMENT_BYTES`] at most.
+const FEW_BYTES: usize = 128 << 10;
+const FRAGMENT_BYTES: usize = 32 << 10;
 
 /// Entries for so many fragments are kept for the next message.
 const SENT_AS_KEPT: usize = 1024;

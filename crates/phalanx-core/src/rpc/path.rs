@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::api::{CallEffects, EndpointOptions, Limits, OFFER_BYTES_MAX};
 use super::counters::Counters;
 use super::desk::Desk;
-use super::outgoing::{Change, Outgoing, Proof};
+use super::outgoing::{Change, Outgoing, Proof, fragment_bytes};
 use super::spare::Spare;
 use super::wire::{CallName, DATA_HEAD_MAX, Data, Greeting, Opened, Part, Receipt, Side};
 use crate::charge::charge;
@@ -116,7 +116,8 @@ pub(super) struct Path {
     /// The longest packet that both sides take.
     packet_bytes: usize,
     tag_len: usize,
-    pub(super) fragment_bytes: usize,
+    /// Of a message, in one packet.
+    longest_piece: usize,
     /// Small frames for the next packet, and when they go without one.
     pub(super) pending: Vec<u8>,
     pub(super) pending_due: Option<Instant>,
@@ -154,7 +155,7 @@ impl Path {
             seen: 0,
             packet_bytes,
             tag_len: net.tag_len,
-            fragment_bytes: packet_bytes - Header::LEN - net.tag_len - DATA_HEAD_MAX,
+            longest_piece: packet_bytes - Header::LEN - net.tag_len - DATA_HEAD_MAX,
             pending: Vec::new(),
             pending_due: None,
             heard: now,
@@ -171,10 +172,16 @@ impl Path {
         charge((bytes + Header::LEN + self.tag_len + DATA_HEAD_MAX).min(self.packet_bytes) as u64)
     }
 
-    /// The same for a full packet.
+    /// How long the fragments of a message of `len` bytes are, but the last. Both sides cut alike.
     #[inline]
-    pub(super) fn charge_full(&self) -> u64 {
-        charge(self.packet_bytes as u64)
+    pub(super) fn fragment_bytes(&self, len: usize) -> usize {
+        fragment_bytes(self.longest_piece, len)
+    }
+
+    /// What the other side's buffer is charged for each of them.
+    #[inline]
+    pub(super) fn charge_each(&self, len: usize) -> u64 {
+        self.charge_of(self.fragment_bytes(len))
     }
 
     /// The most of one answer that may be on its way here, in bytes as charged, so that others need not wait until it has come. Less

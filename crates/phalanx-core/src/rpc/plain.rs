@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::incoming::{Arrival, Incoming};
+use super::outgoing::fragment_bytes;
 use super::spare::Spare;
 use super::wire::Part;
 use super::{CallEffects, CallId, Outcome, Served, Ticket};
@@ -34,7 +35,7 @@ pub struct Plain {
     sealer: Sealer,
     opener: Opener,
     me: Incarnation,
-    fragment_bytes: usize,
+    longest_piece: usize,
     message_bytes: usize,
     number: u64,
     next_ticket: u64,
@@ -62,12 +63,12 @@ impl Plain {
     /// An endpoint that knows nobody.
     #[must_use]
     pub fn new(options: &PlainOptions, security: &Security) -> Self {
-        let fragment_bytes = options.packet_bytes as usize - Header::LEN - security.tag_len() - HEAD_MAX;
+        let longest_piece = options.packet_bytes as usize - Header::LEN - security.tag_len() - HEAD_MAX;
         Self {
             sealer: Sealer::new(security, &options.cell, options.me),
             opener: Opener::new(security, &options.cell, options.me),
             me: options.me,
-            fragment_bytes,
+            longest_piece,
             message_bytes: options.message_bytes,
             number: 0,
             next_ticket: 1,
@@ -94,11 +95,12 @@ impl Plain {
     }
 
     fn send(&mut self, to: SocketAddr, flags: u8, call: u64, message: &[u8], fx: &mut impl CallEffects) {
-        let whole = message.len() <= self.fragment_bytes;
+        let longest = fragment_bytes(self.longest_piece, message.len());
+        let whole = message.len() <= longest;
         let mut rest = message;
         let mut index = 0_u64;
         loop {
-            let (piece, after) = rest.split_at(rest.len().min(self.fragment_bytes));
+            let (piece, after) = rest.split_at(rest.len().min(longest));
             self.number += 1;
             self.packet.clear();
             self.sealer.header(Kind::Plain, 0, self.number).write(&mut self.packet);
@@ -180,7 +182,7 @@ impl Plain {
     ) -> Result<(), DropReason> {
         let incoming = self.awaited.get_mut(&call).ok_or(DropReason::Replayed)?;
         if let Some(part) = part {
-            if !accept(incoming, part, bytes, (self.fragment_bytes, self.message_bytes), &mut self.spare)? {
+            if !accept(incoming, part, bytes, (self.longest_piece, self.message_bytes), &mut self.spare)? {
                 return Ok(());
             }
             fx.long_answer(Ticket(call), incoming.bytes_mut());
@@ -209,7 +211,7 @@ impl Plain {
                 self.requests.clear();
             }
             let incoming = self.requests.entry((client, call)).or_default();
-            if !accept(incoming, part, bytes, (self.fragment_bytes, self.message_bytes), &mut self.spare)? {
+            if !accept(incoming, part, bytes, (self.longest_piece, self.message_bytes), &mut self.spare)? {
                 self.answer = answer;
                 return Ok(());
             }
@@ -234,7 +236,7 @@ fn accept(
     incoming: &mut Incoming,
     part: Part,
     bytes: &[u8],
-    (fragment_bytes, message_bytes): (usize, usize),
+    (longest_piece, message_bytes): (usize, usize),
     spare: &mut Spare,
 ) -> Result<bool, DropReason> {
     let len = usize::try_from(part.message_len).unwrap_or(usize::MAX);
@@ -242,7 +244,7 @@ fn accept(
         return Err(DropReason::Overload);
     }
     if !incoming.is_begun() {
-        incoming.begin(len, fragment_bytes, u32::MAX, spare);
+        incoming.begin(len, fragment_bytes(longest_piece, len), u32::MAX, spare);
     }
     match incoming.accept(part, bytes) {
         Arrival::Nonsense => Err(DropReason::Malformed),

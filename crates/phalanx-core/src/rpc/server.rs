@@ -127,7 +127,7 @@ impl ServerSession {
         call.state = State::Receiving;
         call.allowance = 0;
         desk.fx.mark(Mark::Receiving, call.call);
-        call.request.begin(len, self.path.fragment_bytes, u32::MAX, &mut desk.net.spare);
+        call.request.begin(len, self.path.fragment_bytes(len), u32::MAX, &mut desk.net.spare);
         self.handle_again(slot, data, desk)
     }
 
@@ -231,7 +231,7 @@ impl ServerSession {
         let path = &mut self.path;
         let call = &mut self.slots[slot];
         call.state = State::Answered;
-        call.answer.begin(path.fragment_bytes, 0);
+        call.answer.begin(path.fragment_bytes(call.answer.held()), 0);
         call.probed_as = 0;
         desk.held.answers += call.answer.len();
         call.answered_bytes = call.answer.len();
@@ -239,7 +239,7 @@ impl ServerSession {
         let allowed = if call.answer.is_whole() {
             u32::from(call.allowance >= path.charge_of(call.answer.len()))
         } else {
-            u32::try_from(call.allowance / path.charge_full().max(1)).unwrap_or(u32::MAX)
+            u32::try_from(call.allowance / path.charge_each(call.answer.len()).max(1)).unwrap_or(u32::MAX)
         };
         if allowed == 0 {
             let name = CallName { slot: slot as u8, call: call.call };
@@ -486,5 +486,5 @@ impl ServerSession {
 /// What a fragment of an answer counts in the congestion window. Nothing, if it is the whole: it was allowed for by the
 /// client, and that it came is only told by the next call.
 fn per_fragment(path: &Path, message: &Outgoing) -> u64 {
-    if message.is_whole() { 0 } else { path.charge_full() }
+    if message.is_whole() { 0 } else { path.charge_each(message.len()) }
 }

@@ -442,7 +442,7 @@ const BUSY_PACKETS: usize = 8;
 const PACKET_BYTES_MIN: u32 = 512;
 
 /// The longest UDP datagram over IPv4.
-const PACKET_BYTES_CEILING: u32 = 65_507;
+pub const PACKET_BYTES_CEILING: u32 = 65_507;
 
 /// What may wait for the kernel, in bytes. Heartbeats and decisions are small; a data queue holds some hundreds
 /// of Ethernet packets, or 16 of the loopback's.

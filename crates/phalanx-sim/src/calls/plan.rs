@@ -100,12 +100,17 @@ impl Plan {
         let serving = rng.chance_ppm(200_000);
         let endpoints = (0..servers + clients)
             .map(|at| endpoint(&mut seed.fork(&format!("endpoint {at}")), at < servers || serving));
+        let mut endpoints: Vec<EndpointPlan> = endpoints.collect();
+        if seed.fork("packets").chance_ppm(150_000) {
+            // As on one host, where few packets make a message.
+            endpoints.iter_mut().for_each(|endpoint| endpoint.packet_bytes_max = 65_507);
+        }
         let faulty_ns = pick(&mut rng, &[1, 2, 3, 5]) * SECOND;
         let calls = pick(&mut rng, &[10, 30, 60, 120]);
         Self {
             servers,
             security,
-            endpoints: endpoints.collect(),
+            endpoints,
             weather: weather(&mut seed.fork("weather")),
             faulty_ns,
             faults: faults(&mut seed.fork("faults"), servers, clients, faulty_ns),

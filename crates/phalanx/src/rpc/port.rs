@@ -11,6 +11,7 @@ use phalanx_core::rpc::{
     Outcome, Served, SessionId, Ticket,
 };
 use phalanx_core::{Incarnation, Instant, Lane};
+use phalanx_driver::udp::{PACKET_BYTES_CEILING, PACKET_BYTES_LOOPBACK};
 use phalanx_driver::{Shm, Transmit, Udp, Wait, Waker};
 
 use crate::clock;
@@ -161,17 +162,19 @@ impl<D: Wait> Port<D> {
         let mut entropy = entropy()?;
         let me = Incarnation(entropy().max(1));
         let nearby = Nearby::new();
-        let sockets = bind(config)?;
+        let sockets = bind(config, config.bind.is_loopback().then_some(PACKET_BYTES_CEILING))?;
         let offer = nearby.describe(sockets.offer());
         let mut driver = wrap(sockets);
         if let Some(neighbours) = driver.neighbours() {
             neighbours.begin_life(me.0);
         }
+        let receive_bytes = driver.loss_report().capacity_bytes;
+        let longest = if receive_bytes < LONG_PACKETS_BYTES { PACKET_BYTES_LOOPBACK } else { PACKET_BYTES_CEILING };
         let endpoint = EndpointOptions {
             cell: config.cell.clone(),
             me,
-            packet_bytes_max: driver.packet_bytes_max(),
-            receive_bytes: driver.loss_report().capacity_bytes,
+            packet_bytes_max: driver.packet_bytes_max().min(longest),
+            receive_bytes,
             serves: *serves,
             offer,
             limits: limits.clone(),
@@ -374,3 +377,5 @@ impl<D: Wait> Port<D> {
 const CLOCK_EVERY: u32 = 8;
 /// Packets asked of the driver at once.
 const BATCH: usize = 64;
+/// Packets longer than usual are taken where the receive buffer holds some of them.
+const LONG_PACKETS_BYTES: u64 = 1 << 20;

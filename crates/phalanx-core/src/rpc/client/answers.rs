@@ -55,7 +55,7 @@ impl ClientSession {
                 return false;
             }
         }
-        let back = call.reserved.min(path.charge_full());
+        let back = call.reserved.min(path.charge_each(call.answer.len()));
         call.reserved -= back;
         desk.budget.give(back, path.reach);
         if !call.answer.is_complete() {
@@ -112,11 +112,12 @@ impl ClientSession {
             self.fail(slot, Failure::Unknown(Reason::AnswerTooLong), desk);
             return false;
         }
-        let allowed = u32::try_from(call.reserved / path.charge_full().max(1)).unwrap_or(u32::MAX);
+        let each = path.charge_each(len);
+        let allowed = u32::try_from(call.reserved / each.max(1)).unwrap_or(u32::MAX);
         desk.fx.mark(Mark::Answering, call.terms.ticket.0);
-        call.answer.begin(len, path.fragment_bytes, allowed, &mut desk.net.spare);
+        call.answer.begin(len, path.fragment_bytes(len), allowed, &mut desk.net.spare);
         // What is over of the allowance pays for no further packet.
-        let needed = u64::from(call.answer.limit).saturating_mul(path.charge_full());
+        let needed = u64::from(call.answer.limit).saturating_mul(each);
         let over = call.reserved.saturating_sub(needed);
         call.reserved -= over;
         desk.budget.give(over, path.reach);
@@ -148,7 +149,7 @@ impl ClientSession {
         let call = &mut self.slots[slot];
         let answer = &mut call.answer;
         if answer.is_begun() {
-            let each = path.charge_full();
+            let each = path.charge_each(answer.len());
             let left = answer.fragments() - answer.limit;
             let open = answer.limit.saturating_sub(answer.count());
             let most = u32::try_from(path.inflow_of_one(desk.limits) / each.max(1)).unwrap_or(u32::MAX).max(2);

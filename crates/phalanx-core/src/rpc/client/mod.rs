@@ -222,23 +222,25 @@ impl ClientSession {
         (call.questions, call.asked_as, call.receipt_due) = (0, 0, false);
         let rest = match request {
             Cow::Owned(request) => {
+                let fragment_bytes = path.fragment_bytes(request.len());
                 call.request.give(request, &mut desk.net.spare);
-                call.request.begin(path.fragment_bytes, u32::MAX);
+                call.request.begin(fragment_bytes, u32::MAX);
                 &[]
             }
             Cow::Borrowed(request) => {
                 call.request.empty(request.len(), &mut desk.net.spare);
-                call.request.begin_with(request.len(), path.fragment_bytes);
+                call.request.begin_with(request.len(), path.fragment_bytes(request.len()));
                 request
             }
         };
         let expected =
             usize::try_from(self.answer_bytes.saturating_mul(2)).unwrap_or(usize::MAX).max(ANSWER_BYTES_LEAST);
-        let wanted = if expected <= path.fragment_bytes {
+        let fragment_bytes = path.fragment_bytes(expected);
+        let wanted = if expected <= fragment_bytes {
             path.charge_of(expected)
         } else {
-            path.charge_full()
-                .saturating_mul(expected.div_ceil(path.fragment_bytes) as u64)
+            path.charge_of(fragment_bytes)
+                .saturating_mul(expected.div_ceil(fragment_bytes) as u64)
                 .min(path.inflow_of_one(desk.limits))
         };
         call.reserved = desk.budget.take(wanted, path.charge_of(ANSWER_BYTES_LEAST), path.reach);
@@ -589,7 +591,7 @@ impl ClientSession {
 
 /// What a fragment of a request is charged: the last as much as the others, so that they are alike when they have come.
 fn per_fragment(path: &Path, message: &Outgoing) -> u64 {
-    if message.is_whole() { path.charge_of(message.len()) } else { path.charge_full() }
+    if message.is_whole() { path.charge_of(message.len()) } else { path.charge_each(message.len()) }
 }
 
 /// An allowance covers at least an answer of so many bytes, if there is room for it.
