@@ -164,6 +164,8 @@ struct Heard {
     answer: Option<Vec<u8>>,
     /// Calls that ended since these were last taken.
     ended: Vec<Ended>,
+    /// The last long answer, to be the next request: a caller that has its message in memory of its own need not copy it.
+    taken: Vec<u8>,
 }
 
 struct Ended {
@@ -201,6 +203,11 @@ impl Service for Heard {
     #[inline]
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
         self.take(ticket.0, outcome);
+    }
+
+    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
+        self.take(ticket.0, Outcome::Answer(answer));
+        self.taken = std::mem::take(answer);
     }
 }
 

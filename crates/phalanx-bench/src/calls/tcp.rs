@@ -1,6 +1,6 @@
 //! Calls over a stream of the kernel's, one at a time: messages with their length in front, on one connection.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -49,10 +49,10 @@ impl Tcp {
         Ok(())
     }
 
-    fn write(stream: &mut TcpStream, mut bytes: &[u8]) -> Result<(), BenchError> {
-        while !bytes.is_empty() {
-            match stream.write(bytes) {
-                Ok(sent) => bytes = &bytes[sent..],
+    fn write(stream: &mut TcpStream, mut parts: &mut [IoSlice<'_>]) -> Result<(), BenchError> {
+        while !parts.is_empty() {
+            match stream.write_vectored(parts) {
+                Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
                 Err(error) if is_nothing(&error) => {}
                 Err(error) => return Err(error).when("cannot send"),
             }
@@ -103,7 +103,7 @@ impl End for Tcp {
             return Ok(true);
         }
         if self.listener.is_some() {
-            Self::write(stream, &self.buffer[..whole])?;
+            Self::write(stream, &mut [IoSlice::new(&self.buffer[..whole])])?;
         } else {
             // One connection keeps the order.
             self.answers += 1;
@@ -121,10 +121,8 @@ impl End for Tcp {
 
     fn call(&mut self, _server: usize, request: &[u8], _heard: &mut Heard) -> Result<Option<u64>, BenchError> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
-        let mut message = Vec::with_capacity(LENGTH_BYTES + request.len());
-        message.extend_from_slice(&(request.len() as u64).to_le_bytes());
-        message.extend_from_slice(request);
-        Self::write(stream, &message)?;
+        let length = (request.len() as u64).to_le_bytes();
+        Self::write(stream, &mut [IoSlice::new(&length), IoSlice::new(request)])?;
         self.calls += 1;
         Ok(Some(self.calls))
     }
