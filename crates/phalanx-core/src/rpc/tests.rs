@@ -85,6 +85,8 @@ struct World {
     /// Packets that get lost, of those that go next: to the server, to the client.
     lose: fn(u64) -> bool,
     carried: u64,
+    /// This one gets lost, of those carried.
+    lost: u64,
     /// What the server sends waits here, if anywhere.
     waits: Option<VecDeque<(SocketAddr, Vec<u8>)>>,
 }
@@ -125,6 +127,7 @@ impl World {
             session,
             lose: |_| false,
             carried: 0,
+            lost: 0,
             waits: None,
         }
     }
@@ -141,7 +144,7 @@ impl World {
             while let Some((_, mut packet)) = self.at_client.sent.pop_front() {
                 any = true;
                 self.carried += 1;
-                if !(self.lose)(self.carried) {
+                if !(self.lose)(self.carried) && self.lost != self.carried {
                     let packet = Packet::Lent(&mut packet);
                     self.server.handle_packet(self.now, Origin::Network(CLIENT), packet, &mut self.at_server);
                 }
@@ -153,7 +156,7 @@ impl World {
             while let Some((_, mut packet)) = self.at_server.sent.pop_front() {
                 any = true;
                 self.carried += 1;
-                if !(self.lose)(self.carried) {
+                if !(self.lose)(self.carried) && self.lost != self.carried {
                     let packet = Packet::Lent(&mut packet);
                     self.client.handle_packet(self.now, Origin::Network(SERVER), packet, &mut self.at_client);
                 }
@@ -216,6 +219,28 @@ fn long_messages_are_taken_and_given_and_come_whole() {
     }
     world.run(Duration::from_millis(20));
     assert_eq!(world.server.held_bytes(), 0);
+}
+
+#[test]
+fn one_lost_packet_costs_one_question() {
+    for len in [100, 2_000, 2_700, 6_000, 14_000] {
+        for lost in 1..=24 {
+            let mut world = World::new();
+            for _ in 0..3 {
+                let ticket = world.call(&pattern(len));
+                world.run(Duration::from_millis(15));
+                assert!(world.outcome(ticket).is_some(), "{len} bytes");
+            }
+            (world.carried, world.lost) = (0, lost);
+            let (ticket, began) = (world.call(&pattern(len)), world.now);
+            while world.outcome(ticket).is_none() {
+                world.run(Duration::from_millis(1));
+                // The least timer is 5 ms, and round trips take no time here.
+                assert!(world.now.since(began) < Duration::from_millis(8), "{len} bytes, packet {lost} lost");
+            }
+            assert!(world.client.counters().questions <= 1, "{len} bytes, packet {lost} lost");
+        }
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use phalanx_core::Origin;
 
 use super::*;
 use crate::conformance;
-use crate::driver::Transmit;
+use crate::driver::{LONG_BYTES, Transmit};
 use crate::lossy::{Faults, Lossy};
 use crate::udp::{Udp, UdpOptions};
 
@@ -212,6 +212,33 @@ fn sleepers_are_woken_and_others_are_not_disturbed() {
     let knocks = a.sent_stats().knocks + b.sent_stats().knocks;
     assert!(knocks <= u64::from(rounds) + 2, "at most one for each packet: {knocks}");
     assert_eq!(datagrams(&a) + datagrams(&b), 0);
+}
+
+#[test]
+fn a_long_packet_wakes_its_reader_at_once_and_the_next_finds_it_awake() {
+    let [mut a, mut b] = two(&ShmOptions::default());
+    let to = [b.local_address(Lane::Data)];
+    let long = vec![7; LONG_BYTES];
+    let take = |b: &mut Near| b.receive(8, &mut |_, _, _, packet| assert_eq!(packet.len(), LONG_BYTES)).packets;
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            while take(&mut b) == 0 {
+                assert_ne!(b.wait(Some(Duration::from_secs(20)), &[]).expect("waiting works"), Woken::default());
+            }
+        });
+        // It may sleep by now, or not yet; no flush follows.
+        thread::sleep(Duration::from_millis(20));
+        a.outbox().share(Lane::Data, &to, [&[], &[], &long]);
+        sleeper.join().expect("it is woken");
+    });
+    assert_eq!((a.sent_stats().knocks, b.link_stats().lingered), (b.link_stats().wakes, 0));
+    a.outbox().share(Lane::Data, &to, [&[], &[], &long]);
+    assert!(b.wait(None, &[]).expect("waiting works").traffic);
+    assert_eq!((take(&mut b), b.link_stats().lingered), (1, 1));
+    // Nothing follows this one: it sleeps after all, and short ones are not waited for awake.
+    assert_eq!(b.wait(Some(Duration::from_millis(1)), &[]).expect("waiting works"), Woken::default());
+    a.outbox().share(Lane::Data, &to, [&[], &[], b"short"]);
+    assert_eq!((a.sent_stats().knocks, b.link_stats().lingered), (b.link_stats().wakes, 1));
 }
 
 #[test]

@@ -21,11 +21,11 @@ impl ClientSession {
         self.request_arrived(slot);
         let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
+        if is_timed {
+            path.rtt.sample(desk.now.since(call.sent_at));
+        }
         call.heard(self.questioned, desk);
         let Some(part) = data.part else {
-            if is_timed {
-                path.rtt.sample(desk.now.since(call.sent_at));
-            }
             let outcome = if data.refusal {
                 let reason = Refusal::from_code(data.bytes.first().copied().unwrap_or_default());
                 Outcome::Failed(call.terms.failure(false, Reason::Refused(reason)))
@@ -187,10 +187,10 @@ impl ClientSession {
     }
 }
 
-/// Whether an answer ends a round trip that began when the request was sent, or sent again, last. After word that the request has
-/// come, it says how long the handler took.
+/// Whether an answer ends a round trip that began when something of the request was sent, or sent again, last. After word that all of
+/// the request has come, or a question, it says how long the handler took, or nothing.
 fn ends_round_trip(call: &ClientSlot) -> bool {
-    call.request.is_whole() && !call.request.has_arrived()
+    !call.request.has_arrived() && (call.request.is_whole() || call.questions == 0)
 }
 
 /// An answer of one packet that is longer than this, in bytes, is not left to the next call to tell of: a server keeps one for each

@@ -72,6 +72,7 @@ struct ClientSlot {
     reserved: u64,
     /// Since then nothing was heard of it or sent for it.
     quiet_since: Instant,
+    /// When something of its request was sent last.
     sent_at: Instant,
     questions: u32,
     /// The packet that asked for it last.
@@ -286,7 +287,7 @@ impl ClientSession {
         let call = &mut self.slots[slot];
         let name = CallName { slot: slot as u8, call: call.call };
         let head = Head { side: Side::Request, name, allowance: call.reserved, refusal: false };
-        let (was_sent, next) = (call.request.was_sent(), call.request.next());
+        let next = call.request.next();
         let each = per_fragment(path, &call.request);
         let is_done = path.send_message(&mut call.request, &head, (each, self.credit), desk);
         self.unsent -= u32::from(is_done);
@@ -296,10 +297,7 @@ impl ClientSession {
             desk.fx.mark(Mark::Sent, call.terms.ticket.0);
         }
         if call.request.next() != next {
-            call.quiet_since = desk.now;
-        }
-        if !was_sent && call.request.was_sent() {
-            call.sent_at = desk.now;
+            (call.quiet_since, call.sent_at) = (desk.now, desk.now);
         }
         is_done
     }
@@ -482,7 +480,10 @@ impl ClientSession {
             self.lose(desk);
             return true;
         }
-        let path = path(desk.net);
+        let mut path = path(desk.net);
+        if self.unanswered == 0 {
+            path.rtt.sample(desk.now.since(self.asked));
+        }
         desk.fx.met(path.peer, path.to, offer);
         self.path = Some(path);
         self.offered = usize::from(opened.slots.min(desk.limits.slots).max(1));
