@@ -64,6 +64,7 @@ impl Outgoing {
     /// Begins with a message of `len` bytes, the rest of which comes with [`Self::append`].
     pub(super) fn begin_with(&mut self, len: usize, fragment_bytes: usize) {
         self.fragment_bytes = fragment_bytes.max(1);
+        self.bytes.reserve_exact(len - self.bytes.len());
         self.len = len;
         self.fragments = if len <= self.fragment_bytes {
             1
