@@ -1,5 +1,6 @@
 //! A message on its way in, put together from its fragments.
 
+use super::outgoing::fragment_bytes;
 use super::spare::Spare;
 use super::wire::{BEYOND_MAX, Part};
 
@@ -35,8 +36,8 @@ pub(super) enum Arrival {
 
 impl Incoming {
     /// Begins with a message of this length, of which the sender may send `limit` fragments.
-    pub(super) fn begin(&mut self, message_len: usize, fragment_bytes: usize, limit: u32, spare: &mut Spare) {
-        self.fragment_bytes = fragment_bytes.max(1);
+    pub(super) fn begin(&mut self, message_len: usize, longest_piece: usize, limit: u32, spare: &mut Spare) {
+        self.fragment_bytes = fragment_bytes(longest_piece, message_len);
         self.fragments = u32::try_from(message_len.div_ceil(self.fragment_bytes)).unwrap_or(u32::MAX).max(1);
         self.len = message_len;
         spare.lengthen(&mut self.bytes, message_len);

@@ -56,14 +56,14 @@ pub(super) struct Change {
 
 impl Outgoing {
     /// Begins with another message, which the caller has put into [`Self::empty`] or [`Self::give`]. `allowed` fragments may be sent.
-    pub(super) fn begin(&mut self, fragment_bytes: usize, allowed: u32) {
-        self.begin_with(self.bytes.len(), fragment_bytes);
+    pub(super) fn begin(&mut self, longest_piece: usize, allowed: u32) {
+        self.begin_with(self.bytes.len(), longest_piece);
         self.allow(allowed);
     }
 
     /// Begins with a message of `len` bytes, the rest of which comes with [`Self::append`].
-    pub(super) fn begin_with(&mut self, len: usize, fragment_bytes: usize) {
-        self.fragment_bytes = fragment_bytes.max(1);
+    pub(super) fn begin_with(&mut self, len: usize, longest_piece: usize) {
+        self.fragment_bytes = fragment_bytes(longest_piece, len);
         self.bytes.reserve_exact(len - self.bytes.len());
         self.len = len;
         self.fragments = if len <= self.fragment_bytes {
@@ -111,11 +111,6 @@ impl Outgoing {
         self.sent_as.shrink_to(SENT_AS_KEPT);
         (self.fragments, self.allowed, self.fresh, self.prefix) = (0, 0, 0, 0);
         (self.lost, self.lost_from, self.under_way) = (0, 0, 0);
-    }
-
-    /// What is there of it, in bytes.
-    pub(super) fn held(&self) -> usize {
-        self.bytes.len()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -279,11 +274,12 @@ impl Outgoing {
     }
 }
 
-/// How long the fragments of a message of `len` bytes are, where packets hold `longest` of it. While one is copied at its receiver the
+/// How long the fragments of a message of `len` bytes are, where packets hold `longest_piece` of it. Both sides cut alike. While one is copied at its receiver the
 /// next is copied at its sender: few that are long leave each waiting for the other.
 #[inline]
-pub(super) fn fragment_bytes(longest: usize, len: usize) -> usize {
-    if len > FEW_BYTES { longest } else { longest.min(FRAGMENT_BYTES) }
+pub(super) fn fragment_bytes(longest_piece: usize, len: usize) -> usize {
+    let most = if len > FEW_BYTES { usize::MAX } else { FRAGMENT_BYTES };
+    longest_piece.clamp(1, most)
 }
 
 /// Messages up to this are cut in fragments of [`FRAGMENT_BYTES`] at most.

@@ -117,7 +117,7 @@ pub(super) struct Path {
     packet_bytes: usize,
     tag_len: usize,
     /// Of a message, in one packet.
-    longest_piece: usize,
+    pub(super) longest_piece: usize,
     /// Small frames for the next packet, and when they go without one.
     pub(super) pending: Vec<u8>,
     pub(super) pending_due: Option<Instant>,
@@ -172,7 +172,7 @@ impl Path {
         charge((bytes + Header::LEN + self.tag_len + DATA_HEAD_MAX).min(self.packet_bytes) as u64)
     }
 
-    /// How long the fragments of a message of `len` bytes are, but the last. Both sides cut alike.
+    /// How long the fragments of a message of `len` bytes are, but the last.
     #[inline]
     pub(super) fn fragment_bytes(&self, len: usize) -> usize {
         fragment_bytes(self.longest_piece, len)

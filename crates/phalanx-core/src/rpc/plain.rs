@@ -244,7 +244,7 @@ fn accept(
         return Err(DropReason::Overload);
     }
     if !incoming.is_begun() {
-        incoming.begin(len, fragment_bytes(longest_piece, len), u32::MAX, spare);
+        incoming.begin(len, longest_piece, u32::MAX, spare);
     }
     match incoming.accept(part, bytes) {
         Arrival::Nonsense => Err(DropReason::Malformed),

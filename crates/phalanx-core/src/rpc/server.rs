@@ -127,7 +127,7 @@ impl ServerSession {
         call.state = State::Receiving;
         call.allowance = 0;
         desk.fx.mark(Mark::Receiving, call.call);
-        call.request.begin(len, self.path.fragment_bytes(len), u32::MAX, &mut desk.net.spare);
+        call.request.begin(len, self.path.longest_piece, u32::MAX, &mut desk.net.spare);
         self.handle_again(slot, data, desk)
     }
 
@@ -231,7 +231,7 @@ impl ServerSession {
         let path = &mut self.path;
         let call = &mut self.slots[slot];
         call.state = State::Answered;
-        call.answer.begin(path.fragment_bytes(call.answer.held()), 0);
+        call.answer.begin(path.longest_piece, 0);
         call.probed_as = 0;
         desk.held.answers += call.answer.len();
         call.answered_bytes = call.answer.len();

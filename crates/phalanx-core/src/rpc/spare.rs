@@ -18,28 +18,28 @@ impl Spare {
         if len <= LONG_BYTES || buffer.capacity() >= len {
             return;
         }
-        self.replace(buffer, |free| {
-            // Those that have a length are for others.
-            let fitting = free.iter().enumerate().filter(|(_, kept)| kept.capacity() >= len);
-            fitting.min_by_key(|(_, kept)| kept.len()).map(|(at, _)| at)
-        });
+        // Those that have a length are for others.
+        self.replace(buffer, self.fitting(len).min());
     }
 
     /// Makes `buffer` at least `len` bytes long, whatever is in them: if there is one that has been written so far, that one.
     pub(super) fn lengthen(&mut self, buffer: &mut Vec<u8>, len: usize) {
         if len > LONG_BYTES && buffer.len() < len {
-            self.replace(buffer, |free| {
-                let fitting = free.iter().enumerate().filter(|(_, kept)| kept.capacity() >= len);
-                fitting.max_by_key(|(_, kept)| kept.len()).map(|(at, _)| at)
-            });
+            self.replace(buffer, self.fitting(len).max());
         }
         if buffer.len() < len {
             buffer.resize(len, 0);
         }
     }
 
-    fn replace(&mut self, buffer: &mut Vec<u8>, choose: impl FnOnce(&[Vec<u8>]) -> Option<usize>) {
-        if let Some(at) = choose(&self.free) {
+    /// Buffers for `len` bytes: how many are written in each, and its place.
+    fn fitting(&self, len: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let places = self.free.iter().zip(0..).filter(move |(kept, _)| kept.capacity() >= len);
+        places.map(|(kept, at)| (kept.len(), at))
+    }
+
+    fn replace(&mut self, buffer: &mut Vec<u8>, chosen: Option<(usize, usize)>) {
+        if let Some((_, at)) = chosen {
             let kept = self.free.swap_remove(at);
             self.bytes -= kept.capacity();
             let mut short = std::mem::replace(buffer, kept);

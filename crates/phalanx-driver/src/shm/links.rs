@@ -1,4 +1,4 @@
-//! The processes that this one is attached to: reading their rings, and waking them.
+//! The processes that this one is attached to: who reads whom, and reading their rings.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -135,17 +135,21 @@ struct Calls {
     under_way: BTreeMap<Ticket, (SessionId, Arc<Waited>)>,
 }
 
+impl Calls {
+    fn end(&mut self, ticket: Ticket, outcome: Result<Vec<u8>, Failure>) {
+        if let Some((_, call)) = self.under_way.remove(&ticket) {
+            call.end(outcome);
+        }
+    }
+}
+
 impl Service for Calls {
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        if let Some((_, call)) = self.under_way.remove(&ticket) {
-            call.end(outcome.to_result());
-        }
+        self.end(ticket, outcome.to_result());
     }
 
     fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
-        if let Some((_, call)) = self.under_way.remove(&ticket) {
-            call.end(Ok(std::mem::take(answer)));
-        }
+        self.end(ticket, Ok(std::mem::take(answer)));
     }
 }
 

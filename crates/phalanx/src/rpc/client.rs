@@ -34,17 +34,21 @@ struct Last {
     outcome: Option<Result<Vec<u8>, Failure>>,
 }
 
+impl Last {
+    fn end(&mut self, ticket: Ticket, outcome: Result<Vec<u8>, Failure>) {
+        if self.ticket.is_none_or(|expected| expected == ticket) {
+            self.outcome = Some(outcome);
+        }
+    }
+}
+
 impl Service for Last {
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        if self.ticket.is_none_or(|expected| expected == ticket) {
-            self.outcome = Some(outcome.to_result());
-        }
+        self.end(ticket, outcome.to_result());
     }
 
     fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
-        if self.ticket.is_none_or(|expected| expected == ticket) {
-            self.outcome = Some(Ok(std::mem::take(answer)));
-        }
+        self.end(ticket, Ok(std::mem::take(answer)));
     }
 }
 

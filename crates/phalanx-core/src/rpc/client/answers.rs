@@ -115,7 +115,7 @@ impl ClientSession {
         let each = path.charge_each(len);
         let allowed = u32::try_from(call.reserved / each.max(1)).unwrap_or(u32::MAX);
         desk.fx.mark(Mark::Answering, call.terms.ticket.0);
-        call.answer.begin(len, path.fragment_bytes(len), allowed, &mut desk.net.spare);
+        call.answer.begin(len, path.longest_piece, allowed, &mut desk.net.spare);
         // What is over of the allowance pays for no further packet.
         let needed = u64::from(call.answer.limit).saturating_mul(each);
         let over = call.reserved.saturating_sub(needed);

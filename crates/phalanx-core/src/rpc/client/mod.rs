@@ -223,14 +223,13 @@ impl ClientSession {
         (call.questions, call.asked_as, call.receipt_due) = (0, 0, false);
         let rest = match request {
             Cow::Owned(request) => {
-                let fragment_bytes = path.fragment_bytes(request.len());
                 call.request.give(request, &mut desk.net.spare);
-                call.request.begin(fragment_bytes, u32::MAX);
+                call.request.begin(path.longest_piece, u32::MAX);
                 &[]
             }
             Cow::Borrowed(request) => {
                 call.request.empty(request.len(), &mut desk.net.spare);
-                call.request.begin_with(request.len(), path.fragment_bytes(request.len()));
+                call.request.begin_with(request.len(), path.longest_piece);
                 request
             }
         };
