@@ -85,6 +85,12 @@ impl Incoming {
         Arrival::New
     }
 
+    /// Whether the sender is to hear what is there, of a message that is not complete, once fragment `index` has come: after a few, and with
+    /// the last, which nothing follows that would make the sender hear of a hole.
+    pub(super) fn is_to_be_told(&self, index: u32) -> bool {
+        self.unacknowledged >= RECEIPT_PACKETS || index + 1 == self.fragments
+    }
+
     fn has(&self, index: u32) -> bool {
         self.have[index as usize / 64] & 1 << (index % 64) != 0
     }
@@ -142,7 +148,7 @@ impl Incoming {
 }
 
 /// So many fragments that came, and a turn ends with a receipt.
-pub(super) const RECEIPT_PACKETS: u32 = 2;
+const RECEIPT_PACKETS: u32 = 2;
 /// Bits for so many times 64 fragments are kept for the next message.
 const HAVE_KEPT: usize = 64;
 

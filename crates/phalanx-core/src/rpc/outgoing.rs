@@ -34,10 +34,18 @@ const LOST: u64 = 0;
 /// Packets that may overtake one before it counts as lost (RFC 9002, section 6.1.1).
 const REORDERING: u64 = 3;
 
+/// The same for fragment `at`, with `fragments` in all: where fewer follow, so many (RFC 5827, early retransmit).
+fn reordering(at: u32, fragments: u32) -> u64 {
+    match u64::from(fragments - 1 - at) {
+        0 => REORDERING,
+        follow => follow.min(REORDERING),
+    }
+}
+
 /// Which of the packets that are missing in a receipt are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// Those that three others have overtaken.
+    /// Those that three others have overtaken, or as many as follow in the message.
     Reordered,
     /// All up to the greatest number seen: the driver has told of a loss, or the receiver was asked after they were sent.
     Seen,
@@ -227,9 +235,12 @@ impl Outgoing {
         self.allow(receipt.limit);
         // What lies behind bits that are as many as there can be is not told.
         let told = if receipt.beyond.len() < BEYOND_MAX { self.fresh } else { end.min(self.fresh) };
-        let before = match proves {
-            Proof::Reordered => receipt.seen.saturating_sub(REORDERING),
-            Proof::Seen => receipt.seen,
+        let is_all_sent = self.fresh == self.fragments;
+        let (fragments, seen) = (self.fragments, receipt.seen);
+        let is_lost = |at: u32, number: u64| match proves {
+            Proof::Reordered if is_all_sent => seen >= number.saturating_add(reordering(at, fragments)),
+            Proof::Reordered => seen >= number.saturating_add(REORDERING),
+            Proof::Seen => seen >= number,
         };
         for at in self.prefix..told.max(receipt.prefix) {
             let arrived = at < receipt.prefix || at >= first && has(at);
@@ -246,7 +257,7 @@ impl Outgoing {
                     change.ended += 1;
                     change.arrived += 1;
                 }
-                number if number <= before => {
+                number if is_lost(at, number) => {
                     *entry = LOST;
                     self.lost += 1;
                     change.ended += 1;
@@ -342,16 +353,41 @@ mod tests {
 
     #[test]
     fn what_may_still_come_is_not_lost() {
-        let mut message = message(40, 10, 4);
+        let mut message = message(50, 10, 4);
         for number in 1..=4 {
             message.sent(message.next().expect("allowed"), number);
         }
         assert_eq!(
             message.take(&receipt(4, 0, &[3]), Proof::Reordered).lost,
             1,
-            "only the first is three packets late"
+            "only the first is three packets late, and more are to follow"
         );
         assert_eq!(message.take(&receipt(4, 0, &[3]), Proof::Seen).lost, 2);
+    }
+
+    #[test]
+    fn where_few_follow_few_overtake() {
+        let sent = || {
+            let mut message = message(40, 10, 4);
+            for number in 1..=4 {
+                message.sent(message.next().expect("allowed"), number);
+            }
+            message
+        };
+        for (prefix, seen, has, lost) in [
+            (0, 4, &[3][..], 3),
+            (1, 4, &[3], 2),
+            (2, 4, &[3], 1),
+            // What is the last, or seen before the last, may still come.
+            (3, 4, &[], 0),
+            (2, 3, &[], 0),
+            (0, 3, &[2], 0),
+            (1, 3, &[2], 0),
+        ] {
+            let mut message = sent();
+            assert_eq!(message.take(&receipt(seen, prefix, has), Proof::Reordered).lost, lost, "{prefix} {has:?}");
+            message.check_invariants();
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::api::{CallEffects, CallId, Mark, Served};
 use super::desk::Desk;
-use super::incoming::{Arrival, Incoming, RECEIPT_PACKETS};
+use super::incoming::{Arrival, Incoming};
 use super::outgoing::{Outgoing, Proof};
 use super::path::{Head, Path, recount, shortest_first};
 use super::wire::{
@@ -174,7 +174,7 @@ impl ServerSession {
             self.run(slot, None, true, desk);
             return true;
         }
-        call.receipt_due |= data.wants_receipt || call.request.unacknowledged >= RECEIPT_PACKETS;
+        call.receipt_due |= data.wants_receipt || call.request.is_to_be_told(part.index);
         call.receipt_due
     }
 

@@ -244,6 +244,24 @@ fn one_lost_packet_costs_one_question() {
 }
 
 #[test]
+fn a_hole_before_the_last_fragment_costs_no_question() {
+    for (len, fragments) in [(2_700, 2), (4_000, 3), (6_000, 5), (14_000, 10)] {
+        for lost in 1..fragments {
+            let mut world = World::new();
+            let ticket = world.call(&pattern(len));
+            world.run(Duration::from_millis(15));
+            assert!(world.outcome(ticket).is_some(), "{len} bytes");
+            (world.carried, world.lost) = (0, lost);
+            let ticket = world.call(&pattern(len));
+            world.run(Duration::from_millis(1));
+            assert!(world.outcome(ticket).is_some(), "{len} bytes, packet {lost} lost");
+            assert_eq!(world.client.counters().lost, 1, "{len} bytes, packet {lost} lost");
+            assert_eq!(world.client.counters().questions, 0, "{len} bytes, packet {lost} lost");
+        }
+    }
+}
+
+#[test]
 fn messages_of_any_length_come_back() {
     let mut world = World::new();
     for len in [0, 1, 100, 1300, 1372, 1373, 1400, 5_000, 100_000, 3_000_000] {

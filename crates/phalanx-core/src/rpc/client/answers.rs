@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{ClientSession, ClientSlot, Untold};
 use crate::rpc::api::{CallEffects, Failure, Mark, Outcome, Reason};
 use crate::rpc::desk::Desk;
-use crate::rpc::incoming::{Arrival, RECEIPT_PACKETS};
+use crate::rpc::incoming::Arrival;
 use crate::rpc::wire::{CallName, Data, Receipt, Refusal, Side, put_receipt};
 
 impl ClientSession {
@@ -61,7 +61,7 @@ impl ClientSession {
         if !call.answer.is_complete() {
             // With the last that was allowed, the server waits for more.
             let stops = call.answer.highest() >= call.answer.limit;
-            call.receipt_due |= data.wants_receipt || stops || call.answer.unacknowledged >= RECEIPT_PACKETS;
+            call.receipt_due |= data.wants_receipt || stops || call.answer.is_to_be_told(part.index);
             return call.receipt_due;
         }
         let mut answer = std::mem::take(&mut call.answer);

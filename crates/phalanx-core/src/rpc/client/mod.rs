@@ -348,7 +348,7 @@ impl ClientSession {
         if change.lost > 0 {
             desk.fx.mark(Mark::Lost, call.terms.ticket.0);
         }
-        if change.arrived > 0 {
+        if change.arrived > 0 || change.lost > 0 {
             call.questions = 0;
         }
         recount(&mut self.unsent, had, call.has_more());
