@@ -18,6 +18,12 @@ pub trait Transmit {
         0
     }
 
+    /// Hands a packet, given in parts, to the system at once: nothing of it is copied here. False: something waits before it, or the
+    /// system did not take it, or this driver cannot; it is to be given to [`Self::transmit`].
+    fn pass(&mut self, _lane: Lane, _to: SocketAddr, _parts: [&[u8]; 3]) -> bool {
+        false
+    }
+
     /// Queues `packet`, the same bytes, for each of `to` that [`Self::share`] does not reach. The bytes are copied once, or sent, before the call
     /// returns. Nothing is promised about arrival; what the system refuses is counted and never reported here,
     /// because the layer above repairs loss anyway.

@@ -146,6 +146,10 @@ impl<T: Transmit + ?Sized> CallEffects for PlainSink<'_, T> {
         self.outbox.share(lane, to, parts)
     }
 
+    fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
+        self.outbox.pass(lane, to, parts)
+    }
+
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
         self.outbox.transmit(lane, to, packet);
     }

@@ -282,6 +282,12 @@ pub trait CallEffects {
         0
     }
 
+    /// Hands a packet, given in parts, to the system at once, without a copy. False: it did not take it, and the same packet is
+    /// transmitted.
+    fn pass(&mut self, _lane: Lane, _to: SocketAddr, _parts: [&[u8]; 3]) -> bool {
+        false
+    }
+
     /// A session with `peer` at `at` is open, which can be reached as `offer` says; see [`EndpointOptions::offer`]. Told for each
     /// session, followed once by [`Self::parted`].
     fn met(&mut self, _peer: Incarnation, _at: SocketAddr, _offer: &[u8]) {}

@@ -14,6 +14,7 @@ mod counters;
 mod desk;
 mod endpoint;
 mod incoming;
+mod leave;
 mod outgoing;
 mod path;
 mod plain;

@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::api::{CallEffects, EndpointOptions, Limits, OFFER_BYTES_MAX};
 use super::counters::Counters;
 use super::desk::Desk;
+use super::leave::{Way, leave};
 use super::outgoing::{Change, Outgoing, Proof, fragment_bytes};
 use super::spare::Spare;
 use super::wire::{CallName, DATA_HEAD_MAX, Data, Greeting, Opened, Part, Receipt, Side};
 use crate::charge::charge;
 use crate::id::{Incarnation, Lane};
 use crate::link::Rtt;
-use crate::seal::{Sealer, Security, SessionKey, associated};
+use crate::seal::{Sealer, Security, SessionKey};
 use crate::time::Instant;
 use crate::wire::{Header, Kind};
 
@@ -229,19 +230,11 @@ impl Path {
             data.write_head(packet);
         }
         net.counters.packets_sent += 1;
-        let to = [self.to];
-        if let Some((header, frames)) = packet.split_first_chunk::<{ Header::LEN }>()
-            && fx.share(Lane::Data, &to, [&associated(header, Incarnation(self.token)), frames, bytes]) > 0
-        {
-            net.counters.packets_shared += 1;
-            self.shares = true;
-            return number;
-        }
-        self.shares = false;
-        packet.extend_from_slice(bytes);
-        net.sealer.seal(Incarnation(self.token), packet);
-        debug_assert!(packet.len() <= self.packet_bytes, "{} bytes", packet.len());
-        fx.transmit(Lane::Data, &to, packet);
+        let len = packet.len() + bytes.len() + self.tag_len;
+        debug_assert!(len <= self.packet_bytes, "{len} bytes");
+        let way = leave(&mut net.sealer, Incarnation(self.token), self.to, packet, bytes, fx);
+        self.shares = way == Way::Memory;
+        net.counters.packets_shared += u64::from(self.shares);
         number
     }
 

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::incoming::{Arrival, Incoming};
+use super::leave::leave;
 use super::outgoing::fragment_bytes;
 use super::spare::Spare;
 use super::wire::Part;
 use super::{CallEffects, CallId, Outcome, Served, Ticket};
 use crate::api::Packet;
-use crate::id::{Incarnation, Lane, Origin};
+use crate::id::{Incarnation, Origin};
 use crate::seal::{Opener, Sealer, Security};
 use crate::wire::codec::{Reader, put_u8, put_varint};
 use crate::wire::{DropReason, Header, Kind};
@@ -110,18 +111,7 @@ impl Plain {
                 put_varint(&mut self.packet, message.len() as u64);
                 put_varint(&mut self.packet, index);
             }
-            let shared = match self.packet.split_first_chunk::<{ Header::LEN }>() {
-                Some((header, frames)) => {
-                    let head = crate::seal::associated(header, Incarnation::NONE);
-                    fx.share(Lane::Data, &[to], [&head, frames, piece]) > 0
-                }
-                None => false,
-            };
-            if !shared {
-                self.packet.extend_from_slice(piece);
-                self.sealer.seal(Incarnation::NONE, &mut self.packet);
-                fx.transmit(Lane::Data, &[to], &self.packet);
-            }
+            leave(&mut self.sealer, Incarnation::NONE, to, &mut self.packet, piece, fx);
             (rest, index) = (after, index + 1);
             if rest.is_empty() {
                 break;

@@ -129,6 +129,11 @@ impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
         count
     }
 
+    fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
+        let (mine, below) = self.parts();
+        mine.part(lane, &[to]).is_none() && below.pass(lane, to, parts)
+    }
+
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
         let (mine, below) = self.parts();
         match mine.part(lane, to) {

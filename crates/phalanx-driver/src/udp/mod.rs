@@ -253,17 +253,20 @@ impl UdpOutbox {
 }
 
 impl Transmit for UdpOutbox {
+    fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
+        let (out, stats) = self.parts(lane);
+        out.queue.pass(to, parts, &out.socket, stats)
+    }
+
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
         if to.is_empty() {
             return;
         }
         if packet.len() >= LONG_BYTES
             && let [to] = to
+            && self.pass(lane, *to, [packet, &[], &[]])
         {
-            let (out, stats) = self.parts(lane);
-            if out.queue.pass(*to, packet, &out.socket, stats) {
-                return;
-            }
+            return;
         }
         if !self.lane(lane).queue.has_room(to.len(), packet.len()) {
             self.flush_lane(lane);

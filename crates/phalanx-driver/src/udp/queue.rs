@@ -83,18 +83,18 @@ impl SendQueue {
     }
 
     /// Hands a packet over past the queue, if nothing waits there. False: the kernel did not take it, or something waits.
-    pub(super) fn pass(&mut self, to: SocketAddr, packet: &[u8], socket: &Socket, stats: &mut UdpStats) -> bool {
+    pub(super) fn pass(&mut self, to: SocketAddr, parts: [&[u8]; 3], socket: &Socket, stats: &mut UdpStats) -> bool {
         if self.left > 0 {
             return false;
         }
         self.destinations.trim();
         let to = self.destinations.find(to);
         stats.send_calls += 1;
-        let taken = mmsg::send_one(socket.as_fd(), packet, &self.destinations.at(to).name).is_ok();
+        let taken = mmsg::send_parts(socket.as_fd(), parts, &self.destinations.at(to).name).is_ok();
         if taken {
             self.refusals = 0;
             self.grow_runs(1);
-            stats.count_alone(packet.len());
+            stats.count_alone(parts.map(<[u8]>::len).iter().sum());
         }
         taken
     }

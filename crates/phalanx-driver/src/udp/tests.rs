@@ -56,6 +56,21 @@ fn packets_of_any_lengths_arrive_in_order_whoever_segments() {
 }
 
 #[test]
+fn a_packet_given_in_parts_arrives_as_one_and_overtakes_none() {
+    let (mut sender, mut receiver) = (bind(), bind());
+    let to = receiver.local_address(Lane::Data);
+    let parts = packets(3, |i| [40, 30_000, 4][i as usize]);
+    let parts = [&parts[0][..], &parts[1], &parts[2]];
+    assert!(sender.outbox().pass(Lane::Data, to, parts));
+    assert!(sender.outbox().pass(Lane::Data, to, [parts[0], &[], &[]]));
+    sender.outbox().transmit(Lane::Data, &[to], b"first");
+    assert!(!sender.outbox().pass(Lane::Data, to, parts), "something waits");
+    sender.flush();
+    assert_eq!(drain(&mut receiver), [parts.concat(), parts[0].to_vec(), b"first".to_vec()]);
+    assert_eq!((sender.stats().sent_packets, sender.stats().send_calls), (3, 3));
+}
+
+#[test]
 fn packets_of_one_length_pass_as_one() {
     let mut sender = bind();
     let mut receivers = [bind(), bind()];

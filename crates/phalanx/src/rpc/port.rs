@@ -102,6 +102,10 @@ impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
         self.outbox.share(lane, to, parts)
     }
 
+    fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
+        self.outbox.pass(lane, to, parts)
+    }
+
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
         self.outbox.transmit(lane, to, packet);
     }
