@@ -57,7 +57,7 @@ pub(super) struct Run {
     pub(super) pieces: usize,
     pub(super) packets: usize,
     pub(super) bytes: usize,
-    /// The length of all packets but the last, if there is more than one packet.
+    /// The length of all packets but the last; `None`: they are one packet, and the kernel is not told.
     pub(super) segment: Option<u16>,
     /// The packet that follows in the destination's queue.
     pub(super) after: u32,

@@ -160,7 +160,9 @@ impl SendQueue {
         let mut second_try = false;
         while self.left > 0 && self.hold == Hold::None {
             stats.send_calls += 1;
-            if let [only] = self.packets[..] {
+            if let [only] = self.packets[..]
+                && !(self.segments && is_better_in_pages(only.len_bytes))
+            {
                 match self.send_alone(only, socket) {
                     Ok(()) => stats.count_alone(only.len_bytes),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -315,6 +317,9 @@ impl SendQueue {
                 break;
             }
         }
+        if self.segments && run.packets == 1 && is_better_in_pages(len_bytes) {
+            run.segment = segment;
+        }
         self.pieces.push(piece);
         destination.cursor = run.after;
         self.runs.push(run);
@@ -357,6 +362,12 @@ impl SendQueue {
         }
         debug_assert_eq!(self.packets.len(), self.left, "what is left is all that stays");
     }
+}
+
+/// The kernel keeps a packet of such a length in one stretch of memory, which it takes from one processor and gives back at another, unless
+/// the packet is said to be a run: then it fills pages it has at hand. Shorter ones cost little, longer ones lie in pages anyway.
+fn is_better_in_pages(len_bytes: usize) -> bool {
+    (2 << 10..16 << 10).contains(&len_bytes)
 }
 
 /// Most packets a queue holds, copies counted.
