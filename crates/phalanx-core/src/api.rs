@@ -1,7 +1,6 @@
 //! What goes into the core and what comes out: settings, effects, events, errors.
 
 use std::net::SocketAddr;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -244,38 +243,6 @@ pub enum Event {
         /// The group.
         group: GroupId,
     },
-}
-
-/// A packet that came in.
-#[derive(Debug)]
-pub enum Packet<'a> {
-    /// Its owner uses the place again.
-    Lent(&'a mut [u8]),
-    /// So many bytes at the beginning of a buffer that may be kept, if another is left in its place: of any length, and
-    /// whatever is in it.
-    Given(&'a mut Vec<u8>, usize),
-}
-
-impl Deref for Packet<'_> {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Lent(bytes) => bytes,
-            Self::Given(buffer, len) => &buffer[..*len],
-        }
-    }
-}
-
-impl DerefMut for Packet<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        match self {
-            Self::Lent(bytes) => bytes,
-            Self::Given(buffer, len) => &mut buffer[..*len],
-        }
-    }
 }
 
 /// Where the core's effects go. Bound at compile time; it cannot re-enter the core.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::{Lane, Origin, Packet};
+use phalanx_core::{Arriving, Lane, Origin, Packet};
 
 use crate::shm::Neighbours;
 use crate::waker::Waker;
@@ -49,6 +49,16 @@ pub trait Driver {
     /// blocks. While nothing comes a driver may leave a lane for one of the next calls, so that a look at nothing is
     /// cheap; not after [`Wait::wait`].
     fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Packet<'_>)) -> Received;
+
+    /// As [`Self::receive`], but that a driver may hand up a long packet of [`Lane::Data`] when its beginning is here, and leave the rest
+    /// where it lies for whoever takes it.
+    fn receive_begun(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Arriving<'_>),
+    ) -> Received {
+        self.receive(max, &mut |outbox, lane, origin, packet| each(outbox, lane, origin, Arriving::Whole(packet)))
+    }
 
     /// The sending half, between receives.
     fn outbox(&mut self) -> &mut Self::Outbox;
@@ -136,5 +146,5 @@ pub struct Woken {
 }
 
 /// Packets of so many bytes do not wait for a flush, nor do those who sleep until they come: the other side begins with one
-/// while the next is made.
+/// while the next is made. They are handed up when they have begun, where that is wanted.
 pub(crate) const LONG_BYTES: usize = 16 << 10;

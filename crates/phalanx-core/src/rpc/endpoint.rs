@@ -13,14 +13,14 @@ use super::counters::Counters;
 use super::desk::{Budget, Desk, Held, Intake, Waits};
 use super::path::{Net, Pace, Path, Reach};
 use super::server::ServerSession;
-use super::wire::{Frame, Greeting, Opened, Refusal, Side, read_frame};
-use crate::api::{MESSAGE_BYTES_MAX, Packet};
+use super::wire::{Greeting, Opened, Refusal};
+use crate::api::MESSAGE_BYTES_MAX;
 use crate::charge::charge;
-use crate::id::{Incarnation, Origin};
+use crate::id::Incarnation;
 use crate::rng::Rng;
-use crate::seal::{Opener, Security, cell_tag, read_clear_for};
+use crate::seal::{Opener, Security, cell_tag};
 use crate::time::Instant;
-use crate::wire::{DropReason, Header, Kind, Reader};
+use crate::wire::DropReason;
 
 /// Makes calls, and answers them.
 pub struct Endpoint {
@@ -43,6 +43,8 @@ pub struct Endpoint {
     intake: Intake,
     held: Held,
     waits: Waits,
+    /// Packets are put together here whose rest belongs nowhere yet.
+    whole: Vec<u8>,
     next_ticket: u64,
     loss: bool,
     due: Instant,
@@ -78,6 +80,8 @@ macro_rules! desk {
     };
 }
 
+mod arrive;
+
 impl Endpoint {
     /// An endpoint that knows nobody. `seed`: random bits, for what must not be guessed.
     #[must_use]
@@ -108,6 +112,7 @@ impl Endpoint {
             intake: Intake::new(requests, limits.inflow_bytes),
             held: Held::default(),
             waits: Waits::new(limits.timer_min),
+            whole: Vec::new(),
             next_ticket: 1,
             loss: false,
             due: Instant(u64::MAX),
@@ -213,129 +218,6 @@ impl Endpoint {
             return Err(AnswerError::NotWanted);
         }
         self.touch(call.session);
-        Ok(())
-    }
-
-    /// A packet arrived. A sealed one is opened in place; what makes no sense is counted and dropped.
-    pub fn handle_packet(&mut self, now: Instant, origin: Origin, mut packet: Packet<'_>, fx: &mut impl CallEffects) {
-        self.net.counters.packets_received += 1;
-        if let Err(reason) = self.take_packet(now, origin, &mut packet, fx) {
-            self.net.counters.drops[reason.index()] += 1;
-        }
-    }
-
-    #[inline]
-    fn take_packet(
-        &mut self,
-        now: Instant,
-        origin: Origin,
-        packet: &mut [u8],
-        fx: &mut impl CallEffects,
-    ) -> Result<(), DropReason> {
-        let header = Header::parse(packet)?;
-        if header.cell_tag != self.cell_tag {
-            return Err(DropReason::OtherCell);
-        }
-        match header.kind {
-            Kind::Session => self.handle_session(now, &header, origin, packet, fx),
-            Kind::Open => {
-                let (header, frames) = self.opener.open(packet)?;
-                let from = origin.address().ok_or(DropReason::UnknownPeer)?;
-                let greeting = Greeting::read(frames)?;
-                self.handle_greeting(now, from, header.sender, &greeting, fx)
-            }
-            _ => Err(DropReason::Kind),
-        }
-    }
-
-    fn handle_session(
-        &mut self,
-        now: Instant,
-        header: &Header,
-        origin: Origin,
-        packet: &mut [u8],
-        fx: &mut impl CallEffects,
-    ) -> Result<(), DropReason> {
-        let hint = header.space;
-        let entry = self.sessions.get_mut(hint as usize).ok_or(DropReason::UnknownSpace)?;
-        let path = match &mut entry.role {
-            Role::Client(client) => client.path.as_mut().ok_or(DropReason::UnknownSpace)?,
-            Role::Server(server) => &mut server.path,
-            Role::Free => return Err(DropReason::UnknownSpace),
-        };
-        if path.peer != header.sender {
-            return Err(DropReason::UnknownPeer);
-        }
-        if header.number.saturating_add(OLD_PACKETS) < path.seen {
-            return Err(DropReason::Replayed);
-        }
-        let frames = match origin {
-            Origin::Network(_) => path.key.open(header, path.token, packet)?,
-            Origin::Memory => read_clear_for(path.token, packet)?,
-        };
-        path.heard = now;
-        path.seen = path.seen.max(header.number);
-        let mut from = Reader::new(frames);
-        let mut touched = false;
-        let mut closed = false;
-        while !from.is_empty() && !closed {
-            let frame = read_frame(&mut from)?;
-            match &mut entry.role {
-                Role::Client(client) => {
-                    let desk = &mut desk!(self, now, fx);
-                    touched |= match &frame {
-                        Frame::Data(data) if data.side == Side::Answer => client.handle_answer(data, desk),
-                        Frame::Receipt { side: Side::Request, name, receipt, .. } => {
-                            client.handle_receipt(*name, receipt, desk)
-                        }
-                        Frame::Cancelled { name, may_have_run } => client.handle_cancelled(*name, *may_have_run, desk),
-                        Frame::Credit(credit) => client.handle_credit(*credit),
-                        Frame::Ready { name, message_len } => client.handle_ready(*name, *message_len, desk),
-                        Frame::Pong | Frame::Unknown => false,
-                        Frame::Data(_) | Frame::Receipt { .. } | Frame::Cancel(_) | Frame::Close | Frame::Ping => {
-                            return Err(DropReason::Malformed);
-                        }
-                    };
-                    self.due = self.due.min(client.due);
-                }
-                Role::Server(server) => {
-                    let desk = &mut desk!(self, now, fx);
-                    server.is_used = true;
-                    if !std::mem::replace(&mut server.is_active, true) {
-                        desk.intake.begin();
-                    }
-                    touched |= match &frame {
-                        Frame::Data(data) if data.side == Side::Request => server.handle_request(data, desk),
-                        Frame::Receipt { side: Side::Answer, name, receipt, asks } => {
-                            server.handle_receipt(*name, receipt, *asks, desk)
-                        }
-                        Frame::Cancel(name) => server.handle_cancel(*name, desk),
-                        Frame::Ping => {
-                            server.handle_ping();
-                            true
-                        }
-                        Frame::Close => {
-                            closed = true;
-                            false
-                        }
-                        Frame::Unknown => false,
-                        Frame::Data(_)
-                        | Frame::Receipt { .. }
-                        | Frame::Cancelled { .. }
-                        | Frame::Credit(_)
-                        | Frame::Ready { .. }
-                        | Frame::Pong => return Err(DropReason::Malformed),
-                    };
-                }
-                Role::Free => break,
-            }
-        }
-        if closed {
-            self.end_server(now, hint, fx);
-        } else if touched && !entry.touched {
-            entry.touched = true;
-            self.touched.push(hint);
-        }
         Ok(())
     }
 

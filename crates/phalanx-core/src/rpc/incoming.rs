@@ -1,5 +1,7 @@
 //! A message on its way in, put together from its fragments.
 
+use std::ops::Range;
+
 use super::outgoing::fragment_bytes;
 use super::spare::Spare;
 use super::wire::{BEYOND_MAX, Part};
@@ -21,6 +23,8 @@ pub(super) struct Incoming {
     highest: u32,
     /// The sender may send fragments below this.
     pub(super) limit: u32,
+    /// The fragment that was given a place last, and has not come since.
+    placed: Option<u32>,
     /// Fragments that came since the last receipt.
     pub(super) unacknowledged: u32,
 }
@@ -43,7 +47,7 @@ impl Incoming {
         spare.lengthen(&mut self.bytes, message_len);
         self.have.clear();
         self.have.resize((self.fragments as usize).div_ceil(64), 0);
-        (self.count, self.prefix, self.highest, self.unacknowledged) = (0, 0, 0, 0);
+        (self.count, self.prefix, self.highest, self.unacknowledged, self.placed) = (0, 0, 0, 0, None);
         self.limit = limit.min(self.fragments);
     }
 
@@ -55,27 +59,27 @@ impl Incoming {
     /// Lets go of the message.
     pub(super) fn release(&mut self, spare: &mut Spare) {
         spare.keep(&mut self.bytes);
-        self.len = 0;
+        (self.len, self.placed) = (0, None);
         self.have.clear();
         self.have.shrink_to(HAVE_KEPT);
         (self.fragments, self.count, self.prefix, self.highest, self.limit, self.unacknowledged) = (0, 0, 0, 0, 0, 0);
     }
 
-    pub(super) fn accept(&mut self, part: Part, bytes: &[u8]) -> Arrival {
-        let Part { message_len, index } = part;
-        if message_len != self.len as u64 || index >= self.fragments {
-            return Arrival::Nonsense;
-        }
-        let begin = index as usize * self.fragment_bytes;
-        let end = (begin + self.fragment_bytes).min(self.len);
-        if bytes.len() != end - begin {
+    /// Takes a fragment of which `bytes` came, and behind them `placed` bytes to where [`Self::place`] said, the `bytes` as well.
+    pub(super) fn accept(&mut self, part: Part, bytes: &[u8], placed: usize) -> Arrival {
+        let index = part.index;
+        let expected = self.placed.take();
+        let Some(range) = self.range(part, bytes.len() + placed) else { return Arrival::Nonsense };
+        if placed > 0 && expected != Some(index) {
             return Arrival::Nonsense;
         }
         if self.has(index) {
             return Arrival::Duplicate;
         }
         self.have[index as usize / 64] |= 1 << (index % 64);
-        self.bytes[begin..end].copy_from_slice(bytes);
+        if placed == 0 {
+            self.bytes[range].copy_from_slice(bytes);
+        }
         self.count += 1;
         self.unacknowledged += 1;
         self.highest = self.highest.max(index + 1);
@@ -83,6 +87,27 @@ impl Incoming {
             self.prefix += 1;
         }
         Arrival::New
+    }
+
+    /// Where a fragment of so many bytes belongs, if it is not there: whatever is put there counts for nothing before [`Self::accept`].
+    pub(super) fn place(&mut self, part: Part, len: usize) -> Option<&mut [u8]> {
+        let range = self.range(part, len)?;
+        if self.has(part.index) {
+            return None;
+        }
+        self.placed = Some(part.index);
+        Some(&mut self.bytes[range])
+    }
+
+    /// Where a fragment lies; `None`: there is none so long in this message.
+    #[inline]
+    fn range(&self, part: Part, len: usize) -> Option<Range<usize>> {
+        if part.message_len != self.len as u64 || part.index >= self.fragments {
+            return None;
+        }
+        let begin = part.index as usize * self.fragment_bytes;
+        let end = (begin + self.fragment_bytes).min(self.len);
+        (len == end - begin).then_some(begin..end)
     }
 
     /// Whether the sender is to hear what is there, of a message that is not complete, once fragment `index` has come: after a few, and with
@@ -165,14 +190,37 @@ mod tests {
             let begin = index as usize * 10;
             let piece = &text[begin..(begin + 10).min(95)];
             let part = Part { message_len: 95, index };
-            assert_eq!(message.accept(part, piece), Arrival::New);
-            assert_eq!(message.accept(part, piece), Arrival::Duplicate);
+            assert_eq!(message.accept(part, piece, 0), Arrival::New);
+            assert_eq!(message.accept(part, piece, 0), Arrival::Duplicate);
             assert!(!message.is_complete());
         }
         assert_eq!((message.prefix(), message.beyond()), (6, vec![0b111]));
-        assert_eq!(message.accept(Part { message_len: 95, index: 6 }, &text[60..70]), Arrival::New);
+        assert_eq!(message.accept(Part { message_len: 95, index: 6 }, &text[60..70], 0), Arrival::New);
         assert!(message.is_complete() && !message.has_gap());
         assert_eq!(message.bytes(), text);
+    }
+
+    #[test]
+    fn what_was_put_in_its_place_counts_when_it_has_come() {
+        let mut message = Incoming::default();
+        message.begin(25, 10, 3, &mut Spare::default());
+        let part = |index| Part { message_len: 25, index };
+        for (index, len) in [(0, 9), (2, 10), (3, 5)] {
+            assert!(message.place(part(index), len).is_none());
+        }
+        message.place(part(1), 10).expect("there is room").fill(1);
+        assert_eq!(message.count(), 0);
+        // Of another one it was not said where it belongs; nor again of the same.
+        assert_eq!(message.accept(part(0), &[1; 4], 6), Arrival::Nonsense);
+        assert_eq!(message.accept(part(1), &[1; 4], 6), Arrival::Nonsense);
+        message.place(part(1), 10).expect("there is room").fill(2);
+        assert_eq!(message.accept(part(1), &[2; 4], 6), Arrival::New);
+        assert!(message.place(part(1), 10).is_none(), "it is there");
+        // What is put somewhere and does not come is replaced.
+        message.place(part(2), 5).expect("there is room").fill(9);
+        assert_eq!(message.accept(part(2), &[3; 5], 0), Arrival::New);
+        assert_eq!(message.accept(part(0), &[1; 10], 0), Arrival::New);
+        assert_eq!(message.bytes(), [&[1; 10][..], &[2; 10], &[3; 5]].concat());
     }
 
     #[test]
@@ -180,7 +228,7 @@ mod tests {
         let mut message = Incoming::default();
         message.begin(25, 10, 3, &mut Spare::default());
         for (message_len, index, len) in [(25, 3, 10), (25, 2, 10), (25, 0, 9), (24, 0, 10), (25, u32::MAX, 5)] {
-            assert_eq!(message.accept(Part { message_len, index }, &[0; 16][..len]), Arrival::Nonsense);
+            assert_eq!(message.accept(Part { message_len, index }, &[0; 16][..len], 0), Arrival::Nonsense);
         }
         assert_eq!(message.count(), 0);
     }

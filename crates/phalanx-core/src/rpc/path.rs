@@ -369,7 +369,7 @@ pub(super) struct Head {
 impl Head {
     fn data<'a>(&self, part: Option<Part>, wants_receipt: bool, bytes: &'a [u8]) -> Data<'a> {
         let Self { side, name, allowance, refusal } = *self;
-        Data { side, name, wants_receipt, refusal, allowance, part, bytes }
+        Data { side, name, wants_receipt, refusal, allowance, part, bytes, placed: 0 }
     }
 }
 

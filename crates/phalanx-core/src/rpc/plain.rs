@@ -12,8 +12,8 @@ use super::outgoing::fragment_bytes;
 use super::spare::Spare;
 use super::wire::Part;
 use super::{CallEffects, CallId, Outcome, Served, Ticket};
-use crate::api::Packet;
 use crate::id::{Incarnation, Origin};
+use crate::packet::Packet;
 use crate::seal::{Opener, Sealer, Security};
 use crate::wire::codec::{Reader, put_u8, put_varint};
 use crate::wire::{DropReason, Header, Kind};
@@ -236,7 +236,7 @@ fn accept(
     if !incoming.is_begun() {
         incoming.begin(len, longest_piece, u32::MAX, spare);
     }
-    match incoming.accept(part, bytes) {
+    match incoming.accept(part, bytes, 0) {
         Arrival::Nonsense => Err(DropReason::Malformed),
         Arrival::New | Arrival::Duplicate => Ok(incoming.is_complete()),
     }

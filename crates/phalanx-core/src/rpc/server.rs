@@ -8,7 +8,7 @@ use super::incoming::{Arrival, Incoming};
 use super::outgoing::{Outgoing, Proof};
 use super::path::{Head, Path, recount, shortest_first};
 use super::wire::{
-    ALL, CallName, Data, Receipt, Refusal, Side, put_cancelled, put_credit, put_pong, put_ready, put_receipt,
+    ALL, CallName, Data, Part, Receipt, Refusal, Side, put_cancelled, put_credit, put_pong, put_ready, put_receipt,
 };
 
 /// A session as its server keeps it.
@@ -83,6 +83,13 @@ impl ServerSession {
     /// What [`super::wire::Opened`] told, and is told again.
     pub(super) fn told(&self) -> u64 {
         self.told
+    }
+
+    /// Where a piece of a request belongs that is under way, of so many bytes.
+    pub(super) fn place(&mut self, name: CallName, part: Part, len: usize) -> Option<&mut [u8]> {
+        let call = self.slots.get_mut(usize::from(name.slot))?;
+        let comes = call.call == name.call && call.state == State::Receiving;
+        if comes { call.request.place(part, len) } else { None }
     }
 
     /// A piece of a request, or all of it. Whether the session is to be looked at in this turn.
@@ -160,7 +167,7 @@ impl ServerSession {
         if part.index == 0 {
             call.allowance = data.allowance;
         }
-        match call.request.accept(part, data.bytes) {
+        match call.request.accept(part, data.bytes, data.placed) {
             Arrival::New => {}
             Arrival::Duplicate => desk.net.counters.duplicates += 1,
             Arrival::Nonsense => {

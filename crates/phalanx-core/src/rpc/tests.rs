@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::*;
 use crate::seal::{CellKey, Security};
 use crate::wire::{DropReason, Kind};
-use crate::{Incarnation, Instant, Lane, Origin, Packet, charge};
+use crate::{Arriving, Begun, Incarnation, Instant, Lane, Origin, Packet, Rest, charge};
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 2);
@@ -75,6 +75,36 @@ impl CallEffects for Place {
     }
 }
 
+/// The rest of a packet, where it came.
+#[derive(Default)]
+struct Lying(Vec<u8>);
+
+impl Lying {
+    fn split<'a>(&'a mut self, packet: &'a mut [u8], begins: Option<usize>, flipped: Option<usize>) -> Arriving<'a> {
+        let len = packet.len();
+        match begins {
+            Some(begins) if begins < len => {
+                let (head, rest) = packet.split_at_mut(begins);
+                self.0 = rest.to_vec();
+                if let Some(byte) = flipped.and_then(|at| self.0.get_mut(at)) {
+                    *byte ^= 1;
+                }
+                Arriving::Begun(Begun { head, len, rest: self })
+            }
+            _ => Arriving::Whole(Packet::Lent(packet)),
+        }
+    }
+}
+
+impl Rest for Lying {
+    fn take(&mut self, place: &mut [u8], tail: &mut [u8]) -> bool {
+        let (first, last) = self.0.split_at(place.len());
+        place.copy_from_slice(first);
+        tail.copy_from_slice(last);
+        true
+    }
+}
+
 struct World {
     now: Instant,
     client: Endpoint,
@@ -87,6 +117,10 @@ struct World {
     carried: u64,
     /// This one gets lost, of those carried.
     lost: u64,
+    /// Packets are handed in when so much of them has come, if they are longer.
+    begins: Option<usize>,
+    /// Of a rest, this byte comes changed, if there is one.
+    flipped: Option<usize>,
     /// What the server sends waits here, if anywhere.
     waits: Option<VecDeque<(SocketAddr, Vec<u8>)>>,
 }
@@ -113,10 +147,14 @@ impl World {
     }
 
     fn with(client: EndpointOptions, server: EndpointOptions) -> Self {
+        Self::sealed_by(client, server, &security())
+    }
+
+    fn sealed_by(client: EndpointOptions, server: EndpointOptions, security: &Security) -> Self {
         let now = Instant(1);
         let mut at_client = Place::default();
-        let mut client = Endpoint::new(now, &client, &security(), 11);
-        let server = Endpoint::new(now, &server, &security(), 12);
+        let mut client = Endpoint::new(now, &client, security, 11);
+        let server = Endpoint::new(now, &server, security, 12);
         let session = client.connect(now, SERVER, &mut at_client);
         Self {
             now,
@@ -128,8 +166,15 @@ impl World {
             lose: |_| false,
             carried: 0,
             lost: 0,
+            begins: None,
+            flipped: None,
             waits: None,
         }
+    }
+
+    /// Without encryption.
+    fn clear() -> Self {
+        Self::sealed_by(options(1, 1472, false), options(2, 1472, true), &Security::None)
     }
 
     fn call(&mut self, request: &[u8]) -> Ticket {
@@ -145,8 +190,10 @@ impl World {
                 any = true;
                 self.carried += 1;
                 if !(self.lose)(self.carried) && self.lost != self.carried {
-                    let packet = Packet::Lent(&mut packet);
-                    self.server.handle_packet(self.now, Origin::Network(CLIENT), packet, &mut self.at_server);
+                    let origin = Origin::Network(CLIENT);
+                    let mut rest = Lying::default();
+                    let arriving = rest.split(&mut packet, self.begins, self.flipped);
+                    self.server.handle_arriving(self.now, origin, arriving, &mut self.at_server);
                 }
             }
             self.server.turn(self.now, &mut self.at_server);
@@ -157,8 +204,10 @@ impl World {
                 any = true;
                 self.carried += 1;
                 if !(self.lose)(self.carried) && self.lost != self.carried {
-                    let packet = Packet::Lent(&mut packet);
-                    self.client.handle_packet(self.now, Origin::Network(SERVER), packet, &mut self.at_client);
+                    let origin = Origin::Network(SERVER);
+                    let mut rest = Lying::default();
+                    let arriving = rest.split(&mut packet, self.begins, self.flipped);
+                    self.client.handle_arriving(self.now, origin, arriving, &mut self.at_client);
                 }
             }
             self.client.turn(self.now, &mut self.at_client);
@@ -219,6 +268,48 @@ fn long_messages_are_taken_and_given_and_come_whole() {
     }
     world.run(Duration::from_millis(20));
     assert_eq!(world.server.held_bytes(), 0);
+}
+
+#[test]
+fn what_comes_begun_is_as_what_comes_whole() {
+    for clear in [false, true] {
+        for begins in [0, 1, 23, 30, 45, 64, 128, 1_000, 1_450, 1_471] {
+            let mut world = if clear { World::clear() } else { World::new() };
+            world.begins = Some(begins);
+            for len in [0, 1, 1_372, 2_000, 6_000, 100_000] {
+                let request = pattern(len);
+                let ticket = world.call(&request);
+                world.run(Duration::from_millis(20));
+                world.assert_answer(ticket, &reversed(&request));
+            }
+            let counters = [world.client.counters(), world.server.counters()];
+            assert!(
+                counters.iter().all(|counters| counters.drops == [0; DropReason::ALL.len()]),
+                "{begins}: {counters:?}"
+            );
+            assert_eq!(world.client.counters().questions, 0);
+        }
+    }
+}
+
+#[test]
+fn what_came_begun_and_was_changed_is_not_taken() {
+    for flipped in [0, 700, 1_300] {
+        let mut world = World::clear();
+        let ticket = world.call(&pattern(20_000));
+        world.run(Duration::from_millis(20));
+        assert!(world.outcome(ticket).is_some());
+        (world.begins, world.flipped) = (Some(128), Some(flipped));
+        let ticket = world.call(&pattern(20_000));
+        world.carry();
+        assert!(world.outcome(ticket).is_none(), "{flipped}: nothing has come");
+        let drops = world.server.counters().drops;
+        assert_eq!(drops[DropReason::BadTag.index()], drops.iter().sum::<u64>(), "{drops:?}");
+        assert!(drops[DropReason::BadTag.index()] > 5, "{drops:?}");
+        world.flipped = None;
+        world.run(Duration::from_millis(200));
+        world.assert_answer(ticket, &reversed(&pattern(20_000)));
+    }
 }
 
 #[test]

@@ -156,6 +156,8 @@ pub(super) struct Data<'a> {
     /// Where the piece stands; `None`: it is the whole message.
     pub(super) part: Option<Part>,
     pub(super) bytes: &'a [u8],
+    /// So many more, at their receiver, lie where they belong already, and `bytes` as well.
+    pub(super) placed: usize,
 }
 
 /// Where a fragment stands in its message.
@@ -397,6 +399,7 @@ fn read_data<'a>(first: u8, from: &mut Reader<'a>) -> Result<Data<'a>, Malformed
         allowance: 0,
         part: None,
         bytes: &[],
+        placed: 0,
     };
     if !has(DATA_WHOLE) {
         data.part = Some(Part { message_len: from.varint()?, index: from.varint_u32()? });

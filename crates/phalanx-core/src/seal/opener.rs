@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::key::{KeySource, SenderKey};
 use super::{Associated, CHECKSUM_LEN, SEALED_TAG_LEN, Security, associated, cell_tag, checksum};
-use crate::id::Incarnation;
+use crate::id::{Incarnation, Origin};
 use crate::sorted::SortedMap;
 use crate::wire::{DropReason, Header};
 
@@ -150,6 +150,50 @@ impl SessionKey {
             Some(_) | None => return Err(DropReason::Short),
         };
         frames.ok_or(DropReason::BadTag)
+    }
+}
+
+/// How the rest of a packet in clear is verified, whose beginning is here.
+pub(crate) enum ClearSeal {
+    /// It came out of memory that only this user's processes write.
+    Memory,
+    /// By a checksum, over this first.
+    Checksum(Associated),
+}
+
+impl ClearSeal {
+    /// How many bytes follow the frames.
+    pub(crate) fn tag_len(&self) -> usize {
+        match self {
+            Self::Memory => 0,
+            Self::Checksum(_) => CHECKSUM_LEN,
+        }
+    }
+
+    /// Whether `frames`, that begin in the one and end in the other, are what `tag` says.
+    pub(crate) fn verify(&self, begin: &[u8], end: &[u8], tag: &[u8]) -> bool {
+        match self {
+            Self::Memory => true,
+            Self::Checksum(associated) => checksum::crc32c(&[associated, begin, end]).to_le_bytes() == tag,
+        }
+    }
+}
+
+impl SessionKey {
+    /// What can be read at the beginning of a packet: its first frames, and how the rest is verified. `None`: it is for another
+    /// session, or encrypted.
+    pub(crate) fn begin_clear<'a>(&self, origin: Origin, token: u64, head: &'a [u8]) -> Option<(&'a [u8], ClearSeal)> {
+        let (header, rest) = head.split_first_chunk::<{ Header::LEN }>()?;
+        match origin {
+            Origin::Memory => {
+                let (named, frames) = rest.split_first_chunk::<8>()?;
+                (*named == token.to_le_bytes()).then_some((frames, ClearSeal::Memory))
+            }
+            Origin::Network(_) if self.0.is_none() => {
+                Some((rest, ClearSeal::Checksum(associated(header, Incarnation(token)))))
+            }
+            Origin::Network(_) => None,
+        }
     }
 }
 

@@ -113,7 +113,7 @@ impl Sealer {
 }
 
 /// What is shorter costs less to copy than to send in parts, in bytes.
-const PARTS_BYTES: usize = 16 << 10;
+const PARTS_BYTES: usize = 4 << 10;
 
 impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

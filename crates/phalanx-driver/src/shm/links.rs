@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Lane, Packet};
+use phalanx_core::{Arriving, Begun, Lane, Packet, Rest};
 
 use super::Peer;
-use super::ring::{Cursor, Looked};
+use super::ring::{Cursor, HEAD_BYTES, Looked, RestOf};
 use super::segment::{Foreign, LINKS_MAX, Own, Refused};
 use super::sending::Sending;
 use super::stats::LinkStats;
@@ -164,8 +164,14 @@ impl Links {
         sending.reach(reached.map(|(place, link)| (1 << place, link.addresses(), Arc::clone(&link.foreign))));
     }
 
-    /// Hands up to `max` packets of `lane` to `each`. Returns how many, and whether a bound was met before the end.
-    pub(super) fn receive(&mut self, lane: Lane, max: usize, each: &mut impl FnMut(Packet<'_>)) -> (usize, bool) {
+    /// Hands up to `max` packets of `lane` to `each`, those longer than `whole_max` when they have begun. Returns how many, and whether a bound was met before the end.
+    pub(super) fn receive(
+        &mut self,
+        lane: Lane,
+        max: usize,
+        whole_max: usize,
+        each: &mut impl FnMut(Arriving<'_>),
+    ) -> (usize, bool) {
         let (mut taken, mut looks) = (0, 0);
         let count = self.links.len();
         let first = if self.next_turn < count { self.next_turn } else { 0 };
@@ -187,13 +193,22 @@ impl Links {
                     return (taken, true);
                 }
                 looks += 1;
-                match cursor.look(ring, 1 << place, &mut self.buffer) {
-                    Looked::Taken(len) => {
-                        taken += 1;
-                        self.long = len >= LONG_BYTES;
-                        self.stats.received += 1;
-                        self.stats.received_bytes += len as u64;
-                        each(Packet::Given(&mut self.buffer, len));
+                let looked = cursor.look(ring, 1 << place, whole_max, &mut self.buffer);
+                if let Looked::Taken(len) | Looked::Begun(len) = looked {
+                    taken += 1;
+                    self.long = len >= LONG_BYTES;
+                    self.stats.received += 1;
+                    self.stats.received_bytes += len as u64;
+                }
+                match looked {
+                    Looked::Taken(len) => each(Arriving::Whole(Packet::Given(&mut self.buffer, len))),
+                    Looked::Begun(len) => {
+                        let head = &mut self.buffer[..HEAD_BYTES];
+                        each(Arriving::Begun(Begun { head, len, rest: &mut cursor.rest(ring, len) }));
+                        if !cursor.pass(ring, len) {
+                            self.stats.overruns += 1;
+                            break;
+                        }
                     }
                     Looked::Passed => {}
                     Looked::Overrun => {
@@ -236,6 +251,13 @@ impl Links {
         let reading = self.iter().filter(|(_, link)| link.place.is_some());
         let waits = |link: &Link, lane: Lane| link.cursors[lane as usize].has_more(link.foreign.ring(lane));
         reading.map(|(_, link)| link).any(|link| LANES.into_iter().any(|lane| waits(link, lane)))
+    }
+}
+
+impl Rest for RestOf<'_> {
+    fn take(&mut self, place: &mut [u8], tail: &mut [u8]) -> bool {
+        // Nothing follows the frames of what comes through memory.
+        tail.is_empty() && self.copy_to(place)
     }
 }
 

@@ -22,9 +22,9 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::{Lane, Origin, Packet};
+use phalanx_core::{Arriving, Lane, Origin, Packet};
 
-use crate::driver::{Driver, EXTRA_MAX, LossReport, Received, Wait, Woken};
+use crate::driver::{Driver, EXTRA_MAX, LONG_BYTES, LossReport, Received, Wait, Woken};
 use crate::waker::Waker;
 use lend::Lender;
 use links::Links;
@@ -169,12 +169,13 @@ impl<D: Driver> Shm<D> {
     fn receive_memory(
         &mut self,
         max: usize,
-        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, Packet<'_>),
+        whole_max: usize,
+        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, Arriving<'_>),
     ) -> Received {
         let Self { inner, half, links, .. } = self;
         let mut receive = |lane, max| {
-            let mut hand_up = |packet: Packet<'_>| each(half.lend(inner.outbox()), lane, Origin::Memory, packet);
-            links.receive(lane, max, &mut hand_up)
+            let mut hand_up = |arriving: Arriving<'_>| each(half.lend(inner.outbox()), lane, Origin::Memory, arriving);
+            links.receive(lane, max, whole_max, &mut hand_up)
         };
         // As everywhere: control goes first, but cannot stop data for good.
         let (control, more_control) = receive(Lane::Control, max - max / 4);
@@ -185,13 +186,39 @@ impl<D: Driver> Shm<D> {
     fn receive_below(
         &mut self,
         max: usize,
-        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, Packet<'_>),
+        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, Arriving<'_>),
     ) -> Received {
         let Self { inner, half, .. } = self;
         let taken = inner.receive(max, &mut |outbox, lane, origin, packet| {
-            each(half.lend(outbox), lane, origin, packet);
+            each(half.lend(outbox), lane, origin, Arriving::Whole(packet));
         });
         self.below = Below { warm: taken.packets > 0, passed: 0 };
+        taken
+    }
+
+    /// Receives; out of memory, what is longer than `whole_max` when it has begun.
+    fn take(
+        &mut self,
+        max: usize,
+        whole_max: usize,
+        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, Arriving<'_>),
+    ) -> Received {
+        if self.links.is_empty() {
+            return self.receive_below(max, each);
+        }
+        let due = self.below.warm || self.below.passed >= BELOW_EVERY;
+        self.below.passed += 1;
+        // A flood in memory leaves room for the datagrams of others.
+        let mut taken = self.receive_memory(if due { max - max / 4 } else { max }, whole_max, each);
+        if due && taken.packets < max {
+            let below = self.receive_below(max - taken.packets, each);
+            taken.packets += below.packets;
+            if taken.more && taken.packets < max {
+                let again = self.receive_memory(max - taken.packets, whole_max, each);
+                taken = Received { packets: taken.packets + again.packets, more: again.more };
+            }
+            taken.more |= below.more;
+        }
         taken
     }
 }
@@ -214,23 +241,19 @@ impl<D: Driver> Driver for Shm<D> {
     type Outbox = ShmOutbox<D::Outbox>;
 
     fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Packet<'_>)) -> Received {
-        if self.links.is_empty() {
-            return self.receive_below(max, each);
-        }
-        let due = self.below.warm || self.below.passed >= BELOW_EVERY;
-        self.below.passed += 1;
-        // A flood in memory leaves room for the datagrams of others.
-        let mut taken = self.receive_memory(if due { max - max / 4 } else { max }, each);
-        if due && taken.packets < max {
-            let below = self.receive_below(max - taken.packets, each);
-            taken.packets += below.packets;
-            if taken.more && taken.packets < max {
-                let again = self.receive_memory(max - taken.packets, each);
-                taken = Received { packets: taken.packets + again.packets, more: again.more };
+        self.take(max, usize::MAX, &mut |outbox, lane, origin, arriving| {
+            if let Arriving::Whole(packet) = arriving {
+                each(outbox, lane, origin, packet);
             }
-            taken.more |= below.more;
-        }
-        taken
+        })
+    }
+
+    fn receive_begun(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Arriving<'_>),
+    ) -> Received {
+        self.take(max, LONG_BYTES - 1, each)
     }
 
     fn outbox(&mut self) -> &mut Self::Outbox {

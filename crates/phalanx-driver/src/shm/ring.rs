@@ -151,6 +151,9 @@ pub(crate) struct Cursor {
 pub(crate) enum Looked {
     /// It is for this reader; so many bytes were copied out.
     Taken(usize),
+    /// It is for this reader, and longer than is copied out at once: it has so many bytes, of which [`HEAD_BYTES`] were. The next
+    /// look is at the same, until [`Cursor::pass`].
+    Begun(usize),
     /// It is for others.
     Passed,
     /// The writer has come round: everything up to its tail is lost.
@@ -180,8 +183,8 @@ impl Cursor {
     }
 
     /// Looks at the next record, which [`Self::refresh`] promised, and copies it to the beginning of `out`, which grows if
-    /// need be, if `reader`'s bit is set.
-    pub(crate) fn look(&mut self, ring: Ring<'_>, reader: u64, out: &mut Vec<u8>) -> Looked {
+    /// need be, if `reader`'s bit is set; of one longer than `whole_max` only the beginning.
+    pub(crate) fn look(&mut self, ring: Ring<'_>, reader: u64, whole_max: usize, out: &mut Vec<u8>) -> Looked {
         let waiting = self.tail.wrapping_sub(self.at);
         if waiting > ring.bytes() {
             return self.jump(ring);
@@ -192,25 +195,71 @@ impl Cursor {
         let (len, readers) = (ring.data.load(at), ring.data.load((at + 1) & mask));
         let mine = readers & reader != 0;
         let fits = usize::try_from(len).ok().filter(|len| *len <= PACKET_BYTES_MAX && record_bytes(*len) <= waiting);
+        let is_whole = len <= whole_max.max(HEAD_BYTES) as u64;
         if let (Some(len), true) = (fits, mine) {
-            if out.len() < len {
-                out.resize(len, 0);
+            let copied = if is_whole { len } else { HEAD_BYTES };
+            if out.len() < copied {
+                out.resize(copied, 0);
             }
-            ring.data.copy_out((at + 2) & mask, &mut out[..len]);
+            ring.data.copy_out((at + 2) & mask, &mut out[..copied]);
         }
-        // With the fence before the writer's stores: if any word above was of a later round, so is `reserved`.
-        fence(Ordering::Acquire);
-        if ring.reserved.load(0).wrapping_sub(self.at) > ring.bytes() {
+        if self.is_overrun(ring) {
             return self.jump(ring);
         }
         let Some(len) = fits else { return Looked::Broken };
+        if mine && !is_whole {
+            return Looked::Begun(len);
+        }
         self.at = self.at.wrapping_add(record_bytes(len));
         if mine { Looked::Taken(len) } else { Looked::Passed }
+    }
+
+    /// What follows the beginning of the record that has [`Looked::Begun`].
+    pub(crate) fn rest(self, ring: Ring<'_>, len: usize) -> RestOf<'_> {
+        RestOf { ring, cursor: self, len: len - HEAD_BYTES }
+    }
+
+    /// Goes on behind the record that has [`Looked::Begun`]. False: it was overrun.
+    pub(crate) fn pass(&mut self, ring: Ring<'_>, len: usize) -> bool {
+        if self.is_overrun(ring) {
+            self.jump(ring);
+            return false;
+        }
+        self.at = self.at.wrapping_add(record_bytes(len));
+        true
+    }
+
+    /// Whether anything that was read of the present record until now may be of a later round.
+    fn is_overrun(&self, ring: Ring<'_>) -> bool {
+        // With the fence before the writer's stores: if any word that was read was of a later round, so is `reserved`.
+        fence(Ordering::Acquire);
+        ring.reserved.load(0).wrapping_sub(self.at) > ring.bytes()
     }
 
     fn jump(&mut self, ring: Ring<'_>) -> Looked {
         *self = Self::at_end(ring);
         Looked::Overrun
+    }
+}
+
+/// The rest of a record.
+pub(crate) struct RestOf<'a> {
+    ring: Ring<'a>,
+    cursor: Cursor,
+    len: usize,
+}
+
+impl RestOf<'_> {
+    /// Copies all of it to `place`. False: it is not as long, or was overwritten.
+    pub(crate) fn copy_to(&self, place: &mut [u8]) -> bool {
+        if place.len() != self.len {
+            return false;
+        }
+        let Self { ring, cursor, .. } = self;
+        let mask = ring.data.len() - 1;
+        let at = word_of(cursor.at.wrapping_add(HEADER_BYTES + HEAD_BYTES as u64), mask);
+        ring.data.copy_out(at, place);
+        !cursor.is_overrun(*ring)
     }
 }
 
@@ -225,6 +274,9 @@ fn word_of(position: u64, mask: usize) -> usize {
 
 /// The longest packet; no UDP datagram, of which a packet is a part, is longer.
 pub(crate) const PACKET_BYTES_MAX: usize = 65_536;
+
+/// So much of a packet is its beginning: whole words, more than stands before the bytes of a message.
+pub(crate) const HEAD_BYTES: usize = 128;
 
 /// A record's length, and the bits of those whom it is for.
 const HEADER_BYTES: u64 = 16;

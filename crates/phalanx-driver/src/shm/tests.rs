@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use phalanx_core::Origin;
+use phalanx_core::{Begun, Origin};
 
 use super::*;
 use crate::conformance;
@@ -104,6 +104,39 @@ fn one_record_serves_all_readers_and_datagrams_serve_the_rest() {
     }
     assert_eq!(drain(&mut far), [(Origin::Network(a.local_address(Lane::Data)), b"far".to_vec())]);
     assert_eq!((a.sent_stats().packets, datagrams(a)), (1, 1));
+}
+
+#[test]
+fn long_packets_are_handed_up_when_they_have_begun() {
+    let [mut a, mut b] = two(&ShmOptions::default());
+    let to = [b.local_address(Lane::Data)];
+    let sent: Vec<Vec<u8>> = [LONG_BYTES, 100, 60_000, LONG_BYTES - 1, 40_000].map(|len| vec![len as u8; len]).into();
+    for packet in &sent {
+        assert_eq!(a.outbox().share(Lane::Data, &to, [packet, &[], &[]]), 1);
+    }
+    a.flush();
+    let (mut got, mut begun) = (Vec::new(), 0);
+    while got.len() < sent.len() {
+        b.receive_begun(64, &mut |_, _, _, arriving| match arriving {
+            Arriving::Whole(packet) => got.push(packet.to_vec()),
+            Arriving::Begun(Begun { head, len, rest }) => {
+                begun += 1;
+                let mut packet = head.to_vec();
+                // One is left where it lies.
+                if len != 60_000 {
+                    packet.resize(len, 0);
+                    assert!(rest.take(&mut packet[head.len()..], &mut []));
+                }
+                got.push(packet);
+            }
+        });
+    }
+    assert_eq!(begun, 3);
+    for (got, sent) in got.iter().zip(&sent) {
+        assert!(sent.starts_with(got), "{} of {}", got.len(), sent.len());
+        assert_eq!(got.len() == sent.len(), sent.len() != 60_000);
+    }
+    assert_eq!((b.link_stats().received, b.link_stats().overruns), (5, 0));
 }
 
 #[test]

@@ -129,17 +129,26 @@ pub(super) fn send_one(socket: BorrowedFd<'_>, packet: &[u8], name: &Name) -> io
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// One packet to one destination, from where its parts lie.
-pub(super) fn send_parts(socket: BorrowedFd<'_>, parts: [&[u8]; 3], name: &Name) -> io::Result<()> {
-    let mut slices =
-        parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+/// One packet to one destination, from where its parts lie; `segment` as [`Run::segment`].
+pub(super) fn send_parts(
+    socket: BorrowedFd<'_>,
+    parts: [&[u8]; 3],
+    segment: Option<u16>,
+    name: &Name,
+) -> io::Result<()> {
+    let mut slices = parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
     // SAFETY: the all-zero pattern is a valid `msghdr` (null pointers and no lengths).
     let mut header: libc::msghdr = unsafe { zeroed() };
     header.msg_iov = slices.as_mut_ptr();
     header.msg_iovlen = slices.len() as _;
     header.msg_name = name.as_ptr().cast_mut();
     header.msg_namelen = name.len_bytes();
-    // SAFETY: the header points to slices on this stack, which point into `parts`, and to a borrowed name; all outlive the
+    let mut note = segment.map(SegmentNote::new);
+    if let Some(note) = &mut note {
+        header.msg_control = ptr::from_mut(note).cast();
+        header.msg_controllen = size_of_val(note) as _;
+    }
+    // SAFETY: the header points to slices and perhaps a note on this stack, which point into `parts`, and to a borrowed name; all outlive the
     // call, and a send writes through none of them.
     let sent = unsafe {
         libc::syscall(libc::SYS_sendmsg, long(socket.as_raw_fd()), ptr::from_ref(&header), long(libc::MSG_NOSIGNAL))

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::AsFd;
 
 use socket2::Socket;
 
-use super::destinations::{Destinations, END};
+use super::destinations::{Destination, Destinations, END};
 use super::mmsg::{self, Cause, PIECES_MAX, Piece, RUNS_MAX, Run};
 use super::stats::UdpStats;
 
@@ -90,11 +91,14 @@ impl SendQueue {
         self.destinations.trim();
         let to = self.destinations.find(to);
         stats.send_calls += 1;
-        let taken = mmsg::send_parts(socket.as_fd(), parts, &self.destinations.at(to).name).is_ok();
+        let len_bytes = parts.map(<[u8]>::len).iter().sum();
+        let destination = self.destinations.at(to);
+        let segment = self.segment_alone(len_bytes, destination);
+        let taken = mmsg::send_parts(socket.as_fd(), parts, segment, &destination.name).is_ok();
         if taken {
             self.refusals = 0;
             self.grow_runs(1);
-            stats.count_alone(parts.map(<[u8]>::len).iter().sum());
+            stats.count_alone(len_bytes);
         }
         taken
     }
@@ -161,7 +165,7 @@ impl SendQueue {
         while self.left > 0 && self.hold == Hold::None {
             stats.send_calls += 1;
             if let [only] = self.packets[..]
-                && !(self.segments && is_better_in_pages(only.len_bytes))
+                && self.segment_alone(only.len_bytes, self.destinations.at(only.to)).is_none()
             {
                 match self.send_alone(only, socket) {
                     Ok(()) => stats.count_alone(only.len_bytes),
@@ -317,13 +321,21 @@ impl SendQueue {
                 break;
             }
         }
-        if self.segments && run.packets == 1 && is_better_in_pages(len_bytes) {
-            run.segment = segment;
+        if run.packets == 1 {
+            run.segment = self.segment_alone(len_bytes, self.destinations.at(to));
         }
         self.pieces.push(piece);
-        destination.cursor = run.after;
+        self.destinations.at_mut(to).cursor = run.after;
         self.runs.push(run);
         true
+    }
+
+    /// What is said of a packet that goes alone. The kernel keeps one in one stretch of memory, which it takes from one processor and gives
+    /// back at another, unless it is said to be a run: then it fills pages it has at hand. Shorter ones cost little, longer
+    /// ones lie in pages anyway.
+    fn segment_alone(&self, len_bytes: usize, to: &Destination) -> Option<u16> {
+        let gains = self.segments && IN_PAGES.contains(&len_bytes) && len_bytes <= to.segment_bytes_max;
+        gains.then_some(len_bytes as u16)
     }
 
     /// A run is the kernel's now, or lost.
@@ -364,11 +376,8 @@ impl SendQueue {
     }
 }
 
-/// The kernel keeps a packet of such a length in one stretch of memory, which it takes from one processor and gives back at another, unless
-/// the packet is said to be a run: then it fills pages it has at hand. Shorter ones cost little, longer ones lie in pages anyway.
-fn is_better_in_pages(len_bytes: usize) -> bool {
-    (2 << 10..16 << 10).contains(&len_bytes)
-}
+/// Lengths of packets that the kernel does not put in pages by itself, though it costs less: from half a page to four.
+const IN_PAGES: Range<usize> = 2 << 10..16 << 10;
 
 /// Most packets a queue holds, copies counted.
 const PACKETS_MAX: usize = 2_048;

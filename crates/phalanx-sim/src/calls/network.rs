@@ -73,11 +73,14 @@ impl Network {
     /// When what is written now for a process of the same host can be read; `None`: it is overwritten before.
     pub(super) fn share(&mut self, now_ns: u64, stats: &mut CallsStats) -> Option<u64> {
         stats.shared += 1;
-        if self.rng.chance_ppm(self.weather.overtaken_ppm) {
-            stats.overtaken += 1;
-            return None;
-        }
-        Some(now_ns + SHARED_NS)
+        (!self.overtakes(stats)).then_some(now_ns + SHARED_NS)
+    }
+
+    /// Whether a writer comes round before what it wrote was read.
+    pub(super) fn overtakes(&mut self, stats: &mut CallsStats) -> bool {
+        let overtakes = self.rng.chance_ppm(self.weather.overtaken_ppm);
+        stats.overtaken += u64::from(overtakes);
+        overtakes
     }
 
     fn arrival(&mut self, now_ns: u64) -> u64 {

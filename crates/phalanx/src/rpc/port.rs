@@ -255,9 +255,9 @@ impl<D: Wait> Port<D> {
         let Self { driver, endpoint, nearby, trace, now, .. } = self;
         let now = *now;
         // Once: what came is answered, and its receipts go out, before more is looked for.
-        let took = driver.receive(BATCH, &mut |outbox, _, origin, packet| {
+        let took = driver.receive_begun(BATCH, &mut |outbox, _, origin, arriving| {
             let sink = &mut Sink { outbox, nearby: &mut *nearby, trace: &mut *trace, service: &mut *service };
-            endpoint.handle_packet(now, origin, packet, sink);
+            endpoint.handle_arriving(now, origin, arriving, sink);
         });
         let packets = took.packets;
         if packets > 0 && driver.loss_report().lost > 0 {

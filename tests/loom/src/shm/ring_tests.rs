@@ -48,7 +48,7 @@ fn explore(words: usize, records: u8, looks: usize, preemptions: usize) {
             if !cursor.refresh(memory.ring()) {
                 continue;
             }
-            match cursor.look(memory.ring(), 1, &mut out) {
+            match cursor.look(memory.ring(), 1, usize::MAX, &mut out) {
                 Looked::Taken(len) => {
                     assert!(len == 12 && out[..12] == [out[0]; 12], "torn: {out:?}");
                     assert!(out[0] > last, "{} after {last}", out[0]);

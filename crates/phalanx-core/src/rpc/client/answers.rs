@@ -6,9 +6,15 @@ use super::{ClientSession, ClientSlot, Untold};
 use crate::rpc::api::{CallEffects, Failure, Mark, Outcome, Reason};
 use crate::rpc::desk::Desk;
 use crate::rpc::incoming::Arrival;
-use crate::rpc::wire::{CallName, Data, Receipt, Refusal, Side, put_receipt};
+use crate::rpc::wire::{CallName, Data, Part, Receipt, Refusal, Side, put_receipt};
 
 impl ClientSession {
+    /// Where a piece of an answer belongs that is under way, of so many bytes.
+    pub(in crate::rpc) fn place(&mut self, name: CallName, part: Part, len: usize) -> Option<&mut [u8]> {
+        let slot = self.slot_of(name)?;
+        self.slots[slot].answer.place(part, len)
+    }
+
     /// A piece of an answer, or all of it. Whether the session is to be looked at in this turn.
     #[inline]
     pub(in crate::rpc) fn handle_answer(&mut self, data: &Data<'_>, desk: &mut Desk<'_, impl CallEffects>) -> bool {
@@ -43,7 +49,7 @@ impl ClientSession {
         }
         let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
-        match call.answer.accept(part, data.bytes) {
+        match call.answer.accept(part, data.bytes, data.placed) {
             Arrival::New => {}
             Arrival::Duplicate => {
                 desk.net.counters.duplicates += 1;

@@ -1,0 +1,256 @@
+//! Packets on their way into the sessions they are for.
+
+use super::{Endpoint, Entry, OLD_PACKETS, Role};
+use crate::id::Origin;
+use crate::packet::{Arriving, Begun, Packet, Rest};
+use crate::rpc::api::CallEffects;
+use crate::rpc::desk::Desk;
+use crate::rpc::path::Path;
+use crate::rpc::wire::{Frame, Greeting, Side, read_frame};
+use crate::seal::{CHECKSUM_LEN, read_clear_for};
+use crate::time::Instant;
+use crate::wire::{DropReason, Header, Kind, Reader};
+
+/// A packet of a session.
+enum Came<'a> {
+    /// As it came.
+    Whole(Origin, &'a mut [u8]),
+    /// Verified, and partly where it belongs.
+    InPlace(Clear<'a>),
+}
+
+/// What can be read.
+struct Clear<'a> {
+    /// All of it, or the beginning.
+    frames: &'a [u8],
+    /// So many bytes more lie where they belong.
+    placed: usize,
+}
+
+impl<'a> Clear<'a> {
+    fn all(frames: &'a [u8]) -> Self {
+        Self { frames, placed: 0 }
+    }
+}
+
+impl Role {
+    #[inline]
+    fn path(&mut self) -> Option<&mut Path> {
+        match self {
+            Self::Client(client) => client.path.as_mut(),
+            Self::Server(server) => Some(&mut server.path),
+            Self::Free => None,
+        }
+    }
+}
+
+impl Endpoint {
+    /// A packet arrived. A sealed one is opened in place; what makes no sense is counted and dropped.
+    pub fn handle_packet(&mut self, now: Instant, origin: Origin, mut packet: Packet<'_>, fx: &mut impl CallEffects) {
+        self.net.counters.packets_received += 1;
+        if let Err(reason) = self.take_packet(now, origin, &mut packet, fx) {
+            self.net.counters.drops[reason.index()] += 1;
+        }
+    }
+
+    /// A packet arrives. As [`Self::handle_packet`]; of one whose beginning came, the rest is copied to where it belongs.
+    pub fn handle_arriving(&mut self, now: Instant, origin: Origin, arriving: Arriving<'_>, fx: &mut impl CallEffects) {
+        match arriving {
+            Arriving::Whole(packet) => self.handle_packet(now, origin, packet, fx),
+            Arriving::Begun(begun) => self.handle_begun(now, origin, begun, fx),
+        }
+    }
+
+    fn handle_begun(&mut self, now: Instant, origin: Origin, begun: Begun<'_>, fx: &mut impl CallEffects) {
+        let Begun { head, len, rest } = begun;
+        let Some(beyond) = len.checked_sub(head.len()) else { return };
+        let taken = match self.put_in_place(origin, head, beyond, rest) {
+            Ok(Some((header, clear))) => {
+                self.net.counters.packets_received += 1;
+                self.handle_session(now, &header, Came::InPlace(clear), fx)
+            }
+            Ok(None) => {
+                let mut packet = std::mem::take(&mut self.whole);
+                if packet.len() < len {
+                    packet.resize(len, 0);
+                }
+                packet[..head.len()].copy_from_slice(head);
+                if rest.take(&mut packet[head.len()..len], &mut []) {
+                    self.handle_packet(now, origin, Packet::Given(&mut packet, len), fx);
+                }
+                self.whole = packet;
+                Ok(())
+            }
+            Err(reason) => {
+                self.net.counters.packets_received += 1;
+                Err(reason)
+            }
+        };
+        if let Err(reason) = taken {
+            self.net.counters.drops[reason.index()] += 1;
+        }
+    }
+
+    /// Has the rest of a packet, of so many bytes, put where it belongs, if it is of a message that is under way and can be read as
+    /// it stands. `Ok(None)`: it is not, and nothing was taken.
+    fn put_in_place<'h>(
+        &mut self,
+        origin: Origin,
+        head: &'h [u8],
+        beyond: usize,
+        rest: &mut dyn Rest,
+    ) -> Result<Option<(Header, Clear<'h>)>, DropReason> {
+        let Ok(header) = Header::parse(head) else { return Ok(None) };
+        if header.cell_tag != self.cell_tag || header.kind != Kind::Session {
+            return Ok(None);
+        }
+        let Some(Entry { role, .. }) = self.sessions.get_mut(header.space as usize) else { return Ok(None) };
+        let Some(path) = role.path() else { return Ok(None) };
+        if path.peer != header.sender {
+            return Ok(None);
+        }
+        let Some((frames, seal)) = path.key.begin_clear(origin, path.token, head) else { return Ok(None) };
+        let Some(beyond) = beyond.checked_sub(seal.tag_len()) else { return Ok(None) };
+        let mut from = Reader::new(frames);
+        let data = loop {
+            match read_frame(&mut from) {
+                Ok(Frame::Data(data)) => break data,
+                Ok(_) if !from.is_empty() => {}
+                Ok(_) | Err(_) => return Ok(None),
+            }
+        };
+        let Some(part) = data.part else { return Ok(None) };
+        let len = data.bytes.len() + beyond;
+        let place = match role {
+            Role::Client(client) if data.side == Side::Answer => client.place(data.name, part, len),
+            Role::Server(server) if data.side == Side::Request => server.place(data.name, part, len),
+            Role::Client(_) | Role::Server(_) | Role::Free => None,
+        };
+        let Some(place) = place else { return Ok(None) };
+        let (here, there) = place.split_at_mut(data.bytes.len());
+        here.copy_from_slice(data.bytes);
+        let mut tag = [0; CHECKSUM_LEN];
+        let tag = &mut tag[..seal.tag_len()];
+        if !rest.take(there, tag) {
+            return Err(DropReason::Short);
+        }
+        if !seal.verify(frames, there, tag) {
+            return Err(DropReason::BadTag);
+        }
+        Ok(Some((header, Clear { frames, placed: beyond })))
+    }
+
+    #[inline]
+    fn take_packet(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        packet: &mut [u8],
+        fx: &mut impl CallEffects,
+    ) -> Result<(), DropReason> {
+        let header = Header::parse(packet)?;
+        if header.cell_tag != self.cell_tag {
+            return Err(DropReason::OtherCell);
+        }
+        match header.kind {
+            Kind::Session => self.handle_session(now, &header, Came::Whole(origin, packet), fx),
+            Kind::Open => {
+                let (header, frames) = self.opener.open(packet)?;
+                let from = origin.address().ok_or(DropReason::UnknownPeer)?;
+                let greeting = Greeting::read(frames)?;
+                self.handle_greeting(now, from, header.sender, &greeting, fx)
+            }
+            _ => Err(DropReason::Kind),
+        }
+    }
+
+    fn handle_session(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        came: Came<'_>,
+        fx: &mut impl CallEffects,
+    ) -> Result<(), DropReason> {
+        let hint = header.space;
+        let entry = self.sessions.get_mut(hint as usize).ok_or(DropReason::UnknownSpace)?;
+        let path = entry.role.path().ok_or(DropReason::UnknownSpace)?;
+        if path.peer != header.sender {
+            return Err(DropReason::UnknownPeer);
+        }
+        if header.number.saturating_add(OLD_PACKETS) < path.seen {
+            return Err(DropReason::Replayed);
+        }
+        let Clear { frames, placed } = match came {
+            Came::Whole(Origin::Network(_), packet) => Clear::all(path.key.open(header, path.token, packet)?),
+            Came::Whole(Origin::Memory, packet) => Clear::all(read_clear_for(path.token, packet)?),
+            Came::InPlace(clear) => clear,
+        };
+        path.heard = now;
+        path.seen = path.seen.max(header.number);
+        let mut from = Reader::new(frames);
+        let mut touched = false;
+        let mut closed = false;
+        while !from.is_empty() && !closed {
+            let mut frame = read_frame(&mut from)?;
+            if let Frame::Data(data) = &mut frame {
+                data.placed = placed;
+            }
+            match &mut entry.role {
+                Role::Client(client) => {
+                    let desk = &mut desk!(self, now, fx);
+                    touched |= match &frame {
+                        Frame::Data(data) if data.side == Side::Answer => client.handle_answer(data, desk),
+                        Frame::Receipt { side: Side::Request, name, receipt, .. } => {
+                            client.handle_receipt(*name, receipt, desk)
+                        }
+                        Frame::Cancelled { name, may_have_run } => client.handle_cancelled(*name, *may_have_run, desk),
+                        Frame::Credit(credit) => client.handle_credit(*credit),
+                        Frame::Ready { name, message_len } => client.handle_ready(*name, *message_len, desk),
+                        Frame::Pong | Frame::Unknown => false,
+                        Frame::Data(_) | Frame::Receipt { .. } | Frame::Cancel(_) | Frame::Close | Frame::Ping => {
+                            return Err(DropReason::Malformed);
+                        }
+                    };
+                    self.due = self.due.min(client.due);
+                }
+                Role::Server(server) => {
+                    let desk = &mut desk!(self, now, fx);
+                    server.is_used = true;
+                    if !std::mem::replace(&mut server.is_active, true) {
+                        desk.intake.begin();
+                    }
+                    touched |= match &frame {
+                        Frame::Data(data) if data.side == Side::Request => server.handle_request(data, desk),
+                        Frame::Receipt { side: Side::Answer, name, receipt, asks } => {
+                            server.handle_receipt(*name, receipt, *asks, desk)
+                        }
+                        Frame::Cancel(name) => server.handle_cancel(*name, desk),
+                        Frame::Ping => {
+                            server.handle_ping();
+                            true
+                        }
+                        Frame::Close => {
+                            closed = true;
+                            false
+                        }
+                        Frame::Unknown => false,
+                        Frame::Data(_)
+                        | Frame::Receipt { .. }
+                        | Frame::Cancelled { .. }
+                        | Frame::Credit(_)
+                        | Frame::Ready { .. }
+                        | Frame::Pong => return Err(DropReason::Malformed),
+                    };
+                }
+                Role::Free => break,
+            }
+        }
+        if closed {
+            self.end_server(now, hint, fx);
+        } else if touched && !entry.touched {
+            entry.touched = true;
+            self.touched.push(hint);
+        }
+        Ok(())
+    }
+}
