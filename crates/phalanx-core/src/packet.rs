@@ -55,6 +55,19 @@ pub struct Begun<'a> {
     pub rest: &'a mut dyn Rest,
 }
 
+impl Begun<'_> {
+    /// All of it, put together at the beginning of `room`, which grows if need be. `None`: it is lost.
+    pub fn complete(self, room: &mut Vec<u8>) -> Option<Packet<'_>> {
+        let Self { head, len, rest } = self;
+        if room.len() < len {
+            room.resize(len, 0);
+        }
+        let (begin, beyond) = room[..len].split_at_mut(head.len());
+        begin.copy_from_slice(head);
+        rest.take(beyond, &mut []).then_some(Packet::Given(room, len))
+    }
+}
+
 /// The rest of a packet, where it came.
 pub trait Rest {
     /// Copies it, once: to `place`, and what that has no room for to `tail`; together they are as long as the rest. False: it is

@@ -222,8 +222,8 @@ impl End for Unreliable {
         driver.flush();
         let mut packets = 0;
         loop {
-            let took = driver.receive(64, &mut |outbox, _, origin, packet| {
-                plain.handle_packet(origin, packet, &mut PlainSink { outbox, heard: &mut *heard });
+            let took = driver.receive_begun(64, &mut |outbox, _, origin, arriving| {
+                plain.handle_arriving(origin, arriving, &mut PlainSink { outbox, heard: &mut *heard });
             });
             packets += took.packets;
             driver.flush();

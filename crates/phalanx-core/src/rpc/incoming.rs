@@ -38,6 +38,20 @@ pub(super) enum Arrival {
     Nonsense,
 }
 
+/// What can be read of a packet.
+pub(super) struct Clear<'a> {
+    /// Its frames, all of them or the beginning.
+    pub(super) frames: &'a [u8],
+    /// So many bytes more lie where they belong: see [`Incoming::place`].
+    pub(super) placed: usize,
+}
+
+impl<'a> Clear<'a> {
+    pub(super) fn all(frames: &'a [u8]) -> Self {
+        Self { frames, placed: 0 }
+    }
+}
+
 impl Incoming {
     /// Begins with a message of this length, of which the sender may send `limit` fragments.
     pub(super) fn begin(&mut self, message_len: usize, longest_piece: usize, limit: u32, spare: &mut Spare) {

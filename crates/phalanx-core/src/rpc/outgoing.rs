@@ -84,16 +84,22 @@ impl Outgoing {
         (self.lost, self.lost_from, self.under_way) = (0, 0, 0);
     }
 
-    /// More of the message is there, and may be sent as far as it makes whole fragments.
-    pub(super) fn append(&mut self, piece: &[u8]) {
-        self.bytes.extend_from_slice(piece);
-        let whole = self.bytes.len() / self.fragment_bytes;
-        self.allow(if self.is_filled() { self.fragments } else { u32::try_from(whole).unwrap_or(u32::MAX) });
+    /// The next so many bytes of the message are with the caller, and may be sent as far as they make whole fragments. They come next.
+    pub(super) fn announce(&mut self, piece_len: usize) {
+        let there = self.bytes.len() + piece_len;
+        let whole = there / self.fragment_bytes;
+        self.allow(if there == self.len { self.fragments } else { u32::try_from(whole).unwrap_or(u32::MAX) });
     }
 
-    /// All of it is there.
-    pub(super) fn is_filled(&self) -> bool {
-        self.bytes.len() == self.len
+    /// More of the message is there, and may be sent.
+    pub(super) fn append(&mut self, piece: &[u8]) {
+        self.announce(piece.len());
+        self.bytes.extend_from_slice(piece);
+    }
+
+    /// All of it may be sent.
+    pub(super) fn is_allowed(&self) -> bool {
+        self.allowed == self.fragments
     }
 
     /// Takes the bytes of a message over, before [`Self::begin`].

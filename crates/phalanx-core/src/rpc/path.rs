@@ -252,12 +252,13 @@ impl Path {
         }
     }
 
-    /// Sends of a message what may be sent: each fragment counts `each` as under way, the other side's buffer takes `credit`.
-    /// Whether all went that its receiver allows.
+    /// Sends of a message what may be sent: each fragment counts `each` as under way, the other side's buffer takes `credit`. `piece`:
+    /// the only one that may be sent, if it was announced and is not in the message yet. Whether all went that its receiver allows.
     pub(super) fn send_message(
         &mut self,
         message: &mut Outgoing,
         head: &Head,
+        piece: &[u8],
         (each, credit): (u64, u64),
         desk: &mut Desk<'_, impl CallEffects>,
     ) -> bool {
@@ -272,7 +273,7 @@ impl Path {
             self.in_flight += each;
             // The last that may go asks for what lets more go.
             let wants_receipt = each > 0 && !self.has_room(each, credit);
-            let number = self.send_fragment(message, index, head, wants_receipt, desk);
+            let number = self.send_fragment(message, index, head, (piece, wants_receipt), desk);
             if !message.is_whole() {
                 self.time(number, head.name.slot, desk.now);
             }
@@ -280,18 +281,19 @@ impl Path {
         true
     }
 
-    /// Sends a fragment, and gives the number of its packet.
+    /// Sends a fragment, which is `piece` unless that is empty, and gives the number of its packet.
     #[inline]
     pub(super) fn send_fragment(
         &mut self,
         message: &mut Outgoing,
         index: u32,
         head: &Head,
-        wants_receipt: bool,
+        (piece, wants_receipt): (&[u8], bool),
         desk: &mut Desk<'_, impl CallEffects>,
     ) -> u64 {
         let part = (!message.is_whole()).then(|| Part { message_len: message.len() as u64, index });
-        let data = head.data(part, wants_receipt, message.fragment(index));
+        let bytes = if piece.is_empty() { message.fragment(index) } else { piece };
+        let data = head.data(part, wants_receipt, bytes);
         let number = self.send(desk, Some(&data));
         message.sent(index, number);
         number

@@ -6,16 +6,16 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use super::incoming::{Arrival, Incoming};
+use super::incoming::{Arrival, Clear, Incoming};
 use super::leave::leave;
 use super::outgoing::fragment_bytes;
 use super::spare::Spare;
 use super::wire::Part;
 use super::{CallEffects, CallId, Outcome, Served, Ticket};
 use crate::id::{Incarnation, Origin};
-use crate::packet::Packet;
+use crate::packet::{Arriving, Begun, Packet};
 use crate::seal::{Opener, Sealer, Security};
-use crate::wire::codec::{Reader, put_u8, put_varint};
+use crate::wire::codec::{Malformed, Reader, put_u8, put_varint};
 use crate::wire::{DropReason, Header, Kind};
 
 /// What a plain endpoint must know.
@@ -48,6 +48,8 @@ pub struct Plain {
     places: BTreeMap<Incarnation, SocketAddr>,
     packet: Vec<u8>,
     answer: Vec<u8>,
+    /// Packets are put together here whose rest belongs nowhere yet.
+    whole: Vec<u8>,
     spare: Spare,
     /// Packets dropped.
     pub drops: u64,
@@ -78,6 +80,7 @@ impl Plain {
             places: BTreeMap::new(),
             packet: Vec::with_capacity(65_536),
             answer: Vec::new(),
+            whole: Vec::new(),
             spare: Spare::default(),
             drops: 0,
         }
@@ -130,6 +133,51 @@ impl Plain {
         }
     }
 
+    /// A packet arrives. Of one whose beginning came, the rest is copied to where it belongs.
+    pub fn handle_arriving(&mut self, origin: Origin, arriving: Arriving<'_>, fx: &mut impl CallEffects) {
+        let mut begun = match arriving {
+            Arriving::Whole(packet) => return self.handle_packet(origin, packet, fx),
+            Arriving::Begun(begun) => begun,
+        };
+        match self.put_in_place(origin, &mut begun) {
+            Ok(Some((header, clear))) => {
+                let taken = self.take_clear(origin, &header, &clear, fx);
+                self.drops += u64::from(taken.is_err());
+            }
+            Ok(None) => {
+                let mut room = std::mem::take(&mut self.whole);
+                if let Some(packet) = begun.complete(&mut room) {
+                    self.handle_packet(origin, packet, fx);
+                }
+                self.whole = room;
+            }
+            Err(_) => self.drops += 1,
+        }
+    }
+
+    /// As an [`Endpoint`](super::Endpoint) does.
+    fn put_in_place<'h>(
+        &mut self,
+        origin: Origin,
+        begun: &'h mut Begun<'_>,
+    ) -> Result<Option<(Header, Clear<'h>)>, DropReason> {
+        let Begun { head, len, rest } = begun;
+        let Some((header, frames, seal)) = self.opener.begin_clear(origin, head) else { return Ok(None) };
+        let Some(beyond) = len.checked_sub(head.len() + seal.tag_len()) else { return Ok(None) };
+        let Ok(Plainly { flags, call, part: Some(part), bytes }) = Plainly::read(frames) else { return Ok(None) };
+        let incoming = match flags & ANSWER {
+            0 => self.requests.get_mut(&(header.sender, call)),
+            _ => self.awaited.get_mut(&call),
+        };
+        let Some(place) = incoming.and_then(|incoming| incoming.place(part, bytes.len() + beyond)) else {
+            return Ok(None);
+        };
+        let (here, there) = place.split_at_mut(bytes.len());
+        here.copy_from_slice(bytes);
+        seal.take(frames, *rest, there)?;
+        Ok(Some((header, Clear { frames, placed: beyond })))
+    }
+
     /// A packet arrived.
     pub fn handle_packet(&mut self, origin: Origin, mut packet: Packet<'_>, fx: &mut impl CallEffects) {
         if self.take(origin, &mut packet, fx).is_err() {
@@ -142,24 +190,27 @@ impl Plain {
             Origin::Network(_) => self.opener.open(packet)?,
             Origin::Memory => self.opener.read_clear(packet)?,
         };
+        self.take_clear(origin, &header, &Clear::all(frames), fx)
+    }
+
+    fn take_clear(
+        &mut self,
+        origin: Origin,
+        header: &Header,
+        &Clear { frames, placed }: &Clear<'_>,
+        fx: &mut impl CallEffects,
+    ) -> Result<(), DropReason> {
         if header.kind != Kind::Plain || header.sender == self.me {
             return Err(DropReason::Kind);
         }
         if let Some(from) = origin.address() {
             self.know(header.sender, from);
         }
-        let mut from = Reader::new(frames);
-        let (flags, call) = (from.u8()?, from.varint()?);
-        let part = if flags & WHOLE == 0 {
-            Some(Part { message_len: from.varint()?, index: from.varint_u32()? })
-        } else {
-            None
-        };
-        let bytes = from.rest();
+        let Plainly { flags, call, part, bytes } = Plainly::read(frames)?;
         if flags & ANSWER != 0 {
-            self.take_answer(call, part, bytes, fx)
+            self.take_answer(call, part, (bytes, placed), fx)
         } else {
-            self.take_request(header.sender, call, part, bytes, fx)
+            self.take_request(header.sender, call, part, (bytes, placed), fx)
         }
     }
 
@@ -167,12 +218,12 @@ impl Plain {
         &mut self,
         call: u64,
         part: Option<Part>,
-        bytes: &[u8],
+        (bytes, placed): (&[u8], usize),
         fx: &mut impl CallEffects,
     ) -> Result<(), DropReason> {
         let incoming = self.awaited.get_mut(&call).ok_or(DropReason::Replayed)?;
         if let Some(part) = part {
-            if !accept(incoming, part, bytes, (self.longest_piece, self.message_bytes), &mut self.spare)? {
+            if !accept(incoming, part, (bytes, placed), (self.longest_piece, self.message_bytes), &mut self.spare)? {
                 return Ok(());
             }
             fx.long_answer(Ticket(call), incoming.bytes_mut());
@@ -189,7 +240,7 @@ impl Plain {
         client: Incarnation,
         call: u64,
         part: Option<Part>,
-        bytes: &[u8],
+        (bytes, placed): (&[u8], usize),
         fx: &mut impl CallEffects,
     ) -> Result<(), DropReason> {
         let to = *self.places.get(&client).ok_or(DropReason::UnknownPeer)?;
@@ -201,7 +252,7 @@ impl Plain {
                 self.requests.clear();
             }
             let incoming = self.requests.entry((client, call)).or_default();
-            if !accept(incoming, part, bytes, (self.longest_piece, self.message_bytes), &mut self.spare)? {
+            if !accept(incoming, part, (bytes, placed), (self.longest_piece, self.message_bytes), &mut self.spare)? {
                 self.answer = answer;
                 return Ok(());
             }
@@ -221,11 +272,32 @@ impl Plain {
     }
 }
 
+/// What a plain packet says.
+struct Plainly<'a> {
+    flags: u8,
+    call: u64,
+    part: Option<Part>,
+    bytes: &'a [u8],
+}
+
+impl<'a> Plainly<'a> {
+    fn read(frames: &'a [u8]) -> Result<Self, Malformed> {
+        let mut from = Reader::new(frames);
+        let (flags, call) = (from.u8()?, from.varint()?);
+        let part = if flags & WHOLE == 0 {
+            Some(Part { message_len: from.varint()?, index: from.varint_u32()? })
+        } else {
+            None
+        };
+        Ok(Self { flags, call, part, bytes: from.rest() })
+    }
+}
+
 /// Takes a piece; whether the message is complete.
 fn accept(
     incoming: &mut Incoming,
     part: Part,
-    bytes: &[u8],
+    (bytes, placed): (&[u8], usize),
     (longest_piece, message_bytes): (usize, usize),
     spare: &mut Spare,
 ) -> Result<bool, DropReason> {
@@ -236,7 +308,7 @@ fn accept(
     if !incoming.is_begun() {
         incoming.begin(len, longest_piece, u32::MAX, spare);
     }
-    match incoming.accept(part, bytes, 0) {
+    match incoming.accept(part, bytes, placed) {
         Arrival::Nonsense => Err(DropReason::Malformed),
         Arrival::New | Arrival::Duplicate => Ok(incoming.is_complete()),
     }

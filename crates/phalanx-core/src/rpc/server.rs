@@ -282,7 +282,7 @@ impl ServerSession {
         let name = CallName { slot: slot as u8, call: call.call };
         let head = Head { side: Side::Answer, name, allowance: 0, refusal: call.refusal };
         let each = per_fragment(&self.path, &call.answer);
-        let is_done = self.path.send_message(&mut call.answer, &head, (each, u64::MAX), desk);
+        let is_done = self.path.send_message(&mut call.answer, &head, &[], (each, u64::MAX), desk);
         self.unsent -= u32::from(is_done);
         desk.fx.mark(if is_done { Mark::Answered } else { Mark::AnswerHeld }, call.call);
     }
@@ -297,7 +297,7 @@ impl ServerSession {
             put_ready(&mut self.path.pending, name, call.answer.len() as u64);
         } else if let Some(index) = call.answer.first_under_way() {
             let head = Head { side: Side::Answer, name, allowance: 0, refusal: call.refusal };
-            call.probed_as = self.path.send_fragment(&mut call.answer, index, &head, true, desk);
+            call.probed_as = self.path.send_fragment(&mut call.answer, index, &head, (&[], true), desk);
         }
     }
 

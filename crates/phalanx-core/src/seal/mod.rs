@@ -62,7 +62,7 @@ pub(crate) fn associated(header: &[u8; Header::LEN], dest: Incarnation) -> Assoc
 const SEALED_TAG_LEN: usize = 16;
 
 /// The checksum without a seal.
-pub(crate) const CHECKSUM_LEN: usize = 4;
+const CHECKSUM_LEN: usize = 4;
 
 #[cfg(test)]
 mod tests;

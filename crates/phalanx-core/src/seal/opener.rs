@@ -6,6 +6,7 @@ use std::fmt;
 use super::key::{KeySource, SenderKey};
 use super::{Associated, CHECKSUM_LEN, SEALED_TAG_LEN, Security, associated, cell_tag, checksum};
 use crate::id::{Incarnation, Origin};
+use crate::packet::Rest;
 use crate::sorted::SortedMap;
 use crate::wire::{DropReason, Header};
 
@@ -104,6 +105,13 @@ impl Opener {
         Ok((header, frames))
     }
 
+    /// What can be read at the beginning of a packet of this cell that is for nobody in particular; see [`ClearSeal`].
+    pub(crate) fn begin_clear<'a>(&self, origin: Origin, head: &'a [u8]) -> Option<(Header, &'a [u8], ClearSeal)> {
+        let header = Header::parse(head).ok().filter(|header| header.cell_tag == self.cell_tag)?;
+        let (frames, seal) = begin_clear(origin, Incarnation::NONE, self.keys.is_some(), head)?;
+        Some((header, frames, seal))
+    }
+
     /// Draws the key of `sender`, with whom a session is opened.
     #[must_use]
     pub fn session_key(&self, sender: Incarnation) -> SessionKey {
@@ -170,30 +178,42 @@ impl ClearSeal {
         }
     }
 
-    /// Whether `frames`, that begin in the one and end in the other, are what `tag` says.
-    pub(crate) fn verify(&self, begin: &[u8], end: &[u8], tag: &[u8]) -> bool {
+    /// Has the rest of a packet copied to `place`, whose first frames are `begin`, and verifies all of it.
+    ///
+    /// # Errors
+    /// [`DropReason::Short`]: the rest is not there any more. [`DropReason::BadTag`]. What stands in `place` is then worth nothing.
+    pub(crate) fn take(&self, begin: &[u8], rest: &mut dyn Rest, place: &mut [u8]) -> Result<(), DropReason> {
+        let mut tag = [0; CHECKSUM_LEN];
+        if !rest.take(place, &mut tag[..self.tag_len()]) {
+            return Err(DropReason::Short);
+        }
         match self {
-            Self::Memory => true,
-            Self::Checksum(associated) => checksum::crc32c(&[associated, begin, end]).to_le_bytes() == tag,
+            Self::Checksum(associated) if checksum::crc32c(&[associated, begin, place]).to_le_bytes() != tag => {
+                Err(DropReason::BadTag)
+            }
+            Self::Checksum(_) | Self::Memory => Ok(()),
         }
     }
 }
 
-impl SessionKey {
-    /// What can be read at the beginning of a packet: its first frames, and how the rest is verified. `None`: it is for another
-    /// session, or encrypted.
-    pub(crate) fn begin_clear<'a>(&self, origin: Origin, token: u64, head: &'a [u8]) -> Option<(&'a [u8], ClearSeal)> {
-        let (header, rest) = head.split_first_chunk::<{ Header::LEN }>()?;
-        match origin {
-            Origin::Memory => {
-                let (named, frames) = rest.split_first_chunk::<8>()?;
-                (*named == token.to_le_bytes()).then_some((frames, ClearSeal::Memory))
-            }
-            Origin::Network(_) if self.0.is_none() => {
-                Some((rest, ClearSeal::Checksum(associated(header, Incarnation(token)))))
-            }
-            Origin::Network(_) => None,
+/// What can be read at the beginning of a packet: its first frames, and how the rest is verified. `None`: it is not for `dest`,
+/// or encrypted, as what comes through a network is where it `is_sealed`.
+fn begin_clear(origin: Origin, dest: Incarnation, is_sealed: bool, head: &[u8]) -> Option<(&[u8], ClearSeal)> {
+    let (header, rest) = head.split_first_chunk::<{ Header::LEN }>()?;
+    match origin {
+        Origin::Memory => {
+            let (named, frames) = rest.split_first_chunk::<8>()?;
+            (*named == dest.0.to_le_bytes()).then_some((frames, ClearSeal::Memory))
         }
+        Origin::Network(_) if is_sealed => None,
+        Origin::Network(_) => Some((rest, ClearSeal::Checksum(associated(header, dest)))),
+    }
+}
+
+impl SessionKey {
+    /// What can be read at the beginning of a packet of the session of `token`; see [`ClearSeal`].
+    pub(crate) fn begin_clear<'a>(&self, origin: Origin, token: u64, head: &'a [u8]) -> Option<(&'a [u8], ClearSeal)> {
+        begin_clear(origin, Incarnation(token), self.0.is_some(), head)
     }
 }
 

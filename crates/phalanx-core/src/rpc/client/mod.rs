@@ -260,19 +260,19 @@ impl ClientSession {
         }
     }
 
-    /// Copies the rest of a request into its slot and sends it piece by piece: the other side begins with the first while the last is
-    /// copied here.
+    /// Sends the rest of a request and copies it into its slot, piece by piece: what went out is on its way while it is copied.
     fn send_as_copied(&mut self, slot: usize, mut rest: &[u8], desk: &mut Desk<'_, impl CallEffects>) {
         let mut sends = true;
         loop {
             let request = &mut self.slots[slot].request;
             let most = if sends { request.fragment_bytes() } else { usize::MAX };
             let (piece, after) = rest.split_at(rest.len().min(most));
-            request.append(piece);
             if sends {
+                request.announce(piece.len());
                 self.unsent += 1;
-                sends = self.send_from(slot, desk);
+                sends = self.send_from(slot, piece, desk);
             }
+            self.slots[slot].request.append(piece);
             rest = after;
             if rest.is_empty() {
                 return;
@@ -280,19 +280,19 @@ impl ClientSession {
         }
     }
 
-    /// Sends what a call has to send and may. Whether that was all there is of it.
-    fn send_from(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) -> bool {
+    /// Sends what a call has to send and may, of which `piece` is not in its slot yet. Whether that was all there is of it.
+    fn send_from(&mut self, slot: usize, piece: &[u8], desk: &mut Desk<'_, impl CallEffects>) -> bool {
         let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
         let name = CallName { slot: slot as u8, call: call.call };
         let head = Head { side: Side::Request, name, allowance: call.reserved, refusal: false };
         let next = call.request.next();
         let each = per_fragment(path, &call.request);
-        let is_done = path.send_message(&mut call.request, &head, (each, self.credit), desk);
+        let is_done = path.send_message(&mut call.request, &head, piece, (each, self.credit), desk);
         self.unsent -= u32::from(is_done);
         if !is_done {
             desk.fx.mark(Mark::Held, call.terms.ticket.0);
-        } else if call.request.is_filled() {
+        } else if call.request.is_allowed() {
             desk.fx.mark(Mark::Sent, call.terms.ticket.0);
         }
         if call.request.next() != next {
@@ -317,7 +317,7 @@ impl ClientSession {
         let waiting = self.slots.iter().enumerate().filter(|(_, call)| call.has_more());
         let waiting = waiting.map(|(slot, call)| (call.request.left(), call.terms.ticket.0, slot));
         for (_, _, slot) in shortest_first(waiting) {
-            self.send_from(slot, desk);
+            self.send_from(slot, &[], desk);
         }
     }
 

@@ -122,7 +122,7 @@ impl ClientSession {
         } else if call.request.is_whole() && !call.request.has_arrived() && !call.answer.is_begun() {
             // The request is its own question.
             let head = Head { side: Side::Request, name, allowance: call.reserved, refusal: false };
-            call.asked_as = path.send_fragment(&mut call.request, 0, &head, true, desk);
+            call.asked_as = path.send_fragment(&mut call.request, 0, &head, (&[], true), desk);
             // Which of the two is answered is not known: the shorter time makes timers no longer than they have to be.
             call.sent_at = desk.now;
         } else {

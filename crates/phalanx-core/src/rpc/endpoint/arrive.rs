@@ -2,12 +2,13 @@
 
 use super::{Endpoint, Entry, OLD_PACKETS, Role};
 use crate::id::Origin;
-use crate::packet::{Arriving, Begun, Packet, Rest};
+use crate::packet::{Arriving, Begun, Packet};
 use crate::rpc::api::CallEffects;
 use crate::rpc::desk::Desk;
+use crate::rpc::incoming::Clear;
 use crate::rpc::path::Path;
 use crate::rpc::wire::{Frame, Greeting, Side, read_frame};
-use crate::seal::{CHECKSUM_LEN, read_clear_for};
+use crate::seal::read_clear_for;
 use crate::time::Instant;
 use crate::wire::{DropReason, Header, Kind, Reader};
 
@@ -17,20 +18,6 @@ enum Came<'a> {
     Whole(Origin, &'a mut [u8]),
     /// Verified, and partly where it belongs.
     InPlace(Clear<'a>),
-}
-
-/// What can be read.
-struct Clear<'a> {
-    /// All of it, or the beginning.
-    frames: &'a [u8],
-    /// So many bytes more lie where they belong.
-    placed: usize,
-}
-
-impl<'a> Clear<'a> {
-    fn all(frames: &'a [u8]) -> Self {
-        Self { frames, placed: 0 }
-    }
 }
 
 impl Role {
@@ -61,45 +48,33 @@ impl Endpoint {
         }
     }
 
-    fn handle_begun(&mut self, now: Instant, origin: Origin, begun: Begun<'_>, fx: &mut impl CallEffects) {
-        let Begun { head, len, rest } = begun;
-        let Some(beyond) = len.checked_sub(head.len()) else { return };
-        let taken = match self.put_in_place(origin, head, beyond, rest) {
-            Ok(Some((header, clear))) => {
-                self.net.counters.packets_received += 1;
-                self.handle_session(now, &header, Came::InPlace(clear), fx)
-            }
+    fn handle_begun(&mut self, now: Instant, origin: Origin, mut begun: Begun<'_>, fx: &mut impl CallEffects) {
+        let taken = match self.put_in_place(origin, &mut begun) {
             Ok(None) => {
-                let mut packet = std::mem::take(&mut self.whole);
-                if packet.len() < len {
-                    packet.resize(len, 0);
+                let mut room = std::mem::take(&mut self.whole);
+                if let Some(packet) = begun.complete(&mut room) {
+                    self.handle_packet(now, origin, packet, fx);
                 }
-                packet[..head.len()].copy_from_slice(head);
-                if rest.take(&mut packet[head.len()..len], &mut []) {
-                    self.handle_packet(now, origin, Packet::Given(&mut packet, len), fx);
-                }
-                self.whole = packet;
-                Ok(())
+                self.whole = room;
+                return;
             }
-            Err(reason) => {
-                self.net.counters.packets_received += 1;
-                Err(reason)
-            }
+            Ok(Some((header, clear))) => self.handle_session(now, &header, Came::InPlace(clear), fx),
+            Err(reason) => Err(reason),
         };
+        self.net.counters.packets_received += 1;
         if let Err(reason) = taken {
             self.net.counters.drops[reason.index()] += 1;
         }
     }
 
-    /// Has the rest of a packet, of so many bytes, put where it belongs, if it is of a message that is under way and can be read as
-    /// it stands. `Ok(None)`: it is not, and nothing was taken.
+    /// Has the rest of a packet put where it belongs, if it is of a message that is under way and can be read as it stands.
+    /// `Ok(None)`: it is not, and nothing was taken.
     fn put_in_place<'h>(
         &mut self,
         origin: Origin,
-        head: &'h [u8],
-        beyond: usize,
-        rest: &mut dyn Rest,
+        begun: &'h mut Begun<'_>,
     ) -> Result<Option<(Header, Clear<'h>)>, DropReason> {
+        let Begun { head, len, rest } = begun;
         let Ok(header) = Header::parse(head) else { return Ok(None) };
         if header.cell_tag != self.cell_tag || header.kind != Kind::Session {
             return Ok(None);
@@ -110,7 +85,7 @@ impl Endpoint {
             return Ok(None);
         }
         let Some((frames, seal)) = path.key.begin_clear(origin, path.token, head) else { return Ok(None) };
-        let Some(beyond) = beyond.checked_sub(seal.tag_len()) else { return Ok(None) };
+        let Some(beyond) = len.checked_sub(head.len() + seal.tag_len()) else { return Ok(None) };
         let mut from = Reader::new(frames);
         let data = loop {
             match read_frame(&mut from) {
@@ -129,14 +104,7 @@ impl Endpoint {
         let Some(place) = place else { return Ok(None) };
         let (here, there) = place.split_at_mut(data.bytes.len());
         here.copy_from_slice(data.bytes);
-        let mut tag = [0; CHECKSUM_LEN];
-        let tag = &mut tag[..seal.tag_len()];
-        if !rest.take(there, tag) {
-            return Err(DropReason::Short);
-        }
-        if !seal.verify(frames, there, tag) {
-            return Err(DropReason::BadTag);
-        }
+        seal.take(frames, *rest, there)?;
         Ok(Some((header, Clear { frames, placed: beyond })))
     }
 
