@@ -1,4 +1,4 @@
-//! How a packet with a piece of a message leaves: through memory, from where its parts lie, or as one.
+//! How a packet with a piece of a message leaves: through memory, past the queue, or with others.
 
 use std::net::SocketAddr;
 
@@ -29,13 +29,21 @@ pub(super) fn leave(
     {
         return Way::Memory;
     }
-    if let Some(tag) = sealer.seal_parts(dest, packet, piece) {
+    if piece.len() < LONG_BYTES {
+        packet.extend_from_slice(piece);
+        sealer.seal(dest, packet);
+    } else if let Some(tag) = sealer.seal_parts(dest, packet, piece) {
         if fx.pass(Lane::Data, to, [packet, piece, &tag]) {
             return Way::Network;
         }
         packet.extend_from_slice(piece);
         packet.extend_from_slice(&tag);
+    } else if fx.pass(Lane::Data, to, [packet, &[], &[]]) {
+        return Way::Network;
     }
     fx.transmit(Lane::Data, &[to], packet);
     Way::Network
 }
+
+/// Pieces of so many bytes do not wait in a queue, where they would be copied once more for the little that others save by going with them.
+const LONG_BYTES: usize = 4 << 10;

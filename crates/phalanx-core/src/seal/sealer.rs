@@ -64,7 +64,7 @@ impl Sealer {
     /// # Panics
     /// As [`Self::seal`].
     pub fn seal_parts(&mut self, dest: Incarnation, packet: &mut Vec<u8>, rest: &[u8]) -> Option<[u8; CHECKSUM_LEN]> {
-        if self.key.is_some() || rest.len() < PARTS_BYTES {
+        if self.key.is_some() {
             packet.extend_from_slice(rest);
             self.seal(dest, packet);
             return None;
@@ -111,9 +111,6 @@ impl Sealer {
         );
     }
 }
-
-/// What is shorter costs less to copy than to send in parts, in bytes.
-const PARTS_BYTES: usize = 4 << 10;
 
 impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -53,7 +53,7 @@ fn opens_what_was_sealed_for_it() {
 #[test]
 fn parts_are_sealed_as_the_whole() {
     for security in both() {
-        for rest in [0, 1, 100, 4_095, 4_096, 65_000].map(|len| vec![0xa5; len]) {
+        for rest in [0, 1, 100, 65_000].map(|len| vec![0xa5; len]) {
             let mut sealer = Sealer::new(&security, "home", ME);
             let mut packet = Vec::new();
             sealer.header(Kind::Data, 7, 9).write(&mut packet);
@@ -63,7 +63,7 @@ fn parts_are_sealed_as_the_whole() {
                 packet.extend_from_slice(&rest);
                 packet.extend_from_slice(&tag);
             }
-            assert_eq!(tag.is_some(), matches!(security, Security::None) && rest.len() >= 4_096);
+            assert_eq!(tag.is_some(), matches!(security, Security::None));
             assert_eq!(packet, sealed(&security, Kind::Data, &[b"frames ", &rest[..]].concat()));
         }
     }
