@@ -10,8 +10,8 @@ use phalanx::config::{Config, DriverMode, SecurityMode};
 use phalanx::core::Incarnation;
 use phalanx::driver::{Faults, Lossy};
 use phalanx::rpc::{
-    CallId, CallOptions, Caller, Client, Counters, Failure, Pending, Port, PortOptions, Reason, Refusal, Served,
-    Service, TypedError, answer_typed,
+    CallId, CallOptions, Caller, Client, Counters, Failure, Outcome, Pending, Port, PortOptions, Reason, Refusal,
+    Served, Service, Ticket, TypedError, answer_typed,
 };
 
 /// Reverses what it is given; adds numbers that begin with a plus.
@@ -130,6 +130,34 @@ fn lost_packets_cost_time_and_nothing_else() {
     }
     let counters = server.end();
     assert_eq!(counters.served, 200, "{counters:?}");
+}
+
+/// Keeps outcomes.
+#[derive(Default)]
+struct Ended(Vec<Result<Vec<u8>, Failure>>);
+
+impl Service for Ended {
+    fn outcome(&mut self, _: Ticket, outcome: Outcome<'_>) {
+        self.0.push(outcome.to_result());
+    }
+}
+
+#[test]
+fn a_pause_of_the_application_takes_nothing_from_the_next_call() {
+    let server = Running::start(0);
+    let mut ended = Ended::default();
+    let mut port = Port::start(&options(server.dir.path())).expect("a port");
+    let session = port.connect(server.address, &mut ended);
+    for round in 1..=3 {
+        let how = CallOptions { deadline: Duration::from_millis(400), idempotent: false };
+        port.call(session, &b"x"[..], &how, &mut ended).expect("accepted");
+        // The last turn has something to do: what happened until the next call is not known from it.
+        while ended.0.len() < round {
+            port.turn(&mut ended);
+        }
+        assert_eq!(ended.0.last(), Some(&Ok(b"x".to_vec())));
+        std::thread::sleep(Duration::from_millis(500));
+    }
 }
 
 #[test]

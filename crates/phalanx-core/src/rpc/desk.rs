@@ -166,9 +166,11 @@ impl Waits {
         Self { longest: [Duration::ZERO; 2], until: Instant::ZERO, most, timer_min: most }
     }
 
-    /// So long packets waited until this process looked.
+    /// So long packets waited until this process looked. Longer than is remembered, it did something else, and nothing is known.
     pub(super) fn note_gap(&mut self, now: Instant, gap: Duration) {
-        self.note(now, gap * GAPS_OF_TIMER);
+        if gap <= PERIOD {
+            self.note(now, gap * GAPS_OF_TIMER);
+        }
     }
 
     /// So long nothing was heard of a call, and then something without having been asked for: what comes of others waits in
@@ -228,6 +230,8 @@ mod tests {
         assert_eq!(waits.timer_min, Duration::from_micros(800));
         waits.note_silence(now, ms(1));
         assert_eq!(waits.timer_min, ms(2));
+        waits.note_gap(now, Duration::from_secs(2));
+        assert_eq!(waits.timer_min, ms(2), "a pause is no gap between looks");
         waits.note_gap(now, ms(40));
         assert_eq!(waits.timer_min, most);
         for _ in 0..2 {

@@ -12,7 +12,7 @@ use phalanx_core::rpc::{
 };
 use phalanx_core::{Incarnation, Instant, Lane};
 use phalanx_driver::udp::{PACKET_BYTES_CEILING, PACKET_BYTES_LOOPBACK};
-use phalanx_driver::{Shm, Transmit, Udp, Wait, Waker};
+use phalanx_driver::{Shm, Transmit, Udp, Wait, Waker, ticks};
 
 use crate::clock;
 use crate::config::Config;
@@ -84,7 +84,9 @@ pub struct Port<D: Wait = Shm<Udp>> {
     endpoint: Endpoint,
     nearby: Nearby,
     trace: Option<TimeTrace>,
+    /// The clock as last read, and the processor's count then.
     now: Instant,
+    read_at: u64,
     /// Turns in a row that found nothing.
     idle: u32,
     due: Instant,
@@ -185,7 +187,8 @@ impl<D: Wait> Port<D> {
         };
         let now = clock::now();
         let endpoint = Endpoint::new(now, &endpoint, &security, entropy());
-        Ok(Self { driver, endpoint, nearby, trace: None, now, idle: 0, due: Instant::ZERO })
+        let read_at = ticks();
+        Ok(Self { driver, endpoint, nearby, trace: None, now, read_at, idle: 0, due: Instant::ZERO })
     }
 
     /// Where it is called.
@@ -215,8 +218,8 @@ impl<D: Wait> Port<D> {
         options: &CallOptions,
         service: &mut impl Service,
     ) -> Result<Ticket, CallError> {
-        // The time is that of the last turn, unless nothing happened for a while: a call costs no look at the clock.
-        let now = if self.idle > 0 { self.begin() } else { self.now };
+        // The time is that of the last turn, if that had something to do and was just now: a call costs no look at the clock.
+        let now = if self.idle > 0 || self.is_stale() { self.begin() } else { self.now };
         self.due = Instant::ZERO;
         let (endpoint, mut sink) = self.parts(service);
         endpoint.call(now, session, request, options, &mut sink)
@@ -245,8 +248,9 @@ impl<D: Wait> Port<D> {
     pub fn turn(&mut self, service: &mut impl Service) -> usize {
         // What was called since goes out first.
         self.driver.flush();
-        if self.idle.is_multiple_of(CLOCK_EVERY) {
-            let before = std::mem::replace(&mut self.now, clock::now());
+        if self.idle.is_multiple_of(CLOCK_EVERY) || self.is_stale() {
+            let before = self.now;
+            self.read_clock();
             // Looks in a row, not one after a sleep.
             if self.idle > 0 {
                 self.endpoint.note_gap(self.now, self.now.since(before));
@@ -370,15 +374,27 @@ impl<D: Wait> Port<D> {
     }
 
     fn begin(&mut self) -> Instant {
-        self.now = clock::now();
+        self.read_clock();
         self.idle = 0;
         self.due = Instant::ZERO;
         self.now
+    }
+
+    fn read_clock(&mut self) {
+        (self.now, self.read_at) = (clock::now(), ticks());
+    }
+
+    /// The application did something else since the clock was read.
+    #[inline]
+    fn is_stale(&self) -> bool {
+        ticks().wrapping_sub(self.read_at) > STALE_TICKS
     }
 }
 
 /// As in [`crate::inline`].
 const CLOCK_EVERY: u32 = 8;
+/// Some tens of microseconds, by any processor's count.
+const STALE_TICKS: u64 = 1 << 16;
 /// Packets asked of the driver at once.
 const BATCH: usize = 64;
 /// Packets longer than usual are taken where the receive buffer holds some of them.
