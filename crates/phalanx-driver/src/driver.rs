@@ -50,8 +50,8 @@ pub trait Driver {
     /// cheap; not after [`Wait::wait`].
     fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Packet<'_>)) -> Received;
 
-    /// As [`Self::receive`], but that a driver may hand up a long packet of [`Lane::Data`] when its beginning is here, and leave the rest
-    /// where it lies for whoever takes it.
+    /// As [`Self::receive`], but that a driver may hand up a long packet when its beginning is here, and leave the rest where it
+    /// lies for whoever takes it.
     fn receive_begun(
         &mut self,
         max: usize,

@@ -164,7 +164,8 @@ impl Links {
         sending.reach(reached.map(|(place, link)| (1 << place, link.addresses(), Arc::clone(&link.foreign))));
     }
 
-    /// Hands up to `max` packets of `lane` to `each`, those longer than `whole_max` when they have begun. Returns how many, and whether a bound was met before the end.
+    /// Hands up to `max` packets of `lane` to `each`, those longer than `whole_max` when they have begun. Returns how many, and
+    /// whether a bound was met before the end.
     pub(super) fn receive(
         &mut self,
         lane: Lane,

@@ -148,8 +148,8 @@ pub(super) fn send_parts(
         header.msg_control = ptr::from_mut(note).cast();
         header.msg_controllen = size_of_val(note) as _;
     }
-    // SAFETY: the header points to slices and perhaps a note on this stack, which point into `parts`, and to a borrowed name; all outlive the
-    // call, and a send writes through none of them.
+    // SAFETY: the header points to slices on this stack, which point into `parts`, perhaps to a note there, and to a borrowed
+    // name; all outlive the call, and a send writes through none of them.
     let sent = unsafe {
         libc::syscall(libc::SYS_sendmsg, long(socket.as_raw_fd()), ptr::from_ref(&header), long(libc::MSG_NOSIGNAL))
     };

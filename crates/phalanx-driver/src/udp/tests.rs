@@ -346,11 +346,21 @@ fn binding_says_what_to_do() {
 #[test]
 fn a_failed_bind_leaves_nothing_bound() {
     let first = bind();
-    let control = bind().local_address(Lane::Control);
+    // No other test is given a port of this address.
+    let own = UdpOptions { control: "127.0.0.4:0".parse().expect("an address"), ..UdpOptions::default() };
+    let control = Udp::bind(&own).expect("free ports").local_address(Lane::Control);
+    // A process that another test starts holds what this one has open for a moment, until it is another program.
+    let binds = |options: &UdpOptions| {
+        (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            Udp::bind(options).is_ok()
+        })
+    };
+    let whole = UdpOptions { control, ..UdpOptions::default() };
+    assert!(binds(&whole), "the port is free");
     let half = UdpOptions { control, data: first.local_address(Lane::Data), ..UdpOptions::default() };
     assert!(Udp::bind(&half).is_err());
-    let whole = UdpOptions { control, ..UdpOptions::default() };
-    assert!(Udp::bind(&whole).is_ok(), "the control port is free again");
+    assert!(binds(&whole), "it is free again");
 }
 
 #[test]

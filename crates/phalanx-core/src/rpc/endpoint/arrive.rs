@@ -40,7 +40,7 @@ impl Endpoint {
         }
     }
 
-    /// A packet arrives. As [`Self::handle_packet`]; of one whose beginning came, the rest is copied to where it belongs.
+    /// As [`Self::handle_packet`]; of a packet whose beginning came, the rest is copied to where it belongs.
     pub fn handle_arriving(&mut self, now: Instant, origin: Origin, arriving: Arriving<'_>, fx: &mut impl CallEffects) {
         match arriving {
             Arriving::Whole(packet) => self.handle_packet(now, origin, packet, fx),
