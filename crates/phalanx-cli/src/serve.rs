@@ -2,8 +2,10 @@
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -181,7 +183,22 @@ fn failed(why: &str) -> Vec<u8> {
     bytes
 }
 
+/// Whether there is something to run by this name, as the system would look for it.
+fn is_program(name: &str) -> bool {
+    let runs =
+        |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
+    if name.contains('/') {
+        return runs(Path::new(name));
+    }
+    std::env::var_os("PATH").is_some_and(|all| std::env::split_paths(&all).any(|directory| runs(&directory.join(name))))
+}
+
 pub(crate) fn run(serve: &Serve) -> Result<Exit, Failure> {
+    let program = &serve.command[0];
+    if !is_program(program) {
+        let remedy = if program.starts_with('-') { "; options stand before the program, see --help" } else { "" };
+        return Err(Failure::new(Exit::Usage, format!("there is no program {program}{remedy}")));
+    }
     let mut config = serve.cell.load()?.config;
     if serve.port != 0 {
         config.data_port = serve.port;

@@ -86,10 +86,19 @@ fn what_cannot_be_says_why() {
     assert!(text(&nobody.stderr).contains("not executed"), "{}", text(&nobody.stderr));
     assert_eq!(run(dir.path(), &["call", "nowhere", "x"]).status.code(), Some(2));
     assert_eq!(run(dir.path(), &["serve"]).status.code(), Some(2));
-    let (server, address) = serve(dir.path(), &["/no/such/program"]);
+    for (wrong, remedy) in [("/no/such/program", "no program"), ("nosuchprogram", "no program"), ("--date", "--help")] {
+        let refused = run(dir.path(), &["serve", wrong, "x"]);
+        assert_eq!(refused.status.code(), Some(2), "{wrong}");
+        assert!(text(&refused.stderr).contains(remedy), "{}", text(&refused.stderr));
+    }
+    let gone = dir.path().join("gone");
+    std::os::unix::fs::symlink("/bin/cat", &gone).expect("a link");
+    let gone_name = gone.display().to_string();
+    let (server, address) = serve(dir.path(), &[&gone_name]);
+    std::fs::remove_file(&gone).expect("it is there");
     let missing = run(dir.path(), &["call", &address, "x"]);
     assert_eq!(missing.status.code(), Some(1));
-    assert!(text(&missing.stderr).contains("/no/such/program"), "{}", text(&missing.stderr));
+    assert!(text(&missing.stderr).contains(&gone_name), "{}", text(&missing.stderr));
     server.signal(Signal::TERM);
     server.end();
     let (slow, address) = serve(dir.path(), &["--timeout", "100ms", "sleep", "60"]);
