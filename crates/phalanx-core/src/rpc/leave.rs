@@ -14,8 +14,8 @@ pub(super) enum Way {
     Network,
 }
 
-/// Seals for `dest` and hands out a packet of which `packet`, from its header, is the beginning, and `piece` the end. What is in `packet` after that means
-/// nothing.
+/// Seals for `dest` and hands out a packet of which `packet`, from its header, is the beginning, and `piece` the end. What is in
+/// `packet` after that means nothing.
 pub(super) fn leave(
     sealer: &mut Sealer,
     dest: Incarnation,
@@ -29,7 +29,7 @@ pub(super) fn leave(
     {
         return Way::Memory;
     }
-    if piece.len() < LONG_BYTES {
+    if piece.len() < PASSING_BYTES {
         packet.extend_from_slice(piece);
         sealer.seal(dest, packet);
     } else if let Some(tag) = sealer.seal_parts(dest, packet, piece) {
@@ -45,5 +45,6 @@ pub(super) fn leave(
     Way::Network
 }
 
-/// Pieces of so many bytes do not wait in a queue, where they would be copied once more for the little that others save by going with them.
-const LONG_BYTES: usize = 4 << 10;
+/// Pieces of so many bytes do not wait in a queue, where they would be copied once more for the little that others save by going
+/// with them.
+const PASSING_BYTES: usize = 4 << 10;

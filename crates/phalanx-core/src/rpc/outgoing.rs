@@ -34,11 +34,11 @@ const LOST: u64 = 0;
 /// Packets that may overtake one before it counts as lost (RFC 9002, section 6.1.1).
 const REORDERING: u64 = 3;
 
-/// The same for fragment `at`, with `fragments` in all: where fewer follow, so many (RFC 5827, early retransmit).
-fn reordering(at: u32, fragments: u32) -> u64 {
-    match u64::from(fragments - 1 - at) {
-        0 => REORDERING,
-        follow => follow.min(REORDERING),
+/// The same for fragment `at` of a message whose `last` was sent: where fewer follow, so many (RFC 5827, early retransmit).
+fn reordering(at: u32, last: Option<u32>) -> u64 {
+    match last {
+        Some(last) if at < last => u64::from(last - at).min(REORDERING),
+        _ => REORDERING,
     }
 }
 
@@ -241,12 +241,10 @@ impl Outgoing {
         self.allow(receipt.limit);
         // What lies behind bits that are as many as there can be is not told.
         let told = if receipt.beyond.len() < BEYOND_MAX { self.fresh } else { end.min(self.fresh) };
-        let is_all_sent = self.fresh == self.fragments;
-        let (fragments, seen) = (self.fragments, receipt.seen);
-        let is_lost = |at: u32, number: u64| match proves {
-            Proof::Reordered if is_all_sent => seen >= number.saturating_add(reordering(at, fragments)),
-            Proof::Reordered => seen >= number.saturating_add(REORDERING),
-            Proof::Seen => seen >= number,
+        let last = if self.fresh == self.fragments { self.fragments.checked_sub(1) } else { None };
+        let overtaken_by = |at| match proves {
+            Proof::Reordered => reordering(at, last),
+            Proof::Seen => 0,
         };
         for at in self.prefix..told.max(receipt.prefix) {
             let arrived = at < receipt.prefix || at >= first && has(at);
@@ -263,7 +261,7 @@ impl Outgoing {
                     change.ended += 1;
                     change.arrived += 1;
                 }
-                number if is_lost(at, number) => {
+                number if receipt.seen >= number.saturating_add(overtaken_by(at)) => {
                     *entry = LOST;
                     self.lost += 1;
                     change.ended += 1;
@@ -291,8 +289,8 @@ impl Outgoing {
     }
 }
 
-/// How long the fragments of a message of `len` bytes are, where packets hold `longest_piece` of it. Both sides cut alike. While one is copied at its receiver the
-/// next is copied at its sender: few that are long leave each waiting for the other.
+/// How long the fragments of a message of `len` bytes are, where packets hold `longest_piece` of it. Both sides cut alike. While
+/// one is copied at its receiver the next is copied at its sender: few that are long leave each waiting for the other.
 #[inline]
 pub(super) fn fragment_bytes(longest_piece: usize, len: usize) -> usize {
     let most = if len > FEW_BYTES { usize::MAX } else { FRAGMENT_BYTES };

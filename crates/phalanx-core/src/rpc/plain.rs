@@ -172,9 +172,7 @@ impl Plain {
         let Some(place) = incoming.and_then(|incoming| incoming.place(part, bytes.len() + beyond)) else {
             return Ok(None);
         };
-        let (here, there) = place.split_at_mut(bytes.len());
-        here.copy_from_slice(bytes);
-        seal.take(frames, *rest, there)?;
+        seal.put((frames, bytes), *rest, place)?;
         Ok(Some((header, Clear { frames, placed: beyond })))
     }
 

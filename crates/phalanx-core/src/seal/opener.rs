@@ -178,11 +178,19 @@ impl ClearSeal {
         }
     }
 
-    /// Has the rest of a packet copied to `place`, whose first frames are `begin`, and verifies all of it.
+    /// Puts into `place` what is `here` of it, the end of `begin`, with which the frames begin, and behind that the rest of the packet;
+    /// then verifies all of it.
     ///
     /// # Errors
     /// [`DropReason::Short`]: the rest is not there any more. [`DropReason::BadTag`]. What stands in `place` is then worth nothing.
-    pub(crate) fn take(&self, begin: &[u8], rest: &mut dyn Rest, place: &mut [u8]) -> Result<(), DropReason> {
+    pub(crate) fn put(
+        &self,
+        (begin, here): (&[u8], &[u8]),
+        rest: &mut dyn Rest,
+        place: &mut [u8],
+    ) -> Result<(), DropReason> {
+        let (first, place) = place.split_at_mut(here.len());
+        first.copy_from_slice(here);
         let mut tag = [0; CHECKSUM_LEN];
         if !rest.take(place, &mut tag[..self.tag_len()]) {
             return Err(DropReason::Short);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::key::{KeySource, SenderKey};
-use super::{CHECKSUM_LEN, Security, associated, cell_tag, checksum};
+use super::{Associated, CHECKSUM_LEN, Security, associated, cell_tag, checksum};
 use crate::id::Incarnation;
 use crate::wire::{Header, Kind};
 
@@ -72,7 +72,8 @@ impl Sealer {
         #[cfg(debug_assertions)]
         self.assert_fresh(&Header::parse(packet).expect("a packet begins with a header"));
         let (clear, frames) = packet.split_first_chunk::<{ Header::LEN }>().expect("a packet begins with a header");
-        Some(checksum::crc32c(&[&associated(clear, dest), frames, rest]).to_le_bytes())
+        let (_, associated) = self.associated(clear, dest);
+        Some(checksum::crc32c(&[&associated, frames, rest]).to_le_bytes())
     }
 
     /// The same for a packet sealed before: the same header and frames give the same sealed bytes.
@@ -81,11 +82,7 @@ impl Sealer {
     /// As [`Self::seal`], but that numbers may come again.
     pub fn seal_again(&self, dest: Incarnation, packet: &mut Vec<u8>) {
         let (clear, frames) = packet.split_first_chunk_mut::<{ Header::LEN }>().expect("a packet begins with a header");
-        let header = Header::parse(&clear[..]).expect("a packet begins with a header");
-        debug_assert_eq!(header.sender, self.me, "a process seals its own packets");
-        debug_assert_eq!(header.cell_tag, self.cell_tag, "a process seals for its own cell");
-        debug_assert_eq!(header.kind.is_addressed(), dest != Incarnation::NONE, "{:?} to {dest}", header.kind);
-        let associated = associated(clear, dest);
+        let (header, associated) = self.associated(clear, dest);
         match &self.key {
             Some(key) => {
                 let tag = key.seal(&header, &associated, frames);
@@ -96,6 +93,15 @@ impl Sealer {
                 packet.extend_from_slice(&sum.to_le_bytes());
             }
         }
+    }
+
+    /// The header, and what is authenticated beside the frames.
+    fn associated(&self, clear: &[u8; Header::LEN], dest: Incarnation) -> (Header, Associated) {
+        let header = Header::parse(clear).expect("a packet begins with a header");
+        debug_assert_eq!(header.sender, self.me, "a process seals its own packets");
+        debug_assert_eq!(header.cell_tag, self.cell_tag, "a process seals for its own cell");
+        debug_assert_eq!(header.kind.is_addressed(), dest != Incarnation::NONE, "{:?} to {dest}", header.kind);
+        (header, associated(clear, dest))
     }
 
     /// The invariant on which the cipher stands: (key, space, number) names one byte string for ever.

@@ -102,9 +102,7 @@ impl Endpoint {
             Role::Client(_) | Role::Server(_) | Role::Free => None,
         };
         let Some(place) = place else { return Ok(None) };
-        let (here, there) = place.split_at_mut(data.bytes.len());
-        here.copy_from_slice(data.bytes);
-        seal.take(frames, *rest, there)?;
+        seal.put((frames, data.bytes), *rest, place)?;
         Ok(Some((header, Clear { frames, placed: beyond })))
     }
 
