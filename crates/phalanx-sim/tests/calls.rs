@@ -1,5 +1,7 @@
 //! Calls under faults: what they promise, for fixed seeds and for fresh ones.
 
+use std::hash::{BuildHasher, RandomState};
+
 use phalanx_sim::calls::{CallsStats, run_calls};
 
 /// Runs seeds; panics with what was broken, in lines that `mutants/run.sh` reads.
@@ -39,11 +41,13 @@ fn a_seed_of_calls_repeats() {
     assert_ne!(run_calls(1).trace_hash, run_calls(2).trace_hash);
 }
 
-/// With `PHALANX_SEED=N` in the environment: a hundred seeds from there on. Without, nothing.
+/// A hundred seeds from `PHALANX_SEED` on; without it in the environment, from one drawn now.
 #[test]
 fn calls_keep_what_they_promise_for_fresh_seeds() {
-    let Ok(text) = std::env::var("PHALANX_SEED") else { return };
-    let first: u64 = text.parse().expect("PHALANX_SEED is a number");
+    let first: u64 = match std::env::var("PHALANX_SEED") {
+        Ok(text) => text.parse().expect("PHALANX_SEED is a number"),
+        Err(_) => RandomState::new().hash_one("fresh seeds") >> 32,
+    };
     eprintln!("fresh seeds: PHALANX_SEED={first}");
     all_hold(first..first.saturating_add(FRESH_SEEDS));
 }
