@@ -7,26 +7,27 @@ use phalanx::config::{Config, SecurityMode};
 use phalanx::local::{LocalCell, LocalError, read_key};
 use rustix::fs::{FlockOperation, flock};
 
-use super::Finding;
+use super::{Check, Finding};
 
 pub(super) fn runtime_dir(config: &Config) -> Vec<Finding> {
+    let check = Check::new("runtime dir", "a directory of this user's own: members of one host find each other in it");
+    let living = Check::new("local members", "cards that can be read: a member on this host is found by its card");
     let cell = match LocalCell::open(config.runtime_dir.as_deref(), &config.cell) {
         Ok(cell) => cell,
         Err(error) => {
             let (found, remedy) = split(&error);
-            return vec![Finding::fail("runtime dir", found, remedy)];
+            return vec![check.fail(found, remedy)];
         }
     };
-    let mut findings = vec![Finding::ok("runtime dir", cell.scope().display().to_string())];
+    let mut findings = vec![check.ok(cell.scope().display().to_string())];
     findings.push(locks(cell.scope()));
     match cell.living() {
-        Ok(living) => {
-            findings
-                .push(Finding::ok("local members", format!("{} of cell '{}' on this host", living.len(), config.cell)));
+        Ok(members) => {
+            findings.push(living.ok(format!("{} of cell '{}' on this host", members.len(), config.cell)));
         }
         Err(error) => {
             let (found, remedy) = split(&error);
-            findings.push(Finding::fail("local members", found, remedy));
+            findings.push(living.fail(found, remedy));
         }
     }
     findings
@@ -34,14 +35,15 @@ pub(super) fn runtime_dir(config: &Config) -> Vec<Finding> {
 
 /// Whether a lock held here is seen held: some network file systems say yes to everybody.
 fn locks(directory: &Path) -> Finding {
+    let check = Check::new("locks", "granted once: a second process under a name that is in use must be refused");
     let path = directory.join(format!("doctor-{}", std::process::id()));
     let tried = try_locks(&path);
     let _ = std::fs::remove_file(&path);
     let remedy = "put runtime_dir on a local file system (the default is in /tmp)";
     match tried {
-        Ok(true) => Finding::ok("locks", "a lock excludes others"),
-        Ok(false) => Finding::fail("locks", "a lock taken twice was granted twice", remedy),
-        Err(error) => Finding::fail("locks", format!("no lock can be taken: {error}"), remedy),
+        Ok(true) => check.ok("a lock excludes others"),
+        Ok(false) => check.fail("a lock taken twice was granted twice", remedy),
+        Err(error) => check.fail(format!("no lock can be taken: {error}"), remedy),
     }
 }
 
@@ -52,26 +54,25 @@ fn try_locks(path: &Path) -> std::io::Result<bool> {
 }
 
 pub(super) fn cell_key(config: &Config) -> Finding {
-    const CHECK: &str = "cell key";
+    let check =
+        Check::new("cell key", "32 bytes that only this user reads: whoever has the key is trusted as a member");
     if config.security == SecurityMode::None {
-        return Finding::warn(
-            CHECK,
+        return check.warn(
             "security = \"none\": anybody who reaches the port can join and forge",
             "remove the setting, and give cell_key where members run on several hosts",
         );
     }
     if let Some(path) = &config.cell_key {
         return match read_key(path) {
-            Ok(_) => Finding::ok(CHECK, format!("{} holds a key that only its user reads", path.display())),
+            Ok(_) => check.ok(format!("{} holds a key that only its user reads", path.display())),
             Err(error) => {
                 let (found, remedy) = split(&error);
-                Finding::fail(CHECK, found, remedy)
+                check.fail(found, remedy)
             }
         };
     }
     if !config.bind.is_loopback() {
-        return Finding::fail(
-            CHECK,
+        return check.fail(
             format!("no cell_key, and {} is reached from other hosts", config.bind),
             "make one file with 64 random hexadecimal digits (openssl rand -hex 32), mode 600, the same on every host",
         );
@@ -82,11 +83,11 @@ pub(super) fn cell_key(config: &Config) -> Finding {
         if path.exists() { cell.key().map(|_| Some(path)) } else { Ok(None) }
     });
     match key {
-        Ok(Some(path)) => Finding::ok(CHECK, format!("{} holds a key that only its user reads", path.display())),
-        Ok(None) => Finding::ok(CHECK, "none yet: the first member on this host makes one"),
+        Ok(Some(path)) => check.ok(format!("{} holds a key that only its user reads", path.display())),
+        Ok(None) => check.ok("none yet: the first member on this host makes one"),
         Err(error) => {
             let (found, remedy) = split(&error);
-            Finding::fail(CHECK, found, remedy)
+            check.fail(found, remedy)
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::flags::CellFlags;
 use crate::notice::data;
 
-/// Looks at what Phalanx needs of this machine; each line ok, warn or fail, with the remedy
+/// Looks at what Phalanx needs of this machine; each line ok, warn or fail, with what is wanted, why, and the remedy
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
     /// One JSON document instead of lines
@@ -41,21 +41,37 @@ struct Finding {
     check: &'static str,
     verdict: Verdict,
     found: String,
+    /// The threshold by which it was judged, and the reason for it.
+    wanted: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
 
-impl Finding {
-    fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Ok, found: found.into(), remedy: None }
+/// A check: its name, and the threshold by which it judges with the reason for it.
+struct Check {
+    name: &'static str,
+    wanted: String,
+}
+
+impl Check {
+    fn new(name: &'static str, wanted: impl Into<String>) -> Self {
+        Self { name, wanted: wanted.into() }
     }
 
-    fn warn(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Warn, found: found.into(), remedy: Some(remedy.into()) }
+    fn ok(&self, found: impl Into<String>) -> Finding {
+        self.find(Verdict::Ok, found.into(), None)
     }
 
-    fn fail(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Fail, found: found.into(), remedy: Some(remedy.into()) }
+    fn warn(&self, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
+        self.find(Verdict::Warn, found.into(), Some(remedy.into()))
+    }
+
+    fn fail(&self, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
+        self.find(Verdict::Fail, found.into(), Some(remedy.into()))
+    }
+
+    fn find(&self, verdict: Verdict, found: String, remedy: Option<String>) -> Finding {
+        Finding { check: self.name, verdict, found, wanted: self.wanted.clone(), remedy }
     }
 }
 
@@ -74,6 +90,7 @@ pub(crate) fn run(options: &Doctor) -> Result<Exit, Failure> {
                 Verdict::Fail => "FAIL",
             };
             data(format_args!("{mark}  {:<16} {}", finding.check, finding.found));
+            data(format_args!("                       wanted: {}", finding.wanted));
             if let Some(remedy) = &finding.remedy {
                 data(format_args!("                       -> {remedy}"));
             }
@@ -88,8 +105,8 @@ fn examine(config: &Config) -> Vec<Finding> {
         kernel::buffer("send buffer", "net.core.wmem_max"),
         kernel::open_files(),
         kernel::cores(),
-        clock::source(),
-        clock::wake_ups(),
+        clock::reading(),
+        clock::wake_ups(&config.timing),
     ];
     findings.extend(files::runtime_dir(config));
     findings.push(files::cell_key(config));
@@ -136,11 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn every_warning_and_failure_has_a_remedy() {
+    fn every_line_has_a_threshold_and_every_warning_and_failure_a_remedy() {
         let seeds = vec!["no-such-host.invalid:7401".to_owned()];
         let config = Config { bind: "192.0.2.1".parse().expect("an address"), seeds, ..Config::default() };
         for finding in examine(&config) {
             assert_eq!(finding.remedy.is_some(), finding.verdict != Verdict::Ok, "{finding:?}");
+            let (threshold, reason) = finding.wanted.split_once(": ").expect("a threshold and a reason");
+            assert!(!threshold.is_empty() && !reason.is_empty(), "{finding:?}");
         }
     }
 }

@@ -5,22 +5,40 @@ use std::time::{Duration, Instant};
 
 use phalanx::config::{Config, show_duration};
 
-use super::Finding;
+use super::{Check, Finding};
 
 /// The longest packet the UDP driver sends on the loopback interface.
 const PACKET_BYTES: usize = 32_768;
 
+/// The longest an acknowledgement is held back by default. A loopback that takes longer is retransmitted over.
+const TRIP_MAX: Duration = Duration::from_millis(2);
+
+/// A join waits for its seeds' names. One of `timing.suspect_after` would be over while it waits.
+const RESOLVE_MAX: Duration = Duration::from_millis(900);
+
+/// Round trips on the loopback interface, of which the fastest counts: a machine that is busy delays some of them.
+const TRIPS: usize = 20;
+
 pub(super) fn loopback() -> Finding {
-    match round_trip() {
+    let check = Check::new(
+        "loopback",
+        format!("{} for a round trip: the longest that an acknowledgement is held back", show_duration(TRIP_MAX)),
+    );
+    let trips: std::io::Result<Vec<Duration>> = (0..TRIPS).map(|_| round_trip()).collect();
+    match trips.map(|trips| trips.into_iter().min().unwrap_or(Duration::MAX)) {
         Ok(took) => {
             let took = Duration::from_micros(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-            Finding::ok(
-                "loopback",
-                format!("a datagram of {PACKET_BYTES} bytes and its answer took {}", show_duration(took)),
-            )
+            let found = format!(
+                "a datagram of {PACKET_BYTES} bytes and its answer took {}, the fastest of {TRIPS}",
+                show_duration(took)
+            );
+            if took <= TRIP_MAX {
+                check.ok(found)
+            } else {
+                check.warn(found, "give this process more processor time; look for filters on the loopback interface")
+            }
         }
-        Err(error) => Finding::fail(
-            "loopback",
+        Err(error) => check.fail(
             format!("UDP over 127.0.0.1 does not work: {error}"),
             "bring the interface up (ip link set lo up) and let the firewall pass UDP on it",
         ),
@@ -46,6 +64,7 @@ fn round_trip() -> std::io::Result<Duration> {
 }
 
 pub(super) fn bind(config: &Config) -> Finding {
+    let check = Check::new("bind", "an address of this host with free ports: other members send to it");
     for (lane, port) in [("data", config.data_port), ("control", config.control_port)] {
         let address = SocketAddr::new(config.bind, port);
         if let Err(error) = UdpSocket::bind(address) {
@@ -54,33 +73,71 @@ pub(super) fn bind(config: &Config) -> Finding {
                 std::io::ErrorKind::PermissionDenied => format!("choose a {lane}_port above 1023"),
                 _ => "set bind to one of the addresses that `ip address` lists".to_owned(),
             };
-            return Finding::fail("bind", format!("{address} for {lane}: {error}"), remedy);
+            return check.fail(format!("{address} for {lane}: {error}"), remedy);
         }
     }
     let port = |port: u16| if port == 0 { "any".to_owned() } else { port.to_string() };
     let found =
         format!("{}, data port {}, control port {}", config.bind, port(config.data_port), port(config.control_port));
     if config.bind.is_unspecified() {
-        return Finding::fail(
-            "bind",
+        return check.fail(
             format!("{found}: others cannot be told this address"),
             "set bind to the address by which the other members reach this host",
         );
     }
-    Finding::ok("bind", found)
+    check.ok(found)
 }
 
 pub(super) fn seeds(config: &Config) -> Vec<Finding> {
-    let look = |seed: &String| match seed.to_socket_addrs() {
+    let check = Check::new(
+        "seed",
+        format!(
+            "resolved within {}: a join waits for it, and others suspect who waits longer",
+            show_duration(RESOLVE_MAX)
+        ),
+    );
+    let look = |seed: &String| {
+        let began = Instant::now();
+        let resolved = seed.to_socket_addrs();
+        judge_seed(&check, seed, resolved, began.elapsed())
+    };
+    config.seeds.iter().map(look).collect()
+}
+
+fn judge_seed(
+    check: &Check,
+    seed: &str,
+    resolved: std::io::Result<std::vec::IntoIter<SocketAddr>>,
+    took: Duration,
+) -> Finding {
+    match resolved {
         Ok(addresses) => {
             let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
-            Finding::ok("seed", format!("{seed} is {}", addresses.join(", ")))
+            let found = format!("{seed} is {}", addresses.join(", "));
+            if took <= RESOLVE_MAX {
+                check.ok(found)
+            } else {
+                let found = format!("{found}; the resolver took {} ms", took.as_millis());
+                check.warn(found, "write the address as a number, or put the name into /etc/hosts")
+            }
         }
-        Err(error) => Finding::warn(
-            "seed",
+        Err(error) => check.warn(
             format!("{seed} cannot be resolved: {error}"),
             "write the address as a number, or put the name into DNS or /etc/hosts",
         ),
-    };
-    config.seeds.iter().map(look).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn a_slow_resolver_is_found() {
+        let check = Check::new("seed", "threshold: reason");
+        let verdict = |took| judge_seed(&check, "127.0.0.1:1", "127.0.0.1:1".to_socket_addrs(), took).verdict;
+        assert_eq!(verdict(RESOLVE_MAX), Verdict::Ok);
+        assert_eq!(verdict(RESOLVE_MAX + Duration::from_millis(1)), Verdict::Warn);
+    }
 }
