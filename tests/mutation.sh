@@ -5,12 +5,30 @@
 #   tests/mutation.sh            all of them: two nights
 #   tests/mutation.sh 3/40       the fourth of forty shares (counted from 0), each spread over all of the core
 #   tests/mutation.sh 3/40 ARGS  with further arguments of cargo mutants, such as --file '**/member/*.rs'
+#   tests/mutation.sh --drawn SEED COUNT
+#                                so many of the forty shares, drawn by the seed, one after the other; those that are
+#                                done already are not run again, so it can be ended at any time and goes on later
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly version=27.1.0
 if ! cargo mutants --version >/dev/null 2>&1; then
   cargo install --locked "cargo-mutants@$version"
+fi
+if [ "${1:-}" = --drawn ]; then
+  [[ "${2:-}" =~ ^[0-9]+$ && "${3:-}" =~ ^[0-9]+$ ]] || { sed -n '4,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+  done_dir=${CARGO_TARGET_DIR:-$PWD/target}/mutation-done/$(git rev-parse --short HEAD)
+  mkdir -p "$done_dir"
+  shares=$(for number in {0..39}; do echo "$(sha256sum <<<"$2 $number") $number"; done | sort | awk '{ print $NF }')
+  shares=$(head -n "$3" <<<"$shares")
+  echo "shares" $shares "of 40"
+  for number in $shares; do
+    result=$done_dir/$number.txt
+    [ -e "$result" ] || { bash "$0" "$number/40" >"$result.part" 2>&1 && mv "$result.part" "$result"; }
+    echo "share $number: $(tail -n 1 "$result")"
+  done
+  sed -n '/^== seen by nothing:/,/^[0-9]* mutants:/p' "$done_dir"/*.txt | grep '^crates/' || true
+  exit 0
 fi
 share=()
 if [[ "${1:-}" =~ ^[0-9]+/[0-9]+$ ]]; then
