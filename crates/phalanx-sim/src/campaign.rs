@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use serde::{Deserialize, Serialize};
+
 use crate::plan::Plan;
 use crate::reduce::Reduction;
 use crate::result::{SeedResult, Summary, Violation};
@@ -16,8 +18,8 @@ use crate::run::run_seed;
 pub struct Options {
     /// Processes of each cell; 0: three to nine, as the seed says.
     pub members: usize,
-    /// Instead of the faults a seed draws: mild weather for so many seconds.
-    pub mild_s: Option<u64>,
+    /// From what a seed draws its plan.
+    pub draw: Draw,
     /// Of the faults a seed draws, only those with these numbers; `None`: all.
     pub faults: Option<Vec<usize>>,
     /// What is done less of than the seed draws.
@@ -41,6 +43,26 @@ pub struct Options {
     pub command: String,
     /// Results hold the operations on registers, locks and bank: [`SeedResult::history`].
     pub histories: bool,
+}
+
+/// The kinds of plans there are; each draws its own from the same seed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Draw {
+    /// A random part of all kinds of faults, then a heal: [`Plan::draw`].
+    #[default]
+    Swarm,
+    /// Mild weather for so many seconds: [`Plan::draw_mild`].
+    Mild(u64),
+}
+
+impl Draw {
+    /// The words of the command line that ask for it; empty for what is drawn unasked.
+    fn words(self) -> String {
+        match self {
+            Self::Swarm => String::new(),
+            Self::Mild(seconds) => format!(" --mild {seconds}"),
+        }
+    }
 }
 
 /// When a campaign ends.
@@ -68,7 +90,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             members: 5,
-            mild_s: None,
+            draw: Draw::Swarm,
             faults: None,
             reduced: Reduction::default(),
             watchers: None,
@@ -100,9 +122,9 @@ impl Options {
     /// When [`Self::faults`] names a fault the seed does not draw, or is not in rising order.
     #[must_use]
     pub fn plan(&self, seed: u64) -> Plan {
-        let mut plan = match self.mild_s {
-            Some(seconds) => Plan::draw_mild(seed, self.members, seconds),
-            None => Plan::draw(seed, self.members),
+        let mut plan = match self.draw {
+            Draw::Swarm => Plan::draw(seed, self.members),
+            Draw::Mild(seconds) => Plan::draw_mild(seed, self.members, seconds),
         };
         self.reduced.apply(&mut plan);
         if let Some(kept) = &self.faults {
@@ -119,9 +141,7 @@ impl Options {
         let seeds = format!("{seed}..{}", seed.wrapping_add(1));
         let members = self.members.to_string();
         let mut command = self.command.replace("{seeds}", &seeds).replace("{members}", &members);
-        if let Some(seconds) = self.mild_s {
-            command.push_str(&format!(" --mild {seconds}"));
-        }
+        command.push_str(&self.draw.words());
         if let Some(watchers) = self.watchers {
             command.push_str(&format!(" --watchers {watchers}"));
         }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use phalanx_sim::{Options, Summary};
+use phalanx_sim::{Draw, Options, Summary};
 use serde::{Deserialize, Serialize};
 
 use super::spent::{Spent, Watch};
@@ -40,7 +40,7 @@ struct Campaign {
     last: u64,
     step: u64,
     members: usize,
-    mild_s: Option<u64>,
+    draw: Draw,
     faults: Option<Vec<usize>>,
     /// A hash of the program's own bytes: seeds mean something else to another build.
     program: String,
@@ -57,7 +57,7 @@ impl Journal {
             last: seeds.end,
             step: options.step,
             members: options.members,
-            mild_s: options.mild_s,
+            draw: options.draw,
             faults: options.faults.clone(),
             program: own_hash()?,
         };

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use clap::Args;
 use phalanx_sim::{
-    Coverage, Options, Reduction, SeedResult, Shrunk, Stop, Summary, coverage, draw_seed, resume, shrink,
+    Coverage, Draw, Options, Reduction, SeedResult, Shrunk, Stop, Summary, coverage, draw_seed, resume, shrink,
 };
 
 use self::journal::Journal;
@@ -94,7 +94,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
     let mut options = Options {
         members: sim.members,
-        mild_s: sim.mild,
+        draw: sim.mild.map_or(Draw::Swarm, Draw::Mild),
         threads: sim.threads,
         step: sim.step,
         stop,
@@ -164,7 +164,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     }
     let small = summary.failed.first().map(|failed| shrink(failed, &options));
     let story = small.as_ref().map(small_story);
-    let covered = coverage(&summary, sim.members, sim.mild.is_none());
+    let covered = coverage(&summary, sim.members, options.draw == Draw::Swarm);
     let text = tell(&summary, &covered, story.as_deref(), &options, &spent);
     if sim.json {
         say(text);
