@@ -152,3 +152,25 @@ fn the_simulator_writes_histories_for_other_checkers() {
     assert_eq!(code(&output), 2, "{}", said(&output));
     assert!(said(&output).contains("--histories"), "{}", said(&output));
 }
+
+#[test]
+fn a_list_of_known_violations_must_say_what_is_broken_and_no_more() {
+    let dir = directory();
+    let file = dir.path().join("known.tsv");
+    let sim = |list: &str, args: &[&str]| {
+        std::fs::write(&file, list).expect("writable");
+        let at = file.to_string_lossy();
+        run(dir.path(), &[&["sim", "--members", "3", "--known", &at], args].concat())
+    };
+    let holds = "swarm\t3\t1\tU1\tit holds, and is listed\n";
+    // Listed runs that hold fail the list, by itself and within a campaign; other campaigns do not look at them.
+    let output = sim(holds, &["--only-known"]);
+    assert_eq!(code(&output), 1);
+    assert!(said(&output).contains("listed with U1"), "{}", said(&output));
+    assert_eq!(code(&sim(holds, &["--seeds", "1..2"])), 1);
+    assert_eq!(code(&sim(holds, &["--seeds", "2..3"])), 0);
+    assert_eq!(code(&sim("# nothing\n", &["--only-known"])), 0);
+    let output = sim("swarm 3 1 U1 no tabs\n", &["--only-known"]);
+    assert_eq!(code(&output), 2);
+    assert!(said(&output).contains("line 1"), "{}", said(&output));
+}

@@ -1,7 +1,9 @@
 //! Many seeds on all cores, with the results in the order of the seeds.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::{ControlFlow, Range};
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -54,6 +56,34 @@ pub enum Draw {
     /// Mild weather for so many seconds: [`Plan::draw_mild`].
     Mild(u64),
 }
+
+/// Its name in lists: "swarm", "mild=30".
+impl fmt::Display for Draw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Swarm => f.write_str("swarm"),
+            Self::Mild(seconds) => write!(f, "mild={seconds}"),
+        }
+    }
+}
+
+impl FromStr for Draw {
+    type Err = UnknownDraw;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = || UnknownDraw(text.to_owned());
+        match text.split_once('=') {
+            None if text == "swarm" => Ok(Self::Swarm),
+            Some(("mild", seconds)) => seconds.parse().map(Self::Mild).map_err(|_| unknown()),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// No kind of plan has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no kind of campaign is called {0:?}")]
+pub struct UnknownDraw(pub String);
 
 impl Draw {
     /// The words of the command line that ask for it; empty for what is drawn unasked.

@@ -49,7 +49,7 @@ mod watch;
 mod workload;
 mod world;
 
-pub use campaign::{Draw, Options, Stop, campaign, resume};
+pub use campaign::{Draw, Options, Stop, UnknownDraw, campaign, resume};
 pub use carry::Packet;
 pub use coverage::{Coverage, coverage};
 pub use history::Operation;

@@ -2,10 +2,11 @@
 
 mod histories;
 mod journal;
+mod known;
 mod scale;
 mod spent;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::ops::{ControlFlow, Range, RangeInclusive};
@@ -20,6 +21,7 @@ use phalanx_sim::{
 };
 
 use self::journal::Journal;
+use self::known::{Codes, Known, Standing, standing};
 use self::spent::Watch;
 
 use crate::exit::{Exit, Failure, While};
@@ -34,6 +36,13 @@ pub(crate) struct Sim {
     /// The seeds to run, the last one excluded
     #[arg(long, value_name = "A..B", default_value = "0..100", value_parser = parse_seeds)]
     seeds: Range<u64>,
+    /// Runs that this file lists must fail with exactly the codes it gives, all others must hold: for violations that
+    /// are known and not mended yet
+    #[arg(long, value_name = "FILE", conflicts_with = "journal")]
+    known: Option<PathBuf>,
+    /// Run what that file lists, and no seeds besides
+    #[arg(long, requires = "known", conflicts_with_all = ["seeds", "faults", "reduced", "svg", "histories", "all_tested"])]
+    only_known: bool,
     /// Processes of each cell; 0: three to nine, as the seed says
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_members)]
     members: usize,
@@ -101,6 +110,11 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         ..Options::default()
     };
     options.watchers = sim.watchers.map(usize::from);
+    let known = sim.known.as_deref().map(Known::read).transpose()?.unwrap_or_default();
+    if sim.only_known {
+        return Ok(run_known(&known, &options, sim.json));
+    }
+    let listed = known.of(&options);
     if let Some(faults) = &sim.faults {
         options.faults = Some(chosen_faults(faults, sim, &options)?);
     }
@@ -134,6 +148,8 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         failed: before.failures,
         began,
         shown: std::io::stderr().is_terminal(),
+        listed: &listed,
+        unexpected: Vec::new(),
     };
     let mut kept = Ok(());
     let summary = resume(before, sim.seeds.clone(), &options, |result, so_far| {
@@ -162,7 +178,8 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     if let Some(journal) = &mut journal {
         spent = journal.keep(&summary)?;
     }
-    let small = summary.failed.first().map(|failed| shrink(failed, &options));
+    let unexpected = |result: &&SeedResult| !standing(result, listed.get(&result.seed)).is_expected();
+    let small = summary.failed.iter().find(unexpected).map(|failed| shrink(failed, &options));
     let story = small.as_ref().map(small_story);
     let covered = coverage(&summary, sim.members, options.draw == Draw::Swarm);
     let text = tell(&summary, &covered, story.as_deref(), &options, &spent);
@@ -179,7 +196,45 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     }
     let missed = covered.iter().any(|line| !line.is_reached());
     let vacuous = sim.all_tested && (missed || !summary.never_checked.is_empty());
-    Ok(if summary.failed.is_empty() && !vacuous { Exit::Good } else { Exit::Failure })
+    // What an earlier process found before an interruption counts too: it had no list.
+    let failed = if listed.is_empty() { summary.failures > 0 } else { !progress.unexpected.is_empty() };
+    Ok(if failed || vacuous { Exit::Failure } else { Exit::Good })
+}
+
+/// Runs what is listed as known, and tells of each whether it fails as listed.
+fn run_known(known: &Known, options: &Options, json: bool) -> Exit {
+    let mut unexpected = 0;
+    known.run_all(options, |result, options, standing| {
+        if json {
+            data(as_json(result));
+        }
+        if !standing.is_expected() {
+            unexpected += 1;
+            say(format_args!("{}: {}", options.replay_command(result.seed), explain(result, standing)));
+        }
+    });
+    let text = format!("{} known violations: {unexpected} of them not as listed", known.len());
+    if json {
+        say(text);
+    } else {
+        data(text);
+    }
+    if unexpected == 0 { Exit::Good } else { Exit::Failure }
+}
+
+/// How a run that is not as listed stands to its list.
+fn explain(result: &SeedResult, standing: &Standing) -> String {
+    let found: Codes = result.violations.iter().map(|violation| violation.code.clone()).collect();
+    let found = if found.is_empty() { "holds".to_owned() } else { format!("broke {}", known::words(&found)) };
+    match standing {
+        Standing::Holds | Standing::AsListed => found,
+        Standing::Unlisted => format!("{found}, and is not listed as known"),
+        Standing::NotAsListed(listed) => {
+            format!(
+                "{found}; it is listed with {listed}: correct the list if that was mended or seeds mean something else now"
+            )
+        }
+    }
 }
 
 fn chosen_faults(faults: &[usize], sim: &Sim, options: &Options) -> Result<Vec<usize>, Failure> {
@@ -244,7 +299,11 @@ fn as_json(result: &SeedResult) -> serde_json::Value {
 }
 
 /// The running count, while standard error is a terminal.
-struct Progress {
+struct Progress<'a> {
+    /// Runs known to fail.
+    listed: &'a BTreeMap<u64, Codes>,
+    /// Seeds that are not as listed.
+    unexpected: Vec<u64>,
     total: u64,
     /// Seeds run by an earlier process.
     before: u64,
@@ -254,13 +313,20 @@ struct Progress {
     shown: bool,
 }
 
-impl Progress {
+impl Progress<'_> {
     fn note(&mut self, result: &SeedResult) {
         self.done += 1;
-        if let Some(violation) = result.violations.first() {
-            self.failed += 1;
+        self.failed += u64::from(!result.violations.is_empty());
+        let standing = standing(result, self.listed.get(&result.seed));
+        if !standing.is_expected() {
+            self.unexpected.push(result.seed);
             self.clear();
-            say(format_args!("seed {} failed: {} {}", result.seed, violation.code, violation.text));
+            match result.violations.first() {
+                Some(first) if standing == Standing::Unlisted => {
+                    say(format_args!("seed {} failed: {} {}", result.seed, first.code, first.text));
+                }
+                _ => say(format_args!("seed {}: {}", result.seed, explain(result, &standing))),
+            }
         }
         if self.shown {
             let (done, total, failed) = (self.done, self.total, self.failed);
