@@ -156,6 +156,28 @@ fn m5_two_views_may_still_list_the_dead_a_third_may_not() {
 }
 
 #[test]
+fn m5_who_read_nothing_may_install_late_what_was_decided_before_a_death() {
+    let run = |reading: bool| {
+        let mut w = World::strangers(6);
+        [0, 1, 2].iter().for_each(|&p| w.cell_view(p, 1, &[0, 1, 2], &[]));
+        let trouble = |begins| Event::Trouble { what: Trouble::NotReading, incarnation: id(0), begins };
+        if !reading {
+            w.harness_says(trouble(true));
+        }
+        w.crash(2);
+        if !reading {
+            w.harness_says(trouble(false));
+        }
+        w.cell_view(0, 2, &[0, 1, 2, 3], &[]);
+        w.cell_view(0, 3, &[0, 1, 2, 3, 4], &[]);
+        w.cell_view(0, 4, &[0, 1, 2, 3, 4, 5], &[]);
+        w
+    };
+    run(false).holds(&[Property::M1]);
+    run(true).breaks(Property::M5);
+}
+
+#[test]
 fn m5_a_join_withdrawn_half_way_needs_no_request() {
     let run = |told: bool| {
         let mut w = World::cell(2);

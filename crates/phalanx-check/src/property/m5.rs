@@ -5,14 +5,15 @@
 //!   the group: a join that fails half-way is withdrawn by the process itself).
 //! - Who left with reason *died* has no record later than the first installation of `w`.
 //! - No ghosts: after the harness killed `q`, at most two cell views that list `q` are installed for the first time
-//!   (one can be under way, and one decided and not yet taken by any application).
+//!   (one can be under way, and one decided and not yet taken by any application). Whoever read nothing for a while
+//!   after that proves nothing: what it installs then may have been decided long before.
 //!
 //! *Unreachable* needs no proof: a failure detector may err. What needs a process's trace is not judged without it.
 //!
 //! Instances: changes of one member. Source: Ricciardi and Birman 1991 (no capricious removal); Chockler, Keidar,
 //! Vitenberg 2001.
 
-use phalanx_trace::LeaveReason;
+use phalanx_trace::{LeaveReason, Trouble};
 
 use super::Run;
 use crate::findings::{Findings, Place};
@@ -177,7 +178,11 @@ fn ghosts(model: &Model, out: &mut Findings) {
         for views in model.cells.values() {
             let mut late = Vec::new();
             for installers in views.values() {
-                let first = installers.iter().map(|&i| &model.installs[i]).min_by_key(|i| i.moment.at_ns);
+                let prompt = installers.iter().map(|&i| &model.installs[i]).filter(|i| {
+                    let unread = model.harness.troubles.get(&(Trouble::NotReading, Some(i.proc)));
+                    unread.is_none_or(|spans| !spans.iter().any(|s| s.meets(crash.at_ns, i.moment.at_ns)))
+                });
+                let first = prompt.min_by_key(|i| i.moment.at_ns);
                 let Some(first) = first.filter(|i| model.same_clock(i.moment.place.trace, crash.place.trace)) else {
                     continue;
                 };
