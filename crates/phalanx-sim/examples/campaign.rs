@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     });
     let members = args.get(1).map_or(Ok(5), |text| text.parse());
     let (Some(seeds), Ok(members)) = (seeds, members) else {
-        eprintln!("usage: campaign A..B [MEMBERS]   (MEMBERS 0: three to nine, as the seed says)");
+        eprintln!("usage: campaign A..B [MEMBERS]   (MEMBERS 0: three to sixteen, as the seed says)");
         return ExitCode::from(2);
     };
     let options = Options {

@@ -18,7 +18,7 @@ use crate::run::run_seed;
 /// How a campaign runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Processes of each cell; 0: three to nine, as the seed says.
+    /// Processes of each cell; 0: three to sixteen, as the seed says.
     pub members: usize,
     /// From what a seed draws its plan.
     pub draw: Draw,

@@ -62,7 +62,7 @@ const MOMENTS: &[Moment] = &[
 /// At least this share of all faults strikes inside a flush, a join or a transfer.
 const INSIDE_PERCENT: u64 = 25;
 
-/// What `summary` covered. `members` are those asked for: floors hold for cells of five and more (0: three to nine).
+/// What `summary` covered. `members` are those asked for: floors hold for cells of five and more (0: three to sixteen).
 #[must_use]
 pub fn coverage(summary: &Summary, members: usize, swarm: bool) -> Vec<Coverage> {
     let totals = &summary.totals;

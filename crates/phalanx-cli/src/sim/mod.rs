@@ -43,7 +43,7 @@ pub(crate) struct Sim {
     /// Run what that file lists, and no seeds besides
     #[arg(long, requires = "known", conflicts_with_all = ["seeds", "faults", "reduced", "svg", "histories", "all_tested"])]
     only_known: bool,
-    /// Processes of each cell; 0: three to nine, as the seed says
+    /// Processes of each cell; 0: three to sixteen, as the seed says
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_members)]
     members: usize,
     /// No faults but mild weather, for so long each: 5 % loss, 50 ms of jitter, pauses of up to 200 ms; whoever is
