@@ -21,6 +21,8 @@ pub struct Options {
     pub membership_bound_ns: u64,
     /// V3, V4: the longest from a send in the quiet phase to its deliveries. Default 5 s.
     pub delivery_bound_ns: u64,
+    /// V14: the longest that a path broken in part holds up those on no such path. Default 15 s.
+    pub impaired_bound_ns: u64,
     /// V2: the longest that a view change keeps a member of a settled cell from sending. Default 5 s.
     pub flush_bound_ns: u64,
     /// V6, V12: the longest from a request to join, in a settled cell, to the first view. Default 10 s.
@@ -47,6 +49,7 @@ impl Default for Options {
             clock_slack_ns: 1_000_000_000,
             membership_bound_ns: 10_000_000_000,
             delivery_bound_ns: 5_000_000_000,
+            impaired_bound_ns: 15_000_000_000,
             flush_bound_ns: 5_000_000_000,
             join_bound_ns: 10_000_000_000,
             cut_off_bound_ns: 5_000_000_000,

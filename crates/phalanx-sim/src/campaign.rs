@@ -55,14 +55,17 @@ pub enum Draw {
     Swarm,
     /// Mild weather for so many seconds: [`Plan::draw_mild`].
     Mild(u64),
+    /// After a short faulty phase and a heal, paths that break in part and stay so: [`Plan::draw_partial`].
+    Partial,
 }
 
-/// Its name in lists: "swarm", "mild=30".
+/// Its name in lists: "swarm", "mild=30", "partial".
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Swarm => f.write_str("swarm"),
             Self::Mild(seconds) => write!(f, "mild={seconds}"),
+            Self::Partial => f.write_str("partial"),
         }
     }
 }
@@ -74,6 +77,7 @@ impl FromStr for Draw {
         let unknown = || UnknownDraw(text.to_owned());
         match text.split_once('=') {
             None if text == "swarm" => Ok(Self::Swarm),
+            None if text == "partial" => Ok(Self::Partial),
             Some(("mild", seconds)) => seconds.parse().map(Self::Mild).map_err(|_| unknown()),
             _ => Err(unknown()),
         }
@@ -91,6 +95,7 @@ impl Draw {
         match self {
             Self::Swarm => String::new(),
             Self::Mild(seconds) => format!(" --mild {seconds}"),
+            Self::Partial => " --partial".to_owned(),
         }
     }
 }
@@ -155,6 +160,7 @@ impl Options {
         let mut plan = match self.draw {
             Draw::Swarm => Plan::draw(seed, self.members),
             Draw::Mild(seconds) => Plan::draw_mild(seed, self.members, seconds),
+            Draw::Partial => Plan::draw_partial(seed, self.members),
         };
         self.reduced.apply(&mut plan);
         if let Some(kept) = &self.faults {
@@ -255,7 +261,7 @@ pub fn resume(
             }
         }
     });
-    summary.never_checked = crate::judge::never_checked(&summary.totals);
+    summary.never_checked = crate::judge::never_checked(&summary.totals, options.draw);
     summary
 }
 

@@ -100,7 +100,9 @@ impl World {
         let before = readers.len();
         readers.retain(|(_, to)| {
             let cut = self.net.is_cut(index, *to) && !settings.bridges;
-            !cut && !self.is_filtered(index, *to, packet.lane, header, packet.bytes.len())
+            let kind = header.map(|header| header.kind);
+            let stopped = self.net.is_stopped(index, *to, packet.lane, kind, packet.bytes.len());
+            !cut && !stopped && !self.is_filtered(index, *to, packet.lane, header, packet.bytes.len())
         });
         let bits = readers.iter().fold(0, |bits, (place, _)| bits | 1 << place);
         let now_ns = self.now_ns;
@@ -167,7 +169,12 @@ impl World {
             self.lose(Lost::Cut);
             return;
         }
-        match self.net.offer(self.now_ns, from.index(), to.index(), bytes.len(), header.map(|header| header.kind)) {
+        let kind = header.map(|header| header.kind);
+        if self.net.is_stopped(from.index(), to.index(), to.lane, kind, bytes.len()) {
+            self.lose(Lost::Toll);
+            return;
+        }
+        match self.net.offer(self.now_ns, from.index(), to.index(), bytes.len(), kind) {
             Err(reason) => self.lose(reason),
             Ok((first, second)) => {
                 for arrival in [Some(first), second].into_iter().flatten() {

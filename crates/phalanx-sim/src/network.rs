@@ -1,7 +1,10 @@
 //! The network: one link in each direction between every two processes, each with its own weather.
 
+use phalanx_core::Lane;
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::Kind;
+
+use crate::partial::Gate;
 
 /// The weather of one directed link. Rates are per million packets, times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +128,8 @@ pub(crate) struct Network {
     /// The longest packet each process can send or receive; `usize::MAX`: any.
     path_bytes: Vec<usize>,
     tolls: Vec<TollGate>,
+    /// Paths that are broken in part for good.
+    gates: Vec<Gate>,
     /// How many faults make shared memory lose much, or show it late.
     rough_memory: u32,
     /// When the last of the packets arrives that are on their way for long.
@@ -162,6 +167,7 @@ impl Network {
             links: vec![link; n * n],
             path_bytes: vec![usize::MAX; n],
             tolls: Vec::new(),
+            gates: Vec::new(),
             rough_memory: 0,
             late_until_ns: 0,
             version: 0,
@@ -173,6 +179,17 @@ impl Network {
     pub(crate) fn take_toll(&mut self, fault: usize, links: Vec<(usize, usize)>, kind: Kind, toll: Toll) {
         self.version += 1;
         self.tolls.push(TollGate { fault, links, kind, toll });
+    }
+
+    /// A path breaks in part, and stays so.
+    pub(crate) fn put_up(&mut self, gate: Gate) {
+        self.version += 1;
+        self.gates.push(gate);
+    }
+
+    /// Whether a path that is broken in part does not let this packet pass.
+    pub(crate) fn is_stopped(&self, from: usize, to: usize, lane: Lane, kind: Option<Kind>, len_bytes: usize) -> bool {
+        self.gates.iter().any(|gate| gate.stops(from, to, lane, kind, len_bytes))
     }
 
     /// Shared memory is beset by a fault, or by one less.
@@ -227,6 +244,7 @@ impl Network {
             || self.links.iter().any(|link| link.weather.is_rough())
             || self.path_bytes.iter().any(|bytes| *bytes != usize::MAX)
             || !self.tolls.is_empty()
+            || !self.gates.is_empty()
             || self.rough_memory > 0
     }
 

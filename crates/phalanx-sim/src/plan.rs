@@ -10,6 +10,7 @@ use crate::fault::{Aim, Fault, Kind, Reach, Role};
 use crate::laggards::{add_laggards, draw_expel_after};
 use crate::memory::MemorySettings;
 use crate::network::Weather;
+use crate::partial::Partial;
 use crate::swarm::{draw_memory_faults, draw_swarm, index};
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -52,6 +53,8 @@ pub struct Plan {
     pub mild: bool,
     /// After the heal a minority stays broken for good.
     pub ruin: bool,
+    /// After the heal paths break in part, for good.
+    pub partial: Option<Partial>,
     /// All processes start in the same instant.
     pub herd: bool,
     /// Up to so many members, everybody watches everybody.
@@ -134,6 +137,7 @@ impl Plan {
             mild,
             // A little more than half, because some cells cannot do without anybody when their time comes.
             ruin: !mild && !lethal && rng.chance_ppm(620_000),
+            partial: None,
             herd: rng.chance_ppm(250_000),
             watchers: draw_watchers(&mut root.fork("watchers"), members),
             expel_after: draw_expel_after(&mut root.fork("expel after")),

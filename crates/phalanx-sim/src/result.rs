@@ -78,6 +78,10 @@ pub struct Counters {
     pub without_quorum: u64,
     /// Runs that ended with a minority broken for good, and in which liveness was asked of the others.
     pub ruined: u64,
+    /// Paths that broke in part, by kind.
+    pub partial: BTreeMap<String, u64>,
+    /// Those of them in runs that failed.
+    pub partial_failed: BTreeMap<String, u64>,
     /// Longest time from the heal to one common view, in milliseconds.
     pub settle_ms_max: u64,
     /// Packets the network or a socket lost, by reason.
@@ -129,6 +133,8 @@ impl Counters {
         self.settle_ms_max = self.settle_ms_max.max(other.settle_ms_max);
         let maps = [
             (&mut self.faults, &other.faults),
+            (&mut self.partial, &other.partial),
+            (&mut self.partial_failed, &other.partial_failed),
             (&mut self.take_overs_at, &other.take_overs_at),
             (&mut self.lost, &other.lost),
             (&mut self.memory, &other.memory),

@@ -9,9 +9,11 @@ use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
 use crate::campaign::Options;
 use crate::chaos::Chaos;
+use crate::fault::Busy;
 use crate::history;
 use crate::oracle::{fold, hash_bytes};
 use crate::panics;
+use crate::partial::{self, PARTIAL_NS, Partial};
 use crate::plan::Plan;
 use crate::result::{Counters, SeedResult, Violation};
 use crate::timeline;
@@ -48,7 +50,10 @@ pub fn watch_seed(seed: u64, options: &Options, watcher: Watcher) -> SeedResult 
 fn run(seed: u64, options: &Options, watcher: Option<Watcher>) -> SeedResult {
     let (world, plan) = run_world(seed, options, watcher);
     let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan, options));
-    let result = conclude(world, seed, &header, options);
+    let mut result = conclude(world, seed, &header, options);
+    if !result.violations.is_empty() {
+        result.counters.partial_failed = result.counters.partial.clone();
+    }
     SeedResult { full: is_full(&plan, &result.counters), ..result }
 }
 
@@ -125,22 +130,36 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     chaos.heal(world);
     go(world, &mut chaos, world.now_ns + RESTARTS_NS);
     let whole = chaos.ruins.whole(world);
-    world.enter(Phase::Quiet, whole);
     let quiet_ns = world.now_ns;
+    // Before paths break in part the cell comes to one view; only then is it left alone.
+    let deliver_ns = match plan.partial {
+        Some(_) => 0,
+        None => {
+            world.enter(Phase::Quiet, whole);
+            DELIVER_NS
+        }
+    };
     let mut settled_ns = None;
-    while world.now_ns < quiet_ns + SETTLE_NS + DELIVER_NS {
+    while world.now_ns < quiet_ns + SETTLE_NS + deliver_ns {
         let next_ns = world.now_ns + 50 * MS;
         go(world, &mut chaos, next_ns);
         if settled_ns.is_none() && world.unsettled().is_none() {
             settled_ns = Some(world.now_ns);
         }
-        if settled_ns.is_none() && world.now_ns >= quiet_ns + SETTLE_NS {
+        if settled_ns.is_none() && world.now_ns >= quiet_ns + SETTLE_NS
+            || settled_ns.is_some() && plan.partial.is_some()
+        {
             break;
         }
     }
     match settled_ns {
         Some(at_ns) => {
             world.counters.settle_ms_max = (at_ns - quiet_ns) / MS;
+            if let Some(partial) = &plan.partial {
+                live_impaired(world, &mut chaos, partial);
+                finish(world);
+                return;
+            }
             world.counters.ruined = u64::from(!world.ruined.is_empty());
             world.sending = false;
             go(world, &mut chaos, world.now_ns + CALM_NS);
@@ -153,6 +172,11 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
             world.violation("liveness", format!("{} s after the heal: {why}", SETTLE_NS / SECOND));
         }
     }
+    finish(world);
+}
+
+/// The experiment is over: last digests, and the ends of all traces.
+fn finish(world: &mut World) {
     for slot in &mut world.slots {
         slot.app.now_ns = world.now_ns;
         if slot.node.is_some() {
@@ -160,6 +184,24 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
         }
     }
     world.end();
+}
+
+/// Paths break in part, and the others go on.
+fn live_impaired(world: &mut World, chaos: &mut Chaos, partial: &Partial) {
+    let mut go = |world: &mut World, until_ns: u64, busy: Option<Busy>| {
+        while busy.is_none_or(|busy| !world.somebody_is(busy)) {
+            match world.step(until_ns) {
+                Step::Done => return,
+                Step::Timer(id) => chaos.on_timer(id, world),
+                Step::Turned(_) | Step::Other => {}
+            }
+        }
+    };
+    partial::begin(partial, world, &mut go);
+    let whole = if world.impaired.is_empty() { Vec::new() } else { world.unimpaired() };
+    world.enter(Phase::Quiet, whole);
+    let until_ns = world.now_ns + PARTIAL_NS;
+    go(world, until_ns, None);
 }
 
 /// With nothing to say, processes say little: heartbeats and their receipts.
@@ -266,6 +308,9 @@ fn describe(plan: &Plan, options: &Options) -> String {
         plan.weather,
         plan.workload,
     );
+    if let Some(partial) = &plan.partial {
+        let _ = writeln!(text, "{partial:?}");
+    }
     for (index, fault) in plan.faults.iter().enumerate() {
         let number = options.faults.as_ref().map_or(index, |kept| kept[index]);
         let _ = writeln!(text, "fault {number}: {:?} {:?} for {} ms", fault.aim, fault.kind, fault.lasts_ns / MS);

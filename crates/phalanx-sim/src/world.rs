@@ -146,6 +146,8 @@ pub(crate) struct World {
     turns: u32,
     /// Slots that stay broken to the end: nothing is asked of them, and the others must do without.
     pub(crate) ruined: Vec<usize>,
+    /// Slots at the ends of paths that are broken in part for good.
+    pub(crate) impaired: Vec<usize>,
     /// The applications multicast by themselves.
     pub(crate) sending: bool,
     /// They leave groups and come back by themselves.
@@ -214,6 +216,7 @@ impl World {
             violations: Vec::new(),
             turns: 0,
             ruined: Vec::new(),
+            impaired: Vec::new(),
             sending: true,
             regrouping: true,
             guarded: Guarded::default(),

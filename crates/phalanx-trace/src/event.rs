@@ -346,4 +346,14 @@ pub enum Event {
         /// The sum.
         sum: u64,
     },
+    /// Harness: from here to the end some paths are broken in part: a link or a direction of one, a socket, packets of one
+    /// kind, or long packets. Whatever else there is passes.
+    Impaired {
+        /// Names of the processes at the broken ends. All paths between others are whole.
+        ends: Vec<String>,
+        /// What does not pass, for people.
+        what: String,
+        /// The applications of the others go on to multicast, in each of their groups at least so often; 0: nothing is said.
+        sends_every_ns: u64,
+    },
 }

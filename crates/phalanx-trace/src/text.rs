@@ -132,6 +132,7 @@ impl Display for Event {
                 let verdict = if *accepted { "let in" } else { "turned away" };
                 write!(f, "uses resource {resource} as its user {serial} with token {token:#x}: {verdict}")
             }
+            Self::Impaired { ends, what, .. } => write!(f, "broken in part at {}: {what}", List(ends.iter())),
             Self::Balance { group, sum } => write!(f, "all accounts of group {group} hold {sum}"),
         }
     }

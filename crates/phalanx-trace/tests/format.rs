@@ -59,6 +59,7 @@ fn every_event() -> Vec<Event> {
         Event::Invoke { group: 2, op: 1, action: Action::Cas { key: 3, expected: u64::MAX, value: 4 } },
         Event::Return { op: 1, outcome: Outcome::Held { holder: u64::MAX, token: 5 } },
         Event::Guard { resource: 1, serial: 2, token: 3, accepted: false },
+        Event::Impaired { ends: vec!["b".into()], what: "data socket".into(), sends_every_ns: 3 },
         Event::Balance { group: 2, sum: 800 },
     ]
 }

@@ -3,7 +3,7 @@
 use phalanx_trace::Event;
 
 use super::Builder;
-use crate::model::{Fault, FaultKind, Gauge, Moment, Span, Traffic};
+use crate::model::{Fault, FaultKind, Gauge, Impaired, Moment, Span, Traffic};
 
 impl Builder {
     pub(super) fn harness_event(&mut self, event: &Event, moment: Moment) {
@@ -30,6 +30,13 @@ impl Builder {
                 let proc = self.proc(*incarnation);
                 let traffic = Traffic { packets: *packets, idle: *idle, moment };
                 self.model.harness.traffic.entry(proc).or_default().push(traffic);
+            }
+            Event::Impaired { ends, sends_every_ns, .. } => {
+                let first = self.model.harness.impaired.take();
+                let mut impaired = first.unwrap_or_else(|| Impaired { ends: Vec::new(), sends_every_ns: 0, moment });
+                impaired.ends.extend(ends.iter().cloned());
+                impaired.sends_every_ns = *sends_every_ns;
+                self.model.harness.impaired = Some(impaired);
             }
             Event::End => self.model.harness.ended = Some(moment),
             // Told by the stream rules already.

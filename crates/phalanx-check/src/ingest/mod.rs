@@ -187,7 +187,8 @@ impl Builder {
             | Event::Attack { .. }
             | Event::Trouble { .. }
             | Event::Gauge { .. }
-            | Event::Traffic { .. } => {}
+            | Event::Traffic { .. }
+            | Event::Impaired { .. } => {}
             Event::Invoke { .. } | Event::Return { .. } | Event::Guard { .. } | Event::Balance { .. } => {
                 self.object_event(me, event, moment);
             }

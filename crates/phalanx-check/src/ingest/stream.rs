@@ -55,6 +55,7 @@ impl StreamRules {
                 | Event::Trouble { .. }
                 | Event::Gauge { .. }
                 | Event::Traffic { .. }
+                | Event::Impaired { .. }
                 | Event::End
         );
         (!allowed).then_some("a process's record in the harness's trace")
@@ -112,7 +113,8 @@ impl StreamRules {
             | Event::Attack { .. }
             | Event::Trouble { .. }
             | Event::Gauge { .. }
-            | Event::Traffic { .. } => Some("a harness's record in a process's trace"),
+            | Event::Traffic { .. }
+            | Event::Impaired { .. } => Some("a harness's record in a process's trace"),
             Event::Invoke { op, .. } => {
                 self.asked += 1;
                 self.unanswered.insert(*op);

@@ -332,6 +332,18 @@ pub(crate) struct Harness {
     pub(crate) troubles: BTreeMap<(Trouble, Option<ProcIx>), Vec<Span>>,
     pub(crate) gauges: Vec<Gauge>,
     pub(crate) traffic: BTreeMap<ProcIx, Vec<Traffic>>,
+    pub(crate) impaired: Option<Impaired>,
+}
+
+/// Paths that stay broken in part.
+#[derive(Clone, Debug)]
+pub(crate) struct Impaired {
+    /// Names of those at the broken ends.
+    pub(crate) ends: Vec<String>,
+    /// The others multicast in each of their groups at least so often; 0: nobody says so.
+    pub(crate) sends_every_ns: u64,
+    /// When the first of them broke.
+    pub(crate) moment: Moment,
 }
 
 /// From one moment to another; to the end if that is missing.

@@ -24,6 +24,8 @@ pub(crate) struct Quiet {
     pub(crate) running: BTreeSet<ProcIx>,
     /// Processes are there that need not be in the view, because they are not connected.
     pub(crate) broken_outside: bool,
+    /// When paths broke in part, if some stay so: then `running` are those on none of them.
+    pub(crate) impaired_ns: Option<u64>,
     /// A record of the highest cell view that anybody installed.
     pub(crate) last: InstallIx,
 }
@@ -54,12 +56,16 @@ impl Model {
             return Err(NotDue::SeveralClocks);
         }
         let end_ns = self.harness.ended.map_or(self.traces[harness].last_at_ns, |m| m.at_ns);
+        let impaired = self.harness.impaired.as_ref();
+        let at_an_end = |name: &str| impaired.is_some_and(|i| i.ends.iter().any(|end| end == name));
         let inside = |proc: ProcIx| {
             let name = self.procs[proc].name.as_deref();
-            connected.is_empty() || name.is_some_and(|n| connected.iter().any(|c| c == n))
+            let named = connected.is_empty() || name.is_some_and(|n| connected.iter().any(|c| c == n));
+            named && !name.is_some_and(at_an_end)
         };
         let from_ns = self.last_disturbance(begun.at_ns, end_ns, &inside);
-        let settled_ns = from_ns.saturating_add(options.membership_bound_ns);
+        let bound_ns = if impaired.is_some() { options.impaired_bound_ns } else { options.membership_bound_ns };
+        let settled_ns = from_ns.saturating_add(bound_ns);
         if settled_ns > end_ns {
             return Err(NotDue::TooShort);
         }
@@ -67,6 +73,22 @@ impl Model {
         let running: BTreeSet<ProcIx> =
             (0..self.procs.len()).filter(|&p| inside(p) && !stopped.contains(&p) && self.runs_at(p, end_ns)).collect();
         let last = self.last_view().ok_or(NotDue::NoView)?;
+        if let Some(impaired) = impaired {
+            if !self.quorum_at(impaired.moment.at_ns, &stopped, &inside, options) {
+                return Err(NotDue::NoQuorum);
+            }
+            return Ok(Quiet {
+                broken_outside: true,
+                impaired_ns: Some(impaired.moment.at_ns),
+                begun_ns: begun.at_ns,
+                from_ns,
+                settled_ns,
+                end_ns,
+                place: begun.place,
+                running,
+                last,
+            });
+        }
         // A view that only the gone have installed is found again by a quorum of the view before.
         let known = running.iter().filter_map(|&p| self.procs[p].installs.last().copied());
         let known = known.max_by_key(|&i| self.installs[i].view);
@@ -77,6 +99,7 @@ impl Model {
         let broken_outside = (0..self.procs.len()).any(|p| self.procs[p].trace.is_some() && !inside(p));
         Ok(Quiet {
             broken_outside,
+            impaired_ns: None,
             begun_ns: begun.at_ns,
             from_ns,
             settled_ns,
@@ -132,6 +155,31 @@ impl Model {
         let newest = self.installs.iter().max_by_key(|i| i.moment.at_ns)?;
         let (_, installers) = self.cells.get(&newest.instance)?.last_key_value()?;
         installers.first().copied()
+    }
+
+    /// Whether those `inside` that the harness spared are a quorum of the view in force at `at_ns`, and of the one that
+    /// followed it. What becomes of them later is the cell's own doing.
+    fn quorum_at(
+        &self,
+        at_ns: u64,
+        stopped: &BTreeSet<ProcIx>,
+        inside: &dyn Fn(ProcIx) -> bool,
+        options: &Options,
+    ) -> bool {
+        let before = self.installs.iter().filter(|i| i.moment.at_ns <= at_ns);
+        let Some(view) = before.max_by_key(|i| (i.moment.at_ns, i.view)) else { return false };
+        let following = self.cells.get(&view.instance).into_iter().flat_map(|views| views.range(view.view..));
+        let spared = |&m: &ProcIx| {
+            let p = &self.procs[m];
+            let left = p.leave_asked.is_some();
+            inside(m) && !stopped.contains(&m) && p.crashed.is_none() && !left
+        };
+        let quorum = |members: &[ProcIx]| {
+            let present = members.iter().filter(|m| spared(m)).count();
+            options.quorum.holds(members.len(), present, members.first().is_some_and(&spared))
+        };
+        let first = |installers: &Vec<InstallIx>| installers.first().map(|&i| &self.installs[i]);
+        following.take(2).filter_map(|(_, installers)| first(installers)).all(|i| quorum(&i.members))
     }
 
     /// Whether enough of the view's members were spared by the harness. An excluded process counts as spared: if

@@ -44,6 +44,7 @@ mod v1;
 mod v10;
 mod v12;
 mod v13;
+mod v14;
 mod v2;
 mod v3;
 mod v4;
@@ -155,6 +156,7 @@ properties! {
     V10 "few views until all are in one" v10;
     V12 "in the quiet phase pending transfers end" v12;
     V13 "the connected agree and deliver while others stay broken" v13;
+    V14 "paths broken in part hold up nobody on no such path" v14;
     L1 "a lock has one holder" l1;
     L2 "a guarded resource lets in no older token" l2;
     R7 "registers are linearizable" r7;
@@ -202,7 +204,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// When the last of the running, connected processes came into the last cell view.
+    ///
+    /// With paths broken in part, who is at their ends may come and go for ever: then it is the end of the bound.
     fn last_install(&self, quiet: &Quiet) -> u64 {
+        if quiet.impaired_ns.is_some() {
+            return quiet.settled_ns;
+        }
         let own = |&p: &ProcIx| self.model.procs[p].installs.last().map(|&i| self.model.installs[i].moment.at_ns);
         quiet.running.iter().filter_map(own).fold(quiet.from_ns, u64::max)
     }
@@ -222,7 +229,10 @@ pub(crate) fn check_all(model: &Model, options: &Options) -> Vec<Findings> {
     };
     if let Ok(quiet) = &run.quiet {
         let mut found = Findings::new(Property::V1, 0);
-        v1::judge(&run, quiet, &mut found);
+        match quiet.impaired_ns {
+            None => v1::judge(&run, quiet, &mut found),
+            Some(_) => v14::membership(&run, quiet, &mut found),
+        }
         run.settled = found.violations == 0;
     }
     let judge = |&property: &Property| {
@@ -238,7 +248,8 @@ pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
     use Property as P;
     let sum = |count: fn(&crate::model::Kinds) -> u64| model.traces.iter().map(|t| count(&t.kinds)).sum::<u64>();
     let quiet = model.quiet(options);
-    let called_for: [(bool, &[P]); 11] = [
+    let impaired = quiet.as_ref().is_ok_and(|q| q.impaired_ns.is_some());
+    let called_for: [(bool, &[P]); 12] = [
         (sum(|k| k.cell_views) > 0, &[P::E1, P::M1]),
         (sum(|k| k.group_views) > 0, &[P::M2]),
         (sum(|k| k.sends) > 0, &[P::S2, P::S6]),
@@ -249,7 +260,8 @@ pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
         (sum(|k| k.state_ends) > 0, &[P::X3]),
         (sum(|k| k.p2p) > 0, &[P::I1]),
         (matches!(quiet, Err(NotDue::TooShort)) || quiet.as_ref().is_ok_and(|q| !q.broken_outside), &[P::V1]),
-        (quiet.as_ref().is_ok_and(|q| q.broken_outside), &[P::V13]),
+        (quiet.as_ref().is_ok_and(|q| q.broken_outside && !impaired), &[P::V13]),
+        (impaired, &[P::V14]),
     ];
     match &options.require {
         Require::Features => {

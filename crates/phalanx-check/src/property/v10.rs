@@ -1,7 +1,7 @@
 //! V10, churn: between the begin of the quiet phase and the view of V1 at most so many cell views are installed, besides one
 //! for each process that came, left or died within that time.
 //!
-//! Judged only if V1 holds.
+//! Judged only if V1 holds, and not while paths stay broken in part (V14).
 //!
 //! Instances: quiet phases that begin in another view than they end in. Source: Chockler, Keidar, Vitenberg 2001: a
 //! stable component comes to one view; a membership that hunts for it is a defect known from the field.
@@ -10,7 +10,8 @@ use super::{Run, v4};
 use crate::findings::{Findings, Place};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
-    let (model, Some(quiet)) = (run.model, v4::due(run)) else { return };
+    let whole = v4::due(run).filter(|q| q.impaired_ns.is_none());
+    let (model, Some(quiet)) = (run.model, whole) else { return };
     let last = &model.installs[quiet.last];
     let views = model.cells.get(&last.instance).into_iter().flat_map(|views| views.values());
     let firsts = views.filter_map(|all| all.iter().map(|&i| &model.installs[i]).min_by_key(|i| i.moment.at_ns));

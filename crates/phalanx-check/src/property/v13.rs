@@ -10,7 +10,7 @@ use super::{Run, v1, v3, v4};
 use crate::findings::Findings;
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
-    let Some(quiet) = run.quiet.as_ref().ok().filter(|q| q.broken_outside) else { return };
+    let Some(quiet) = run.quiet.as_ref().ok().filter(|q| q.broken_outside && q.impaired_ns.is_none()) else { return };
     v1::judge(run, quiet, out);
     if out.violations == 0 {
         v3::judge(run, quiet, out);

@@ -2,7 +2,7 @@
 //! within the bound, or it is over.
 //!
 //! The bound counts from the request, or from the last cell view if that is later: without a quorum nothing can end a
-//! flush. Judged only if V1 holds.
+//! flush. Judged only if V1 holds. (With paths broken in part: V14.)
 //!
 //! Instances: requests for silence that were still in force in the quiet phase. Source: Birman and Joseph 1987
 //! (flush); Chockler, Keidar, Vitenberg 2001 (blocking), with a bound.
@@ -11,7 +11,8 @@ use super::{Run, v4};
 use crate::findings::Findings;
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
-    let (model, Some(quiet)) = (run.model, v4::due(run)) else { return };
+    let whole = v4::due(run).filter(|q| q.impaired_ns.is_none());
+    let (model, Some(quiet)) = (run.model, whole) else { return };
     let settled_ns = run.last_install(quiet);
     for &p in quiet.running.iter().filter(|&&p| model.procs[p].tail_complete) {
         for (asked, over) in &model.procs[p].blocks {

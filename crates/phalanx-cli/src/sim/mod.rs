@@ -50,6 +50,10 @@ pub(crate) struct Sim {
     /// excluded in it was excluded wrongly
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(10..=86_400))]
     mild: Option<u64>,
+    /// After a short faulty phase, paths that break in part and stay so to the end: one link, one direction, one socket,
+    /// packets of one kind, long packets; those on no such path must go on
+    #[arg(long, conflicts_with = "mild")]
+    partial: bool,
     /// Only these of the faults that the one seed draws, by the numbers that a failed seed's story gives them
     #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with = "mild")]
     faults: Option<Vec<usize>>,
@@ -103,7 +107,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
     let mut options = Options {
         members: sim.members,
-        draw: sim.mild.map_or(Draw::Swarm, Draw::Mild),
+        draw: if sim.partial { Draw::Partial } else { sim.mild.map_or(Draw::Swarm, Draw::Mild) },
         threads: sim.threads,
         step: sim.step,
         stop,
@@ -294,6 +298,7 @@ fn as_json(result: &SeedResult) -> serde_json::Value {
     serde_json::json!({
         "seed": result.seed,
         "trace_hash": format!("{:016x}", result.trace_hash),
+        "partial": result.counters.partial.keys().collect::<Vec<_>>(),
         "violations": result.violations,
     })
 }
@@ -372,6 +377,14 @@ fn tell(
         table.row([line.name.to_owned(), line.count.to_string(), floor, verdict.to_owned()]);
     }
     let _ = writeln!(text, "{table}");
+    if !totals.partial.is_empty() {
+        let mut table = Table::new(&["broken in part", "times", "in failed seeds"]).numbers_from(1);
+        for (name, count) in &totals.partial {
+            let failed = totals.partial_failed.get(name).copied().unwrap_or(0);
+            table.row([name.clone(), count.to_string(), failed.to_string()]);
+        }
+        let _ = writeln!(text, "{table}");
+    }
     if !summary.never_checked.is_empty() {
         let _ = writeln!(text, "never put to the test: {}", summary.never_checked.join(" "));
     }

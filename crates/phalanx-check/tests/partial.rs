@@ -1,0 +1,246 @@
+//! V14: paths broken in part. `a` to `d` are on no such path, `e` is at the end of one.
+
+mod common;
+
+use common::{SECOND, World, fifo, name, uniform};
+use phalanx_check::Property;
+use phalanx_trace::{Event, LeaveReason};
+
+const WHOLE: [usize; 4] = [0, 1, 2, 3];
+const GONE: [(usize, LeaveReason); 1] = [(4, LeaveReason::Unreachable)];
+
+fn impaired(ends: &[usize], sends_every_ns: u64) -> Event {
+    let ends = ends.iter().map(|&p| name(p)).collect();
+    Event::Impaired { ends, what: "data socket".to_owned(), sends_every_ns }
+}
+
+/// Five members in a view and a group; a path to `e` breaks, and the quiet phase begins.
+fn broken(sends_every_ns: u64) -> World {
+    let mut w = World::group(5);
+    w.harness_says(impaired(&[4], sends_every_ns));
+    w.quiet_for(&WHOLE);
+    w
+}
+
+/// `e` goes: all others, or those, install a view without it.
+fn without_e(w: &mut World, those: &[usize]) {
+    for &p in those {
+        w.cell_view(p, 2, &WHOLE, &GONE);
+        w.group_view(p, 2, Some(1), &WHOLE, &[], &GONE);
+    }
+}
+
+fn end(mut w: World) -> World {
+    w.wait(40 * SECOND);
+    w.end(&[0, 1, 2, 3, 4]);
+    w
+}
+
+#[test]
+fn who_is_at_the_broken_end_may_stay() {
+    let mut w = broken(0);
+    w.wait(SECOND);
+    w.multicast(fifo(0, 1, 1), &[0, 1, 2, 3]);
+    let w = end(w);
+    w.holds(&[Property::V14]);
+    assert_eq!(w.report().instances(Property::V13) + w.report().instances(Property::V1), 0);
+}
+
+#[test]
+fn who_is_at_the_broken_end_may_go() {
+    let mut w = broken(0);
+    w.wait(8 * SECOND);
+    without_e(&mut w, &WHOLE);
+    w.multicast(uniform(fifo(0, 2, 1)), &WHOLE);
+    w.push(4, Event::NonPrimary);
+    end(w).holds(&[Property::V14]);
+}
+
+#[test]
+fn one_stays_behind() {
+    let mut w = broken(0);
+    w.wait(8 * SECOND);
+    without_e(&mut w, &[0, 1, 2]);
+    end(w).breaks(Property::V14);
+}
+
+#[test]
+fn one_that_is_whole_is_dropped() {
+    let mut w = broken(0);
+    w.wait(18 * SECOND);
+    for p in [0, 1, 2] {
+        w.cell_view(p, 2, &[0, 1, 2, 4], &[(3, LeaveReason::Unreachable)]);
+    }
+    w.push(3, Event::NonPrimary);
+    w.wait(20 * SECOND);
+    for p in [0, 1, 2] {
+        w.cell_view(p, 3, &[0, 1, 2], &GONE);
+    }
+    w.end(&[0, 1, 2, 3, 4]);
+    let report = w.report();
+    assert!(report.violated().contains(&Property::V14), "{report}");
+    assert!(report.to_string().contains("on no broken path"), "{report}");
+}
+
+#[test]
+fn one_that_is_whole_comes_in_too_late() {
+    let mut w = World::strangers(3);
+    [0, 1].iter().for_each(|&p| w.cell_view(p, 1, &[0, 1], &[]));
+    w.harness_says(impaired(&[4], 0));
+    w.quiet_for(&[0, 1, 2]);
+    w.wait(20 * SECOND);
+    [0, 1, 2].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1, 2], &[]));
+    w.wait(20 * SECOND);
+    w.end(&[0, 1, 2]);
+    w.breaks(Property::V14);
+}
+
+#[test]
+fn one_holds_itself_cut_off_for_long() {
+    let mut w = broken(0);
+    w.push(1, Event::NonPrimary);
+    w.wait(16 * SECOND);
+    w.push(1, Event::Primary);
+    end(w).breaks(Property::V14);
+}
+
+#[test]
+fn one_may_not_send_for_long() {
+    let mut w = broken(0);
+    w.push(1, Event::Block);
+    w.wait(14 * SECOND);
+    w.push(1, Event::Unblock);
+    w.wait(SECOND);
+    w.push(1, Event::Block);
+    end(w).breaks(Property::V14);
+}
+
+#[test]
+fn short_waits_are_no_fault() {
+    let mut w = broken(0);
+    w.push(1, Event::Block);
+    w.push(2, Event::NonPrimary);
+    w.wait(14 * SECOND);
+    w.push(1, Event::Unblock);
+    w.push(2, Event::Primary);
+    end(w).holds(&[Property::V14]);
+}
+
+#[test]
+fn who_asks_to_leave_goes() {
+    let mut w = broken(0);
+    w.push(3, Event::LeaveAsked);
+    end(w).breaks(Property::V14);
+}
+
+#[test]
+fn a_uniform_message_waits_for_ever() {
+    let mut w = broken(0);
+    w.send(uniform(fifo(0, 1, 1)));
+    end(w).breaks(Property::V14);
+}
+
+#[test]
+fn a_message_sent_when_the_path_broke_counts_from_the_quiet_phase() {
+    let mut w = World::group(5);
+    w.harness_says(impaired(&[4], 0));
+    w.wait(2 * SECOND);
+    let m = uniform(fifo(0, 1, 1));
+    w.send(m);
+    w.wait(2 * SECOND);
+    w.quiet_for(&WHOLE);
+    w.wait(14 * SECOND);
+    WHOLE.iter().for_each(|&p| w.deliver(p, m));
+    end(w).holds(&[Property::V14]);
+}
+
+#[test]
+fn one_delivers_too_late() {
+    let mut w = broken(0);
+    let m = fifo(0, 1, 1);
+    w.send(m);
+    [0, 1, 2].iter().for_each(|&p| w.deliver(p, m));
+    w.wait(16 * SECOND);
+    w.deliver(3, m);
+    end(w).breaks(Property::V14);
+}
+
+#[test]
+fn a_message_late_in_the_run_is_not_judged() {
+    let mut w = broken(0);
+    w.wait(30 * SECOND);
+    w.send(fifo(0, 1, 1));
+    w.wait(10 * SECOND);
+    w.end(&[0, 1, 2, 3, 4]);
+    w.holds(&[Property::V14]);
+}
+
+#[test]
+fn a_window_that_stays_full_is_silence() {
+    let spoken = |members: &[usize]| {
+        let mut w = broken(SECOND);
+        for seq in 1..=30 {
+            w.wait(SECOND);
+            members.iter().for_each(|&p| w.multicast(fifo(p, 1, seq), &WHOLE));
+        }
+        w.wait(5 * SECOND);
+        w.end(&[0, 1, 2, 3, 4]);
+        w
+    };
+    spoken(&WHOLE).holds(&[Property::V14]);
+    let report = spoken(&[0, 1, 2]).breaks(Property::V14);
+    assert!(report.to_string().contains("could send nothing"), "{report}");
+}
+
+#[test]
+fn a_group_view_that_lacks_one_is_no_common_view() {
+    let mut w = World::group(5);
+    for p in [0, 1, 2, 4] {
+        w.group_view(p, 2, Some(1), &[0, 1, 2, 4], &[], &[(3, LeaveReason::Left)]);
+    }
+    w.harness_says(impaired(&[4], 0));
+    w.quiet_for(&WHOLE);
+    w.wait(40 * SECOND);
+    w.end(&[0, 1, 2, 3, 4]);
+    let report = w.report();
+    assert!(report.violated().contains(&Property::V14), "{report}");
+    assert!(report.to_string().contains("lacks d"), "{report}");
+}
+
+#[test]
+fn nothing_is_due_without_a_quorum_on_whole_paths() {
+    let mut w = World::group(5);
+    w.crash(3);
+    w.harness_says(impaired(&[1, 4], 0));
+    w.push(0, Event::Block);
+    w.quiet_for(&[0, 2]);
+    w.wait(40 * SECOND);
+    w.end(&[0, 1, 2, 4]);
+    assert_eq!(w.report().instances(Property::V14), 0);
+}
+
+/// The quorum is that of the view in which the path broke: who lets a cell erode to one gets no excuse from it.
+#[test]
+fn views_that_drop_the_whole_one_by_one_excuse_nothing() {
+    let mut w = broken(0);
+    for (view, members, left) in [(2, &[0, 1, 2, 4][..], 3), (3, &[0, 1, 4], 2), (4, &[0, 4], 1)] {
+        w.wait(SECOND);
+        for &p in members {
+            w.cell_view(p, view, members, &[(left, LeaveReason::Unreachable)]);
+        }
+        w.push(left, Event::Excluded { view });
+        w.push(left, Event::End);
+    }
+    w.wait(40 * SECOND);
+    w.end(&[0, 4]);
+    let report = w.report();
+    assert!(report.instances(Property::V14) > 0, "{report}");
+}
+
+#[test]
+fn the_harness_alone_says_so() {
+    let mut w = World::group(2);
+    w.push(0, impaired(&[1], 0));
+    w.end(&[0, 1]);
+    w.breaks(Property::E1);
+}
