@@ -343,6 +343,27 @@ mod tests {
     }
 
     #[test]
+    fn room_is_counted_from_where_a_packet_was_filled_to() {
+        let mut a = Channel::new(1, 16, Instant::ZERO);
+        a.send(Bytes::from(vec![0; 380]), usize::MAX).expect("room");
+        let mut frames = vec![0; 300];
+        assert!(a.fill(400, &mut frames));
+        assert_eq!(frames.len(), 300 + 380 + 5, "flags, two lengths of two bytes, and all of the message");
+    }
+
+    #[test]
+    fn a_receipt_waits_for_as_long_as_it_may() {
+        let (mut a, mut b) = (Channel::new(1, 16, Instant::ZERO), Channel::new(2, 16, Instant::ZERO));
+        a.send(Bytes::from_static(b"x"), usize::MAX).expect("room");
+        let mut frames = Vec::new();
+        assert!(a.fill(100, &mut frames));
+        let (now, delay) = (Instant(1_000_000_000), Duration::from_millis(2));
+        b.handle_packet(now, a.next_number(), &frames, delay, &mut |_| {}).expect("well formed");
+        assert!(b.poll_receipt(now + delay / 2).is_none());
+        assert!(b.poll_receipt(now + delay).is_some());
+    }
+
+    #[test]
     fn nonsense_is_an_error() {
         let mut b = Channel::new(2, 16, Instant::ZERO);
         let mut none = |_| panic!("no message");

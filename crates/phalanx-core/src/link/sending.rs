@@ -352,6 +352,18 @@ mod tests {
     }
 
     #[test]
+    fn a_receipt_that_tells_nothing_new_brings_nothing_out_again() {
+        let mut s = Sending::new(1, 1000, at(0));
+        (0..100).for_each(|_| s.push(at(0)));
+        s.handle_timeout(at(10_000), Duration::ZERO);
+        while s.poll_repair().is_some() {}
+        s.handle_receipt(at(20_000), 0, &receipt(0, &[]));
+        assert_eq!(s.poll_repair(), None, "the probe was not answered");
+        s.handle_receipt(at(20_000), 0, &receipt(1, &[]));
+        assert!(s.poll_repair().is_some(), "now it was");
+    }
+
+    #[test]
     fn stable_is_what_all_have() {
         let mut s = sent(5);
         assert!(!s.handle_receipt(at(1), 0, &receipt(5, &[])));

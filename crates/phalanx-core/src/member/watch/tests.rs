@@ -226,6 +226,23 @@ fn who_waits_for_an_answer_watches_for_it() {
 }
 
 #[test]
+fn who_is_both_told_and_asked_hears_news_too() {
+    let mut cell = Cell::new(16, 4);
+    cell.run(3);
+    let far = (1..16).find(|rank| !cell.members[0].watch().expect("a large cell").neighbours().contains(rank));
+    let far = far.expect("not everybody is a neighbour");
+    // Its heartbeat asks for one of ours, and we wait for an answer of it.
+    let now = cell.now;
+    cell.members[0].watch_mut().expect("a large cell").beat(now, far, 0, true);
+    let later = now + BEAT * 12;
+    cell.members[0].watch_mut().expect("a large cell").beat(later, far, 0, true);
+    for _ in 0..2 {
+        cell.members[0].targets(later + BEAT * 3, BTreeSet::from([far]));
+    }
+    assert!(cell.members[0].watch().expect("a large cell").last_targets().contains(&far));
+}
+
+#[test]
 fn all_know_when_all_have_installed() {
     let mut cell = Cell::new(20, 4);
     let span = WatchGraph::new(20, 4).span();
