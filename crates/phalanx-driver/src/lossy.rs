@@ -167,6 +167,7 @@ impl<D: Driver> Driver for Lossy<D> {
     }
 }
 
+#[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<D: Wait> Wait for Lossy<D> {
     fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {
         let timeout =

@@ -110,6 +110,7 @@ impl<H: Handler, W: Write> Traced<H, W> {
     }
 }
 
+#[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<H: Handler, W: Write> Handler for Traced<H, W> {
     fn begin(&mut self, me: &MemberInfo) {
         // A life that was given up before it came into a view has no event of its own that ends it.

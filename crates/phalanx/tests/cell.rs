@@ -400,6 +400,29 @@ fn how_a_process_stands_can_be_read_from_its_counters() {
     assert!(!living[0].counters.exists(), "a process that ends cleans up");
 }
 
+/// The records between a view change's question and its end: the checker judges from them that every silence ends (V2).
+#[test]
+fn the_silences_of_a_real_process_are_traced() {
+    let dir = directory();
+    let mut traced = options(dir.path(), "a");
+    traced.config.trace = Some(dir.path().join("traces"));
+    let (cell, _group) = member(traced);
+    await_members(&cell, 1);
+    let (other, _) = member(options(dir.path(), "b"));
+    await_members(&cell, 2);
+    other.leave(PATIENCE).expect("leaves");
+    await_members(&cell, 1);
+    cell.leave(PATIENCE).expect("leaves");
+    let files = std::fs::read_dir(dir.path().join("traces")).expect("made");
+    let file = files.map(|entry| entry.expect("there").path()).next().expect("a trace");
+    let reader = phalanx_trace::TraceReader::open(&file).expect("a trace");
+    let records: Vec<_> = reader.map(|record| record.expect("whole").event).collect();
+    let count = |wanted: &phalanx_trace::Event| records.iter().filter(|event| *event == wanted).count();
+    let (begun, ended) = (count(&phalanx_trace::Event::Block), count(&phalanx_trace::Event::Unblock));
+    assert!(begun > 0, "a join and a leave change the view: {records:?}");
+    assert!(begun - ended <= 1, "{begun} silences, {ended} ends");
+}
+
 #[test]
 fn a_trace_of_each_life_is_written() {
     let dir = directory();

@@ -237,6 +237,7 @@ impl<D: Driver> Neighbours for Shm<D> {
     }
 }
 
+#[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<D: Driver> Driver for Shm<D> {
     type Outbox = ShmOutbox<D::Outbox>;
 
@@ -292,6 +293,7 @@ impl<D: Driver> Driver for Shm<D> {
     }
 }
 
+#[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<D: Wait> Wait for Shm<D> {
     /// As for any driver, but for one less of `extra`.
     fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {

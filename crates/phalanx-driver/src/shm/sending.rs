@@ -110,6 +110,7 @@ impl Sending {
     }
 }
 
+#[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
     fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         let (mine, _) = self.parts();

@@ -82,6 +82,7 @@ pub(super) struct Gated<'a, H> {
     pub(super) gate: &'a mut Gate,
 }
 
+#[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<H: Handler> Handler for Gated<'_, H> {
     fn begin(&mut self, me: &MemberInfo) {
         self.inner.begin(me);
@@ -93,6 +94,10 @@ impl<H: Handler> Handler for Gated<'_, H> {
 
     fn command(&mut self, command: &Command<'_>) {
         self.inner.command(command);
+    }
+
+    fn silent(&mut self, silent: bool) {
+        self.inner.silent(silent);
     }
 
     fn before_transmit(&mut self) {

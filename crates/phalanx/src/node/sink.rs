@@ -26,6 +26,7 @@ pub(super) struct Sink<'a, T: ?Sized, H> {
     pub(super) watch: &'a mut Watch,
 }
 
+#[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
     fn share(&mut self, lane: Lane, to: &[SocketAddr], head: &[u8], frames: &[u8]) -> usize {
         self.handler.before_transmit();

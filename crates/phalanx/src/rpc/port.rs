@@ -99,6 +99,7 @@ struct Sink<'a, T: ?Sized, S> {
     service: &'a mut S,
 }
 
+#[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
     fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         self.outbox.share(lane, to, parts)
