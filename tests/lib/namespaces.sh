@@ -7,7 +7,8 @@
 #   cut "HOSTS" "HOSTS"    no packet passes between the two sets, either way
 #   heal                   all packets pass again
 #   await TEXT FILE        wait until FILE holds TEXT
-#   signal NAME SIGNAL     to a process that was started
+#   signal NAME SIGNAL     to a process that was started; the trace of the harness tells of deaths
+#   harness WHAT           a record of this script in the traces: tests/namespaces/tools/harness.py
 #
 # $work is a directory for files; NAME.out and NAME.err in it hold what was printed. Everything is removed in the end.
 
@@ -17,7 +18,9 @@ set -euo pipefail
 prefix=px$$
 work=$(mktemp -d)
 host_count=0
-declare -A pid_of fd_of
+declare -A pid_of fd_of host_of
+harness_tool=$(cd "$(dirname "${BASH_SOURCE[0]}")/../namespaces/tools" && pwd)/harness.py
+mkdir -p "$work/traces"
 
 clean_up() {
   local code=$? name host
@@ -65,6 +68,7 @@ start() {
   # Opened for both directions, so that neither end waits for the other.
   exec {fd}<>"$work/$name.in"
   fd_of[$name]=$fd
+  host_of[$name]=$host
   ip netns exec "$prefix-$host" "$@" <"$work/$name.in" >"$work/$name.out" 2>"$work/$name.err" &
   pid_of[$name]=$!
 }
@@ -72,7 +76,31 @@ start() {
 say() { printf '%s\n' "$2" >&"${fd_of[$1]}"; }
 
 # What was started is the program itself: `ip netns exec` and the shell replace themselves by it.
-signal() { kill -"$2" "${pid_of[$1]}"; }
+signal() {
+  kill -"$2" "${pid_of[$1]}"
+  case $2 in
+    KILL)
+      wait "${pid_of[$1]}" 2>/dev/null || true
+      lives "$1" crash
+      ;;
+    STOP) lives "$1" stop ;;
+    CONT) lives "$1" cont ;;
+  esac
+}
+
+# lives NAME WHAT: tells it of the lives on a host that no record of a death has told of.
+lives() {
+  local file life
+  for file in "$work/traces/h${host_of[$1]}"-*.trace; do
+    life=${file##*-}
+    life=${life%.trace}
+    [ ! -e "$work/dead-$life" ] || continue
+    [ "$2" != crash ] || : >"$work/dead-$life"
+    harness "$2" "$life"
+  done
+}
+
+harness() { python3 "$harness_tool" "$work/traces/harness.trace" field "$@" || fail "the harness's trace"; }
 
 cut() {
   local here there
@@ -112,9 +140,9 @@ settings() {
     --set timing.heartbeat=50ms --set timing.suspect_after=600ms
 }
 
-# check_traces OPTION...: all traces hold, judged together.
+# check_traces OPTION...: all traces hold, judged together, and what the script said it is about was put to the test.
 check_traces() {
-  "$PHALANX" check --complete --allow-vacuous "$@" "$work/traces" >"$work/check.txt" \
+  "$PHALANX" check --complete "$@" "$work/traces" >"$work/check.txt" \
     || { head -n 60 "$work/check.txt"; fail "the checker"; }
   head -n 1 "$work/check.txt"
 }

@@ -2,6 +2,11 @@
 # Three founders on three hosts. One is killed and one stopped; all are killed, and only an operator founds anew.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/namespaces.sh"
 
+# about: E1 M1 M3 M4 M5 M6 M8
+harness create
+harness about $(sed -n 's/^# about: //p' "$0")
+harness faulty
+
 hosts 3
 node() { start "$1" "$2" "$PHALANX" node $(settings "$2" h1,h2,h3); }
 
@@ -38,6 +43,7 @@ signal c1 TERM
 wait "${pid_of[c1]}" || fail "a process that looks for its cell does not leave"
 start new 1 "$PHALANX" reform --yes --look 500ms $(settings 1 h1,h2,h3)
 for name in c2 c3; do await "cell view" "$work/$name.out"; await "h1" "$work/$name.out"; done
+harness end
 for name in c2 c3 new; do signal "$name" TERM; done
 for name in c2 c3 new; do wait "${pid_of[$name]}" || fail "$name ended with $?"; done
 check_traces

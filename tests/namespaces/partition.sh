@@ -2,6 +2,11 @@
 # Five hosts; two are cut off and come back. The majority goes on, the minority says that it does not.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/namespaces.sh"
 
+# about: E1 M1 M2 M3 M5 M6 M8 S1 S2 S3 S5 S6 S7 I1 I2 I3 O1 O3 O4 O5 U1 X3 X5
+harness create
+harness about $(sed -n 's/^# about: //p' "$0")
+harness faulty
+
 hosts 5
 for host in 1 2 3 4 5; do
   # Uniform, so that nobody prints what the others might never see.
@@ -32,6 +37,7 @@ for host in 2 3 4 5; do
   cmp "$work/h1.out" "$work/h$host.out" || fail "h1 and h$host printed different lines"
 done
 
+harness end
 for host in 1 2 3 4 5; do signal "h$host" TERM; done
 for host in 1 2 3 4 5; do wait "${pid_of[h$host]}" || fail "h$host ended with $?"; done
 check_traces --one-instance

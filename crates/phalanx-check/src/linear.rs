@@ -41,12 +41,8 @@ pub(crate) enum Verdict {
     GivenUp,
 }
 
-/// More steps than these, and a search is given up. Histories of simulated runs take hundreds.
-const STEPS_MAX: usize = 2_000_000;
-
-/// Looks for an order; `slack_ns`: how much two traces of one clock may be apart.
-pub(crate) fn search(ops: &[Op], slack_ns: u64) -> Verdict {
-    let mut steps = STEPS_MAX;
+/// Looks for an order, in no more than `steps`; `slack_ns`: how much two traces of one clock may be apart.
+pub(crate) fn search(ops: &[Op], slack_ns: u64, mut steps: usize) -> Verdict {
     let mut answers: Vec<usize> = (0..ops.len()).filter(|&op| ops[op].answer.is_some()).collect();
     answers.sort_by_key(|&op| (ops[op].answer, op));
     match explains(ops, &answers, slack_ns, &mut steps) {
@@ -188,6 +184,8 @@ mod tests {
 
     use super::*;
 
+    const STEPS: usize = 2_000_000;
+
     /// Asked at, answered when and with what, and the deed; all of one clock, each of a trace of its own.
     fn history() -> impl Strategy<Value = Vec<Op>> {
         let deed = prop_oneof![
@@ -235,7 +233,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(3_000))]
         #[test]
         fn the_search_finds_what_force_finds(ops in history()) {
-            let found = search(&ops, 0);
+            let found = search(&ops, 0, STEPS);
             prop_assert_eq!(found == Verdict::Linearizable, by_force(&ops, &mut Vec::new(), 0));
             if let Verdict::Impossible(at) = found {
                 // Without the answer it blames, and all that came later, the rest can be explained.
@@ -243,7 +241,7 @@ mod tests {
                 let before: Vec<Op> = (0..ops.len())
                     .map(|op| Op { answer: ops[op].answer.filter(|_| (ops[op].answer, op) < last), ..ops[op] })
                     .collect();
-                prop_assert_eq!(search(&before, 0), Verdict::Linearizable);
+                prop_assert_eq!(search(&before, 0, STEPS), Verdict::Linearizable);
             }
         }
     }
@@ -258,9 +256,13 @@ mod tests {
             deed,
         };
         let stale = [op(0, 0, 10, Deed::Write(1), None), op(1, 0, 20, Deed::Read, Some(0))];
-        assert_eq!(search(&stale, 0), Verdict::Impossible(1));
-        assert_eq!(search(&stale, 9), Verdict::Linearizable);
-        assert_eq!(search(&[stale[0], Op { clock: 1, ..stale[1] }], 0), Verdict::Linearizable);
-        assert_eq!(search(&[stale[0], Op { trace: 0, ..stale[1] }], 9), Verdict::Impossible(1), "one process's own");
+        assert_eq!(search(&stale, 0, STEPS), Verdict::Impossible(1));
+        assert_eq!(search(&stale, 9, STEPS), Verdict::Linearizable);
+        assert_eq!(search(&[stale[0], Op { clock: 1, ..stale[1] }], 0, STEPS), Verdict::Linearizable);
+        assert_eq!(
+            search(&[stale[0], Op { trace: 0, ..stale[1] }], 9, STEPS),
+            Verdict::Impossible(1),
+            "one process's own"
+        );
     }
 }

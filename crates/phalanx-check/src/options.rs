@@ -11,9 +11,12 @@ pub struct Options {
     pub quorum: Quorum,
     /// The run was to have one cell instance; a second one is then a violation of M6. Default false.
     pub one_instance: bool,
-    /// Traces of all processes are given. Otherwise what depends on a process without a trace is not judged.
-    /// Default false.
+    /// Traces of all processes and of the harness are given, from their start to their end. Otherwise what depends on a process without a
+    /// trace is not judged. Default false.
     pub complete: bool,
+    /// The harness knows that no quorum is left, for good: that nothing is due in its quiet phase is no violation
+    /// then. Default false.
+    pub hopeless: bool,
     /// How far two records of one machine may stand apart in the wrong order, because clocks are read once a turn.
     /// Default 1 s; a simulator sets 0.
     pub clock_slack_ns: u64,
@@ -35,6 +38,9 @@ pub struct Options {
     pub hostage_bound_ns: u64,
     /// V10: cell views in a quiet phase, besides those that come of starts, leaves and deaths in it. Default 3.
     pub churn_max: u64,
+    /// R7: the longest search for an order, in steps, before it is given up; histories of simulated runs take hundreds.
+    /// What is given up has not passed. Default 2,000,000.
+    pub search_steps_max: usize,
     /// Violations kept with their evidence for each property; all are counted. Default 5.
     pub violations_max: usize,
 }
@@ -46,6 +52,7 @@ impl Default for Options {
             quorum: Quorum::OldestHalf,
             one_instance: false,
             complete: false,
+            hopeless: false,
             clock_slack_ns: 1_000_000_000,
             membership_bound_ns: 10_000_000_000,
             delivery_bound_ns: 5_000_000_000,
@@ -56,6 +63,7 @@ impl Default for Options {
             calm_bound_ns: 2_000_000_000,
             hostage_bound_ns: 4_000_000_000,
             churn_max: 3,
+            search_steps_max: 2_000_000,
             violations_max: 5,
         }
     }
@@ -64,9 +72,10 @@ impl Default for Options {
 /// Which properties must not be vacuous.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Require {
-    /// Those that the kinds of record in the traces call for: deliveries call for integrity, abcasts for order...
+    /// Those that the kinds of record in the traces call for (deliveries call for integrity, abcasts for order...), and
+    /// those that the harness says it is about.
     Features,
-    /// Exactly these.
+    /// These, besides those that the kinds of record call for: what the run was about.
     These(Vec<Property>),
     /// None.
     Nothing,

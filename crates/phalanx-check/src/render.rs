@@ -45,12 +45,18 @@ impl Report {
     fn verdict(&self) -> String {
         let codes = |of: &[crate::Property]| of.iter().map(|p| p.code()).collect::<Vec<_>>().join(", ");
         let broken = self.violated();
-        match (broken.as_slice(), self.missing.as_slice()) {
-            ([], []) => "every property held".to_owned(),
-            ([], missing) => format!("never put to the test, though required: {}", codes(missing)),
-            (broken, []) => format!("broken: {}", codes(broken)),
-            (broken, missing) => format!("broken: {}; never put to the test: {}", codes(broken), codes(missing)),
-        }
+        let given_up: Vec<_> = self.properties.iter().filter(|p| p.given_up > 0).map(|p| p.property).collect();
+        let told = [
+            ("broken", &broken),
+            ("never put to the test, though required", &self.missing),
+            ("took too long to judge", &given_up),
+        ];
+        let said: Vec<String> = told
+            .iter()
+            .filter(|(_, which)| !which.is_empty())
+            .map(|(what, which)| format!("{what}: {}", codes(which)))
+            .collect();
+        if said.is_empty() { "every property held".to_owned() } else { said.join("; ") }
     }
 
     fn notes(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -10,7 +10,7 @@ use crate::property::{Property, required};
 /// What a run's traces prove.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// No violation, and nothing required was vacuous.
+    /// No violation, nothing required was vacuous, and no search was given up.
     pub passed: bool,
     /// One entry per property, in fixed order.
     pub properties: Vec<PropertyReport>,
@@ -143,7 +143,7 @@ pub(crate) fn assemble(model: &Model, options: &Options, findings: Vec<Findings>
     let properties: Vec<PropertyReport> = findings.into_iter().map(one).collect();
     let vacuous: Vec<Property> = properties.iter().filter(|p| p.instances == 0).map(|p| p.property).collect();
     let missing: Vec<Property> = required(model, options).into_iter().filter(|p| vacuous.contains(p)).collect();
-    let passed = missing.is_empty() && properties.iter().all(|p| p.violations == 0);
+    let passed = missing.is_empty() && properties.iter().all(|p| p.violations == 0 && p.given_up == 0);
     Report { passed, properties, vacuous, missing, stats: stats(model, options) }
 }
 

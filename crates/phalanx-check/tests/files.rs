@@ -85,24 +85,45 @@ fn what_is_required_and_vacuous_fails() {
     assert!(strict.to_string().contains("never put to the test, though required: S3"), "{strict}");
     assert!(strict.vacuous.contains(&Property::X1));
     assert!(these(Require::Nothing).passed);
+    // What the harness says itself.
+    let mut about = w.clone();
+    let harness = about.harness();
+    let codes = vec!["S3".to_owned(), "I1".to_owned()];
+    about.traces[harness].records.insert(0, phalanx_trace::Record { at_ns: 0, event: Event::About { codes } });
+    let report = check(&about.traces, &options());
+    assert!(report.violated().is_empty() && !report.passed, "{report}");
+    assert_eq!(report.missing, [Property::S3]);
+    about.harness_says(Event::About { codes: vec!["S99".to_owned()] });
+    assert_eq!(check(&about.traces, &options()).violated(), [Property::E1]);
 }
 
 #[test]
-fn cut_files_are_judged_and_named() {
-    let dir = Dir::new("cut");
-    let mut world = World::group(2);
-    world.multicast(fifo(0, 1, 1), &[0, 1]);
-    let paths = dir.save(&world);
-    let bytes = fs::read(&paths[1]).expect("just written");
-    fs::write(&paths[1], &bytes[..bytes.len() - 3]).expect("still writable");
-    let empty = dir.0.join("empty.trace");
-    fs::write(&empty, b"PHX").expect("writable");
-    let all: Vec<PathBuf> = paths.iter().cloned().chain([empty]).collect();
-    let report = check_files(&all, &options()).expect("cut files are accepted");
+fn cut_files_are_those_of_the_killed() {
+    // One was killed as it wrote, and one before it had written anything.
+    let cut = |killed: &[u64]| {
+        let mut world = World::group(2);
+        world.multicast(fifo(0, 1, 1), &[0, 1]);
+        killed.iter().for_each(|&incarnation| world.harness_says(Event::Crash { incarnation }));
+        let dir = Dir::new(&format!("cut-{}", killed.len()));
+        let paths = dir.save(&world);
+        let bytes = fs::read(&paths[1]).expect("just written");
+        fs::write(&paths[1], &bytes[..bytes.len() - 3]).expect("still writable");
+        let empty = dir.0.join("empty.trace");
+        fs::write(&empty, b"PHX").expect("writable");
+        let all: Vec<PathBuf> = paths.iter().cloned().chain([empty]).collect();
+        let report = check_files(&all, &options()).expect("cut files are read");
+        assert_eq!(report.stats.truncated, [paths[1].display().to_string()]);
+        assert_eq!(report.stats.empty_files.len(), 1);
+        assert!(report.to_string().contains("ends inside a record"), "{report}");
+        report
+    };
+    let report = cut(&[2, 77]);
     assert!(report.passed, "{report}");
-    assert_eq!(report.stats.truncated, [paths[1].display().to_string()]);
-    assert_eq!(report.stats.empty_files.len(), 1);
-    assert!(report.to_string().contains("ends inside a record"), "{report}");
+    for killed in [&[2][..], &[77], &[]] {
+        let report = cut(killed);
+        assert_eq!(report.violated(), [Property::E1], "{report}");
+        assert!(report.to_string().contains("nobody killed its writer"), "{report}");
+    }
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{CELL, SECOND, World, fifo, id, name};
-use phalanx_check::Property;
-use phalanx_trace::{Event, LeaveReason};
+use common::{CELL, SECOND, World, fifo, id, name, options};
+use phalanx_check::{Options, Property, check};
+use phalanx_trace::{Event, LeaveReason, Phase};
 
 /// A whole run: quiet, settled, a message from `a` that `to` deliver, and the end long after.
 fn quiet_run(mut w: World, members: &[usize], view: u64, to: &[usize]) -> World {
@@ -159,10 +159,137 @@ fn v1_is_not_due_without_a_quorum() {
     w.quiet();
     w.wait(20 * SECOND);
     w.end(&[2]);
-    let report = w.report();
+    // A harness that leaves no quorum says so, or begins no quiet phase.
+    let report = w.breaks(Property::V1);
+    assert!(report.stats.quiet.contains("no quorum"), "{report}");
+    assert!(report.to_string().contains("nothing is due in the quiet phase: no quorum"), "{report}");
+    let report = check(&w.traces, &Options { hopeless: true, ..options() });
     assert!(report.passed, "{report}");
     assert_eq!(report.instances(Property::V1), 0, "{report}");
-    assert!(report.stats.quiet.contains("no quorum"), "{report}");
+    let quiet = |record: &phalanx_trace::Record| matches!(record.event, Event::Phase { phase: Phase::Quiet, .. });
+    w.traces[3].records.retain(|record| !quiet(record));
+    w.holds(&[]);
+}
+
+#[test]
+fn v1_a_quiet_phase_in_vain() {
+    // Too short.
+    let mut w = World::cell(3);
+    w.quiet();
+    w.wait(9 * SECOND);
+    w.end(&[0, 1, 2]);
+    let report = w.breaks(Property::V1);
+    assert!(report.to_string().contains("nothing is due in the quiet phase: the quiet phase is shorter"), "{report}");
+    // It ends where the harness does: what it says after is no more of it, and its end may be missing.
+    let mut w = World::cell(3);
+    w.quiet();
+    w.wait(20 * SECOND);
+    w.breaks(Property::V1);
+    // Nobody is in a view.
+    let mut w = World::strangers(2);
+    w.quiet();
+    w.wait(20 * SECOND);
+    w.end(&[0, 1]);
+    w.breaks(Property::V1);
+    // Times that cannot be compared.
+    let mut w = World::cell(3);
+    w.quiet();
+    w.wait(20 * SECOND);
+    w.end(&[0, 1, 2]);
+    w.holds(&[Property::V1]);
+    w.traces[1].header.clock = "another".into();
+    w.breaks(Property::V1);
+    // Of the connected alone.
+    let mut w = World::cell(3);
+    w.quiet_for(&[0, 1]);
+    w.wait(9 * SECOND);
+    w.end(&[0, 1, 2]);
+    w.breaks(Property::V13);
+}
+
+/// A quiet phase like that of `quiet_run`, after which all leave one by one, as they are ended.
+fn parted(to: &[usize], view_at_end: bool) -> World {
+    let mut w = World::group(3);
+    if view_at_end {
+        [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1, 2], &[]));
+    }
+    w.quiet();
+    w.wait(20 * SECOND);
+    w.multicast(fifo(0, 1, 1), to);
+    w.wait(20 * SECOND);
+    w.harness_says(Event::End);
+    let number = if view_at_end { 3 } else { 2 };
+    (0..3).for_each(|p| w.push(p, Event::LeaveAsked));
+    let gone = [(2, LeaveReason::Left)];
+    for p in [0, 1] {
+        w.cell_view(p, number, &[0, 1], &gone);
+    }
+    w.push(2, Event::Left);
+    w.cell_view(0, number + 1, &[0], &[(1, LeaveReason::Left)]);
+    w.push(1, Event::Left);
+    w.push(0, Event::Left);
+    (0..3).for_each(|p| w.push(p, Event::End));
+    w
+}
+
+#[test]
+fn what_comes_after_the_end_does_not_count() {
+    parted(&[0, 1, 2], false).holds(&[Property::V1, Property::V3, Property::V4]);
+    parted(&[0, 1], false).breaks(Property::V4);
+    parted(&[1, 2], false).breaks(Property::V3);
+    let report = parted(&[0, 1, 2], true).report();
+    assert_eq!(report.violated(), [Property::V1], "{report}");
+    // A process that was told before the end, and one that is told after it.
+    let told = |after: bool| {
+        let mut w = World::cell(4);
+        w.quiet();
+        (0..3).for_each(|p| w.cell_view(p, 2, &[0, 1, 2], &[(3, LeaveReason::Unreachable)]));
+        let told = |w: &mut World| w.push(3, Event::Excluded { view: 2 });
+        if !after {
+            told(&mut w);
+        }
+        w.wait(20 * SECOND);
+        w.harness_says(Event::End);
+        if after {
+            told(&mut w);
+        }
+        (0..4).for_each(|p| w.push(p, Event::End));
+        w
+    };
+    told(false).holds(&[Property::V1, Property::M8]);
+    told(true).breaks(Property::M8);
+}
+
+#[test]
+fn v1_what_it_said_after_the_end_does_not_count() {
+    let cut_off = |last: Option<Event>| {
+        let mut w = World::cell(3);
+        w.push(1, Event::NonPrimary);
+        w.quiet();
+        if last.is_none() {
+            w.push(1, Event::Primary);
+        }
+        w.wait(20 * SECOND);
+        w.harness_says(Event::End);
+        w.push(1, last.unwrap_or(Event::NonPrimary));
+        (0..3).for_each(|p| w.push(p, Event::End));
+        w
+    };
+    cut_off(None).holds(&[Property::V1]);
+    cut_off(Some(Event::Primary)).breaks(Property::V1);
+}
+
+#[test]
+fn v6_a_join_that_is_withdrawn_after_the_end() {
+    let mut w = World::group(3);
+    w.quiet();
+    w.push(0, Event::GroupJoinAsked { name: "other".into(), with_state: false });
+    w.wait(20 * SECOND);
+    w.harness_says(Event::End);
+    w.push(0, Event::LeaveAsked);
+    w.push(0, Event::Left);
+    (0..3).for_each(|p| w.push(p, Event::End));
+    w.breaks(Property::V6);
 }
 
 #[test]

@@ -265,6 +265,23 @@ fn m6_a_number_that_one_installed_who_never_read_of_it() {
 }
 
 #[test]
+fn m6_the_first_view_of_a_joiner() {
+    let run = |told: bool| {
+        let mut w = World::strangers(3);
+        [0, 1].iter().for_each(|&p| w.cell_view(p, 1, &[0, 1], &[]));
+        [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1, 2], &[]));
+        if told {
+            w.cell_view(2, 2, &[0, 1, 2], &[]);
+        }
+        w.crash(0);
+        [1, 2].iter().for_each(|&p| w.cell_view(p, 3, &[1, 2], &[(0, LeaveReason::Died)]));
+        w
+    };
+    run(true).holds(&[Property::M6]);
+    run(false).breaks(Property::M6);
+}
+
+#[test]
 fn m6_founded_twice() {
     let mut w = World::strangers(2);
     w.cell_view(0, 1, &[0], &[]);

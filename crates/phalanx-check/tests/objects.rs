@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{GROUP, World, id};
-use phalanx_check::Property;
+use common::{GROUP, World, id, options};
+use phalanx_check::{Options, Property, check};
 use phalanx_trace::{Action, Event, LeaveReason, Outcome};
 
 /// Operations of processes in view 1 of the group, written down as they are asked for and answered.
@@ -204,6 +204,17 @@ fn r7_long_histories_are_judged() {
     users.read(1, 3);
     let report = users.world.breaks(Property::R7);
     assert!(report.properties.iter().all(|property| property.given_up == 0), "{report}");
+}
+
+#[test]
+fn r7_what_is_given_up_has_not_passed() {
+    let mut users = Users::new();
+    users.read(0, 0);
+    users.world.holds(&[Property::R7]);
+    let report = check(&users.world.traces, &Options { search_steps_max: 0, ..options() });
+    assert!(report.violated().is_empty() && !report.passed, "{report}");
+    assert_eq!(report.instances(Property::R7), 0, "{report}");
+    assert!(report.to_string().contains("FAILED: took too long to judge: R7"), "{report}");
 }
 
 #[test]

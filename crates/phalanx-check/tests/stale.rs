@@ -120,8 +120,12 @@ fn u3_a_stopped_member_is_waited_for() {
     w.end(&[0, 1, 2]);
     w.holds(&[Property::U3]);
 
-    let mut w = unreachable_receiver(|w| w.harness_says(stop.clone()), |_| {});
+    let m = uniform(fifo(0, 1, 1));
+    let mut w = World::group(3);
+    w.harness_says(stop);
+    w.multicast(m, &[0, 1]);
     w.harness_says(cont);
+    w.deliver(2, m);
     w.end(&[0, 1, 2]);
     w.breaks(Property::U3);
 }

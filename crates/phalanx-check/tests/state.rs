@@ -270,6 +270,15 @@ fn x5_a_state_that_all_begin_with_needs_no_transfer() {
 }
 
 #[test]
+fn x5_a_state_that_was_begun_is_completed() {
+    Join::good().run().holds(&[Property::X5]);
+    // The digests are equal; but it never was told that it has all.
+    let mut w = Join::good().run();
+    w.traces.iter_mut().for_each(|trace| trace.records.retain(|r| !matches!(r.event, Event::StateEnd { .. })));
+    w.breaks(Property::X5);
+}
+
+#[test]
 fn x5_who_asked_for_none_gets_none_and_is_not_compared() {
     let mut w = World::cell(2);
     w.ask_group(0, true);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use phalanx::config::parse_duration;
-use phalanx_check::{CheckError, Options, Report, Require, check_files};
+use phalanx_check::{CheckError, Options, Property, Report, Require, check_files};
 use phalanx_sim::svg::Diagram;
 use phalanx_trace::{Trace, TraceError};
 
@@ -17,13 +17,14 @@ use crate::sim::parse_window;
 /// Judges traces: which guarantees held, were put to the test, or were broken, with the records that prove it
 ///
 /// Exit code 0: everything held. 1: something was broken, or a guarantee that should have been put to the test was
-/// not.
+/// not, or could not be judged.
 #[derive(Args, Debug)]
 pub(crate) struct Check {
     /// Trace files, or directories that hold files named *.trace
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The traces of all processes are given: judge also what one process's trace proves about another
+    /// The traces of all processes and of the harness are given, from start to end: judge also what one process's trace
+    /// proves about another
     #[arg(long)]
     complete: bool,
     /// The run was to have one cell instance; a second one is a violation
@@ -35,9 +36,22 @@ pub(crate) struct Check {
     /// In the quiet phase, a message must be delivered after this long
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     delivery_bound: Duration,
-    /// Do not ask that any guarantee was put to the test
-    #[arg(long)]
-    allow_vacuous: bool,
+    /// In the quiet phase, a view change may keep a process from sending for so long
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    flush_bound: Duration,
+    /// In the quiet phase, a process that asks to join must be in a view after this long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    join_bound: Duration,
+    /// A process that no quorum reaches must say so after this long
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    cut_off_bound: Duration,
+    /// The others must go on without a stopped member after this long
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration)]
+    hostage_bound: Duration,
+    /// Guarantees that the run was about: they must have been put to the test, besides those that the kinds of record
+    /// call for
+    #[arg(long, value_name = "CODE,..", value_delimiter = ',')]
+    require: Vec<Property>,
     /// One JSON document
     #[arg(long)]
     json: bool,
@@ -56,7 +70,11 @@ pub(crate) fn run(check: &Check) -> Result<Exit, Failure> {
         one_instance: check.one_instance,
         membership_bound_ns: nanos(check.membership_bound),
         delivery_bound_ns: nanos(check.delivery_bound),
-        require: if check.allow_vacuous { Require::Nothing } else { Require::Features },
+        flush_bound_ns: nanos(check.flush_bound),
+        join_bound_ns: nanos(check.join_bound),
+        cut_off_bound_ns: nanos(check.cut_off_bound),
+        hostage_bound_ns: nanos(check.hostage_bound),
+        require: Require::These(check.require.clone()),
         ..Options::default()
     };
     let report = check_files(&files, &options).map_err(explain)?;

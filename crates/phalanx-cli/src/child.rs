@@ -54,3 +54,9 @@ pub(crate) fn listen<T: DeserializeOwned + Send + 'static>(
     std::thread::Builder::new().name("orders".to_owned()).spawn(work)?;
     Ok(inbox)
 }
+
+/// A member of an experiment whose trace cannot be written proves nothing: it ends, and its parent sees that.
+pub(crate) fn trace_lost(error: &phalanx_trace::TraceError) {
+    crate::notice::say(format_args!("the trace cannot be written: {error}"));
+    std::process::exit(i32::from(Exit::Failure as u8));
+}

@@ -1,5 +1,6 @@
 //! `phalanx`: the command line.
 
+mod about;
 mod bench;
 mod call;
 mod cat;

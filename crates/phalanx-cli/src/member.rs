@@ -51,7 +51,7 @@ impl Ending {
                     std::process::exit(i32::from(Exit::Interrupted as u8));
                 }
                 let _ = cell.begin_leave();
-                end_after(LEAVE_PATIENCE, exit);
+                end_after(LEAVE_PATIENCE, exit, &cell);
             }
         };
         std::thread::Builder::new().name("signals".to_owned()).spawn(work).when("cannot start a thread")?;
@@ -59,27 +59,34 @@ impl Ending {
     }
 
     /// Leaves by its own decision. If that cannot be done, the process ends with `otherwise`.
-    pub(crate) fn leave(&self, cell: &Cell, otherwise: Exit) {
+    pub(crate) fn leave(&self, cell: &Arc<Cell>, otherwise: Exit) {
         let _ = cell.begin_leave();
-        end_after(LEAVE_PATIENCE, otherwise);
+        end_after(LEAVE_PATIENCE, otherwise, cell);
     }
 
-    /// Whether a signal decided the exit code.
-    pub(crate) fn exit(&self) -> Exit {
-        if self.0.load(Ordering::SeqCst) == Exit::Interrupted as u8 { Exit::Interrupted } else { Exit::Good }
+    /// The exit code, unless something failed: a signal decides it, or the trace that could not be written.
+    pub(crate) fn exit(&self, cell: &Cell) -> Exit {
+        let interrupted = self.0.load(Ordering::SeqCst) == Exit::Interrupted as u8;
+        traced(if interrupted { Exit::Interrupted } else { Exit::Good }, cell)
     }
 }
 
 /// Ends the process if it has not ended by itself: without a quorum, or before a reader that stands still, the way
 /// out may be closed.
-fn end_after(patience: Duration, exit: Exit) {
+fn end_after(patience: Duration, exit: Exit, cell: &Arc<Cell>) {
+    let cell = Arc::clone(cell);
     let work = move || {
         std::thread::sleep(patience);
         say("could not leave in time; the others will learn of it as of a death");
-        std::process::exit(i32::from(exit as u8));
+        std::process::exit(i32::from(traced(exit, &cell) as u8));
     };
     // Without a thread the process waits as long as it takes.
     let _ = std::thread::Builder::new().name("patience".to_owned()).spawn(work);
+}
+
+/// A trace that was asked for and could not be written is a failure.
+fn traced(exit: Exit, cell: &Cell) -> Exit {
+    if exit == Exit::Good && cell.is_trace_lost() { Exit::Failure } else { exit }
 }
 
 /// Where events are told.

@@ -65,7 +65,7 @@ pub(crate) fn follow(cell: &Arc<Cell>, patience: Option<Duration>, json: bool) -
             }
             Ok(Item::Notice(notice)) => say(notice),
             Ok(_) => {}
-            Err(CallError::Over) => return Ok(ending.exit()),
+            Err(CallError::Over) => return Ok(ending.exit(cell)),
             Err(CallError::Timeout) => {
                 let what = "in no view of the cell in time; `phalanx doctor` looks at what may stand in the way";
                 return Err(Failure::new(Exit::Unreachable, what));

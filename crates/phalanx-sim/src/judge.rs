@@ -12,7 +12,13 @@ use crate::timeline::Proofs;
 pub(crate) fn violations(report: &Report) -> Vec<Violation> {
     let broken = report.properties.iter().filter(|property| property.violations > 0);
     let each = broken.flat_map(|property| property.first.iter().map(move |first| (property, first)));
-    each.map(|(property, first)| {
+    // Nobody knows whether it held.
+    let given_up = report.properties.iter().filter(|property| property.given_up > 0).map(|property| Violation {
+        code: property.property.code().to_owned(),
+        at_ns: 0,
+        text: format!("{}: took too long to judge, {} times", property.title, property.given_up),
+    });
+    let found = each.map(|(property, first)| {
         let mut text = format!("{}: {}", property.title, first.summary);
         for Evidence { file, text: record, .. } in &first.evidence {
             let _ = write!(text, "\n      {file}: {record}");
@@ -22,8 +28,8 @@ pub(crate) fn violations(report: &Report) -> Vec<Violation> {
             at_ns: first.evidence.iter().filter_map(at_ns).max().unwrap_or(0),
             text,
         }
-    })
-    .collect()
+    });
+    found.chain(given_up).collect()
 }
 
 /// The records that prove the first violations of a property, by the checker's names of their traces.

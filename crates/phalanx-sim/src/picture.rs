@@ -17,7 +17,7 @@ pub fn draw_seed(seed: u64, options: &Options, window: Option<RangeInclusive<u64
     let marks = marks(&world);
     let own: Vec<Finding> = world.violations.iter().map(finding).collect();
     let traces = take_traces(&mut world);
-    let report = phalanx_check::check(&traces, &check_options());
+    let report = phalanx_check::check(&traces, &check_options(&world));
     let labels: Vec<String> = traces.iter().map(memory_label).collect();
     let count = plan.faults.len();
     let title = format!("Seed {seed}, members: {}, faults: {count}. {}", plan.members, options.replay_command(seed));

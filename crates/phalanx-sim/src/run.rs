@@ -237,7 +237,7 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
     }
     let history = if options.histories { history::operations(traces.iter()) } else { Vec::new() };
     let mut counters = world.count();
-    let report = phalanx_check::check(&traces, &check_options());
+    let report = phalanx_check::check(&traces, &check_options(&world));
     let mut violations = std::mem::take(&mut world.violations);
     violations.extend(crate::judge::violations(&report));
     crate::judge::count(&report, &mut counters);
@@ -254,11 +254,13 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
     SeedResult { seed, members: world.slots.len(), trace_hash, full: false, violations, counters, story, history }
 }
 
-pub(crate) fn check_options() -> phalanx_check::Options {
+pub(crate) fn check_options(world: &World) -> phalanx_check::Options {
     phalanx_check::Options {
         require: phalanx_check::Require::Nothing,
         one_instance: true,
         complete: true,
+        // What the world knows is gone need not come to a view.
+        hopeless: world.counters.without_quorum > 0,
         clock_slack_ns: 0,
         membership_bound_ns: SETTLE_NS,
         delivery_bound_ns: DELIVER_NS,

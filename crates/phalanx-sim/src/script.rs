@@ -333,7 +333,9 @@ impl Cell {
         self.world.enter(Phase::Quiet, Vec::new());
         let settled =
             self.run_until(Duration::from_nanos(crate::run::SETTLE_NS), |cell| cell.world.unsettled().is_none());
-        if !settled && self.world.has_future(None) {
+        if !settled && !self.world.has_future(None) {
+            self.world.counters.without_quorum = 1;
+        } else if !settled {
             let why = self.world.unsettled().unwrap_or_default();
             self.world.note_states();
             self.world.violation("liveness", why);

@@ -356,4 +356,10 @@ pub enum Event {
         /// The applications of the others go on to multicast, in each of their groups at least so often; 0: nothing is said.
         sends_every_ns: u64,
     },
+    /// Harness: the experiment is about these guarantees, by the checker's codes. One of them that is never put to the
+    /// test fails it.
+    About {
+        /// Like `"S3"`.
+        codes: Vec<String>,
+    },
 }

@@ -134,6 +134,7 @@ impl Display for Event {
             }
             Self::Impaired { ends, what, .. } => write!(f, "broken in part at {}: {what}", List(ends.iter())),
             Self::Balance { group, sum } => write!(f, "all accounts of group {group} hold {sum}"),
+            Self::About { codes } => write!(f, "about {}", List(codes.iter())),
         }
     }
 }

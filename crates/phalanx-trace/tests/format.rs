@@ -61,6 +61,7 @@ fn every_event() -> Vec<Event> {
         Event::Guard { resource: 1, serial: 2, token: 3, accepted: false },
         Event::Impaired { ends: vec!["b".into()], what: "data socket".into(), sends_every_ns: 3 },
         Event::Balance { group: 2, sum: 800 },
+        Event::About { codes: vec!["S3".into(), "V1".into()] },
     ]
 }
 

@@ -1,4 +1,6 @@
 # All five are isolated from each other for 10 s: after healing all are in the primary again, as they were.
+# healed
+# about: U3 V7
 network 5
 cell 5
 declare -A before=()

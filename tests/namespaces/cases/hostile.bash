@@ -1,4 +1,6 @@
 # A stranger on the network floods a member with everything short of the key: counted, dropped, and nothing else.
+# healed
+# about: I4
 network 5
 attach 6
 helper ip netns exec "${PREFIX}sw" python3 "$tools/capture.py" "$WORK/capture" p1
@@ -36,6 +38,7 @@ many=$((QUICK == 1 ? 5000 : 40000))
 before=$(resident_kib 1)
 views=$(counter cell_views)
 note "before: $before KiB resident"
+harness attack
 attack random $many short version kind other_cell
 attack nobody 5000 malformed
 attack truncated $many short bad_tag

@@ -1,4 +1,6 @@
 # Two of five are killed at once: three go on.
+# healed
+# about: M6 S3 O3 U1 U2
 network 5
 cell 5
 rest=$(without 1 4)

@@ -1,4 +1,6 @@
 # One of three is killed: the pair goes on.
+# healed
+# about: M6 S3 O3 U1
 network 3
 cell 3
 rest=$(without 1)

@@ -1,4 +1,5 @@
 # Two of three are killed at once: the third says NonPrimary and why, and delivers nothing more.
+# about: V7
 network 3
 cell 3
 kill9 1 2
@@ -8,4 +9,7 @@ in_ns 3 "$PHALANX" stat --cell "$CELL" --runtime-dir "$WORK/run3"
 [ $? -eq 5 ] || fail "stat at member 3 does not end with exit code 5"
 [ "$(stat_of 3 state)" = non-primary ] || fail "the counters file of member 3 does not say non-primary"
 never cell_view 3
+# It must stay so: longer than the checker waits for it to say that it is cut off.
+sleep 6
+never primary 3
 verdict

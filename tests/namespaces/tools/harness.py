@@ -1,11 +1,21 @@
-"""Writes the harness's trace: harness.py FILE CELL create|faulty|heal|quiet|end|crash HEX|stop HEX|cont HEX.
+"""Writes the harness's trace: harness.py FILE CELL WHAT, where WHAT is one of
+
+    create                    the file
+    about CODE..              which guarantees the experiment is about
+    faulty, heal              a phase begins
+    quiet [NAME..]            the last one; of these processes alone, or of all
+    crash HEX, stop HEX, cont HEX    what was done to a process
+    cut FROM>TO.., mend FROM>TO..    links, by names
+    attack, peace             somebody without the key sends packets, or does no more
+    end
 
 The format is that of docs/checker.md: length-prefixed records in postcard's encoding."""
 
 import sys
 import time
 
-STOP, CONT, CRASH, PHASE, END = 20, 21, 22, 23, 24
+STOP, CONT, CRASH, PHASE, END, CUT, MEND, ATTACK = 20, 21, 22, 23, 24, 27, 28, 29
+ABOUT = 38
 PHASES = {"faulty": 0, "heal": 1, "quiet": 2}
 
 
@@ -26,6 +36,14 @@ def prefixed(body):
     return varint(len(body)) + body
 
 
+def texts(all_of_them):
+    return varint(len(all_of_them)) + b"".join(text(one) for one in all_of_them)
+
+
+def links(pairs):
+    return varint(len(pairs)) + b"".join(text(name) for pair in pairs for name in pair.split(">"))
+
+
 def main():
     path, cell, what, *rest = sys.argv[1:]
     if what == "create":
@@ -33,10 +51,16 @@ def main():
             clock = "monotonic of boot " + file.read().strip()
         header = text(cell) + text("harness") + varint(0) + text(clock) + b"\x01"
         with open(path, "xb") as file:
-            file.write(b"PHXTRACE" + (1).to_bytes(2, "little") + prefixed(header))
+            file.write(b"PHXTRACE" + (3).to_bytes(2, "little") + prefixed(header))
         return
     if what in PHASES:
-        event = varint(PHASE) + varint(PHASES[what]) + varint(0)
+        event = varint(PHASE) + varint(PHASES[what]) + texts(rest)
+    elif what == "about":
+        event = varint(ABOUT) + texts(rest)
+    elif what in ("cut", "mend"):
+        event = varint(CUT if what == "cut" else MEND) + links(rest)
+    elif what in ("attack", "peace"):
+        event = varint(ATTACK) + (b"\x01" if what == "attack" else b"\x00")
     elif what == "end":
         event = varint(END)
     else:

@@ -38,10 +38,21 @@ impl Builder {
                 impaired.sends_every_ns = *sends_every_ns;
                 self.model.harness.impaired = Some(impaired);
             }
+            Event::About { codes } => codes.iter().for_each(|code| match code.parse() {
+                Ok(property) => self.model.harness.about.push(property),
+                Err(unknown) => self.malformed(unknown.to_string()),
+            }),
             Event::End => self.model.harness.ended = Some(moment),
             // Told by the stream rules already.
             _ => {}
         }
+    }
+
+    /// The experiment is over, and the harness says whom it ended.
+    pub(super) fn killed_after(&mut self, event: &Event) {
+        let &Event::Crash { incarnation } = event else { return };
+        let proc = self.proc(incarnation);
+        self.model.procs[proc].killed_after = true;
     }
 
     fn links(&mut self, links: &[(String, String)], cut: bool, moment: Moment) {

@@ -101,6 +101,7 @@ impl Builder {
             info.last_active_ns = info.last_active_ns.max(record.at_ns);
         }
         match self.now.proc {
+            None if self.now.ended && matches!(record.event, Event::Crash { .. }) => self.killed_after(&record.event),
             _ if self.now.ended => self.malformed("a record after the end"),
             None => self.harness_event(&record.event, moment),
             Some(proc) => match self.now.over {
@@ -188,7 +189,8 @@ impl Builder {
             | Event::Trouble { .. }
             | Event::Gauge { .. }
             | Event::Traffic { .. }
-            | Event::Impaired { .. } => {}
+            | Event::Impaired { .. }
+            | Event::About { .. } => {}
             Event::Invoke { .. } | Event::Return { .. } | Event::Guard { .. } | Event::Balance { .. } => {
                 self.object_event(me, event, moment);
             }
@@ -284,6 +286,7 @@ impl Proc {
             primacy: Vec::new(),
             blocks: Vec::new(),
             crashed: None,
+            killed_after: false,
             installs: Vec::new(),
             epochs: Vec::new(),
             group_joins: Vec::new(),

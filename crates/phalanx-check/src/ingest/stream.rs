@@ -56,6 +56,7 @@ impl StreamRules {
                 | Event::Gauge { .. }
                 | Event::Traffic { .. }
                 | Event::Impaired { .. }
+                | Event::About { .. }
                 | Event::End
         );
         (!allowed).then_some("a process's record in the harness's trace")
@@ -114,7 +115,8 @@ impl StreamRules {
             | Event::Trouble { .. }
             | Event::Gauge { .. }
             | Event::Traffic { .. }
-            | Event::Impaired { .. } => Some("a harness's record in a process's trace"),
+            | Event::Impaired { .. }
+            | Event::About { .. } => Some("a harness's record in a process's trace"),
             Event::Invoke { op, .. } => {
                 self.asked += 1;
                 self.unanswered.insert(*op);

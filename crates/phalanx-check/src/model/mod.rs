@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use phalanx_trace::{LeaveReason, Order, Phase, Trouble};
 
+use crate::Property;
 use crate::findings::Place;
 
 /// Indices into the model's tables.
@@ -87,14 +88,16 @@ pub(crate) struct Proc {
     pub(crate) leave_asked: Option<Moment>,
     pub(crate) ended: Option<Moment>,
     pub(crate) over: Option<(Over, Moment)>,
-    /// Told that it hears no quorum, and neither the contrary nor a view since.
+    /// Told that it hears no quorum, and neither the contrary nor a view until the trace's end.
     pub(crate) nonprimary: bool,
     /// Each time it was told that it hears no quorum (false), or one again (true).
     pub(crate) primacy: Vec<(bool, Moment)>,
     /// Each time a view change asked it for silence, and when that was over.
     pub(crate) blocks: Vec<(Moment, Option<Moment>)>,
-    /// By the harness.
+    /// By the harness, in the experiment.
     pub(crate) crashed: Option<Moment>,
+    /// By the harness, after its end.
+    pub(crate) killed_after: bool,
     pub(crate) installs: Vec<InstallIx>,
     pub(crate) epochs: Vec<EpochIx>,
     pub(crate) group_joins: Vec<GroupJoin>,
@@ -321,6 +324,8 @@ pub(crate) struct AfterOver {
 #[derive(Debug, Default)]
 pub(crate) struct Harness {
     pub(crate) trace: Option<usize>,
+    /// What it says that it is about.
+    pub(crate) about: Vec<Property>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) phases: Vec<(Phase, Vec<String>, Moment)>,
     pub(crate) ended: Option<Moment>,

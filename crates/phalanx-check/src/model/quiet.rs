@@ -1,10 +1,12 @@
 //! The quiet phase at the end of a run: from when, for whom, and whether liveness is due.
+//!
+//! It ends with the harness's end. What processes do after, as they leave and are ended, is no part of it.
 
 use std::collections::BTreeSet;
 
 use phalanx_trace::Phase;
 
-use super::{FaultKind, InstallIx, Model, Moment, Over, ProcIx};
+use super::{EpochEnd, EpochIx, FaultKind, InstallIx, Model, Moment, Over, ProcIx};
 use crate::Options;
 
 /// A quiet phase in which liveness is due.
@@ -72,7 +74,7 @@ impl Model {
         let stopped = self.stopped();
         let running: BTreeSet<ProcIx> =
             (0..self.procs.len()).filter(|&p| inside(p) && !stopped.contains(&p) && self.runs_at(p, end_ns)).collect();
-        let last = self.last_view().ok_or(NotDue::NoView)?;
+        let last = self.last_view(end_ns).ok_or(NotDue::NoView)?;
         if let Some(impaired) = impaired {
             if !self.quorum_at(impaired.moment.at_ns, &stopped, &inside, options) {
                 return Err(NotDue::NoQuorum);
@@ -90,15 +92,14 @@ impl Model {
             });
         }
         // A view that only the gone have installed is found again by a quorum of the view before.
-        let known = running.iter().filter_map(|&p| self.procs[p].installs.last().copied());
+        let known = running.iter().filter_map(|&p| self.install_at(p, end_ns));
         let known = known.max_by_key(|&i| self.installs[i].view);
         let views = [Some(last), known.filter(|&i| self.installs[i].view < self.installs[last].view)];
-        if !views.into_iter().flatten().all(|view| self.quorum_remains(view, &stopped, &inside, options)) {
+        if !views.into_iter().flatten().all(|view| self.quorum_remains(view, end_ns, &stopped, &inside, options)) {
             return Err(NotDue::NoQuorum);
         }
-        let broken_outside = (0..self.procs.len()).any(|p| self.procs[p].trace.is_some() && !inside(p));
         Ok(Quiet {
-            broken_outside,
+            broken_outside: self.others_stay_broken(),
             impaired_ns: None,
             begun_ns: begun.at_ns,
             from_ns,
@@ -150,11 +151,59 @@ impl Model {
         faults.chain(own).filter(|&at| at < end_ns).fold(begun_ns, u64::max)
     }
 
-    /// The highest view of the instance in which a view was installed last.
-    fn last_view(&self) -> Option<InstallIx> {
-        let newest = self.installs.iter().max_by_key(|i| i.moment.at_ns)?;
-        let (_, installers) = self.cells.get(&newest.instance)?.last_key_value()?;
-        installers.first().copied()
+    /// Whether the quiet phase names those whom it is about, and others are there.
+    pub(crate) fn others_stay_broken(&self) -> bool {
+        let Some((Phase::Quiet, connected, _)) = self.harness.phases.last() else { return false };
+        let named = |name: &Option<String>| name.as_ref().is_some_and(|n| connected.contains(n));
+        !connected.is_empty() && self.procs.iter().any(|p| p.trace.is_some() && !named(&p.name))
+    }
+
+    /// The highest view by then of the instance in which a view was installed last.
+    fn last_view(&self, until_ns: u64) -> Option<InstallIx> {
+        let within = |i: &InstallIx| self.installs[*i].moment.at_ns <= until_ns;
+        let newest = (0..self.installs.len()).filter(within).max_by_key(|&i| self.installs[i].moment.at_ns)?;
+        let views = self.cells.get(&self.installs[newest].instance)?;
+        views.values().rev().find_map(|installers| installers.iter().copied().find(within))
+    }
+
+    /// The cell view that the process was in at that time.
+    pub(crate) fn install_at(&self, p: ProcIx, at_ns: u64) -> Option<InstallIx> {
+        self.procs[p].installs.iter().copied().rfind(|&i| self.installs[i].moment.at_ns <= at_ns)
+    }
+
+    /// The group views that the process was in at that time.
+    pub(crate) fn stays_at(&self, p: ProcIx, at_ns: u64) -> impl Iterator<Item = EpochIx> {
+        self.procs[p].epochs.iter().copied().filter(move |&e| self.stays(e, at_ns))
+    }
+
+    /// Whether this stay had begun by that time, and not ended.
+    pub(crate) fn stays(&self, e: EpochIx, at_ns: u64) -> bool {
+        self.epochs[e].install.at_ns <= at_ns && self.end_of(e).is_none_or(|end| end.at_ns > at_ns)
+    }
+
+    /// When a stay ended, if it did.
+    fn end_of(&self, e: EpochIx) -> Option<Moment> {
+        let epoch = &self.epochs[e];
+        let proc = &self.procs[epoch.proc];
+        match epoch.end {
+            EpochEnd::Open => None,
+            EpochEnd::Next(next) => Some(self.epochs[next].install),
+            EpochEnd::GroupLeft => epoch.left_at,
+            EpochEnd::Over => {
+                let all = || proc.installs.iter().map(|&i| &self.installs[i]);
+                let begun = |i: &&super::CellInstall| i.moment.place.index < epoch.install.place.index;
+                let instance = all().rfind(begun).map(|i| i.instance);
+                let elsewhere = all().find(|i| !begun(i) && Some(i.instance) != instance).map(|i| i.moment);
+                elsewhere.or(proc.over.map(|(_, m)| m))
+            }
+        }
+    }
+
+    /// Whether the process held itself cut off at that time.
+    pub(crate) fn nonprimary_at(&self, p: ProcIx, at_ns: u64) -> bool {
+        let told = self.procs[p].primacy.iter().rfind(|(_, m)| m.at_ns <= at_ns);
+        let view = self.install_at(p, at_ns).map(|i| self.installs[i].moment.place.index);
+        told.is_some_and(|(primary, m)| !primary && view.is_none_or(|view| view < m.place.index))
     }
 
     /// Whether those `inside` that the harness spared are a quorum of the view in force at `at_ns`, and of the one that
@@ -187,21 +236,25 @@ impl Model {
     fn quorum_remains(
         &self,
         last: InstallIx,
+        end_ns: u64,
         stopped: &BTreeSet<ProcIx>,
         inside: &dyn Fn(ProcIx) -> bool,
         options: &Options,
     ) -> bool {
         let view = &self.installs[last];
         let crashes = view.members.iter().any(|&m| self.procs[m].crashed.is_some());
+        let by_then = |m: Moment| m.at_ns <= end_ns;
         let unseen = |over: Over| matches!(over, Over::Excluded(by) if by > view.view);
         // A view decided, told and lost with those that knew it: what remains of it cannot be known.
-        if crashes && view.members.iter().any(|&m| self.procs[m].over.is_some_and(|(over, _)| unseen(over))) {
+        if crashes
+            && view.members.iter().any(|&m| self.procs[m].over.is_some_and(|(over, at)| unseen(over) && by_then(at)))
+        {
             return false;
         }
         let spared = |m: ProcIx| {
             let p = &self.procs[m];
             let gone = p.ended.is_some_and(|e| self.harness.ended.is_none_or(|h| e.at_ns < h.at_ns));
-            let left = matches!(p.over, Some((Over::Left, _)));
+            let left = p.over.is_some_and(|(over, at)| over == Over::Left && by_then(at));
             inside(m) && !stopped.contains(&m) && p.crashed.is_none() && !left && (!gone || p.over.is_some())
         };
         let present = view.members.iter().filter(|&&m| spared(m)).count();

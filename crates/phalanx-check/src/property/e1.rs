@@ -6,12 +6,19 @@
 //! numbered 1, 2, 3... for each peer, and nothing follows a graceful leave. One trace per incarnation; the
 //! harness's records stand in its own trace.
 //!
+//! No trace ends in the middle: a file that ends inside a record, or inside its header, is that of a process which the harness
+//! killed (*crash*). If the traces are complete, the harness's is among them, and if it has ended, each other trace has its end, or tells that its
+//! process was excluded or left, and each member of a view has a trace. Who was killed, or is stopped, records nothing
+//! until it runs again.
+//!
 //! Instances: traces. Source: the single event stream of virtual synchrony as in Chockler, Keidar and Vitenberg,
 //! "Group Communication Specifications" (ACM Computing Surveys 33:4, 2001).
 
+use std::collections::BTreeSet;
+
 use super::Run;
-use crate::findings::Findings;
-use crate::model::Over;
+use crate::findings::{Findings, Place};
+use crate::model::{FaultKind, Model, Over, Proc, ProcIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     out.instances += run.model.traces.iter().filter(|t| t.records > 0).count() as u64;
@@ -21,4 +28,102 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     for after in run.model.after_over.iter().filter(|a| a.over == Over::Left) {
         out.violation(&[after.told, after.place], || "a record after the process left the cell".to_owned());
     }
+    cut_off(run.model, out);
+    if run.options.complete {
+        absent(run.model, out);
+        if run.model.harness.trace.is_none() {
+            out.violation(&[], || "the harness has no trace, and it alone knows who was killed".to_owned());
+        }
+        if run.model.harness.ended.is_some() {
+            endless(run.model, out);
+        }
+    }
+    awake(run, out);
+}
+
+/// Files that end inside a record or a header.
+fn cut_off(model: &Model, out: &mut Findings) {
+    let procs_of = |trace| model.procs.iter().find(move |p| p.trace == Some(trace));
+    for (trace, info) in model.traces.iter().enumerate().filter(|(_, info)| info.truncated) {
+        if !procs_of(trace).is_some_and(was_killed) {
+            out.violation(&[last_record(model, trace)], || {
+                format!("{} ends inside a record, and nobody killed its writer", info.label)
+            });
+        }
+    }
+    let without_trace = model.procs.iter().filter(|p| p.trace.is_none() && was_killed(p)).count();
+    for file in model.empty_files.iter().skip(without_trace) {
+        out.violation(&[], || format!("{file} holds nothing, and nobody killed its writer"));
+    }
+}
+
+/// Members without a trace.
+fn absent(model: &Model, out: &mut Findings) {
+    let mut told: BTreeSet<ProcIx> = BTreeSet::new();
+    for install in &model.installs {
+        for &p in install.members.iter().filter(|&&p| model.procs[p].trace.is_none()) {
+            if told.insert(p) {
+                let text = || format!("{} is a member of cell view {} and has no trace", model.who(p), install.view);
+                out.violation(&[install.moment.place], text);
+            }
+        }
+    }
+}
+
+/// Traces that just stop.
+fn endless(model: &Model, out: &mut Findings) {
+    let open = |p: &Proc| p.ended.is_none() && p.over.is_none() && !was_killed(p);
+    for (p, proc) in model.procs.iter().enumerate().filter(|(_, p)| open(p)) {
+        let Some(trace) = proc.trace.filter(|&t| !model.traces[t].truncated) else { continue };
+        out.violation(&[last_record(model, trace)], || {
+            format!("the trace of {} has no end, and nobody killed it", model.who(p))
+        });
+    }
+}
+
+/// Who is dead or stopped does nothing.
+fn awake(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    if model.one_clock().is_none() {
+        return;
+    }
+    let slack_ns = run.options.clock_slack_ns;
+    for fault in model.harness.faults.iter().filter(|f| f.kind == FaultKind::Crash) {
+        let Some(trace) = model.procs[fault.proc].trace else { continue };
+        if model.traces[trace].last_at_ns > fault.moment.at_ns.saturating_add(slack_ns) {
+            out.violation(&[fault.moment.place, last_record(model, trace)], || {
+                format!("{} was killed, and goes on", model.who(fault.proc))
+            });
+        }
+    }
+    for (p, spans) in model.absences().iter().enumerate() {
+        let asleep = |at_ns: u64| {
+            spans.iter().find(|s| {
+                s.from.at_ns.saturating_add(slack_ns) < at_ns
+                    && s.to.is_none_or(|to| to.at_ns > at_ns.saturating_add(slack_ns))
+            })
+        };
+        if spans.is_empty() || model.procs[p].crashed.is_some() {
+            continue;
+        }
+        let installs = model.procs[p].installs.iter().map(|&i| model.installs[i].moment);
+        let over = model.procs[p].over.map(|(_, m)| m);
+        let steps = model.procs[p].epochs.iter().flat_map(|&e| {
+            let at = move |s: &crate::model::Step| (model.place(e, s.index), s.at_ns);
+            model.epochs[e].steps.iter().map(at)
+        });
+        let all = installs.chain(over).map(|m| (m.place, m.at_ns)).chain(steps);
+        for (place, span) in all.filter_map(|(place, at_ns)| Some((place, asleep(at_ns)?))).take(1) {
+            out.violation(&[span.from.place, place], || format!("{} is stopped, and goes on", model.who(p)));
+        }
+    }
+}
+
+fn was_killed(proc: &Proc) -> bool {
+    proc.crashed.is_some() || proc.killed_after
+}
+
+fn last_record(model: &Model, trace: usize) -> Place {
+    let records = usize::try_from(model.traces[trace].records).unwrap_or(usize::MAX);
+    Place { trace, index: records.saturating_sub(1) }
 }

@@ -1,7 +1,7 @@
 //! M6, primary uniqueness: the views of a cell instance form one chain, and so do the views of a group.
 //!
 //! Cell: let the installed views of an instance be `1 = v_1 < v_2 < ...`. If `u -> w` at some process then no view
-//! between was installed; and for neighbours `u`, `w` the survivors `M_u & M_w`, together with those that left of
+//! between was installed, and the first view that a process installs is the first that holds it; and for neighbours `u`, `w` the survivors `M_u & M_w`, together with those that left of
 //! their own will, are a quorum of `u`, and the survivors alone are no minority of `w`. Numbers skip none.
 //!
 //! Group: the same, without quorums (the cell's chain gives those); a view without survivors is a new beginning and
@@ -51,6 +51,14 @@ fn cell_chain(run: &Run<'_>, views: &BTreeMap<u64, Vec<InstallIx>>, out: &mut Fi
                 format!("{who} went from cell view {} to {w}, but cell view {u} was installed too", prev.view)
             };
             out.violation(&[prev.moment.place, old.moment.place, install.moment.place], text);
+        }
+        for &p in old.members.iter().filter(|&&p| model.reads_to_the_end(p)) {
+            let first =
+                model.procs[p].installs.iter().map(|&i| &model.installs[i]).find(|i| i.instance == old.instance);
+            if let Some(first) = first.filter(|i| i.view == w) {
+                let text = || format!("cell view {u} holds {}, whose first view is cell view {w}", model.who(p));
+                out.violation(&[old.moment.place, first.moment.place], text);
+            }
         }
         if w - u > 1 {
             // Who died, or ended in a stop or without reading on, may have kept what is between to itself.

@@ -3,9 +3,10 @@
 //! - No later view of the instance lists `p`: it comes back only as a new incarnation.
 //! - After *excluded* `p` records nothing but its end.
 //! - *Excluded by w* is told only when `w` does not hold `p`.
-//! - If `p` runs, connected, at the end of a quiet phase, it was told (*excluded* or *left*).
+//! - If `p` runs, connected, at the end of a quiet phase, it was told (*excluded* or *left*) by then.
+//! - If `p` ends before the harness does, neither killed nor stopped, and `w` was installed before, it was told.
 //!
-//! Instances: processes told to be excluded. Source: Ricciardi and Birman 1991 (no re-instatement); the
+//! Instances: processes told to be excluded, and those that should have been told. Source: Ricciardi and Birman 1991 (no re-instatement); the
 //! announcement answers a defect of field systems where a resumed process never learnt that it had been excluded.
 
 use std::ops::Bound;
@@ -34,9 +35,11 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         }
     }
     reinstated(model, out);
+    ended_untold(model, out);
     if let Ok(quiet) = &run.quiet {
         for &p in &quiet.running {
-            if let Some(without) = dropped_untold(model, p) {
+            if let Some(without) = dropped_untold(model, p, quiet.end_ns) {
+                out.instance();
                 let text = || {
                     format!(
                         "cell view {} does not hold {}, which was never told",
@@ -50,14 +53,31 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// A view that dropped a process which runs on without knowing.
-pub(super) fn dropped_untold(model: &Model, p: ProcIx) -> Option<usize> {
+/// A view that dropped a process which, by that time, runs on without knowing.
+pub(super) fn dropped_untold(model: &Model, p: ProcIx, at_ns: u64) -> Option<usize> {
     let proc = &model.procs[p];
-    let last = proc.installs.last().filter(|_| proc.over.is_none() && proc.tail_complete)?;
-    let last = &model.installs[*last];
-    let (_, next) = model.cells.get(&last.instance)?.range((Bound::Excluded(last.view), Bound::Unbounded)).next()?;
-    let next = *next.first()?;
+    let told = proc.over.is_some_and(|(_, m)| m.at_ns <= at_ns);
+    let last = model.install_at(p, at_ns).filter(|_| !told && proc.tail_complete)?;
+    let last = &model.installs[last];
+    let later = model.cells.get(&last.instance)?.range((Bound::Excluded(last.view), Bound::Unbounded));
+    let by_then = |i: &usize| model.installs[*i].moment.at_ns <= at_ns;
+    let next = later.into_iter().find_map(|(_, installers)| installers.iter().copied().find(by_then))?;
     (last.members.contains(&p) && !model.installs[next].members.contains(&p)).then_some(next)
+}
+
+/// Processes whose own record says that they ended, after a view without them and not by the harness's hand.
+fn ended_untold(model: &Model, out: &mut Findings) {
+    let (Some(over), true) = (model.harness.ended, model.one_clock().is_some()) else { return };
+    for (p, proc) in model.procs.iter().enumerate().filter(|(_, p)| p.over.is_none() && p.crashed.is_none()) {
+        let Some(ended) = proc.ended.filter(|m| m.at_ns < over.at_ns) else { continue };
+        if let Some(without) = dropped_untold(model, p, ended.at_ns) {
+            out.instance();
+            let without = &model.installs[without];
+            let text =
+                || format!("cell view {} does not hold {}, which ended without being told", without.view, model.who(p));
+            out.violation(&[without.moment.place, ended.place], text);
+        }
+    }
 }
 
 fn reinstated(model: &Model, out: &mut Findings) {

@@ -66,7 +66,7 @@ use serde::{Serialize, Serializer};
 
 use crate::findings::Findings;
 use crate::model::quiet::{NotDue, Quiet};
-use crate::model::{EpochIx, Model, ProcIx};
+use crate::model::{EpochIx, Model, Over, ProcIx};
 use crate::property::m7::Dropped;
 use crate::property::past::Pasts;
 use crate::property::unsent::Unsent;
@@ -210,7 +210,7 @@ impl Run<'_> {
         if quiet.impaired_ns.is_some() {
             return quiet.settled_ns;
         }
-        let own = |&p: &ProcIx| self.model.procs[p].installs.last().map(|&i| self.model.installs[i].moment.at_ns);
+        let own = |&p: &ProcIx| self.model.install_at(p, quiet.end_ns).map(|i| self.model.installs[i].moment.at_ns);
         quiet.running.iter().filter_map(own).fold(quiet.from_ns, u64::max)
     }
 }
@@ -249,8 +249,11 @@ pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
     let sum = |count: fn(&crate::model::Kinds) -> u64| model.traces.iter().map(|t| count(&t.kinds)).sum::<u64>();
     let quiet = model.quiet(options);
     let impaired = quiet.as_ref().is_ok_and(|q| q.impaired_ns.is_some());
-    let called_for: [(bool, &[P]); 12] = [
+    let excluded = model.procs.iter().any(|p| matches!(p.over, Some((Over::Excluded(_), _))));
+    let called_for: [(bool, &[P]); 14] = [
         (sum(|k| k.cell_views) > 0, &[P::E1, P::M1]),
+        (model.cells.values().any(|views| views.len() > 1), &[P::M6]),
+        (excluded, &[P::M8]),
         (sum(|k| k.group_views) > 0, &[P::M2]),
         (sum(|k| k.sends) > 0, &[P::S2, P::S6]),
         (sum(|k| k.deliveries) > 0, &[P::S1, P::S7, P::I1, P::I2, P::I3]),
@@ -259,19 +262,18 @@ pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
         (sum(|k| k.total) > 0, &[P::O5]),
         (sum(|k| k.state_ends) > 0, &[P::X3]),
         (sum(|k| k.p2p) > 0, &[P::I1]),
-        (matches!(quiet, Err(NotDue::TooShort)) || quiet.as_ref().is_ok_and(|q| !q.broken_outside), &[P::V1]),
+        (quiet.as_ref().is_ok_and(|q| !q.broken_outside), &[P::V1]),
         (quiet.as_ref().is_ok_and(|q| q.broken_outside && !impaired), &[P::V13]),
         (impaired, &[P::V14]),
     ];
-    match &options.require {
-        Require::Features => {
-            let called = called_for.iter().filter(|(called, _)| *called).flat_map(|(_, p)| p.iter().copied());
-            let mut called: Vec<P> = called.collect();
-            called.sort_unstable();
-            called.dedup();
-            called
-        }
-        Require::These(these) => these.clone(),
+    let called = called_for.iter().filter(|(called, _)| *called).flat_map(|(_, p)| p.iter().copied());
+    let called = called.chain(model.harness.about.iter().copied());
+    let mut required: Vec<P> = match &options.require {
+        Require::Features => called.collect(),
+        Require::These(these) => called.chain(these.iter().copied()).collect(),
         Require::Nothing => Vec::new(),
-    }
+    };
+    required.sort_unstable();
+    required.dedup();
+    required
 }

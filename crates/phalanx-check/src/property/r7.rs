@@ -4,7 +4,7 @@
 //!
 //! The order is searched for (`linear`), not taken from the total order of the messages: this property does not know
 //! how the register is made. A group whose members' traces are not all there and whole is not judged. What the search
-//! gives up on after its bound is no violation and no instance; the report counts it.
+//! gives up on after its bound is no violation and no instance; the report counts it, and has not passed then.
 //!
 //! Instances: answered operations of registers that were judged. Source: Herlihy and Wing, "Linearizability: A
 //! Correctness Condition for Concurrent Objects" (TOPLAS 12:3, 1990); it is local, so each register is judged alone.
@@ -26,7 +26,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             continue;
         }
         let ops: Vec<Op> = calls.iter().map(|call| op(model, call)).collect();
-        match search(&ops, run.options.clock_slack_ns) {
+        match search(&ops, run.options.clock_slack_ns, run.options.search_steps_max) {
             Verdict::Linearizable => {
                 calls.iter().filter(|call| call.answer.is_some()).for_each(|_| out.instance());
             }

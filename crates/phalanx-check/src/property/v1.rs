@@ -7,19 +7,34 @@
 //! A process that was dropped without being told is M8's. Faults within the phase, and leaves and fresh processes,
 //! put its begin off. With processes outside of the connected ones it is V13.
 //!
+//! A quiet phase in which nothing is due is a violation too, whatever the reason: too short, no quorum spared, no view, several
+//! clocks. A harness that leaves no quorum begins none, or says so (`Options::hopeless`).
+//!
 //! Instances: quiet phases in which this is due. Source: Chockler, Keidar, Vitenberg 2001 (membership precision), with
 //! a bound.
 
 use std::collections::BTreeSet;
 
+use phalanx_trace::Phase;
+
 use super::{Run, m8};
 use crate::findings::Findings;
-use crate::model::quiet::Quiet;
-use crate::model::{EpochEnd, ProcIx};
+use crate::model::ProcIx;
+use crate::model::quiet::{NotDue, Quiet};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
-    if let Some(quiet) = run.quiet.as_ref().ok().filter(|q| !q.broken_outside) {
-        judge(run, quiet, out);
+    match &run.quiet {
+        Ok(quiet) if !quiet.broken_outside => judge(run, quiet, out),
+        Err(why) if !run.model.others_stay_broken() && run.model.harness.impaired.is_none() => in_vain(run, *why, out),
+        _ => {}
+    }
+}
+
+/// A harness that begins a quiet phase says that liveness is due from then on.
+pub(super) fn in_vain(run: &Run<'_>, why: NotDue, out: &mut Findings) {
+    let Some((Phase::Quiet, _, begun)) = run.model.harness.phases.last() else { return };
+    if !run.options.hopeless {
+        out.violation(&[begun.place], || format!("nothing is due in the quiet phase: {why}"));
     }
 }
 
@@ -28,14 +43,13 @@ pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
     out.instance();
     let last = &model.installs[quiet.last];
     let due: BTreeSet<ProcIx> =
-        quiet.running.iter().copied().filter(|&p| m8::dropped_untold(model, p).is_none()).collect();
+        quiet.running.iter().copied().filter(|&p| m8::dropped_untold(model, p, quiet.end_ns).is_none()).collect();
     for &p in &due {
         let proc = &model.procs[p];
         if !proc.tail_complete {
             continue;
         }
-        let before_end = proc.installs.iter().map(|&i| &model.installs[i]).rfind(|i| i.moment.at_ns <= quiet.end_ns);
-        let Some(own) = before_end else {
+        let Some(own) = model.install_at(p, quiet.end_ns).map(|i| &model.installs[i]) else {
             out.violation(&[quiet.place], || format!("{} never came into a cell view", model.who(p)));
             continue;
         };
@@ -54,10 +68,10 @@ pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
             out.violation(&evidence, text);
         } else if own.moment.at_ns > quiet.settled_ns {
             out.violation(&evidence, || format!("{} installed cell view {} after the bound", model.who(p), own.view));
-        } else if proc.nonprimary {
+        } else if model.nonprimary_at(p, quiet.end_ns) {
             out.violation(&evidence, || format!("{} still holds itself cut off", model.who(p)));
         }
-        for epoch in proc.epochs.iter().map(|&e| &model.epochs[e]).filter(|e| e.end == EpochEnd::Open) {
+        for epoch in model.stays_at(p, quiet.end_ns).map(|e| &model.epochs[e]) {
             if let Some(&ghost) = epoch.members.iter().find(|m| !members.contains(m)) {
                 let text = || {
                     format!(

@@ -10,7 +10,13 @@ use super::{Run, v1, v3, v4};
 use crate::findings::Findings;
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
-    let Some(quiet) = run.quiet.as_ref().ok().filter(|q| q.broken_outside && q.impaired_ns.is_none()) else { return };
+    let quiet = match &run.quiet {
+        Ok(quiet) if quiet.broken_outside && quiet.impaired_ns.is_none() => quiet,
+        Err(why) if run.model.others_stay_broken() && run.model.harness.impaired.is_none() => {
+            return v1::in_vain(run, *why, out);
+        }
+        _ => return,
+    };
     v1::judge(run, quiet, out);
     if out.violations == 0 {
         v3::judge(run, quiet, out);

@@ -20,14 +20,21 @@
 
 use std::collections::BTreeSet;
 
-use super::Run;
+use super::{Run, v1};
 use crate::findings::{Findings, Place};
 use crate::model::intern::FastMap;
-use crate::model::quiet::Quiet;
+use crate::model::quiet::{NotDue, Quiet};
 use crate::model::{Epoch, EpochEnd, EpochIx, Model, ProcIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
-    let Some(quiet) = run.quiet.as_ref().ok() else { return };
+    let quiet = match &run.quiet {
+        Ok(quiet) => quiet,
+        // That they are no quorum is for the judge to find.
+        Err(why) if run.model.harness.impaired.is_some() && *why != NotDue::NoQuorum => {
+            return v1::in_vain(run, *why, out);
+        }
+        Err(_) => return,
+    };
     let Some(impaired_ns) = quiet.impaired_ns else { return };
     membership(run, quiet, out);
     if out.violations > 0 {

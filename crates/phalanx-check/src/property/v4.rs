@@ -10,9 +10,9 @@
 
 use super::Run;
 use crate::findings::Findings;
+use crate::model::EpochIx;
 use crate::model::intern::FastMap;
 use crate::model::quiet::Quiet;
-use crate::model::{EpochEnd, EpochIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     if let Some(quiet) = due(run).filter(|q| !q.broken_outside) {
@@ -31,7 +31,7 @@ pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
             {
                 continue;
             }
-            let moved_on = there.is_some_and(|o| model.epochs[o].end != EpochEnd::Open);
+            let moved_on = there.is_some_and(|o| !model.stays(o, quiet.end_ns));
             if moved_on || !model.procs[q].tail_complete {
                 continue;
             }
@@ -56,10 +56,9 @@ pub(super) fn due<'a>(run: &'a Run<'_>) -> Option<&'a Quiet> {
 }
 
 /// The stays in which running processes end.
-pub(super) fn last_stays(run: &Run<'_>, quiet: &Quiet) -> impl Iterator<Item = EpochIx> {
-    let of = |&p: &usize| run.model.procs[p].epochs.iter().copied();
-    let all: Vec<EpochIx> = quiet.running.iter().filter(|&&p| run.model.procs[p].tail_complete).flat_map(of).collect();
-    all.into_iter().filter(|&e| run.model.epochs[e].end == EpochEnd::Open)
+pub(super) fn last_stays<'a>(run: &'a Run<'_>, quiet: &'a Quiet) -> impl Iterator<Item = EpochIx> + use<'a> {
+    let whole = quiet.running.iter().copied().filter(|&p| run.model.procs[p].tail_complete);
+    whole.flat_map(|p| run.model.stays_at(p, quiet.end_ns))
 }
 
 /// Whether a send of that time is old enough to be judged, and late enough.

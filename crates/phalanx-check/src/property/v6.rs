@@ -45,7 +45,8 @@ pub(super) fn groups(run: &Run<'_>, quiet: &Quiet, out: &mut Findings, which: im
             let named = |group: usize| model.groups[group].name == join.name;
             let done = epochs.find(|e| after(e.install.place) && named(model.views[e.view].group)).map(|e| e.install);
             let left = proc.group_leaves.iter().map(|leave| leave.1).chain(proc.leave_asked);
-            let withdrawn = left.into_iter().chain(again.map(|a| a.asked)).any(|m| after(m.place));
+            let by_then = |m: &Moment| m.at_ns <= quiet.end_ns;
+            let withdrawn = left.into_iter().chain(again.map(|a| a.asked)).filter(by_then).any(|m| after(m.place));
             if done.is_some() || !withdrawn {
                 judge(run, quiet, (p, join.asked, done, settled_ns), out, || format!("group {:?}", join.name));
             }

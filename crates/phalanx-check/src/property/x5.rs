@@ -1,6 +1,7 @@
 //! X5, no member without the state: a process that asked for the group's state completes a transfer before its first view,
 //! if a member that holds the state goes on to that view. (A group whose state is still what every process begins with
-//! needs no transfer: digests of both that are equal at the start of the view prove it.)
+//! needs no transfer: digests of both that are equal at the start of the view prove it. A transfer that was begun is
+//! completed all the same.)
 //!
 //! Instances: such joins. Source: as X1; the property answers systems in which each application must find out by
 //! itself that it merged without state.
@@ -17,7 +18,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         out.instance();
         let at_start = |e: &Epoch| e.digests.iter().find(|d| d.delivered == 0).map(|d| d.digest);
         let same = at_start(epoch).is_some_and(|own| at_start(holder) == Some(own));
-        if !same && epoch.transfer.as_ref().is_none_or(|t| t.ends.is_empty()) {
+        let begun = epoch.transfer.as_ref().is_some_and(|t| t.snapshot.is_some() || !t.replayed.is_empty());
+        if (!same || begun) && epoch.transfer.as_ref().is_none_or(|t| t.ends.is_empty()) {
             let text = || {
                 format!(
                     "{} came to {} without the state it asked for",

@@ -189,11 +189,13 @@ impl World {
         self.now += ns;
     }
 
-    /// The harness ends the run, and then these processes.
+    /// The harness ends the run, and then these processes; it kills all others that have not ended.
     pub fn end(&mut self, alive: &[usize]) {
-        let harness = self.harness();
-        self.push(harness, Event::End);
+        self.harness_says(Event::End);
         alive.iter().for_each(|&p| self.push(p, Event::End));
+        let open = |t: &&Trace| !t.header.is_harness() && t.records.last().is_none_or(|r| r.event != Event::End);
+        let killed: Vec<u64> = self.traces.iter().filter(open).map(|t| t.header.incarnation).collect();
+        killed.into_iter().for_each(|incarnation| self.harness_says(Event::Crash { incarnation }));
     }
 
     pub fn report(&self) -> Report {

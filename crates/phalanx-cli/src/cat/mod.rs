@@ -101,7 +101,7 @@ pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
         let what = format!("{lost} pieces of this member's input were lost when it was excluded; send them again");
         return Err(Failure::new(Exit::Failure, what));
     }
-    Ok(printer.ending.exit())
+    Ok(printer.ending.exit(&cell))
 }
 
 /// Bytes laid out before they are written: many small deliveries make one write.

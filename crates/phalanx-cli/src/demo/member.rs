@@ -49,7 +49,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
         ..Config::default()
     };
     let traces = member.directory.join(TRACES);
-    let failed = Box::new(|error: &phalanx_trace::TraceError| crate::notice::say(error));
+    let failed = Box::new(crate::child::trace_lost);
     let mut handler = traced::to_directory(Replica::new(), CELL, &traces, failed)
         .when(format_args!("cannot use {}", traces.display()))?;
     let mut process = Inline::start(&Options::from(config)).when("cannot start")?;

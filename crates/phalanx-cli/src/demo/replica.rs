@@ -146,6 +146,8 @@ impl Handler for Replica {
         match event {
             Event::CellView(view) => {
                 self.names.extend(view.members.iter().map(|m| (m.incarnation, m.name.clone())));
+                let members = view.members.iter().map(|m| m.name.clone()).collect();
+                self.reports.push(Report::Cell { members });
             }
             Event::GroupView(view) => self.install(&view),
             Event::StateBegin { bytes, .. } => {
@@ -160,6 +162,8 @@ impl Handler for Replica {
                 self.group = None;
                 self.reports.push(Report::Excluded { at_ns: now_ns(), view });
             }
+            Event::NonPrimary { .. } => self.reports.push(Report::Primary { primary: false }),
+            Event::Primary => self.reports.push(Report::Primary { primary: true }),
             Event::Left => self.left = true,
             _ => {}
         }

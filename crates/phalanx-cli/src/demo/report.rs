@@ -26,6 +26,13 @@ pub(super) enum Report {
     StateBegin { at_ns: u64, bytes: u64 },
     /// It is complete.
     StateEnd { at_ns: u64, whole: bool },
+    /// A view of the cell was installed, in the primary partition.
+    Cell {
+        /// Names in rank order.
+        members: Vec<String>,
+    },
+    /// It hears a quorum of its view, or does not.
+    Primary { primary: bool },
     /// A decided view does not hold this member.
     Excluded { at_ns: u64, view: u64 },
     /// Where it stands; sent ten times a second.
@@ -84,6 +91,7 @@ mod tests {
             Report::Begin { incarnation: u64::MAX },
             Report::View { at_ns: 1, view: 2, members: vec!["a".to_owned(), "b".to_owned()] },
             Report::Progress { at_ns: 1, applied: 2, returned: 3, latency, pause_ns_max: 4 },
+            Report::Primary { primary: false },
             Report::Left,
         ] {
             let line = serde_json::to_string(&report).expect("it is plain data");

@@ -20,13 +20,24 @@ const NAMES: [&str; super::verdict::MEMBERS] = ["anna", "boris", "clara", "dario
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// For everything together.
-const WHOLE: Duration = Duration::from_secs(150);
+const WHOLE: Duration = Duration::from_secs(180);
 
-/// How long a stopped member stays stopped after it was excluded.
-const STAYS_STOPPED: Duration = Duration::from_secs(1);
+/// How long a member is stopped at least. The others must go on without it: longer than the checker's bound for that.
+const STOPPED: Duration = Duration::from_millis(4_300);
 
-/// How long the updates flow after the last failure was mended. Longer than the checker's bounds together.
-const QUIET: Duration = Duration::from_secs(5);
+/// How long half of the members are stopped. The others must say that they are no quorum: longer than that bound.
+const HALF_STOPPED: Duration = Duration::from_millis(5_300);
+
+/// How long two that were stopped may take to decide that the others are gone.
+const HALF_LOOKS: Duration = Duration::from_millis(1_500);
+
+/// How long the updates flow after the last failure was mended: longer than the checker's bound until all are in one view,
+/// 10 s.
+const QUIET: Duration = Duration::from_secs(12);
+
+/// How long there are no updates then: longer than the checker's bound until the last one is delivered, 5 s, so that each is
+/// judged.
+const REST: Duration = Duration::from_millis(5_300);
 
 /// Between two looks at the picture and the signals.
 const TICK: Duration = Duration::from_millis(50);
@@ -84,6 +95,8 @@ struct Show {
     watch: Option<Watch>,
     /// The newest view that was told to the audience.
     told_view: u64,
+    /// Since when everything is well, for good.
+    quiet: Option<Instant>,
     /// The views of the end are of no interest.
     leaving: bool,
     rate: u64,
@@ -102,6 +115,7 @@ impl Show {
             ends: Instant::now() + WHOLE,
             watch: None,
             told_view: 0,
+            quiet: None,
             leaving: false,
             rate: demo.rate,
         })
@@ -109,6 +123,7 @@ impl Show {
 
     fn play(&mut self, demo: &Demo) -> Result<Outcome, Failure> {
         let mut measured = Measured::default();
+        self.stage.write(&crate::about::record(crate::about::DEMO))?;
         self.stage.write(&Event::Phase { phase: Phase::Faulty, connected: Vec::new() })?;
         for name in NAMES {
             self.stage.start(name)?;
@@ -127,17 +142,22 @@ impl Show {
         measured.losses.push(self.kill_and_restart(&youngest, "the youngest")?);
 
         self.run_for(demo.calm)?;
+        self.stop_half()?;
+        measured.half_told = true;
+
+        self.run_for(demo.calm)?;
         let middle = self.by_rank(1);
         measured.losses.push(self.stop_and_continue(&middle)?);
         measured.exclusion_told = self.stage.member(&middle).excluded;
 
         debug_assert_eq!(measured.losses.len(), LOSSES);
-        self.stage.write(&Event::Phase { phase: Phase::Heal, connected: Vec::new() })?;
-        self.stage.write(&Event::Phase { phase: Phase::Quiet, connected: Vec::new() })?;
-        self.run_for(QUIET)?;
+        let ends = self.quiet.map_or_else(Instant::now, |since| since + QUIET);
+        self.run_for(ends.saturating_duration_since(Instant::now()))?;
         self.feed(0)?;
+        let ends = Instant::now() + REST;
         measured.fed_ns = now_ns() - fed_ns;
         self.settle()?;
+        self.run_for(ends.saturating_duration_since(Instant::now()))?;
         measured.audits = self.audit()?;
         measured.acknowledged = self.stage.returned();
         measured.latency = self.stage.latency();
@@ -156,14 +176,52 @@ impl Show {
         Ok(self.conclude(watch, name, format!("{name} ({role}) killed")))
     }
 
+    /// Stops two of the four, the oldest among them. The others are no quorum, say so, and go on when the two run again.
+    fn stop_half(&mut self) -> Result<(), Failure> {
+        // The oldest of the cell decides for its half, so it is one of them.
+        let [oldest, next, ..] = &self.stage.members[0].cell[..] else {
+            return Err(Failure::new(Exit::Failure, "the cell has not four members"));
+        };
+        let stopped = [oldest.clone(), next.clone()];
+        let rest: Vec<String> = self.stage.names().into_iter().filter(|name| !stopped.contains(name)).collect();
+        rest.iter().for_each(|name| self.stage.member(name).cut_off = false);
+        let ends = Instant::now() + HALF_STOPPED;
+        for name in &stopped {
+            self.stage.hold(name, true)?;
+        }
+        let names = |two: &[String]| two.join(" and ");
+        self.picture.event(&format!("{} stopped at once: the other two are no quorum", names(&stopped)));
+        let told = rest.clone();
+        self.until("two of four did not notice that they are no quorum", PATIENCE, |show| {
+            told.iter().all(|name| show.stage.member(name).cut_off)
+        })?;
+        self.picture.event(&format!("{} say that they are no quorum, and order nothing", names(&rest)));
+        self.run_for(ends.saturating_duration_since(Instant::now()))?;
+        for name in &stopped {
+            self.stage.hold(name, false)?;
+        }
+        self.picture.event(&format!("{} run again", names(&stopped)));
+        // Who was stopped may find the others silent, and go on without them until they come back.
+        self.run_for(HALF_LOOKS)?;
+        self.all_together("the four did not go on together")?;
+        self.picture.event("all four go on together");
+        self.feed(self.rate)
+    }
+
     fn stop_and_continue(&mut self, name: &str) -> Result<Loss, Failure> {
+        let ends = Instant::now() + STOPPED;
         let began_ns = self.stage.hold(name, true)?;
         self.picture.event(&format!("{name} stopped with SIGSTOP: it lives, but says nothing"));
         let watch = self.follow(name, began_ns)?;
-        self.run_for(STAYS_STOPPED)?;
-        // The transfer that counts is that of the next life.
+        self.run_for(ends.saturating_duration_since(Instant::now()))?;
+        // What counts is the transfer of the next life, and that it is told now.
         self.stage.member(name).transfer = None;
+        self.stage.member(name).excluded = false;
         self.stage.hold(name, false)?;
+        // From here on everything is well, and must come right by itself.
+        self.stage.write(&Event::Phase { phase: Phase::Heal, connected: Vec::new() })?;
+        self.stage.write(&Event::Phase { phase: Phase::Quiet, connected: Vec::new() })?;
+        self.quiet = Some(Instant::now());
         self.picture.event(&format!("{name} runs again (SIGCONT) and knows nothing of what happened"));
         let who = name.to_owned();
         self.until("the stopped member did not learn of its exclusion", PATIENCE, |show| {

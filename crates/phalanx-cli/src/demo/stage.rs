@@ -29,6 +29,12 @@ pub(super) struct Member {
     pub(super) incarnation: u64,
     /// The last view it installed in this life, with names in rank order.
     pub(super) view: Option<(u64, Vec<String>)>,
+    /// It hears a quorum of its view.
+    pub(super) primary: bool,
+    /// Told that it hears none, since this was last asked.
+    pub(super) cut_off: bool,
+    /// The cell view it is in, names in rank order.
+    pub(super) cell: Vec<String>,
     /// A state transfer is under way.
     pub(super) taking: bool,
     /// The transfer of this life: bytes, and when it began and ended.
@@ -62,9 +68,9 @@ impl Member {
         members.iter().position(|name| *name == self.name)
     }
 
-    /// In a view, with its state.
+    /// In a view, in the primary partition, with its state.
     pub(super) fn serves(&self) -> bool {
-        self.alive && !self.stopped && self.view.is_some() && !self.taking
+        self.alive && !self.stopped && self.primary && self.view.is_some() && !self.taking
     }
 }
 
@@ -146,6 +152,9 @@ impl Stage {
             stopped: false,
             incarnation: 0,
             view: None,
+            primary: false,
+            cut_off: false,
+            cell: Vec::new(),
             taking: false,
             transfer: None,
             applied: 0,
@@ -244,6 +253,7 @@ impl Stage {
             Report::Begin { incarnation } => {
                 member.incarnation = *incarnation;
                 member.view = None;
+                member.primary = false;
                 member.transfer = None;
                 self.returned_before += std::mem::take(&mut member.returned);
             }
@@ -259,8 +269,17 @@ impl Stage {
                     transfer.whole = *whole;
                 }
             }
+            Report::Cell { members } => {
+                member.primary = true;
+                member.cell.clone_from(members);
+            }
+            Report::Primary { primary } => {
+                member.primary = *primary;
+                member.cut_off |= !primary;
+            }
             Report::Excluded { .. } => {
                 member.excluded = true;
+                member.primary = false;
                 member.view = None;
             }
             Report::Progress { applied, returned, latency, .. } => {

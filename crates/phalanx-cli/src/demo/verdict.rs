@@ -1,8 +1,10 @@
 //! Whether everything held: each claim of the demonstration, judged from what was measured.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use phalanx::config::show_duration;
+use phalanx_check::Property;
 use serde::Serialize;
 
 use super::histogram::Histogram;
@@ -49,10 +51,14 @@ pub(super) struct Measured {
     pub(super) latency: Histogram,
     /// The stopped member was told of its exclusion.
     pub(super) exclusion_told: bool,
+    /// When two of four were stopped, the others were told that they are no quorum, and all went on together after.
+    pub(super) half_told: bool,
     /// Exit code of the checker; `None`: it did not end.
     pub(super) checker: Option<i32>,
     /// The checker's last line.
     pub(super) checker_says: String,
+    /// How often the checker put each guarantee to the test.
+    pub(super) tested: BTreeMap<Property, u64>,
 }
 
 /// One claim and whether it held.
@@ -113,6 +119,10 @@ pub(super) fn judge(measured: &Measured) -> Vec<Claim> {
         text: format!("{} of {LOSSES} failures led to a new view at all survivors", measured.losses.len()),
     });
     claims.push(Claim {
+        held: measured.half_told,
+        text: "two of four were no quorum, said so, and went on when the others were back".to_owned(),
+    });
+    claims.push(Claim {
         held: measured.exclusion_told,
         text: "the stopped member was told of its exclusion and came back as a new incarnation".to_owned(),
     });
@@ -168,8 +178,10 @@ mod tests {
             fed_ns: 1,
             latency: Histogram::default(),
             exclusion_told: true,
+            half_told: true,
             checker: Some(0),
             checker_says: "good".to_owned(),
+            tested: BTreeMap::new(),
         }
     }
 
@@ -195,6 +207,7 @@ mod tests {
         assert_eq!(broken(|m| m.losses[1].whole = false), 1);
         assert_eq!(broken(|m| m.losses[1].view_change_ns = None), 1);
         assert_eq!(broken(|m| drop(m.losses.pop())), 1);
+        assert_eq!(broken(|m| m.half_told = false), 1);
         assert_eq!(broken(|m| m.exclusion_told = false), 1);
         assert_eq!(broken(|m| m.checker = Some(1)), 1);
         assert_eq!(broken(|m| m.checker = None), 1);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use phalanx::clock::now;
 use phalanx::core::rng::Rng;
-use phalanx_trace::{Event, Phase};
+use phalanx_trace::Phase;
 
 use super::crew::{Crew, Plan, host_of, name};
 use super::fault::{Fabric, Fault, Role};
@@ -197,7 +197,7 @@ impl<'a> Bout<'a> {
                 self.listen()?;
             }
         }
-        self.crew.write(&Event::End)?;
+        self.crew.end()?;
         let mut wrongs = std::mem::take(&mut self.crew.wrongs);
         wrongs.append(&mut self.crew.new_panics());
         Ok(wrongs)

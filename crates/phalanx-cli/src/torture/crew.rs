@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::network::{CONTROL_PORT, DATA_PORT, Network, address};
 use super::report::{Order, Pulse, Report};
 use super::tools::command;
+use crate::about;
 use crate::exit::{Exit, Failure, While};
 
 /// The cell of the torture.
@@ -121,6 +122,7 @@ impl Crew {
             lost: false,
             panics: BTreeSet::new(),
         };
+        crew.write(&about::record(about::TORTURE))?;
         crew.phase(Phase::Faulty)?;
         for host in 1..=network.count {
             if crew.plan.faketime.is_some() {
@@ -245,6 +247,13 @@ impl Crew {
             }
         }
         Ok(())
+    }
+
+    /// Ends the experiment: all members are killed, and that is written down too.
+    pub(super) fn end(&mut self) -> Result<(), Failure> {
+        self.write(&Event::End)?;
+        let living: Vec<usize> = self.members.iter().filter(|m| m.alive).map(|m| m.host).collect();
+        living.into_iter().try_for_each(|host| self.kill(host))
     }
 
     /// All lives on a host, from the names of their traces.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use phalanx_check::{Options, Report, Require, check_files};
+use phalanx_check::{Options, Property, Report, check_files};
 
 use super::outcome::Outcome;
 use crate::exit::{Failure, While};
@@ -23,7 +23,6 @@ pub(super) fn judge(traces: &Path, outcomes: &mut [Outcome]) -> Result<Report, F
     let options = Options {
         complete: true,
         one_instance: true,
-        require: Require::Nothing,
         membership_bound_ns: MEMBERSHIP_BOUND_NS,
         delivery_bound_ns: DELIVERY_BOUND_NS,
         ..Options::default()
@@ -41,6 +40,13 @@ pub(super) fn judge(traces: &Path, outcomes: &mut [Outcome]) -> Result<Report, F
         let more = property.violations.saturating_sub(property.first.len() as u64);
         if let (1.., Some(outcome)) = (more, owner(outcomes, None)) {
             outcome.violations.push(format!("{}: {more} more in this bout", property.property.code()));
+        }
+    }
+    let codes = |which: Vec<Property>| which.iter().map(|property| property.code()).collect::<Vec<_>>().join(", ");
+    let given_up: Vec<Property> = report.properties.iter().filter(|p| p.given_up > 0).map(|p| p.property).collect();
+    for (what, which) in [("never put to the test", report.missing.clone()), ("took too long to judge", given_up)] {
+        if let (false, Some(last)) = (which.is_empty(), outcomes.last_mut()) {
+            last.violations.push(format!("{what}: {}", codes(which)));
         }
     }
     Ok(report)

@@ -63,7 +63,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     end_with_parent(member.parent, "torture")?;
     let config = member.cell.load()?.config;
     let traces = config.trace.clone().ok_or_else(|| Failure::new(Exit::Usage, "--trace is needed"))?;
-    let failed = Box::new(|error: &phalanx_trace::TraceError| say(error));
+    let failed = Box::new(crate::child::trace_lost);
     let mut handler = traced::to_directory(App::default(), &config.cell, &traces, failed)
         .when(format_args!("cannot use {}", traces.display()))?;
     let mut process = Inline::start(&Options::from(config)).when("cannot start")?;

@@ -1,6 +1,8 @@
 //! Runs the real program in a runtime directory of its own.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod tampers;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};

@@ -15,6 +15,7 @@ mod thread;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -77,6 +78,8 @@ struct Shared {
     groups: Mutex<BTreeMap<Arc<str>, Arc<Slot>>>,
     facts: Mutex<Facts>,
     origin: Origin,
+    /// What was to be recorded could not be written.
+    trace_lost: AtomicBool,
 }
 
 /// What the application may ask at any time.
@@ -249,6 +252,13 @@ impl Cell {
     #[must_use]
     pub fn is_primary(&self) -> bool {
         self.shared.facts().primary
+    }
+
+    /// Whether what was to be recorded ([`Config::trace`](crate::config::Config::trace)) could not be written. The process
+    /// goes on all the same; an [`Item::Notice`] says why.
+    #[must_use]
+    pub fn is_trace_lost(&self) -> bool {
+        self.shared.trace_lost.load(Ordering::Relaxed)
     }
 
     /// Begins to leave the cell: what was cast goes out first, for about half a second. Take items until

@@ -1,6 +1,7 @@
 //! The protocol thread: turns the process, carries out commands, sleeps when there is nothing to do.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -42,6 +43,7 @@ fn spawn<D: Wait>(
         groups: Mutex::default(),
         facts: Mutex::new(Facts { me: prepared.settings.me.clone(), view: None, primary: false }),
         origin: Origin::here(),
+        trace_lost: AtomicBool::new(false),
     });
     let (ends, theirs) = (Ends(Arc::clone(&shared)), Arc::clone(&shared));
     let queueing = Queueing::new(Arc::clone(&shared));
@@ -50,12 +52,13 @@ fn spawn<D: Wait>(
     let thread = match &options.config.trace {
         None => builder.spawn(move || {
             let process = Inline::assemble(prepared, rejoin, wrap);
-            Protocol::new(process, queueing, theirs, spin).run(ends, |queueing| queueing);
+            Protocol::new(process, queueing, theirs, spin).run(ends, |queueing| queueing, |_| {});
         }),
         Some(directory) => {
             let failed = Arc::new(Mutex::new(None));
-            let told = Arc::clone(&failed);
+            let (told, lost) = (Arc::clone(&failed), Arc::clone(&shared));
             let tell = Box::new(move |error: &TraceError| {
+                lost.trace_lost.store(true, Ordering::Relaxed);
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!(
                     "the trace ends here: {error}; once there is room, start this process again to trace on"
                 ));
@@ -66,7 +69,7 @@ fn spawn<D: Wait>(
                 let process = Inline::assemble(prepared, rejoin, wrap);
                 let mut protocol = Protocol::new(process, traced, theirs, spin);
                 protocol.failed = Some(failed);
-                protocol.run(ends, Traced::inner_mut);
+                protocol.run(ends, Traced::inner_mut, Traced::finish);
             })
         }
     };
@@ -102,13 +105,14 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         Self { process, handler, shared, spin, pending: None, leaving: None, left: false, failed: None }
     }
 
-    /// `queueing` finds the queue inside the handler.
-    fn run(mut self, ends: Ends, queueing: fn(&mut H) -> &mut Queueing) {
+    /// `queueing` finds the queue inside the handler; `finish` is its last call.
+    fn run(mut self, ends: Ends, queueing: fn(&mut H) -> &mut Queueing, finish: fn(&mut H)) {
         let outcome = self.turns(queueing);
         if let Err(error) = outcome {
             queueing(&mut self.handler).notice(format!("the process stops: {error}"));
         }
-        queueing(&mut self.handler).publish();
+        finish(&mut self.handler);
+        self.tell(queueing);
         // Sockets, presence and counters go before anybody is told that this process is over.
         drop(self);
         drop(ends);

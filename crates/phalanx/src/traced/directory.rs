@@ -1,7 +1,7 @@
 //! Traces as files of a directory.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use phalanx_trace::{Header, TraceWriter};
@@ -14,7 +14,7 @@ use crate::handler::Handler;
 /// the process, named after the process and its incarnation. What was recorded survives a kill of the process.
 ///
 /// # Errors
-/// When the directory cannot be made. What fails later is told to `failed`.
+/// When the directory cannot be made, or no file in it. What fails later is told to `failed`.
 pub fn to_directory<H: Handler>(
     inner: H,
     cell: &str,
@@ -22,12 +22,24 @@ pub fn to_directory<H: Handler>(
     failed: TraceFailed,
 ) -> io::Result<Traced<H, File>> {
     fs::create_dir_all(directory)?;
+    try_out(directory)?;
     let (place, name_of_cell, clock) = (directory.to_path_buf(), cell.to_owned(), clock_name());
     let open: OpenTrace<File> = Box::new(move |me| {
         let header = Header::process(&name_of_cell, &me.name, me.incarnation.0, &clock).with_write_ahead();
         TraceWriter::create(&place.join(format!("{}-{}.trace", file_name(&me.name), me.incarnation)), &header)
     });
     Ok(Traced::new(inner, cell, true, open, failed))
+}
+
+/// Makes a file there and removes it: that nothing can be written is told before anything happens.
+fn try_out(directory: &Path) -> io::Result<()> {
+    let unique = crate::clock::now().nanos();
+    let path = directory.join(format!(".try-{}-{unique}", std::process::id()));
+    let mut file = File::create_new(&path)?;
+    let written = file.write_all(b"PHXTRACE");
+    drop(file);
+    fs::remove_file(&path)?;
+    written
 }
 
 /// A process's name without what a file name cannot hold.
