@@ -24,3 +24,15 @@ const PAGED: u64 = 1_024;
 const RECORD: u64 = 256;
 /// What a network card's driver sets aside for any packet, and the kernel charges whatever its length: mostly half a page.
 pub const CHARGE_LEAST: u64 = 2_048 + RECORD;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_one_block_is_charged_as_one_and_what_does_not_by_its_pages() {
+        assert_eq!(charge(BLOCK_MAX - AROUND), BLOCK_MAX + RECORD);
+        assert_eq!(charge(BLOCK_MAX - AROUND + 1), BLOCK_MAX - AROUND + 1 + PAGED + RECORD);
+        assert!(charge(1 << 40) > 1 << 40, "never less than the bytes");
+    }
+}

@@ -159,4 +159,12 @@ mod tests {
         let frames = pool.take(&mut filled);
         assert_eq!((&*frames, frames.as_ptr(), filled.len()), (&b"frames"[..], place, 0));
     }
+
+    #[test]
+    fn as_many_buffers_are_kept_as_may_be_and_no_more() {
+        let mut pool = Pool::default();
+        let out: Vec<Frames> = (0..=FREE_MAX).map(|_| pool.copy(b"x")).collect();
+        out.into_iter().for_each(|frames| pool.give(frames));
+        assert_eq!(pool.free.len(), FREE_MAX);
+    }
 }

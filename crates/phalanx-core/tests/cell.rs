@@ -396,3 +396,24 @@ fn named_founders_form_view_1_together() {
     }
     net.run_until(20, |net| net.alive().all(|(_, s)| s.cell_views.last() == Some(&(1, 3))));
 }
+
+#[test]
+fn a_process_keeps_as_many_seeds_as_it_may_and_asks_them_all() {
+    const KEPT: usize = 4096;
+    let mut net = Net::new(12, 0);
+    net.add(Founding::Join);
+    let (process, seen, _) = &mut net.nodes[0];
+    let many: Vec<SocketAddr> = (0..5000).map(|port| SocketAddr::from(([127, 0, 0, 2], 10_000 + port))).collect();
+    process.add_seeds(&many);
+    let (mut now, mut asked) = (net.now, std::collections::BTreeSet::new());
+    // Four at a time, every 100 ms and a little more.
+    while now.since(net.now) < Duration::from_secs(240) {
+        process.turn(now, seen);
+        asked.extend(seen.out.drain(..).map(|(_, to, _)| to));
+        now = process.deadline().expect("it looks for its cell").max(now);
+    }
+    // Its own address is among the first, and nobody asks there.
+    assert_eq!(asked.len(), KEPT - 1);
+    let kept_of_many = many.iter().filter(|seed| asked.contains(*seed)).count();
+    assert!(many[..kept_of_many].iter().all(|seed| asked.contains(seed)), "those that came first");
+}

@@ -234,6 +234,22 @@ impl Cell {
         self.world.join_group(slot, group, true).expect("a running process may ask for a group");
     }
 
+    /// Joins a group, with its state, or says why not.
+    ///
+    /// # Errors
+    /// As the node refuses it.
+    pub fn try_join(&mut self, slot: usize, group: &str) -> Result<(), CommandError> {
+        self.world.join_group(slot, group, true)
+    }
+
+    /// Joins a group whose state does not matter.
+    ///
+    /// # Panics
+    /// When the node refuses.
+    pub fn join_without_state(&mut self, slot: usize, group: &str) {
+        self.world.join_group(slot, group, false).expect("a running process may ask for a group");
+    }
+
     /// Leaves a group.
     ///
     /// # Errors

@@ -231,4 +231,17 @@ mod tests {
         assert_eq!(r.accept(4, b(4)), Arrival::New);
         assert_eq!(r.waiting(), 1);
     }
+
+    /// What is missing beyond is named when something of it has come: nothing is given up.
+    #[test]
+    fn a_receipt_names_the_first_gaps_and_the_others_later() {
+        let mut r = Receiving::new(1000);
+        for n in 1..=GAPS_MAX as u64 + 1 {
+            r.accept(2 * n, b(n));
+        }
+        let odd = |n: u64| (2 * n - 1, 2 * n - 1);
+        assert_eq!(r.receipt(9).gaps, (1..=GAPS_MAX as u64).map(odd).collect::<Vec<_>>());
+        r.accept(1, b(1));
+        assert_eq!(r.receipt(9).gaps.last(), Some(&odd(GAPS_MAX as u64 + 1)));
+    }
 }

@@ -85,4 +85,15 @@ mod tests {
         assert!(rtt.probe_after(Duration::ZERO, 3) >= first);
         assert_eq!(rtt.probe_after(Duration::ZERO, 100), Duration::from_nanos(PROBE_MAX_NS));
     }
+
+    #[test]
+    fn a_round_trip_longer_than_any_counts_as_the_longest() {
+        let longest = Duration::from_nanos(RTT_MAX_NS);
+        for took in [longest, longest * 2, Duration::MAX] {
+            let mut rtt = Rtt::default();
+            (0..100).for_each(|_| rtt.sample(took));
+            assert_eq!(rtt.probe_after(took, 0), Duration::from_nanos(PROBE_MAX_NS));
+            assert!(rtt.resend_after() >= longest);
+        }
+    }
 }

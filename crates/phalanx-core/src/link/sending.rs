@@ -422,4 +422,46 @@ mod tests {
         assert!(!s.may_send());
         assert_eq!(s.slowest(), Some(1));
     }
+
+    /// What finds no room among the repairs is asked for again with the next receipt.
+    #[test]
+    fn more_gaps_than_repairs_may_wait_are_repaired_all_the_same() {
+        let count = 2 * REPAIRS_MAX as u64 + 10;
+        let mut s = Sending::new(1, 10_000, at(0));
+        (0..count).for_each(|_| s.push(at(0)));
+        let mut missing: std::collections::BTreeSet<u64> = (1..count).collect();
+        let mut rounds = 0;
+        while let Some(first) = missing.first().copied() {
+            rounds += 1;
+            let gaps: Vec<(u64, u64)> = missing.iter().map(|n| (*n, *n)).collect();
+            s.handle_receipt(at(1000 * rounds), 0, &Receipt { prefix: first - 1, limit: 10_000, gaps });
+            let again: Vec<u64> = std::iter::from_fn(|| s.poll_repair()).map(|(_, number)| number).collect();
+            assert!(again.len() <= REPAIRS_MAX, "{}", again.len());
+            assert_eq!(again.first(), Some(&first));
+            missing.retain(|number| !again.contains(number));
+        }
+        assert_eq!(rounds, 3);
+    }
+
+    #[test]
+    fn a_burst_after_silence_grows_up_to_its_bound() {
+        const SENT: u64 = 900;
+        let mut s = Sending::new(1, 1000, at(0));
+        (0..SENT).for_each(|_| s.push(at(0)));
+        for ms in 1..200 {
+            s.handle_timeout(at(10 * ms), Duration::ZERO);
+            while s.poll_repair().is_some() {}
+        }
+        let (mut received, mut now_ms, mut bursts) = (0, 2000, Vec::new());
+        while received < SENT {
+            now_ms += 20;
+            s.handle_timeout(at(now_ms), Duration::ZERO);
+            let burst = std::iter::from_fn(|| s.poll_repair()).count() as u64;
+            received = (received + burst).min(SENT);
+            bursts.push(burst);
+            s.handle_receipt(at(now_ms), 0, &receipt(received, &[]));
+        }
+        assert!(bursts.iter().all(|burst| *burst <= BURST_MAX + PROBE_PACKETS), "{bursts:?}");
+        assert!(bursts.iter().any(|burst| *burst >= BURST_MAX), "{bursts:?}");
+    }
 }

@@ -137,4 +137,17 @@ mod tests {
         let gone: BTreeSet<usize> = (300..700).collect();
         assert_eq!(reached(&graph, 1000, &gone), 600);
     }
+
+    /// With few links the steps grow by as much as they may, and no more, however large the view.
+    #[test]
+    fn steps_lie_no_farther_apart_than_they_may() {
+        let graph = WatchGraph::new(1000, 8);
+        assert_eq!(graph.steps, [1, 4, 16, 64], "four times the one before");
+        for members in 2..300 {
+            for watchers in 2..20 {
+                let steps = WatchGraph::new(members, watchers).steps;
+                assert!(steps.windows(2).all(|pair| pair[1] * 100 <= (pair[0] * GROWTH_MAX).max(pair[0] * 100 + 100)));
+            }
+        }
+    }
 }

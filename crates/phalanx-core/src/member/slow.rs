@@ -19,7 +19,15 @@ pub struct Complaint {
     pub slow: Vec<u16>,
 }
 
+/// Accused by one member at a time; whoever else is slow has its turn in the next view.
+const ACCUSED_MAX: usize = 32;
+
 impl Complaint {
+    /// Accuses no more than one member may.
+    pub fn cut(&mut self) {
+        self.slow.truncate(ACCUSED_MAX);
+    }
+
     /// Nothing to say.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -169,5 +177,15 @@ mod tests {
         slow.say(at(0), 1, Complaint { excused: false, slow: vec![2] });
         slow.judge(at(1), PATIENCE, 3, &BTreeSet::from([1]));
         assert_eq!(slow.leavers().len(), 0);
+    }
+
+    #[test]
+    fn one_member_accuses_as_many_as_it_may_and_the_next_view_judges_the_others() {
+        let mut complaint = Complaint { excused: false, slow: (1..=ACCUSED_MAX as u16 + 1).collect() };
+        complaint.cut();
+        assert_eq!(complaint.slow, (1..=ACCUSED_MAX as u16).collect::<Vec<_>>());
+        complaint.cut();
+        assert_eq!(complaint.slow.len(), ACCUSED_MAX);
+        assert_eq!(leavers(100, &[(0, &complaint.slow)], &[]).len(), ACCUSED_MAX, "all of them may go at once");
     }
 }

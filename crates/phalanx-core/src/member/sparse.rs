@@ -139,4 +139,15 @@ mod tests {
             assert!(postcard::from_bytes::<GroupCut>(&bytes).is_err(), "{members} {gap}");
         }
     }
+
+    #[test]
+    fn as_many_ranks_as_a_view_may_have_are_read_and_no_more() {
+        let read = |members| {
+            let sparse = SparseCut { members, held: vec![(members - 1, 7, Incarnation(1))] };
+            let bytes = postcard::to_allocvec(&sparse).expect("a cut");
+            postcard::from_bytes::<GroupCut>(&bytes).map(|cut| cut.prefixes.len())
+        };
+        assert_eq!(read(RANKS_MAX), Ok(RANKS_MAX as usize));
+        assert!(read(RANKS_MAX + 1).is_err());
+    }
 }

@@ -343,3 +343,32 @@ fn while_the_system_takes_nothing_messages_wait_and_orders_go_out() {
     t.carry(A, &[B, C]);
     assert_eq!((t.delivered(C), t.flows[A].0.hold()), (&[(B, 1), (A, 1)][..], None));
 }
+
+#[test]
+fn more_runs_than_one_announcement_holds_are_announced_one_after_the_other() {
+    // Who sent, and packets by number.
+    type Said = (usize, Vec<(u64, Vec<u8>)>);
+    const MEMBERS: usize = 80;
+    let now = Instant(1);
+    let mut flows: Vec<(Flow, Port)> = (0..MEMBERS).map(|me| flow(me, MEMBERS as u64)).collect();
+    let mut said: Vec<Said> = Vec::new();
+    for (rank, (flow, port)) in flows.iter_mut().enumerate().skip(1) {
+        assert!(flow.multicast(now, Order::Total, false, &[b"m"], port));
+        while flow.turn(now, port) {}
+        said.push((rank, std::mem::take(&mut port.packets)));
+    }
+    // The holder hears all of them before it says anything.
+    let hear = |(flow, port): &mut (Flow, Port), said: &[Said], me: usize| {
+        for (from, packets) in said.iter().filter(|(from, _)| *from != me) {
+            for (number, frames) in packets {
+                flow.handle_packet(now, *from, *number, Incoming::Lent(frames), port);
+            }
+        }
+        while flow.turn(now, port) {}
+    };
+    hear(&mut flows[0], &said, 0);
+    said.push((0, std::mem::take(&mut flows[0].1.packets)));
+    hear(&mut flows[1], &said, 1);
+    assert_eq!(flows[0].1.delivered.len(), MEMBERS - 1, "one run for each, and 32 in an announcement");
+    assert_eq!(flows[0].1.delivered, flows[1].1.delivered);
+}

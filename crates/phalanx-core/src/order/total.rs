@@ -202,4 +202,30 @@ mod tests {
         assert!(!t.pass(0, 1, 1, 1));
         assert!(t.front().is_none());
     }
+
+    /// A violation that is left: with as many tenures open as may be, every pass is refused for good, the missing one as
+    /// well, and the order stands still here. A holder that passed the token on only when the pass before is stable would keep two open.
+    #[test]
+    fn known_the_pass_beyond_the_last_open_tenure_is_lost() {
+        let mut t = Total::new();
+        let open = u32::try_from(TENURES_MAX).expect("small");
+        let holder = |tenure: u32| u16::try_from(tenure % 2).expect("two");
+        for tenure in 1..=open {
+            assert!(t.pass(tenure, holder(tenure), holder(tenure + 1), 1), "{tenure} of {open} may be open");
+        }
+        assert!(!t.pass(open + 1, holder(open + 1), holder(open), 1), "the one beyond is refused");
+        assert!(!t.pass(0, 0, 1, 1), "and so is the missing one, which would have let them all follow");
+        assert_eq!((t.tenure(), t.holder()), (0, 0));
+    }
+
+    #[test]
+    fn announcements_of_as_many_tenures_as_may_be_open_are_kept() {
+        let mut t = Total::new();
+        let open = u32::try_from(TENURES_MAX).expect("small");
+        for tenure in 1..=open {
+            assert!(t.announce(tenure, run(0, 1, 1)));
+            assert!(t.announce(tenure, run(1, 1, 1)), "more of a tenure that is open");
+        }
+        assert!(!t.announce(open + 1, run(0, 1, 1)), "a violation that is left: it is lost");
+    }
 }

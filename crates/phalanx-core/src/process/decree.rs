@@ -4,16 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::groups::is_group_name;
+use super::groups::{WISHES_MAX, is_group_name};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Ballot, Control, Coordinator, Phase, Promise, Proposal, Report, Wedge, Wishes};
 use crate::time::Instant;
 use crate::wire::DropReason;
-
-/// Of one member, about groups.
-const WISHES_MAX: usize = 1024;
 
 impl Process {
     pub(super) fn handle_control(&mut self, now: Instant, from: Incarnation, message: Control, fx: &mut impl Effects) {

@@ -45,6 +45,9 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// A leaver stays this long for others that may need what it holds.
 const STAY: Duration = Duration::from_secs(1);
 
+/// Wishes of one member about groups that a coordinator knows of at a time.
+pub(super) const WISHES_MAX: usize = 1024;
+
 /// The longest name of a group, in bytes.
 const NAME_BYTES_MAX: usize = 200;
 
@@ -142,8 +145,10 @@ impl Process {
         wishes
     }
 
-    fn tell_wishes(&mut self, now: Instant, wishes: Vec<GroupWish>) {
+    /// Tells as many as one member may have told of at a time: the others follow when these are fulfilled.
+    fn tell_wishes(&mut self, now: Instant, mut wishes: Vec<GroupWish>) {
         let Some(coordinator) = self.coordinator_now(now) else { return };
+        wishes.truncate(WISHES_MAX);
         if coordinator == self.me() {
             self.wishes.insert(coordinator, (self.directory.decree, wishes));
             self.attention = true;

@@ -34,6 +34,11 @@ const WINDOW_MAX: u64 = 4096;
 /// Where the receivers' sockets hold little: less than this would not keep a sender going.
 const RECEIVED_MIN: u64 = 4;
 
+/// The window of each of `members` senders that share so many bytes, in packets.
+fn sent_window(bytes: usize, members: usize, packet_room: usize) -> u64 {
+    ((bytes / members / packet_room) as u64).clamp(WINDOW_MIN, WINDOW_MAX)
+}
+
 /// The window that keeps what all other members of a group may have under way within three quarters of each member's
 /// receive buffer; the rest is for messages to it alone. Each packet counts as the longest, however short it is.
 fn received_window(members: &[&&MemberInfo]) -> u64 {
@@ -194,8 +199,7 @@ impl Process {
         let packet_bytes = infos.iter().map(|m| m.packet_bytes_max).min().unwrap_or(1200);
         let n = members.len();
         let packet_room = self.room(packet_bytes);
-        let window = (self.set.limits.group_window_bytes / n / packet_room) as u64;
-        let window = window.clamp(WINDOW_MIN, WINDOW_MAX).min(received_window(&infos));
+        let window = sent_window(self.set.limits.group_window_bytes, n, packet_room).min(received_window(&infos));
         let addresses: Vec<_> = infos.iter().map(|m| m.data).collect();
         let others = addresses.iter().enumerate().filter(|(r, _)| *r != my_rank).map(|(_, a)| *a).collect();
         let settings = FlowSettings {
@@ -273,5 +277,19 @@ impl Process {
         if !self.past.is_empty() && self.all_installed() {
             self.past.clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_no_larger_and_no_smaller_than_it_may_be() {
+        let bytes = |packets: usize| packets * 1000;
+        assert_eq!(sent_window(bytes(4096), 1, 1000), WINDOW_MAX);
+        assert_eq!(sent_window(bytes(4097), 1, 1000), WINDOW_MAX);
+        assert_eq!(sent_window(bytes(4095), 1, 1000), WINDOW_MAX - 1);
+        assert_eq!((sent_window(bytes(17), 1, 1000), sent_window(1, 65_536, 65_507)), (17, WINDOW_MIN));
     }
 }

@@ -4,6 +4,7 @@
 //! memory. Only an answer to a fresh challenge of the coordinator becomes a join, so replayed packets make no
 //! ghosts. Greetings are not repaired: probing is repeated.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding};
 use crate::id::{Incarnation, Lane, MemberInfo};
 use crate::member::Welcome;
+use crate::rng::Rng;
 use crate::time::Instant;
 use crate::wire::DropReason;
 
@@ -78,6 +80,28 @@ enum Refusal {
 const COOKIE_LIFE: Duration = Duration::from_secs(4);
 /// Cookies remembered as used: more joins than this within a cookie's life are refused.
 const USED_MAX: usize = 4096;
+
+/// Challenges that were met already: each is good for one join.
+#[derive(Debug, Default)]
+pub(super) struct UsedCookies(VecDeque<(u64, [u8; 16])>);
+
+impl UsedCookies {
+    /// Takes a challenge made at `stamp`, unless it was met before, or too many were in its life.
+    fn take(&mut self, now: Instant, stamp: u64, cookie: [u8; 16]) -> Result<(), DropReason> {
+        while self.0.front().is_some_and(|(at, _)| now.since(Instant(*at)) >= COOKIE_LIFE) {
+            self.0.pop_front();
+        }
+        if self.0.iter().any(|(_, used)| *used == cookie) {
+            return Err(DropReason::Replayed);
+        }
+        if self.0.len() >= USED_MAX {
+            return Err(DropReason::Overload);
+        }
+        self.0.push_back((stamp, cookie));
+        Ok(())
+    }
+}
+
 /// A joiner unheard this long is not proposed.
 pub(super) const JOINER_LIFE: Duration = Duration::from_millis(800);
 /// Joiners gather this long after the last one came, and no longer than this after the first.
@@ -96,6 +120,15 @@ const LONE_PROBE_EVERY: u32 = 5;
 const STRANGER_PROBE_EVERY: u32 = 20;
 /// And no more of the unheard than this at a time: half of a large cell may ask about the other half.
 const LONE_TARGETS_MAX: usize = 64;
+
+/// Keeps as many as are asked at a time, by chance.
+fn keep_some(targets: &mut Vec<SocketAddr>, rng: &mut Rng) {
+    if targets.len() > LONE_TARGETS_MAX {
+        let first = usize::try_from(rng.below(targets.len() as u64)).unwrap_or(0);
+        targets.rotate_left(first);
+        targets.truncate(LONE_TARGETS_MAX);
+    }
+}
 
 impl Probing {
     pub(super) fn new(now: Instant) -> Self {
@@ -203,11 +236,7 @@ impl Process {
             .enumerate()
             .filter(|(rank, m)| m.incarnation != me && !self.hearing.hears(now, *rank));
         let mut targets: Vec<SocketAddr> = unheard.map(|(_, m)| m.control).collect();
-        if targets.len() > LONE_TARGETS_MAX {
-            let first = usize::try_from(self.rng.below(targets.len() as u64)).unwrap_or(0);
-            targets.rotate_left(first);
-            targets.truncate(LONE_TARGETS_MAX);
-        }
+        keep_some(&mut targets, &mut self.rng);
         targets.extend(self.probing.coordinator.filter(|told| !targets.contains(told)));
         targets
     }
@@ -400,16 +429,9 @@ impl Process {
         if !fresh || !self.cookie_key.verify(&cookie_data(&info, nonce, stamp), &cookie) {
             return self.counters.drop(DropReason::BadCookie);
         }
-        while self.used_cookies.front().is_some_and(|(at, _)| now.since(Instant(*at)) >= COOKIE_LIFE) {
-            self.used_cookies.pop_front();
+        if let Err(why) = self.used_cookies.take(now, stamp, cookie) {
+            return self.counters.drop(why);
         }
-        if self.used_cookies.iter().any(|(_, used)| *used == cookie) {
-            return self.counters.drop(DropReason::Replayed);
-        }
-        if self.used_cookies.len() >= USED_MAX {
-            return self.counters.drop(DropReason::Overload);
-        }
-        self.used_cookies.push_back((stamp, cookie));
         if let Stage::Searching(search) = &mut self.stage {
             let control = info.control;
             search.founding.contacts.insert(info.name.clone(), (info, now));
@@ -508,4 +530,42 @@ impl Process {
 /// What a cookie vouches for.
 fn cookie_data(info: &MemberInfo, nonce: u64, stamp: u64) -> Vec<u8> {
     postcard::to_allocvec(&(info, nonce, stamp)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joins_beyond_those_remembered_are_refused_until_the_oldest_is_stale() {
+        let mut used = UsedCookies::default();
+        let cookie = |n: usize| (n as u128).to_le_bytes();
+        let now = Instant(1_000);
+        for n in 0..USED_MAX {
+            assert_eq!(used.take(now, now.nanos(), cookie(n)), Ok(()));
+        }
+        assert_eq!(used.take(now, now.nanos(), cookie(USED_MAX)), Err(DropReason::Overload));
+        assert_eq!(used.take(now, now.nanos(), cookie(0)), Err(DropReason::Replayed));
+        let later = now + COOKIE_LIFE;
+        assert_eq!(used.take(later, later.nanos(), cookie(USED_MAX)), Ok(()));
+        assert_eq!(used.take(later, later.nanos(), cookie(USED_MAX)), Err(DropReason::Replayed));
+    }
+
+    #[test]
+    fn a_lone_member_asks_a_bounded_number_at_a_time_and_everybody_in_time() {
+        let all = |count: u16| (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect::<Vec<_>>();
+        let bound = u16::try_from(LONE_TARGETS_MAX).expect("small");
+        let mut rng = Rng::new(1);
+        let mut kept = all(bound);
+        keep_some(&mut kept, &mut rng);
+        assert_eq!(kept, all(bound));
+        let mut asked = std::collections::BTreeSet::new();
+        for _ in 0..50 {
+            let mut kept = all(bound + 100);
+            keep_some(&mut kept, &mut rng);
+            assert_eq!(kept.len(), LONE_TARGETS_MAX);
+            asked.extend(kept);
+        }
+        assert_eq!(asked.len(), LONE_TARGETS_MAX + 100);
+    }
 }

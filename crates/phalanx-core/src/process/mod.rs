@@ -91,7 +91,7 @@ pub struct Process {
     leavers: BTreeSet<Incarnation>,
     /// Wishes about groups, and the decree they were made in: what came of it may have changed the wisher's mind.
     wishes: BTreeMap<Incarnation, (u64, Vec<crate::member::GroupWish>)>,
-    used_cookies: VecDeque<(u64, [u8; 16])>,
+    used_cookies: join::UsedCookies,
     cookie_key: CookieKey,
     probing: Probing,
     /// What this process's application wants.
@@ -206,7 +206,7 @@ impl Process {
             joiners: BTreeMap::new(),
             leavers: BTreeSet::new(),
             wishes: BTreeMap::new(),
-            used_cookies: VecDeque::new(),
+            used_cookies: join::UsedCookies::default(),
             cookie_key: CookieKey::new(&cookie_key),
             probing: Probing::new(now),
             wants: BTreeMap::new(),

@@ -9,9 +9,6 @@ use crate::id::{Incarnation, Lane};
 use crate::member::Complaint;
 use crate::time::Instant;
 
-/// Accused by one member at a time; whoever else is slow has its turn in the next view.
-const ACCUSED_MAX: usize = 32;
-
 impl Process {
     /// With each heartbeat: looks who holds the streams of this process back, if that is nothing to be borne for ever.
     pub(super) fn look_for_slow(&mut self, now: Instant) {
@@ -49,7 +46,7 @@ impl Process {
         }
         complaint.slow.sort_unstable();
         complaint.slow.dedup();
-        complaint.slow.truncate(ACCUSED_MAX);
+        complaint.cut();
         let before = self.hearing.slow().said(me).map_or(&[][..], |said| &said.slow);
         self.counters.slow_accused += complaint.slow.iter().filter(|rank| !before.contains(rank)).count() as u64;
         self.hearing.complains(now, me, complaint);
@@ -81,7 +78,7 @@ impl Process {
         decree: u64,
         mut complaint: Complaint,
     ) {
-        complaint.slow.truncate(ACCUSED_MAX);
+        complaint.cut();
         if decree == self.directory.decree
             && let Some(rank) = self.directory.rank(sender)
             && self.hearing.complains(now, rank, complaint)

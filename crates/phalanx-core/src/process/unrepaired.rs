@@ -314,4 +314,38 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_beat_names_as_many_ranks_as_a_view_may_have_and_no_more() {
+        let ranks = usize::try_from(RANKS_MAX).expect("small");
+        let read = |out: &[u8]| read_unrepaired(&mut Reader::new(out)).map(|frame| frame.is_some());
+        let beat = |members: usize| {
+            let mut out = Vec::new();
+            put_beat(&mut out, 1, &vec![true; members]);
+            read(&out)
+        };
+        assert_eq!((beat(ranks), beat(ranks + 1)), (Ok(true), Err(Malformed)));
+        let claim = |rank: usize, accused: Vec<u16>| {
+            let mut out = Vec::new();
+            put_claim(&mut out, 1, rank, &Claim { version: 1, accused, besides: Vec::new() });
+            read(&out)
+        };
+        assert_eq!((claim(ranks - 1, Vec::new()), claim(ranks, Vec::new())), (Ok(true), Err(Malformed)));
+        assert_eq!(claim(0, (0..=u16::MAX).collect()), Ok(true), "everybody is accused");
+        let mut list = Vec::new();
+        put_varint(&mut list, RANKS_MAX + 1);
+        list.resize(list.len() + ranks + 1, 0);
+        assert_eq!(super::ranks(&mut Reader::new(&list)), Err(Malformed));
+    }
+
+    #[test]
+    fn a_receipt_names_as_many_gaps_as_it_may_and_no_more() {
+        let read = |gaps: usize| {
+            let gaps = (0..gaps as u64).map(|n| (10 * n + 5, 10 * n + 7)).collect();
+            let mut out = Vec::new();
+            put_receipt(&mut out, Target::Data, &Receipt { prefix: 1, limit: 9, gaps });
+            read_unrepaired(&mut Reader::new(&out)).map(|frame| frame.is_some())
+        };
+        assert_eq!((read(GAPS_MAX), read(GAPS_MAX + 1)), (Ok(true), Err(Malformed)));
+    }
 }

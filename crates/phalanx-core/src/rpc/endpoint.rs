@@ -546,7 +546,7 @@ const OLD_PACKETS: u64 = 65_536;
 /// `net.core.rmem_default` of an unconfigured Linux.
 const RECEIVE_BYTES_ASSUMED: u64 = 212_992;
 /// A slot has a byte for its number, and receipts for all of them must fit a packet.
-const SLOTS_MAX: u8 = 64;
+pub(super) const SLOTS_MAX: u8 = 64;
 /// Between two looks for silent clients. Who is heard in that time is active.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// A session in which its client never spoke goes after this: it may be an old ask that was sent again.

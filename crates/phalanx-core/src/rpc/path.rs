@@ -466,3 +466,20 @@ impl Congestion {
 const WINDOW_LEAST: u64 = 4;
 /// In bytes as charged: what no receiver's buffer holds.
 const WINDOW_MAX: u64 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_grows_up_to_what_no_buffer_holds() {
+        let mut congestion = Congestion::new(1 << 16, Pace { window_packets: 64, delay_free: Duration::ZERO });
+        for _ in 0..64 {
+            congestion.arrived(u32::MAX, u64::MAX);
+        }
+        assert_eq!(congestion.window, WINDOW_MAX);
+        congestion.starting = false;
+        congestion.arrived(u32::MAX, u64::MAX);
+        assert_eq!(congestion.window, WINDOW_MAX);
+    }
+}

@@ -58,9 +58,9 @@ pub struct Plain {
 const ANSWER: u8 = 1;
 const WHOLE: u8 = 2;
 /// No plain frame has more bytes beside those of its message.
-const HEAD_MAX: usize = 32;
+pub(super) const HEAD_MAX: usize = 32;
 /// Of each table: a lost packet leaves an entry behind. Beyond, all are forgotten.
-const ENTRIES_MAX: usize = 4096;
+pub(super) const ENTRIES_MAX: usize = 4096;
 
 impl Plain {
     /// An endpoint that knows nobody.

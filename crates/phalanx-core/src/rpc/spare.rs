@@ -59,3 +59,23 @@ impl Spare {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_is_kept_as_may_be_and_no_more() {
+        let mut spare = Spare::default();
+        let each = 1 << 20;
+        for _ in 0..KEPT_BYTES_MAX / each + 1 {
+            let mut buffer = Vec::with_capacity(each);
+            spare.keep(&mut buffer);
+            assert_eq!(buffer.capacity(), 0, "it is kept or goes back to the system");
+        }
+        assert_eq!((spare.bytes, spare.free.len()), (KEPT_BYTES_MAX, KEPT_BYTES_MAX / each));
+        let mut wanted = Vec::new();
+        spare.grow(&mut wanted, each);
+        assert_eq!((wanted.capacity(), spare.bytes), (each, KEPT_BYTES_MAX - each));
+    }
+}

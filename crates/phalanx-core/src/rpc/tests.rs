@@ -859,3 +859,141 @@ fn answers_from_many_keep_within_the_clients_buffer() {
         world.assert_answer(ticket, &pattern(300_000));
     }
 }
+
+#[test]
+fn a_session_has_as_many_slots_as_a_receipt_has_room_for() {
+    for asked in [endpoint::SLOTS_MAX, endpoint::SLOTS_MAX + 1, u8::MAX] {
+        let limits = Limits { slots: asked, ..Limits::default() };
+        let server = EndpointOptions { limits: limits.clone(), ..options(2, 576, true) };
+        let mut world = World::with(EndpointOptions { limits, ..options(1, 576, false) }, server);
+        world.at_server.later = Some(b'L');
+        world.run(Duration::from_millis(1));
+        let calls: Vec<Ticket> = (0..=usize::from(endpoint::SLOTS_MAX)).map(|_| world.call(b"L")).collect();
+        world.run(Duration::from_millis(2));
+        assert_eq!(world.at_server.waiting.len(), usize::from(endpoint::SLOTS_MAX), "one call waits for a slot");
+        for (call, _) in std::mem::take(&mut world.at_server.waiting) {
+            world.server.answer(world.now, call, Some(b"done".into()), &mut world.at_server).expect("wanted");
+        }
+        world.run(Duration::from_millis(5));
+        let last = world.at_server.waiting.pop().expect("it had its turn").0;
+        world.server.answer(world.now, last, Some(b"done".into()), &mut world.at_server).expect("wanted");
+        world.run(Duration::from_millis(5));
+        assert!(calls.iter().all(|call| world.outcome(*call) == Some(&Ok(b"done".to_vec()))));
+    }
+}
+
+/// Questions for all slots at once are more than one packet of the least length holds.
+#[test]
+fn frames_of_all_slots_go_out_in_packets_of_the_least_length() {
+    let limits = Limits { slots: endpoint::SLOTS_MAX, ..Limits::default() };
+    let server = EndpointOptions { limits: limits.clone(), ..options(2, 576, true) };
+    let mut world = World::with(EndpointOptions { limits, ..options(1, 576, false) }, server);
+    world.at_server.later = Some(b'L');
+    world.run(Duration::from_millis(1));
+    let calls: Vec<Ticket> = (0..endpoint::SLOTS_MAX).map(|_| world.call(b"L")).collect();
+    world.run(Duration::from_millis(2));
+    let mut most = 0;
+    for _ in 0..1000 {
+        world.now += Duration::from_millis(1);
+        world.client.turn(world.now, &mut world.at_client);
+        let lengths = || world.at_client.sent.iter().map(|(_, packet)| packet.len());
+        assert!(lengths().all(|len| len <= 576), "{:?}", lengths().max());
+        most = most.max(lengths().sum());
+        world.carry();
+    }
+    assert!(most > 576, "{most} bytes of questions at once");
+    for (call, _) in std::mem::take(&mut world.at_server.waiting) {
+        world.server.answer(world.now, call, Some(b"done".into()), &mut world.at_server).expect("wanted");
+    }
+    world.run(Duration::from_millis(5));
+    assert!(calls.iter().all(|call| world.outcome(*call) == Some(&Ok(b"done".to_vec()))));
+}
+
+#[test]
+fn questions_are_never_farther_apart_than_the_longest_patience() {
+    let mut world = World::new();
+    world.at_server.later = Some(b'L');
+    world.call(b"L");
+    world.run(Duration::from_secs(2));
+    let before = world.client.counters().questions;
+    world.run(Duration::from_secs(5));
+    let asked = world.client.counters().questions - before;
+    assert!((49..=51).contains(&asked), "every 100 ms: {asked} in five seconds");
+}
+
+#[test]
+fn a_cancel_that_nobody_confirms_is_given_up_after_its_last_repeat() {
+    let mut world = World::new();
+    world.at_server.later = Some(b'L');
+    let call = world.call(b"L");
+    world.run(Duration::from_millis(2));
+    world.lose = |_| true;
+    assert!(world.client.cancel(world.now, world.session, call, &mut world.at_client));
+    let mut gone = 0;
+    while world.outcome(call).is_none() {
+        world.run(Duration::from_millis(1));
+        gone += 1;
+        assert!(gone < 2_000, "it must end");
+    }
+    assert_eq!(world.outcome(call), Some(&Err(Failure::Unknown(Reason::Cancelled))));
+}
+
+#[test]
+fn a_session_in_which_nobody_spoke_goes_after_the_time_it_may_be_unused() {
+    let mut world = World::new();
+    world.carry();
+    assert_eq!(world.server.sessions_taken(), 1);
+    world.lose = |_| true;
+    world.run(Duration::from_millis(4_500));
+    assert_eq!(world.server.sessions_taken(), 1);
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.server.sessions_taken(), 0);
+}
+
+#[test]
+fn an_offer_is_told_up_to_its_bound_and_not_beyond() {
+    for (len, told) in [(OFFER_BYTES_MAX, OFFER_BYTES_MAX), (OFFER_BYTES_MAX + 1, 0)] {
+        let client = EndpointOptions { offer: vec![7; len], ..options(1, 1472, false) };
+        let mut world = World::with(client, options(2, 1472, true));
+        let call = world.call(b"abc");
+        world.run(Duration::from_millis(1));
+        world.assert_answer(call, b"cba");
+        assert_eq!(world.at_server.met.get(&Incarnation(1)).map_or(0, |(_, offer)| offer.len()), told);
+    }
+}
+
+#[test]
+fn a_plain_endpoint_forgets_the_calls_it_has_no_room_for_and_serves_the_next() {
+    let plain = |me| {
+        let options =
+            PlainOptions { cell: "test".into(), me: Incarnation(me), packet_bytes: 1472, message_bytes: 1 << 20 };
+        Plain::new(&options, &security())
+    };
+    let (mut client, mut server) = (plain(1), plain(2));
+    let (mut at_client, mut at_server) = (Place::default(), Place::default());
+    let mut early = Vec::new();
+    for _ in 0..=plain::ENTRIES_MAX {
+        early.push(client.call(SERVER, b"ab", &mut at_client));
+    }
+    let mut carry = |client: &mut Plain, at_client: &mut Place| {
+        while let Some((_, mut packet)) = at_client.sent.pop_front() {
+            server.handle_packet(Origin::Network(CLIENT), Packet::Lent(&mut packet), &mut at_server);
+        }
+        while let Some((_, mut packet)) = at_server.sent.pop_front() {
+            client.handle_packet(Origin::Network(SERVER), Packet::Lent(&mut packet), at_client);
+        }
+    };
+    carry(&mut client, &mut at_client);
+    let answered = early.iter().filter(|call| at_client.outcomes.contains_key(call)).count();
+    assert_eq!(answered, 1, "all but the last were forgotten");
+    let next = client.call(SERVER, b"ab", &mut at_client);
+    carry(&mut client, &mut at_client);
+    assert_eq!(at_client.outcomes.get(&next), Some(&Ok(b"ba".to_vec())));
+}
+
+#[test]
+fn the_longest_head_of_a_plain_frame_is_not_longer_than_reckoned() {
+    let mut out = vec![0];
+    (0..3).for_each(|_| crate::wire::codec::put_varint(&mut out, u64::MAX));
+    assert!(out.len() <= plain::HEAD_MAX, "{}", out.len());
+}

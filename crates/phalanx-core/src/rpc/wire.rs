@@ -410,3 +410,50 @@ fn read_data<'a>(first: u8, from: &mut Reader<'a>) -> Result<Data<'a>, Malformed
     data.bytes = from.rest();
     Ok(data)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_has_as_many_bits_as_it_may_and_no_more() {
+        let read = |bytes: usize| {
+            let mut out = Vec::new();
+            let receipt = Receipt { seen: 1, limit: 2, prefix: 3, beyond: vec![0xff; bytes] };
+            put_receipt(&mut out, Side::Request, CallName { slot: 1, call: 1 }, false, &receipt);
+            read_frame(&mut Reader::new(&out)).map(|frame| match frame {
+                Frame::Receipt { receipt, .. } => receipt.beyond.len(),
+                _ => 0,
+            })
+        };
+        assert_eq!((read(BEYOND_MAX), read(BEYOND_MAX + 1)), (Ok(BEYOND_MAX), Err(Malformed)));
+    }
+
+    #[test]
+    fn the_longest_head_of_a_data_frame_is_not_longer_than_reckoned() {
+        let longest = crate::api::MESSAGE_BYTES_MAX as u64;
+        for side in [Side::Request, Side::Answer] {
+            for part in [
+                None,
+                Some(Part { message_len: longest, index: 0 }),
+                Some(Part { message_len: longest, index: u32::MAX }),
+            ] {
+                let name = CallName { slot: u8::MAX, call: u64::MAX };
+                let data = Data {
+                    side,
+                    name,
+                    wants_receipt: true,
+                    refusal: false,
+                    allowance: u64::MAX,
+                    part,
+                    bytes: &[],
+                    placed: 0,
+                };
+                let mut out = Vec::new();
+                data.write_head(&mut out);
+                assert!(out.len() <= DATA_HEAD_MAX, "{} bytes", out.len());
+                assert!(matches!(read_frame(&mut Reader::new(&out)), Ok(Frame::Data(_))));
+            }
+        }
+    }
+}

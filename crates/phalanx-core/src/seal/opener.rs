@@ -134,6 +134,12 @@ impl Opener {
         }
     }
 
+    /// How many keys are kept of senders that the core does not know.
+    #[cfg(test)]
+    pub(super) fn heard_count(&self) -> usize {
+        self.keys.as_ref().map_or(0, |keys| keys.heard.len())
+    }
+
     /// How many senders' keys are kept.
     #[must_use]
     pub fn remembered_count(&self) -> usize {

@@ -286,3 +286,19 @@ proptest! {
         prop_assert_eq!(opener.open(&mut packet).map(|_| ()), Err(expected));
     }
 }
+
+#[test]
+fn more_strangers_than_keys_are_kept_are_opened_all_the_same() {
+    let mut opener = Opener::new(&key(1), "home", YOU);
+    for _ in 0..2 {
+        for who in 1..=20 {
+            let mut sealer = Sealer::new(&key(1), "home", Incarnation(who));
+            let mut packet = Vec::new();
+            sealer.header(Kind::Data, 7, 9).write(&mut packet);
+            packet.extend_from_slice(b"frames");
+            sealer.seal(YOU, &mut packet);
+            assert_eq!(opener.open(&mut packet).map(|(_, frames)| frames.to_vec()), Ok(b"frames".to_vec()));
+        }
+        assert_eq!(opener.heard_count(), 8, "the keys of the latest");
+    }
+}

@@ -129,3 +129,23 @@ fn a_welcome_tells_of_the_directory_the_decision_left() {
     refused(&|w| entry(w, |e| e.members.clear()));
     refused(&|w| entry(w, |e| e.members.push(Incarnation(9))));
 }
+
+#[test]
+fn a_view_has_as_many_members_as_ranks_count_and_no_more() {
+    let all = |count: usize| (1..=count as u64).map(member).collect::<Vec<_>>();
+    assert!(are_members(&all(MEMBERS_MAX)));
+    assert!(!are_members(&all(MEMBERS_MAX + 1)));
+}
+
+#[test]
+fn those_who_left_last_are_remembered_and_the_oldest_forgotten() {
+    let mut directory = directory();
+    let count = 300;
+    for gone in 100..100 + count {
+        let mut proposal = proposal();
+        proposal.left = vec![(Incarnation(gone), crate::api::LeaveReason::Unreachable)];
+        directory = directory.after(&proposal);
+    }
+    let kept: Vec<u64> = directory.departed.iter().map(|who| who.0).collect();
+    assert_eq!(kept, (100 + count - 256..100 + count).collect::<Vec<u64>>());
+}
