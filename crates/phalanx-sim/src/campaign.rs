@@ -57,15 +57,18 @@ pub enum Draw {
     Mild(u64),
     /// After a short faulty phase and a heal, paths that break in part and stay so: [`Plan::draw_partial`].
     Partial,
+    /// The same as the swarm, and one class of faults that today's core does not stand: [`Plan::draw_frontier`].
+    Frontier,
 }
 
-/// Its name in lists: "swarm", "mild=30", "partial".
+/// Its name in lists: "swarm", "mild=30", "partial", "frontier".
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Swarm => f.write_str("swarm"),
             Self::Mild(seconds) => write!(f, "mild={seconds}"),
             Self::Partial => f.write_str("partial"),
+            Self::Frontier => f.write_str("frontier"),
         }
     }
 }
@@ -78,6 +81,7 @@ impl FromStr for Draw {
         match text.split_once('=') {
             None if text == "swarm" => Ok(Self::Swarm),
             None if text == "partial" => Ok(Self::Partial),
+            None if text == "frontier" => Ok(Self::Frontier),
             Some(("mild", seconds)) => seconds.parse().map(Self::Mild).map_err(|_| unknown()),
             _ => Err(unknown()),
         }
@@ -96,6 +100,7 @@ impl Draw {
             Self::Swarm => String::new(),
             Self::Mild(seconds) => format!(" --mild {seconds}"),
             Self::Partial => " --partial".to_owned(),
+            Self::Frontier => " --frontier".to_owned(),
         }
     }
 }
@@ -161,6 +166,7 @@ impl Options {
             Draw::Swarm => Plan::draw(seed, self.members),
             Draw::Mild(seconds) => Plan::draw_mild(seed, self.members, seconds),
             Draw::Partial => Plan::draw_partial(seed, self.members),
+            Draw::Frontier => Plan::draw_frontier(seed, self.members),
         };
         self.reduced.apply(&mut plan);
         if let Some(kept) = &self.faults {

@@ -41,7 +41,7 @@ enum Undo {
     Flap { links: Vec<(usize, usize)>, period_ns: u64, cut: bool },
     Path(usize),
     Buffer(usize),
-    Resume(usize),
+    Resume(Vec<usize>),
     Quicken(usize),
     Reader(usize),
     Drift(usize),
@@ -198,6 +198,7 @@ impl Chaos {
             }
             Kind::Leave { role, back_ns } => {
                 let slot = self.expendable(role, world)?;
+                world.count_leave(slot);
                 world.leave(slot);
                 if let Some(back_ns) = back_ns {
                     world.start_later(slot, back_ns, false);
@@ -207,12 +208,12 @@ impl Chaos {
             Kind::Pause(role) => {
                 let slot = running(role, world)?;
                 world.pause(slot);
-                Some(Undo::Resume(slot))
+                Some(Undo::Resume(vec![slot]))
             }
             Kind::Slow { role, turn_ns } => {
                 let slot = running(role, world)?;
                 world.note(Some(slot), format!("takes {} us for a turn", turn_ns / 1000));
-                world.slots[slot].turn_ns = turn_ns;
+                world.slots[slot].turn_ns = turn_ns.max(world.usual_turn_ns(slot));
                 Some(Undo::Quicken(slot))
             }
             Kind::SlowReader(role) => {
@@ -264,6 +265,26 @@ impl Chaos {
                 world.regroup(slot);
                 None
             }
+            Kind::Strand { stops } => {
+                let few = world.stranded_by_a_cut()?;
+                add_to(&mut world.counters.moments, "groups cut off or stopped as a whole", 1);
+                if stops {
+                    few.iter().for_each(|slot| world.pause(*slot));
+                    return Some(Some(Undo::Resume(few)));
+                }
+                let mut links = all_links(world.slots.len());
+                links.retain(|(from, to)| few.contains(from) != few.contains(to));
+                world.note(None, format!("cut: {}", describe(&links)));
+                world.cut_links(&links);
+                Some(Undo::Mend { links })
+            }
+            Kind::FoundAgain => {
+                let slot = world.outside_the_minority()?;
+                world.note(Some(slot), "wants to be in group \"m\"");
+                add_to(&mut world.counters.moments, "groups founded while their members were cut off", 1);
+                world.settings.minority.push(slot);
+                None
+            }
             Kind::Replay(rate) => {
                 world.note(None, format!("an attacker replays {rate} packets a second"));
                 world.set_attack(rate, 0, 0);
@@ -309,8 +330,8 @@ impl Chaos {
             }
             Undo::Path(slot) => world.net.limit_path(slot, usize::MAX),
             Undo::Buffer(slot) => world.set_buffer(slot, world.settings.buffer_bytes),
-            Undo::Resume(slot) => world.resume(slot),
-            Undo::Quicken(slot) => world.slots[slot].turn_ns = world.settings.turn_ns,
+            Undo::Resume(slots) => slots.into_iter().for_each(|slot| world.resume(slot)),
+            Undo::Quicken(slot) => world.slots[slot].turn_ns = world.usual_turn_ns(slot),
             Undo::Reader(slot) => world.set_takes(slot, true),
             Undo::Drift(slot) => world.drift_clock(slot, 0),
             Undo::Lapped(slot) => {

@@ -24,13 +24,15 @@ impl World {
     pub(crate) fn start(&mut self, index: usize) {
         assert!(self.slots[index].node.is_none(), "a process runs there already");
         let settings = self.node_settings(index);
+        let turn_ns = self.usual_turn_ns(index);
+        let packet_bytes = settings.me.packet_bytes_max;
         let key = CellKey::from_bytes([0x5a; CellKey::LEN]);
         let security = if self.settings.sealed { Security::Sealed(key) } else { Security::None };
         let slot = &mut self.slots[index];
         slot.life += 1;
         slot.paused = false;
         slot.leaving = false;
-        slot.turn_ns = self.settings.turn_ns;
+        slot.turn_ns = turn_ns;
         slot.busy_until_ns = self.now_ns;
         slot.activity = Activity::default();
         slot.app.takes = true;
@@ -38,14 +40,9 @@ impl World {
         slot.neighbours = Neighbours::default();
         let memory =
             self.settings.memory.map(|memory| Memory::new(&memory, slot.rng.fork(&format!("memory {}", slot.life))));
-        let driver = SimDriver::new(
-            settings.me.data,
-            settings.me.control,
-            self.settings.buffer_bytes,
-            self.settings.packet_bytes,
-        )
-        .sharing(memory)
-        .behind(self.settings.egress);
+        let driver = SimDriver::new(settings.me.data, settings.me.control, self.settings.buffer_bytes, packet_bytes)
+            .sharing(memory)
+            .behind(self.settings.egress);
         let mut entropy: Rng = slot.rng.fork(&format!("life {}", slot.life));
         let node = Node::new(
             slot.local(self.now_ns),
@@ -69,7 +66,7 @@ impl World {
         let slot = &self.slots[index];
         let founding = if let Some(instance) = slot.app.marked {
             Founding::Marked(instance)
-        } else if index < self.settings.founders {
+        } else if index < self.settings.founders || self.is_founders_twin(index) {
             let founders = &self.slots[..self.settings.founders];
             Founding::Named(founders.iter().map(|slot| slot.name.clone()).collect())
         } else if self.settings.founders == 0 && index == 0 && slot.life == 0 {
@@ -78,6 +75,22 @@ impl World {
             Founding::Join
         };
         let others = (0..self.slots.len()).filter(|other| *other != index);
+        let own = self.settings.unequal.get(index);
+        let packet_bytes = own.map_or(self.settings.packet_bytes, |own| own.packet_bytes);
+        let mut timing = Timing {
+            expel_after: self.settings.expel_after.unwrap_or(Timing::default().expel_after),
+            ..Timing::default()
+        };
+        let mut limits = Limits {
+            group_window_bytes: self.settings.window_bytes,
+            outbox_bytes: Limits::default().outbox_bytes.min(self.settings.window_bytes / 8),
+            watchers: self.settings.watchers,
+            slow_members: self.settings.expel_after.map_or(SlowMembers::Wait, |_| SlowMembers::Expel),
+            ..Limits::default()
+        };
+        if let Some(own) = own {
+            own.apply(&mut timing, &mut limits);
+        }
         let seeds: Vec<SocketAddr> = others.map(|other| self.endpoint(other, Lane::Control).address()).collect();
         Settings {
             cell: CELL.into(),
@@ -87,28 +100,30 @@ impl World {
                 data: self.endpoint(index, Lane::Data).address(),
                 control: self.endpoint(index, Lane::Control).address(),
                 host: slot.host,
-                packet_bytes_max: self.settings.packet_bytes,
-                receive_packets: if self.settings.tells_buffers { self.receive_packets() } else { 0 },
+                packet_bytes_max: packet_bytes,
+                receive_packets: if self.settings.tells_buffers { self.receive_packets(packet_bytes) } else { 0 },
             },
             founding,
             seeds,
-            timing: Timing {
-                expel_after: self.settings.expel_after.unwrap_or(Timing::default().expel_after),
-                ..Timing::default()
-            },
-            limits: Limits {
-                group_window_bytes: self.settings.window_bytes,
-                outbox_bytes: Limits::default().outbox_bytes.min(self.settings.window_bytes / 8),
-                watchers: self.settings.watchers,
-                slow_members: self.settings.expel_after.map_or(SlowMembers::Wait, |_| SlowMembers::Expel),
-                ..Limits::default()
-            },
+            timing,
+            limits,
         }
     }
 
+    /// Whether a process bears a founder's name by mistake.
+    fn is_founders_twin(&self, index: usize) -> bool {
+        self.settings.twins.iter().any(|(who, whose)| *who == index && *whose < self.settings.founders)
+    }
+
+    /// What a turn of a process costs outside of faults.
+    pub(crate) fn usual_turn_ns(&self, index: usize) -> u64 {
+        let late = self.settings.late.iter().find(|(slot, _)| *slot == index);
+        late.map_or(self.settings.turn_ns, |(_, turn_ns)| *turn_ns)
+    }
+
     /// How many of the longest packets a socket takes.
-    fn receive_packets(&self) -> u32 {
-        let charge = self.settings.packet_bytes as usize + PACKET_OVERHEAD_BYTES;
+    fn receive_packets(&self, packet_bytes: u32) -> u32 {
+        let charge = packet_bytes as usize + PACKET_OVERHEAD_BYTES;
         u32::try_from(self.settings.buffer_bytes / charge).unwrap_or(u32::MAX).max(1)
     }
 
@@ -118,7 +133,7 @@ impl World {
     }
 
     pub(crate) fn start_again(&mut self, index: usize, moved: bool) {
-        if self.slots[index].node.is_some() || self.ruined.contains(&index) {
+        if self.slots[index].node.is_some() || self.slots[index].retired || self.ruined.contains(&index) {
             return;
         }
         if moved {

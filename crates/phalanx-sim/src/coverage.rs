@@ -2,6 +2,7 @@
 //! with the least that so many seeds must show. A change of the generator, or of the protocol, that makes one of them
 //! rare is seen at once.
 
+use crate::campaign::Draw;
 use crate::result::{Counters, Summary};
 
 /// One moment, and how often a campaign met it.
@@ -56,7 +57,26 @@ const MOMENTS: &[Moment] = &[
     ("packets read of the dead", |c| memory(c, "of_the_dead"), 100),
     ("packets for others read, an earlier life among them", |c| memory(c, "for_others"), 5_000),
     ("neighbours attached", |c| memory(c, "attached"), 2_000),
+    ("members with settings of their own", |c| moment(c, "members with settings of their own"), 230),
+    ("leaves while a member was silent", |c| moment(c, "leaves while a member was silent"), 80),
+    ("leaves while a state was given", |c| moment(c, "leaves while a state was given"), 80),
     ("seeds with a minority broken for good", |c| c.ruined, 450),
+];
+
+/// The same for the plans beyond what the core stands, in a thousand of those.
+const FRONTIER: &[Moment] = &[
+    ("groups cut off or stopped as a whole", |c| moment(c, "groups cut off or stopped as a whole"), 60),
+    (
+        "groups founded while their members were cut off",
+        |c| moment(c, "groups founded while their members were cut off"),
+        55,
+    ),
+    ("leaves of a process that gave a state", |c| moment(c, "leaves of a process that gave a state"), 55),
+    ("leaves while a member was silent", |c| moment(c, "leaves while a member was silent"), 170),
+    ("founders with a twin", |c| moment(c, "founders with a twin"), 70),
+    ("members with settings that must be equal", |c| moment(c, "members with settings that must be equal"), 150),
+    ("members late for the whole run", |c| moment(c, "members late for the whole run"), 240),
+    ("cells late as a whole", |c| moment(c, "cells late as a whole"), 35),
 ];
 
 /// At least this share of all faults strikes inside a flush, a join or a transfer.
@@ -64,11 +84,12 @@ const INSIDE_PERCENT: u64 = 25;
 
 /// What `summary` covered. `members` are those asked for: floors hold for cells of five and more (0: three to sixteen).
 #[must_use]
-pub fn coverage(summary: &Summary, members: usize, swarm: bool) -> Vec<Coverage> {
+pub fn coverage(summary: &Summary, members: usize, draw: Draw) -> Vec<Coverage> {
     let totals = &summary.totals;
-    let asked = swarm && summary.seeds >= SEEDS_MIN && (members == 0 || members >= 5);
+    let has_floors = matches!(draw, Draw::Swarm | Draw::Frontier);
+    let asked = has_floors && summary.seeds >= SEEDS_MIN && (members == 0 || members >= 5);
     let floor = |in_a_thousand: u64| if asked { in_a_thousand * summary.seeds / 1000 } else { 0 };
-    let moments = MOMENTS.iter();
+    let moments = if draw == Draw::Frontier { FRONTIER } else { MOMENTS }.iter();
     let mut lines: Vec<Coverage> =
         moments.map(|(name, count, least)| Coverage { name, count: count(totals), floor: floor(*least) }).collect();
     lines.push(Coverage {
@@ -77,6 +98,10 @@ pub fn coverage(summary: &Summary, members: usize, swarm: bool) -> Vec<Coverage>
         floor: if asked { totals.faults_total() * INSIDE_PERCENT / 100 } else { 0 },
     });
     lines
+}
+
+fn moment(counters: &Counters, name: &str) -> u64 {
+    counters.moments.get(name).copied().unwrap_or(0)
 }
 
 fn core(counters: &Counters, name: &str) -> u64 {
@@ -98,7 +123,8 @@ mod tests {
     #[test]
     fn floors_grow_with_the_seeds_and_are_missed_by_a_campaign_that_met_nothing() {
         let mut summary = Summary { seeds: 400, ..Summary::default() };
-        let missed = |summary: &Summary| coverage(summary, 5, true).iter().filter(|line| !line.is_reached()).count();
+        let missed =
+            |summary: &Summary| coverage(summary, 5, Draw::Swarm).iter().filter(|line| !line.is_reached()).count();
         let asked = MOMENTS.iter().filter(|(.., floor)| *floor > 0).count();
         // Without any fault a quarter of them is nothing.
         assert_eq!(missed(&summary), asked);
@@ -111,6 +137,6 @@ mod tests {
         summary.seeds = SEEDS_MIN - 1;
         assert_eq!(missed(&summary), 0, "too few seeds to tell");
         summary.seeds = 400;
-        assert_eq!(coverage(&summary, 5, false).iter().map(|line| line.floor).max(), Some(0), "mild weather");
+        assert_eq!(coverage(&summary, 5, Draw::Mild(60)).iter().map(|line| line.floor).max(), Some(0), "mild weather");
     }
 }

@@ -26,6 +26,8 @@ pub enum Role {
     Joiner,
     /// A running process that is neither of the two.
     Bystander,
+    /// Who gives a state now; else nobody.
+    Donor,
     /// This process slot.
     Slot(usize),
 }
@@ -190,6 +192,13 @@ pub enum Kind {
     Detach(Role),
     /// A process leaves one of its groups and joins it again.
     Regroup(Role),
+    /// All members of the group of a minority are cut off from the others, or stopped.
+    Strand {
+        /// Stopped.
+        stops: bool,
+    },
+    /// A process that is not in the group of a minority joins it.
+    FoundAgain,
     /// An attacker sends old sealed packets again, this many a second.
     Replay(u64),
     /// An attacker sends noise to the sockets, this many packets a second.
@@ -231,6 +240,9 @@ impl Kind {
             Self::LateMemory { .. } => "late_memory",
             Self::Detach(_) => "detach",
             Self::Regroup(_) => "regroup",
+            Self::Strand { stops: false } => "strand",
+            Self::Strand { stops: true } => "strand_stopped",
+            Self::FoundAgain => "found_again",
             Self::Replay(_) => "replay",
             Self::Noise(_) => "noise",
             Self::Forge(_) => "forge",

@@ -62,7 +62,7 @@ pub(crate) fn never_checked(totals: &Counters, draw: Draw) -> Vec<String> {
     // With paths broken in part, V14 stands for the properties of a cell that is whole.
     let beyond: &[Property] = match draw {
         Draw::Partial => &[Property::V1, Property::V2, Property::V5, Property::V10, Property::V13],
-        Draw::Swarm | Draw::Mild(_) => &[Property::V14],
+        Draw::Swarm | Draw::Mild(_) | Draw::Frontier => &[Property::V14],
     };
     let within = Property::ALL.iter().filter(|property| !beyond.contains(property));
     let codes = within.map(|property| property.code());

@@ -38,6 +38,7 @@ impl World {
             Role::Coordinator => self.coordinating().or_else(|| self.rank_zero()),
             Role::Joiner => self.joining().or_else(|| self.youngest()),
             Role::Bystander => self.bystander(),
+            Role::Donor => (0..self.slots.len()).find(|index| self.activity(*index).giving),
         }
     }
 

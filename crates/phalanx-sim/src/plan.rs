@@ -7,11 +7,14 @@ use phalanx_core::Limits;
 use phalanx_core::rng::Rng;
 
 use crate::fault::{Aim, Fault, Kind, Reach, Role};
+use crate::frontier::{Class, add_class};
 use crate::laggards::{add_laggards, draw_expel_after};
+use crate::leaving::add_leaving;
 use crate::memory::MemorySettings;
 use crate::network::Weather;
 use crate::partial::Partial;
 use crate::swarm::{draw_memory_faults, draw_swarm, index};
+use crate::unequal::{Own, draw_unequal};
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MS;
@@ -61,6 +64,16 @@ pub struct Plan {
     pub watchers: usize,
     /// A member that holds others back for so long is expelled; `None`: it is waited for.
     pub expel_after: Option<Duration>,
+    /// What each process is configured with in its own way; empty: all alike.
+    pub unequal: Vec<Own>,
+    /// Processes that are always late, and how long each of their turns takes, in nanoseconds.
+    pub late: Vec<(usize, u64)>,
+    /// The members of a group of its own.
+    pub minority: Vec<usize>,
+    /// A process that bears a founder's name by mistake: who, whose.
+    pub twin: Option<(usize, usize)>,
+    /// A class of faults that today's core does not stand.
+    pub class: Option<Class>,
     /// When the faulty phase ends.
     pub heal_ns: u64,
     /// What goes wrong, in the order drawn.
@@ -141,13 +154,35 @@ impl Plan {
             herd: rng.chance_ppm(250_000),
             watchers: draw_watchers(&mut root.fork("watchers"), members),
             expel_after: draw_expel_after(&mut root.fork("expel after")),
+            unequal: Vec::new(),
+            late: Vec::new(),
+            minority: Vec::new(),
+            twin: None,
+            class: None,
             heal_ns,
             faults: Vec::new(),
         };
+        if !mild {
+            plan.unequal = draw_unequal(&mut root.fork("unequal"), members);
+        }
         plan.faults =
             if mild { draw_mild(&mut root.fork("mild"), heal_ns) } else { draw_swarm(&mut root.fork("faults"), &plan) };
         add_laggards(&mut root.fork("laggards"), &mut plan);
+        add_leaving(&mut root.fork("leaving"), &mut plan);
         plan.draw_memory(&mut root.fork("memory"));
+        plan
+    }
+
+    /// The plan of `seed`, and in it one class of faults that today's core is known not to stand.
+    #[must_use]
+    pub fn draw_frontier(seed: u64, members: usize) -> Self {
+        let mut plan = Self::draw(seed, members);
+        let root = Rng::new(seed);
+        if plan.mild {
+            plan.mild = false;
+            plan.faults = draw_swarm(&mut root.fork("faults"), &plan);
+        }
+        add_class(&mut root.fork("frontier"), &mut plan);
         plan
     }
 
@@ -185,7 +220,8 @@ impl Plan {
         let drawn = Self::draw(seed, members);
         let workload =
             Workload { gap_ns: 10 * SECOND, long_ppm: 0, long_bytes: 0, reply_ppm: 0, regroup_ns: 0, ..drawn.workload };
-        Self { mild: true, lethal: false, ruin: false, heal_ns, faults, workload, ..drawn }
+        let (late, unequal) = (Vec::new(), Vec::new());
+        Self { mild: true, lethal: false, ruin: false, heal_ns, faults, workload, late, unequal, ..drawn }
     }
 }
 

@@ -84,6 +84,11 @@ impl Reduction {
             plan.members = plan.members.min(members.max(MEMBERS_MIN));
             plan.hosts.truncate(plan.members);
             plan.founders = plan.founders.min(plan.members);
+            plan.unequal.truncate(plan.members);
+            let is_left = |slot: usize| slot < plan.members;
+            plan.late.retain(|(slot, _)| is_left(*slot));
+            plan.minority.retain(|slot| is_left(*slot));
+            plan.twin = plan.twin.filter(|(who, whose)| is_left(*who) && is_left(*whose));
         }
         if let Some(until_ms) = self.until_ms {
             plan.heal_ns = plan.heal_ns.min(until_ms.max(UNTIL_MIN_MS) * MS);

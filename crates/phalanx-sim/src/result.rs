@@ -92,6 +92,9 @@ pub struct Counters {
     pub memory: BTreeMap<String, u64>,
     /// The core's own counters, by name.
     pub core: BTreeMap<String, u64>,
+    /// Moments that only the simulator sees, by name.
+    #[serde(default)]
+    pub moments: BTreeMap<String, u64>,
     /// How often each property had something to say, by code (from the checker).
     pub checked: BTreeMap<String, u64>,
 }
@@ -139,6 +142,7 @@ impl Counters {
             (&mut self.lost, &other.lost),
             (&mut self.memory, &other.memory),
             (&mut self.core, &other.core),
+            (&mut self.moments, &other.moments),
             (&mut self.checked, &other.checked),
         ];
         for (sums, counts) in maps {

@@ -15,7 +15,7 @@ use crate::oracle::{fold, hash_bytes};
 use crate::panics;
 use crate::partial::{self, PARTIAL_NS, Partial};
 use crate::plan::Plan;
-use crate::result::{Counters, SeedResult, Violation};
+use crate::result::{Counters, SeedResult, Violation, add_to};
 use crate::timeline;
 use crate::world::{Step, Watcher, World, WorldSettings};
 
@@ -82,7 +82,11 @@ fn is_full(plan: &Plan, counters: &Counters) -> bool {
 fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
     WorldSettings {
         hosts: plan.hosts.clone(),
-        twins: Vec::new(),
+        twins: plan.twin.into_iter().collect(),
+        copies: Vec::new(),
+        unequal: plan.unequal.clone(),
+        late: plan.late.clone(),
+        minority: plan.minority.clone(),
         founders: plan.founders,
         death_notice: plan.death_notice,
         memory: plan.memory,
@@ -103,6 +107,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
 /// The faulty phase, the heal, the quiet phase.
 fn live(world: &mut World, plan: &Plan, seed: u64) {
     let mut rng = Rng::new(seed).fork("run");
+    count_shape(world, plan);
     for slot in 0..plan.members {
         let event = crate::world::Event::Start { slot, moved: false };
         let spread_ns = if plan.herd { 1 } else { 500 * MS };
@@ -125,6 +130,9 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     };
     go(world, &mut chaos, plan.heal_ns);
     world.enter(Phase::Heal, Vec::new());
+    if let Some(twin) = plan.twin {
+        world.end_the_stranger(twin);
+    }
     // A group that somebody always leaves or joins is in no view that all agree on.
     world.regrouping = false;
     chaos.heal(world);
@@ -202,6 +210,26 @@ fn live_impaired(world: &mut World, chaos: &mut Chaos, partial: &Partial) {
     world.enter(Phase::Quiet, whole);
     let until_ns = world.now_ns + PARTIAL_NS;
     go(world, until_ns, None);
+}
+
+/// What stands in a plan for the whole run.
+fn count_shape(world: &mut World, plan: &Plan) {
+    if let Some(class) = plan.class {
+        add_to(&mut world.counters.moments, class.name(), 1);
+    }
+    let mut count = |name: &str, count: usize| {
+        if count > 0 {
+            add_to(&mut world.counters.moments, name, count as u64);
+        }
+    };
+    count("members with settings of their own", plan.unequal.len());
+    count(
+        "members with settings that must be equal",
+        plan.unequal.iter().filter(|own| own.must_be_equal.is_some()).count(),
+    );
+    count("members late for the whole run", plan.late.len());
+    count("cells late as a whole", usize::from(plan.late.len() == plan.members));
+    count("founders with a twin", usize::from(plan.twin.is_some()));
 }
 
 /// With nothing to say, processes say little: heartbeats and their receipts.
@@ -312,6 +340,21 @@ fn describe(plan: &Plan, options: &Options) -> String {
     );
     if let Some(partial) = &plan.partial {
         let _ = writeln!(text, "{partial:?}");
+    }
+    if let Some(class) = plan.class {
+        let _ = writeln!(text, "class {class:?}");
+    }
+    for (slot, own) in plan.unequal.iter().enumerate() {
+        let _ = writeln!(text, "p{slot}: {own:?}");
+    }
+    for (slot, turn_ns) in &plan.late {
+        let _ = writeln!(text, "p{slot} is always late: a turn takes {} ms", turn_ns / MS);
+    }
+    if let Some((who, whose)) = plan.twin {
+        let _ = writeln!(text, "p{who} is started under the name of p{whose}");
+    }
+    if !plan.minority.is_empty() {
+        let _ = writeln!(text, "group \"m\": {:?}", plan.minority);
     }
     for (index, fault) in plan.faults.iter().enumerate() {
         let number = options.faults.as_ref().map_or(index, |kept| kept[index]);

@@ -34,6 +34,8 @@ pub(crate) struct Slot {
     pub(crate) life: u32,
     /// Stopped, as by SIGSTOP.
     pub(crate) paused: bool,
+    /// It was started by mistake and is never started again.
+    pub(crate) retired: bool,
     /// It asked to leave the cell.
     pub(crate) leaving: bool,
     /// What a turn costs now.

@@ -9,6 +9,9 @@ use crate::world::{Event, World};
 /// The groups of every simulation. Most processes are in the first.
 const GROUPS: [&str; 2] = ["a", "b"];
 
+/// The group of a few, in the plans that have one.
+pub(crate) const MINORITY: &str = "m";
+
 /// How long a chain of answers grows.
 const CHAIN_MAX: u8 = 6;
 
@@ -45,8 +48,8 @@ impl World {
         let home = hash_bytes(slot.name.as_bytes()) % 1_000_000 < u64::from(workload.second_group_ppm);
         // Every fourth of those in "b" is in "b" alone.
         let only_second = home && index % 4 == 3;
-        let due = [!only_second, home];
-        for (name, due) in GROUPS.into_iter().zip(due) {
+        let due = [!only_second, home, self.settings.minority.contains(&index)];
+        for (name, due) in GROUPS.into_iter().chain([MINORITY]).zip(due) {
             if due && !self.slots[index].app.wanted.contains_key(name) {
                 // Refused while it is still leaving; asked again with the next tick.
                 let _ = self.join_group(index, name, true);

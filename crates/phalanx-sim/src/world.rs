@@ -24,6 +24,7 @@ use crate::plan::{MS, Workload};
 use crate::queue::{Due, Queue};
 use crate::result::{Counters, Violation, add_to};
 use crate::slot::{Slot, Traffic};
+use crate::unequal::Own;
 use crate::watch::Watch;
 
 /// What happens next.
@@ -63,6 +64,14 @@ pub struct WorldSettings {
     pub hosts: Vec<u64>,
     /// Processes that bear the name of another one, by mistake: who, whose.
     pub twins: Vec<(usize, usize)>,
+    /// Processes that go on with a copy of another one's keys and random numbers, as a clone of its machine does: who, whose.
+    pub copies: Vec<(usize, usize)>,
+    /// What each process is configured with in its own way; empty: all alike.
+    pub unequal: Vec<Own>,
+    /// Processes that are always late, and how long each of their turns takes, in nanoseconds.
+    pub late: Vec<(usize, u64)>,
+    /// The members of a group of its own, "m".
+    pub minority: Vec<usize>,
     /// How many processes, from the first on, are fixed founders; 0: the first founds alone. The others join.
     pub founders: usize,
     /// Survivors on the same machine are told of a death.
@@ -100,6 +109,10 @@ impl WorldSettings {
         Self {
             hosts: (1..=members as u64).collect(),
             twins: Vec::new(),
+            copies: Vec::new(),
+            unequal: Vec::new(),
+            late: Vec::new(),
+            minority: Vec::new(),
             founders: 0,
             death_notice: false,
             memory: None,
@@ -175,7 +188,8 @@ impl World {
         let slot = |index: usize| {
             let named_like = settings.twins.iter().find(|(who, _)| *who == index).map_or(index, |(_, whose)| *whose);
             let name = format!("p{named_like}");
-            let mut rng = rng.fork(&format!("p{index}"));
+            let like = settings.copies.iter().find(|(who, _)| *who == index).map_or(index, |(_, whose)| *whose);
+            let mut rng = rng.fork(&format!("p{like}"));
             Slot {
                 app: App::new(name.clone(), state_bytes),
                 name,
@@ -185,6 +199,7 @@ impl World {
                 life: 0,
                 paused: false,
                 leaving: false,
+                retired: false,
                 turn_ns: settings.turn_ns,
                 // Clocks of different processes have nothing to do with each other.
                 clock: Clock::new(rng.below(1_000_000_000_000)),

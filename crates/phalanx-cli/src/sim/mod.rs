@@ -54,6 +54,9 @@ pub(crate) struct Sim {
     /// packets of one kind, long packets; those on no such path must go on
     #[arg(long, conflicts_with = "mild")]
     partial: bool,
+    /// Beside the faults of each seed, one class of faults that is known to break a promise today
+    #[arg(long, conflicts_with_all = ["mild", "partial"])]
+    frontier: bool,
     /// Only these of the faults that the one seed draws, by the numbers that a failed seed's story gives them
     #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with = "mild")]
     faults: Option<Vec<usize>>,
@@ -107,7 +110,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
     let mut options = Options {
         members: sim.members,
-        draw: if sim.partial { Draw::Partial } else { sim.mild.map_or(Draw::Swarm, Draw::Mild) },
+        draw: drawn(sim),
         threads: sim.threads,
         step: sim.step,
         stop,
@@ -185,7 +188,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     let unexpected = |result: &&SeedResult| !standing(result, listed.get(&result.seed)).is_expected();
     let small = summary.failed.iter().find(unexpected).map(|failed| shrink(failed, &options));
     let story = small.as_ref().map(small_story);
-    let covered = coverage(&summary, sim.members, options.draw == Draw::Swarm);
+    let covered = coverage(&summary, sim.members, options.draw);
     let text = tell(&summary, &covered, story.as_deref(), &options, &spent);
     if sim.json {
         say(text);
@@ -238,6 +241,15 @@ fn explain(result: &SeedResult, standing: &Standing) -> String {
                 "{found}; it is listed with {listed}: correct the list if that was mended or seeds mean something else now"
             )
         }
+    }
+}
+
+fn drawn(sim: &Sim) -> Draw {
+    match sim.mild {
+        Some(seconds) => Draw::Mild(seconds),
+        None if sim.partial => Draw::Partial,
+        None if sim.frontier => Draw::Frontier,
+        None => Draw::Swarm,
     }
 }
 

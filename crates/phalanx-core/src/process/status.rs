@@ -58,6 +58,8 @@ pub struct Activity {
     pub flushing: bool,
     /// Giving or taking state.
     pub transferring: bool,
+    /// Giving state.
+    pub giving: bool,
     /// Gathering reports as coordinator.
     pub gathering: bool,
     /// Waiting for cuts to be held as coordinator.
@@ -203,6 +205,7 @@ impl Process {
             joining: matches!(self.stage, Stage::Searching(_)),
             flushing: self.acceptor.promised().is_some() || self.decided.is_some(),
             transferring: self.transfers.is_active(),
+            giving: self.transfers.gives(),
             gathering: matches!(phase, Some(Phase::Gathering)),
             filling: matches!(phase, Some(Phase::Filling { .. })),
             proposing: matches!(phase, Some(Phase::Proposing { .. })),

@@ -80,6 +80,10 @@ impl Transfers {
         Self { rng, giving: Vec::new(), taking: BTreeMap::new(), held: BTreeMap::new(), retreats: BTreeSet::new() }
     }
 
+    pub(super) fn gives(&self) -> bool {
+        !self.giving.is_empty()
+    }
+
     pub(super) fn is_active(&self) -> bool {
         !self.giving.is_empty() || !self.taking.is_empty()
     }

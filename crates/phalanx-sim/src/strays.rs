@@ -1,0 +1,57 @@
+//! Who is where in the faults that are about groups and names rather than links.
+
+use crate::fault::Busy;
+use crate::result::add_to;
+use crate::workload::MINORITY;
+use crate::world::World;
+
+impl World {
+    /// The members of the group of a minority, if they are a minority of those that run.
+    pub(crate) fn stranded_by_a_cut(&self) -> Option<Vec<usize>> {
+        let is_in = |slot: &usize| self.slots[*slot].runs() && self.slots[*slot].app.member_of(MINORITY).is_some();
+        let few: Vec<usize> = (0..self.slots.len()).filter(is_in).collect();
+        (!few.is_empty() && 2 * few.len() < self.running()).then_some(few)
+    }
+
+    /// A process that runs and does not want to be in that group.
+    pub(crate) fn outside_the_minority(&self) -> Option<usize> {
+        (0..self.slots.len()).find(|slot| self.slots[*slot].runs() && !self.settings.minority.contains(slot))
+    }
+
+    /// A process is about to leave gracefully: counts beside what.
+    pub(crate) fn count_leave(&mut self, slot: usize) {
+        let n = self.slots.len();
+        let hears = |from: usize, to: usize| !self.net.is_cut(from, to);
+        let is_silent = |other: usize| {
+            let others = || (0..n).filter(|third| *third != other);
+            self.slots[other].runs()
+                && (self.slots[other].paused
+                    || others().all(|third| !hears(other, third))
+                    || others().all(|third| !hears(third, other)))
+        };
+        let beside_silence = (0..n).any(|other| other != slot && is_silent(other));
+        let gives = self.activity(slot).giving;
+        let in_transfer = self.somebody_is(Busy::Transfer);
+        for (met, name) in [
+            (beside_silence, "leaves while a member was silent"),
+            (in_transfer, "leaves while a state was given"),
+            (gives, "leaves of a process that gave a state"),
+        ] {
+            if met {
+                add_to(&mut self.counters.moments, name, 1);
+            }
+        }
+    }
+
+    /// Of two processes of one name, the one that did not come in is ended for good: its operator sees the mistake.
+    pub(crate) fn end_the_stranger(&mut self, (who, whose): (usize, usize)) {
+        let is_in = |slot: usize| {
+            let view = self.last_view();
+            let me = self.slots[slot].incarnation();
+            view.is_some_and(|view| view.members.iter().any(|member| Some(member.incarnation) == me))
+        };
+        let stranger = if is_in(who) && !is_in(whose) { whose } else { who };
+        self.crash(stranger);
+        self.slots[stranger].retired = true;
+    }
+}
