@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use common::{PATIENCE, await_event, await_members, directory, member, options, run};
 use phalanx::config::DriverMode;
-use phalanx::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Timing};
+use phalanx::core::{Delivery, Event, GroupId, Incarnation, LeaveReason, Order, Snapshot, Timing};
 use phalanx::counters::CountersFile;
 use phalanx::local::LocalCell;
-use phalanx::{CallError, Cell, Frozen, Group, Item, JoinOptions, Options, State};
+use phalanx::{CallError, Cell, Frozen, Group, Handler, Item, JoinOptions, Options, State};
 
 /// A member in a process of its own. It prints what it sees, and is killed when dropped.
 struct Child {
@@ -428,6 +428,38 @@ fn an_inherited_process_that_is_dropped_in_a_forked_child_takes_nothing_from_its
     assert_eq!(status, 0);
     assert_eq!(local.living().expect("readable"), before, "still present");
     assert!(before[0].counters.exists());
+}
+
+/// A violation that is left: a process that its application turns itself does not notice that it was forked. The child goes on as
+/// its parent, under one incarnation, and seals other packets under the parent's nonces.
+#[test]
+fn known_an_inherited_process_goes_on_in_a_forked_child() {
+    struct InGroup(Option<GroupId>);
+    impl Handler for InGroup {
+        fn deliver(&mut self, _delivery: &Delivery<'_>) {}
+        fn event(&mut self, event: Event) {
+            if let Event::GroupView(view) = event {
+                self.0 = Some(view.group);
+            }
+        }
+    }
+    let dir = directory();
+    let mut process = phalanx::Inline::start(&options(dir.path(), "a")).expect("starts");
+    let mut app = InGroup(None);
+    process.join_group("g", false, &mut app).expect("a good name");
+    let began = std::time::Instant::now();
+    while app.0.is_none() {
+        assert!(began.elapsed() < PATIENCE, "it founds its cell");
+        process.turn(&mut app);
+        process.wait(Some(Duration::from_millis(10))).expect("waits");
+    }
+    let group = app.0.expect("in the group");
+    let parent = process.node().incarnation();
+    let status = fork::in_child(|| {
+        let accepted = process.multicast(group, Order::Fifo, false, b"from the child", &mut app).is_ok();
+        u8::from(accepted && process.node().incarnation() == parent)
+    });
+    assert_eq!(status, 1, "the child's process is dead now: let this test say so, and take it off docs/bounds.md");
 }
 
 #[allow(unsafe_code)]
