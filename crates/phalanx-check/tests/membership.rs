@@ -394,3 +394,37 @@ fn phases_other_than_quiet_make_nothing_due() {
     w.end(&[0, 1]);
     assert_eq!(w.report().instances(Property::V1), 0);
 }
+
+#[test]
+fn m9_a_message_of_a_process_that_a_view_dropped() {
+    let run = |late: bool| {
+        let mut w = World::cell(3);
+        let say = |w: &mut World, k| {
+            w.push(2, Event::P2pSend { to: id(0), k, hash: k });
+        };
+        let hear = |w: &mut World, k| w.push(0, Event::P2pDeliver { from: id(2), k, hash: k });
+        say(&mut w, 1);
+        hear(&mut w, 1);
+        say(&mut w, 2);
+        if !late {
+            hear(&mut w, 2);
+        }
+        [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[(2, UNREACHABLE)]));
+        if late {
+            hear(&mut w, 2);
+        }
+        w
+    };
+    run(false).holds(&[Property::M9]);
+    run(true).breaks(Property::M9);
+}
+
+#[test]
+fn m9_who_is_in_no_view_yet_may_be_heard() {
+    let mut w = World::strangers(2);
+    w.cell_view(0, 1, &[0], &[]);
+    w.push(1, Event::P2pSend { to: id(0), k: 1, hash: 1 });
+    w.push(0, Event::P2pDeliver { from: id(1), k: 1, hash: 1 });
+    w.cell_view(0, 2, &[0, 1], &[]);
+    w.holds(&[Property::I1]);
+}

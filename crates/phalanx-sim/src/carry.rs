@@ -45,6 +45,7 @@ impl World {
         let moves = slot.moves;
         let Some(node) = slot.node.as_mut() else { return };
         let outbox = node.driver_mut().outgoing();
+        self.lost[Lost::SendBuffer as usize] += std::mem::take(&mut outbox.refused);
         if outbox.sent.is_empty() {
             return;
         }

@@ -41,6 +41,8 @@ pub(crate) struct SimOutbox {
     memory: Option<Memory>,
     /// What the data socket may hand on, if that is bounded.
     egress: Option<Egress>,
+    /// Packets that the full send buffer did not take, one for each receiver, since the owner last asked.
+    pub(crate) refused: u64,
 }
 
 /// A packet on its way out.
@@ -81,10 +83,19 @@ impl Egress {
     fn is_full(&self) -> bool {
         self.waiting > EGRESS_ROOM_BYTES
     }
+
+    /// Whether the send buffer takes `bytes` more.
+    fn takes(&mut self, bytes: u64) -> bool {
+        let fits = self.waiting + bytes <= EGRESS_MAX_BYTES;
+        self.waiting += if fits { bytes } else { 0 };
+        fits
+    }
 }
 
 /// What waits for an interface before it counts as full.
 const EGRESS_ROOM_BYTES: u64 = 16 << 10;
+/// What waits for it at most, as in the kernel's send buffer and the driver's queue behind it; more is dropped.
+const EGRESS_MAX_BYTES: u64 = 1 << 20;
 
 impl SimDriver {
     pub(crate) fn new(data: SocketAddr, control: SocketAddr, buffer_bytes: usize, packet_bytes_max: u32) -> Self {
@@ -204,8 +215,12 @@ impl Transmit for SimOutbox {
             Some(memory) => self.receivers.extend(to.iter().filter(|to| memory.place_at(lane, to).is_none())),
         }
         let receivers = self.receivers.len() - before;
-        if let (Lane::Data, Some(egress)) = (lane, &mut self.egress) {
-            egress.waiting += (receivers * packet.len()) as u64;
+        if let (Lane::Data, Some(egress)) = (lane, &mut self.egress)
+            && !egress.takes((receivers * packet.len()) as u64)
+        {
+            self.receivers.truncate(before);
+            self.refused += receivers as u64;
+            return;
         }
         if receivers > 0 {
             self.sent.push(Outgoing { lane, bytes: packet.into(), receivers, readers: 0 });

@@ -91,11 +91,14 @@ pub enum Lost {
     Nobody,
     /// Somebody on the way took it, for what it is.
     Toll,
+    /// The sender's own send buffer is full.
+    SendBuffer,
 }
 
 impl Lost {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 7] = [Self::Loss, Self::Cut, Self::Mtu, Self::Rate, Self::Buffer, Self::Nobody, Self::Toll];
+    pub const ALL: [Self; 8] =
+        [Self::Loss, Self::Cut, Self::Mtu, Self::Rate, Self::Buffer, Self::Nobody, Self::Toll, Self::SendBuffer];
 
     /// Its name in results.
     #[must_use]
@@ -108,6 +111,7 @@ impl Lost {
             Self::Buffer => "buffer",
             Self::Nobody => "nobody",
             Self::Toll => "toll",
+            Self::SendBuffer => "send_buffer",
         }
     }
 }

@@ -20,6 +20,7 @@ mod m5;
 mod m6;
 mod m7;
 mod m8;
+mod m9;
 mod o1;
 mod o2;
 mod o3;
@@ -119,6 +120,7 @@ properties! {
     M6 "views form one chain" m6;
     M7 "what a member left behind delivers as uniform, the others deliver too" m7;
     M8 "exclusion is announced and final" m8;
+    M9 "who was dropped by a view is heard no more" m9;
     S1 "delivered in the view it belongs to" s1;
     S2 "sent in the view it belongs to" s2;
     S3 "who goes on together delivered the same" s3;

@@ -238,7 +238,7 @@ impl Process {
     }
 
     /// Whether the system takes no more packets for now. Meanwhile messages of groups and on data channels wait, and are
-    /// refused when too many do; receipts, repairs, orders, control and view changes go out all the same. True if that is
+    /// refused when too many do; receipts, repairs in groups, orders, control and view changes go out all the same. True if that is
     /// news: then [`Self::turn`] is due at once.
     pub fn set_congested(&mut self, congested: bool) -> bool {
         let mut news = self.congested != congested;

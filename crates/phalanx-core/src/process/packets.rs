@@ -239,6 +239,10 @@ impl Process {
     ) -> Result<(), DropReason> {
         match message.first() {
             Some(&DATA_MESSAGE) => {
+                // It was sent before its sender knew; the application knows already that the sender is gone.
+                if self.directory.rank(from).is_none() && self.directory.departed.contains(&from) {
+                    return Err(DropReason::OldIncarnation);
+                }
                 self.app.push(Item::Message { from, payload: message.slice(1..) });
                 Ok(())
             }
@@ -337,7 +341,11 @@ impl Process {
                     channel.handle_timeout(now, delay);
                     let label =
                         |channel: &Channel, number| Label { dest: who, ..Label::for_all(kind, channel.space, number) };
-                    while let Some((number, frames)) = channel.poll_repair() {
+                    // Retransmissions of data wait like new packets: into a full interface they would only keep it full,
+                    // and a state of some megabytes would fill it for ever.
+                    while !(lane == Lane::Data && fx.is_congested())
+                        && let Some((number, frames)) = channel.poll_repair()
+                    {
                         counters.repairs += 1;
                         net.send(label(channel, number).again(), lane, &[to], &frames, counters, fx);
                     }
