@@ -101,8 +101,7 @@ impl World {
         let before = readers.len();
         readers.retain(|(_, to)| {
             let cut = self.net.is_cut(index, *to) && !settings.bridges;
-            let kind = header.map(|header| header.kind);
-            let stopped = self.net.is_stopped(index, *to, packet.lane, kind, packet.bytes.len());
+            let stopped = self.net.is_stopped((index, *to), packet.lane, header, packet.bytes.len());
             !cut && !stopped && !self.is_filtered(index, *to, packet.lane, header, packet.bytes.len())
         });
         let bits = readers.iter().fold(0, |bits, (place, _)| bits | 1 << place);
@@ -171,7 +170,7 @@ impl World {
             return;
         }
         let kind = header.map(|header| header.kind);
-        if self.net.is_stopped(from.index(), to.index(), to.lane, kind, bytes.len()) {
+        if self.net.is_stopped((from.index(), to.index()), to.lane, header, bytes.len()) {
             self.lose(Lost::Toll);
             return;
         }

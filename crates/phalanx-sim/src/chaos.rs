@@ -3,6 +3,7 @@
 use phalanx_core::rng::Rng;
 
 use crate::fault::{Aim, Busy, Fault, Kind, Role};
+use crate::holders::{Holders, TICKS};
 use crate::links::{all_links, describe};
 use crate::memory::Memory;
 use crate::network::Weather;
@@ -49,6 +50,7 @@ enum Undo {
     Lapped(usize),
     LateMemory(usize),
     Detach(usize),
+    Holders { holders: Holders, back_ns: Option<u64> },
     Attack,
 }
 
@@ -140,6 +142,9 @@ impl Chaos {
         if let Some(undo) = undo {
             if let Undo::Flap { period_ns, .. } = &undo {
                 world.queue.push(world.now_ns + period_ns, timer(index, FLAP));
+            }
+            if let Undo::Holders { .. } = &undo {
+                world.queue.push(world.now_ns, timer(index, FLAP));
             }
             self.active.push(Active { fault: index, undo });
             world.queue.push(world.now_ns + fault.lasts_ns, timer(index, UNDO));
@@ -260,6 +265,10 @@ impl Chaos {
                 world.hold_memory(slot, true);
                 Some(Undo::Detach(slot))
             }
+            Kind::Holders { role, others, what, back_ns } => {
+                let holders = world.begin_holders(index, (role, others, what))?;
+                Some(Undo::Holders { holders, back_ns })
+            }
             Kind::Regroup(role) => {
                 let slot = running(role, world)?;
                 world.regroup(slot);
@@ -307,6 +316,9 @@ impl Chaos {
     fn undo_fault(&mut self, index: usize, world: &mut World) {
         if let Some(spot) = self.active.iter().position(|active| active.fault == index) {
             let active = self.active.remove(spot);
+            if let Undo::Holders { holders, back_ns } = &active.undo {
+                world.end_holders(holders, *back_ns);
+            }
             self.undo(active, world);
         }
     }
@@ -343,6 +355,7 @@ impl Chaos {
                 set_memory(world, slot, |memory| memory.lag_ns = 0);
             }
             Undo::Detach(slot) => world.hold_memory(slot, false),
+            Undo::Holders { .. } => world.net.take_down(fault),
             Undo::Toll => world.net.end_toll(fault),
             Undo::Attack => world.set_attack(0, 0, 0),
         }
@@ -352,6 +365,11 @@ impl Chaos {
         let Some(active) = self.active.iter_mut().find(|active| active.fault == index) else {
             return;
         };
+        if let Undo::Holders { holders, .. } = &mut active.undo {
+            world.tick_holders(index, holders);
+            let gap_ns = self.faults[index].lasts_ns / (TICKS + 1);
+            world.queue.push(world.now_ns + gap_ns, timer(index, FLAP));
+        }
         if let Undo::Flap { links, period_ns, cut: is_cut } = &mut active.undo {
             if *is_cut {
                 world.mend_links(links);

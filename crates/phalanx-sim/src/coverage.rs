@@ -60,6 +60,11 @@ const MOMENTS: &[Moment] = &[
     ("members with settings of their own", |c| moment(c, "members with settings of their own"), 230),
     ("leaves while a member was silent", |c| moment(c, "leaves while a member was silent"), 80),
     ("leaves while a state was given", |c| moment(c, "leaves while a state was given"), 80),
+    ("uniform messages whose only holders died", |c| holders(c, "own"), 220),
+    ("the same, of others' messages before them", |c| holders(c, "past"), 110),
+    ("the same, of their sender's messages before them", |c| holders(c, "own past"), 100),
+    ("uniform abcasts whose order died with its holders", |c| holders(c, "orders"), 290),
+    ("the same, with a token that was passed on", |c| holders(c, "earlier orders"), 120),
     ("seeds with a minority broken for good", |c| c.ruined, 450),
 ];
 
@@ -106,6 +111,10 @@ fn moment(counters: &Counters, name: &str) -> u64 {
 
 fn core(counters: &Counters, name: &str) -> u64 {
     counters.core.get(name).copied().unwrap_or(0)
+}
+
+fn holders(counters: &Counters, name: &str) -> u64 {
+    counters.holders.get(name).copied().unwrap_or(0)
 }
 
 fn memory(counters: &Counters, name: &str) -> u64 {

@@ -80,6 +80,35 @@ pub enum Reach {
     Towards(Role),
 }
 
+/// What only a few hold who then crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// Uniform messages.
+    Own,
+    /// Plain messages that another one's uniform messages depend on; these reach all.
+    Past,
+    /// Plain messages before the sender's own uniform ones; these reach all.
+    OwnPast,
+    /// The order of uniform abcasts that all have.
+    Orders,
+    /// The same, where another of the few becomes the holder of the token; its orders reach all.
+    EarlierOrders,
+}
+
+impl Holding {
+    /// Its name in the counters.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Past => "past",
+            Self::OwnPast => "own past",
+            Self::Orders => "orders",
+            Self::EarlierOrders => "earlier orders",
+        }
+    }
+}
+
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -188,6 +217,18 @@ pub enum Kind {
         /// By up to so much.
         lag_ns: u64,
     },
+    /// The multicasts of one process reach a few others alone, for as long as the fault lasts; then exactly these few crash, and
+    /// it with them.
+    Holders {
+        /// Whose; where it is about the order: the oldest of its group.
+        role: Role,
+        /// How many others have them, at most.
+        others: usize,
+        /// What it is that they hold.
+        what: Holding,
+        /// Started again after this long; never: they stay dead.
+        back_ns: Option<u64>,
+    },
     /// A process detaches from the memory of all others, and attaches again.
     Detach(Role),
     /// A process leaves one of its groups and joins it again.
@@ -238,6 +279,7 @@ impl Kind {
             Self::ByKind { .. } => "by_kind",
             Self::Lapped { .. } => "lapped",
             Self::LateMemory { .. } => "late_memory",
+            Self::Holders { .. } => "holders",
             Self::Detach(_) => "detach",
             Self::Regroup(_) => "regroup",
             Self::Strand { stops: false } => "strand",

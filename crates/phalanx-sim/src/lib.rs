@@ -20,6 +20,7 @@ mod driver;
 pub mod fault;
 mod frontier;
 mod history;
+mod holders;
 mod judge;
 mod laggards;
 mod late;

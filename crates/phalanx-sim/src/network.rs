@@ -2,7 +2,7 @@
 
 use phalanx_core::Lane;
 use phalanx_core::rng::Rng;
-use phalanx_core::wire::Kind;
+use phalanx_core::wire::{Header, Kind};
 
 use crate::partial::Gate;
 
@@ -132,7 +132,7 @@ pub(crate) struct Network {
     /// The longest packet each process can send or receive; `usize::MAX`: any.
     path_bytes: Vec<usize>,
     tolls: Vec<TollGate>,
-    /// Paths that are broken in part for good.
+    /// Paths that are broken in part, for good or as long as a fault lasts.
     gates: Vec<Gate>,
     /// How many faults make shared memory lose much, or show it late.
     rough_memory: u32,
@@ -192,8 +192,25 @@ impl Network {
     }
 
     /// Whether a path that is broken in part does not let this packet pass.
-    pub(crate) fn is_stopped(&self, from: usize, to: usize, lane: Lane, kind: Option<Kind>, len_bytes: usize) -> bool {
-        self.gates.iter().any(|gate| gate.stops(from, to, lane, kind, len_bytes))
+    pub(crate) fn is_stopped(
+        &mut self,
+        link: (usize, usize),
+        lane: Lane,
+        header: Option<Header>,
+        len_bytes: usize,
+    ) -> bool {
+        self.gates.iter_mut().any(|gate| gate.stops(link, lane, header, len_bytes))
+    }
+
+    /// What a fault's gate has stopped it stops on, and nothing else.
+    pub(crate) fn end_learning(&mut self, fault: usize) {
+        self.gates.iter_mut().filter(|gate| gate.fault == Some(fault)).for_each(Gate::end_learning);
+    }
+
+    /// Takes down the gates of a fault.
+    pub(crate) fn take_down(&mut self, fault: usize) {
+        self.version += 1;
+        self.gates.retain(|gate| gate.fault != Some(fault));
     }
 
     /// Shared memory is beset by a fault, or by one less.

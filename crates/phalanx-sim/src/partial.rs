@@ -2,9 +2,11 @@
 //! ones. Whatever else there is passes, so nobody is plainly dead or cut off; those on no broken path are owed a cell
 //! that goes on (V14).
 
+use std::collections::BTreeSet;
+
 use phalanx_core::Lane;
 use phalanx_core::rng::Rng;
-use phalanx_core::wire::Kind;
+use phalanx_core::wire::{Header, Kind};
 use phalanx_trace::Event as TraceEvent;
 
 use crate::fault::{Aim, Busy, Role};
@@ -123,11 +125,45 @@ impl Break {
 pub(crate) struct Gate {
     links: Vec<(usize, usize)>,
     what: What,
+    /// The fault that takes it down again; `None`: it stays.
+    pub(crate) fault: Option<usize>,
+    /// Only these packets, by space and number, and those it learns; `None`: all.
+    only: Option<BTreeSet<(u32, u64)>>,
+    learning: bool,
 }
 
 impl Gate {
-    pub(crate) fn stops(&self, from: usize, to: usize, lane: Lane, kind: Option<Kind>, len_bytes: usize) -> bool {
-        self.what.stops(lane, kind, len_bytes) && self.links.contains(&(from, to))
+    pub(crate) fn new(links: Vec<(usize, usize)>, what: What) -> Self {
+        Self { links, what, fault: None, only: None, learning: false }
+    }
+
+    /// For as long as a fault lasts.
+    pub(crate) fn of(self, fault: usize) -> Self {
+        Self { fault: Some(fault), ..self }
+    }
+
+    /// Stops all packets for now, and later those of them that are sent again.
+    pub(crate) fn learning(self) -> Self {
+        Self { only: Some(BTreeSet::new()), learning: true, ..self }
+    }
+
+    /// From now on only what it has stopped before is stopped.
+    pub(crate) fn end_learning(&mut self) {
+        self.learning = false;
+    }
+
+    pub(crate) fn stops(&mut self, (from, to): (usize, usize), lane: Lane, header: Option<Header>, len: usize) -> bool {
+        if !self.links.contains(&(from, to)) || !self.what.stops(lane, header.map(|header| header.kind), len) {
+            return false;
+        }
+        match (&mut self.only, header) {
+            (Some(only), Some(header)) if self.learning => {
+                only.insert((header.space, header.number));
+                true
+            }
+            (Some(only), Some(header)) => only.contains(&(header.space, header.number)),
+            _ => true,
+        }
     }
 }
 
@@ -221,7 +257,7 @@ impl World {
                 Place::From(_) => ends.contains(from),
                 Place::Around(_) => ends.contains(from) || ends.contains(to),
             });
-            let gate = Gate { links: links.collect(), what };
+            let gate = Gate::new(links.collect(), what);
             self.net.put_up(gate);
             // A broken path is broken in memory, too.
             if let Some(memory) = &mut self.settings.memory {
@@ -302,7 +338,7 @@ pub(crate) fn begin(partial: &Partial, world: &mut World, go: &mut impl FnMut(&m
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use phalanx_core::Incarnation;
 
     use super::*;
 
@@ -319,11 +355,18 @@ mod tests {
 
     #[test]
     fn a_gate_stops_what_it_says_on_its_links() {
-        let gate = |what| Gate { links: vec![(0, 1)], what };
-        let stops = |what, from, to| gate(what).stops(from, to, Lane::Data, Some(Kind::Multicast), 1000);
+        let gate = |what| Gate::new(vec![(0, 1)], what);
+        let header = |number| Header { kind: Kind::Multicast, sender: Incarnation(7), space: 3, number, cell_tag: 0 };
+        let stops = |what, from, to| gate(what).stops((from, to), Lane::Data, Some(header(1)), 1000);
         assert!(stops(What::All, 0, 1) && !stops(What::All, 1, 0));
         assert!(stops(What::Socket(Lane::Data), 0, 1) && !stops(What::Socket(Lane::Control), 0, 1));
         assert!(stops(What::Kind(Kind::Multicast), 0, 1) && !stops(What::Kind(Kind::Data), 0, 1));
         assert!(stops(What::Longer(999), 0, 1) && !stops(What::Longer(1000), 0, 1));
+        // What was stopped once is stopped again, and what is new is not.
+        let mut learning = gate(What::All).learning();
+        let stops = |learning: &mut Gate, number| learning.stops((0, 1), Lane::Data, Some(header(number)), 1000);
+        assert!(stops(&mut learning, 1) && stops(&mut learning, 2));
+        learning.end_learning();
+        assert!(stops(&mut learning, 2) && !stops(&mut learning, 3));
     }
 }

@@ -8,6 +8,7 @@ use phalanx_core::rng::Rng;
 
 use crate::fault::{Aim, Fault, Kind, Reach, Role};
 use crate::frontier::{Class, add_class};
+use crate::holders::add_holders;
 use crate::laggards::{add_laggards, draw_expel_after};
 use crate::leaving::add_leaving;
 use crate::memory::MemorySettings;
@@ -169,6 +170,7 @@ impl Plan {
             if mild { draw_mild(&mut root.fork("mild"), heal_ns) } else { draw_swarm(&mut root.fork("faults"), &plan) };
         add_laggards(&mut root.fork("laggards"), &mut plan);
         add_leaving(&mut root.fork("leaving"), &mut plan);
+        add_holders(&mut root.fork("holders"), &mut plan);
         plan.draw_memory(&mut root.fork("memory"));
         plan
     }
@@ -428,6 +430,7 @@ mod tests {
             "lapped",
             "late_memory",
             "detach",
+            "holders",
             "regroup",
             "replay",
             "noise",

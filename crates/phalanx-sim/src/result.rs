@@ -78,6 +78,8 @@ pub struct Counters {
     pub without_quorum: u64,
     /// Runs that ended with a minority broken for good, and in which liveness was asked of the others.
     pub ruined: u64,
+    /// Uniform messages whose only holders died, by what they held.
+    pub holders: BTreeMap<String, u64>,
     /// Paths that broke in part, by kind.
     pub partial: BTreeMap<String, u64>,
     /// Those of them in runs that failed.
@@ -136,6 +138,7 @@ impl Counters {
         self.settle_ms_max = self.settle_ms_max.max(other.settle_ms_max);
         let maps = [
             (&mut self.faults, &other.faults),
+            (&mut self.holders, &other.holders),
             (&mut self.partial, &other.partial),
             (&mut self.partial_failed, &other.partial_failed),
             (&mut self.take_overs_at, &other.take_overs_at),

@@ -1,0 +1,196 @@
+//! Messages whose only holders die: packets of one member are lost towards all but a few, those few make uniform messages of
+//! them or on them, and then exactly these few crash. What any of them delivered as uniform, those who have never seen it must
+//! deliver, so nobody may have. The members left are a quorum.
+
+use std::collections::BTreeSet;
+
+use phalanx_core::rng::Rng;
+use phalanx_core::wire::Kind as Packet;
+use phalanx_core::{GroupId, Order};
+use phalanx_trace::Event as TraceEvent;
+
+use crate::fault::{Aim, Busy, Fault, Holding, Kind, Role};
+use crate::links::all_links;
+use crate::partial::{Gate, What};
+use crate::plan::{MS, Plan, SECOND};
+use crate::result::add_to;
+use crate::swarm::index;
+use crate::world::World;
+
+/// How often the messages of a fault go out while it lasts.
+pub(crate) const TICKS: u64 = 6;
+/// Abcasts at once of who is to be given the token.
+const BURST: usize = 12;
+
+/// One of these faults in force.
+#[derive(Clone, Debug)]
+pub(crate) struct Holders {
+    what: Holding,
+    group: GroupId,
+    /// Whose packets are lost, and then the others that have them.
+    slots: Vec<usize>,
+    /// Group members that have not.
+    lacking: Vec<usize>,
+    since_ns: u64,
+    ticks: u64,
+}
+
+/// Adds these faults to some plans, from a generator of their own.
+pub(crate) fn add_holders(rng: &mut Rng, plan: &mut Plan) {
+    if plan.mild || plan.members < 3 || !rng.chance_ppm(300_000) {
+        return;
+    }
+    for _ in 0..1 + rng.below(3) {
+        let what =
+            [Holding::Own, Holding::Past, Holding::OwnPast, Holding::Orders, Holding::EarlierOrders][index(rng, 5)];
+        let kind = Kind::Holders {
+            role: [Role::Coordinator, Role::Slot(index(rng, 64)), Role::Slot(index(rng, 64))][index(rng, 3)],
+            others: 1 + index(rng, 2),
+            what,
+            back_ns: rng.chance_ppm(800_000).then(|| 10 * MS + rng.below(2 * SECOND)),
+        };
+        let from_ns = 3 * SECOND + rng.below(plan.heal_ns - 5 * SECOND);
+        // Right after a view change streams and orders begin anew.
+        let inside = rng.chance_ppm(200_000);
+        let aim = if inside { Aim::Inside { busy: Busy::Flush, from_ns, after_ns: 50 * MS } } else { Aim::At(from_ns) };
+        let trips = 6 * (plan.weather.base_ns + plan.weather.jitter_ns);
+        plan.faults.push(Fault { aim, kind, lasts_ns: 20 * MS + trips + rng.below(150 * MS) });
+    }
+}
+
+impl World {
+    /// Loses a member's packets towards all but some; `None`: it meets nobody, or too few would be left.
+    pub(crate) fn begin_holders(
+        &mut self,
+        fault: usize,
+        (role, others, what): (Role, usize, Holding),
+    ) -> Option<Holders> {
+        let slot = self.resolve(role)?;
+        let (group, members) = self.group_of(slot)?;
+        let orders = matches!(what, Holding::Orders | Holding::EarlierOrders);
+        let source = if orders { *members.first()? } else { slot };
+        let mut slots = vec![source];
+        let first = usize::try_from(self.rng.below(members.len() as u64)).unwrap_or(0);
+        for step in 0..members.len() {
+            let other = members[(first + step) % members.len()];
+            if slots.len() <= others && !slots.contains(&other) && self.can_do_without(&slots, other) {
+                slots.push(other);
+            }
+        }
+        // Where others build on what is lost there must be one.
+        let alone = slots.len() == 1 && matches!(what, Holding::Past | Holding::EarlierOrders);
+        if alone || !self.can_do_without(&slots[1..], slots[0]) {
+            return None;
+        }
+        let lacking: Vec<usize> = members.iter().copied().filter(|member| !slots.contains(member)).collect();
+        if lacking.is_empty() {
+            return None;
+        }
+        let links = all_links(self.slots.len()).into_iter().filter(|(from, to)| *from == source && !slots.contains(to));
+        let mut gate = Gate::new(links.collect(), What::Kind(Packet::Multicast)).of(fault);
+        if what == Holding::OwnPast {
+            gate = gate.learning();
+        }
+        self.net.put_up(gate);
+        self.note(Some(source), format!("only {slots:?} have its multicasts from now on: {what:?}"));
+        Some(Holders { what, group, slots, lacking, since_ns: self.now_ns, ticks: 0 })
+    }
+
+    /// Messages go out on which, or in which, what is lost is needed.
+    pub(crate) fn tick_holders(&mut self, fault: usize, holders: &mut Holders) {
+        holders.ticks += 1;
+        let (source, group) = (holders.slots[0], holders.group);
+        let builds_on = *holders.slots.get(1).unwrap_or(&source);
+        let order = |rng: &mut Rng| [Order::Fifo, Order::Causal, Order::Total][index(rng, 3)];
+        let dependent = |rng: &mut Rng| [Order::Causal, Order::Total][index(rng, 2)];
+        let length = 9 + self.rng.below(100);
+        match holders.what {
+            Holding::Own => {
+                let order = order(&mut self.rng);
+                self.multicast_bytes(source, group, order, true, 0, length);
+            }
+            Holding::Past => {
+                let (lost, order) = (order(&mut self.rng), dependent(&mut self.rng));
+                if holders.ticks < TICKS {
+                    self.multicast_bytes(source, group, lost, false, 0, length);
+                }
+                if holders.ticks > 1 {
+                    self.multicast_bytes(builds_on, group, order, true, 0, length);
+                }
+            }
+            Holding::OwnPast => {
+                let (lost, order) = (order(&mut self.rng), order(&mut self.rng));
+                if holders.ticks <= TICKS / 2 {
+                    self.multicast_bytes(source, group, lost, false, 0, length);
+                } else {
+                    // What was lost stays so; what is new arrives.
+                    self.net.end_learning(fault);
+                    self.multicast_bytes(source, group, order, true, 0, length);
+                }
+            }
+            Holding::Orders => {
+                for slot in holders.lacking.clone() {
+                    self.multicast_bytes(slot, group, Order::Total, true, 0, length);
+                }
+            }
+            Holding::EarlierOrders => {
+                // What the first holder orders is lost; then another one of the few becomes the holder.
+                let first = holders.lacking[0];
+                self.multicast_bytes(first, group, Order::Total, true, 0, length);
+                for _ in 0..BURST {
+                    self.multicast_bytes(builds_on, group, Order::Total, false, 0, 9);
+                }
+                if holders.ticks > TICKS / 2 {
+                    self.multicast_bytes(first, group, Order::Total, true, 0, length);
+                }
+            }
+        }
+    }
+
+    /// Exactly the few crash, if the cell can still do without them; counts what died with them.
+    pub(crate) fn end_holders(&mut self, holders: &Holders, back_ns: Option<u64>) {
+        let alive: Vec<usize> = holders.slots.iter().copied().filter(|slot| self.slots[*slot].runs()).collect();
+        let spare = alive.split_last().is_some_and(|(last, others)| self.can_do_without(others, *last));
+        if alive.len() < holders.slots.len() || !spare {
+            self.counters.faults_withheld += 1;
+            return;
+        }
+        let lost = self.lost_with(holders);
+        add_to(&mut self.counters.holders, holders.what.name(), lost);
+        for slot in alive {
+            self.crash(slot);
+            back_ns.into_iter().for_each(|back_ns| self.start_later(slot, back_ns, false));
+        }
+    }
+
+    /// The uniform messages that only these processes can deliver: they sent, or would have ordered, them on what is lost.
+    fn lost_with(&self, holders: &Holders) -> u64 {
+        let uniform = |slot: usize, ordered: bool| -> u64 {
+            let Some(trace) = self.slots[slot].app.traces.last() else { return 0 };
+            let sent = trace.records.iter().rev().take_while(|record| record.at_ns >= holders.since_ns);
+            let is = |event: &TraceEvent| match event {
+                TraceEvent::Send { group, order, uniform: true, .. } => {
+                    *group == holders.group.0 && (!ordered || *order == phalanx_trace::Order::Total)
+                }
+                _ => false,
+            };
+            sent.filter(|record| is(&record.event)).count() as u64
+        };
+        let source = holders.slots[0];
+        match holders.what {
+            Holding::Own | Holding::OwnPast => uniform(source, false),
+            Holding::Past => holders.slots.get(1).map_or(0, |slot| uniform(*slot, false)),
+            Holding::Orders | Holding::EarlierOrders => holders.lacking.iter().map(|slot| uniform(*slot, true)).sum(),
+        }
+    }
+
+    /// A group the slot is in, and the slots of its members in rank order.
+    fn group_of(&self, slot: usize) -> Option<(GroupId, Vec<usize>)> {
+        let mut groups = self.slots[slot].app.groups.iter();
+        let (id, group) = groups.find(|(_, group)| group.view > 0 && group.members.len() > 1)?;
+        let running = |slot: &usize| self.slots[*slot].runs() && !self.slots[*slot].leaving;
+        let members: BTreeSet<usize> = group.members.iter().filter_map(|m| self.slot_of(*m)).filter(running).collect();
+        let ranked = group.members.iter().filter_map(|m| self.slot_of(*m)).filter(|slot| members.contains(slot));
+        Some((*id, ranked.collect()))
+    }
+}
