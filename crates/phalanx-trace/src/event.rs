@@ -62,6 +62,21 @@ pub enum Trouble {
     Narrow,
 }
 
+/// How a call ended for its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum CallOutcome {
+    /// It ran, and this is the answer.
+    Answer {
+        /// [`crate::payload_hash`] of the answer.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// It did not run and never will.
+    NotExecuted,
+    /// It may have run.
+    Unknown,
+}
+
 /// What happened at a process, or what the harness did. New kinds are added at the end: the format names them by their
 /// position.
 ///
@@ -361,5 +376,48 @@ pub enum Event {
     About {
         /// Like `"S3"`.
         codes: Vec<String>,
+    },
+    // Calls.
+    /// This process makes or answers calls, and is no member of the cell. Right after its start.
+    Endpoint {
+        /// Where it is called.
+        address: String,
+    },
+    /// A call of this process was accepted. To be judged, no two of its requests are alike.
+    CallMade {
+        /// Its number among this process's calls, from 1.
+        call: u64,
+        /// The address it was made to.
+        to: String,
+        /// It may run more than once.
+        idempotent: bool,
+        /// [`crate::payload_hash`] of the request.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// The caller was told how a call ended.
+    CallEnded {
+        /// The call's number.
+        call: u64,
+        /// How.
+        outcome: CallOutcome,
+    },
+    /// A handler of this process was begun.
+    CallRan {
+        /// Its number among the runs of this process, from 1.
+        run: u64,
+        /// Whose call it is.
+        #[serde(with = "fixint::le")]
+        from: u64,
+        /// [`crate::payload_hash`] of the request.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// A handler said what came of a call. Written before its caller can be told.
+    CallAnswered {
+        /// The run's number.
+        run: u64,
+        /// [`crate::payload_hash`] of the answer; `None`: it did nothing.
+        answer: Option<u64>,
     },
 }

@@ -26,7 +26,7 @@ mod writer;
 
 pub use action::{Action, Outcome};
 pub use error::TraceError;
-pub use event::{Event, LeaveReason, Order, Phase, Record, Trouble};
+pub use event::{CallOutcome, Event, LeaveReason, Order, Phase, Record, Trouble};
 pub use hash::payload_hash;
 pub use header::{FORMAT_VERSION, FORMAT_VERSION_MIN, Header, MAGIC};
 pub use reader::TraceReader;

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{Event, LeaveReason, Order, Phase, Record, Trouble};
+use crate::{CallOutcome, Event, LeaveReason, Order, Phase, Record, Trouble};
 
 impl Display for Record {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -49,6 +49,16 @@ impl Display for Trouble {
             Self::Slow => "slow",
             Self::Narrow => "narrow",
         })
+    }
+}
+
+impl Display for CallOutcome {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer { hash } => write!(f, "answer hash {}", Id(*hash)),
+            Self::NotExecuted => f.write_str("not executed"),
+            Self::Unknown => f.write_str("unknown"),
+        }
     }
 }
 
@@ -133,6 +143,17 @@ impl Display for Event {
                 write!(f, "uses resource {resource} as its user {serial} with token {token:#x}: {verdict}")
             }
             Self::Impaired { ends, what, .. } => write!(f, "broken in part at {}: {what}", List(ends.iter())),
+            Self::Endpoint { address } => write!(f, "is called at {address}"),
+            Self::CallMade { call, to, idempotent, hash } => {
+                let kind = if *idempotent { "idempotent call" } else { "call" };
+                write!(f, "makes {kind} {call} to {to} hash {}", Id(*hash))
+            }
+            Self::CallEnded { call, outcome } => write!(f, "call {call} ends: {outcome}"),
+            Self::CallRan { run, from, hash } => {
+                write!(f, "runs a call of {} as run {run} hash {}", Id(*from), Id(*hash))
+            }
+            Self::CallAnswered { run, answer: Some(hash) } => write!(f, "run {run} answers hash {}", Id(*hash)),
+            Self::CallAnswered { run, answer: None } => write!(f, "run {run} did nothing"),
             Self::Balance { group, sum } => write!(f, "all accounts of group {group} hold {sum}"),
             Self::About { codes } => write!(f, "about {}", List(codes.iter())),
         }

@@ -1,8 +1,8 @@
 //! The file format: what is written is read, what is cut is accepted, what is broken is refused.
 
 use phalanx_trace::{
-    Action, Event, Header, LeaveReason, MAGIC, Order, Outcome, Phase, RECORD_BYTES_MAX, Trace, TraceError, TraceReader,
-    TraceWriter, Trouble,
+    Action, CallOutcome, Event, Header, LeaveReason, MAGIC, Order, Outcome, Phase, RECORD_BYTES_MAX, Trace, TraceError,
+    TraceReader, TraceWriter, Trouble,
 };
 use proptest::prelude::*;
 
@@ -60,6 +60,14 @@ fn every_event() -> Vec<Event> {
         Event::Return { op: 1, outcome: Outcome::Held { holder: u64::MAX, token: 5 } },
         Event::Guard { resource: 1, serial: 2, token: 3, accepted: false },
         Event::Impaired { ends: vec!["b".into()], what: "data socket".into(), sends_every_ns: 3 },
+        Event::Endpoint { address: "10.0.0.1:2".into() },
+        Event::CallMade { call: 1, to: "10.0.0.1:2".into(), idempotent: true, hash: u64::MAX },
+        Event::CallEnded { call: 1, outcome: CallOutcome::Answer { hash: 7 } },
+        Event::CallEnded { call: 2, outcome: CallOutcome::NotExecuted },
+        Event::CallEnded { call: 3, outcome: CallOutcome::Unknown },
+        Event::CallRan { run: 1, from: u64::MAX, hash: 3 },
+        Event::CallAnswered { run: 1, answer: Some(4) },
+        Event::CallAnswered { run: 2, answer: None },
         Event::Balance { group: 2, sum: 800 },
         Event::About { codes: vec!["S3".into(), "V1".into()] },
     ]

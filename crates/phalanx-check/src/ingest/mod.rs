@@ -1,5 +1,6 @@
 //! Reading traces into the model, record by record.
 
+mod call;
 mod group;
 mod harness;
 mod object;
@@ -46,6 +47,9 @@ struct Reader {
     asked: Vec<(String, bool)>,
     /// Operations without an answer: which, and of which group.
     calls: FastMap<u64, (usize, u32)>,
+    /// Calls and runs of calls, by their numbers.
+    made: FastMap<u64, usize>,
+    runs: FastMap<u64, usize>,
     over: Option<(Over, Place)>,
     ended: bool,
 }
@@ -194,6 +198,11 @@ impl Builder {
             Event::Invoke { .. } | Event::Return { .. } | Event::Guard { .. } | Event::Balance { .. } => {
                 self.object_event(me, event, moment);
             }
+            Event::Endpoint { .. }
+            | Event::CallMade { .. }
+            | Event::CallEnded { .. }
+            | Event::CallRan { .. }
+            | Event::CallAnswered { .. } => self.call_event(me, event, moment),
         }
     }
 
@@ -292,6 +301,7 @@ impl Proc {
             group_joins: Vec::new(),
             group_leaves: Vec::new(),
             p2p: crate::model::P2p::default(),
+            endpoint: None,
         }
     }
 }

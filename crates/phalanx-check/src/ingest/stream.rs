@@ -23,6 +23,9 @@ pub(super) struct StreamRules {
     /// Operations so far, and those without an answer.
     asked: u64,
     unanswered: HashSet<u64>,
+    /// Calls made and runs of calls begun so far.
+    calls: u64,
+    runs: u64,
 }
 
 #[derive(Debug)]
@@ -123,6 +126,22 @@ impl StreamRules {
                 (*op != self.asked).then_some("operations are not numbered in sequence")
             }
             Event::Return { op, .. } => (!self.unanswered.remove(op)).then_some("an answer to nothing that was asked"),
+            Event::Endpoint { .. } => (self.records != 2).then_some("an endpoint that was something else before"),
+            Event::CallMade { call, .. } => {
+                self.calls += 1;
+                (*call != self.calls).then_some("calls are not numbered in sequence")
+            }
+            Event::CallRan { run, .. } => {
+                self.runs += 1;
+                (*run != self.runs).then_some("runs of calls are not numbered in sequence")
+            }
+            // A second end is R5's.
+            Event::CallEnded { call, .. } => {
+                (*call == 0 || *call > self.calls).then_some("the end of a call that was not made")
+            }
+            Event::CallAnswered { run, .. } => {
+                (*run == 0 || *run > self.runs).then_some("the answer of a handler that was not begun")
+            }
             Event::Guard { .. }
             | Event::Balance { .. }
             | Event::JoinAsked { .. }

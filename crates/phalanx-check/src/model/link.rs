@@ -8,6 +8,7 @@ impl Model {
     /// Completes the model after the last trace.
     pub(crate) fn link(&mut self) {
         self.judge_tails();
+        self.calls.link();
         for stream in &mut self.streams {
             stream.rank = self.views[stream.view].members.iter().position(|&m| m == stream.sender);
         }

@@ -1,5 +1,6 @@
 //! A run as the properties see it: processes, views, messages, with names resolved to indices.
 
+pub(crate) mod call;
 pub(crate) mod intern;
 mod link;
 pub(crate) mod object;
@@ -43,6 +44,7 @@ pub(crate) struct Model {
     pub(crate) after_over: Vec<AfterOver>,
     pub(crate) empty_files: Vec<String>,
     pub(crate) objects: object::Objects,
+    pub(crate) calls: call::Calls,
 }
 
 /// One trace as read.
@@ -103,6 +105,8 @@ pub(crate) struct Proc {
     pub(crate) group_joins: Vec<GroupJoin>,
     pub(crate) group_leaves: Vec<(u32, Moment)>,
     pub(crate) p2p: P2p,
+    /// Where it is called: it is an endpoint, no member.
+    pub(crate) endpoint: Option<String>,
 }
 
 /// A request to join a group.

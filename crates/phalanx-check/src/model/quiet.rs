@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use phalanx_trace::Phase;
 
-use super::{EpochEnd, EpochIx, FaultKind, InstallIx, Model, Moment, Over, ProcIx};
+use super::{EpochEnd, EpochIx, FaultKind, InstallIx, Model, Moment, Over, Proc, ProcIx};
 use crate::Options;
 
 /// A quiet phase in which liveness is due.
@@ -116,6 +116,7 @@ impl Model {
         let before = |m: Option<Moment>| m.is_some_and(|m| m.at_ns < at_ns);
         let over = before(p.over.map(|(_, m)| m));
         p.trace.is_some()
+            && p.endpoint.is_none()
             && p.started.is_some_and(|m| m.at_ns <= at_ns)
             && p.crashed.is_none()
             && !over
@@ -146,7 +147,7 @@ impl Model {
             // The file of an excluded process ends when the application closes it; that disturbs nobody.
             let ended = p.ended.filter(|_| p.over.is_none());
             let all = [start, p.leave_asked, ended].into_iter().flatten().filter(move |_| inside(i));
-            all.map(|m| m.at_ns)
+            all.filter(|_| p.endpoint.is_none()).map(|m| m.at_ns)
         });
         faults.chain(own).filter(|&at| at < end_ns).fold(begun_ns, u64::max)
     }
@@ -155,7 +156,8 @@ impl Model {
     pub(crate) fn others_stay_broken(&self) -> bool {
         let Some((Phase::Quiet, connected, _)) = self.harness.phases.last() else { return false };
         let named = |name: &Option<String>| name.as_ref().is_some_and(|n| connected.contains(n));
-        !connected.is_empty() && self.procs.iter().any(|p| p.trace.is_some() && !named(&p.name))
+        let is_member = |p: &Proc| p.trace.is_some() && p.endpoint.is_none();
+        !connected.is_empty() && self.procs.iter().any(|p| is_member(p) && !named(&p.name))
     }
 
     /// The highest view by then of the instance in which a view was installed last.

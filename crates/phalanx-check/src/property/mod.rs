@@ -28,6 +28,11 @@ mod o4;
 mod o5;
 mod past;
 mod peer;
+mod r1;
+mod r2;
+mod r4;
+mod r5;
+mod r6;
 mod r7;
 mod s1;
 mod s2;
@@ -161,6 +166,11 @@ properties! {
     V14 "paths broken in part hold up nobody on no such path" v14;
     L1 "a lock has one holder" l1;
     L2 "a guarded resource lets in no older token" l2;
+    R1 "a call that is not idempotent runs at most once" r1;
+    R2 "an answer is what a run of the call returned" r2;
+    R4 "what was told as not executed had not run" r4;
+    R5 "each call has one end" r5;
+    R6 "runs and answers belong to the call that was made" r6;
     R7 "registers are linearizable" r7;
     BANK "money is neither made nor lost" bank;
 }
@@ -252,7 +262,8 @@ pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
     let quiet = model.quiet(options);
     let impaired = quiet.as_ref().is_ok_and(|q| q.impaired_ns.is_some());
     let excluded = model.procs.iter().any(|p| matches!(p.over, Some((Over::Excluded(_), _))));
-    let called_for: [(bool, &[P]); 14] = [
+    let called_for: [(bool, &[P]); 15] = [
+        (model.calls.made.iter().any(|call| !call.told.is_empty()), &[P::R5]),
         (sum(|k| k.cell_views) > 0, &[P::E1, P::M1]),
         (model.cells.values().any(|views| views.len() > 1), &[P::M6]),
         (excluded, &[P::M8]),

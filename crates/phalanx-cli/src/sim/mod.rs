@@ -1,5 +1,6 @@
 //! `phalanx sim`: whole cells in one thread, under faults drawn from a seed, judged by the checker.
 
+mod calls;
 mod histories;
 mod journal;
 mod known;
@@ -36,6 +37,11 @@ pub(crate) struct Sim {
     /// The seeds to run, the last one excluded
     #[arg(long, value_name = "A..B", default_value = "0..100", value_parser = parse_seeds)]
     seeds: Range<u64>,
+    /// Instead of cells: calls between clients and servers under faults, these seeds, the last one excluded
+    #[arg(long, value_name = "A..B", value_parser = parse_seeds, conflicts_with_all = [
+        "seeds", "known", "only_known", "partial", "mild", "faults", "reduced", "svg", "journal", "all_tested", "histories",
+    ])]
+    calls: Option<Range<u64>>,
     /// Runs that this file lists must fail with exactly the codes it gives, all others must hold: for violations that
     /// are known and not mended yet
     #[arg(long, value_name = "FILE", conflicts_with = "journal")]
@@ -106,6 +112,9 @@ pub(crate) struct Sim {
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     if sim.scale.is_asked() {
         return scale::run(&sim.scale, sim.svg.as_deref(), sim.watchers.map(usize::from), sim.json);
+    }
+    if let Some(seeds) = &sim.calls {
+        return Ok(calls::run(seeds, sim.threads, sim.json));
     }
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
     let mut options = Options {

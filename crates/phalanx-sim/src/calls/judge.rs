@@ -268,7 +268,7 @@ pub(super) fn seconds(ns: u64) -> String {
 }
 
 /// More is not told of one seed.
-const FOUND_MAX: usize = 20;
+pub(super) const FOUND_MAX: usize = 20;
 
 #[cfg(test)]
 mod tests {

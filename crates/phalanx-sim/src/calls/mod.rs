@@ -3,7 +3,8 @@
 //!
 //! One seed decides everything. A run has a *faulty* phase, in which packets get lost, late, repeated and out of order, buffers
 //! overflow, processes stop and are started anew; then everything is whole again, and after a while calls in every session
-//! must be answered. [`run_calls`] runs one seed. `docs/rpc.md` tells what is promised, `judge.rs` judges it.
+//! must be answered. [`run_calls`] runs one seed. `docs/rpc.md` tells what is promised, `judge.rs` judges it, and so does the
+//! checker, from traces as real processes write them.
 //!
 //! [`links`] is another simulation, for speed: there nothing breaks.
 
@@ -13,6 +14,7 @@ mod network;
 mod node;
 mod payload;
 mod plan;
+mod record;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -124,6 +126,8 @@ stats! {
     unread,
     /// Found no room in the receiver's buffer.
     overflowed,
+    /// Calls, runs and answers that the checker judged, once for each property of calls.
+    checked,
     /// Calls made when everything was whole again, which had to be answered.
     calls_after,
 }

@@ -12,10 +12,11 @@ use phalanx_core::rng::Rng;
 use phalanx_core::rpc::Ticket;
 use phalanx_core::time::Instant;
 
-use super::judge::Judge;
+use super::judge::{FOUND_MAX, Judge, seconds};
 use super::network::Network;
 use super::node::{Node, Place};
 use super::plan::{MS, Plan, SECOND};
+use super::record::Records;
 use super::{CallsResult, CallsStats};
 use crate::queue::{Due, Queue};
 
@@ -27,6 +28,7 @@ pub(super) struct World {
     nodes: Vec<Node>,
     network: Network,
     judge: Judge,
+    records: Records,
     stats: CallsStats,
     trace_hash: u64,
     rng: Rng,
@@ -113,6 +115,7 @@ impl World {
             queue: Queue::new(count),
             network: Network::new(plan.weather.clone(), root.fork("network"), count),
             judge: Judge::default(),
+            records: Records::default(),
             stats: CallsStats::default(),
             trace_hash: 0,
             rng: root.fork("world"),
@@ -160,7 +163,19 @@ impl World {
     pub(super) fn into_result(mut self, seed: u64) -> (CallsResult, Vec<String>) {
         self.stats.runs = self.judge.runs();
         self.stats.ran_again = self.judge.ran_again();
-        let violations = self.judge.verdict(self.now_ns);
+        let (found, checked) = self.records.verdict(self.now_ns);
+        self.stats.checked = checked;
+        let mut violations = self.judge.verdict(self.now_ns);
+        // What breaks a call breaks it in both records: a judge that does not see it is broken itself.
+        for code in ["R1", "R4"] {
+            let [here, there] = [&violations, &found].map(|found| found.iter().any(|text| text.starts_with(code)));
+            // The judge here keeps the first of many.
+            if here != there && violations.len() < FOUND_MAX {
+                let who = if here { "only the judge of the simulator" } else { "only the checker" };
+                violations.push(format!("judges at {} s: {who} finds that {code} is broken", seconds(self.now_ns)));
+            }
+        }
+        violations.extend(found);
         (
             CallsResult { seed, violations, trace_hash: self.trace_hash, stats: self.stats },
             self.story.unwrap_or_default(),

@@ -37,11 +37,13 @@ impl World {
         if again {
             waiting.answer.push(1);
             let taken = endpoint.answer(now, waiting.id, Some((&waiting.answer).into()), &mut node.place).is_ok();
+            self.records.said(now_ns, run, Some(&waiting.answer));
             self.judge.returned_again(now_ns, run, taken);
             self.stats.answered_twice += 1;
             node.waiting.remove(&run);
         } else {
             let answer = (!matches!(waiting.plan, Later::Refuse(_))).then_some(&waiting.answer[..]);
+            self.records.said(now_ns, run, answer);
             self.judge.returned(now_ns, run, answer);
             // Whether anybody still wants it is not for a handler to say.
             let answer = answer.map(|answer| given_or_lent(run as u64, answer));
@@ -179,6 +181,7 @@ impl World {
             ..Call::new(client, node.life, number, session.server)
         };
         let call = self.judge.called(endpoint.incarnation().0, &bytes, record);
+        self.records.made(self.now_ns, client, session.server, options.idempotent, &bytes);
         let known = node.tickets.insert(ticket, Open { call, session: session.id });
         assert!(known.is_none(), "no two calls have the same ticket");
         if let Some(session) = node.sessions.iter_mut().find(|kept| kept.id == session.id) {
@@ -248,6 +251,7 @@ impl World {
             Some(Reason::AnswerTooLong) => stats.answer_too_long += 1,
             Some(_) | None => {}
         }
+        self.records.told(self.now_ns, open.call, &outcome);
         self.judge.told(self.now_ns, open.call, told);
         let what = outcome.map_or_else(|failure| failure.to_string(), |answer| format!("{} bytes", answer.len()));
         self.trace_hash = fold(fold(self.trace_hash, ticket.0), digest(what.as_bytes()));

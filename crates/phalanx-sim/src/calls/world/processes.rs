@@ -33,6 +33,7 @@ impl World {
             limits: node.plan.limits.clone(),
         };
         node.endpoint = Some(Endpoint::new(now, &options, &self.plan.security, seed));
+        self.records.begin(self.now_ns, at, me);
         node.place.begin_life(node.life);
         let life = node.life;
         tell!(self, "node {at}.{life} starts as {:x}", me.0);
@@ -131,7 +132,8 @@ impl World {
     fn wake(&mut self, to: usize) {
         let node = &self.nodes[to];
         let wake_ns = self.now_ns + self.rng.below(node.plan.wake_ns);
-        let wake = self.wakes[to].map_or(wake_ns, |at_ns| at_ns.min(wake_ns));
+        // A stopped process has slept through an earlier one, which is no reason to go back in time.
+        let wake = self.wakes[to].map_or(wake_ns, |at_ns| at_ns.clamp(self.now_ns, wake_ns));
         self.wakes[to] = Some(wake);
         if self.queue.turn_ns(to).is_none_or(|at_ns| at_ns > wake) {
             self.queue.set_turn(to, wake);
@@ -212,10 +214,15 @@ impl World {
             match happened {
                 Happened::Ran { id, from, request, did } => {
                     let run = self.judge.ran(self.now_ns, at, life, from.0, &request);
+                    self.records.ran(self.now_ns, at, from, &request);
                     tell!(self, "node {at}.{life} runs {} bytes as run {run}", request.len());
                     match did {
-                        Did::Answered(answer) => self.judge.returned(self.now_ns, run, Some(&answer)),
+                        Did::Answered(answer) => {
+                            self.records.said(self.now_ns, run, Some(&answer));
+                            self.judge.returned(self.now_ns, run, Some(&answer));
+                        }
                         Did::Refused => {
+                            self.records.said(self.now_ns, run, None);
                             self.stats.handlers_refused += 1;
                             self.judge.returned(self.now_ns, run, None);
                         }

@@ -1,0 +1,42 @@
+//! R4, definite failure: what a caller was told as not executed had not run. A handler that said that it did nothing did nothing.
+//!
+//! Times are compared where both traces have one clock; with several, a run at any time is one before. Runs after the failure
+//! was told are R5's.
+//!
+//! Instances: calls told as not executed. Source: Birrell and Nelson, "Implementing Remote Procedure Calls" (TOCS 2:1, 1984);
+//! `docs/rpc.md`, "What a caller is told".
+
+use phalanx_trace::CallOutcome;
+
+use super::Run;
+use crate::findings::Findings;
+use crate::model::call::{Made, Ran};
+use crate::model::{Model, Moment};
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    for (call, told, ran) in not_executed(run.model, out) {
+        if !is_after(run, ran, told) {
+            out.violation(&[call.made.place, ran.begun.place, told.place], || {
+                let (caller, server) = (run.model.who(call.caller), run.model.who(ran.server));
+                format!("call {} of {caller} was told as not executed, and had run at {server}", call.number)
+            });
+        }
+    }
+}
+
+/// Calls told as not executed (each an instance), when, and their runs.
+pub(super) fn not_executed<'a>(model: &'a Model, out: &mut Findings) -> Vec<(&'a Made, Moment, &'a Ran)> {
+    let mut found = Vec::new();
+    for call in model.calls.made.iter().filter(|call| model.calls.is_single(call)) {
+        let sure = call.told.iter().find(|(outcome, _)| *outcome == CallOutcome::NotExecuted);
+        let Some(&(_, told)) = sure else { continue };
+        out.instance();
+        found.extend(model.calls.runs_of(call).filter(|run| !run.did_nothing()).map(|run| (call, told, run)));
+    }
+    found
+}
+
+/// The run began after the caller had been told.
+pub(super) fn is_after(run: &Run<'_>, ran: &Ran, told: Moment) -> bool {
+    run.model.same_clock(ran.begun.place.trace, told.place.trace) && ran.begun.at_ns > told.at_ns
+}

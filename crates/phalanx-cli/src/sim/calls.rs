@@ -1,0 +1,92 @@
+//! `phalanx sim --calls`: calls under faults, judged by the simulation's own judge and by the checker.
+
+use std::io::{IsTerminal, Write};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use phalanx_sim::calls::{CallsResult, CallsStats, run_calls, tell_calls};
+
+use crate::exit::Exit;
+use crate::notice::{data, say};
+
+/// Runs these seeds and tells the story of the first that failed.
+pub(super) fn run(seeds: &Range<u64>, threads: usize, json: bool) -> Exit {
+    let (began, shown) = (Instant::now(), std::io::stderr().is_terminal());
+    let total = seeds.end - seeds.start;
+    let (mut totals, mut done, mut failed, mut first) = (CallsStats::default(), 0_u64, 0_u64, None::<u64>);
+    each(seeds, threads, |result| {
+        done += 1;
+        totals.add(&result.stats);
+        if json {
+            data(as_json(&result));
+        }
+        if !result.violations.is_empty() {
+            failed += 1;
+            first = Some(first.map_or(result.seed, |first| first.min(result.seed)));
+            for violation in &result.violations {
+                say(format_args!("seed {}: {violation}", result.seed));
+            }
+        }
+        if shown && done.is_multiple_of(SHOWN_EVERY) {
+            // Whoever closed standard error does not want to know.
+            let _ = write!(std::io::stderr(), "\r{done} of {total} seeds, {failed} failed ");
+        }
+    });
+    if shown {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    let mut text = String::new();
+    totals.each(|name, count| text.push_str(&format!("{name:>20} {count}\n")));
+    if let Some(seed) = first {
+        text.push_str(&format!("\nwhat happened in seed {seed}:\n"));
+        for line in tell_calls(seed).1 {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text.push_str(&format!("\nagain: phalanx sim --calls {seed}..{}\n", seed + 1));
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    text.push_str(&format!("{done} seeds of calls, {failed} failed, in {seconds:.1} s"));
+    if json {
+        say(text);
+    } else {
+        data(text);
+    }
+    if failed == 0 { Exit::Good } else { Exit::Failure }
+}
+
+/// Runs the seeds on several threads, and takes the results as they come.
+fn each(seeds: &Range<u64>, threads: usize, mut take: impl FnMut(CallsResult)) {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let threads = if threads == 0 { cores } else { threads };
+    let (next, (results, finished)) = (AtomicU64::new(seeds.start), mpsc::channel());
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            let (next, results) = (&next, results.clone());
+            scope.spawn(move || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end || results.send(run_calls(seed)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(results);
+        finished.iter().for_each(&mut take);
+    });
+}
+
+/// One seed for a program: the hash as text, because JSON's numbers do not hold 64 bits.
+fn as_json(result: &CallsResult) -> serde_json::Value {
+    serde_json::json!({
+        "seed": result.seed,
+        "trace_hash": format!("{:016x}", result.trace_hash),
+        "violations": result.violations,
+    })
+}
+
+const SHOWN_EVERY: u64 = 16;

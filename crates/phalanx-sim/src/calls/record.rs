@@ -1,0 +1,88 @@
+//! What the application of each endpoint saw, as a trace of each life, for the checker: it judges each run a second time, and
+//! knows nothing of this simulator or of the judge here.
+
+use phalanx_check::{Options, Property, Require, check};
+use phalanx_core::id::Incarnation;
+use phalanx_core::rpc::Failure;
+use phalanx_trace::{CallOutcome, Event, Header, Trace, payload_hash};
+
+use super::judge::seconds;
+use super::node::address;
+
+/// The traces of a run.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    traces: Vec<Trace>,
+    /// Calls made and runs begun, of each trace.
+    counts: Vec<(u64, u64)>,
+    /// The trace of the life that each node lives.
+    current: Vec<Option<usize>>,
+    /// Trace and number of each call and run, by the judge's numbers.
+    calls: Vec<(usize, u64)>,
+    runs: Vec<(usize, u64)>,
+}
+
+impl Records {
+    /// A life of a process begins.
+    pub(super) fn begin(&mut self, at_ns: u64, at: usize, me: Incarnation) {
+        let mut trace = Trace::new(Header::process("calls", &format!("node {at}"), me.0.max(1), "simulated"));
+        trace.push(at_ns, Event::Start);
+        trace.push(at_ns, Event::Endpoint { address: address(at).to_string() });
+        if self.current.len() <= at {
+            self.current.resize(at + 1, None);
+        }
+        self.current[at] = Some(self.traces.len());
+        self.traces.push(trace);
+        self.counts.push((0, 0));
+    }
+
+    /// The judge's next call was accepted.
+    pub(super) fn made(&mut self, at_ns: u64, client: usize, server: usize, idempotent: bool, request: &[u8]) {
+        let Some(trace) = self.current[client] else { return };
+        self.counts[trace].0 += 1;
+        let call = self.counts[trace].0;
+        self.calls.push((trace, call));
+        let (to, hash) = (address(server).to_string(), payload_hash(request));
+        self.traces[trace].push(at_ns, Event::CallMade { call, to, idempotent, hash });
+    }
+
+    /// The judge's next run was begun.
+    pub(super) fn ran(&mut self, at_ns: u64, server: usize, from: Incarnation, request: &[u8]) {
+        let Some(trace) = self.current[server] else { return };
+        self.counts[trace].1 += 1;
+        let run = self.counts[trace].1;
+        self.runs.push((trace, run));
+        self.traces[trace].push(at_ns, Event::CallRan { run, from: from.0, hash: payload_hash(request) });
+    }
+
+    /// A handler answered, or said that it did nothing.
+    pub(super) fn said(&mut self, at_ns: u64, run: usize, answer: Option<&[u8]>) {
+        let (trace, run) = self.runs[run];
+        self.traces[trace].push(at_ns, Event::CallAnswered { run, answer: answer.map(payload_hash) });
+    }
+
+    /// A caller was told how its call ended.
+    pub(super) fn told(&mut self, at_ns: u64, call: usize, outcome: &Result<Vec<u8>, Failure>) {
+        let (trace, call) = self.calls[call];
+        let outcome = match outcome {
+            Ok(answer) => CallOutcome::Answer { hash: payload_hash(answer) },
+            Err(Failure::NotExecuted(_)) => CallOutcome::NotExecuted,
+            Err(Failure::Unknown(_)) => CallOutcome::Unknown,
+        };
+        self.traces[trace].push(at_ns, Event::CallEnded { call, outcome });
+    }
+
+    /// What the checker finds, in the words of the judge here, and how often properties of calls were put to the test.
+    pub(super) fn verdict(&self, now_ns: u64) -> (Vec<String>, u64) {
+        let report =
+            check(&self.traces, &Options { require: Require::Nothing, clock_slack_ns: 0, ..Options::default() });
+        let broken = report.properties.iter().filter(|property| property.violations > 0);
+        let tell =
+            |code: Property, text: &str| format!("{code} at {} s: found by the checker: {text}", seconds(now_ns));
+        let found = broken.flat_map(|broken| broken.first.iter().map(|first| tell(broken.property, &first.summary)));
+        (found.collect(), OF_CALLS.iter().map(|property| report.instances(*property)).sum())
+    }
+}
+
+/// The properties of calls.
+const OF_CALLS: [Property; 5] = [Property::R1, Property::R2, Property::R4, Property::R5, Property::R6];
