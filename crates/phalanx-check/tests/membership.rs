@@ -339,6 +339,53 @@ fn m8_told_and_silent_holds() {
 }
 
 #[test]
+fn m8_told_before_a_quorum_of_the_view_installed_it() {
+    let mut w = World::cell(4);
+    let lost = [(3, UNREACHABLE)];
+    w.cell_view(0, 2, &[0, 1, 2], &lost);
+    w.push(3, Event::Excluded { view: 2 });
+    [1, 2].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1, 2], &lost));
+    w.push(3, Event::End);
+    w.end(&[0, 1, 2]);
+    w.breaks(Property::M8);
+}
+
+#[test]
+fn m8_told_by_a_view_that_nobody_installed() {
+    let mut w = World::cell(3);
+    w.push(2, Event::Excluded { view: 2 });
+    w.push(2, Event::End);
+    w.end(&[0, 1]);
+    w.breaks(Property::M8);
+}
+
+#[test]
+fn m8_told_when_a_quorum_installed_the_view_or_a_later_one_holds() {
+    let mut w = World::cell(5);
+    w.cell_view(0, 2, &[0, 1, 2, 3], &[(4, UNREACHABLE)]);
+    w.cell_view(1, 2, &[0, 1, 2, 3], &[(4, UNREACHABLE)]);
+    w.push(4, Event::Excluded { view: 2 });
+    w.push(4, Event::End);
+    [2, 3].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1, 2, 3], &[(4, UNREACHABLE)]));
+    w.end(&[0, 1, 2, 3]);
+    w.holds(&[Property::M8]);
+}
+
+#[test]
+fn m8_who_reads_nothing_may_have_installed_the_view() {
+    let mut w = World::cell(4);
+    w.cell_view(0, 2, &[0, 1, 2], &[(3, UNREACHABLE)]);
+    let not_reading = |begins| Event::Trouble { what: Trouble::NotReading, incarnation: id(1), begins };
+    w.harness_says(not_reading(true));
+    w.push(3, Event::Excluded { view: 2 });
+    w.harness_says(not_reading(false));
+    [1, 2].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1, 2], &[(3, UNREACHABLE)]));
+    w.push(3, Event::End);
+    w.end(&[0, 1, 2]);
+    w.holds(&[Property::M8]);
+}
+
+#[test]
 fn m8_delivers_after_exclusion() {
     let mut w = excluded();
     w.push(2, Event::Excluded { view: 2 });

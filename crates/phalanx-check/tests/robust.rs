@@ -11,6 +11,7 @@ use proptest::prelude::*;
 fn rich() -> World {
     let mut w = World::group(3);
     w.multicast(fifo(0, 1, 1), &[0, 1, 2]);
+    w.accept(uniform(causal(1, 1, 1)));
     w.multicast(uniform(causal(1, 1, 1)), &[0, 1, 2]);
     w.send(total(2, 1, 1));
     [0, 1, 2].iter().for_each(|&p| w.deliver_at(p, total(2, 1, 1), 1));
@@ -46,6 +47,7 @@ fn rich() -> World {
     w.multicast(fifo(0, 2, 1), &[0, 1]);
     w.quiet();
     w.wait(20 * common::SECOND);
+    w.accept(fifo(1, 2, 1));
     w.multicast(fifo(1, 2, 1), &[0, 1]);
     w.wait(10 * common::SECOND);
     w.harness_says(Event::Traffic { incarnation: 1, packets: 10, idle: 20 });

@@ -25,7 +25,7 @@ pub(crate) const TORTURE: &[Property] =
 /// counts of packets and sizes of buffers, at moments that the harness knows. V14: paths broken in part, for good. The
 /// rest: objects that members replicate, and their users.
 #[cfg(test)]
-const SIMULATED: &[Property] = &[M7, V5, V8, V12, V14, L1, L2, R7, BANK];
+const SIMULATED: &[Property] = &[M7, M9, S8, V5, V8, V12, V14, L1, L2, R1, R2, R4, R5, R6, R7, BANK];
 
 /// What a harness writes into its trace: the checker asks for these.
 pub(crate) fn record(of: &[Property]) -> Event {

@@ -12,6 +12,7 @@ mod attacker;
 pub mod calls;
 mod campaign;
 mod carry;
+mod chain;
 mod chaos;
 mod clock;
 mod commands;

@@ -84,37 +84,34 @@ impl World {
         nodes.filter_map(|node| node.process().cell_view()).map(AsRef::as_ref)
     }
 
-    /// Whether those of a view that would run without these slots are a quorum of it.
-    fn has_quorum(&self, view: &CellView, without: &[usize]) -> bool {
-        let stays = |slot: usize| !without.contains(&slot) && !self.slots[slot].leaving;
-        let alive = |incarnation| self.slot_of(incarnation).is_some_and(stays);
-        let count = view.members.iter().filter(|member| alive(member.incarnation)).count();
-        let half_with_first =
-            2 * count == view.members.len() && view.members.first().is_some_and(|first| alive(first.incarnation));
-        2 * count > view.members.len() || half_with_first
-    }
-
-    /// Whether the cell can go on, sooner or later, without slot `without`: in the last view, and in the one before
-    /// if somebody is still in it, enough run. Careful: says no in cases that would end well.
+    /// Whether the cell can go on, sooner or later, without slot `without`: enough of each view that counts run. Who was
+    /// told of its exclusion, and not crashed, counts as running: it is told only when it is not needed any more.
     pub(crate) fn has_future(&self, without: Option<usize>) -> bool {
-        let Some(last) = self.last_view().map(|view| view.view) else {
-            // Nobody is in a view. If somebody was, the cell is gone. Else named founders found it as soon as all of
-            // them run; the lone founder's crash is the end.
-            let founded = self.slots.iter().any(|slot| slot.app.counts.cell_views > 0);
+        if self.chain.is_empty() {
+            // Named founders found it as soon as all of them run; the lone founder's crash is the end.
             let founders = self.slots.iter().take(self.settings.founders);
             let can_found = without.is_some() || founders.into_iter().all(Slot::runs);
-            return !founded && can_found && (self.settings.founders > 0 || without != Some(0));
-        };
-        let without: Vec<usize> = self.ruined.iter().copied().chain(without).collect();
-        self.views().filter(|view| view.view + 1 >= last).all(|view| self.has_quorum(view, &without))
+            return can_found && (self.settings.founders > 0 || without != Some(0));
+        }
+        let without: Vec<usize> = without.into_iter().collect();
+        self.can_go_on_without(&without)
     }
 
     /// Whether the cell can go on for good without `slot` and without `others`: enough of its members run, and they
     /// are most of all who may ever be in a view that was proposed already.
     pub(crate) fn can_do_without(&self, others: &[usize], slot: usize) -> bool {
-        let Some(last) = self.last_view().map(|view| view.view) else { return false };
         let without: Vec<usize> = others.iter().copied().chain([slot]).collect();
-        self.views().filter(|view| view.view + 1 >= last).all(|view| self.has_quorum(view, &without))
+        self.last_view().is_some() && self.can_go_on_without(&without)
+    }
+
+    fn can_go_on_without(&self, without: &[usize]) -> bool {
+        let ruined = |slot: usize| self.ruined.contains(&slot);
+        let excluded = |who: Incarnation| {
+            let lives = self.slots.iter().enumerate().filter(|(index, _)| !ruined(*index) && !without.contains(index));
+            lives.into_iter().any(|(_, slot)| slot.app.excluded.contains(&who))
+        };
+        let stays = |slot: usize| !ruined(slot) && !without.contains(&slot) && !self.slots[slot].leaving;
+        self.chain.can_go_on(|who| self.slot_of(who).is_some_and(stays) || excluded(who))
     }
 
     /// The slots that count: not ruined for good.

@@ -49,6 +49,8 @@ pub(crate) struct Slot {
     pub(crate) doom: Option<Doom>,
     /// What its process was in the middle of after its last turn.
     pub(crate) activity: Activity,
+    /// The last view it was seen in, and in which life.
+    pub(crate) noted_view: (Incarnation, u64),
     /// Chance for its application.
     pub(crate) rng: Rng,
     pub(crate) traffic: Traffic,

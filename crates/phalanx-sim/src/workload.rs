@@ -102,6 +102,9 @@ impl World {
         len: u64,
     ) {
         let slot = &mut self.slots[index];
+        if slot.paused {
+            return; // a stopped process's application does nothing
+        }
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
         payload.push(chain);

@@ -14,6 +14,7 @@ use crate::address::Endpoint;
 use crate::app::{App, CELL, CLOCK};
 use crate::attacker::Attacker;
 use crate::carry::Filter;
+use crate::chain::Chain;
 use crate::clock::Clock;
 use crate::memory::{Memory, MemorySettings};
 use crate::neighbours::Neighbours;
@@ -157,6 +158,8 @@ pub(crate) struct World {
     coordinator: Option<(usize, Ballot)>,
     pub(crate) violations: Vec<Violation>,
     turns: u32,
+    /// The cell's views and who installed them.
+    pub(crate) chain: Chain,
     /// Slots that stay broken to the end: nothing is asked of them, and the others must do without.
     pub(crate) ruined: Vec<usize>,
     /// Slots at the ends of paths that are broken in part for good.
@@ -207,6 +210,7 @@ impl World {
                 idle_turns: 0,
                 doom: None,
                 activity: Activity::default(),
+                noted_view: (Incarnation::NONE, 0),
                 rng,
                 traffic: Traffic::default(),
                 neighbours: Neighbours::default(),
@@ -230,6 +234,7 @@ impl World {
             coordinator: None,
             violations: Vec::new(),
             turns: 0,
+            chain: Chain::default(),
             ruined: Vec::new(),
             impaired: Vec::new(),
             sending: true,
@@ -302,6 +307,12 @@ impl World {
         node.driver_mut().at(now_ns);
         let report = node.turn(now, &mut slot.app);
         slot.busy_until_ns = now_ns + slot.turn_ns;
+        if let Some(view) = node.process().cell_view()
+            && slot.noted_view != (node.incarnation(), view.view)
+        {
+            slot.noted_view = (node.incarnation(), view.view);
+            self.chain.note(node.incarnation(), view);
+        }
         if let Some(watcher) = &mut self.watcher {
             watcher(index, now_ns, node.process());
         }

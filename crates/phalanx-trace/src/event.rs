@@ -420,4 +420,18 @@ pub enum Event {
         /// [`crate::payload_hash`] of the answer; `None`: it did nothing.
         answer: Option<u64>,
     },
+    /// A multicast was accepted from the application: it is queued, and goes out now or later.
+    ///
+    /// Written when the library has accepted it. If it went out at once, its [`Event::Send`] stands right before.
+    Accept {
+        /// The group.
+        group: u32,
+        /// The order asked for.
+        order: Order,
+        /// Whether it is to be uniform.
+        uniform: bool,
+        /// [`crate::payload_hash`] of the payload.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
 }

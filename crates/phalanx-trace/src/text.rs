@@ -156,6 +156,9 @@ impl Display for Event {
             Self::CallAnswered { run, answer: None } => write!(f, "run {run} did nothing"),
             Self::Balance { group, sum } => write!(f, "all accounts of group {group} hold {sum}"),
             Self::About { codes } => write!(f, "about {}", List(codes.iter())),
+            Self::Accept { group, order, uniform, hash } => {
+                write!(f, "accept for group {group} {order}{} hash {}", Uniform(*uniform), Id(*hash))
+            }
         }
     }
 }

@@ -70,6 +70,7 @@ fn every_event() -> Vec<Event> {
         Event::CallAnswered { run: 2, answer: None },
         Event::Balance { group: 2, sum: 800 },
         Event::About { codes: vec!["S3".into(), "V1".into()] },
+        Event::Accept { group: 2, order: Order::Causal, uniform: true, hash: 5 },
     ]
 }
 

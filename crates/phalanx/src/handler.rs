@@ -2,7 +2,7 @@
 
 use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
 
-/// A command that the core accepted, other than a multicast (see [`Handler::sent`] for those).
+/// A command that the core accepted.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Command<'a> {
@@ -17,6 +17,17 @@ pub enum Command<'a> {
     LeaveGroup {
         /// The group.
         group: GroupId,
+    },
+    /// Multicasts to a group. It may have gone out already: then [`Handler::sent`] was called right before.
+    Multicast {
+        /// The group.
+        group: GroupId,
+        /// The order asked for.
+        order: Order,
+        /// Whether it is to be uniform.
+        uniform: bool,
+        /// The bytes, one part after the other.
+        parts: &'a [&'a [u8]],
     },
     /// Sends a point-to-point message.
     Send {
@@ -41,7 +52,7 @@ pub trait Handler {
     /// It is `now`: said before each turn and command, and never going back within a life.
     fn at(&mut self, _now: Instant) {}
 
-    /// A command was accepted; what it leads to comes later.
+    /// A command was accepted; what it leads to comes later (a multicast may have gone out already).
     fn command(&mut self, _command: &Command<'_>) {}
 
     /// Whether a view change keeps this process from sending, said after each turn.

@@ -279,7 +279,9 @@ impl<D: Driver> Node<D> {
     ) -> Result<(), CommandError> {
         self.begin(now, handler);
         let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
-        self.process.multicast(now, group, order, uniform, parts, &mut sink)
+        self.process.multicast(now, group, order, uniform, parts, &mut sink)?;
+        handler.command(&Command::Multicast { group, order, uniform, parts });
+        Ok(())
     }
 
     /// A reliable point-to-point message to a member of the cell view.

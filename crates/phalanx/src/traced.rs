@@ -140,6 +140,14 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             }
             Command::LeaveGroup { group } => self.record(&Record::GroupLeaveAsked { group: group.0 }),
             Command::Leave => self.record(&Record::LeaveAsked),
+            Command::Multicast { group, order, uniform, parts } if self.writer.is_some() => {
+                let hash = match parts {
+                    [payload] => payload_hash(payload),
+                    _ => payload_hash(&parts.concat()),
+                };
+                self.record(&Record::Accept { group: group.0, order: records::order(order), uniform, hash });
+            }
+            Command::Multicast { .. } => {}
             Command::Send { to, payload } => {
                 let messages = self.messages.entry(to).or_default();
                 messages.sent += 1;

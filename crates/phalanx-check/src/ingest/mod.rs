@@ -1,5 +1,6 @@
 //! Reading traces into the model, record by record.
 
+mod accepted;
 mod call;
 mod group;
 mod harness;
@@ -9,6 +10,7 @@ mod stream;
 use phalanx_trace::{Event, Header, Record};
 
 use crate::findings::Place;
+use crate::model::accepted::What;
 use crate::model::intern::{FastMap, Messages};
 use crate::model::{
     AfterOver, CellInstall, EpochEnd, EpochIx, GroupJoin, Kinds, Model, Moment, Over, Proc, ProcIx, Step, TraceInfo,
@@ -50,6 +52,11 @@ struct Reader {
     /// Calls and runs of calls, by their numbers.
     made: FastMap<u64, usize>,
     runs: FastMap<u64, usize>,
+    /// Multicasts accepted and not sent, by group.
+    queues: FastMap<u32, accepted::Queue>,
+    /// Sends without an acceptance; they count where acceptances are recorded.
+    unasked: Vec<Moment>,
+    accepts: bool,
     over: Option<(Over, Place)>,
     ended: bool,
 }
@@ -121,6 +128,7 @@ impl Builder {
 
     /// The trace is over.
     pub(crate) fn end(&mut self, truncated: bool) {
+        self.end_accepts();
         self.model.traces[self.now.trace].truncated = truncated;
     }
 
@@ -149,10 +157,17 @@ impl Builder {
                     self.model.epochs[epoch].end = EpochEnd::GroupLeft;
                     self.model.epochs[epoch].left_at = Some(moment);
                     self.now.early.remove(group);
+                    self.forsake(me, *group, moment);
                 }
                 None => self.malformed("left a group it is not in"),
             },
-            Event::Send { .. } => self.send(me, event, moment),
+            Event::Send { group, order, uniform, hash, .. } => {
+                self.sent(me, *group, What { order: *order, uniform: *uniform, hash: *hash }, moment);
+                self.send(me, event, moment);
+            }
+            Event::Accept { group, order, uniform, hash } => {
+                self.accept(me, *group, What { order: *order, uniform: *uniform, hash: *hash }, moment);
+            }
             Event::Deliver { .. } => self.deliver(event, moment),
             Event::SnapshotOut { group, view, .. } => self.snapshot_out(*group, *view),
             Event::SnapshotIn { group, bytes } => self.snapshot_in(*group, *bytes, moment.place),
@@ -210,6 +225,7 @@ impl Builder {
         let Event::CellView { instance, view, members, left } = event else { return };
         if *instance != self.now.instance {
             self.close_all();
+            self.forsake_all(me);
             self.now.instance = *instance;
         }
         let names = members.iter().map(|(_, name)| name.clone()).collect();
@@ -232,6 +248,7 @@ impl Builder {
 
     fn incarnation_over(&mut self, me: ProcIx, over: Over, moment: Moment) {
         self.close_all();
+        self.forsake_all(me);
         self.model.procs[me].over = Some((over, moment));
         self.now.over = Some((over, moment.place));
     }
@@ -273,6 +290,7 @@ fn is_activity(event: &Event) -> bool {
             | Event::GroupLeaveAsked { .. }
             | Event::GroupView { .. }
             | Event::GroupLeft { .. }
+            | Event::Accept { .. }
             | Event::Send { .. }
             | Event::P2pSend { .. }
             | Event::StateEnd { .. }
@@ -313,6 +331,7 @@ impl Kinds {
             Event::CellView { .. } => self.cell_views += 1,
             Event::GroupView { .. } => self.group_views += 1,
             Event::Send { .. } => self.sends += 1,
+            Event::Accept { .. } => self.accepts += 1,
             Event::Deliver { replayed: true, .. } => self.replayed += 1,
             Event::Deliver { order, sender, seq, .. } => {
                 self.deliveries += 1;

@@ -143,6 +143,7 @@ impl StreamRules {
                 (*run == 0 || *run > self.runs).then_some("the answer of a handler that was not begun")
             }
             Event::Guard { .. }
+            | Event::Accept { .. }
             | Event::Balance { .. }
             | Event::JoinAsked { .. }
             | Event::LeaveAsked

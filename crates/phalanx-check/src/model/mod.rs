@@ -1,9 +1,11 @@
 //! A run as the properties see it: processes, views, messages, with names resolved to indices.
 
+pub(crate) mod accepted;
 pub(crate) mod call;
 pub(crate) mod intern;
 mod link;
 pub(crate) mod object;
+mod owed;
 mod query;
 pub(crate) mod quiet;
 pub(crate) mod span;
@@ -45,6 +47,7 @@ pub(crate) struct Model {
     pub(crate) empty_files: Vec<String>,
     pub(crate) objects: object::Objects,
     pub(crate) calls: call::Calls,
+    pub(crate) accepted: accepted::Accepted,
 }
 
 /// One trace as read.
@@ -66,6 +69,7 @@ pub(crate) struct Kinds {
     pub(crate) cell_views: u64,
     pub(crate) group_views: u64,
     pub(crate) sends: u64,
+    pub(crate) accepts: u64,
     pub(crate) deliveries: u64,
     /// Of these: from another process; not the first of their sender; in total order.
     pub(crate) from_others: u64,

@@ -91,11 +91,8 @@ impl Model {
                 last,
             });
         }
-        // A view that only the gone have installed is found again by a quorum of the view before.
-        let known = running.iter().filter_map(|&p| self.install_at(p, end_ns));
-        let known = known.max_by_key(|&i| self.installs[i].view);
-        let views = [Some(last), known.filter(|&i| self.installs[i].view < self.installs[last].view)];
-        if !views.into_iter().flatten().all(|view| self.quorum_remains(view, end_ns, &stopped, &inside, options)) {
+        let spared = |m: ProcIx| self.is_spared(m, end_ns, &stopped, &inside);
+        if !self.can_go_on(last, end_ns, &spared, options) {
             return Err(NotDue::NoQuorum);
         }
         Ok(Quiet {
@@ -233,33 +230,12 @@ impl Model {
         following.take(2).filter_map(|(_, installers)| first(installers)).all(|i| quorum(&i.members))
     }
 
-    /// Whether enough of the view's members were spared by the harness. An excluded process counts as spared: if
-    /// all were excluded, that is what liveness is about.
-    fn quorum_remains(
-        &self,
-        last: InstallIx,
-        end_ns: u64,
-        stopped: &BTreeSet<ProcIx>,
-        inside: &dyn Fn(ProcIx) -> bool,
-        options: &Options,
-    ) -> bool {
-        let view = &self.installs[last];
-        let crashes = view.members.iter().any(|&m| self.procs[m].crashed.is_some());
-        let by_then = |m: Moment| m.at_ns <= end_ns;
-        let unseen = |over: Over| matches!(over, Over::Excluded(by) if by > view.view);
-        // A view decided, told and lost with those that knew it: what remains of it cannot be known.
-        if crashes
-            && view.members.iter().any(|&m| self.procs[m].over.is_some_and(|(over, at)| unseen(over) && by_then(at)))
-        {
-            return false;
-        }
-        let spared = |m: ProcIx| {
-            let p = &self.procs[m];
-            let gone = p.ended.is_some_and(|e| self.harness.ended.is_none_or(|h| e.at_ns < h.at_ns));
-            let left = p.over.is_some_and(|(over, at)| over == Over::Left && by_then(at));
-            inside(m) && !stopped.contains(&m) && p.crashed.is_none() && !left && (!gone || p.over.is_some())
-        };
-        let present = view.members.iter().filter(|&&m| spared(m)).count();
-        options.quorum.holds(view.members.len(), present, view.members.first().is_some_and(|&m| spared(m)))
+    /// Whether the harness left the process alone, and it did not leave. An excluded process counts as spared, whatever
+    /// became of it after: if all were excluded, that is what liveness is about.
+    fn is_spared(&self, m: ProcIx, end_ns: u64, stopped: &BTreeSet<ProcIx>, inside: &dyn Fn(ProcIx) -> bool) -> bool {
+        let p = &self.procs[m];
+        let gone = p.ended.is_some_and(|e| self.harness.ended.is_none_or(|h| e.at_ns < h.at_ns));
+        let left = p.over.is_some_and(|(over, at)| over == Over::Left && at.at_ns <= end_ns);
+        inside(m) && !stopped.contains(&m) && p.crashed.is_none() && !left && (!gone || p.over.is_some())
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! - No later view of the instance lists `p`: it comes back only as a new incarnation.
 //! - After *excluded* `p` records nothing but its end.
-//! - *Excluded by w* is told only when `w` does not hold `p`.
+//! - *Excluded by w* is told only when `w` does not hold `p`, and when a quorum of `M_w` has installed `w`: told earlier, `p`
+//!   would go away while it may be needed, as a member of the view before, to find out what was decided. (Judged when all
+//!   traces are there. Who may have installed `w` unrecorded counts as having installed it.)
 //! - If `p` runs, connected, at the end of a quiet phase, it was told (*excluded* or *left*) by then.
 //! - If `p` ends before the harness does, neither killed nor stopped, and `w` was installed before, it was told.
 //!
@@ -32,6 +34,22 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         if let Some(named) = named.map(|&i| &model.installs[i]).filter(|i| i.members.contains(&p)) {
             let text = || format!("{} is told to be excluded by cell view {view}, which holds it", model.who(p));
             out.violation(&[told.place, named.moment.place], text);
+            continue;
+        }
+        let by_ns =
+            if model.one_clock().is_some() { told.at_ns.saturating_add(run.options.clock_slack_ns) } else { u64::MAX };
+        if let Some(instance) = instance.filter(|_| run.options.complete)
+            && !model.may_be_held(p, instance, view, by_ns, run.options)
+        {
+            let text = || {
+                format!(
+                    "{} is told to be excluded by cell view {view} before a quorum of it has installed it",
+                    model.who(p)
+                )
+            };
+            let mut evidence = vec![told.place];
+            evidence.extend(named.map(|&i| model.installs[i].moment.place));
+            out.violation(&evidence, text);
         }
     }
     reinstated(model, out);

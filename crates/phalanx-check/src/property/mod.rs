@@ -41,6 +41,7 @@ mod s4;
 mod s5;
 mod s6;
 mod s7;
+mod s8;
 mod u1;
 mod u2;
 mod u3;
@@ -133,6 +134,7 @@ properties! {
     S5 "only members send, only members receive" s5;
     S6 "no send outside of a view" s6;
     S7 "no delivery outside of a view" s7;
+    S8 "what is accepted is sent" s8;
     I1 "nothing is created" i1;
     I2 "nothing is duplicated" i2;
     I3 "what was sent is what is delivered" i3;
@@ -262,13 +264,14 @@ pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
     let quiet = model.quiet(options);
     let impaired = quiet.as_ref().is_ok_and(|q| q.impaired_ns.is_some());
     let excluded = model.procs.iter().any(|p| matches!(p.over, Some((Over::Excluded(_), _))));
-    let called_for: [(bool, &[P]); 15] = [
+    let called_for: [(bool, &[P]); 16] = [
         (model.calls.made.iter().any(|call| !call.told.is_empty()), &[P::R5]),
         (sum(|k| k.cell_views) > 0, &[P::E1, P::M1]),
         (model.cells.values().any(|views| views.len() > 1), &[P::M6]),
         (excluded, &[P::M8]),
         (sum(|k| k.group_views) > 0, &[P::M2]),
         (sum(|k| k.sends) > 0, &[P::S2, P::S6]),
+        (sum(|k| k.accepts) > 0, &[P::S8]),
         (sum(|k| k.deliveries) > 0, &[P::S1, P::S7, P::I1, P::I2, P::I3]),
         (sum(|k| k.from_others) > 0, &[P::S5]),
         (sum(|k| k.later) > 0, &[P::O1]),

@@ -127,6 +127,11 @@ impl World {
         self.push(sender, Event::Send { group: GROUP, view, seq, order, uniform, hash: hash(m) });
     }
 
+    pub fn accept(&mut self, m: M) {
+        let M { sender, order, uniform, .. } = m;
+        self.push(sender, Event::Accept { group: GROUP, order, uniform, hash: hash(m) });
+    }
+
     pub fn deliver(&mut self, p: usize, m: M) {
         self.deliver_at(p, m, None);
     }

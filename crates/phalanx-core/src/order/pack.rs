@@ -179,6 +179,12 @@ impl Flow {
         self.parse(me, u64::MAX, io);
     }
 
+    /// Some packets of the first message that waits have gone out.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.outbox.front().is_some_and(|first| first.cut > 0)
+    }
+
     /// Messages not bound to this view, in order, for the next one. A message cut off in its middle starts again.
     pub fn take_outbox(&mut self) -> Vec<(Order, bool, Bytes)> {
         std::mem::take(&mut self.outbox).into_messages()

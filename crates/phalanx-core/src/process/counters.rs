@@ -72,6 +72,12 @@ counters! {
     channel_window_full,
     /// Messages to one process refused because too much waits on its channel.
     sends_refused,
+    /// Multicasts accepted in one view of a group and taken over into the next.
+    carried_over,
+    /// Of those, the ones that need several packets.
+    carried_over_long,
+    /// Of those, the ones of which some packets had gone out, and which begin again.
+    carried_over_cut,
     /// Times multicasts came to be refused because a group's outbox was full.
     outbox_full,
     /// Times messages of a group came to wait for its window.

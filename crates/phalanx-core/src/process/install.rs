@@ -173,6 +173,7 @@ impl Process {
             let mut port = flow_port!(self, fx, &old.meta);
             self.counters.discarded += old.flow.finish(&cut.prefixes, &mut port);
         }
+        self.counters.carried_over_cut += u64::from(old.flow.is_cut_off());
         let unsent = old.flow.take_outbox();
         let FlowMeta { view, since, told, .. } = old.meta;
         self.past.insert(space, old);
@@ -216,6 +217,8 @@ impl Process {
         let name: Arc<str> = change.name.as_str().into();
         let mut flow = Flow::new(settings, now);
         flow.set_congested(self.congested);
+        self.counters.carried_over += unsent.len() as u64;
+        self.counters.carried_over_long += unsent.iter().filter(|(.., m)| m.len() >= packet_room).count() as u64;
         flow.put_outbox(unsent);
         let meta = FlowMeta {
             group: change.group,

@@ -49,6 +49,8 @@ pub(crate) struct App {
     silent: bool,
     /// This life was told that it is over.
     over: bool,
+    /// Lives of this process that were told of their exclusion.
+    pub(crate) excluded: Vec<Incarnation>,
     /// What it found wrong itself: property and text.
     pub(crate) faults: Vec<(&'static str, String)>,
     pub(crate) counts: AppCounts,
@@ -97,6 +99,7 @@ impl App {
             marked: None,
             silent: false,
             over: false,
+            excluded: Vec::new(),
             faults: Vec::new(),
             counts: AppCounts::default(),
             point_to_point: BTreeMap::new(),
@@ -236,6 +239,10 @@ impl Handler for App {
             Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
             Command::Leave => self.record(trace::Event::LeaveAsked),
             Command::Send { to, payload } => self.sent_to(to, payload),
+            Command::Multicast { group, order, uniform, parts } => {
+                let hash = payload_hash(&parts.concat());
+                self.record(trace::Event::Accept { group: group.0, order: traced(order), uniform, hash });
+            }
             // Commands to come are recorded when the trace has a word for them.
             _ => {}
         }
@@ -318,6 +325,7 @@ impl Handler for App {
             Event::Excluded { view } => {
                 self.counts.exclusions += 1;
                 self.over = true;
+                self.excluded.extend(self.traces.last().map(|trace| Incarnation(trace.header.incarnation)));
                 if self.must_stay {
                     self.faults
                         .push(("false_exclusion", format!("excluded by view {view}, and nothing failed for long")));

@@ -1,0 +1,92 @@
+//! Records of multicasts accepted and sent, matched in order: what is accepted first is sent first, in each group.
+
+use std::collections::VecDeque;
+
+use super::Builder;
+use crate::model::accepted::{Wait, WaitEnd, What};
+use crate::model::{Moment, ProcIx};
+
+/// One group's multicasts at the process being read.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: VecDeque<(What, Moment)>,
+    /// A send whose acceptance is to come next: it went out at once.
+    ahead: Option<(What, Moment)>,
+}
+
+impl Builder {
+    pub(super) fn accept(&mut self, me: ProcIx, group: u32, what: What, moment: Moment) {
+        self.now.accepts = true;
+        self.model.accepted.count += 1;
+        let queue = self.now.queues.entry(group).or_default();
+        match queue.ahead.take() {
+            Some((sent, at)) if sent == what => {
+                let overtaken: Vec<_> = queue.waiting.drain(..).collect();
+                for (_, accepted) in overtaken {
+                    self.waited(me, group, accepted, WaitEnd::Overtaken(at));
+                }
+            }
+            Some((_, at)) => {
+                queue.waiting.push_back((what, moment));
+                self.now.unasked.push(at);
+            }
+            None => queue.waiting.push_back((what, moment)),
+        }
+    }
+
+    pub(super) fn sent(&mut self, me: ProcIx, group: u32, what: What, moment: Moment) {
+        let queue = self.now.queues.entry(group).or_default();
+        if let Some(spot) = queue.waiting.iter().position(|(waiting, _)| *waiting == what) {
+            let done: Vec<_> = queue.waiting.drain(..=spot).collect();
+            for (i, (_, accepted)) in done.into_iter().enumerate() {
+                let end = if i == spot { WaitEnd::Sent(moment) } else { WaitEnd::Overtaken(moment) };
+                self.waited(me, group, accepted, end);
+            }
+        } else if let Some((_, unasked)) = queue.ahead.replace((what, moment)) {
+            self.now.unasked.push(unasked);
+        }
+    }
+
+    /// The process left the group: whatever waits there is over.
+    pub(super) fn forsake(&mut self, me: ProcIx, group: u32, moment: Moment) {
+        if let Some(queue) = self.now.queues.remove(&group) {
+            self.close_queue(me, group, queue, WaitEnd::GroupLeft(moment));
+        }
+    }
+
+    /// The incarnation, or its stay in a cell instance, is over.
+    pub(super) fn forsake_all(&mut self, me: ProcIx) {
+        self.close_queues(me, WaitEnd::Over);
+    }
+
+    /// The trace is over: a last send may have no acceptance only where the process was killed in between.
+    pub(super) fn end_accepts(&mut self) {
+        let Some(me) = self.now.proc else { return };
+        if !self.now.ended {
+            self.now.queues.values_mut().for_each(|queue| queue.ahead = None);
+        }
+        self.close_queues(me, WaitEnd::Open);
+        let unasked = std::mem::take(&mut self.now.unasked);
+        if self.now.accepts {
+            self.model.accepted.unasked.extend(unasked.into_iter().map(|moment| (me, moment)));
+        }
+    }
+
+    fn close_queues(&mut self, me: ProcIx, end: WaitEnd) {
+        let queues: Vec<_> = self.now.queues.drain().collect();
+        for (group, queue) in queues {
+            self.close_queue(me, group, queue, end);
+        }
+    }
+
+    fn close_queue(&mut self, me: ProcIx, group: u32, queue: Queue, end: WaitEnd) {
+        self.now.unasked.extend(queue.ahead.map(|(_, at)| at));
+        for (_, accepted) in queue.waiting {
+            self.waited(me, group, accepted, end);
+        }
+    }
+
+    fn waited(&mut self, proc: ProcIx, group: u32, accepted: Moment, end: WaitEnd) {
+        self.model.accepted.waits.push(Wait { proc, group, accepted, end });
+    }
+}

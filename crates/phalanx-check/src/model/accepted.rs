@@ -1,0 +1,48 @@
+//! Multicasts from their acceptance to their send.
+
+use phalanx_trace::Order;
+
+use super::{Moment, ProcIx};
+
+/// What all processes accepted.
+#[derive(Debug, Default)]
+pub(crate) struct Accepted {
+    /// How many multicasts were accepted.
+    pub(crate) count: u64,
+    /// Those that did not go out at once.
+    pub(crate) waits: Vec<Wait>,
+    /// Sends of processes that record acceptances, without one.
+    pub(crate) unasked: Vec<(ProcIx, Moment)>,
+}
+
+/// A multicast, as its acceptance and its send tell of it alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct What {
+    pub(crate) order: Order,
+    pub(crate) uniform: bool,
+    pub(crate) hash: u64,
+}
+
+/// A multicast that did not go out at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    pub(crate) proc: ProcIx,
+    pub(crate) group: u32,
+    pub(crate) accepted: Moment,
+    pub(crate) end: WaitEnd,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WaitEnd {
+    /// It was sent.
+    Sent(Moment),
+    /// One that was accepted after it was sent before.
+    Overtaken(Moment),
+    /// The process left the group.
+    GroupLeft(Moment),
+    /// The process left the cell or was excluded, or is in another cell instance now.
+    Over,
+    /// It waits still where the trace ends.
+    Open,
+}

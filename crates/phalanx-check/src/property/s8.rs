@@ -1,0 +1,70 @@
+//! S8, what is accepted is sent: each multicast that was accepted from the application is sent once, and the multicasts of
+//! a process in one group are sent in the order in which they were accepted.
+//!
+//! - None is sent before one that was accepted earlier in the same group.
+//! - Whoever leaves a group, by its own will, has sent what it had accepted before it asked to leave.
+//! - In the quiet phase, a running, connected process sends what it accepts within V3's bound, and what it accepted before
+//!   within the bound from V1's deadline.
+//! - Nothing is sent that was not accepted, by a process that records what it accepts.
+//!
+//! What waits when an incarnation ends (it dies, is excluded, or leaves the cell) is lost. The first two rules need no clock;
+//! the third is judged only if V1 holds.
+//!
+//! Instances: multicasts accepted; *under failure*: those that did not go out at once. Source: the queue of a reliable
+//! channel (Cachin, Guerraoui, Rodrigues 2011, validity of a broadcast begins with its request); none of the classical
+//! properties speaks of messages before they are bound to a view.
+
+use super::{Run, v4};
+use crate::findings::Findings;
+use crate::model::accepted::{Wait, WaitEnd};
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let accepted = &run.model.accepted;
+    out.instances += accepted.count;
+    out.under_failure += accepted.waits.len() as u64;
+    for &(proc, sent) in &accepted.unasked {
+        out.violation(&[sent.place], || format!("{} sent what it had not accepted", run.model.who(proc)));
+    }
+    for wait in &accepted.waits {
+        judge(run, wait, out);
+    }
+}
+
+fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
+    let model = run.model;
+    let who = || format!("{} accepted a multicast to group {}", model.who(wait.proc), wait.group);
+    let proc = &model.procs[wait.proc];
+    let accepted = wait.accepted;
+    match wait.end {
+        WaitEnd::Overtaken(by) => out.violation(&[accepted.place, by.place], || {
+            format!("{}, and sent one that it accepted later without having sent it", who())
+        }),
+        WaitEnd::GroupLeft(left) => {
+            let mut asks = proc.group_leaves.iter().filter(|(group, asked)| {
+                *group == wait.group && (accepted.place.index..left.place.index).contains(&asked.place.index)
+            });
+            if let Some((_, asked)) = asks.next_back() {
+                out.violation(&[accepted.place, asked.place, left.place], || {
+                    format!("{}, and left the group without having sent it", who())
+                });
+            }
+        }
+        WaitEnd::Sent(_) | WaitEnd::Open => {
+            let Some(quiet) = v4::due(run).filter(|quiet| quiet.running.contains(&wait.proc)) else { return };
+            let deadline = v4::deadline(run, quiet, accepted.at_ns);
+            if deadline > quiet.end_ns || !proc.tail_complete {
+                return;
+            }
+            let sent = match wait.end {
+                WaitEnd::Sent(sent) => Some(sent),
+                _ => None,
+            };
+            if sent.is_none_or(|sent| sent.at_ns > deadline) {
+                out.violation(&[quiet.place, accepted.place], || {
+                    format!("{}, and did not send it within the bound", who())
+                });
+            }
+        }
+        WaitEnd::Over => {}
+    }
+}

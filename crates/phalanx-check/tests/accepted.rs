@@ -1,0 +1,209 @@
+//! S8: good and broken runs, and what may be lost.
+
+mod common;
+
+use common::{GROUP, M, SECOND, World, fifo, total, uniform};
+use phalanx_check::Property;
+use phalanx_trace::{Event, LeaveReason};
+
+/// Goes out at once: the send stands before the acceptance.
+fn at_once(w: &mut World, m: M) {
+    w.send(m);
+    w.accept(m);
+}
+
+#[test]
+fn s8_sent_at_once_later_and_in_the_next_view_holds() {
+    let mut w = World::group(3);
+    at_once(&mut w, fifo(0, 1, 1));
+    w.accept(fifo(0, 1, 2));
+    w.accept(fifo(0, 1, 3));
+    w.send(fifo(0, 1, 2));
+    w.send(fifo(0, 1, 3));
+    for seq in 1..=3 {
+        [0, 1].iter().for_each(|&p| w.deliver(p, fifo(0, 1, seq)));
+    }
+    w.accept(uniform(total(0, 2, 1)));
+    w.lose(2, &[0, 1]);
+    w.send(uniform(total(0, 2, 1)));
+    [0, 1].iter().for_each(|&p| w.deliver_at(p, uniform(total(0, 2, 1)), 1));
+    w.end(&[0, 1]);
+    w.holds(&[Property::S8]);
+    assert_eq!(w.report().instances(Property::S8), 4);
+}
+
+#[test]
+fn s8_dropped_at_a_view_change() {
+    let mut w = World::group(3);
+    w.accept(fifo(0, 2, 9));
+    w.lose(2, &[0, 1]);
+    w.accept(fifo(0, 2, 1));
+    w.multicast(fifo(0, 2, 1), &[0, 1]);
+    w.breaks(Property::S8);
+}
+
+#[test]
+fn s8_dropped_before_one_that_goes_out_at_once() {
+    let mut w = World::group(3);
+    w.accept(fifo(0, 2, 9));
+    w.lose(2, &[0, 1]);
+    at_once(&mut w, fifo(0, 2, 1));
+    [0, 1].iter().for_each(|&p| w.deliver(p, fifo(0, 2, 1)));
+    w.breaks(Property::S8);
+}
+
+#[test]
+fn s8_sent_in_another_order() {
+    let mut w = World::group(2);
+    w.accept(fifo(0, 1, 2));
+    w.accept(fifo(0, 1, 1));
+    w.multicast(fifo(0, 1, 1), &[0, 1]);
+    w.multicast(fifo(0, 1, 2), &[0, 1]);
+    w.breaks(Property::S8);
+}
+
+#[test]
+fn s8_sent_as_another_kind() {
+    let mut w = World::group(2);
+    w.accept(uniform(fifo(0, 1, 1)));
+    w.multicast(fifo(0, 1, 1), &[0, 1]);
+    w.end(&[0, 1]);
+    w.breaks(Property::S8);
+}
+
+#[test]
+fn s8_sent_without_having_been_accepted() {
+    let mut w = World::group(2);
+    at_once(&mut w, fifo(0, 1, 1));
+    w.send(fifo(0, 1, 2));
+    w.end(&[0, 1]);
+    w.breaks(Property::S8);
+}
+
+#[test]
+fn s8_a_process_that_records_no_acceptance_is_not_judged() {
+    let mut w = World::group(2);
+    w.send(fifo(0, 1, 1));
+    w.send(fifo(0, 1, 2));
+    w.end(&[0, 1]);
+    let report = w.report();
+    assert!(report.violated().is_empty(), "{report}");
+    assert_eq!(report.instances(Property::S8), 0);
+}
+
+#[test]
+fn s8_killed_between_a_send_and_its_acceptance_holds() {
+    let mut w = World::group(2);
+    at_once(&mut w, fifo(0, 1, 1));
+    w.send(fifo(0, 1, 2));
+    w.crash(0);
+    w.holds(&[Property::S8]);
+}
+
+/// In the quiet phase `a` accepts a message, and sends it after so long; all deliver it.
+fn waits(sent_after: Option<u64>) -> World {
+    let mut w = World::group(2);
+    w.quiet();
+    w.wait(20 * SECOND);
+    w.accept(fifo(0, 1, 1));
+    if let Some(ns) = sent_after {
+        w.wait(ns);
+        w.multicast(fifo(0, 1, 1), &[0, 1]);
+    }
+    w.wait(20 * SECOND);
+    w.end(&[0, 1]);
+    w
+}
+
+#[test]
+fn s8_sent_in_time_holds() {
+    waits(Some(4 * SECOND)).holds(&[Property::S8]);
+}
+
+#[test]
+fn s8_sent_too_late() {
+    waits(Some(6 * SECOND)).breaks(Property::S8);
+}
+
+#[test]
+fn s8_never_sent() {
+    waits(None).breaks(Property::S8);
+}
+
+#[test]
+fn s8_accepted_before_the_quiet_phase_and_never_sent() {
+    let mut w = World::group(2);
+    w.accept(fifo(0, 1, 1));
+    w.quiet();
+    w.wait(20 * SECOND);
+    w.end(&[0, 1]);
+    w.breaks(Property::S8);
+}
+
+#[test]
+fn s8_accepted_at_the_very_end_is_not_judged() {
+    let mut w = World::group(2);
+    w.quiet();
+    w.wait(20 * SECOND);
+    w.accept(fifo(0, 1, 1));
+    w.end(&[0, 1]);
+    w.holds(&[Property::S8]);
+}
+
+#[test]
+fn s8_whoever_dies_or_is_excluded_may_lose_it() {
+    let mut w = World::group(4);
+    w.accept(fifo(2, 1, 1));
+    w.accept(fifo(3, 1, 1));
+    w.crash(2);
+    for p in [0, 1] {
+        let left = [(2, LeaveReason::Died), (3, LeaveReason::Unreachable)];
+        w.cell_view(p, 2, &[0, 1], &left);
+        w.group_view(p, 2, Some(1), &[0, 1], &[], &left);
+    }
+    w.push(3, Event::Excluded { view: 2 });
+    w.push(3, Event::End);
+    w.quiet();
+    w.wait(20 * SECOND);
+    w.end(&[0, 1]);
+    w.holds(&[Property::S8]);
+}
+
+/// `c` accepts a message and leaves the group, or asks first.
+fn leaves_the_group(asks_first: bool) -> World {
+    let mut w = World::group(3);
+    if asks_first {
+        w.push(2, Event::GroupLeaveAsked { group: GROUP });
+    }
+    w.accept(fifo(2, 1, 1));
+    if !asks_first {
+        w.push(2, Event::GroupLeaveAsked { group: GROUP });
+    }
+    for p in [0, 1] {
+        w.group_view(p, 2, Some(1), &[0, 1], &[], &[(2, LeaveReason::Left)]);
+    }
+    w.push(2, Event::GroupLeft { group: GROUP });
+    w.end(&[0, 1, 2]);
+    w
+}
+
+#[test]
+fn s8_leaves_the_group_without_having_sent_it() {
+    leaves_the_group(false).breaks(Property::S8);
+}
+
+#[test]
+fn s8_accepted_after_the_wish_to_leave_the_group_may_be_lost() {
+    leaves_the_group(true).holds(&[Property::S8]);
+}
+
+#[test]
+fn s8_whoever_leaves_the_cell_may_lose_it() {
+    let mut w = World::group(3);
+    w.accept(fifo(2, 1, 1));
+    w.push(2, Event::LeaveAsked);
+    w.push(2, Event::Left);
+    w.push(2, Event::End);
+    w.end(&[0, 1]);
+    w.holds(&[Property::S8]);
+}
