@@ -48,9 +48,9 @@ impl Builder {
     }
 
     /// The process left the group: whatever waits there is over.
-    pub(super) fn forsake(&mut self, me: ProcIx, group: u32, moment: Moment) {
+    pub(super) fn forsake(&mut self, me: ProcIx, group: u32) {
         if let Some(queue) = self.now.queues.remove(&group) {
-            self.close_queue(me, group, queue, WaitEnd::GroupLeft(moment));
+            self.close_queue(me, group, queue, WaitEnd::GroupLeft);
         }
     }
 

@@ -157,7 +157,7 @@ impl Builder {
                     self.model.epochs[epoch].end = EpochEnd::GroupLeft;
                     self.model.epochs[epoch].left_at = Some(moment);
                     self.now.early.remove(group);
-                    self.forsake(me, *group, moment);
+                    self.forsake(me, *group);
                 }
                 None => self.malformed("left a group it is not in"),
             },
