@@ -754,6 +754,22 @@ fn nothing_is_kept_for_long_of_what_is_over() {
 }
 
 #[test]
+fn an_answer_longer_than_is_taken_is_given_up_at_its_server() {
+    let mut client = options(1, 1472, false);
+    client.limits.message_bytes = 10_000;
+    let mut world = World::with(client, options(2, 1472, true));
+    world.at_server.later = Some(b'L');
+    world.run(Duration::from_millis(1));
+    let ticket = world.call(b"L");
+    world.carry();
+    let (call, _) = world.at_server.waiting.pop().expect("it runs");
+    world.server.answer(world.now, call, Some(pattern(50_000).into()), &mut world.at_server).expect("wanted");
+    world.run(Duration::from_millis(20));
+    assert_eq!(world.outcome(ticket), Some(&Err(Failure::Unknown(Reason::AnswerTooLong))));
+    assert_eq!(world.server.held_bytes(), 0, "it counts as under way, and other answers wait");
+}
+
+#[test]
 fn a_full_server_that_forgot_a_session_says_so_before_the_deadline() {
     let mut world = World::new();
     let ticket = world.call(b"abc");

@@ -115,7 +115,7 @@ impl ClientSession {
         let call = &mut self.slots[slot];
         let len = usize::try_from(message_len).unwrap_or(usize::MAX);
         if len > desk.limits.message_bytes {
-            self.fail(slot, Failure::Unknown(Reason::AnswerTooLong), desk);
+            self.give_up(slot, Failure::Unknown(Reason::AnswerTooLong), desk);
             return false;
         }
         let each = path.charge_each(len);

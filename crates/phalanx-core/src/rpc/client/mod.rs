@@ -423,6 +423,17 @@ impl ClientSession {
         desk.fx.outcome(ticket, Outcome::Failed(failure));
     }
 
+    /// The same for a call that the server may know of: it is told, so that it does not begin it, and keeps nothing, which would count
+    /// as under way. Whether it hears of it changes nothing here.
+    fn give_up(&mut self, slot: usize, failure: Failure, desk: &mut Desk<'_, impl CallEffects>) {
+        self.fail(slot, failure, desk);
+        if let Some(path) = &mut self.path {
+            put_cancel(&mut path.pending, CallName { slot: slot as u8, call: self.slots[slot].call });
+            path.flush(desk);
+            self.slots[slot].untold = Untold::GivenUp;
+        }
+    }
+
     /// The same for calls that wait.
     fn fail_queued(queued: impl IntoIterator<Item = Queued>, reason: Reason, desk: &mut Desk<'_, impl CallEffects>) {
         for Queued { terms, .. } in queued {

@@ -53,14 +53,10 @@ impl ClientSession {
                 continue;
             }
             let failure = call.failure(Reason::Deadline);
-            let name = CallName { slot: slot as u8, call: call.call };
-            let was_sent = call.request.was_sent();
-            self.fail(slot, failure, desk);
-            if was_sent && let Some(path) = &mut self.path {
-                // So that the server does not begin it, and keeps nothing. Whether it hears of it changes nothing here.
-                put_cancel(&mut path.pending, name);
-                path.flush(desk);
-                self.slots[slot].untold = Untold::GivenUp;
+            if call.request.was_sent() {
+                self.give_up(slot, failure, desk);
+            } else {
+                self.fail(slot, failure, desk);
             }
         }
     }
