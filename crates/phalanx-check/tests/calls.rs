@@ -162,6 +162,16 @@ fn r4_who_did_nothing_did_not_run() {
 }
 
 #[test]
+fn r4_it_still_ran() {
+    let mut calls = Calls::new();
+    calls.make(CLIENT, 1, 10);
+    calls.run(1, CLIENT, 10);
+    calls.end(CLIENT, 1, SURE);
+    calls.answer(1, None);
+    calls.breaks(Property::R4);
+}
+
+#[test]
 fn r4_it_had_run() {
     let mut calls = Calls::new();
     calls.make(CLIENT, 1, 10);

@@ -72,9 +72,12 @@ impl Calls {
 }
 
 impl Ran {
-    /// It said that it did nothing, and nothing else.
-    pub(crate) fn did_nothing(&self) -> bool {
-        matches!(self.said[..], [(None, _)])
+    /// When it said that it did nothing, if it said nothing else.
+    pub(crate) fn did_nothing(&self) -> Option<Moment> {
+        match self.said[..] {
+            [(None, said)] => Some(said),
+            _ => None,
+        }
     }
 }
 

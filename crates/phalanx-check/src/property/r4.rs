@@ -1,4 +1,5 @@
-//! R4, definite failure: what a caller was told as not executed had not run. A handler that said that it did nothing did nothing.
+//! R4, definite failure: what a caller was told as not executed had not run. A handler that had said by then that it did nothing did nothing;
+//! one that still ran might have done anything.
 //!
 //! Times are compared where both traces have one clock; with several, a run at any time is one before. Runs after the failure
 //! was told are R5's.
@@ -31,7 +32,11 @@ pub(super) fn not_executed<'a>(model: &'a Model, out: &mut Findings) -> Vec<(&'a
         let sure = call.told.iter().find(|(outcome, _)| *outcome == CallOutcome::NotExecuted);
         let Some(&(_, told)) = sure else { continue };
         out.instance();
-        found.extend(model.calls.runs_of(call).filter(|run| !run.did_nothing()).map(|run| (call, told, run)));
+        let had_refused = |ran: &&Ran| {
+            let same_clock = model.same_clock(ran.begun.place.trace, told.place.trace);
+            ran.did_nothing().is_some_and(|said| !same_clock || said.at_ns <= told.at_ns)
+        };
+        found.extend(model.calls.runs_of(call).filter(|ran| !had_refused(ran)).map(|ran| (call, told, ran)));
     }
     found
 }
