@@ -28,6 +28,7 @@ expect 1 'FAIL  unset' 'unset_name() { echo "$nowhere"; }; step unset unset_name
 expect 1 'FAIL  stdin' 'ask() { read -r answer; }; step stdin ask'
 expect 1 'no step called tow$' 'begin_steps one tow; step one true; step two false'
 expect 0 '1 run' 'begin_steps one; step one true; step two false'
+expect 0 '2 run' 'begin_steps one two; step one true; step two true; step three false'
 expect 0 'skipped: go: no Go here' 'no() { skip_step "no Go here"; }; step go no'
 expect 0 'skipped: advisories: far away' 'part() { leave_out advisories "far away"; }; step deny part'
 
@@ -39,7 +40,4 @@ expect 0 'skipped: go: no Go here' 'no() { fetch Go false || skip_step "no Go he
 # What one step could not fetch excuses no other.
 expect 1 'that is a failure' 'a() { fetch Go false || skip_step "no Go"; }; b() { skip_step "not me"; }; step a a; step b b'
 
-logs=$work only=() && : && . tests/lib/steps.sh
-begin_steps one two
-is_wanted one && is_wanted two && ! is_wanted three
 echo "steps fail, are skipped and pass as they should"

@@ -67,7 +67,7 @@ const MOMENTS: &[Moment] = &[
     ("the same, of others' messages before them", |c| holders(c, "past"), 110),
     ("the same, of their sender's messages before them", |c| holders(c, "own past"), 100),
     ("uniform abcasts whose order died with its holders", |c| holders(c, "orders"), 290),
-    ("the same, with a token that was passed on", |c| holders(c, "earlier orders"), 120),
+    ("the same, while another of the few sends most abcasts", |c| holders(c, "earlier orders"), 120),
     ("seeds with a minority broken for good", |c| c.ruined, 450),
 ];
 

@@ -91,7 +91,7 @@ pub enum Holding {
     OwnPast,
     /// The order of uniform abcasts that all have.
     Orders,
-    /// The same, where another of the few becomes the holder of the token; its orders reach all.
+    /// The same, where another of the few sends a burst of abcasts, which would bring it the token; its orders reach all.
     EarlierOrders,
 }
 

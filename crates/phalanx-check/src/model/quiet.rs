@@ -75,29 +75,17 @@ impl Model {
         let running: BTreeSet<ProcIx> =
             (0..self.procs.len()).filter(|&p| inside(p) && !stopped.contains(&p) && self.runs_at(p, end_ns)).collect();
         let last = self.last_view(end_ns).ok_or(NotDue::NoView)?;
-        if let Some(impaired) = impaired {
-            if !self.quorum_at(impaired.moment.at_ns, &stopped, &inside, options) {
-                return Err(NotDue::NoQuorum);
-            }
-            return Ok(Quiet {
-                broken_outside: true,
-                impaired_ns: Some(impaired.moment.at_ns),
-                begun_ns: begun.at_ns,
-                from_ns,
-                settled_ns,
-                end_ns,
-                place: begun.place,
-                running,
-                last,
-            });
-        }
-        let spared = |m: ProcIx| self.is_spared(m, end_ns, &stopped, &inside);
-        if !self.can_go_on(last, end_ns, &spared, options) {
+        let impaired_ns = impaired.map(|impaired| impaired.moment.at_ns);
+        let enough = match impaired_ns {
+            Some(at_ns) => self.quorum_at(at_ns, &stopped, &inside, options),
+            None => self.can_go_on(last, end_ns, &|m| self.is_spared(m, end_ns, &stopped, &inside), options),
+        };
+        if !enough {
             return Err(NotDue::NoQuorum);
         }
         Ok(Quiet {
-            broken_outside: self.others_stay_broken(),
-            impaired_ns: None,
+            broken_outside: impaired.is_some() || self.others_stay_broken(),
+            impaired_ns,
             begun_ns: begun.at_ns,
             from_ns,
             settled_ns,

@@ -7,8 +7,8 @@
 //! - Nothing is sent that was not accepted, by a process that records what it accepts.
 //!
 //! What waits when an incarnation ends (it dies, is excluded, or leaves the cell) is lost. What waits when a process leaves the
-//! group is lost, too, today: one in a thousand seeds shows it, and a leave that loses nothing is still to come. The first
-//! rule needs no clock; the second is judged only if V1 holds.
+//! group is not asked for either: a leave that loses nothing is still to come. The first and the last rule need no clock; the
+//! second is judged only if V1 holds.
 //!
 //! Instances: multicasts accepted; *under failure*: those that did not go out at once. Source: the queue of a reliable
 //! channel (Cachin, Guerraoui, Rodrigues 2011, validity of a broadcast begins with its request); none of the classical
