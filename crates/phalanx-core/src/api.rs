@@ -82,6 +82,9 @@ pub struct Limits {
     /// Up to this many members, everybody watches everybody; in a larger cell each is watched by about so many, and
     /// its heartbeats cost the same whatever the cell's size. Must be the same at all members. Default 16.
     pub watchers: usize,
+    /// After so many abcasts the holder of a group's token looks who sends most, and may pass the token on: less makes the
+    /// order follow its senders sooner, and costs more passes. Members may differ. Default 1,024.
+    pub token_tally: u64,
     /// What becomes of a member that stays behind. Must be the same at all members. Default: it is waited for.
     pub slow_members: SlowMembers,
 }
@@ -94,6 +97,7 @@ impl Default for Limits {
             outbox_bytes: 1 << 20,
             members: 1024,
             watchers: 16,
+            token_tally: 1024,
             slow_members: SlowMembers::Wait,
         }
     }

@@ -2,7 +2,7 @@
 
 use phalanx_core::rng::Rng;
 
-use crate::fault::{Aim, Busy, Fault, Kind, Role};
+use crate::fault::{Aim, Busy, Fault, Kind, Role, Shape};
 use crate::holders::{Holders, TICKS};
 use crate::links::{all_links, describe};
 use crate::memory::Memory;
@@ -37,9 +37,24 @@ struct Active {
 }
 
 enum Undo {
-    Weather { links: Vec<(usize, usize)>, weather: Weather },
-    Mend { links: Vec<(usize, usize)> },
-    Flap { links: Vec<(usize, usize)>, period_ns: u64, cut: bool },
+    Weather {
+        links: Vec<(usize, usize)>,
+        weather: Weather,
+    },
+    Mend {
+        links: Vec<(usize, usize)>,
+    },
+    Flap {
+        links: Vec<(usize, usize)>,
+        period_ns: u64,
+        cut: bool,
+    },
+    /// The links that are cut now, the one who gathered reports, and whether another has proposed since.
+    Rivals {
+        links: Vec<(usize, usize)>,
+        first: usize,
+        met: bool,
+    },
     Path(usize),
     Buffer(usize),
     Resume(Vec<usize>),
@@ -50,7 +65,10 @@ enum Undo {
     Lapped(usize),
     LateMemory(usize),
     Detach(usize),
-    Holders { holders: Holders, back_ns: Option<u64> },
+    Holders {
+        holders: Holders,
+        back_ns: Option<u64>,
+    },
     Attack,
 }
 
@@ -107,6 +125,7 @@ impl Chaos {
 
     /// Somebody may have become busy: aimed faults strike now or a little later.
     pub(crate) fn look(&mut self, world: &mut World) {
+        self.meet_rivals(world);
         if self.armed.is_empty() || self.over {
             return;
         }
@@ -126,6 +145,38 @@ impl Chaos {
         }
     }
 
+    /// Lets go of a coordinator that was silenced, and deafens the one that proposes in its stead.
+    fn meet_rivals(&mut self, world: &mut World) {
+        for active in &mut self.active {
+            let Undo::Rivals { links, first, met: met @ false } = &mut active.undo else { continue };
+            let proposes = |slot: &usize| *slot != *first && world.slots[*slot].activity.proposing;
+            let Some(second) = (0..world.slots.len()).find(proposes) else { continue };
+            let Some(mut deaf) = world.links_of(Shape::Deaf(Role::Slot(second))) else { continue };
+            // It answers the first: else it would be gone before the two proposals meet.
+            deaf.retain(|(from, _)| from != first);
+            world.mend_links(links);
+            world.note(None, format!("mended: {}; cut: {}", describe(links), describe(&deaf)));
+            world.cut_links(&deaf);
+            (*links, *met) = (deaf, true);
+        }
+    }
+
+    /// A process had a turn: counts the token passes that nobody had heard of before it.
+    pub(crate) fn count_passes(&self, slot: usize, world: &mut World) {
+        let Some(node) = world.slots[slot].node.as_ref() else { return };
+        let mut passes = 0;
+        for (space, tenure) in node.process().tenures() {
+            let known = world.tenures.entry(space).or_default();
+            passes += u64::from(tenure.saturating_sub(*known));
+            *known = tenure.max(*known);
+        }
+        if passes > 0 {
+            world.counters.passes += passes;
+            world.counters.passes_in_faults += if self.active.is_empty() { 0 } else { passes };
+            world.counters.passes_in_flush += if world.somebody_is(Busy::Flush) { passes } else { 0 };
+        }
+    }
+
     fn strike(&mut self, index: usize, world: &mut World) {
         let fault = self.faults[index];
         let name = fault.kind.name();
@@ -134,6 +185,7 @@ impl Chaos {
             return;
         };
         add_to(&mut world.counters.faults, name, 1);
+        world.burst_in_fault();
         let inside = [Busy::Flush, Busy::Join, Busy::Transfer].map(|busy| u64::from(world.somebody_is(busy)));
         world.counters.faults_in_flush += inside[0];
         world.counters.faults_in_join += inside[1];
@@ -173,6 +225,13 @@ impl Chaos {
                 world.note(None, format!("flaps: {}", describe(&links)));
                 world.cut_links(&links);
                 Some(Undo::Flap { links, period_ns, cut: true })
+            }
+            Kind::Rivals => {
+                let first = (0..world.slots.len()).find(|slot| world.slots[*slot].activity.gathering)?;
+                let links = world.links_of(Shape::Mute(Role::Slot(first)))?;
+                world.note(Some(first), "gathers reports, and is heard by nobody from now on");
+                world.cut_links(&links);
+                Some(Undo::Rivals { links, first, met: false })
             }
             Kind::Mtu { role, bytes } => {
                 let slot = world.resolve(role)?;
@@ -330,7 +389,7 @@ impl Chaos {
                 self.renew_weather(world);
                 world.note(None, "a storm ends");
             }
-            Undo::Mend { links } => {
+            Undo::Mend { links } | Undo::Rivals { links, .. } => {
                 world.mend_links(&links);
                 world.note(None, format!("mended: {}", describe(&links)));
             }

@@ -85,6 +85,7 @@ impl World {
             group_window_bytes: self.settings.window_bytes,
             outbox_bytes: Limits::default().outbox_bytes.min(self.settings.window_bytes / 8),
             watchers: self.settings.watchers,
+            token_tally: self.settings.token_tally,
             slow_members: self.settings.expel_after.map_or(SlowMembers::Wait, |_| SlowMembers::Expel),
             ..Limits::default()
         };

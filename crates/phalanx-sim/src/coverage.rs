@@ -2,6 +2,8 @@
 //! with the least that so many seeds must show. A change of the generator, or of the protocol, that makes one of them
 //! rare is seen at once.
 
+use std::fmt::Write;
+
 use crate::campaign::Draw;
 use crate::result::{Counters, Summary};
 
@@ -26,77 +28,101 @@ impl Coverage {
 
 /// Below this many seeds chance alone decides, and no floor is asked for.
 const SEEDS_MIN: u64 = 200;
+/// A floor that comes to less for as many seeds is not asked for: chance decides there, too.
+const FLOOR_MIN: u64 = 5;
+/// Floors are told for so many seeds.
+pub const FLOOR_SEEDS: u64 = 10_000;
 
-/// What is counted, and the least in a thousand seeds of five members. The floors are about a third of what was seen.
+/// What is counted, and the least in [`FLOOR_SEEDS`] seeds: a third of the usual count, and 30 at least. What is usual
+/// stands in `docs/simulator.md`; a test compares the floors.
 type Moment = (&'static str, fn(&Counters) -> u64, u64);
 
 const MOMENTS: &[Moment] = &[
-    ("cell views decided", |c| c.cell_views, 2_500),
-    ("group views that lost a member", |c| c.lossy_changes, 1_500),
-    ("flushes with unstable messages outstanding", |c| core(c, "flushes_with_traffic"), 1_500),
-    ("cuts that a member had to fill", |c| core(c, "fills"), 100),
-    ("packets fetched for a cut", |c| core(c, "fetched"), 500),
-    ("messages discarded at the end of a view", |c| core(c, "discarded"), 0),
-    ("ballots", |c| core(c, "ballots"), 5_000),
-    ("ballots given up for a later one", |c| core(c, "superseded"), 20),
-    ("proposals adopted from an earlier ballot", |c| core(c, "adopted"), 20),
-    ("take-overs while reports were gathered", |c| step(c, "gathering"), 100),
-    ("take-overs while a cut was filled", |c| step(c, "filling"), 5),
-    ("take-overs while a proposal was out", |c| step(c, "proposing"), 20),
-    ("take-overs when only the dead knew the decision", |c| step(c, "decided"), 5),
-    ("times a process heard no quorum", |c| c.non_primary, 500),
-    ("exclusions told", |c| c.exclusions, 300),
-    ("members found too slow", |c| core(c, "slow_accused"), 50),
-    ("views without a member that was too slow", |c| core(c, "slow_expelled"), 50),
-    ("state transfers", |c| c.transfers, 2_000),
-    ("packets sent again", |c| core(c, "repairs"), 10_000),
-    ("multicasts refused for want of credit", |c| c.refused, 50),
-    ("accepted multicasts that waited over a view change", |c| core(c, "carried_over"), 0),
-    ("long messages that waited over a view change", |c| core(c, "carried_over_long"), 0),
-    ("long messages cut off by a view change", |c| core(c, "carried_over_cut"), 0),
-    ("forged or replayed packets", |c| c.attacks, 100_000),
-    ("packets through shared memory", |c| c.shared, 1_000_000),
-    ("runs of packets lost in shared memory", |c| memory(c, "lapped"), 500),
-    ("packets read of the dead", |c| memory(c, "of_the_dead"), 100),
-    ("packets for others read, an earlier life among them", |c| memory(c, "for_others"), 5_000),
-    ("neighbours attached", |c| memory(c, "attached"), 2_000),
-    ("members with settings of their own", |c| moment(c, "members with settings of their own"), 230),
-    ("leaves while a member was silent", |c| moment(c, "leaves while a member was silent"), 80),
-    ("leaves while a state was given", |c| moment(c, "leaves while a state was given"), 80),
-    ("uniform messages whose only holders died", |c| holders(c, "own"), 220),
-    ("the same, of others' messages before them", |c| holders(c, "past"), 110),
-    ("the same, of their sender's messages before them", |c| holders(c, "own past"), 100),
-    ("uniform abcasts whose order died with its holders", |c| holders(c, "orders"), 290),
-    ("the same, while another of the few sends most abcasts", |c| holders(c, "earlier orders"), 120),
-    ("seeds with a minority broken for good", |c| c.ruined, 450),
+    ("cell views decided", |c| c.cell_views, 28_000),
+    ("group views that lost a member", |c| c.lossy_changes, 9_100),
+    ("flushes with unstable messages outstanding", |c| core(c, "flushes_with_traffic"), 62_000),
+    ("wedges that met the last sender falling idle", |c| core(c, "wedged_idle"), 15_000),
+    ("cuts that a member had to fill", |c| core(c, "fills"), 13_000),
+    ("packets fetched for a cut", |c| core(c, "fetched"), 7_100),
+    ("messages discarded at the end of a view", |c| core(c, "discarded"), 3_000),
+    ("ballots", |c| core(c, "ballots"), 94_000),
+    ("ballots given up for a later one", |c| core(c, "superseded"), 1_800),
+    ("proposals adopted from an earlier ballot", |c| core(c, "adopted"), 340),
+    ("ballots that met two different accepted proposals", |c| core(c, "rival_proposals"), 200),
+    ("proposals that came after the promise to a later ballot", |c| core(c, "late_proposals"), 860),
+    ("acceptances of a ballot that was given up", |c| core(c, "late_acceptances"), 140),
+    ("wishes about groups that came after their decree", |c| core(c, "wishes_late"), 5_900),
+    ("wishes about groups that a decree overtook", |c| core(c, "wishes_overtaken"), 84_000),
+    ("take-overs while reports were gathered", |c| step(c, "gathering"), 3_400),
+    ("take-overs while a cut was filled", |c| step(c, "filling"), 68),
+    ("take-overs while a proposal was out", |c| step(c, "proposing"), 560),
+    ("take-overs when only the dead knew the decision", |c| step(c, "decided"), 700),
+    ("times a process heard no quorum", |c| c.non_primary, 3_200),
+    ("exclusions told", |c| c.exclusions, 2_800),
+    ("members found too slow", |c| core(c, "slow_accused"), 458),
+    ("views without a member that was too slow", |c| core(c, "slow_expelled"), 1_300),
+    ("state transfers", |c| c.transfers, 47_000),
+    ("packets sent again", |c| core(c, "repairs"), 3_200_000),
+    ("multicasts refused for want of credit", |c| c.refused, 1_200_000),
+    ("token passes", |c| c.passes, 37_000),
+    ("token passes while a fault was in force", |c| c.passes_in_faults, 5_500),
+    ("token passes while somebody was in a flush", |c| c.passes_in_flush, 933),
+    ("passes put off: the one before was not stable", |c| core(c, "token_kept"), 5_700),
+    ("times two tenures were open at a member", |c| core(c, "token_overtaken"), 560),
+    ("forged or replayed packets", |c| c.attacks, 1_100_000),
+    ("packets through shared memory", |c| c.shared, 13_000_000),
+    ("runs of packets lost in shared memory", |c| memory(c, "lapped"), 7_725),
+    ("packets read of the dead", |c| memory(c, "of_the_dead"), 1_500),
+    ("packets for others read, an earlier life among them", |c| memory(c, "for_others"), 13_000_000),
+    ("neighbours attached", |c| memory(c, "attached"), 26_000),
+    ("accepted multicasts that waited over a view change", |c| core(c, "carried_over"), 300_000),
+    ("long messages that waited over a view change", |c| core(c, "carried_over_long"), 600),
+    ("long messages cut off by a view change", |c| core(c, "carried_over_cut"), 400),
+    ("members with settings of their own", |c| moment(c, "members with settings of their own"), 2_041),
+    ("leaves while a member was silent", |c| moment(c, "leaves while a member was silent"), 800),
+    ("leaves while a state was given", |c| moment(c, "leaves while a state was given"), 800),
+    ("uniform messages whose only holders died", |c| holders(c, "own"), 1_441),
+    ("the same, of others' messages before them", |c| holders(c, "past"), 1_025),
+    ("the same, of their sender's messages before them", |c| holders(c, "own past"), 800),
+    ("uniform abcasts whose order died with its holders", |c| holders(c, "orders"), 2_900),
+    ("the same, while another of the few sends most abcasts", |c| holders(c, "earlier orders"), 850),
+    ("seeds with a minority broken for good", |c| c.ruined, 1_700),
 ];
 
-/// The same for the plans beyond what the core stands, in a thousand of those.
+/// The same for the plans beyond what the core stands.
 const FRONTIER: &[Moment] = &[
-    ("groups cut off or stopped as a whole", |c| moment(c, "groups cut off or stopped as a whole"), 60),
+    ("groups cut off or stopped as a whole", |c| moment(c, "groups cut off or stopped as a whole"), 600),
     (
         "groups founded while their members were cut off",
         |c| moment(c, "groups founded while their members were cut off"),
-        55,
+        550,
     ),
-    ("leaves of a process that gave a state", |c| moment(c, "leaves of a process that gave a state"), 55),
-    ("leaves while a member was silent", |c| moment(c, "leaves while a member was silent"), 170),
-    ("founders with a twin", |c| moment(c, "founders with a twin"), 70),
-    ("members with settings that must be equal", |c| moment(c, "members with settings that must be equal"), 150),
-    ("members late for the whole run", |c| moment(c, "members late for the whole run"), 240),
-    ("cells late as a whole", |c| moment(c, "cells late as a whole"), 35),
+    ("leaves of a process that gave a state", |c| moment(c, "leaves of a process that gave a state"), 550),
+    ("leaves while a member was silent", |c| moment(c, "leaves while a member was silent"), 1_700),
+    ("founders with a twin", |c| moment(c, "founders with a twin"), 700),
+    ("members with settings that must be equal", |c| moment(c, "members with settings that must be equal"), 1_500),
+    ("members late for the whole run", |c| moment(c, "members late for the whole run"), 2_400),
+    ("cells late as a whole", |c| moment(c, "cells late as a whole"), 350),
 ];
 
 /// At least this share of all faults strikes inside a flush, a join or a transfer.
 const INSIDE_PERCENT: u64 = 25;
 
-/// What `summary` covered. `members` are those asked for: floors hold for cells of five and more (0: three to sixteen).
+/// What is counted, and its floor for [`FLOOR_SEEDS`] seeds.
+pub fn floors() -> impl Iterator<Item = (&'static str, u64)> {
+    MOMENTS.iter().map(|&(name, _, floor)| (name, floor))
+}
+
+/// What `summary` covered. `members` are those asked for: floors hold for cells of five and more (0: as seeds draw them).
 #[must_use]
 pub fn coverage(summary: &Summary, members: usize, draw: Draw) -> Vec<Coverage> {
     let totals = &summary.totals;
     let has_floors = matches!(draw, Draw::Swarm | Draw::Frontier);
     let asked = has_floors && summary.seeds >= SEEDS_MIN && (members == 0 || members >= 5);
-    let floor = |in_a_thousand: u64| if asked { in_a_thousand * summary.seeds / 1000 } else { 0 };
+    let floor = |least: u64| {
+        let scaled = least * summary.seeds / FLOOR_SEEDS;
+        if asked && scaled >= FLOOR_MIN { scaled } else { 0 }
+    };
     let moments = if draw == Draw::Frontier { FRONTIER } else { MOMENTS }.iter();
     let mut lines: Vec<Coverage> =
         moments.map(|(name, count, least)| Coverage { name, count: count(totals), floor: floor(*least) }).collect();
@@ -110,6 +136,33 @@ pub fn coverage(summary: &Summary, members: usize, draw: Draw) -> Vec<Coverage> 
 
 fn moment(counters: &Counters, name: &str) -> u64 {
     counters.moments.get(name).copied().unwrap_or(0)
+}
+
+/// The table of `docs/simulator.md`: what `summary` met, as in [`FLOOR_SEEDS`] seeds, and the floors for as many.
+#[must_use]
+pub fn coverage_table(summary: &Summary) -> String {
+    let mut text = format!("{TABLE_HEAD}\n|---|---|---|\n");
+    for (name, count, floor) in MOMENTS {
+        let met = count(&summary.totals) * FLOOR_SEEDS / summary.seeds.max(1);
+        let _ = writeln!(text, "| {name} | {} | {} |", grouped(met), grouped(*floor));
+    }
+    text
+}
+
+/// The first line of [`coverage_table`].
+const TABLE_HEAD: &str = "| condition | times met in 10,000 seeds | floor |";
+
+/// With commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 fn core(counters: &Counters, name: &str) -> u64 {
@@ -130,25 +183,67 @@ fn step(counters: &Counters, name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn floors_grow_with_the_seeds_and_are_missed_by_a_campaign_that_met_nothing() {
-        let mut summary = Summary { seeds: 400, ..Summary::default() };
+        let mut summary = Summary { seeds: FLOOR_SEEDS, ..Summary::default() };
         let missed =
             |summary: &Summary| coverage(summary, 5, Draw::Swarm).iter().filter(|line| !line.is_reached()).count();
-        let asked = MOMENTS.iter().filter(|(.., floor)| *floor > 0).count();
         // Without any fault a quarter of them is nothing.
-        assert_eq!(missed(&summary), asked);
-        summary.totals.cell_views = 1_000;
-        assert_eq!(missed(&summary), asked - 1);
+        assert_eq!(missed(&summary), MOMENTS.len(), "each has a floor");
+        summary.totals.cell_views = 100_000;
+        assert_eq!(missed(&summary), MOMENTS.len() - 1);
         summary.totals.faults.insert("crash".into(), 100);
-        assert_eq!(missed(&summary), asked);
+        assert_eq!(missed(&summary), MOMENTS.len());
         summary.totals.faults_inside = 25;
-        assert_eq!(missed(&summary), asked - 1);
+        assert_eq!(missed(&summary), MOMENTS.len() - 1);
+        summary.seeds = 400;
+        let often = |floor: u64| floor * 400 / FLOOR_SEEDS >= FLOOR_MIN;
+        assert_eq!(missed(&summary), floors().filter(|(_, floor)| often(*floor)).count() - 1, "what is not too rare");
+        assert_eq!(coverage(&summary, 5, Draw::Mild(60)).iter().map(|line| line.floor).max(), Some(0), "mild weather");
         summary.seeds = SEEDS_MIN - 1;
         assert_eq!(missed(&summary), 0, "too few seeds to tell");
-        summary.seeds = 400;
-        assert_eq!(coverage(&summary, 5, Draw::Mild(60)).iter().map(|line| line.floor).max(), Some(0), "mild weather");
+    }
+
+    #[test]
+    fn no_floor_is_below_thirty_and_no_name_comes_twice() {
+        let names: BTreeSet<&str> = floors().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), MOMENTS.len());
+        assert!(floors().all(|(_, floor)| floor >= 30));
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(
+            [0, 30, 999, 1_000, 25_000, 1_234_567].map(grouped),
+            ["0", "30", "999", "1,000", "25,000", "1,234,567"]
+        );
+    }
+
+    /// The table in the documents was printed by `phalanx sim --coverage`; its floors are those asked for, and a third
+    /// of what it says is usual, or 30.
+    #[test]
+    fn the_documents_tell_the_floors() {
+        let docs = include_str!("../../../docs/simulator.md");
+        let rows = docs.lines().skip_while(|line| *line != TABLE_HEAD).skip(2).take_while(|line| line.starts_with('|'));
+        let number = |cell: &str| cell.replace(',', "").parse::<u64>().expect("a number");
+        let told: Vec<(&str, u64, u64)> = rows
+            .map(|row| {
+                let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+                let [name, met, floor] = cells[..] else { panic!("three cells: {row}") };
+                (name, number(met), number(floor))
+            })
+            .collect();
+        assert_eq!(
+            told.iter().map(|&(name, _, floor)| (name, floor)).collect::<Vec<_>>(),
+            floors().collect::<Vec<_>>()
+        );
+        for (name, met, floor) in told {
+            assert!(met >= floor && floor <= (met / 3).max(30), "{name}: {floor} of {met}");
+            assert!(floor >= met / 12, "{name}: {floor} is far less than a third of {met}");
+        }
     }
 }

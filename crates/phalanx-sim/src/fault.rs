@@ -9,6 +9,8 @@ use crate::network::{Toll, Weather};
 pub enum Busy {
     /// A view change: somebody has promised or coordinates a ballot.
     Flush,
+    /// The first half of one: a coordinator gathers reports.
+    Gathering,
     /// The second half of one: a coordinator proposes.
     Proposal,
     /// Somebody looks for, or is coming into, the cell.
@@ -130,6 +132,10 @@ pub enum Kind {
         /// Half a cycle.
         period_ns: u64,
     },
+    /// Two coordinators propose different things, and nobody learns what came of either. Whoever gathers reports is heard
+    /// by nobody from then on, so that it alone accepts its proposal; when another proposes, that one hears the first
+    /// alone, so that others accept and it does not know, and the first is heard again.
+    Rivals,
     /// Packets longer than `bytes` vanish at one process.
     Mtu {
         /// Whose path.
@@ -266,6 +272,7 @@ impl Kind {
                 Shape::Blackout => "blackout",
             },
             Self::Flap { .. } => "flap",
+            Self::Rivals => "rivals",
             Self::Mtu { .. } => "mtu_hole",
             Self::Buffer { .. } => "small_buffer",
             Self::Crash { .. } => "crash",

@@ -9,6 +9,7 @@
 mod address;
 mod app;
 mod attacker;
+mod bursts;
 pub mod calls;
 mod campaign;
 mod carry;
@@ -57,9 +58,10 @@ mod watch;
 mod workload;
 mod world;
 
+pub use bursts::Bursts;
 pub use campaign::{Draw, Options, Stop, UnknownDraw, campaign, resume};
 pub use carry::Packet;
-pub use coverage::{Coverage, coverage};
+pub use coverage::{Coverage, FLOOR_SEEDS, coverage, coverage_table, floors};
 pub use history::Operation;
 pub use memory::MemorySettings;
 pub use network::{Lost, QUEUE_NS_MAX, Weather};

@@ -20,6 +20,7 @@ impl World {
         let activity = self.activity(index);
         match busy {
             Busy::Flush => activity.flushing || coordinates(&activity),
+            Busy::Gathering => activity.gathering,
             Busy::Proposal => activity.proposing,
             Busy::Join => activity.joining,
             Busy::Transfer => activity.transferring,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use phalanx_core::Limits;
 use phalanx_core::rng::Rng;
 
+use crate::bursts::{Bursts, add_bursts, draw_tally};
 use crate::fault::{Aim, Fault, Kind, Reach, Role};
 use crate::frontier::{Class, add_class};
 use crate::holders::add_holders;
@@ -14,7 +15,7 @@ use crate::leaving::add_leaving;
 use crate::memory::MemorySettings;
 use crate::network::Weather;
 use crate::partial::Partial;
-use crate::swarm::{draw_memory_faults, draw_swarm, index};
+use crate::swarm::{add_rivals, draw_memory_faults, draw_swarm, index};
 use crate::unequal::{Own, draw_unequal};
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -75,6 +76,10 @@ pub struct Plan {
     pub twin: Option<(usize, usize)>,
     /// A class of faults that today's core does not stand.
     pub class: Option<Class>,
+    /// Abcasts after which a group's token may pass.
+    pub token_tally: u64,
+    /// Abcasts in bursts, beside the workload.
+    pub bursts: Option<Bursts>,
     /// When the faulty phase ends.
     pub heal_ns: u64,
     /// What goes wrong, in the order drawn.
@@ -160,6 +165,8 @@ impl Plan {
             minority: Vec::new(),
             twin: None,
             class: None,
+            token_tally: draw_tally(&mut root.fork("tally")),
+            bursts: None,
             heal_ns,
             faults: Vec::new(),
         };
@@ -171,6 +178,8 @@ impl Plan {
         add_laggards(&mut root.fork("laggards"), &mut plan);
         add_leaving(&mut root.fork("leaving"), &mut plan);
         add_holders(&mut root.fork("holders"), &mut plan);
+        add_rivals(&mut root.fork("rivals"), &mut plan);
+        add_bursts(&mut root.fork("bursts"), &mut plan);
         plan.draw_memory(&mut root.fork("memory"));
         plan
     }
@@ -223,7 +232,7 @@ impl Plan {
         let workload =
             Workload { gap_ns: 10 * SECOND, long_ppm: 0, long_bytes: 0, reply_ppm: 0, regroup_ns: 0, ..drawn.workload };
         let (late, unequal) = (Vec::new(), Vec::new());
-        Self { mild: true, lethal: false, ruin: false, heal_ns, faults, workload, late, unequal, ..drawn }
+        Self { mild: true, lethal: false, ruin: false, bursts: None, heal_ns, faults, workload, late, unequal, ..drawn }
     }
 }
 
@@ -416,6 +425,7 @@ mod tests {
             "ring",
             "blackout",
             "flap",
+            "rivals",
             "mtu_hole",
             "small_buffer",
             "crash",

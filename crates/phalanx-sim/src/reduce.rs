@@ -43,12 +43,15 @@ pub enum Part {
     Weather,
     /// Shared memory: all goes over the network.
     Memory,
+    /// Bursts of abcasts.
+    Bursts,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Memory,
+        Self::Bursts,
         Self::SecondGroup,
         Self::Regrouping,
         Self::LongMessages,
@@ -68,6 +71,7 @@ impl Part {
             Self::Founders => "unfounded",
             Self::Weather => "fine",
             Self::Memory => "datagrams",
+            Self::Bursts => "no-bursts",
         }
     }
 }
@@ -106,6 +110,7 @@ impl Reduction {
                 Part::Founders => plan.founders = 0,
                 Part::Weather => plan.weather = Weather::FINE,
                 Part::Memory => plan.memory = None,
+                Part::Bursts => plan.bursts = None,
             }
         }
         for (&number, &lasts_ms) in &self.lasts_ms {

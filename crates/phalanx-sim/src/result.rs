@@ -50,6 +50,15 @@ pub struct Counters {
     pub multicasts: u64,
     /// Multicasts refused for want of credit.
     pub refused: u64,
+    /// Token passes in groups, each counted once.
+    #[serde(default)]
+    pub passes: u64,
+    /// Those of them while a fault was in force.
+    #[serde(default)]
+    pub passes_in_faults: u64,
+    /// Those of them while somebody was in a flush.
+    #[serde(default)]
+    pub passes_in_flush: u64,
     /// Messages delivered.
     pub deliveries: u64,
     /// Packets sent, one for each receiver.
@@ -118,6 +127,9 @@ impl Counters {
             (&mut self.transfers, other.transfers),
             (&mut self.multicasts, other.multicasts),
             (&mut self.refused, other.refused),
+            (&mut self.passes, other.passes),
+            (&mut self.passes_in_faults, other.passes_in_faults),
+            (&mut self.passes_in_flush, other.passes_in_flush),
             (&mut self.deliveries, other.deliveries),
             (&mut self.packets, other.packets),
             (&mut self.packet_bytes, other.packet_bytes),

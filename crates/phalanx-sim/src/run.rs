@@ -7,6 +7,7 @@ use phalanx_check::Report;
 use phalanx_core::rng::Rng;
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
+use crate::bursts::BURSTS_FROM_NS;
 use crate::campaign::Options;
 use crate::chaos::Chaos;
 use crate::fault::Busy;
@@ -98,6 +99,8 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         packet_bytes: plan.packet_bytes,
         window_bytes: plan.window_bytes,
         workload: Some(plan.workload),
+        bursts: plan.bursts,
+        token_tally: plan.token_tally,
         watchers: options.watchers.unwrap_or(plan.watchers),
         expel_after: plan.expel_after,
         check_every: options.check_every,
@@ -116,13 +119,17 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     for slot in &mut world.slots {
         slot.app.must_stay = plan.mild;
     }
+    world.queue.push(BURSTS_FROM_NS, crate::world::Event::Burst { epoch: 0 });
     world.enter(Phase::Faulty, Vec::new());
     let mut chaos = Chaos::begin(plan, rng.fork("chaos"), world);
     let go = |world: &mut World, chaos: &mut Chaos, until_ns: u64| {
         loop {
             match world.step(until_ns) {
                 Step::Done => return,
-                Step::Turned(_) => chaos.look(world),
+                Step::Turned(slot) => {
+                    chaos.count_passes(slot, world);
+                    chaos.look(world);
+                }
                 Step::Timer(id) => chaos.on_timer(id, world),
                 Step::Other => {}
             }
@@ -321,7 +328,7 @@ fn tell(world: &World, header: &str, violations: &[Violation], report: &Report, 
 
 fn describe(plan: &Plan, options: &Options) -> String {
     let mut text = format!(
-        "{} members on machines {:?}, {} named founders, death notices {}, memory {:?}, sealed {}, mild {}, lethal {}, ruin {}, herd {}, watchers {}, expels after {:?}, heal at {} s\n{:?}\n{:?}\n",
+        "{} members on machines {:?}, {} named founders, death notices {}, memory {:?}, sealed {}, mild {}, lethal {}, ruin {}, herd {}, watchers {}, expels after {:?}, token tally {}, heal at {} s\n{:?}\n{:?}\n",
         plan.members,
         plan.hosts,
         plan.founders,
@@ -334,6 +341,7 @@ fn describe(plan: &Plan, options: &Options) -> String {
         plan.herd,
         plan.watchers,
         plan.expel_after,
+        plan.token_tally,
         plan.heal_ns / SECOND,
         plan.weather,
         plan.workload,
@@ -355,6 +363,9 @@ fn describe(plan: &Plan, options: &Options) -> String {
     }
     if !plan.minority.is_empty() {
         let _ = writeln!(text, "group \"m\": {:?}", plan.minority);
+    }
+    if let Some(bursts) = plan.bursts {
+        let _ = writeln!(text, "{bursts:?}");
     }
     for (index, fault) in plan.faults.iter().enumerate() {
         let number = options.faults.as_ref().map_or(index, |kept| kept[index]);

@@ -73,7 +73,7 @@ fn draw_crowd(rng: &mut Rng, which: usize, plan: &Plan, at_ns: u64, faults: &mut
 fn provoke(rng: &mut Rng, busy: Busy) -> Kind {
     let soon = Some(300 * MS + rng.below(SECOND));
     match busy {
-        Busy::Flush | Busy::Proposal => match rng.below(3) {
+        Busy::Flush | Busy::Gathering | Busy::Proposal => match rng.below(3) {
             0 => Kind::Crash { role: Role::Bystander, back_ns: soon, moved: false },
             1 => Kind::Leave { role: Role::Bystander, back_ns: soon },
             _ => Kind::Pause(Role::Bystander),
@@ -223,6 +223,20 @@ fn draw_kind(rng: &mut Rng, which: usize, plan: &Plan) -> Option<Kind> {
     };
     Some(kind)
 }
+
+/// In some seeds two coordinators, one after the other, propose what does not come through. Something that begins a view
+/// change is planned with it.
+pub(crate) fn add_rivals(rng: &mut Rng, plan: &mut Plan) {
+    if plan.mild || plan.lethal || !rng.chance_ppm(RIVALS_PPM) {
+        return;
+    }
+    let at_ns = 4 * SECOND + rng.below(plan.heal_ns - 9 * SECOND);
+    plan.faults.push(Fault { aim: Aim::At(at_ns), kind: Kind::Regroup(Role::Bystander), lasts_ns: 0 });
+    let aim = Aim::Inside { busy: Busy::Gathering, from_ns: at_ns, after_ns: 0 };
+    plan.faults.push(Fault { aim, kind: Kind::Rivals, lasts_ns: 2 * SECOND + rng.below(3 * SECOND) });
+}
+
+const RIVALS_PPM: u32 = 200_000;
 
 pub(crate) fn index(rng: &mut Rng, bound: usize) -> usize {
     usize::try_from(rng.below(bound as u64)).unwrap_or(0)

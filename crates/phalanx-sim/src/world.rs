@@ -1,6 +1,7 @@
 //! The world: processes, network and virtual time, and the loop that takes one event after the other. It decides
 //! nothing itself: faults and commands come from a plan or a script.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use phalanx_trace::{Header, Trace};
 use crate::address::Endpoint;
 use crate::app::{App, CELL, CLOCK};
 use crate::attacker::Attacker;
+use crate::bursts::{Bursting, Bursts};
 use crate::carry::Filter;
 use crate::chain::Chain;
 use crate::clock::Clock;
@@ -41,6 +43,8 @@ pub(crate) enum Event {
     Death { told: usize, dead: Incarnation },
     /// The attacker's next packet.
     Attack { epoch: u32 },
+    /// The next burst of abcasts.
+    Burst { epoch: u32 },
     /// A timer of whoever turns the world.
     Timer(u32),
 }
@@ -95,6 +99,10 @@ pub struct WorldSettings {
     pub window_bytes: usize,
     /// What the applications do by themselves; `None`: only what they are told.
     pub workload: Option<Workload>,
+    /// Abcasts in bursts, beside the workload.
+    pub bursts: Option<Bursts>,
+    /// Abcasts after which a group's token may pass.
+    pub token_tally: u64,
     /// Up to so many members, everybody watches everybody.
     pub watchers: usize,
     /// A member that holds others back for so long is expelled; `None`: it is waited for.
@@ -125,6 +133,8 @@ impl WorldSettings {
             packet_bytes: 1472,
             window_bytes: 8 << 20,
             workload: None,
+            bursts: None,
+            token_tally: Limits::default().token_tally,
             watchers: Limits::default().watchers,
             expel_after: None,
             check_every: 1,
@@ -156,6 +166,9 @@ pub(crate) struct World {
     pub(crate) lost: [u64; Lost::ALL.len()],
     /// Who began to coordinate a view change that nobody else has installed yet, and how far it came.
     coordinator: Option<(usize, Ballot)>,
+    pub(crate) bursting: Bursting,
+    /// Of each packet space, how often its token was passed on, as far as anybody has heard.
+    pub(crate) tenures: BTreeMap<u32, u32>,
     pub(crate) violations: Vec<Violation>,
     turns: u32,
     /// The cell's views and who installed them.
@@ -232,6 +245,8 @@ impl World {
             counters: Counters::default(),
             lost: [0; Lost::ALL.len()],
             coordinator: None,
+            bursting: Bursting::new(rng.fork("bursts")),
+            tenures: BTreeMap::new(),
             violations: Vec::new(),
             turns: 0,
             chain: Chain::default(),
@@ -280,6 +295,7 @@ impl World {
                     self.attack();
                 }
             }
+            Event::Burst { epoch } => self.burst(epoch),
             Event::Timer(id) => return Step::Timer(id),
         }
         Step::Other
@@ -408,7 +424,7 @@ impl World {
     /// Adds a process's own counters to those of the run; the process ends.
     pub(crate) fn keep_core_counters(&mut self, index: usize) {
         if let Some(node) = self.slots[index].node.as_ref() {
-            node.process().counters(&mut |name, count| add_to(&mut self.counters.core, name, count));
+            node.counters(&mut |name, count| add_to(&mut self.counters.core, name, count));
             for (name, count) in node.driver().memory().into_iter().flat_map(Memory::counts) {
                 add_to(&mut self.counters.memory, name, *count);
             }

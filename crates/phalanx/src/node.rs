@@ -6,6 +6,7 @@
 mod sink;
 mod wanted;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use phalanx_core::{CommandError, Founding, GroupId, Incarnation, Instant, Order, Process, Security, Settings};
@@ -59,6 +60,8 @@ pub struct Node<D: Driver> {
     /// Before then nothing is due unless something comes: a turn that finds nothing ends early, as most do in a process
     /// that spins. Zero: not known.
     quiet_until: Instant,
+    /// What the lives before this one counted.
+    counted: BTreeMap<&'static str, u64>,
 }
 
 impl<D: Driver> Node<D> {
@@ -90,6 +93,7 @@ impl<D: Driver> Node<D> {
             wanted: Wanted::default(),
             rested: true,
             quiet_until: Instant::ZERO,
+            counted: BTreeMap::new(),
         }
     }
 
@@ -216,7 +220,13 @@ impl<D: Driver> Node<D> {
         self.announced = false;
         self.wanted.forget_asked();
         self.quiet_until = Instant::ZERO;
+        self.process.counters(&mut |name, count| *self.counted.entry(name).or_default() += count);
         self.process = Process::new(now, self.settings.clone(), &self.security, (self.entropy)());
+    }
+
+    /// Every counter by name, of this life and of those before it, in a fixed order.
+    pub fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.process.counters(&mut |name, count| each(name, count + self.counted.get(name).copied().unwrap_or(0)));
     }
 
     /// When [`Node::turn`] is due if no datagram or command comes sooner.

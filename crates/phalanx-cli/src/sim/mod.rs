@@ -18,7 +18,8 @@ use std::time::Instant;
 
 use clap::Args;
 use phalanx_sim::{
-    Coverage, Draw, Options, Reduction, SeedResult, Shrunk, Stop, Summary, coverage, draw_seed, resume, shrink,
+    Coverage, Draw, Options, Reduction, SeedResult, Shrunk, Stop, Summary, coverage, coverage_table, draw_seed, resume,
+    shrink,
 };
 
 use self::journal::Journal;
@@ -98,6 +99,9 @@ pub(crate) struct Sim {
     /// must cover: for campaigns of hundreds of seeds
     #[arg(long)]
     all_tested: bool,
+    /// Print the table of what the seeds met, reckoned for 10,000 seeds, as it stands in docs/simulator.md
+    #[arg(long, conflicts_with = "json")]
+    coverage: bool,
     /// One line of JSON for each seed (its number, its trace hash, its violations); the summary goes to standard error
     #[arg(long)]
     json: bool,
@@ -203,6 +207,9 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         say(text);
     } else {
         data(text);
+    }
+    if sim.coverage {
+        data(coverage_table(&summary).trim_end());
     }
     if let Some(file) = &sim.svg {
         draw(file, sim, small.as_ref(), &options)?;

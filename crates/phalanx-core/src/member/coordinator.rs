@@ -89,6 +89,13 @@ impl Coordinator {
         }
     }
 
+    /// Whether members reported different proposals that they accepted, in ballots before this one.
+    #[must_use]
+    pub fn has_rivals(&self) -> bool {
+        let mut accepted = self.reports.values().filter_map(|r| r.accepted.as_ref()).map(|(_, proposal)| proposal);
+        accepted.next().is_some_and(|first| accepted.any(|other| other != first))
+    }
+
     /// Who reported less than the cut of a group whose view `proposal` ends.
     #[must_use]
     pub fn lacking(&self, proposal: &Proposal) -> BTreeSet<usize> {

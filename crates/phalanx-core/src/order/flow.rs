@@ -35,6 +35,8 @@ pub struct FlowSettings {
     pub ack_delay: Duration,
     /// Bytes that may wait for the window, beyond one message.
     pub outbox_bytes: usize,
+    /// Abcasts after which the token holder looks who sends most; see [`crate::Limits::token_tally`].
+    pub token_tally: u64,
 }
 
 impl FlowSettings {
@@ -98,6 +100,17 @@ pub enum Hold {
     System,
 }
 
+/// What became of the token of one group view at one member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenCounts {
+    /// Times this member passed it on.
+    pub passed: u64,
+    /// Times this member kept it, though another sends most: not all members had the pass that brought it.
+    pub kept: u64,
+    /// Passes that came after the first announcements of the holder they name.
+    pub overtaken: u64,
+}
+
 /// All streams of one group view at one member.
 #[derive(Debug)]
 pub struct Flow {
@@ -119,6 +132,8 @@ pub struct Flow {
     pub(super) last_unplaced: u64,
     /// The tenure in which this member passed the token on.
     pub(super) passed_tenure: Option<u32>,
+    /// Passes by this member, and passes put off.
+    pub(super) passes: (u64, u64),
     /// Delivered counts as told in our last causal message.
     pub(super) told: Vec<u64>,
     pub(super) told_old: bool,
@@ -159,6 +174,7 @@ impl Flow {
             sent: 0,
             last_unplaced: 0,
             passed_tenure: None,
+            passes: (0, 0),
             told: vec![0; n],
             told_old: false,
             due: Vec::new(),
@@ -432,6 +448,16 @@ impl Flow {
         self.streams.iter().map(|s| s.rx.held()).collect()
     }
 
+    /// Whether this member, alone, has sent what is not stable or not known to be, and has no more to send: with the next
+    /// receipt or mark the group would be silent.
+    #[must_use]
+    pub fn is_last_falling_idle(&self) -> bool {
+        let me = self.set.me;
+        let open = self.tx.outstanding() > 0 || self.tx.stable() > self.announced_stable;
+        let is_silent = |(rank, stream): (usize, &Stream)| rank == me || !stream.has_unstable();
+        !self.wedged && open && self.outbox.is_empty() && self.streams.iter().enumerate().all(is_silent)
+    }
+
     /// Whether the view is being left.
     #[must_use]
     pub fn is_wedged(&self) -> bool {
@@ -520,6 +546,19 @@ impl Flow {
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.sent, self.streams.iter().map(|s| s.delivered).sum())
+    }
+
+    /// What became of the token, as far as this member knows.
+    #[must_use]
+    pub fn token_counts(&self) -> TokenCounts {
+        let (passed, kept) = self.passes;
+        TokenCounts { passed, kept, overtaken: self.total.overtaken() }
+    }
+
+    /// The tenure of the token holder in force here: so often the token was passed on.
+    #[must_use]
+    pub fn tenure(&self) -> u32 {
+        self.total.tenure()
     }
 
     /// Checks what must always hold.

@@ -20,7 +20,7 @@ mod place;
 mod stream;
 mod total;
 
-pub use flow::{Flow, FlowSettings, Hold, Outgoing, Status};
+pub use flow::{Flow, FlowSettings, Hold, Outgoing, Status, TokenCounts};
 pub use frame::{Pairs, Part, StreamFrame, read_frame};
 pub use full::Full;
 pub use stream::Deliverable;

@@ -2,7 +2,7 @@
 
 use super::flow::{Flow, Outgoing, rank_u16};
 use super::frame::{put_announce, put_pass};
-use super::total::Run;
+use super::total::{Pass, Run};
 use crate::api::Order;
 use crate::time::Instant;
 
@@ -21,8 +21,6 @@ pub(super) struct Holder {
 const RUNS_MAX: usize = 32;
 /// Room an announcement needs at most.
 const ANNOUNCE_ROOM: usize = 16 + RUNS_MAX * 13;
-/// After so many abcasts the holder looks who sends most.
-const TALLY: u64 = 1024;
 
 impl Holder {
     pub(super) fn new(placed: Vec<u64>, owed: Vec<u64>) -> Self {
@@ -166,20 +164,25 @@ impl Flow {
         (runs, prompt)
     }
 
-    /// The token moves to whoever sends nearly all abcasts: then they cost no announcement.
+    /// The token moves to whoever sends nearly all abcasts: then they cost no announcement. But it stays until every
+    /// member has the pass that brought it here: receivers keep announcements of one tenure ahead, and no more.
     fn pass_token(&mut self) {
         let Some(holder) = &mut self.holder else { return };
         let all: u64 = holder.tally.iter().sum();
-        if all < TALLY {
+        if all < self.set.token_tally.max(1) {
             return;
         }
         let most = (0..holder.tally.len()).max_by_key(|&r| holder.tally[r]).unwrap_or(self.set.me);
         let is_other = most != self.set.me && holder.tally[most] * 5 >= all * 4;
         holder.tally.fill(0);
-        if is_other && self.may_pack() && self.packer.len() + 16 <= self.set.packet_room {
+        let settled = |pass: Pass| self.streams[usize::from(pass.by)].stable >= pass.packet;
+        if is_other && !self.total.came_by().is_none_or(settled) {
+            self.passes.1 += 1;
+        } else if is_other && self.may_pack() && self.packer.len() + 16 <= self.set.packet_room {
             put_pass(&mut self.packer, self.total.tenure(), rank_u16(most));
             self.passed_tenure = Some(self.total.tenure());
             self.holder = None;
+            self.passes.0 += 1;
         }
     }
 }

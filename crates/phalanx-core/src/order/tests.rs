@@ -70,6 +70,7 @@ pub(super) fn flow(me: usize, members: u64) -> (Flow, Port) {
         window: 64,
         ack_delay: Duration::ZERO,
         outbox_bytes: 10_000,
+        token_tally: 1024,
     };
     (Flow::new(settings, Instant::ZERO), Port::default())
 }

@@ -1,6 +1,6 @@
 //! The total order as announced: which sender's next abcast comes next.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// A run of the announced order: the next `count` abcasts of `rank`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,18 @@ pub(super) struct Run {
     pub(super) packet: u64,
 }
 
+/// A token pass, by where it stands: the rank that passed the token on, and the packet that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pass {
+    pub(super) by: u16,
+    pub(super) packet: u64,
+}
+
 /// The announced order of one group view, put together from the tenures of successive token holders.
+///
+/// At most two tenures are open at once, whatever is lost or late: a holder passes the token on only when every member
+/// has the pass that gave it the token ([`Total::came_by`]). So no receiver hears of a pass before it has all earlier
+/// ones, and no announcement is further ahead than the tenure that follows the one in force.
 #[derive(Debug)]
 pub(super) struct Total {
     /// The tenure whose announcements are being appended to `log`.
@@ -21,18 +32,17 @@ pub(super) struct Total {
     holder: u16,
     /// Announced and not yet delivered, in order.
     log: VecDeque<Run>,
-    /// Announcements of tenures whose beginning is not known yet, by tenure. Bounded by [`TENURES_MAX`].
-    later: BTreeMap<u32, Vec<Run>>,
-    /// Passes of tenures that are still to come: tenure that ends; by whom, to whom, in which packet.
-    passes: BTreeMap<u32, (u16, u16, u64)>,
+    /// Announcements of the next tenure, whose beginning is not known yet.
+    later: Vec<Run>,
+    /// The pass that began `tenure`; `None`: the first needs none.
+    came_by: Option<Pass>,
+    /// Passes at which announcements of the tenure they began had come before them.
+    overtaken: u64,
     /// Per holder so far: the last of its packets that the delivered order rests on.
     rests_on: Vec<u64>,
     /// Abcasts delivered in this view.
     delivered: u64,
 }
-
-/// Tenures that may be known ahead of their turn: the token passes rarely, and each pass follows the one before.
-const TENURES_MAX: usize = 64;
 
 impl Total {
     pub(super) fn new() -> Self {
@@ -40,8 +50,9 @@ impl Total {
             tenure: 0,
             holder: 0,
             log: VecDeque::new(),
-            later: BTreeMap::new(),
-            passes: BTreeMap::new(),
+            later: Vec::new(),
+            came_by: None,
+            overtaken: 0,
             rests_on: Vec::new(),
             delivered: 0,
         }
@@ -53,6 +64,16 @@ impl Total {
 
     pub(super) fn holder(&self) -> u16 {
         self.holder
+    }
+
+    /// The pass that gave the holder its token.
+    pub(super) fn came_by(&self) -> Option<Pass> {
+        self.came_by
+    }
+
+    /// How often the token came here after the first announcements of its new holder: two tenures were open.
+    pub(super) fn overtaken(&self) -> u64 {
+        self.overtaken
     }
 
     pub(super) fn delivered(&self) -> u64 {
@@ -72,31 +93,26 @@ impl Total {
             append(&mut self.log, run);
             return true;
         }
-        if tenure < self.tenure || (self.later.len() >= TENURES_MAX && !self.later.contains_key(&tenure)) {
+        if self.tenure.checked_add(1) != Some(tenure) {
             return false;
         }
-        self.later.entry(tenure).or_default().push(run);
+        self.later.push(run);
         true
     }
 
-    /// `by` ended `tenure` in its packet `packet` and named the next holder.
+    /// `by` ended `tenure` in its packet `packet` and named the next holder. False: it had no right to.
     pub(super) fn pass(&mut self, tenure: u32, by: u16, to: u16, packet: u64) -> bool {
-        if tenure < self.tenure || self.passes.len() >= TENURES_MAX {
+        let Some(next) = self.tenure.checked_add(1) else { return false };
+        if tenure != self.tenure || by != self.holder {
             return false;
         }
-        self.passes.insert(tenure, (by, to, packet));
-        while let Some(&(by, to, packet)) = self.passes.get(&self.tenure) {
-            self.passes.remove(&self.tenure);
-            if by != self.holder {
-                return false;
-            }
-            self.rest_on(by, packet);
-            self.tenure += 1;
-            self.holder = to;
-            for run in self.later.remove(&self.tenure).unwrap_or_default() {
-                if run.by == to {
-                    append(&mut self.log, run);
-                }
+        self.rest_on(by, packet);
+        self.came_by = Some(Pass { by, packet });
+        self.overtaken += u64::from(!self.later.is_empty());
+        (self.tenure, self.holder) = (next, to);
+        for run in std::mem::take(&mut self.later) {
+            if run.by == to {
+                append(&mut self.log, run);
             }
         }
         true
@@ -196,36 +212,24 @@ mod tests {
     }
 
     #[test]
+    fn two_tenures_are_open_at_most() {
+        let mut t = Total::new();
+        assert!(!t.pass(1, 0, 1, 4), "a pass before the one that it rests on");
+        assert!(!t.announce(2, run(1, 1, 1)), "the tenure after the next");
+        assert!(t.pass(0, 0, 1, 4));
+        assert_eq!((t.came_by(), t.overtaken()), (Some(Pass { by: 0, packet: 4 }), 0));
+        assert!(t.announce(2, run(0, 1, 2)));
+        assert!(!t.pass(0, 0, 1, 4), "a tenure that is over");
+        assert!(t.pass(1, 1, 2, 7));
+        assert_eq!((t.holder(), t.tenure(), t.overtaken()), (2, 2, 1));
+        assert_eq!(t.front().map(|r| r.by), Some(2));
+    }
+
+    #[test]
     fn only_the_holder_orders() {
         let mut t = Total::new();
         assert!(!t.announce(0, run(1, 1, 1)));
         assert!(!t.pass(0, 1, 1, 1));
         assert!(t.front().is_none());
-    }
-
-    /// A violation that is left: with as many tenures open as may be, every pass is refused for good, the missing one as
-    /// well, and the order stands still here. A holder that passed the token on only when the pass before is stable would keep two open.
-    #[test]
-    fn known_the_pass_beyond_the_last_open_tenure_is_lost() {
-        let mut t = Total::new();
-        let open = u32::try_from(TENURES_MAX).expect("small");
-        let holder = |tenure: u32| u16::try_from(tenure % 2).expect("two");
-        for tenure in 1..=open {
-            assert!(t.pass(tenure, holder(tenure), holder(tenure + 1), 1), "{tenure} of {open} may be open");
-        }
-        assert!(!t.pass(open + 1, holder(open + 1), holder(open), 1), "the one beyond is refused");
-        assert!(!t.pass(0, 0, 1, 1), "and so is the missing one, which would have let them all follow");
-        assert_eq!((t.tenure(), t.holder()), (0, 0));
-    }
-
-    #[test]
-    fn announcements_of_as_many_tenures_as_may_be_open_are_kept() {
-        let mut t = Total::new();
-        let open = u32::try_from(TENURES_MAX).expect("small");
-        for tenure in 1..=open {
-            assert!(t.announce(tenure, run(0, 1, 1)));
-            assert!(t.announce(tenure, run(1, 1, 1)), "more of a tenure that is open");
-        }
-        assert!(!t.announce(open + 1, run(0, 1, 1)), "a violation that is left: it is lost");
     }
 }

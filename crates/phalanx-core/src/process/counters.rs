@@ -1,5 +1,6 @@
 //! What a process counts.
 
+use crate::order::TokenCounts;
 use crate::wire::DropReason;
 
 macro_rules! counters {
@@ -56,6 +57,20 @@ counters! {
     take_overs,
     /// Proposals taken over from an earlier ballot.
     adopted,
+    /// Ballots whose reports named different proposals, each accepted by somebody before.
+    rival_proposals,
+    /// Proposals refused here, because a later ballot was promised.
+    late_proposals,
+    /// Acceptances that came here when their ballot was given up, and nothing was decided.
+    late_acceptances,
+    /// Wishes about groups that came here when the decree they were made in was over.
+    wishes_late,
+    /// Wishes about groups that were here when the decree they were made in ended.
+    wishes_overtaken,
+    /// Wedges that met this member as the last of its group with anything unstable, and with nothing more to send.
+    wedged_idle,
+    /// Records of a state's donor that ended at another view than the first here: the transfer started over.
+    records_astray,
     /// Cuts that a member had to fill before they could be proposed.
     fills,
     /// Ballots given up for a later one.
@@ -90,6 +105,12 @@ counters! {
     congested,
     /// Times abcasts came to wait because the window left no room to tell their order.
     orders_held,
+    /// Times this process passed the token of a group on.
+    token_passes,
+    /// Times it kept the token, though another sends most: not all members had the pass that brought it here.
+    token_kept,
+    /// Token passes that came here after the first announcements of the holder they name.
+    token_overtaken,
     /// Times the application came to leave deliveries waiting.
     app_full,
     /// Times this process found a member too slow; an accusation, which may lapse.
@@ -113,6 +134,13 @@ counters! {
 }
 
 impl Counters {
+    /// Flows count what becomes of their token themselves, until their view ends.
+    pub(super) fn add_token(&mut self, counts: TokenCounts) {
+        self.token_passes += counts.passed;
+        self.token_kept += counts.kept;
+        self.token_overtaken += counts.overtaken;
+    }
+
     pub(super) fn drop(&mut self, reason: DropReason) {
         self.drops[reason.index()] += 1;
     }

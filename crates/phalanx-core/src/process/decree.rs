@@ -37,7 +37,9 @@ impl Process {
             Control::Fetch { space, rank, from: first, to } => self.handle_fetch(from, space, rank, first, to),
             Control::Recovered(packet) => self.handle_recovered(now, packet, fx),
             Control::Wishes(decree, wishes) => {
-                let stands = decree >= self.directory.decree && self.directory.rank(from).is_some();
+                let is_late = decree < self.directory.decree;
+                self.counters.wishes_late += u64::from(is_late);
+                let stands = !is_late && self.directory.rank(from).is_some();
                 let named = wishes.iter().all(|wish| is_group_name(&wish.name));
                 if stands && named && wishes.len() <= WISHES_MAX {
                     self.wishes.insert(from, (decree, wishes));
@@ -252,8 +254,10 @@ impl Process {
         let mut prefixes = Vec::new();
         for &group in &wedge.groups {
             if let Some(space) = self.space_of(group) {
-                let had_traffic = self.flows.get(&space).is_some_and(|f| f.flow.unstable_packets() > 0);
-                self.counters.flushes_with_traffic += u64::from(had_traffic);
+                if let Some(flow) = self.flows.get(&space).map(|f| &f.flow) {
+                    self.counters.flushes_with_traffic += u64::from(flow.unstable_packets() > 0);
+                    self.counters.wedged_idle += u64::from(flow.is_last_falling_idle());
+                }
                 if let Some(p) = self.with_flow(space, fx, |flow, port| flow.wedge(now, port)) {
                     prefixes.push((group, p));
                 }
@@ -298,6 +302,7 @@ impl Process {
                     false => LeaveReason::Unreachable,
                 };
                 let proposal = c.proposal(&self.directory, reason);
+                self.counters.rival_proposals += u64::from(c.has_rivals());
                 if c.reports.values().any(|r| r.accepted.is_some()) {
                     self.counters.adopted += 1; // its cuts were filled before it was proposed first
                     return self.propose(now, proposal, fx);
@@ -368,6 +373,7 @@ impl Process {
         }
         let decree = proposal.decree;
         if let Promise::No(promised) = self.acceptor.accept(ballot, proposal.clone()) {
+            self.counters.late_proposals += 1;
             return self.send_control(from, &Control::Refuse { decree, promised });
         }
         self.yield_to(ballot);
@@ -389,8 +395,13 @@ impl Process {
 
     fn handle_accepted(&mut self, now: Instant, from: Incarnation, decree: u64, ballot: Ballot, fx: &mut impl Effects) {
         let Some(rank) = self.directory.rank(from) else { return };
-        let Some(c) = &mut self.coordinator else { return };
+        let undecided = decree == self.directory.decree + 1 && self.decided.is_none();
+        let Some(c) = &mut self.coordinator else {
+            self.counters.late_acceptances += u64::from(undecided);
+            return;
+        };
         if c.decree != decree || c.ballot != ballot {
+            self.counters.late_acceptances += u64::from(undecided);
             return;
         }
         let Phase::Proposing { proposal, accepted } = &mut c.phase else { return };

@@ -101,7 +101,9 @@ impl Process {
         for who in proposal.joiners() {
             self.joiners.remove(&who);
         }
+        let wishes = self.wishes.len();
         self.wishes.retain(|_, (made, _)| *made >= decree);
+        self.counters.wishes_overtaken += (wishes - self.wishes.len()) as u64;
         self.last_decision = Some(proposal.clone());
         self.told_decree = vec![0; self.directory.members.len()];
 
@@ -174,6 +176,8 @@ impl Process {
             self.counters.discarded += old.flow.finish(&cut.prefixes, &mut port);
         }
         self.counters.carried_over_cut += u64::from(old.flow.is_cut_off());
+        self.counters.add_token(old.flow.token_counts());
+        self.left_undelivered = self.app.len();
         let unsent = old.flow.take_outbox();
         let FlowMeta { view, since, told, .. } = old.meta;
         self.past.insert(space, old);
@@ -213,6 +217,7 @@ impl Process {
             window,
             ack_delay: self.set.timing.ack_delay,
             outbox_bytes: self.set.limits.outbox_bytes,
+            token_tally: self.set.limits.token_tally,
         };
         let name: Arc<str> = change.name.as_str().into();
         let mut flow = Flow::new(settings, now);

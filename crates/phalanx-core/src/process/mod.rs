@@ -86,6 +86,8 @@ pub struct Process {
     /// The latest wedge of a decree further on than the next: it overtook the decision before it.
     early_wedge: Option<(Incarnation, Wedge)>,
     app: AppQueue,
+    /// Items that the application had not taken when a group view or a transfer ended last.
+    left_undelivered: usize,
     /// Who wants to come and go, as told to this process as (possible) coordinator.
     joiners: BTreeMap<Incarnation, Joiner>,
     leavers: BTreeSet<Incarnation>,
@@ -203,6 +205,7 @@ impl Process {
             early_bytes: 0,
             early_wedge: None,
             app: AppQueue::default(),
+            left_undelivered: 0,
             joiners: BTreeMap::new(),
             leavers: BTreeSet::new(),
             wishes: BTreeMap::new(),
@@ -553,6 +556,8 @@ impl Process {
     fn end(&mut self, event: Event) {
         self.stage = Stage::Over;
         self.coordinator = None;
+        self.flows.values().for_each(|f| self.counters.add_token(f.flow.token_counts()));
+        self.left_undelivered = self.app.len();
         self.flows.clear();
         self.past.clear();
         self.early.clear();

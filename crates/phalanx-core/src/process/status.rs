@@ -181,7 +181,10 @@ impl Process {
         // A sender tells what is stable with its next packets, so a receiver may keep a window more than it.
         gauge("kept packets", kept, window + sent, 0);
         gauge("waiting packets", waiting, 2 * window, 0);
-        gauge("undelivered items", self.app.len(), undelivered, 0);
+        // What donors send ahead is counted in bytes, at least so many for each delivery.
+        undelivered += self.transfers.ahead_max();
+        // Each view brings new windows, each transfer a new record: what was left of the last ones comes on top.
+        gauge("undelivered items", self.app.len(), undelivered + self.left_undelivered as u64, 0);
         gauge("early packets", self.early.len(), EARLY_PACKETS as u64, EARLY_PACKETS as u64);
         gauge("early bytes", self.early_bytes, EARLY_BYTES as u64, EARLY_BYTES as u64);
         gauge("excluded remembered", self.excluded.len(), EXCLUDED_MAX as u64, EXCLUDED_MAX as u64);
@@ -194,7 +197,14 @@ impl Process {
 
     /// Every counter, by name, in a fixed order that never changes while the process lives.
     pub fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        self.counters.each(each);
+        let mut counters = self.counters.clone();
+        self.flows.values().for_each(|f| counters.add_token(f.flow.token_counts()));
+        counters.each(each);
+    }
+
+    /// The packet space of each group view this process is in, and how often its token was passed on.
+    pub fn tenures(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.flows.iter().map(|(&space, f)| (space, f.flow.tenure()))
     }
 
     /// Unfinished work.

@@ -28,6 +28,8 @@ const CHUNK_BYTES: usize = 256 * 1024;
 /// Deliveries recorded for a joiner that is slower than the group; beyond it the donor holds its own deliveries
 /// back, and so the senders.
 const RECORD_BYTES: usize = 64 << 20;
+/// What a delivery of the record counts for, beyond its own bytes.
+const REPLAY_BYTES: u64 = 64;
 const GIVING_MAX: usize = 16;
 /// A donor silent this long is given up.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -180,10 +182,15 @@ impl Transfers {
         self.taking.contains_key(name)
     }
 
+    /// The most replayed deliveries that may wait for the application here.
+    pub(super) fn ahead_max(&self) -> u64 {
+        self.taking.len() as u64 * (AHEAD_BYTES / REPLAY_BYTES)
+    }
+
     /// The application took `bytes` of a group's state.
     pub(super) fn taken(&mut self, group: GroupId, bytes: usize) {
         if let Some(taking) = self.taking.values_mut().find(|t| t.group == group) {
-            taking.taken_bytes += bytes as u64 + 64;
+            taking.taken_bytes += bytes as u64 + REPLAY_BYTES;
         }
     }
 
@@ -391,9 +398,11 @@ impl Process {
         let Some(taking) = self.transfers.taking.get(name) else { return };
         let (Some(done), Some(first)) = (taking.done, taking.first_view) else { return };
         if done != first {
+            self.counters.records_astray += 1;
             return self.start_over(name);
         }
         let group = taking.group;
+        self.left_undelivered = self.app.len();
         self.transfers.taking.remove(name);
         if let Some(want) = self.wants.get_mut(name) {
             want.partial = false;
@@ -409,6 +418,7 @@ impl Process {
     /// and come again.
     fn start_over(&mut self, name: &str) {
         let Some(taking) = self.transfers.taking.remove(name) else { return };
+        self.left_undelivered = self.app.len();
         let entered = taking.first_view.is_some();
         self.send_state(taking.donor, &StateMessage::Abort { transfer: taking.transfer });
         self.state_ready(name, Ready::No);
@@ -455,7 +465,7 @@ impl Process {
                         return true;
                     }
                     g.offset += len;
-                    g.sent_bytes += len + 64;
+                    g.sent_bytes += len + REPLAY_BYTES;
                     continue;
                 }
                 g.snapshot = None;
@@ -466,7 +476,7 @@ impl Process {
             }
             if let Some(StateMessage::Replay { payload, .. }) = g.record.pop_front() {
                 g.record_bytes -= payload.len() + 64;
-                g.sent_bytes += payload.len() as u64 + 64;
+                g.sent_bytes += payload.len() as u64 + REPLAY_BYTES;
             }
         }
         if g.snapshot.is_some() || !g.record.is_empty() {

@@ -41,6 +41,13 @@ impl Cell {
         self.world.slots[slot].app.counts.transfers
     }
 
+    /// Who holds the token of a group, as far as a process has heard.
+    #[must_use]
+    pub fn token_holder(&self, slot: usize, group: &str) -> Option<String> {
+        let streams = self.world.slots[slot].node.as_ref()?.process().streams();
+        streams.into_iter().find(|stream| &*stream.name == group)?.orders
+    }
+
     /// Packets sent so far by all processes, one for each receiver.
     #[must_use]
     pub fn packets(&self) -> u64 {

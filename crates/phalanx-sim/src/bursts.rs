@@ -1,0 +1,144 @@
+//! Abcasts in bursts, by one member for a while and then by another: what makes the token of the total order move.
+
+use phalanx_core::rng::Rng;
+use phalanx_core::{Limits, Order};
+
+use crate::fault::{Aim, Fault, Kind, Role, Shape};
+use crate::plan::{MS, Plan, SECOND};
+use crate::swarm::index;
+use crate::world::{Event, World};
+
+/// Bursts of abcasts in group "a", in spells with silence between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bursts {
+    /// So many members take turns in a spell; each spell has others.
+    pub senders: usize,
+    /// Bursts of one before the next has its turn.
+    pub turns: u64,
+    /// Abcasts in one burst.
+    pub messages: u64,
+    /// From one burst to the next, in nanoseconds.
+    pub gap_ns: u64,
+    /// How long a spell lasts.
+    pub spell_ns: u64,
+    /// How long the silence after it lasts, unless a fault strikes in it: then a spell begins at once.
+    pub rest_ns: u64,
+    /// Asked for as uniform, in a million.
+    pub uniform_ppm: u32,
+}
+
+/// Where the bursts of a run stand.
+#[derive(Debug)]
+pub(crate) struct Bursting {
+    pub(crate) rng: Rng,
+    /// When the spell under way ends.
+    until_ns: u64,
+    /// The first of its senders, by slot.
+    first: usize,
+    /// Bursts so far in it.
+    count: u64,
+    /// Abcasts so far, in all spells.
+    total: u64,
+    /// The event that goes on with it; others are of spells that were overtaken.
+    epoch: u32,
+}
+
+impl Bursting {
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self { rng, until_ns: 0, first: 0, count: 0, total: 0, epoch: 0 }
+    }
+}
+
+/// The tally of a seed: in most so small that the token passes with every few messages.
+pub(crate) fn draw_tally(rng: &mut Rng) -> u64 {
+    if rng.chance_ppm(700_000) { 4 + rng.below(61) } else { Limits::default().token_tally }
+}
+
+/// The bursts of a seed, if it has any, for a holder that looks who sends most once in `tally` abcasts.
+fn draw_bursts(rng: &mut Rng, tally: u64) -> Option<Bursts> {
+    if !rng.chance_ppm(400_000) {
+        return None;
+    }
+    // A small tally is met by one burst or two, the shipped one by a row of longer ones.
+    let messages = [tally / 2 + 1, tally, tally + 4, 2 * tally][index(rng, 4)].min(100);
+    let gap_ns = [MS, 2 * MS, 5 * MS, 20 * MS][index(rng, 4)];
+    let to_pass = (tally + tally / 4) / messages + 1;
+    let bursts = Bursts {
+        senders: [1, 2, 2, 3][index(rng, 4)],
+        turns: to_pass * [1, 1, 4][index(rng, 3)],
+        messages,
+        gap_ns,
+        spell_ns: 200 * MS + rng.below(800) * MS,
+        rest_ns: 0,
+        uniform_ppm: [0, 0, 300_000, 1_000_000][index(rng, 4)],
+    };
+    let spells = (MESSAGES_MAX / (bursts.spell_ns / gap_ns * messages)).max(1);
+    Some(Bursts { rest_ns: (RUN_NS / spells).saturating_sub(bursts.spell_ns).max(100 * MS), ..bursts })
+}
+
+/// Gives `plan` bursts, in some seeds, and links that lose everything one way for part of a second: what one holder of
+/// the token says is late at one member, and what the next says is not.
+pub(crate) fn add_bursts(rng: &mut Rng, plan: &mut Plan) {
+    plan.bursts = draw_bursts(rng, plan.token_tally);
+    if plan.bursts.is_none() || plan.mild {
+        return;
+    }
+    for _ in 0..1 + rng.below(3) {
+        let at_ns = 3 * SECOND + rng.below(plan.heal_ns - 4 * SECOND);
+        let [from, to] = [(); 2].map(|()| Role::Slot(index(rng, 64)));
+        let lasts_ns = 100 * MS + rng.below(600) * MS;
+        plan.faults.push(Fault { aim: Aim::At(at_ns), kind: Kind::Cut(Shape::OneWay(from, to)), lasts_ns });
+    }
+}
+
+impl World {
+    /// A fault strikes: if all are silent, a spell begins.
+    pub(crate) fn burst_in_fault(&mut self) {
+        if self.settings.bursts.is_some() && self.now_ns >= BURSTS_FROM_NS.max(self.bursting.until_ns) {
+            self.bursting.epoch += 1;
+            self.queue.push(self.now_ns, Event::Burst { epoch: self.bursting.epoch });
+        }
+    }
+
+    /// The next burst is due.
+    pub(crate) fn burst(&mut self, epoch: u32) {
+        let (Some(bursts), true) = (self.settings.bursts, self.sending) else { return };
+        let (now_ns, members) = (self.now_ns, self.slots.len());
+        let state = &mut self.bursting;
+        if epoch != state.epoch || state.total > 2 * MESSAGES_MAX {
+            return;
+        }
+        if now_ns >= state.until_ns {
+            (state.until_ns, state.count) = (now_ns + bursts.spell_ns, 0);
+            state.first = index(&mut state.rng, members);
+        }
+        let turn = usize::try_from(state.count / bursts.turns.max(1)).unwrap_or(0) % bursts.senders.clamp(1, members);
+        let sender = (state.first + turn) % members;
+        state.count += 1;
+        state.total += bursts.messages;
+        let next_ns = now_ns + bursts.gap_ns / 2 + state.rng.below(bursts.gap_ns);
+        let next_ns = if next_ns < state.until_ns { next_ns } else { state.until_ns + bursts.rest_ns };
+        self.queue.push(next_ns, Event::Burst { epoch });
+        self.burst_of(sender, &bursts);
+    }
+
+    fn burst_of(&mut self, index: usize, bursts: &Bursts) {
+        let slot = &self.slots[index];
+        if slot.node.is_none() || slot.paused || slot.leaving || !slot.app.wanted.contains_key("a") {
+            return;
+        }
+        let Some((group, _)) = slot.app.member_of("a") else { return };
+        for _ in 0..bursts.messages {
+            let uniform = self.bursting.rng.chance_ppm(bursts.uniform_ppm);
+            let len = 9 + self.bursting.rng.below(30);
+            self.multicast_bytes(index, group, Order::Total, uniform, 0, len);
+        }
+    }
+}
+
+/// About so many messages come in bursts in one run, and at most twice as many.
+const MESSAGES_MAX: u64 = 6_000;
+/// About as long as a run multicasts.
+const RUN_NS: u64 = 28 * SECOND;
+/// Until then the cell is founded.
+pub(crate) const BURSTS_FROM_NS: u64 = 2 * SECOND;
