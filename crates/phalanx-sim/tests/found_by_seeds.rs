@@ -177,6 +177,28 @@ fn nobody_is_told_of_its_exclusion_by_the_only_one_that_knows_of_it() {
 }
 
 #[test]
+fn only_a_joiner_knows_what_was_decided() {
+    let mut cell = Cell::settled(3, 15);
+    let (number, ranks) = cell.cell_view(0).expect("in a view");
+    let [first, second, third] = ranks[..] else { panic!("three members") };
+    let holds = |cell: &Cell, slot: usize, many: usize| cell.cell_view(slot).is_some_and(|(_, all)| all.len() == many);
+    cell.crash(third);
+    let in_next =
+        |cell: &Cell| [first, second].iter().all(|&slot| cell.cell_view(slot).is_some_and(|(n, _)| n > number));
+    assert!(cell.run_until(5 * SECOND, in_next));
+    cell.start(third);
+    // Of two the older decides when the other has reported, and the other does not hear of it.
+    assert!(cell.run_until(5 * SECOND, |cell| cell.activity(second).flushing));
+    cell.lose_if(move |packet| packet.from == first && packet.to == second && packet.kind == Kind::Control);
+    assert!(cell.run_until(SECOND, |cell| holds(cell, third, 3)));
+    assert!(holds(&cell, second, 2));
+    cell.crash(first);
+    // Two of three are left. The one that did not come with the decision has never heard of the one that did.
+    cell.settle();
+    cell.finish_clean();
+}
+
+#[test]
 fn a_member_cut_off_when_it_runs_again_says_so_as_soon_as_any_other() {
     let mut cell = Cell::settled(3, 14);
     let (_, ranks) = cell.cell_view(0).expect("in a view");

@@ -29,7 +29,7 @@ pub(super) struct Probing {
     /// When a member last asked.
     asked_at: Instant,
     /// The coordinator as last told, asked first by whoever is not in the cell's newest view.
-    coordinator: Option<SocketAddr>,
+    pub(super) coordinator: Option<SocketAddr>,
 }
 
 /// The search for a cell.
@@ -323,8 +323,8 @@ impl Process {
         }
     }
 
-    /// A member asks. It was excluded if a later view of its instance does not hold it; and if it is in a later view
-    /// itself, it knows the cell.
+    /// A member asks. It was excluded if a later view of its instance does not hold it, and is behind if that does; and if it
+    /// is in a later view itself, it knows the cell.
     #[expect(clippy::too_many_arguments, reason = "the fields of one greeting")]
     fn answer_member(
         &mut self,
@@ -345,9 +345,13 @@ impl Process {
             self.probing.coordinator = Some(control);
             return;
         }
-        let is_later = instance == self.instance && self.directory.view > view;
-        let is_told = self.is_spread(now);
-        if is_told && is_later && self.directory.rank(who).is_none() {
+        if instance != self.instance || self.directory.view <= view {
+            return;
+        }
+        if self.directory.rank(who).is_some() {
+            // It hears nobody who could tell it: those of its view are dead, and whoever is left came with the decision.
+            self.tell_decision(who);
+        } else if self.is_spread(now) {
             let why = Refusal::Excluded(self.directory.view);
             self.send_greeting(&[from], &Greeting::Refused { nonce, why }, fx);
         }

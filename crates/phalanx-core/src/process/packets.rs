@@ -98,11 +98,19 @@ impl Process {
     }
 
     /// While this process looks for its cell, members speak to it that it does not know: a packet sealed for its
-    /// incarnation, which is new, proves that its sender lives now and knows the cell key.
+    /// incarnation, which is new, proves that its sender lives now and knows the cell key. A member that hears no quorum
+    /// listens to whoever told it of a later view of its instance: it may be the only one that knows the decision.
     fn admit_stranger(&mut self, now: Instant, lane: Lane, origin: Origin, header: &Header) -> bool {
         let Some(from) = origin.address() else { return false };
-        let looks = matches!(self.stage, Stage::Searching(_));
-        if !looks || lane != Lane::Control || !header.kind.is_addressed() || self.peers.len() >= STRANGERS_MAX {
+        let looks = match self.stage {
+            Stage::Searching(_) => true,
+            Stage::Member => !self.primary && self.probing.coordinator == Some(from),
+            Stage::Leaving { .. } | Stage::Over => false,
+        };
+        if !looks || lane != Lane::Control || !header.kind.is_addressed() {
+            return false;
+        }
+        if self.peers.values().filter(|peer| peer.rank.is_none()).count() >= STRANGERS_MAX {
             return false;
         }
         let room = self.smallest_room();

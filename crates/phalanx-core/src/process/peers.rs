@@ -23,10 +23,6 @@ impl Peers {
         Self { all: SortedMap::new(), busy: BTreeSet::new() }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
-    }
-
     pub(super) fn contains(&self, who: Incarnation) -> bool {
         self.all.contains_key(&who)
     }
