@@ -169,26 +169,67 @@ fn s8_whoever_dies_or_is_excluded_may_lose_it() {
     w.holds(&[Property::S8]);
 }
 
-#[test]
-fn s8_whoever_leaves_the_group_may_lose_it() {
+/// `c` accepts a message and leaves the group, or asks first.
+fn leaves_the_group(asks_first: bool) -> World {
     let mut w = World::group(3);
+    if asks_first {
+        w.push(2, Event::GroupLeaveAsked { group: GROUP });
+    }
     w.accept(fifo(2, 1, 1));
-    w.push(2, Event::GroupLeaveAsked { group: GROUP });
+    if !asks_first {
+        w.push(2, Event::GroupLeaveAsked { group: GROUP });
+    }
     for p in [0, 1] {
         w.group_view(p, 2, Some(1), &[0, 1], &[], &[(2, LeaveReason::Left)]);
     }
     w.push(2, Event::GroupLeft { group: GROUP });
     w.end(&[0, 1, 2]);
-    w.holds(&[Property::S8]);
+    w
 }
 
 #[test]
-fn s8_whoever_leaves_the_cell_may_lose_it() {
+fn s8_leaves_the_group_without_having_sent_it() {
+    leaves_the_group(false).breaks(Property::S8);
+}
+
+#[test]
+fn s8_accepted_after_the_wish_to_leave_the_group_may_be_lost() {
+    leaves_the_group(true).holds(&[Property::S8]);
+}
+
+#[test]
+fn s8_an_application_that_reads_late_asks_twice_before_it_is_told() {
+    let mut w = leaves_the_group(true);
+    let c = &mut w.traces[2].records;
+    let told = c.iter().rposition(|r| r.event == Event::GroupLeft { group: GROUP }).expect("it leaves");
+    let again = phalanx_trace::Record { at_ns: c[told].at_ns, event: Event::GroupLeaveAsked { group: GROUP } };
+    c.insert(told, again);
+    w.holds(&[Property::S8]);
+}
+
+/// `c` accepts a message and leaves the cell; a view without it says why.
+fn leaves_the_cell(why: Option<LeaveReason>) -> World {
     let mut w = World::group(3);
     w.accept(fifo(2, 1, 1));
     w.push(2, Event::LeaveAsked);
+    for p in (0..2).filter(|_| why.is_some()) {
+        let left: Vec<_> = why.map(|why| (2, why)).into_iter().collect();
+        w.cell_view(p, 2, &[0, 1], &left);
+        w.group_view(p, 2, Some(1), &[0, 1], &[], &left);
+    }
     w.push(2, Event::Left);
     w.push(2, Event::End);
     w.end(&[0, 1]);
-    w.holds(&[Property::S8]);
+    w
+}
+
+#[test]
+fn s8_leaves_the_cell_without_having_sent_it() {
+    leaves_the_cell(Some(LeaveReason::Left)).breaks(Property::S8);
+}
+
+#[test]
+fn s8_whoever_is_excluded_while_it_leaves_may_lose_it() {
+    leaves_the_cell(Some(LeaveReason::Unreachable)).holds(&[Property::S8]);
+    leaves_the_cell(None).holds(&[Property::S8]);
 }

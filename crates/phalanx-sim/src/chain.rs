@@ -27,6 +27,11 @@ impl Chain {
         self.views.entry(view.view).or_insert_with(new).by.insert(who);
     }
 
+    /// Whether at most one process is known to have installed this view.
+    pub(crate) fn is_new(&self, view: &CellView) -> bool {
+        view.instance == self.instance && self.views.get(&view.view).is_none_or(|installed| installed.by.len() < 2)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.views.is_empty()
     }

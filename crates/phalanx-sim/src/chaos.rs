@@ -69,6 +69,9 @@ enum Undo {
         holders: Holders,
         back_ns: Option<u64>,
     },
+    LostView {
+        back_ns: Option<u64>,
+    },
     Attack,
 }
 
@@ -328,6 +331,10 @@ impl Chaos {
                 let holders = world.begin_holders(index, (role, others, what))?;
                 Some(Undo::Holders { holders, back_ns })
             }
+            Kind::LostView { role, back_ns } => {
+                world.begin_lost_view(role).then_some(())?;
+                Some(Undo::LostView { back_ns })
+            }
             Kind::Regroup(role) => {
                 let slot = running(role, world)?;
                 world.regroup(slot);
@@ -375,8 +382,10 @@ impl Chaos {
     fn undo_fault(&mut self, index: usize, world: &mut World) {
         if let Some(spot) = self.active.iter().position(|active| active.fault == index) {
             let active = self.active.remove(spot);
-            if let Undo::Holders { holders, back_ns } = &active.undo {
-                world.end_holders(holders, *back_ns);
+            match &active.undo {
+                Undo::Holders { holders, back_ns } => world.end_holders(holders, *back_ns),
+                Undo::LostView { back_ns } => world.end_lost_view(*back_ns),
+                _ => {}
             }
             self.undo(active, world);
         }
@@ -415,6 +424,7 @@ impl Chaos {
             }
             Undo::Detach(slot) => world.hold_memory(slot, false),
             Undo::Holders { .. } => world.net.take_down(fault),
+            Undo::LostView { .. } => world.forget_lost_view(),
             Undo::Toll => world.net.end_toll(fault),
             Undo::Attack => world.set_attack(0, 0, 0),
         }

@@ -86,6 +86,7 @@ const MOMENTS: &[Moment] = &[
     ("the same, of their sender's messages before them", |c| holders(c, "own past"), 800),
     ("uniform abcasts whose order died with its holders", |c| holders(c, "orders"), 2_900),
     ("the same, while another of the few sends most abcasts", |c| holders(c, "earlier orders"), 850),
+    ("views lost with the only one that knew them", |c| c.lost_views, 300),
     ("seeds with a minority broken for good", |c| c.ruined, 1_700),
 ];
 

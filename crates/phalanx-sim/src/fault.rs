@@ -235,6 +235,14 @@ pub enum Kind {
         /// Started again after this long; never: they stay dead.
         back_ns: Option<u64>,
     },
+    /// A process is cut off until a view leaves it out; who knows that view first is heard by nobody else from then on, and
+    /// crashes when the fault ends.
+    LostView {
+        /// Who is left out.
+        role: Role,
+        /// Who knew the view is started again after this long; never: it stays dead.
+        back_ns: Option<u64>,
+    },
     /// A process detaches from the memory of all others, and attaches again.
     Detach(Role),
     /// A process leaves one of its groups and joins it again.
@@ -287,6 +295,7 @@ impl Kind {
             Self::Lapped { .. } => "lapped",
             Self::LateMemory { .. } => "late_memory",
             Self::Holders { .. } => "holders",
+            Self::LostView { .. } => "lost_view",
             Self::Detach(_) => "detach",
             Self::Regroup(_) => "regroup",
             Self::Strand { stops: false } => "strand",

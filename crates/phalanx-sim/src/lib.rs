@@ -28,6 +28,7 @@ mod laggards;
 mod late;
 mod leaving;
 mod links;
+mod lost_view;
 mod memory;
 mod neighbours;
 mod network;

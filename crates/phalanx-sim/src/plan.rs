@@ -12,6 +12,7 @@ use crate::frontier::{Class, add_class};
 use crate::holders::add_holders;
 use crate::laggards::{add_laggards, draw_expel_after};
 use crate::leaving::add_leaving;
+use crate::lost_view::add_lost_views;
 use crate::memory::MemorySettings;
 use crate::network::Weather;
 use crate::partial::Partial;
@@ -180,6 +181,7 @@ impl Plan {
         add_holders(&mut root.fork("holders"), &mut plan);
         add_rivals(&mut root.fork("rivals"), &mut plan);
         add_bursts(&mut root.fork("bursts"), &mut plan);
+        add_lost_views(&mut root.fork("lost views"), &mut plan);
         plan.draw_memory(&mut root.fork("memory"));
         plan
     }
@@ -441,6 +443,7 @@ mod tests {
             "late_memory",
             "detach",
             "holders",
+            "lost_view",
             "regroup",
             "replay",
             "noise",

@@ -87,6 +87,8 @@ pub struct Counters {
     pub without_quorum: u64,
     /// Runs that ended with a minority broken for good, and in which liveness was asked of the others.
     pub ruined: u64,
+    /// Views without a member that only one knew, who crashed.
+    pub lost_views: u64,
     /// Uniform messages whose only holders died, by what they held.
     pub holders: BTreeMap<String, u64>,
     /// Paths that broke in part, by kind.
@@ -142,6 +144,7 @@ impl Counters {
             (&mut self.faults_inside, other.faults_inside),
             (&mut self.faults_withheld, other.faults_withheld),
             (&mut self.ruined, other.ruined),
+            (&mut self.lost_views, other.lost_views),
             (&mut self.without_quorum, other.without_quorum),
         ];
         for (sum, count) in pairs {

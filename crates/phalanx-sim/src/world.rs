@@ -18,6 +18,7 @@ use crate::bursts::{Bursting, Bursts};
 use crate::carry::Filter;
 use crate::chain::Chain;
 use crate::clock::Clock;
+use crate::lost_view::LostView;
 use crate::memory::{Memory, MemorySettings};
 use crate::neighbours::Neighbours;
 use crate::network::{Lost, Network};
@@ -173,6 +174,8 @@ pub(crate) struct World {
     turns: u32,
     /// The cell's views and who installed them.
     pub(crate) chain: Chain,
+    /// A view that is to be lost with whoever knows it.
+    pub(crate) lost_view: Option<LostView>,
     /// Slots that stay broken to the end: nothing is asked of them, and the others must do without.
     pub(crate) ruined: Vec<usize>,
     /// Slots at the ends of paths that are broken in part for good.
@@ -250,6 +253,7 @@ impl World {
             violations: Vec::new(),
             turns: 0,
             chain: Chain::default(),
+            lost_view: None,
             ruined: Vec::new(),
             impaired: Vec::new(),
             sending: true,
@@ -323,14 +327,17 @@ impl World {
         node.driver_mut().at(now_ns);
         let report = node.turn(now, &mut slot.app);
         slot.busy_until_ns = now_ns + slot.turn_ns;
-        if let Some(view) = node.process().cell_view()
-            && slot.noted_view != (node.incarnation(), view.view)
-        {
+        let seen =
+            node.process().cell_view().filter(|view| slot.noted_view != (node.incarnation(), view.view)).cloned();
+        if let Some(view) = &seen {
             slot.noted_view = (node.incarnation(), view.view);
             self.chain.note(node.incarnation(), view);
         }
         if let Some(watcher) = &mut self.watcher {
             watcher(index, now_ns, node.process());
+        }
+        if let Some(view) = &seen {
+            self.look_at_lost_view(index, view);
         }
         self.carry(index);
         self.tend_neighbours(index);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::Builder;
 use crate::model::accepted::{Wait, WaitEnd, What};
-use crate::model::{Moment, ProcIx};
+use crate::model::{Moment, Over, ProcIx};
 
 /// One group's multicasts at the process being read.
 #[derive(Debug, Default)]
@@ -48,15 +48,19 @@ impl Builder {
     }
 
     /// The process left the group: whatever waits there is over.
-    pub(super) fn forsake(&mut self, me: ProcIx, group: u32) {
+    pub(super) fn forsake(&mut self, me: ProcIx, group: u32, moment: Moment) {
         if let Some(queue) = self.now.queues.remove(&group) {
-            self.close_queue(me, group, queue, WaitEnd::GroupLeft);
+            self.close_queue(me, group, queue, WaitEnd::GroupLeft(moment));
         }
     }
 
     /// The incarnation, or its stay in a cell instance, is over.
-    pub(super) fn forsake_all(&mut self, me: ProcIx) {
-        self.close_queues(me, WaitEnd::Over);
+    pub(super) fn forsake_all(&mut self, me: ProcIx, over: Option<(Over, Moment)>) {
+        let end = match over {
+            Some((Over::Left, moment)) => WaitEnd::Left(moment),
+            Some((Over::Excluded(_), _)) | None => WaitEnd::Over,
+        };
+        self.close_queues(me, end);
     }
 
     /// The trace is over: a last send may have no acceptance only where the process was killed in between.

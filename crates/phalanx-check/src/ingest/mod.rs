@@ -157,7 +157,7 @@ impl Builder {
                     self.model.epochs[epoch].end = EpochEnd::GroupLeft;
                     self.model.epochs[epoch].left_at = Some(moment);
                     self.now.early.remove(group);
-                    self.forsake(me, *group);
+                    self.forsake(me, *group, moment);
                 }
                 None => self.malformed("left a group it is not in"),
             },
@@ -225,7 +225,7 @@ impl Builder {
         let Event::CellView { instance, view, members, left } = event else { return };
         if *instance != self.now.instance {
             self.close_all();
-            self.forsake_all(me);
+            self.forsake_all(me, None);
             self.now.instance = *instance;
         }
         let names = members.iter().map(|(_, name)| name.clone()).collect();
@@ -248,7 +248,7 @@ impl Builder {
 
     fn incarnation_over(&mut self, me: ProcIx, over: Over, moment: Moment) {
         self.close_all();
-        self.forsake_all(me);
+        self.forsake_all(me, Some((over, moment)));
         self.model.procs[me].over = Some((over, moment));
         self.now.over = Some((over, moment.place));
     }

@@ -40,8 +40,10 @@ pub(crate) enum WaitEnd {
     /// One that was accepted after it was sent before.
     Overtaken(Moment),
     /// The process left the group.
-    GroupLeft,
-    /// The process left the cell or was excluded, or is in another cell instance now.
+    GroupLeft(Moment),
+    /// The process left the cell.
+    Left(Moment),
+    /// The process was excluded, or is in another cell instance now.
     Over,
     /// It waits still where the trace ends.
     Open,

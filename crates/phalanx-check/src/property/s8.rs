@@ -2,20 +2,24 @@
 //! a process in one group are sent in the order in which they were accepted.
 //!
 //! - None is sent before one that was accepted earlier in the same group.
+//! - Whoever leaves a group, by its own will, has sent what it had accepted before it asked to leave; and so has whoever
+//!   leaves the cell, if a view says that it left.
 //! - In the quiet phase, a running, connected process sends what it accepts within V3's bound, and what it accepted before
 //!   within the bound from V1's deadline.
 //! - Nothing is sent that was not accepted, by a process that records what it accepts.
 //!
-//! What waits when an incarnation ends (it dies, is excluded, or leaves the cell) is lost. What waits when a process leaves the
-//! group is not asked for either: a leave that loses nothing is still to come. The first and the last rule need no clock; the
-//! second is judged only if V1 holds.
+//! What waits when a process dies, is excluded, or goes from a cell that did not let it go, is lost. The first two rules need
+//! no clock; the third is judged only if V1 holds.
 //!
 //! Instances: multicasts accepted; *under failure*: those that did not go out at once. Source: the queue of a reliable
 //! channel (Cachin, Guerraoui, Rodrigues 2011, validity of a broadcast begins with its request); none of the classical
 //! properties speaks of messages before they are bound to a view.
 
+use phalanx_trace::LeaveReason;
+
 use super::{Run, v4};
 use crate::findings::Findings;
+use crate::model::Epoch;
 use crate::model::accepted::{Wait, WaitEnd};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
@@ -39,6 +43,30 @@ fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
         WaitEnd::Overtaken(by) => out.violation(&[accepted.place, by.place], || {
             format!("{}, and sent one that it accepted later without having sent it", who())
         }),
+        WaitEnd::GroupLeft(left) => {
+            // An application that takes nothing for a while may ask again before it is told that it left.
+            let of_group = |e: &&Epoch| model.groups[model.views[e.view].group].id == wait.group;
+            let stays = proc.epochs.iter().map(|&e| &model.epochs[e]).filter(of_group);
+            let ends = stays.filter_map(|e| e.left_at).map(|left| left.place.index);
+            let since = ends.filter(|index| *index < accepted.place.index).max().unwrap_or(0);
+            let asks = proc.group_leaves.iter().filter(|(group, _)| *group == wait.group).map(|(_, asked)| *asked);
+            let mut asks = asks.filter(|asked| (since..left.place.index).contains(&asked.place.index));
+            if let Some(asked) = asks.next().filter(|asked| asked.place.index > accepted.place.index) {
+                out.violation(&[accepted.place, asked.place, left.place], || {
+                    format!("{}, and left the group without having sent it", who())
+                });
+            }
+        }
+        WaitEnd::Left(left) => {
+            // A leaver that was excluded meanwhile, or that no quorum let go, may lose what waits.
+            let let_go = model.installs.iter().find(|i| i.left.contains(&(wait.proc, LeaveReason::Left)));
+            let asked = proc.leave_asked.filter(|asked| accepted.place.index < asked.place.index);
+            if let (Some(without), Some(asked)) = (let_go, asked) {
+                out.violation(&[accepted.place, asked.place, without.moment.place, left.place], || {
+                    format!("{}, and left the cell without having sent it", who())
+                });
+            }
+        }
         WaitEnd::Sent(_) | WaitEnd::Open => {
             let Some(quiet) = v4::due(run).filter(|quiet| quiet.running.contains(&wait.proc)) else { return };
             let deadline = v4::deadline(run, quiet, accepted.at_ns);
@@ -55,6 +83,6 @@ fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
                 });
             }
         }
-        WaitEnd::GroupLeft | WaitEnd::Over => {}
+        WaitEnd::Over => {}
     }
 }
