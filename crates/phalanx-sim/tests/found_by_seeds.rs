@@ -213,3 +213,19 @@ fn a_member_cut_off_when_it_runs_again_says_so_as_soon_as_any_other() {
     cell.settle();
     cell.finish_clean();
 }
+
+#[test]
+fn what_a_leaver_accepted_is_sent_though_its_clock_jumps() {
+    let mut cell = Cell::settled(3, 16);
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let (leaver, silent) = (ranks[1], ranks[2]);
+    cell.pause(silent);
+    while cell.multicast(leaver, "a", Order::Fifo, false, 1000).is_ok() {}
+    cell.leave_group(leaver, "a").expect("in the group");
+    cell.jump_clock(leaver, 11 * SECOND);
+    cell.run_for(300 * MS);
+    cell.resume(silent);
+    cell.settle();
+    assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(leaver, "a").is_none()));
+    cell.finish_clean();
+}

@@ -458,6 +458,12 @@ impl Flow {
         !self.wedged && open && self.outbox.is_empty() && self.streams.iter().enumerate().all(is_silent)
     }
 
+    /// Whether all that was accepted here has been sent.
+    #[must_use]
+    pub fn is_sent(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
     /// Whether the view is being left.
     #[must_use]
     pub fn is_wedged(&self) -> bool {

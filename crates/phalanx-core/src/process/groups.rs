@@ -6,6 +6,7 @@ use super::{Process, Stage};
 use crate::api::{CommandError, Event};
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Control, GroupWish};
+use crate::order::Flow;
 use crate::time::Instant;
 
 /// A group the application wants to be in, or out of.
@@ -125,8 +126,8 @@ impl Process {
             let entry = self.directory.group_named(name);
             let is_member = entry.is_some_and(|(_, e)| e.members.contains(&me));
             let drained = |at: Instant| {
-                now.since(at) > DRAIN_PATIENCE
-                    || entry.is_none_or(|(_, e)| self.flows.get(&e.space).is_none_or(|f| f.flow.is_drained()))
+                let flow = entry.and_then(|(_, e)| self.flows.get(&e.space)).map(|f| &f.flow);
+                flow.is_none_or(|flow| has_drained(flow, now.since(at)))
             };
             match want.leaving {
                 _ if entry.is_some_and(|(id, _)| self.transfers.retreats_from(id)) => {
@@ -172,8 +173,7 @@ impl Process {
 
     fn ask_to_leave(&mut self, now: Instant) {
         let Some(since) = self.leaving else { return };
-        let drained = self.flows.values().all(|f| f.flow.is_drained());
-        if !drained && now.since(since) < DRAIN_PATIENCE {
+        if !self.flows.values().all(|f| has_drained(&f.flow, now.since(since))) {
             return;
         }
         let me = self.me();
@@ -214,4 +214,9 @@ impl Process {
             self.ask_to_leave(now);
         }
     }
+}
+
+/// Whether a member that asked to leave so long ago may go: what it accepted is sent, and stable at all members or given up on.
+fn has_drained(flow: &Flow, waited: Duration) -> bool {
+    flow.is_drained() || waited > DRAIN_PATIENCE && flow.is_sent()
 }
