@@ -225,6 +225,13 @@ impl Memory {
         true
     }
 
+    /// Has the reading of a process that is not read yet begin with what it writes then.
+    pub(crate) fn begin_at_the_end(&mut self, token: u64) {
+        for link in self.links.iter_mut().flatten().filter(|link| link.token == token) {
+            link.stale = 0;
+        }
+    }
+
     pub(crate) fn detach(&mut self, token: u64) {
         let of = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.token == token);
         let Some(place) = self.links.iter().position(of) else { return };

@@ -104,8 +104,10 @@ impl World {
         for info in due {
             let stale = self.memory_rng.chance_ppm(settings.stale_ppm).then(|| 1 + self.memory_rng.below(STALE_MAX));
             let latency_ns = self.memory_rng.below(settings.latency_ns);
-            let segment =
-                self.slot_of(info.incarnation).and_then(|other| self.slots[other].memory()).map(Memory::segment);
+            let other = self.slot_of(info.incarnation);
+            let is_cut = other.is_some_and(|other| self.net.is_cut(other, index)) && !settings.bridges;
+            let stale = stale.filter(|_| !is_cut);
+            let segment = other.and_then(|other| self.slots[other].memory()).map(Memory::segment);
             let slot = &mut self.slots[index];
             let attached = match (segment, slot.memory_mut()) {
                 (Some(segment), Some(memory)) => memory.attach(&info, segment, latency_ns, stale.unwrap_or(0)),
@@ -153,6 +155,15 @@ impl World {
         let bridges = self.settings.memory.is_some_and(|memory| memory.bridges);
         bridges
             && self.slots[to].incarnation().is_some_and(|to| self.slots[from].memory().is_some_and(|m| m.reaches(to.0)))
+    }
+
+    /// What one process writes does not reach the other any more, through memory either: when that one begins to read, it is not
+    /// shown what was written meanwhile.
+    pub(crate) fn cut_memory(&mut self, from: usize, to: usize) {
+        let whose = self.slots[from].incarnation();
+        if let (Some(whose), Some(memory)) = (whose, self.slots[to].memory_mut()) {
+            memory.begin_at_the_end(whose.0);
+        }
     }
 
     /// Changes whenever somebody is bridged who was not.

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use phalanx_check::Report;
 use phalanx_core::rng::Rng;
+use phalanx_core::wire::DropReason;
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
 use crate::bursts::BURSTS_FROM_NS;
@@ -263,6 +264,22 @@ impl World {
     }
 }
 
+impl World {
+    /// W1, sense: in a sealed cell nobody but members makes packets, and what members say to each other makes sense, and is not
+    /// dropped for want of room before it is sent.
+    fn judge_sense(&mut self, counters: &Counters) {
+        if !self.settings.sealed {
+            return;
+        }
+        for name in [DropReason::Malformed.name(), "control_refused"] {
+            let count = counters.core.get(name).copied().unwrap_or(0);
+            if count > 0 {
+                self.violation("W1", format!("{count} times {name}, in a sealed cell"));
+            }
+        }
+    }
+}
+
 /// Judges a world that has run.
 pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Options) -> SeedResult {
     let mut traces: Vec<Trace> =
@@ -273,6 +290,7 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
     let history = if options.histories { history::operations(traces.iter()) } else { Vec::new() };
     let mut counters = world.count();
     let report = phalanx_check::check(&traces, &check_options(&world));
+    world.judge_sense(&counters);
     let mut violations = std::mem::take(&mut world.violations);
     violations.extend(crate::judge::violations(&report));
     crate::judge::count(&report, &mut counters);

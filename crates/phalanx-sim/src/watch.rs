@@ -68,7 +68,12 @@ impl World {
             let is_cut = self.net.is_cut(from, to) && !bridge;
             if std::mem::replace(&mut self.watch.cut[from * n + to], is_cut) != is_cut {
                 let link = (self.slots[from].name.clone(), self.slots[to].name.clone());
-                if is_cut { cut.push(link) } else { mended.push(link) }
+                if is_cut {
+                    cut.push(link);
+                    self.cut_memory(from, to);
+                } else {
+                    mended.push(link);
+                }
             }
         }
         if !cut.is_empty() {

@@ -103,6 +103,8 @@ counters! {
     held_by_receipts,
     /// Times the system came to take no more packets for a while, and messages waited for that.
     congested,
+    /// Control messages that this process wanted to send and had no room for.
+    control_refused,
     /// Times abcasts came to wait because the window left no room to tell their order.
     orders_held,
     /// Times this process passed the token of a group on.

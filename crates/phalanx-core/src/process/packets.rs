@@ -322,7 +322,7 @@ impl Process {
             && let Ok(bytes) = postcard::to_allocvec(message)
             && peer.control_channel.send(Bytes::from(bytes), CONTROL_OUTBOX_BYTES).is_err()
         {
-            self.counters.drop(DropReason::Overload);
+            self.counters.control_refused += 1;
         }
     }
 
