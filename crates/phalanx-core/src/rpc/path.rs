@@ -167,6 +167,16 @@ impl Path {
         }
     }
 
+    /// The other side's latest packet came from `from`: that is where it is. An attacker who is faster with a packet than the one who
+    /// sealed it has answers sent elsewhere, which it cannot read, until the next packet (RFC 9000, section 9.3).
+    #[inline]
+    pub(super) fn answer_at(&mut self, from: SocketAddr) {
+        if self.to != from {
+            self.to = from;
+            self.reach = Reach::of(from);
+        }
+    }
+
     /// What the other side's buffer is charged for a packet with so many bytes of a message.
     #[inline]
     pub(super) fn charge_of(&self, bytes: usize) -> u64 {

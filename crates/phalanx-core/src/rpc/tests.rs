@@ -12,6 +12,8 @@ use crate::{Arriving, Begun, Incarnation, Instant, Lane, Origin, Packet, Rest, c
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 2);
+/// Where the client is after it moved.
+const MOVED: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 3);
 
 /// One endpoint's surroundings.
 #[derive(Default)]
@@ -751,6 +753,61 @@ fn nothing_is_kept_for_long_of_what_is_over() {
     world.run(Duration::from_secs(45));
     assert!(world.server.held_bytes() <= 2048, "{} are held", world.server.held_bytes());
     assert!(world.client.is_open(world.session) && world.server.sessions_taken() == 1);
+}
+
+#[test]
+fn a_client_at_another_address_is_answered_there() {
+    let mut world = World::new();
+    let ticket = world.call(b"abc");
+    world.run(Duration::from_millis(1));
+    world.assert_answer(ticket, b"cba");
+    let old = world.at_client.sent.len();
+    assert_eq!(old, 0);
+    let hand = |world: &mut World, mut packet: Vec<u8>, from: SocketAddr| {
+        world.server.handle_packet(world.now, Origin::Network(from), Packet::Lent(&mut packet), &mut world.at_server);
+        world.server.turn(world.now, &mut world.at_server);
+        world.at_server.sent.drain(..).map(|(to, _)| to).collect::<Vec<_>>()
+    };
+    world.call(b"def");
+    let (_, first) = world.at_client.sent.pop_front().expect("it calls");
+    world.call(b"ghi");
+    let (_, second) = world.at_client.sent.pop_front().expect("it calls");
+    assert_eq!(hand(&mut world, second.clone(), MOVED), [MOVED]);
+    // What was sent before it moved, and an old packet that somebody sends again, say nothing about where it is now.
+    assert_eq!(hand(&mut world, first, CLIENT), [MOVED]);
+    let again = hand(&mut world, second, CLIENT);
+    assert!(again.iter().all(|to| *to == MOVED), "{again:?}");
+}
+
+#[test]
+fn a_session_has_more_packets_than_are_told_apart() {
+    let mut world = World::new();
+    let first = world.call(b"first");
+    let (_, old) = world.at_client.sent.front().cloned().expect("it asks for a session");
+    world.carry();
+    world.assert_answer(first, b"tsrif");
+    world.call(b"an early one");
+    let (_, early) = world.at_client.sent.front().cloned().expect("it calls");
+    world.carry();
+    let runs = world.server.counters().served;
+    const CALLS: u64 = 70_000;
+    for call in 0..CALLS {
+        let request = call.to_le_bytes();
+        let ticket = world.call(&request);
+        world.carry();
+        world.assert_answer(ticket, &reversed(&request));
+        world.at_client.outcomes.clear();
+        world.now += Duration::from_micros(10);
+    }
+    assert_eq!(world.server.counters().served, runs + CALLS);
+    for mut packet in [old, early] {
+        let origin = Origin::Network(CLIENT);
+        world.server.handle_packet(world.now, origin, Packet::Lent(&mut packet), &mut world.at_server);
+    }
+    world.carry();
+    assert_eq!(world.server.counters().served, runs + CALLS, "an old packet ran again");
+    assert_eq!(world.server.counters().drops[crate::wire::DropReason::Replayed.index()], 1);
+    assert_eq!(world.server.sessions_taken(), 1);
 }
 
 #[test]

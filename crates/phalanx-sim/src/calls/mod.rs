@@ -108,6 +108,10 @@ stats! {
     bursts,
     /// Processes stopped for a while.
     pauses,
+    /// Clients that had another address from then on.
+    moves,
+    /// Packets sent to an address that its client had no more.
+    strayed,
     /// Packets sent.
     packets,
     /// Of these, lost on their way.

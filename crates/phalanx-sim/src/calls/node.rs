@@ -15,6 +15,8 @@ pub(super) struct Node {
     pub(super) plan: EndpointPlan,
     /// Begins with 0.
     pub(super) life: u32,
+    /// Addresses it had before.
+    pub(super) moves: u8,
     /// Its process runs.
     pub(super) endpoint: Option<Endpoint>,
     pub(super) place: Place,
@@ -275,6 +277,16 @@ const LEFT_INSTEAD: &[u8] = b"left";
 /// Where node `at` is, in all its lives: some are taken to be on the same host as all others.
 pub(super) fn address(at: usize) -> SocketAddr {
     if at % 3 == 2 { SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORTS + at as u16) } else { far_address(at) }
+}
+
+/// Where it is after so many moves.
+pub(super) fn address_after(at: usize, moves: u8) -> SocketAddr {
+    let mut address = address(at);
+    if let (SocketAddr::V4(address), 1..) = (&mut address, moves) {
+        let [a, b, _, d] = address.ip().octets();
+        address.set_ip(Ipv4Addr::new(a, b, moves, d));
+    }
+    address
 }
 
 /// The same, on a host of its own.

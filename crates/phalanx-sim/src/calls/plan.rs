@@ -82,6 +82,8 @@ pub(super) enum What {
     Cut(usize, usize),
     /// So many of a million are lost.
     Burst(u32),
+    /// A client has another address from now on, and what is sent to the old one is lost.
+    Move(usize),
 }
 
 pub(super) const MS: u64 = 1_000_000;
@@ -106,6 +108,9 @@ impl Plan {
             endpoints.iter_mut().for_each(|endpoint| endpoint.packet_bytes_max = 65_507);
         }
         let faulty_ns = pick(&mut rng, &[1, 2, 3, 5]) * SECOND;
+        let mut faults = faults(&mut seed.fork("faults"), servers, clients, faulty_ns);
+        faults.extend(moves(&mut seed.fork("moves"), &endpoints, faulty_ns));
+        faults.sort_by_key(|fault| fault.at_ns);
         let calls = pick(&mut rng, &[10, 30, 60, 120]);
         Self {
             servers,
@@ -113,7 +118,7 @@ impl Plan {
             endpoints,
             weather: weather(&mut seed.fork("weather")),
             faulty_ns,
-            faults: faults(&mut seed.fork("faults"), servers, clients, faulty_ns),
+            faults,
             gap_ns: faulty_ns / calls,
             long_ppm: pick(&mut rng, &[10_000, 50_000, 150_000]) as u32,
             len_max: pick(&mut rng, &[20_000, 60_000, 200_000]) as usize,
@@ -188,7 +193,7 @@ fn handlers(rng: &mut Rng) -> Handlers {
 fn faults(rng: &mut Rng, servers: usize, clients: usize, faulty_ns: u64) -> Vec<Fault> {
     let all = (servers + clients) as u64;
     let count = pick(rng, &[0, 2, 4, 8, 16]);
-    let mut faults: Vec<Fault> = (0..count)
+    (0..count)
         .map(|_| {
             let (what, lasts_max) = match rng.below(8) {
                 0 | 1 => (What::Restart(rng.below(servers as u64) as usize), 500 * MS),
@@ -206,7 +211,18 @@ fn faults(rng: &mut Rng, servers: usize, clients: usize, faulty_ns: u64) -> Vec<
             let lasts_ns = (rng.below(lasts_max) >> rng.below(8)) + 1;
             Fault { at_ns: rng.below(faulty_ns), lasts_ns, what }
         })
-        .collect();
-    faults.sort_by_key(|fault| fault.at_ns);
-    faults
+        .collect()
+}
+
+/// Of those that are nobody's servers: whoever has their address has it for good.
+fn moves(rng: &mut Rng, endpoints: &[EndpointPlan], faulty_ns: u64) -> Vec<Fault> {
+    let moving: Vec<usize> = (0..endpoints.len()).filter(|at| !endpoints[*at].serves).collect();
+    if moving.is_empty() || !rng.chance_ppm(250_000) {
+        return Vec::new();
+    }
+    let one = |rng: &mut Rng| {
+        let what = What::Move(moving[rng.below(moving.len() as u64) as usize]);
+        Fault { at_ns: rng.below(faulty_ns), lasts_ns: 1, what }
+    };
+    (0..1 + rng.below(3)).map(|_| one(rng)).collect()
 }

@@ -94,6 +94,7 @@ impl World {
             Node {
                 plan: endpoint.clone(),
                 life: 0,
+                moves: 0,
                 endpoint: None,
                 place: Place::new(rng, at as u64, plan.handlers, endpoint, plan.len_max, plan.long_ppm),
                 inbox: Vec::new(),

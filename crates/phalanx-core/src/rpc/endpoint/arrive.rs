@@ -15,7 +15,7 @@ use crate::wire::{DropReason, Header, Kind, Reader};
 /// A packet of a session.
 enum Came<'a> {
     /// As it came.
-    Whole(Origin, &'a mut [u8]),
+    Whole(&'a mut [u8]),
     /// Verified, and partly where it belongs.
     InPlace(Clear<'a>),
 }
@@ -58,7 +58,7 @@ impl Endpoint {
                 self.whole = room;
                 return;
             }
-            Ok(Some((header, clear))) => self.handle_session(now, &header, Came::InPlace(clear), fx),
+            Ok(Some((header, clear))) => self.handle_session(now, &header, (origin, Came::InPlace(clear)), fx),
             Err(reason) => Err(reason),
         };
         self.net.counters.packets_received += 1;
@@ -119,7 +119,7 @@ impl Endpoint {
             return Err(DropReason::OtherCell);
         }
         match header.kind {
-            Kind::Session => self.handle_session(now, &header, Came::Whole(origin, packet), fx),
+            Kind::Session => self.handle_session(now, &header, (origin, Came::Whole(packet)), fx),
             Kind::Open => {
                 let (header, frames) = self.opener.open(packet)?;
                 let from = origin.address().ok_or(DropReason::UnknownPeer)?;
@@ -134,7 +134,7 @@ impl Endpoint {
         &mut self,
         now: Instant,
         header: &Header,
-        came: Came<'_>,
+        (origin, came): (Origin, Came<'_>),
         fx: &mut impl CallEffects,
     ) -> Result<(), DropReason> {
         let hint = header.space;
@@ -146,13 +146,18 @@ impl Endpoint {
         if header.number.saturating_add(OLD_PACKETS) < path.seen {
             return Err(DropReason::Replayed);
         }
-        let Clear { frames, placed } = match came {
-            Came::Whole(Origin::Network(_), packet) => Clear::all(path.key.open(header, path.token, packet)?),
-            Came::Whole(Origin::Memory, packet) => Clear::all(read_clear_for(path.token, packet)?),
-            Came::InPlace(clear) => clear,
+        let Clear { frames, placed } = match (came, origin) {
+            (Came::Whole(packet), Origin::Network(_)) => Clear::all(path.key.open(header, path.token, packet)?),
+            (Came::Whole(packet), Origin::Memory) => Clear::all(read_clear_for(path.token, packet)?),
+            (Came::InPlace(clear), _) => clear,
         };
         path.heard = now;
-        path.seen = path.seen.max(header.number);
+        if header.number > path.seen {
+            path.seen = header.number;
+            if let (Role::Server(server), Some(from)) = (&mut entry.role, origin.address()) {
+                server.path.answer_at(from);
+            }
+        }
         let mut from = Reader::new(frames);
         let mut touched = false;
         let mut closed = false;

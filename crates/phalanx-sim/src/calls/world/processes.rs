@@ -9,7 +9,7 @@ use phalanx_core::{Arriving, Begun, Packet, Rest, charge};
 use super::{Event, World, tell};
 use crate::calls::judge::seconds;
 use crate::calls::network::RECEIVE_BYTES_USUAL;
-use crate::calls::node::{Did, Happened, Sent, Waiting, address, node_at};
+use crate::calls::node::{Did, Happened, Sent, Waiting, address_after, node_at};
 use crate::calls::payload::{digest, fold};
 use crate::calls::plan::{MS, What};
 
@@ -89,6 +89,10 @@ impl World {
             What::Cut(from, to) => {
                 self.stats.cuts += 1;
                 self.network.cut(from, to, until_ns);
+            }
+            What::Move(at) => {
+                self.stats.moves += 1;
+                self.nodes[at].moves += 1;
             }
             What::Burst(loss_ppm) => {
                 self.stats.bursts += 1;
@@ -197,7 +201,7 @@ impl World {
         let me = self.nodes[at].endpoint.as_ref().map(Endpoint::incarnation);
         for Sent { to, bytes, shared } in std::mem::take(&mut self.nodes[at].place.sent) {
             self.trace_hash = fold(fold(self.trace_hash, self.now_ns), digest(&bytes));
-            let to = node_at(to);
+            let (address, to) = (to, node_at(to));
             tell!(self, "node {at} sends node {to} {} bytes", bytes.len());
             if let (Some(life), Some(writer)) = (shared, me) {
                 if let Some(at_ns) = self.network.share(self.now_ns, &mut self.stats) {
@@ -205,9 +209,13 @@ impl World {
                 }
                 continue;
             }
+            if address != address_after(to, self.nodes[to].moves) {
+                self.stats.strayed += 1;
+                continue;
+            }
             for at_ns in self.network.carry(self.now_ns, at, to, &mut self.stats) {
                 let bytes = bytes.clone();
-                self.queue.push(at_ns, Event::Packet { to, from: address(at), bytes });
+                self.queue.push(at_ns, Event::Packet { to, from: address_after(at, self.nodes[at].moves), bytes });
             }
         }
         for happened in std::mem::take(&mut self.nodes[at].place.happened) {
