@@ -190,3 +190,25 @@ fn i4_nobody_goes_by_the_name_of_another() {
         w.breaks(code);
     }
 }
+
+#[test]
+fn u5_who_hears_no_quorum_delivers_nothing_uniform() {
+    let run = |events: &[Option<Event>]| {
+        let mut w = World::group(3);
+        let m = uniform(fifo(0, 1, 1));
+        w.send(m);
+        for event in events {
+            match event {
+                Some(event) => w.push(0, event.clone()),
+                None => w.deliver(0, m),
+            }
+        }
+        w
+    };
+    let deliver = None;
+    run(&[deliver.clone(), Some(Event::NonPrimary)]).holds(&[Property::U5]);
+    run(&[Some(Event::NonPrimary), deliver.clone()]).breaks(Property::U5);
+    run(&[Some(Event::NonPrimary), Some(Event::Primary), deliver.clone()]).holds(&[Property::U5]);
+    run(&[Some(Event::NonPrimary), Some(Event::Block), deliver.clone(), Some(Event::Unblock)]).holds(&[Property::U5]);
+    run(&[Some(Event::NonPrimary), Some(Event::Block), Some(Event::Unblock), deliver]).breaks(Property::U5);
+}

@@ -46,6 +46,7 @@ mod u1;
 mod u2;
 mod u3;
 mod u4;
+mod u5;
 mod unsent;
 mod v1;
 mod v10;
@@ -148,6 +149,7 @@ properties! {
     U2 "uniform messages have one order, for the dead too" u2;
     U3 "what is delivered as uniform, every member could receive before" u3;
     U4 "what a sender knows to be uniform, every survivor delivers" u4;
+    U5 "who hears no quorum delivers nothing uniform" u5;
     X1 "a joiner's state is the members' state at its first view" x1;
     X2 "snapshot and replay meet without gap or overlap" x2;
     X3 "one state transfer for each join" x3;

@@ -45,7 +45,7 @@ impl Flow {
         if order != Order::Fifo && !self.deps_met(rank) {
             return false;
         }
-        !uniform || self.is_stable(rank, order, packet)
+        !uniform || !self.outside && self.is_stable(rank, order, packet)
     }
 
     /// Whether all that the head of `rank`'s queue depends on was delivered here.

@@ -130,6 +130,8 @@ pub struct Flow {
     pub(super) sent: u64,
     /// The last abcast of ours that went out unordered: one of our messages, by its number.
     pub(super) last_unplaced: u64,
+    /// This process hears no quorum of the cell: nothing is delivered as uniform before it does, or the view ends.
+    pub(super) outside: bool,
     /// The tenure in which this member passed the token on.
     pub(super) passed_tenure: Option<u32>,
     /// Passes by this member, and passes put off.
@@ -173,6 +175,7 @@ impl Flow {
             outbox: Outbox::default(),
             sent: 0,
             last_unplaced: 0,
+            outside: false,
             passed_tenure: None,
             passes: (0, 0),
             told: vec![0; n],
@@ -456,6 +459,12 @@ impl Flow {
         let open = self.tx.outstanding() > 0 || self.tx.stable() > self.announced_stable;
         let is_silent = |(rank, stream): (usize, &Stream)| rank == me || !stream.has_unstable();
         !self.wedged && open && self.outbox.is_empty() && self.streams.iter().enumerate().all(is_silent)
+    }
+
+    /// Whether this process hears a quorum of the cell. While it does not, nothing is delivered as uniform: the others may go on
+    /// without what this group delivers. What a cut holds is decided, and delivered in any case.
+    pub fn set_primary(&mut self, is_primary: bool) {
+        self.outside = !is_primary;
     }
 
     /// Whether all that was accepted here has been sent.

@@ -228,6 +228,10 @@ impl Process {
             return;
         }
         self.primary = is_primary;
+        for flow in self.flows.values_mut() {
+            flow.flow.set_primary(is_primary);
+            flow.touched = true;
+        }
         if is_primary {
             // Those not heard again yet may only be a heartbeat late: nobody is accused until all had their chance.
             self.try_after = self.try_after.max(now + self.beat_interval() * 5);

@@ -221,6 +221,7 @@ impl Process {
         };
         let name: Arc<str> = change.name.as_str().into();
         let mut flow = Flow::new(settings, now);
+        flow.set_primary(self.primary);
         flow.set_congested(self.congested);
         self.counters.carried_over += unsent.len() as u64;
         self.counters.carried_over_long += unsent.iter().filter(|(.., m)| m.len() >= packet_room).count() as u64;

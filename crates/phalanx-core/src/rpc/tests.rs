@@ -806,7 +806,7 @@ fn a_session_has_more_packets_than_are_told_apart() {
     }
     world.carry();
     assert_eq!(world.server.counters().served, runs + CALLS, "an old packet ran again");
-    assert_eq!(world.server.counters().drops[crate::wire::DropReason::Replayed.index()], 1);
+    assert_eq!(world.server.counters().drops[DropReason::Replayed.index()], 1);
     assert_eq!(world.server.sessions_taken(), 1);
 }
 
