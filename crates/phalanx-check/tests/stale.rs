@@ -211,4 +211,20 @@ fn u5_who_hears_no_quorum_delivers_nothing_uniform() {
     run(&[Some(Event::NonPrimary), Some(Event::Primary), deliver.clone()]).holds(&[Property::U5]);
     run(&[Some(Event::NonPrimary), Some(Event::Block), deliver.clone(), Some(Event::Unblock)]).holds(&[Property::U5]);
     run(&[Some(Event::NonPrimary), Some(Event::Block), Some(Event::Unblock), deliver]).breaks(Property::U5);
+    // Who reads late has heard of the silence and its end before.
+    for (waits, holds) in [(0, true), (2_000_000, false)] {
+        let mut w = World::group(3);
+        let m = uniform(fifo(0, 1, 1));
+        w.send(m);
+        w.push(0, Event::NonPrimary);
+        w.deliver(0, m);
+        w.wait(waits);
+        for p in 1..3 {
+            w.deliver(p, m);
+        }
+        for p in 0..3 {
+            w.group_view(p, 2, Some(1), &[0, 1, 2], &[], &[]);
+        }
+        if holds { w.holds(&[Property::U5]) } else { drop(w.breaks(Property::U5)) }
+    }
 }
