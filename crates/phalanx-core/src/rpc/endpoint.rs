@@ -263,6 +263,16 @@ impl Endpoint {
         }
     }
 
+    /// A client asks for a session that it has: where it writes through memory, nothing else tells where it is. Elsewhere an old ask
+    /// that comes again would.
+    fn ask_again(&mut self, hint: u32, from: SocketAddr) {
+        if let Some(Entry { role: Role::Server(server), .. }) = self.sessions.get_mut(hint as usize)
+            && server.path.heard_in_memory
+        {
+            server.path.answer_at(from);
+        }
+    }
+
     /// A client wants a session. The same ask gets the same session.
     fn open(
         &mut self,
@@ -275,7 +285,10 @@ impl Endpoint {
     ) {
         let known = self.asked.get(&(client, nonce)).copied();
         let hint = match known {
-            Some(hint) => hint,
+            Some(hint) => {
+                self.ask_again(hint, from);
+                hint
+            }
             None => {
                 let of_client = self.asked.range((client, 0)..=(client, u64::MAX)).count();
                 let reason = if !self.serves {

@@ -123,6 +123,8 @@ pub(super) struct Path {
     pub(super) pending: Vec<u8>,
     pub(super) pending_due: Option<Instant>,
     pub(super) heard: Instant,
+    /// The last packet from there came through memory.
+    pub(super) heard_in_memory: bool,
     pub(super) rtt: Rtt,
     pub(super) congestion: Congestion,
     /// Of what this side sent, in bytes as charged.
@@ -160,6 +162,7 @@ impl Path {
             pending: Vec::new(),
             pending_due: None,
             heard: now,
+            heard_in_memory: false,
             rtt: Rtt::default(),
             congestion: Congestion::new(charge(packet_bytes as u64), net.pace),
             in_flight: 0,

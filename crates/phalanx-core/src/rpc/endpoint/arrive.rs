@@ -152,6 +152,7 @@ impl Endpoint {
             (Came::InPlace(clear), _) => clear,
         };
         path.heard = now;
+        path.heard_in_memory = origin == Origin::Memory;
         if header.number > path.seen {
             path.seen = header.number;
             if let (Role::Server(server), Some(from)) = (&mut entry.role, origin.address()) {
