@@ -134,8 +134,8 @@ pub struct Flow {
     pub(super) outside: bool,
     /// The tenure in which this member passed the token on.
     pub(super) passed_tenure: Option<u32>,
-    /// Passes by this member, and passes put off.
-    pub(super) passes: (u64, u64),
+    /// What this member did with the token; passes that were overtaken are counted where they are read.
+    pub(super) token: TokenCounts,
     /// Delivered counts as told in our last causal message.
     pub(super) told: Vec<u64>,
     pub(super) told_old: bool,
@@ -177,7 +177,7 @@ impl Flow {
             last_unplaced: 0,
             outside: false,
             passed_tenure: None,
-            passes: (0, 0),
+            token: TokenCounts::default(),
             told: vec![0; n],
             told_old: false,
             due: Vec::new(),
@@ -566,8 +566,7 @@ impl Flow {
     /// What became of the token, as far as this member knows.
     #[must_use]
     pub fn token_counts(&self) -> TokenCounts {
-        let (passed, kept) = self.passes;
-        TokenCounts { passed, kept, overtaken: self.total.overtaken() }
+        TokenCounts { overtaken: self.total.overtaken(), ..self.token }
     }
 
     /// The tenure of the token holder in force here: so often the token was passed on.

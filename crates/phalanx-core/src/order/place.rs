@@ -177,12 +177,12 @@ impl Flow {
         holder.tally.fill(0);
         let settled = |pass: Pass| self.streams[usize::from(pass.by)].stable >= pass.packet;
         if is_other && !self.total.came_by().is_none_or(settled) {
-            self.passes.1 += 1;
+            self.token.kept += 1;
         } else if is_other && self.may_pack() && self.packer.len() + 16 <= self.set.packet_room {
             put_pass(&mut self.packer, self.total.tenure(), rank_u16(most));
             self.passed_tenure = Some(self.total.tenure());
             self.holder = None;
-            self.passes.0 += 1;
+            self.token.passed += 1;
         }
     }
 }

@@ -97,7 +97,7 @@ impl Transfers {
             return;
         }
         for giving in self.giving.iter_mut().filter(|g| g.group == delivery.group && g.done.is_none()) {
-            giving.record_bytes += delivery.payload.len() + 64;
+            giving.record_bytes += delivery.payload.len() + REPLAY_BYTES as usize;
             giving.record.push_back(StateMessage::Replay {
                 transfer: giving.transfer,
                 view: delivery.view,
@@ -475,7 +475,7 @@ impl Process {
                 return true;
             }
             if let Some(StateMessage::Replay { payload, .. }) = g.record.pop_front() {
-                g.record_bytes -= payload.len() + 64;
+                g.record_bytes -= payload.len() + REPLAY_BYTES as usize;
                 g.sent_bytes += payload.len() as u64 + REPLAY_BYTES;
             }
         }
