@@ -56,7 +56,7 @@ done
 run=
 
 # The next run removes what the killed one left, and does its work.
-"$PHALANX" torture --minutes 1 --only kill,isolate,loss-30,jitter,corrupt --roles coordinator,joiner \
+"$PHALANX" torture --minutes 1 --only kill,isolate,loss-30,jitter,corrupt,descriptors --roles coordinator,joiner \
   >"$work/minute.out" 2>"$work/minute.err" || fail "the torture found something"
 grep -q "removing what a run left that was killed (phxt$killed-)" "$work/minute.err" || fail "nothing was removed"
 [ -z "$(left_of "$killed")" ] || fail "a killed run's remains stay: $(left_of "$killed")"

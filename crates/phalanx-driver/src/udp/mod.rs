@@ -413,6 +413,8 @@ impl Udp {
         match poll(watched, limit.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Woken::default()),
+            // The process may have fewer descriptors now than it has: poll refuses so many at once.
+            Err(rustix::io::Errno::INVAL) => poll_each(watched, timeout)?,
             Err(error) => return Err(error.into()),
         }
         let fired = |fd: &PollFd<'_>| !fd.revents().is_empty();
@@ -432,6 +434,19 @@ impl Udp {
         }
         Ok(woken)
     }
+}
+
+/// Looks at one descriptor after the other, after a short sleep.
+fn poll_each(watched: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
+    std::thread::sleep(timeout.map_or(CONGESTED_RETRY, |t| t.min(CONGESTED_RETRY)));
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    for one in watched.chunks_mut(1) {
+        match poll(one, Some(&at_once)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Extra descriptors watched without memory of their own: as many as a driver around this one and its owner mostly have.
