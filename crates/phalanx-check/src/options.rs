@@ -38,6 +38,8 @@ pub struct Options {
     pub hostage_bound_ns: u64,
     /// V10: cell views in a quiet phase, besides those that come of starts, leaves and deaths in it. Default 3.
     pub churn_max: u64,
+    /// V15: the longest that a caller is told after its call's deadline. Default 5 s.
+    pub call_bound_ns: u64,
     /// R7: the longest search for an order, in steps, before it is given up; histories of simulated runs take hundreds.
     /// What is given up has not passed. Default 2,000,000.
     pub search_steps_max: usize,
@@ -63,6 +65,7 @@ impl Default for Options {
             calm_bound_ns: 2_000_000_000,
             hostage_bound_ns: 4_000_000_000,
             churn_max: 3,
+            call_bound_ns: 5_000_000_000,
             search_steps_max: 2_000_000,
             violations_max: 5,
         }

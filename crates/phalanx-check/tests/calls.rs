@@ -1,4 +1,4 @@
-//! R1, R2, R4, R5 and R6: good and broken runs for each.
+//! R1, R2, R4, R5, R6 and V15: good and broken runs for each.
 
 mod common;
 
@@ -244,5 +244,79 @@ fn e1_outcomes_and_answers_of_nothing() {
         calls.world.push(if is_run { SERVER } else { OTHER }, event);
         let violated = calls.report().violated();
         assert!(violated.contains(&Property::E1), "{violated:?}");
+    }
+}
+
+/// A call with a deadline, and whatever happens to its caller until it is over.
+fn with_deadline(within_s: u64, then: impl FnOnce(&mut Calls)) -> Report {
+    let mut calls = Calls::new();
+    calls.make(CLIENT, 1, 10);
+    calls.world.push(CLIENT, Event::CallDeadline { call: 1, within_ns: within_s * SECOND });
+    then(&mut calls);
+    calls.report()
+}
+
+const SECOND: u64 = 1_000_000_000;
+const HARNESS: usize = 4;
+
+#[test]
+fn a_call_ends_by_its_deadline() {
+    let report = with_deadline(2, |calls| {
+        calls.world.now += 6 * SECOND;
+        calls.end(CLIENT, 1, UNKNOWN);
+    });
+    assert!(report.violated().is_empty(), "{report}");
+    assert_eq!(report.instances(Property::V15), 1);
+    // Its process ended before the bound.
+    let report = with_deadline(2, |calls| calls.world.now += 6 * SECOND);
+    assert!(report.violated().is_empty(), "{report}");
+    assert_eq!(report.instances(Property::V15), 0);
+}
+
+#[test]
+fn a_call_that_never_ends_or_ends_late_is_told_of() {
+    let never = with_deadline(2, |calls| calls.world.now += 8 * SECOND);
+    assert_eq!(never.violated(), [Property::V15], "{never}");
+    let late = with_deadline(2, |calls| {
+        calls.world.now += 8 * SECOND;
+        calls.end(CLIENT, 1, UNKNOWN);
+    });
+    assert_eq!(late.violated(), [Property::V15], "{late}");
+}
+
+#[test]
+fn time_in_which_its_caller_was_stopped_does_not_count() {
+    let stopped = |seconds: u64| {
+        with_deadline(2, |calls| {
+            calls.world.push(HARNESS, Event::Stop { incarnation: id(CLIENT) });
+            calls.world.now += seconds * SECOND;
+            calls.world.push(HARNESS, Event::Cont { incarnation: id(CLIENT) });
+            calls.world.now += 6 * SECOND;
+            calls.end(CLIENT, 1, UNKNOWN);
+        })
+    };
+    assert!(stopped(20).violated().is_empty(), "{}", stopped(20));
+    assert_eq!(stopped(0).violated(), [] as [Property; 0]);
+    let long = with_deadline(2, |calls| {
+        calls.world.push(HARNESS, Event::Stop { incarnation: id(CLIENT) });
+        calls.world.now += 20 * SECOND;
+        calls.world.push(HARNESS, Event::Cont { incarnation: id(CLIENT) });
+        calls.world.now += 8 * SECOND;
+    });
+    assert_eq!(long.violated(), [Property::V15], "{long}");
+}
+
+#[test]
+fn an_endpoint_at_all_addresses_is_called_at_each() {
+    for (at, broken) in [("0.0.0.0:0", &[][..]), ("0.0.0.0:9", &[Property::R6])] {
+        let mut calls = Calls::new();
+        for record in &mut calls.world.traces[SERVER].records {
+            if let Event::Endpoint { address } = &mut record.event {
+                at.clone_into(address);
+            }
+        }
+        calls.whole(CLIENT, 1, 1, 10);
+        let report = calls.report();
+        assert_eq!(report.violated(), broken, "{report}");
     }
 }

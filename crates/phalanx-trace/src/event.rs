@@ -434,4 +434,11 @@ pub enum Event {
         #[serde(with = "fixint::le")]
         hash: u64,
     },
+    /// The caller of a call is to be told how it ended within this time. Right after the call was made.
+    CallDeadline {
+        /// The call's number.
+        call: u64,
+        /// From when it was made.
+        within_ns: u64,
+    },
 }

@@ -148,6 +148,10 @@ impl Display for Event {
                 let kind = if *idempotent { "idempotent call" } else { "call" };
                 write!(f, "makes {kind} {call} to {to} hash {}", Id(*hash))
             }
+            Self::CallDeadline { call, within_ns } => {
+                let (s, ms) = (within_ns / 1_000_000_000, within_ns / 1_000_000 % 1000);
+                write!(f, "call {call} is to end within {s}.{ms:03} s")
+            }
             Self::CallEnded { call, outcome } => write!(f, "call {call} ends: {outcome}"),
             Self::CallRan { run, from, hash } => {
                 write!(f, "runs a call of {} as run {run} hash {}", Id(*from), Id(*hash))

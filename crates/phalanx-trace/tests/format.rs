@@ -71,6 +71,7 @@ fn every_event() -> Vec<Event> {
         Event::Balance { group: 2, sum: 800 },
         Event::About { codes: vec!["S3".into(), "V1".into()] },
         Event::Accept { group: 2, order: Order::Causal, uniform: true, hash: 5 },
+        Event::CallDeadline { call: 1, within_ns: 2_000_000_000 },
     ]
 }
 

@@ -19,8 +19,14 @@ impl Builder {
                     idempotent: *idempotent,
                     request: *hash,
                     made: moment,
+                    within_ns: None,
                     told: Vec::new(),
                 });
+            }
+            Event::CallDeadline { call, within_ns } => {
+                if let Some(&call) = self.now.made.get(call) {
+                    self.model.calls.made[call].within_ns = Some(*within_ns);
+                }
             }
             // Without its call or run, an outcome is E1's business.
             Event::CallEnded { call, outcome } => {

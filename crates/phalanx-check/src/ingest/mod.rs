@@ -215,6 +215,7 @@ impl Builder {
             }
             Event::Endpoint { .. }
             | Event::CallMade { .. }
+            | Event::CallDeadline { .. }
             | Event::CallEnded { .. }
             | Event::CallRan { .. }
             | Event::CallAnswered { .. } => self.call_event(me, event, moment),

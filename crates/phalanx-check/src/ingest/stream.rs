@@ -135,6 +135,9 @@ impl StreamRules {
                 self.runs += 1;
                 (*run != self.runs).then_some("runs of calls are not numbered in sequence")
             }
+            Event::CallDeadline { call, .. } => {
+                (*call == 0 || *call != self.calls).then_some("the deadline of a call that was not just made")
+            }
             // A second end is R5's.
             Event::CallEnded { call, .. } => {
                 (*call == 0 || *call > self.calls).then_some("the end of a call that was not made")

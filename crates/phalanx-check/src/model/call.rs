@@ -1,6 +1,7 @@
 //! Calls between endpoints, as the records tell them.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use phalanx_trace::CallOutcome;
 
@@ -26,6 +27,8 @@ pub(crate) struct Made {
     pub(crate) idempotent: bool,
     pub(crate) request: u64,
     pub(crate) made: Moment,
+    /// From then on its caller is to be told within this time.
+    pub(crate) within_ns: Option<u64>,
     /// What the caller was told, each time.
     pub(crate) told: Vec<(CallOutcome, Moment)>,
 }
@@ -71,6 +74,13 @@ impl Calls {
     }
 }
 
+/// Whether who calls `address` calls the endpoint at `at`, which may stand for all addresses of its host.
+pub(crate) fn is_at(at: &str, address: &str) -> bool {
+    let port_of_all = |text: &str| text.parse::<SocketAddr>().ok().filter(|at| at.ip().is_unspecified());
+    at == address
+        || port_of_all(at).is_some_and(|at| address.parse().is_ok_and(|to: SocketAddr| to.port() == at.port()))
+}
+
 impl Ran {
     /// When it said that it did nothing, if it said nothing else.
     pub(crate) fn did_nothing(&self) -> Option<Moment> {
@@ -89,7 +99,8 @@ impl Model {
 
     /// Whether the record of each endpoint at this address is there, as far as anybody can tell: there is one, and all are whole.
     pub(crate) fn tells_all_at(&self, address: &str) -> bool {
-        let mut here = (0..self.procs.len()).filter(|&p| self.procs[p].endpoint.as_deref() == Some(address)).peekable();
+        let here = |&p: &ProcIx| self.procs[p].endpoint.as_deref().is_some_and(|at| is_at(at, address));
+        let mut here = (0..self.procs.len()).filter(here).peekable();
         here.peek().is_some() && here.all(|p| self.tells_all(p))
     }
 }

@@ -10,7 +10,7 @@ use phalanx_trace::CallOutcome;
 
 use super::Run;
 use crate::findings::Findings;
-use crate::model::call::{Calls, Made, Ran};
+use crate::model::call::{Calls, Made, Ran, is_at};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let (model, calls) = (run.model, &run.model.calls);
@@ -26,7 +26,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 continue;
             }
             let at = model.procs[ran.server].endpoint.as_deref();
-            if let Some(at) = at.filter(|at| alike.made.iter().all(|&call| calls.made[call].to != *at)) {
+            if let Some(at) = at.filter(|at| alike.made.iter().all(|&call| !is_at(at, &calls.made[call].to))) {
                 let call = &calls.made[alike.made[0]];
                 out.violation(&[call.made.place, ran.begun.place], || {
                     let (number, caller) = (call.number, model.who(call.caller));

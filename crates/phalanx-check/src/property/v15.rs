@@ -1,0 +1,63 @@
+//! V15, calls end: the caller of a call is told how it ended by its deadline, or within the bound after it, while its process
+//! lives. Time in which the harness kept the process stopped does not count.
+//!
+//! Instances: calls with a deadline whose bound passed before their process ended, was killed or wrote its last record, or
+//! that ended. Source: the promise of `CallOptions::deadline` (docs/rpc.md); Chockler, Keidar, Vitenberg 2001 for liveness with a
+//! bound.
+
+use super::Run;
+use crate::findings::Findings;
+use crate::model::{ProcIx, Span};
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    let absences = model.absences();
+    for call in model.calls.made.iter().filter(|call| model.tells_all(call.caller)) {
+        let Some(within_ns) = call.within_ns else { continue };
+        let stops = &absences[call.caller];
+        if stops.iter().any(|stop| !model.same_clock(stop.from.place.trace, call.made.place.trace)) {
+            continue;
+        }
+        let bound_ns = within_ns.saturating_add(run.options.call_bound_ns);
+        let due_ns = put_off(call.made.at_ns, bound_ns, stops);
+        let told = call.told.first();
+        if told.is_none() && due_ns >= over_ns(run, call.caller) {
+            continue;
+        }
+        out.instance();
+        if told.is_none_or(|(_, told)| told.at_ns > due_ns) {
+            let evidence: Vec<_> =
+                [Some(call.made.place), told.map(|(_, told)| told.place)].into_iter().flatten().collect();
+            out.violation(&evidence, || {
+                let (caller, how) = (model.who(call.caller), if told.is_some() { "late" } else { "never" });
+                let s = within_ns as f64 / 1e9;
+                format!("{caller} was {how} told how its call {} ended, whose deadline was {s:.3} s", call.number)
+            });
+        }
+    }
+}
+
+/// The end of `bound_ns` from `from_ns` on in which the process ran; for ever, if it runs no more.
+fn put_off(from_ns: u64, bound_ns: u64, absences: &[Span]) -> u64 {
+    let mut due_ns = from_ns.saturating_add(bound_ns);
+    for span in absences {
+        if span.from.at_ns >= due_ns {
+            break;
+        }
+        let Some(to) = span.to else { return u64::MAX };
+        due_ns = due_ns.saturating_add(to.at_ns.saturating_sub(span.from.at_ns.max(from_ns)));
+    }
+    due_ns
+}
+
+/// When the process could tell nothing any more, as far as is known.
+fn over_ns(run: &Run<'_>, p: ProcIx) -> u64 {
+    let (model, proc) = (run.model, &run.model.procs[p]);
+    let last = proc.trace.map_or(0, |trace| model.traces[trace].last_at_ns);
+    let same_clock =
+        |at: &crate::model::Moment| proc.trace.is_some_and(|trace| model.same_clock(trace, at.place.trace));
+    let end = proc.ended.or(proc.crashed.filter(same_clock));
+    // The harness ends the processes after its own end.
+    let harness = model.harness.ended.filter(|at| run.options.complete && same_clock(at));
+    end.map_or_else(|| harness.map_or(last, |at| at.at_ns.max(last)), |end| end.at_ns)
+}
