@@ -64,6 +64,16 @@ pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
             let _ = write!(std::io::stderr().lock(), "{told}");
         }
     }
+    let lost = client.port().trace_failure().map(ToString::to_string);
+    let exit = tell(server, outcome)?;
+    match lost {
+        None => Ok(exit),
+        Some(error) => Err(Failure::new(Exit::Failure, format!("the trace cannot be written: {error}"))),
+    }
+}
+
+/// Prints the answer, or tells why there is none.
+fn tell(server: SocketAddr, outcome: Result<Vec<u8>, CallFailure>) -> Result<Exit, Failure> {
     match outcome {
         Ok(answer) => print(&answer),
         Err(failure @ CallFailure::NotExecuted(_)) => {

@@ -227,9 +227,14 @@ pub(crate) fn run(serve: &Serve) -> Result<Exit, Failure> {
         return Ok(Exit::Failure);
     }
     say(format_args!("each call runs {}", serve.command.join(" ")));
+    let mut is_traced = true;
     let exit = loop {
         let came = port.turn(&mut runner);
         let answered = answer(&mut port, &mut runner, &answers);
+        if let (true, Some(error)) = (is_traced, port.trace_failure()) {
+            say(format_args!("the trace ends here: {error}; once there is room, start this service again to trace on"));
+            is_traced = false;
+        }
         if let Some(signal) = signals.came() {
             break if signal == SIGTERM { Exit::Good } else { Exit::Interrupted };
         }
@@ -247,7 +252,8 @@ pub(crate) fn run(serve: &Serve) -> Result<Exit, Failure> {
     }
     answer(&mut port, &mut runner, &answers);
     port.turn(&mut runner);
-    Ok(exit)
+    // A trace that was asked for and could not be written is a failure.
+    Ok(if exit == Exit::Good && !is_traced { Exit::Failure } else { exit })
 }
 
 /// Sends the answers that programs gave meanwhile.

@@ -107,3 +107,87 @@ fn what_cannot_be_says_why() {
     slow.signal(Signal::TERM);
     slow.end();
 }
+
+/// With `PHALANX` as the program and its arguments after it: files of more than 8 KiB cannot be written.
+fn without_room(directory: &Path, arguments: &[&str]) -> std::process::Command {
+    let program = phalanx(directory, arguments);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh"]).arg(program.get_program());
+    command.args(program.get_args());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
+
+#[test]
+fn what_was_called_is_traced_and_judged() {
+    let dir = directory();
+    let traces = dir.path().join("traces");
+    let to_traces = ["--trace", &traces.to_string_lossy()];
+    let (server, address) = serve(dir.path(), &[&to_traces[..], &["--name", "first", "cat"]].concat());
+    for word in ["one", "two", "three"] {
+        let called = run(dir.path(), &[&["call"], &to_traces[..], &[&address, word]].concat());
+        assert_eq!((called.status.code(), text(&called.stdout).as_str()), (Some(0), word), "{}", text(&called.stderr));
+    }
+    // A killed service leaves what it ran.
+    server.signal(Signal::KILL);
+    assert_eq!(server.end().0, None);
+    let check = |more: &[&str]| run(dir.path(), &[&["check", &traces.to_string_lossy()], more].concat());
+    let judged = check(&["--require", "R1,R2,R5,R6,V15"]);
+    assert_eq!(judged.status.code(), Some(0), "{}", text(&judged.stdout));
+    // No call was refused.
+    let vacuous = check(&["--require", "R4"]);
+    assert_eq!(vacuous.status.code(), Some(1), "{}", text(&vacuous.stdout));
+    // Who gives all traces gives that of the kill, too.
+    let cut = check(&["--complete"]);
+    assert_eq!((cut.status.code(), text(&cut.stdout).contains("E1")), (Some(1), true), "{}", text(&cut.stdout));
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_told_and_makes_the_exit_code_1() {
+    let dir = directory();
+    let traces = dir.path().join("traces").display().to_string();
+    let mut command = without_room(dir.path(), &["serve", "--trace", &traces, "cat"]);
+    let server = Running::start("server", &mut command, true);
+    let line = wait_for("the address", || {
+        let out = text(&server.out());
+        out.contains('\n').then_some(out)
+    });
+    let address = line.trim().rsplit(' ').next().expect("it is the last word").to_owned();
+    // Each call is some records; they go on when the trace is full.
+    let until_full = (0..2_000).find(|_| {
+        let called = run(dir.path(), &["call", &address, "x"]);
+        assert_eq!((called.status.code(), text(&called.stdout).as_str()), (Some(0), "x"), "{}", text(&called.stderr));
+        server.notices().contains("the trace ends here")
+    });
+    assert!(until_full.is_some(), "{}", server.notices());
+    server.signal(Signal::TERM);
+    assert_eq!(server.end().0, Some(1));
+
+    // A caller's own trace: its directory is a file, or it is full.
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").expect("written");
+    let refused = run(dir.path(), &["call", "--trace", &file.to_string_lossy(), "127.0.0.1:9", "x"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("cannot write traces"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn a_member_whose_trace_is_full_says_so_and_ends_with_1() {
+    let dir = directory();
+    let traces = dir.path().join("traces").display().to_string();
+    let mut command = without_room(dir.path(), &["cat", "--group", "g", "--name", "a", "--trace", &traces]);
+    let mut member = Running::start("a", &mut command, true);
+    let mut number = 0;
+    wait_for("the end of the trace", || {
+        number += 1;
+        member.say(format!("line {number}\n").as_bytes());
+        member.notices().contains("the trace ends here").then_some(())
+    });
+    member.signal(Signal::TERM);
+    assert_eq!(member.end().0, Some(1));
+}

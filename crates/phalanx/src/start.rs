@@ -15,7 +15,7 @@ use crate::local::{Card, LocalCell, Presence, host, read_key};
 use crate::node::Entropy;
 pub use error::StartError;
 pub(crate) use founding::Plan;
-pub(crate) use identity::entropy;
+pub(crate) use identity::{entropy, name};
 
 /// How to start a process of a cell. The defaults find, or found, the cell of this user on this host.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     let security = security(config, &local)?;
     let seeds = identity::resolve(&config.seeds)?;
     let driver = bind(config, None)?;
-    let name = identity::name(config)?;
+    let name = name(config)?;
     let addresses = identity::reachable(&driver, &seeds)?;
     let me = MemberInfo {
         incarnation: Incarnation(entropy().max(1)),

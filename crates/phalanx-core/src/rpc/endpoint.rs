@@ -190,6 +190,12 @@ impl Endpoint {
         found
     }
 
+    /// Its bounds.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Answers a call whose handler said [`Served::Later`](super::Served::Later); `None`: there is no such service. An answer that is
     /// given, not lent, is not copied.
     ///

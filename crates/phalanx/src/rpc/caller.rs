@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use phalanx_core::rpc::{CallError, CallOptions, Failure, Outcome, Reason, SessionId, Ticket};
@@ -42,6 +42,8 @@ struct Held {
 pub(super) struct Desk {
     inbox: Mutex<Inbox>,
     waker: Waker,
+    /// Why the trace that was asked for is not written any more.
+    trace_failure: OnceLock<String>,
 }
 
 #[derive(Default)]
@@ -91,7 +93,7 @@ impl Caller {
     /// See [`StartError`]; nothing is left behind.
     pub fn start(options: &PortOptions) -> Result<Self, StartError> {
         let port = Port::start(options)?;
-        let desk = Arc::new(Desk { inbox: Mutex::default(), waker: port.waker() });
+        let desk = Arc::new(Desk { inbox: Mutex::default(), waker: port.waker(), trace_failure: OnceLock::new() });
         let at_desk = Arc::clone(&desk);
         let thread = std::thread::Builder::new()
             .name("phalanx-calls".to_owned())
@@ -109,6 +111,12 @@ impl Caller {
             call.end(Err(Failure::NotExecuted(Reason::Cancelled)));
         }
         Pending { call, desk }
+    }
+
+    /// See [`Port::trace_failure`].
+    #[must_use]
+    pub fn trace_failure(&self) -> Option<&str> {
+        self.held.desk.trace_failure.get().map(String::as_str)
     }
 }
 
@@ -169,6 +177,9 @@ impl Making {
                 break;
             }
             let came = self.port.turn(&mut self.calls);
+            if let (None, Some(error)) = (desk.trace_failure.get(), self.port.trace_failure()) {
+                let _ = desk.trace_failure.set(error.to_string());
+            }
             // Without sockets to wait on, deadlines still end the calls.
             if came == 0 && !had && self.port.wait(None, &[]).is_err() {
                 std::thread::yield_now();

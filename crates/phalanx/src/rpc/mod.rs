@@ -4,6 +4,7 @@
 //! them for any number of threads and tasks.
 //! What a call may end with, and what is guaranteed: [`phalanx_core::rpc`] and `docs/rpc.md`.
 
+mod call_trace;
 mod caller;
 mod client;
 mod nearby;

@@ -13,18 +13,21 @@ use phalanx_core::rpc::{
 use phalanx_core::{Incarnation, Instant, Lane};
 use phalanx_driver::udp::{PACKET_BYTES_CEILING, PACKET_BYTES_LOOPBACK};
 use phalanx_driver::{Shm, Transmit, Udp, Wait, Waker, ticks};
+use phalanx_trace::TraceError;
 
 use crate::clock;
 use crate::config::Config;
-use crate::start::{StartError, bind, entropy, open_local, security};
+use crate::start::{StartError, bind, entropy, name, open_local, security};
 
+use super::call_trace::CallTrace;
 use super::nearby::Nearby;
 use super::time_trace::{Happened, Recorded, TimeTrace};
 
 /// How to start a [`Port`].
 #[derive(Clone, Debug, Default)]
 pub struct PortOptions {
-    /// Of these count the cell's name and key, the security, the address and the ports to bind, the driver, the runtime directory.
+    /// Of these count the cell's name and key, the security, the address and the ports to bind, the driver, the runtime directory,
+    /// and for a trace of all calls (`docs/checker.md`) its directory and the process's name.
     pub config: Config,
     /// Whether it answers calls. Default false.
     pub serves: bool,
@@ -84,6 +87,7 @@ pub struct Port<D: Wait = Shm<Udp>> {
     endpoint: Endpoint,
     nearby: Nearby,
     trace: Option<TimeTrace>,
+    calls: CallTrace,
     /// The clock as last read, and the processor's count then.
     now: Instant,
     read_at: u64,
@@ -96,20 +100,24 @@ struct Sink<'a, T: ?Sized, S> {
     outbox: &'a mut T,
     nearby: &'a mut Nearby,
     trace: &'a mut Option<TimeTrace>,
+    calls: &'a mut CallTrace,
     service: &'a mut S,
 }
 
 #[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
     fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
+        self.calls.before_packet();
         self.outbox.share(lane, to, parts)
     }
 
     fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
+        self.calls.before_packet();
         self.outbox.pass(lane, to, parts)
     }
 
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        self.calls.before_packet();
         self.outbox.transmit(lane, to, packet);
     }
 
@@ -130,19 +138,27 @@ impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
 
     #[inline]
     fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
-        self.service.request(call, from, request, answer)
+        let run = self.calls.runs(from, request);
+        let served = self.service.request(call, from, request, answer);
+        self.calls.ran(run, call, served, answer);
+        served
     }
 
     fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
-        self.service.long_request(call, from, request, answer)
+        let run = self.calls.runs(from, request);
+        let served = self.service.long_request(call, from, request, answer);
+        self.calls.ran(run, call, served, answer);
+        served
     }
 
     #[inline]
     fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+        self.calls.ended(ticket, outcome);
         self.service.outcome(ticket, outcome);
     }
 
     fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
+        self.calls.ended(ticket, Outcome::Answer(answer));
         self.service.long_answer(ticket, answer);
     }
 }
@@ -186,10 +202,19 @@ impl<D: Wait> Port<D> {
             offer,
             limits: limits.clone(),
         };
+        let calls = match &config.trace {
+            None => CallTrace::default(),
+            Some(directory) => {
+                let address = driver.local_address(Lane::Data);
+                let name = format!("{}.calls", name(config)?);
+                CallTrace::begin(directory, &config.cell, &name, me, address)
+                    .map_err(|source| StartError::Trace { path: directory.clone(), source })?
+            }
+        };
         let now = clock::now();
         let endpoint = Endpoint::new(now, &endpoint, &security, entropy());
         let read_at = ticks();
-        Ok(Self { driver, endpoint, nearby, trace: None, now, read_at, idle: 0, due: Instant::ZERO })
+        Ok(Self { driver, endpoint, nearby, trace: None, calls, now, read_at, idle: 0, due: Instant::ZERO })
     }
 
     /// Where it is called.
@@ -200,12 +225,15 @@ impl<D: Wait> Port<D> {
 
     /// See [`Endpoint::connect`].
     pub fn connect(&mut self, server: SocketAddr, service: &mut impl Service) -> SessionId {
-        self.act(service, |endpoint, now, sink| endpoint.connect(now, server, sink))
+        let session = self.act(service, |endpoint, now, sink| endpoint.connect(now, server, sink));
+        self.calls.connected(session, server);
+        session
     }
 
     /// See [`Endpoint::close`].
     pub fn close(&mut self, session: SessionId, service: &mut impl Service) {
         self.act(service, |endpoint, now, sink| endpoint.close(now, session, sink));
+        self.calls.closed(session);
     }
 
     /// See [`Endpoint::call`]. It goes out with the next turn at the latest, or at once if many were made since.
@@ -222,8 +250,12 @@ impl<D: Wait> Port<D> {
         // The time is that of the last turn, if that had something to do and was just now: a call costs no look at the clock.
         let now = if self.idle > 0 || self.is_stale() { self.begin() } else { self.now };
         self.due = Instant::ZERO;
+        let request = request.into();
+        self.calls.making(session, &request, options);
         let (endpoint, mut sink) = self.parts(service);
-        endpoint.call(now, session, request, options, &mut sink)
+        let made = endpoint.call(now, session, request, options, &mut sink);
+        self.calls.made(made.ok());
+        made
     }
 
     /// See [`Endpoint::cancel`].
@@ -241,6 +273,10 @@ impl<D: Wait> Port<D> {
         answer: Option<Cow<'_, [u8]>>,
         service: &mut impl Service,
     ) -> Result<(), AnswerError> {
+        // What is too long is not taken, and may be answered again.
+        if answer.as_ref().is_none_or(|answer| answer.len() <= self.endpoint.limits().message_bytes) {
+            self.calls.answers(call, answer.as_deref());
+        }
         self.act(service, |endpoint, now, sink| endpoint.answer(now, call, answer, sink))
     }
 
@@ -257,11 +293,17 @@ impl<D: Wait> Port<D> {
                 self.endpoint.note_gap(self.now, self.now.since(before));
             }
         }
-        let Self { driver, endpoint, nearby, trace, now, .. } = self;
+        let Self { driver, endpoint, nearby, trace, calls, now, .. } = self;
         let now = *now;
         // Once: what came is answered, and its receipts go out, before more is looked for.
         let took = driver.receive_begun(BATCH, &mut |outbox, _, origin, arriving| {
-            let sink = &mut Sink { outbox, nearby: &mut *nearby, trace: &mut *trace, service: &mut *service };
+            let sink = &mut Sink {
+                outbox,
+                nearby: &mut *nearby,
+                trace: &mut *trace,
+                calls: &mut *calls,
+                service: &mut *service,
+            };
             endpoint.handle_arriving(now, origin, arriving, sink);
         });
         let packets = took.packets;
@@ -330,6 +372,12 @@ impl<D: Wait> Port<D> {
         }
     }
 
+    /// Why the trace of calls that [`Config::trace`] asks for is not written any more; the endpoint goes on without it.
+    #[must_use]
+    pub fn trace_failure(&self) -> Option<&TraceError> {
+        self.calls.failure()
+    }
+
     /// The endpoint inside.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
@@ -350,8 +398,8 @@ impl<D: Wait> Port<D> {
 
     #[inline]
     fn parts<'a, S>(&'a mut self, service: &'a mut S) -> (&'a mut Endpoint, Sink<'a, D::Outbox, S>) {
-        let Self { driver, endpoint, nearby, trace, .. } = self;
-        (endpoint, Sink { outbox: driver.outbox(), nearby, trace, service })
+        let Self { driver, endpoint, nearby, trace, calls, .. } = self;
+        (endpoint, Sink { outbox: driver.outbox(), nearby, trace, calls, service })
     }
 
     /// Has the endpoint do something now, which goes out at once.

@@ -28,7 +28,7 @@ pub(crate) fn entropy() -> Result<Entropy, StartError> {
 }
 
 /// The name given, or one made of the host's name and the process number.
-pub(super) fn name(config: &Config) -> Result<String, StartError> {
+pub(crate) fn name(config: &Config) -> Result<String, StartError> {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let name = config.name.clone().unwrap_or_else(|| {
         let host = rustix::system::uname();

@@ -43,7 +43,7 @@ fn try_out(directory: &Path) -> io::Result<()> {
 }
 
 /// A process's name without what a file name cannot hold.
-fn file_name(name: &str) -> String {
+pub(crate) fn file_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     name.chars().map(|c| if plain(c) { c } else { '_' }).take(NAME_CHARS).collect()
 }

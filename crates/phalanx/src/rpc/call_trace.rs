@@ -1,0 +1,235 @@
+//! Writes down the calls that an endpoint makes and answers, for the checker (`docs/checker.md`).
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use phalanx_core::Incarnation;
+use phalanx_core::rpc::{CallId, CallOptions, Failure, Outcome, Served, SessionId, Ticket};
+use phalanx_trace::{CallOutcome, Event, Header, TraceError, TraceWriter, payload_hash};
+
+use crate::clock::{clock_name, now};
+use crate::traced::file_name;
+
+/// The trace of one endpoint, or nothing: then every method returns at once.
+///
+/// Records reach the operating system before a packet leaves that may tell of them, and before a handler begins. A trace
+/// that cannot be written (a full disk) is given up: the reason is kept, and the endpoint goes on without a trace.
+#[derive(Default)]
+pub(super) struct CallTrace {
+    open: Option<Box<Open>>,
+    failure: Option<TraceError>,
+}
+
+struct Open {
+    writer: TraceWriter<File>,
+    /// Calls made and runs begun so far.
+    made: u64,
+    runs: u64,
+    /// Where each open session leads.
+    sessions: BTreeMap<SessionId, SocketAddr>,
+    /// The call that is being made: the endpoint has not named it yet.
+    making: Option<u64>,
+    /// Numbers of calls under way, and of runs whose answer comes later.
+    under_way: BTreeMap<Ticket, u64>,
+    running: BTreeMap<CallId, u64>,
+}
+
+impl CallTrace {
+    /// Begins the trace of the endpoint `me`, called `name`, in a new file of `directory`, which is made if it is missing.
+    pub(super) fn begin(
+        directory: &Path,
+        cell: &str,
+        name: &str,
+        me: Incarnation,
+        address: SocketAddr,
+    ) -> io::Result<Self> {
+        std::fs::create_dir_all(directory)?;
+        let header = Header::process(cell, name, me.0, &clock_name()).with_write_ahead();
+        let writer = TraceWriter::create(&directory.join(format!("{}-{me}.trace", file_name(name))), &header)
+            .map_err(into_io)?;
+        let mut trace = Self {
+            open: Some(Box::new(Open {
+                writer,
+                made: 0,
+                runs: 0,
+                sessions: BTreeMap::new(),
+                making: None,
+                under_way: BTreeMap::new(),
+                running: BTreeMap::new(),
+            })),
+            failure: None,
+        };
+        trace.write(|_| Some(Event::Start));
+        trace.write(|_| Some(Event::Endpoint { address: address.to_string() }));
+        trace.flush();
+        Ok(trace)
+    }
+
+    /// Why it was given up, if it was.
+    pub(super) fn failure(&self) -> Option<&TraceError> {
+        self.failure.as_ref()
+    }
+
+    pub(super) fn connected(&mut self, session: SessionId, server: SocketAddr) {
+        if let Some(open) = &mut self.open {
+            open.sessions.insert(session, server);
+        }
+    }
+
+    pub(super) fn closed(&mut self, session: SessionId) {
+        if let Some(open) = &mut self.open {
+            open.sessions.remove(&session);
+        }
+    }
+
+    /// A call is about to be made. Followed by [`Self::made`].
+    #[inline]
+    pub(super) fn making(&mut self, session: SessionId, request: &[u8], options: &CallOptions) {
+        if self.open.is_some() {
+            self.write_making(session, request, options);
+        }
+    }
+
+    #[cold]
+    fn write_making(&mut self, session: SessionId, request: &[u8], options: &CallOptions) {
+        let within_ns = u64::try_from(options.deadline.as_nanos()).unwrap_or(u64::MAX);
+        self.write(|open| {
+            // Without its session the call is refused at once: no server is asked.
+            let to = open.sessions.get(&session).map(SocketAddr::to_string).unwrap_or_default();
+            open.made += 1;
+            open.making = Some(open.made);
+            let (call, idempotent, hash) = (open.made, options.idempotent, payload_hash(request));
+            Some(Event::CallMade { call, to, idempotent, hash })
+        });
+        self.write(|open| Some(Event::CallDeadline { call: open.made, within_ns }));
+    }
+
+    /// The call was accepted and has this name, or was not and did not run.
+    #[inline]
+    pub(super) fn made(&mut self, ticket: Option<Ticket>) {
+        if self.open.is_some() {
+            self.write(|open| {
+                // None: it has ended already.
+                let call = open.making.take()?;
+                match ticket {
+                    Some(ticket) => {
+                        open.under_way.insert(ticket, call);
+                        None
+                    }
+                    None => Some(Event::CallEnded { call, outcome: CallOutcome::NotExecuted }),
+                }
+            });
+        }
+    }
+
+    /// The caller is told how its call ended.
+    #[inline]
+    pub(super) fn ended(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+        if self.open.is_some() {
+            self.write(|open| {
+                let outcome = match outcome {
+                    Outcome::Answer(answer) => CallOutcome::Answer { hash: payload_hash(answer) },
+                    Outcome::Failed(Failure::NotExecuted(_)) => CallOutcome::NotExecuted,
+                    Outcome::Failed(Failure::Unknown(_)) => CallOutcome::Unknown,
+                };
+                // A call can end while it is made: its name is not known yet.
+                let call = open.under_way.remove(&ticket).or_else(|| open.making.take())?;
+                Some(Event::CallEnded { call, outcome })
+            });
+        }
+    }
+
+    /// A handler is about to begin. The number of the run; 0 without a trace.
+    #[inline]
+    pub(super) fn runs(&mut self, from: Incarnation, request: &[u8]) -> u64 {
+        if self.open.is_none() {
+            return 0;
+        }
+        let mut number = 0;
+        self.write(|open| {
+            open.runs += 1;
+            number = open.runs;
+            Some(Event::CallRan { run: number, from: from.0, hash: payload_hash(request) })
+        });
+        // Whatever the handler does, it did not do it unrecorded.
+        self.flush();
+        number
+    }
+
+    /// The handler of run `number` has returned.
+    #[inline]
+    pub(super) fn ran(&mut self, number: u64, call: CallId, served: Served, answer: &[u8]) {
+        if self.open.is_some() {
+            self.write(|open| {
+                let answer = match served {
+                    Served::Answered => Some(payload_hash(answer)),
+                    Served::Refused | Served::Busy => None,
+                    Served::Later => {
+                        open.running.insert(call, number);
+                        return None;
+                    }
+                };
+                Some(Event::CallAnswered { run: number, answer })
+            });
+        }
+    }
+
+    /// The answer of a run that was to come later; `None`: it did nothing.
+    pub(super) fn answers(&mut self, call: CallId, answer: Option<&[u8]>) {
+        if self.open.is_some() {
+            self.write(|open| {
+                let run = open.running.remove(&call)?;
+                Some(Event::CallAnswered { run, answer: answer.map(payload_hash) })
+            });
+        }
+    }
+
+    /// Before each packet: what it may tell of is with the operating system.
+    #[inline]
+    pub(super) fn before_packet(&mut self) {
+        if self.open.as_ref().is_some_and(|open| open.writer.has_unflushed()) {
+            self.flush();
+        }
+    }
+
+    fn write(&mut self, event: impl FnOnce(&mut Open) -> Option<Event>) {
+        let Some(open) = &mut self.open else { return };
+        let Some(event) = event(open) else { return };
+        // The time of the record itself: a run and the end of its call are compared by it.
+        let written = open.writer.write(now().nanos(), &event);
+        self.settle(written);
+    }
+
+    #[cold]
+    fn flush(&mut self) {
+        let flushed = self.open.as_mut().map_or(Ok(()), |open| open.writer.flush());
+        self.settle(flushed);
+    }
+
+    fn settle(&mut self, outcome: Result<(), TraceError>) {
+        if let Err(error) = outcome {
+            self.open = None;
+            self.failure = Some(error);
+        }
+    }
+}
+
+fn into_io(error: TraceError) -> io::Error {
+    match error {
+        TraceError::Io { source, .. } => source,
+        other => io::Error::other(other),
+    }
+}
+
+impl Drop for CallTrace {
+    fn drop(&mut self) {
+        // A process that panics did not end as it should, and its trace does not either.
+        if !std::thread::panicking() {
+            self.write(|_| Some(Event::End));
+            self.flush();
+        }
+    }
+}
