@@ -1,6 +1,7 @@
 //! One cell's life: formed, tortured fault by fault, healed, judged.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +15,11 @@ use super::crew::{Crew, Plan, host_of, name};
 use super::fault::{Fabric, Fault, Role};
 use super::harm::Harm;
 use super::judge::{DELIVERY_BOUND_NS, MEMBERSHIP_BOUND_NS};
-use super::network::Network;
+use super::network::{Network, address};
 use super::outcome::Outcome;
 use super::progress::Progress;
-use super::report::{Order, Report};
+use super::report::{Answered, Order, Report};
+use crate::about;
 use crate::exit::{Exit, Failure};
 
 /// For a step that should take a second or two, on a machine that has other things to do.
@@ -169,6 +171,13 @@ impl<'a> Bout<'a> {
         let well = self.all_well()?;
         if well.is_ok() {
             outcome.recovered_ms = Some(millis(healed.elapsed()));
+            // What a loss puts to the test, beside what every bout does.
+            let lost = match (fault, outcome.excluded_ms) {
+                (Fault::Kill, _) => about::TORTURE_KILL,
+                (_, Some(_)) => about::TORTURE_EXCLUSION,
+                (_, None) => &[],
+            };
+            self.crew.write(&about::record(lost))?;
         }
         Ok(well)
     }
@@ -321,6 +330,7 @@ impl<'a> Bout<'a> {
         if !told {
             return Ok(Err(Stuck("a member tells nothing any more".to_owned())));
         }
+        let answered: Vec<Answered> = self.crew.members.iter().map(|m| m.pulse.answered.clone()).collect();
         let sent: BTreeMap<u64, u64> = self.crew.members.iter().map(|m| (m.incarnation, m.pulse.sent)).collect();
         let flows = self.until(PATIENCE, |bout| {
             bout.crew.members.iter().all(|member| {
@@ -328,8 +338,23 @@ impl<'a> Bout<'a> {
                 sent.iter().all(|(who, number)| heard.get(who).is_some_and(|last| last > number))
             })
         })?;
-        let why = || format!("all are in one view, but messages did not flow within {} s", PATIENCE.as_secs());
-        Ok(if flows && self.agree() { Ok(()) } else { Err(Stuck(why())) })
+        let stuck =
+            |what: &str| Ok(Err(Stuck(format!("all are in one view, but {what} within {} s", PATIENCE.as_secs()))));
+        if !flows || !self.agree() {
+            return stuck("messages did not flow");
+        }
+        // Everybody has answered calls of everybody since.
+        let hosts = self.network.count;
+        let called = self.until(PATIENCE, |bout| {
+            bout.crew.members.iter().zip(&answered).all(|(member, before)| {
+                let more = |host: &usize| {
+                    let at: IpAddr = address(*host).parse().expect("hosts have addresses");
+                    member.pulse.answered.get(&at).copied().unwrap_or(0) > before.get(&at).copied().unwrap_or(0)
+                };
+                (1..=hosts).filter(|host| *host != member.host).all(|host| more(&host))
+            })
+        })?;
+        if called { Ok(Ok(())) } else { stuck("calls were not answered") }
     }
 
     /// Whether all members are in one view of the cell and of their group.

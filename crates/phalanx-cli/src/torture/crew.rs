@@ -34,6 +34,8 @@ pub(super) struct Member {
     pub(super) alive: bool,
     /// Of the life that it last told of; 0 before.
     pub(super) incarnation: u64,
+    /// Of its endpoint of calls; 0 before it told.
+    endpoint: u64,
     /// The last views of this life, with names in rank order.
     pub(super) cell: Option<(u64, Vec<String>)>,
     pub(super) work: Option<(u64, Vec<String>)>,
@@ -180,6 +182,7 @@ impl Crew {
             start,
             alive: true,
             incarnation: 0,
+            endpoint: 0,
             cell: None,
             work: None,
             primary: false,
@@ -258,12 +261,13 @@ impl Crew {
 
     /// All lives on a host, from the names of their traces.
     fn lives(&self, host: usize) -> Result<Vec<u64>, Failure> {
-        let (directory, prefix) = (self.plan.traces(), format!("{}-", name(host)));
+        let directory = self.plan.traces();
+        let prefixes = [format!("{}-", name(host)), format!("{}.calls-", name(host))];
         let doing = || format!("cannot list {}", directory.display());
         let mut lives = Vec::new();
         for entry in std::fs::read_dir(&directory).when(doing())? {
             let file = entry.when(doing())?.file_name().to_string_lossy().into_owned();
-            let life = file.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".trace"));
+            let life = prefixes.iter().find_map(|prefix| file.strip_prefix(prefix)?.strip_suffix(".trace"));
             lives.extend(life.and_then(|life| u64::from_str_radix(life, 16).ok()));
         }
         Ok(lives)
@@ -272,12 +276,13 @@ impl Crew {
     /// Stops a member (SIGSTOP) or lets it run again (SIGCONT).
     pub(super) fn hold(&mut self, host: usize, stop: bool) -> Result<(), Failure> {
         let member = self.member(host);
-        let (pid, incarnation, who) = (member.pid(), member.incarnation, member.name());
+        let (pid, who) = (member.pid(), member.name());
+        let lives = [member.incarnation, member.endpoint];
         if stop {
             kill_process(pid, Signal::STOP).when(format_args!("cannot stop {who}"))?;
-            self.write(&Event::Stop { incarnation })
+            lives.into_iter().try_for_each(|incarnation| self.write(&Event::Stop { incarnation }))
         } else {
-            self.write(&Event::Cont { incarnation })?;
+            lives.into_iter().try_for_each(|incarnation| self.write(&Event::Cont { incarnation }))?;
             kill_process(pid, Signal::CONT).when(format_args!("cannot continue {who}"))
         }
     }
@@ -329,6 +334,7 @@ impl Crew {
                 (member.cell, member.work, member.primary) = (None, None, false);
                 member.pulse = Pulse::default();
             }
+            Report::Endpoint { incarnation } => member.endpoint = *incarnation,
             Report::Cell { view, members } => {
                 member.cell = Some((*view, members.clone()));
                 member.primary = true;

@@ -6,7 +6,7 @@ use super::crew::Crew;
 use super::fault::{Fabric, Fault, Role};
 use super::limits::{Buffers, Descriptors, Quota};
 use super::mistreat::Mistreatment;
-use super::network::{CONTROL_PORT, DATA_PORT, Network, TABLE, port};
+use super::network::{CALLS_PORT, DATA_PORT, Network, TABLE, port};
 use super::tools::{run, run_in};
 use crate::exit::{Exit, Failure, While};
 
@@ -267,7 +267,7 @@ fn refuse(network: &Network, host: usize) -> Result<(), Failure> {
     let rules = format!(
         "add table inet {TABLE}
          add chain inet {TABLE} coming {{ type filter hook input priority 0; }}
-         add rule inet {TABLE} coming udp dport {DATA_PORT}-{CONTROL_PORT} numgen random mod 100 < 30 counter reject with icmp type port-unreachable"
+         add rule inet {TABLE} coming udp dport {DATA_PORT}-{CALLS_PORT} numgen random mod 100 < 30 counter reject with icmp type port-unreachable"
     );
     run_in(&network.namespace(host), "nft", &[&rules]).map(drop)
 }

@@ -10,6 +10,7 @@ use phalanx::core::{CommandError, Order};
 use phalanx::{Inline, Options, Traced, traced};
 
 use super::app::{App, HEAD_BYTES, SIDE, WORK};
+use super::calls::Calls;
 use super::report::{self, Pulse, Report};
 use crate::child::{end_with_parent, tell};
 use crate::exit::{Exit, Failure, While};
@@ -66,6 +67,8 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     let failed = Box::new(crate::child::trace_lost);
     let mut handler = traced::to_directory(App::default(), &config.cell, &traces, failed)
         .when(format_args!("cannot use {}", traces.display()))?;
+    let calls = Calls::start(&config, member.seed)?;
+    handler.inner_mut().reports.push(Report::Endpoint { incarnation: calls.incarnation() });
     let mut process = Inline::start(&Options::from(config)).when("cannot start")?;
     process.join_group(WORK, true, &mut handler).when("cannot join the group")?;
     if member.side {
@@ -87,7 +90,9 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
         rejoin(&mut process, &mut handler);
         if Instant::now() >= pulse_due {
             pulse_due = Instant::now() + PULSE_EVERY;
-            let pulse = Report::Pulse(talker.pulse(&process, handler.inner()));
+            let wrongs = calls.wrongs().into_iter().map(|what| Report::Wrong { what });
+            handler.inner_mut().reports.extend(wrongs);
+            let pulse = Report::Pulse(talker.pulse(&process, handler.inner(), &calls));
             handler.inner_mut().reports.push(pulse);
         }
         tell(&mut handler.inner_mut().reports)?;
@@ -149,13 +154,14 @@ impl Talker {
         self.due.saturating_duration_since(Instant::now()).min(PULSE_EVERY)
     }
 
-    fn pulse(&self, process: &Inline, app: &App) -> Pulse {
+    fn pulse(&self, process: &Inline, app: &App, calls: &Calls) -> Pulse {
         let streams = process.node().process().streams();
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Pulse {
             sent: self.sent,
             heard: app.heard.iter().map(|(who, number)| (who.0, *number)).collect(),
             orders: streams.into_iter().find(|stream| &*stream.name == WORK).and_then(|stream| stream.orders),
+            answered: calls.answered(),
             wall_s: wall.map_or(0, |since| since.as_secs()),
         }
     }

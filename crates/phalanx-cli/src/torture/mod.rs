@@ -6,6 +6,7 @@
 
 mod app;
 mod bout;
+mod calls;
 mod crew;
 mod fault;
 mod harm;

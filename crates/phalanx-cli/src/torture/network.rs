@@ -9,6 +9,7 @@ use crate::exit::Failure;
 /// The ports of every member.
 pub(super) const CONTROL_PORT: u16 = 7401;
 pub(super) const DATA_PORT: u16 = 7400;
+pub(super) const CALLS_PORT: u16 = 7402;
 
 /// The table of packet filters in the bridge and in members' namespaces.
 pub(super) const TABLE: &str = "torture";

@@ -1,6 +1,12 @@
 //! What a member of the torture tells the harness, one JSON object a line, and what it is told.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
+
+/// How many calls the endpoint on each host has answered.
+pub(super) type Answered = BTreeMap<IpAddr, u64>;
 
 /// From a member to the harness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -8,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Report {
     /// A life begins.
     Begin { incarnation: u64 },
+    /// Its endpoint of calls, which lives as long as the process, is ready.
+    Endpoint { incarnation: u64 },
     /// A cell view was installed; names in rank order.
     Cell { view: u64, members: Vec<String> },
     /// A view of the group that all members are in was installed; names in rank order.
@@ -31,6 +39,8 @@ pub(super) struct Pulse {
     pub(super) heard: Vec<(u64, u64)>,
     /// Who orders that group's abcasts.
     pub(super) orders: Option<String>,
+    /// Its calls that were answered.
+    pub(super) answered: Answered,
     /// The wall clock as the member reads it, in seconds since 1970.
     pub(super) wall_s: u64,
 }
@@ -49,8 +59,13 @@ mod tests {
 
     #[test]
     fn reports_read_back_as_lines() {
-        let pulse =
-            Pulse { sent: 3, heard: vec![(u64::MAX, 1), (2, u64::MAX)], orders: Some("m1".to_owned()), wall_s: 9 };
+        let pulse = Pulse {
+            sent: 3,
+            heard: vec![(u64::MAX, 1), (2, u64::MAX)],
+            orders: Some("m1".to_owned()),
+            answered: Answered::from([(IpAddr::from([10, 77, 0, 1]), 4)]),
+            wall_s: 9,
+        };
         for report in [
             Report::Begin { incarnation: u64::MAX },
             Report::Work { view: 2, members: vec!["m1".to_owned()] },

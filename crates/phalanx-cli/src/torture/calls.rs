@@ -1,0 +1,219 @@
+//! The calls of a member of the torture: an endpoint with a thread of its own, which calls all others and answers them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use phalanx::config::Config;
+use phalanx::core::Incarnation;
+use phalanx::core::rng::Rng;
+use phalanx::rpc::{CallId, CallOptions, Outcome, Port, PortOptions, Served, Service, SessionId, Ticket};
+
+use super::network::CALLS_PORT;
+use super::report::Answered;
+use crate::child::trace_lost;
+use crate::exit::{Exit, Failure, While};
+
+/// What the endpoint's thread tells the member.
+#[derive(Clone)]
+pub(super) struct Calls {
+    incarnation: u64,
+    told: Arc<Mutex<Told>>,
+}
+
+#[derive(Default)]
+struct Told {
+    answered: Answered,
+    wrongs: Vec<String>,
+}
+
+impl Calls {
+    /// Starts the endpoint of a member, which calls those of all other hosts that it knows of.
+    pub(super) fn start(config: &Config, seed: u64) -> Result<Self, Failure> {
+        let config = Config { data_port: CALLS_PORT, control_port: 0, ..config.clone() };
+        let hosts = config.seeds.iter().filter_map(|seed| seed.parse::<SocketAddr>().ok()).map(|seed| seed.ip());
+        let others: Vec<_> =
+            hosts.filter(|host| *host != config.bind).map(|host| SocketAddr::new(host, CALLS_PORT)).collect();
+        let options = PortOptions { config, serves: true, ..PortOptions::default() };
+        let port = Port::start(&options).map_err(|error| Failure::new(Exit::Unreachable, error.to_string()))?;
+        let incarnation = port.endpoint().incarnation().0;
+        let told = Arc::new(Mutex::default());
+        let desk = Desk {
+            rng: Rng::new(seed).fork("calls"),
+            me: incarnation,
+            told: Arc::clone(&told),
+            made: 0,
+            expected: BTreeMap::new(),
+            owed: Vec::new(),
+        };
+        let thread = std::thread::Builder::new().name("calls".to_owned());
+        thread.spawn(move || serve(port, desk, &others)).when("cannot start a thread")?;
+        Ok(Self { incarnation, told })
+    }
+
+    /// The name of its life in traces.
+    pub(super) fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// Calls that were answered by each host so far.
+    pub(super) fn answered(&self) -> Answered {
+        self.told().answered.clone()
+    }
+
+    /// What it found wrong since it was asked last.
+    pub(super) fn wrongs(&self) -> Vec<String> {
+        std::mem::take(&mut self.told().wrongs)
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        // Nobody panics with it, and what is in it is whole at any time.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes a call now and then and answers those of others, for ever.
+fn serve(mut port: Port, mut desk: Desk, others: &[SocketAddr]) {
+    let sessions: Vec<_> = others.iter().map(|&to| (to, port.connect(to, &mut desk))).collect();
+    let mut due = Instant::now();
+    loop {
+        let now = Instant::now();
+        if now >= due && !sessions.is_empty() {
+            due = now + CALL_EVERY / 2 + CALL_EVERY * desk.below(100) / 100;
+            let spot = desk.below(u32::try_from(sessions.len()).unwrap_or(1));
+            desk.call(&mut port, sessions[spot as usize]);
+        }
+        desk.pay(&mut port, now);
+        if let Some(error) = port.trace_failure() {
+            trace_lost(error);
+        }
+        let next = desk.owed.iter().map(|owed| owed.due).fold(due, Instant::min);
+        if port.turn(&mut desk) == 0 {
+            let patience = next.saturating_duration_since(Instant::now());
+            if let Err(error) = port.wait(Some(patience), &[]) {
+                desk.wrong(format!("cannot wait for calls: {error}"));
+                return;
+            }
+        }
+    }
+}
+
+/// The application of the endpoint.
+struct Desk {
+    rng: Rng,
+    me: u64,
+    told: Arc<Mutex<Told>>,
+    made: u64,
+    /// Where each call was made to, and the answer if it is to be a good one.
+    expected: BTreeMap<Ticket, (SocketAddr, Option<Vec<u8>>)>,
+    owed: Vec<Owed>,
+}
+
+/// An answer that comes later.
+struct Owed {
+    due: Instant,
+    call: CallId,
+    answer: Vec<u8>,
+}
+
+impl Desk {
+    fn below(&mut self, bound: u32) -> u32 {
+        u32::try_from(self.rng.below(u64::from(bound))).unwrap_or(0)
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wrong(&self, what: String) {
+        self.told().wrongs.push(what);
+    }
+
+    fn call(&mut self, port: &mut Port, (to, session): (SocketAddr, SessionId)) {
+        self.made += 1;
+        // Its kind, who makes it, and a number: no two requests are alike.
+        let kind = if self.below(REFUSED_ONE_IN) == 0 {
+            REFUSE
+        } else if self.below(LATER_ONE_IN) == 0 {
+            LATER
+        } else {
+            AT_ONCE
+        };
+        let mut request = vec![kind];
+        request.extend_from_slice(&self.me.to_le_bytes());
+        request.extend_from_slice(&self.made.to_le_bytes());
+        let len = if self.below(LONG_ONE_IN) == 0 { self.below(LONG_BYTES_MAX) } else { self.below(200) };
+        for _ in 0..len / 8 {
+            request.extend_from_slice(&self.rng.next_u64().to_le_bytes());
+        }
+        let options = CallOptions { deadline: DEADLINE, idempotent: self.below(2) == 0 };
+        let expected = (kind != REFUSE).then(|| answer_to(&request));
+        // Full of calls that wait: this one is dropped, as an application might.
+        if let Ok(ticket) = port.call(session, request, &options, self) {
+            self.expected.insert(ticket, (to, expected));
+        }
+    }
+
+    /// Gives the answers whose time has come.
+    fn pay(&mut self, port: &mut Port, now: Instant) {
+        while let Some(spot) = self.owed.iter().position(|owed| owed.due <= now) {
+            let Owed { call, answer, .. } = self.owed.swap_remove(spot);
+            // Its caller may have given it up.
+            let _ = port.answer(call, Some(answer.into()), self);
+        }
+    }
+}
+
+impl Service for Desk {
+    fn request(&mut self, call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+        match request.first() {
+            Some(&AT_ONCE) => {
+                answer.extend(answer_to(request));
+                Served::Answered
+            }
+            Some(&LATER) => {
+                let due = Instant::now() + Duration::from_millis(u64::from(self.below(LATER_MS_MAX)));
+                self.owed.push(Owed { due, call, answer: answer_to(request) });
+                Served::Later
+            }
+            _ => Served::Refused,
+        }
+    }
+
+    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+        let Some((to, expected)) = self.expected.remove(&ticket) else {
+            return self.wrong(format!("told of a call that was not made, or twice: {ticket:?}"));
+        };
+        match (outcome, expected) {
+            (Outcome::Answer(answer), Some(expected)) if answer == expected => {
+                *self.told().answered.entry(to.ip()).or_default() += 1;
+            }
+            (Outcome::Answer(answer), _) => {
+                self.wrong(format!("a call to {to} got an answer of {} bytes that is not its own", answer.len()));
+            }
+            // What a failure may say is for the checker to judge.
+            (Outcome::Failed(_), _) => {}
+        }
+    }
+}
+
+/// The request turned round.
+fn answer_to(request: &[u8]) -> Vec<u8> {
+    request.iter().rev().copied().collect()
+}
+
+const AT_ONCE: u8 = 0;
+const LATER: u8 = 1;
+const REFUSE: u8 = 2;
+
+/// Between two calls of a member, about.
+const CALL_EVERY: Duration = Duration::from_millis(50);
+/// Shorter than most faults last, so that calls fail in them.
+const DEADLINE: Duration = Duration::from_secs(2);
+const REFUSED_ONE_IN: u32 = 20;
+const LATER_ONE_IN: u32 = 3;
+const LATER_MS_MAX: u32 = 100;
+const LONG_ONE_IN: u32 = 10;
+/// Several packets.
+const LONG_BYTES_MAX: u32 = 12_000;
