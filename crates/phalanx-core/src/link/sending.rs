@@ -43,6 +43,11 @@ struct Receiver {
     doubted: u64,
     /// How many of those are sent again at a time: doubled by each answer.
     burst: u64,
+    /// How many packets one receipt brings out again: halved when what was sent again was lost, too, and raised by what
+    /// arrives. Else a receiver that holds less than what it lacks would lose it again each time.
+    allowance: u64,
+    /// When it was halved last.
+    halved: Instant,
     rtt: Rtt,
 }
 
@@ -74,6 +79,8 @@ impl Sending {
                 failures: 0,
                 doubted: 0,
                 burst: PROBE_PACKETS,
+                allowance: REPAIRS_MAX as u64,
+                halved: now,
                 rtt: Rtt::default(),
             })
             .collect();
@@ -127,6 +134,12 @@ impl Sending {
         self.retained.is_empty() && self.repairs.is_empty()
     }
 
+    /// Whether something waits to be sent again.
+    #[must_use]
+    pub fn has_repairs(&self) -> bool {
+        !self.repairs.is_empty()
+    }
+
     /// Whether a receipt of `index` with this prefix and limit, and no gaps, would tell nothing new.
     #[must_use]
     pub fn knows(&self, index: usize, prefix: u64, limit: u64) -> bool {
@@ -165,6 +178,7 @@ impl Sending {
             {
                 r.rtt.sample(now.since(s.first));
             }
+            r.allowance = (r.allowance + (prefix - r.acked)).min(REPAIRS_MAX as u64);
             r.acked = prefix;
             r.since = now;
             r.failures = 0;
@@ -184,17 +198,22 @@ impl Sending {
         } else if r.doubted <= acked {
             (r.doubted, r.burst) = (0, PROBE_PACKETS);
         }
+        let mut repaired = 0;
         for &(from, to) in &receipt.gaps {
             let (from, to) = (from.max(base).max(acked + 1), to.min(sent));
             for number in from..=to {
-                if self.repairs.len() >= REPAIRS_MAX {
+                if self.repairs.len() >= REPAIRS_MAX || repaired >= r.allowance {
                     break;
                 }
                 let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) else { break };
                 if !s.again || now.since(s.last) >= patience {
                     // A first repair goes at once: the gap is known, not guessed.
+                    if s.again && s.last >= r.halved {
+                        (r.allowance, r.halved) = ((r.allowance / 2).max(PROBE_PACKETS), now);
+                    }
                     s.again = true;
                     s.last = now;
+                    repaired += 1;
                     self.repairs.push_back((index, number));
                 }
             }
@@ -441,6 +460,34 @@ mod tests {
             missing.retain(|number| !again.contains(number));
         }
         assert_eq!(rounds, 3);
+    }
+
+    /// As memory does that is overtaken: what holds less than a burst loses all of it.
+    #[test]
+    fn a_receiver_that_holds_less_than_it_lacks_has_all_soon() {
+        for holds in [10, 40, 150] {
+            const SENT: u64 = 200;
+            let mut s = Sending::new(1, 1000, at(0));
+            (0..SENT).for_each(|_| s.push(at(0)));
+            let mut received = std::collections::BTreeSet::from([SENT]);
+            let mut rounds = 0;
+            while received.len() < SENT as usize {
+                rounds += 1;
+                assert!(rounds < 100, "{holds}: {} of {SENT}", received.len());
+                s.handle_timeout(at(250 * rounds), Duration::ZERO);
+                for half in 0..2 {
+                    let missing: Vec<u64> = (1..=SENT).filter(|number| !received.contains(number)).collect();
+                    let prefix = missing.first().map_or(SENT, |first| first - 1);
+                    let gaps = missing.iter().map(|number| (*number, *number)).collect();
+                    let burst: Vec<u64> = std::iter::from_fn(|| s.poll_repair()).map(|(_, number)| number).collect();
+                    if burst.len() <= holds {
+                        received.extend(burst);
+                    }
+                    let now = at(250 * rounds + 50 * (half + 1));
+                    s.handle_receipt(now, 0, &Receipt { prefix, limit: 1000, gaps });
+                }
+            }
+        }
     }
 
     #[test]
