@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phalanx_core::Order;
-use phalanx_sim::{Cell, WorldSettings};
+use phalanx_sim::{Cell, Workload, WorldSettings};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -43,4 +43,44 @@ fn a_slow_interface_holds_its_process_back_and_nobody_else() {
     assert!(result.violations.is_empty(), "{}", result.story.unwrap_or_default());
     let count = result.counters.core.get("congested").copied().unwrap_or(0);
     assert!(count > 10, "{count} times");
+}
+
+#[test]
+fn many_that_take_a_state_over_slow_interfaces_give_it_on_to_each_other() {
+    let workload =
+        Workload { gap_ns: 1_000_000_000, state_bytes: 300_000, second_group_ppm: 0, long_ppm: 0, ..Workload::USUAL };
+    let settings = WorldSettings { egress: Some(350), workload: Some(workload), ..WorldSettings::quiet(8) };
+    let mut cell = Cell::new(settings, 2).titled("many joiners");
+    cell.start(0);
+    cell.join(0, "a");
+    cell.settle();
+    for slot in 1..8 {
+        cell.start(slot);
+        cell.join(slot, "a");
+    }
+    // One after the other they would take six seconds: 0.86 each. Those that have it give it on: 1, 3, then 7 have it.
+    let all_in = |cell: &Cell| (0..8).all(|slot| cell.group_view(slot, "a").is_some_and(|(_, members)| members == 8));
+    let in_time = cell.run_until(4_500 * MS, all_in);
+    assert!(in_time, "{:?}", (0..8).map(|slot| cell.group_view(slot, "a")).collect::<Vec<_>>());
+    cell.finish_clean();
+}
+
+#[test]
+fn a_full_interface_serves_all_channels_in_turn() {
+    let mut cell = Cell::new(WorldSettings { egress: Some(500), ..WorldSettings::quiet(3) }, 3).titled("two channels");
+    for slot in 0..3 {
+        cell.start(slot);
+    }
+    cell.settle();
+    let fill = |cell: &mut Cell, to: usize| std::iter::from_fn(|| cell.send_to(0, to, 10_000).ok()).count();
+    for to in [1, 2] {
+        assert!(fill(&mut cell, to) > 50, "a channel takes a megabyte");
+    }
+    cell.run_for(1_000 * MS);
+    for to in [1, 2] {
+        let room = fill(&mut cell, to);
+        assert!((15..40).contains(&room), "half of 500 kB went to {to}, and left room for {room} messages");
+    }
+    cell.run_for(8_000 * MS);
+    cell.finish_clean();
 }

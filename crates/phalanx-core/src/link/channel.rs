@@ -23,6 +23,11 @@ pub struct Channel {
     receiving: Receiving,
     outbox: VecDeque<Bytes>,
     outbox_bytes: usize,
+    /// Bytes ever queued.
+    queued: u64,
+    /// Bulk messages that may still be in the outbox: how long each is, and what was queued up to its end.
+    bulk: VecDeque<(usize, u64)>,
+    bulk_bytes: usize,
     /// Bytes of the first message in the outbox already cut into packets.
     cut: usize,
     assembling: Vec<u8>,
@@ -56,6 +61,9 @@ impl Channel {
             receiving: Receiving::new(window.saturating_mul(2)),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
+            queued: 0,
+            bulk: VecDeque::new(),
+            bulk_bytes: 0,
             cut: 0,
             assembling: Vec::new(),
             expected: 0,
@@ -81,8 +89,41 @@ impl Channel {
             return Err(ChannelError::Full);
         }
         self.outbox_bytes += message.len();
+        self.queued += message.len() as u64;
         self.outbox.push_back(message);
         Ok(())
+    }
+
+    /// Queues a message of a large number of them: no more than `bytes_max` of those wait at a time, whatever else does.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn send_bulk(&mut self, message: Bytes, bytes_max: usize) -> Result<(), ChannelError> {
+        let len = message.len();
+        if !self.takes_bulk(len, bytes_max) {
+            return Err(ChannelError::Full);
+        }
+        self.send(message, usize::MAX)?;
+        self.bulk_bytes += len;
+        self.bulk.push_back((len, self.queued));
+        Ok(())
+    }
+
+    /// Whether a bulk message of `len` bytes would be taken now, when `bytes_max` of them may wait.
+    #[must_use]
+    pub fn takes_bulk(&mut self, len: usize, bytes_max: usize) -> bool {
+        let sent = self.queued - self.outbox_bytes as u64;
+        while let Some(&(len, _)) = self.bulk.front().filter(|(_, end)| *end <= sent) {
+            self.bulk.pop_front();
+            self.bulk_bytes -= len;
+        }
+        self.bulk_bytes == 0 || self.bulk_bytes + len <= bytes_max
+    }
+
+    /// Whether a bulk message waits to be sent.
+    #[must_use]
+    pub fn has_bulk(&self) -> bool {
+        self.bulk.back().is_some_and(|(_, end)| *end > self.queued - self.outbox_bytes as u64)
     }
 
     /// Bytes accepted and not yet in a packet.
@@ -103,6 +144,12 @@ impl Channel {
     #[inline]
     pub fn is_at_rest(&self) -> bool {
         self.outbox.is_empty() && self.sending.is_at_rest() && self.receiving.ack_due().is_none()
+    }
+
+    /// There is something to send now, for the first time or again.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.outbox.is_empty() && self.sending.may_send() || self.sending.has_repairs()
     }
 
     /// The other end owes a receipt.
@@ -340,6 +387,24 @@ mod tests {
         let (mut next, before) = (Vec::new(), frames.len());
         assert!(a.fill(100, &mut next));
         assert_eq!((next.len(), next[0], frames.len()), (100, FRAGMENT_FIRST, before));
+    }
+
+    #[test]
+    fn bulk_has_a_bound_of_its_own() {
+        let mut a = Channel::new(1, 16, Instant::ZERO);
+        let message = |len: usize| Bytes::from(vec![0; len]);
+        a.send(message(200), 300).expect("room");
+        assert!(!a.has_bulk());
+        for _ in 0..2 {
+            a.send_bulk(message(50), 100).expect("whatever else waits");
+        }
+        assert_eq!(a.send_bulk(message(50), 100), Err(ChannelError::Full));
+        assert_eq!(a.send(message(1), 300), Err(ChannelError::Full), "bulk counts for others");
+        let mut frames = Vec::new();
+        assert!(a.fill(1000, &mut frames));
+        assert!(!a.has_bulk() && a.takes_bulk(100, 100));
+        a.send_bulk(message(500), 100).expect("nothing waits, however long it is");
+        assert!(a.has_bulk() && !a.takes_bulk(1, 100));
     }
 
     #[test]

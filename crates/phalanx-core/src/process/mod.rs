@@ -426,7 +426,7 @@ impl Process {
             Stage::Member | Stage::Leaving { .. } => self.membership_deadline(),
             Stage::Over => return None,
         };
-        [flows, channels, stage, self.loss_due].into_iter().flatten().min()
+        [flows, channels, stage, self.giving_deadline(), self.loss_due].into_iter().flatten().min()
     }
 
     /// More places to look for the cell.

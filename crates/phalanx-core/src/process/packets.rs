@@ -20,6 +20,11 @@ use crate::wire::{DropReason, Header, Kind, Reader};
 const STRANGERS_MAX: usize = 64;
 /// The most that may wait on a control channel, in bytes: a peer that takes nothing costs no more than this.
 const CONTROL_OUTBOX_BYTES: usize = 32 << 20;
+/// State that waits on a data channel at a time, in bytes: what is asked for next, and messages of the application, wait
+/// behind it, on a slow interface for long.
+const BULK_BYTES: usize = 64 * 1024;
+/// The most that may wait on a data channel before what is said about a transfer is refused, in bytes.
+const STATE_OUTBOX_BYTES: usize = 4 << 20;
 /// Bytes of frames collected for one direct packet before it is sent.
 const DIRECT_ROOM: usize = 1200;
 /// No channel's window is smaller than this, in packets.
@@ -331,7 +336,18 @@ impl Process {
         let Some(peer) = self.peers.get_mut(to) else { return false };
         let Ok(mut bytes) = postcard::to_extend(message, vec![DATA_STATE]) else { return false };
         bytes.shrink_to_fit();
-        peer.data_channel.send(Bytes::from(bytes), super::transfer::QUEUE_BYTES).is_ok()
+        let bytes = Bytes::from(bytes);
+        match message {
+            StateMessage::Chunk { .. } | StateMessage::Replay { .. } => {
+                peer.data_channel.send_bulk(bytes, BULK_BYTES).is_ok()
+            }
+            _ => peer.data_channel.send(bytes, STATE_OUTBOX_BYTES).is_ok(),
+        }
+    }
+
+    /// Whether as much more of a state would be queued to `to` now.
+    pub(super) fn takes_state(&mut self, to: Incarnation, bytes: usize) -> bool {
+        self.peers.get_mut(to).is_some_and(|peer| peer.data_channel.takes_bulk(bytes, BULK_BYTES))
     }
 
     /// Sends what channels have to send: new packets, repairs, receipts.
@@ -340,6 +356,7 @@ impl Process {
         let mut frames = std::mem::take(&mut self.scratch);
         let Self { peers, net, counters, .. } = self;
         peers.turn(|who, peer| {
+            let mut left_out = false;
             for lane in [Lane::Control, Lane::Data] {
                 let (channel, kind, to, target) = match lane {
                     Lane::Control => (&mut peer.control_channel, Kind::Control, peer.control, Target::Control),
@@ -347,6 +364,7 @@ impl Process {
                 };
                 if !channel.is_at_rest() {
                     channel.handle_timeout(now, delay);
+                    left_out = lane == Lane::Data && channel.is_ready() && fx.is_congested();
                     let label =
                         |channel: &Channel, number| Label { dest: who, ..Label::for_all(kind, channel.space, number) };
                     // Retransmissions of data wait like new packets: into a full interface they would only keep it full,
@@ -377,6 +395,7 @@ impl Process {
                     peer.direct.clear();
                 }
             }
+            left_out
         });
         frames.clear();
         self.scratch = frames;

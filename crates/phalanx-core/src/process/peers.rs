@@ -16,11 +16,13 @@ use crate::time::Instant;
 pub(super) struct Peers {
     all: SortedMap<Incarnation, Peer>,
     busy: BTreeSet<Incarnation>,
+    /// Who found the interface full in the last turn before it could send anything: it is the first of the next.
+    left_out: Option<Incarnation>,
 }
 
 impl Peers {
     pub(super) fn new() -> Self {
-        Self { all: SortedMap::new(), busy: BTreeSet::new() }
+        Self { all: SortedMap::new(), busy: BTreeSet::new(), left_out: None }
     }
 
     pub(super) fn contains(&self, who: Incarnation) -> bool {
@@ -60,18 +62,31 @@ impl Peers {
         }
     }
 
-    /// Gives each busy peer its turn, in the order of incarnations; who is quiet afterwards is busy no more.
-    pub(super) fn turn(&mut self, mut each: impl FnMut(Incarnation, &mut Peer)) {
-        let Self { all, busy } = self;
+    /// Gives each busy peer its turn, in the order of incarnations, from the one on that was left out last; who is quiet
+    /// afterwards is busy no more. `each` tells whether the peer could send nothing because the interface was full.
+    pub(super) fn turn(&mut self, mut each: impl FnMut(Incarnation, &mut Peer) -> bool) {
+        let Self { all, busy, left_out } = self;
         if busy.is_empty() {
             return; // as most turns find it
         }
-        busy.retain(|who| {
-            all.get_mut(who).is_some_and(|peer| {
-                each(*who, peer);
-                !peer.is_at_rest()
-            })
-        });
+        let first = left_out.take();
+        let mut pass = |from: Option<Incarnation>, before: Option<Incarnation>| {
+            busy.retain(|who| {
+                if from.is_some_and(|from| *who < from) || before.is_some_and(|before| *who >= before) {
+                    return true;
+                }
+                all.get_mut(who).is_some_and(|peer| {
+                    if each(*who, peer) {
+                        left_out.get_or_insert(*who);
+                    }
+                    !peer.is_at_rest()
+                })
+            });
+        };
+        pass(first, None);
+        if first.is_some() {
+            pass(None, first);
+        }
     }
 
     /// Packets of some of them were dropped: each that has sent any learns what is here.

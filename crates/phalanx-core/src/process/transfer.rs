@@ -20,11 +20,10 @@ use crate::member::StateMessage;
 use crate::rng::Rng;
 use crate::time::Instant;
 
-/// State bytes queued on a data channel at a time.
-pub(super) const QUEUE_BYTES: usize = 4 << 20;
 /// State bytes sent and not yet taken by the joiner's application.
 const AHEAD_BYTES: u64 = 16 << 20;
-const CHUNK_BYTES: usize = 256 * 1024;
+/// A little less than half of what waits on a channel at a time.
+const CHUNK_BYTES: usize = 30 * 1024;
 /// Deliveries recorded for a joiner that is slower than the group; beyond it the donor holds its own deliveries
 /// back, and so the senders.
 const RECORD_BYTES: usize = 64 << 20;
@@ -58,6 +57,8 @@ struct Giving {
     sent_bytes: u64,
     taken_bytes: u64,
     told_caught_up: bool,
+    /// More is to be sent when the channel has room for it.
+    waits: bool,
     /// The view that holds the joiner, once the application here has reached it.
     done: Option<u64>,
 }
@@ -295,7 +296,9 @@ impl Process {
         // A wish made before an earlier transfer failed may have brought the joiner in without its state: the view
         // that would end this record lies behind. It leaves again and asks anew.
         let is_in = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&to));
-        let busy = self.transfers.giving.len() >= GIVING_MAX;
+        // Over a full interface two transfers end no sooner than one after the other, and whoever has the state gives it on.
+        let gives_another = self.transfers.giving.iter().any(|g| g.to != to);
+        let busy = self.transfers.giving.len() >= GIVING_MAX || (gives_another && self.congested);
         if !is_member || is_in || busy || self.directory.rank(to).is_none() {
             self.send_state(to, &StateMessage::Abort { transfer });
             return;
@@ -318,6 +321,7 @@ impl Process {
             sent_bytes: 0,
             taken_bytes: 0,
             told_caught_up: false,
+            waits: false,
             done: None,
         });
     }
@@ -445,14 +449,27 @@ impl Process {
         }
     }
 
+    /// When there is more to give: at once, when a channel has sent all of what it had taken.
+    pub(super) fn giving_deadline(&self) -> Option<Instant> {
+        let is_empty = |who| self.peers.get(who).is_some_and(|peer| !peer.data_channel.has_bulk());
+        let is_member = matches!(self.stage, Stage::Member);
+        let due = is_member && self.transfers.giving.iter().any(|g| g.waits && is_empty(g.to));
+        due.then_some(Instant::ZERO)
+    }
+
     /// Sends what fits of one transfer; false when it is over.
     fn give_more(&mut self, g: &mut Giving) -> bool {
+        g.waits = false;
         if self.directory.rank(g.to).is_none() {
             return false;
         }
         while g.sent_bytes < g.taken_bytes + AHEAD_BYTES {
             if let Some(snapshot) = &mut g.snapshot {
                 if g.offset < g.total {
+                    if !self.takes_state(g.to, CHUNK_BYTES) {
+                        g.waits = true;
+                        return true;
+                    }
                     let mut bytes = Vec::with_capacity(CHUNK_BYTES);
                     snapshot.read(g.offset, CHUNK_BYTES, &mut bytes);
                     let len = bytes.len() as u64;
@@ -472,6 +489,7 @@ impl Process {
             }
             let Some(next) = g.record.front() else { break };
             if !self.send_state(g.to, next) {
+                g.waits = true;
                 return true;
             }
             if let Some(StateMessage::Replay { payload, .. }) = g.record.pop_front() {
