@@ -39,6 +39,20 @@ impl WatchGraph {
         set.into_iter().collect()
     }
 
+    /// Those no more than `links` away from `rank`, itself among them.
+    #[must_use]
+    pub fn within(&self, rank: usize, links: u64) -> BTreeSet<usize> {
+        let mut near = BTreeSet::from([rank]);
+        let mut ring = vec![rank];
+        for _ in 0..links {
+            ring = ring.iter().flat_map(|rank| self.neighbours(*rank)).filter(|other| near.insert(*other)).collect();
+            if ring.is_empty() {
+                break;
+            }
+        }
+        near
+    }
+
     /// The most links on a shortest way between two members. The graph looks the same from everywhere.
     #[must_use]
     pub fn span(&self) -> usize {

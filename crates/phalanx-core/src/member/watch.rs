@@ -253,6 +253,19 @@ impl Watch {
         self.depth() >= self.span
     }
 
+    /// Who is known to have installed the decree in force, by rank: this member, and those around each neighbour as far as
+    /// that said.
+    #[must_use]
+    pub fn installed(&self) -> Vec<bool> {
+        let mut installed = vec![false; self.members];
+        for (&rank, &depth) in self.depths.iter().chain([(&self.me, &self.depth())]) {
+            for near in self.graph.within(rank, depth) {
+                installed[near] = true;
+            }
+        }
+        installed
+    }
+
     /// Those whom this member hears though they are no neighbours, and reaches in no other way, or is reached by.
     pub(super) fn besides(&self, now: Instant, patience: Duration) -> Vec<u16> {
         let own = self.claims.get(&self.me).map_or(&[][..], |claim| &claim.besides);

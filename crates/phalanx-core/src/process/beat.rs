@@ -161,26 +161,23 @@ impl Process {
     ///
     /// Before that nobody who was left out may learn of it: it would go away, and it may be needed, as a member of the
     /// view before, to find out what was decided.
-    pub(super) fn is_spread(&self, now: Instant) -> bool {
-        if self.hearing.watch().is_some() {
-            return self.all_installed() || (self.primary && self.is_long_installed(now));
-        }
+    pub(super) fn is_spread(&self) -> bool {
         let (decree, me) = (self.directory.decree, self.me());
-        let installed = |r: usize| self.told_decree.get(r).is_some_and(|told| *told >= decree);
-        self.directory.is_quorum(|r| installed(r) || self.directory.members.get(r).is_some_and(|m| m.incarnation == me))
+        let told = |r: usize| self.told_decree.get(r).is_some_and(|told| *told >= decree);
+        let is_me = |r: usize| self.directory.members.get(r).is_some_and(|m| m.incarnation == me);
+        // In a large cell few tell it to this process, and they tell how far around them all have it.
+        let near = self.hearing.watch().map(|watch| watch.installed()).unwrap_or_default();
+        self.directory.is_quorum(|r| told(r) || is_me(r) || near.get(r).is_some_and(|installed| *installed))
     }
 
     /// An incarnation that a decided view left out is told so.
     pub(super) fn tell_excluded(&mut self, now: Instant, who: Incarnation, fx: &mut impl Effects) {
-        if !self.is_spread(now) {
+        let Some(place) = self.excluded.iter().position(|(w, _, _)| *w == who) else { return };
+        if now.since(self.excluded[place].2) < NOTICE_EVERY || !self.is_spread() {
             return;
         }
-        let Some((_, to, last)) = self.excluded.iter_mut().find(|(w, _, _)| *w == who) else { return };
-        if now.since(*last) < NOTICE_EVERY {
-            return;
-        }
-        *last = now;
-        let to = *to;
+        self.excluded[place].2 = now;
+        let to = self.excluded[place].1;
         let mut frames = Vec::with_capacity(12);
         put_excluded(&mut frames, self.directory.view);
         let label = self.net.direct(who);

@@ -232,7 +232,7 @@ impl Process {
             return;
         }
         if wedge.decree <= self.directory.decree {
-            if self.directory.rank(from).is_some() || self.is_spread(now) {
+            if self.directory.rank(from).is_some() || self.is_spread() {
                 self.tell_decision(from);
             }
             return;

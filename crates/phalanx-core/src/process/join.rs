@@ -290,7 +290,7 @@ impl Process {
                         self.founding_proved(now, founded, fx);
                         self.answer_probe(now, from, &info, nonce, fx);
                     }
-                    Some(member_of) => self.answer_member(now, from, info.control, sender, member_of, nonce, fx),
+                    Some(member_of) => self.answer_member(from, info.control, sender, member_of, nonce, fx),
                 }
             }
             Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
@@ -325,10 +325,8 @@ impl Process {
 
     /// A member asks. It was excluded if a later view of its instance does not hold it, and is behind if that does; and if it
     /// is in a later view itself, it knows the cell.
-    #[expect(clippy::too_many_arguments, reason = "the fields of one greeting")]
     fn answer_member(
         &mut self,
-        now: Instant,
         from: SocketAddr,
         control: SocketAddr,
         who: Incarnation,
@@ -351,7 +349,7 @@ impl Process {
         if self.directory.rank(who).is_some() {
             // It hears nobody who could tell it: those of its view are dead, and whoever is left came with the decision.
             self.tell_decision(who);
-        } else if self.is_spread(now) {
+        } else if self.is_spread() {
             let why = Refusal::Excluded(self.directory.view);
             self.send_greeting(&[from], &Greeting::Refused { nonce, why }, fx);
         }

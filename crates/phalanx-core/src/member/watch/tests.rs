@@ -253,3 +253,15 @@ fn all_know_when_all_have_installed() {
     cell.run(2 * span + 2);
     assert!((0..20).all(|rank| cell.members[rank].watch().expect("large").all_installed()));
 }
+
+#[test]
+fn who_has_installed_is_known_as_far_as_neighbours_tell() {
+    let mut cell = Cell::new(20, 4);
+    cell.dead.insert(11); // not installed yet: it says nothing of this decree
+    cell.run(12);
+    for rank in (0..20).filter(|rank| *rank != 11) {
+        let installed = cell.members[rank].watch().expect("large").installed();
+        assert!(installed[rank] && !installed[11], "{rank}: {installed:?}");
+        assert!(installed.iter().filter(|known| **known).count() > 10, "{rank}: a majority has, {installed:?}");
+    }
+}
