@@ -364,6 +364,18 @@ fn describe(plan: &Plan, options: &Options) -> String {
         plan.weather,
         plan.workload,
     );
+    let _ = writeln!(
+        text,
+        "packets of {} bytes, windows of {}, sockets of {} ({}), turns of {} us",
+        plan.packet_bytes,
+        plan.window_bytes,
+        plan.buffer_bytes,
+        if plan.tells_buffers { "told to others" } else { "not told" },
+        plan.turn_ns / 1_000,
+    );
+    if let Some(egress) = plan.egress {
+        let _ = writeln!(text, "interfaces of {egress} bytes a millisecond");
+    }
     if let Some(partial) = &plan.partial {
         let _ = writeln!(text, "{partial:?}");
     }
