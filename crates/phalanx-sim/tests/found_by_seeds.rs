@@ -177,6 +177,36 @@ fn nobody_is_told_of_its_exclusion_by_the_only_one_that_knows_of_it() {
 }
 
 #[test]
+fn nobody_is_told_of_its_exclusion_because_it_was_decided_long_ago() {
+    let mut cell = Cell::new(WorldSettings { watchers: 3, ..WorldSettings::quiet(7) }, 17);
+    for slot in 0..7 {
+        cell.start(slot);
+        cell.join(slot, "a");
+    }
+    cell.settle();
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let [first, stopped, ..] = ranks[..] else { panic!("seven members") };
+    cell.pause(stopped);
+    assert!(cell.run_until(3 * SECOND, |cell| cell.activity(first).proposing));
+    // The others have accepted, and do not hear that it is decided before everything is cut.
+    cell.lose_if(move |packet| packet.from == first && packet.to != stopped && packet.kind == Kind::Control);
+    let without = |cell: &Cell| cell.cell_view(first).is_some_and(|(_, ranks)| !ranks.contains(&stopped));
+    assert!(cell.run_until(SECOND, without));
+    cell.cut_all();
+    cell.resume(stopped);
+    cell.run_for(8 * SECOND);
+    // Now all hear the first, and do not hear what it decided. Whoever was stopped asks it at once.
+    cell.heal();
+    cell.lose_if(move |packet| packet.from == first && packet.to != stopped && packet.kind == Kind::Control);
+    cell.run_for(200 * MS);
+    assert_eq!(cell.exclusions(stopped), 0, "the first alone knows");
+    cell.lose_if(|_| false);
+    cell.settle();
+    assert_eq!(cell.exclusions(stopped), 1);
+    cell.finish_clean();
+}
+
+#[test]
 fn only_a_joiner_knows_what_was_decided() {
     let mut cell = Cell::settled(3, 15);
     let (number, ranks) = cell.cell_view(0).expect("in a view");
