@@ -216,7 +216,8 @@ impl Hearing {
         if a == self.me {
             return self.hears(now, b);
         }
-        self.links[a].hears.as_ref().is_none_or(|h| h.get(b).copied().unwrap_or(true))
+        let said = self.links.get(a).and_then(|link| link.hears.as_ref());
+        said.is_none_or(|h| h.get(b).copied().unwrap_or(true))
     }
 
     /// Whom `rank` says it hears.
@@ -337,6 +338,20 @@ mod tests {
     fn the_silent_one_goes() {
         assert_eq!(candidates(&after(5, &[3], &[])), [3]);
         assert_eq!(candidates(&after(5, &[], &[])), [0usize; 0]);
+    }
+
+    #[test]
+    fn a_rank_beyond_the_view_is_nobody() {
+        let mut h = after(3, &[], &[]);
+        assert_eq!(h.heard_by(at(2001), 3), [true; 3], "it has said nothing");
+        assert_eq!(h.heard_count(at(2001), 3), (3, true));
+        h.heard(at(2001), 3);
+        h.beat(at(2001), 3, vec![false; 4]);
+        h.died(3);
+        assert!(!h.hears(at(2001), 3) && !h.is_dead(3));
+        // Who left has no view any more.
+        let none = Hearing::new(0, 0, at(0), patience(16));
+        assert_eq!(none.heard_by(at(1), 4), [false; 0]);
     }
 
     #[test]

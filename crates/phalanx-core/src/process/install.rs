@@ -110,10 +110,8 @@ impl Process {
         if self.directory.rank(me).is_none() {
             // It asked to leave: the others still need what it holds.
             self.stage = Stage::Leaving { since: now };
-            if self.hearing.watch().is_some() {
-                // Claims of the old view are nothing to tell in the new one.
-                self.hearing = Hearing::new(0, 0, now, self.patience());
-            }
+            // The ranks of the old view are not those of the new one, and it watches nobody any more.
+            self.hearing = Hearing::new(0, 0, now, self.patience());
             return;
         }
         self.stage = Stage::Member;
