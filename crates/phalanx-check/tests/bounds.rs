@@ -131,6 +131,33 @@ fn v7_stopped_and_dead_members_do_not_reach_either() {
 }
 
 #[test]
+fn v7_what_is_read_late_happened_before() {
+    // Cut off, heard for a moment, and cut off again, while the application read nothing; then it reads.
+    let run = |later: u64, says_so: bool| {
+        let mut w = World::cell(3);
+        let not_reading = |begins| Event::Trouble { what: Trouble::NotReading, incarnation: id(2), begins };
+        w.harness_says(not_reading(true));
+        w.cut(&[0, 1], 2);
+        w.wait(9 * SECOND);
+        w.harness_says(not_reading(false));
+        w.now -= 1_000;
+        w.push(2, Event::NonPrimary);
+        w.now -= 1_000;
+        w.push(2, Event::Primary);
+        w.wait(later);
+        if says_so {
+            w.push(2, Event::NonPrimary);
+        }
+        w.wait(10 * SECOND);
+        w.end(&[0, 1, 2]);
+        w
+    };
+    run(SECOND, true).holds(&[Property::V7]);
+    run(SECOND, false).breaks(Property::V7);
+    run(6 * SECOND, true).breaks(Property::V7);
+}
+
+#[test]
 fn v7_silence_noticed_late_is_a_reason_to_take_it_back_for_a_while() {
     // Of four, a is dead; d hears only c, which is stopped, and some time later only b.
     let run = |silent_ns: u64, says_again: bool| {

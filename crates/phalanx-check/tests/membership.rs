@@ -224,6 +224,23 @@ fn m6_who_leaves_willingly_counts_for_the_quorum() {
 }
 
 #[test]
+fn m6_who_came_with_a_view_tells_who_left_with_it() {
+    // Of three, c left and b is silent; a is dead before it reads of the next view, in which only d comes in.
+    let run = |why: LeaveReason| {
+        let mut w = World::strangers(4);
+        (0..3).for_each(|p| w.cell_view(p, 1, &[0, 1, 2], &[]));
+        w.push(2, Event::LeaveAsked);
+        w.cell_view(3, 2, &[0, 3], &[(1, UNREACHABLE), (2, why)]);
+        w.crash(0);
+        w
+    };
+    let report = run(LEFT).report();
+    assert!(!report.violated().contains(&Property::M6), "{report}");
+    let report = run(UNREACHABLE).report();
+    assert!(report.violated().contains(&Property::M6), "{report}");
+}
+
+#[test]
 fn m6_joiners_outnumber_survivors() {
     let mut w = World::strangers(3);
     w.cell_view(0, 1, &[0], &[]);

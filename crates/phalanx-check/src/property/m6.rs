@@ -67,10 +67,10 @@ fn cell_chain(run: &Run<'_>, views: &BTreeMap<u64, Vec<InstallIx>>, out: &mut Fi
             }
             continue;
         }
-        // The leavers are listed by those that installed both.
-        let both =
-            after.iter().map(|&i| &model.installs[i]).find(|i| i.prev.is_some_and(|p| model.installs[p].view == u));
-        let willing = |p: usize| both.is_some_and(|i| i.left.contains(&(p, LeaveReason::Left)));
+        // The leavers are listed by those that installed both, and by those that came with the later one.
+        let told = |i: &&CellInstall| i.prev.is_none_or(|p| model.installs[p].view == u);
+        let lists = after.iter().map(|&i| &model.installs[i]).find(told);
+        let willing = |p: usize| lists.is_some_and(|i| i.left.contains(&(p, LeaveReason::Left)));
         let survives = |p: usize| new.members.contains(&p);
         let count = old.members.iter().filter(|&&p| survives(p)).count();
         let consenting = old.members.iter().filter(|&&p| survives(p) || willing(p)).count();

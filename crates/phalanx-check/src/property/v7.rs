@@ -47,14 +47,18 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 let here = |m: &Moment| m.place.index > view.moment.place.index && m.at_ns < to_ns;
                 let told = || proc.primacy.iter().filter(|(_, m)| here(m));
                 let first = told().rfind(|(_, m)| m.at_ns <= deadline);
-                // Taken back: with reason, and for no longer than the bound?
-                let mut taken_back = told().filter(|(primary, m)| *primary && m.at_ns >= from.at_ns).map(|&(_, m)| m);
+                // Taken back: with reason, and for no longer than the bound? What an application reads as soon as it reads
+                // again happened before.
+                let read_late = |m: &Moment| reading.iter().any(|r| r.to.is_some_and(|to| to.at_ns == m.at_ns));
+                let mut taken_back =
+                    told().filter(|(primary, m)| *primary && m.at_ns >= from.at_ns && !read_late(m)).map(|&(_, m)| m);
                 let again = taken_back.find(|m| {
                     let ends_ns = m.at_ns.saturating_add(bound_ns);
                     let said = told().any(|(primary, n)| !primary && n.at_ns > m.at_ns && n.at_ns <= ends_ns);
                     !heard_lately(run, &out_of, m.at_ns) || (ends_ns < to_ns && !said)
                 });
-                if first.is_some_and(|(primary, m)| !primary || m.at_ns >= from.at_ns) && again.is_none() {
+                let holds = |(primary, m): &(bool, Moment)| !primary || (m.at_ns >= from.at_ns && !read_late(m));
+                if first.is_some_and(holds) && again.is_none() {
                     continue;
                 }
                 let text = || {
