@@ -66,10 +66,6 @@ impl ClientSession {
         if self.next_question(desk.waits.timer_min).is_none_or(|(due, _)| due > desk.now) {
             return;
         }
-        // First: behind a request that fills the server's buffer it would be dropped each time.
-        if self.unanswered + 1 >= SILENT_QUESTIONS {
-            self.ask(desk);
-        }
         self.tell_again();
         let most = if self.unanswered > 0 { 1 } else { self.slots.len() };
         for _ in 0..most {
@@ -79,6 +75,9 @@ impl ClientSession {
         }
         self.questioned = desk.now;
         self.unanswered += 1;
+        if self.unanswered >= SILENT_QUESTIONS {
+            self.ask(desk);
+        }
     }
 
     /// When a call is to be asked for.
