@@ -65,8 +65,8 @@ pub(crate) fn never_checked(totals: &Counters, draw: Draw) -> Vec<String> {
         Draw::Swarm | Draw::Mild(_) | Draw::Frontier => &[Property::V14],
     };
     // Members of simulated cells make no calls: those have a simulation of their own.
-    let of_calls = [Property::R1, Property::R2, Property::R4, Property::R5, Property::R6, Property::V15];
-    let within = Property::ALL.iter().filter(|property| !beyond.contains(property) && !of_calls.contains(property));
+    let is_of_calls = |property: &&Property| Property::OF_CALLS.contains(property);
+    let within = Property::ALL.iter().filter(|property| !beyond.contains(property) && !is_of_calls(property));
     let codes = within.map(|property| property.code());
     let never = codes.filter(|code| totals.checked.get(*code).is_none_or(|count| *count == 0));
     never.map(str::to_owned).collect()

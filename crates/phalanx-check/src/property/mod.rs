@@ -181,6 +181,11 @@ properties! {
     BANK "money is neither made nor lost" bank;
 }
 
+impl Property {
+    /// Those about calls between endpoints, which members of a cell do not make.
+    pub const OF_CALLS: &'static [Self] = &[Self::R1, Self::R2, Self::R4, Self::R5, Self::R6, Self::V15];
+}
+
 impl fmt::Display for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code())

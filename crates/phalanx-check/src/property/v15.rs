@@ -7,7 +7,7 @@
 
 use super::Run;
 use crate::findings::Findings;
-use crate::model::{ProcIx, Span};
+use crate::model::{Moment, ProcIx, Span};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -54,8 +54,7 @@ fn put_off(from_ns: u64, bound_ns: u64, absences: &[Span]) -> u64 {
 fn over_ns(run: &Run<'_>, p: ProcIx) -> u64 {
     let (model, proc) = (run.model, &run.model.procs[p]);
     let last = proc.trace.map_or(0, |trace| model.traces[trace].last_at_ns);
-    let same_clock =
-        |at: &crate::model::Moment| proc.trace.is_some_and(|trace| model.same_clock(trace, at.place.trace));
+    let same_clock = |at: &Moment| proc.trace.is_some_and(|trace| model.same_clock(trace, at.place.trace));
     let end = proc.ended.or(proc.crashed.filter(same_clock));
     // The harness ends the processes after its own end.
     let harness = model.harness.ended.filter(|at| run.options.complete && same_clock(at));

@@ -80,9 +80,6 @@ impl Records {
         let tell =
             |code: Property, text: &str| format!("{code} at {} s: found by the checker: {text}", seconds(now_ns));
         let found = broken.flat_map(|broken| broken.first.iter().map(|first| tell(broken.property, &first.summary)));
-        (found.collect(), OF_CALLS.iter().map(|property| report.instances(*property)).sum())
+        (found.collect(), Property::OF_CALLS.iter().map(|property| report.instances(*property)).sum())
     }
 }
-
-/// The properties of calls.
-const OF_CALLS: [Property; 5] = [Property::R1, Property::R2, Property::R4, Property::R5, Property::R6];
