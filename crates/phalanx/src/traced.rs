@@ -10,7 +10,7 @@ use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, O
 use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 
 use crate::handler::{Command, Handler};
-pub(crate) use directory::file_name;
+pub(crate) use directory::create;
 pub use directory::to_directory;
 
 /// Opens the trace of one life of the process. Called with each new incarnation.

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use phalanx_core::Incarnation;
 use phalanx_core::rpc::{CallId, CallOptions, Failure, Outcome, Served, SessionId, Ticket};
-use phalanx_trace::{CallOutcome, Event, Header, TraceError, TraceWriter, payload_hash};
+use phalanx_trace::{CallOutcome, Event, TraceError, TraceWriter, payload_hash};
 
-use crate::clock::{clock_name, now};
-use crate::traced::file_name;
+use crate::clock::now;
+use crate::traced::create;
 
 /// The trace of one endpoint, or nothing: then every method returns at once.
 ///
@@ -47,9 +47,7 @@ impl CallTrace {
         address: SocketAddr,
     ) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
-        let header = Header::process(cell, name, me.0, &clock_name()).with_write_ahead();
-        let writer = TraceWriter::create(&directory.join(format!("{}-{me}.trace", file_name(name))), &header)
-            .map_err(into_io)?;
+        let writer = create(directory, cell, name, me).map_err(into_io)?;
         let mut trace = Self {
             open: Some(Box::new(Open {
                 writer,
@@ -88,14 +86,6 @@ impl CallTrace {
     /// A call is about to be made. Followed by [`Self::made`].
     #[inline]
     pub(super) fn making(&mut self, session: SessionId, request: &[u8], options: &CallOptions) {
-        if self.open.is_some() {
-            self.write_making(session, request, options);
-        }
-    }
-
-    #[cold]
-    fn write_making(&mut self, session: SessionId, request: &[u8], options: &CallOptions) {
-        let within_ns = u64::try_from(options.deadline.as_nanos()).unwrap_or(u64::MAX);
         self.write(|open| {
             // Without its session the call is refused at once: no server is asked.
             let to = open.sessions.get(&session).map(SocketAddr::to_string).unwrap_or_default();
@@ -104,50 +94,46 @@ impl CallTrace {
             let (call, idempotent, hash) = (open.made, options.idempotent, payload_hash(request));
             Some(Event::CallMade { call, to, idempotent, hash })
         });
-        self.write(|open| Some(Event::CallDeadline { call: open.made, within_ns }));
+        self.write(|open| {
+            let within_ns = u64::try_from(options.deadline.as_nanos()).unwrap_or(u64::MAX);
+            Some(Event::CallDeadline { call: open.made, within_ns })
+        });
     }
 
     /// The call was accepted and has this name, or was not and did not run.
     #[inline]
     pub(super) fn made(&mut self, ticket: Option<Ticket>) {
-        if self.open.is_some() {
-            self.write(|open| {
-                // None: it has ended already.
-                let call = open.making.take()?;
-                match ticket {
-                    Some(ticket) => {
-                        open.under_way.insert(ticket, call);
-                        None
-                    }
-                    None => Some(Event::CallEnded { call, outcome: CallOutcome::NotExecuted }),
+        self.write(|open| {
+            // None: it has ended already.
+            let call = open.making.take()?;
+            match ticket {
+                Some(ticket) => {
+                    open.under_way.insert(ticket, call);
+                    None
                 }
-            });
-        }
+                None => Some(Event::CallEnded { call, outcome: CallOutcome::NotExecuted }),
+            }
+        });
     }
 
     /// The caller is told how its call ended.
     #[inline]
     pub(super) fn ended(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        if self.open.is_some() {
-            self.write(|open| {
-                let outcome = match outcome {
-                    Outcome::Answer(answer) => CallOutcome::Answer { hash: payload_hash(answer) },
-                    Outcome::Failed(Failure::NotExecuted(_)) => CallOutcome::NotExecuted,
-                    Outcome::Failed(Failure::Unknown(_)) => CallOutcome::Unknown,
-                };
-                // A call can end while it is made: its name is not known yet.
-                let call = open.under_way.remove(&ticket).or_else(|| open.making.take())?;
-                Some(Event::CallEnded { call, outcome })
-            });
-        }
+        self.write(|open| {
+            let outcome = match outcome {
+                Outcome::Answer(answer) => CallOutcome::Answer { hash: payload_hash(answer) },
+                Outcome::Failed(Failure::NotExecuted(_)) => CallOutcome::NotExecuted,
+                Outcome::Failed(Failure::Unknown(_)) => CallOutcome::Unknown,
+            };
+            // A call can end while it is made: its name is not known yet.
+            let call = open.under_way.remove(&ticket).or_else(|| open.making.take())?;
+            Some(Event::CallEnded { call, outcome })
+        });
     }
 
     /// A handler is about to begin. The number of the run; 0 without a trace.
     #[inline]
     pub(super) fn runs(&mut self, from: Incarnation, request: &[u8]) -> u64 {
-        if self.open.is_none() {
-            return 0;
-        }
         let mut number = 0;
         self.write(|open| {
             open.runs += 1;
@@ -155,46 +141,44 @@ impl CallTrace {
             Some(Event::CallRan { run: number, from: from.0, hash: payload_hash(request) })
         });
         // Whatever the handler does, it did not do it unrecorded.
-        self.flush();
+        self.hand_on();
         number
     }
 
     /// The handler of run `number` has returned.
     #[inline]
     pub(super) fn ran(&mut self, number: u64, call: CallId, served: Served, answer: &[u8]) {
-        if self.open.is_some() {
-            self.write(|open| {
-                let answer = match served {
-                    Served::Answered => Some(payload_hash(answer)),
-                    Served::Refused | Served::Busy => None,
-                    Served::Later => {
-                        open.running.insert(call, number);
-                        return None;
-                    }
-                };
-                Some(Event::CallAnswered { run: number, answer })
-            });
-        }
+        self.write(|open| {
+            let answer = match served {
+                Served::Answered => Some(payload_hash(answer)),
+                Served::Refused | Served::Busy => None,
+                Served::Later => {
+                    open.running.insert(call, number);
+                    return None;
+                }
+            };
+            Some(Event::CallAnswered { run: number, answer })
+        });
     }
 
     /// The answer of a run that was to come later; `None`: it did nothing.
     pub(super) fn answers(&mut self, call: CallId, answer: Option<&[u8]>) {
-        if self.open.is_some() {
-            self.write(|open| {
-                let run = open.running.remove(&call)?;
-                Some(Event::CallAnswered { run, answer: answer.map(payload_hash) })
-            });
-        }
+        self.write(|open| {
+            let run = open.running.remove(&call)?;
+            Some(Event::CallAnswered { run, answer: answer.map(payload_hash) })
+        });
     }
 
-    /// Before each packet: what it may tell of is with the operating system.
+    /// Before each packet: the records that it may tell of go to the operating system.
     #[inline]
-    pub(super) fn before_packet(&mut self) {
+    pub(super) fn hand_on(&mut self) {
         if self.open.as_ref().is_some_and(|open| open.writer.has_unflushed()) {
             self.flush();
         }
     }
 
+    /// Writes what `event` makes of it, if there is a trace.
+    #[inline]
     fn write(&mut self, event: impl FnOnce(&mut Open) -> Option<Event>) {
         let Some(open) = &mut self.open else { return };
         let Some(event) = event(open) else { return };

@@ -107,17 +107,17 @@ struct Sink<'a, T: ?Sized, S> {
 #[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
     fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
-        self.calls.before_packet();
+        self.calls.hand_on();
         self.outbox.share(lane, to, parts)
     }
 
     fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
-        self.calls.before_packet();
+        self.calls.hand_on();
         self.outbox.pass(lane, to, parts)
     }
 
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
-        self.calls.before_packet();
+        self.calls.hand_on();
         self.outbox.transmit(lane, to, packet);
     }
 

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use phalanx_trace::{Header, TraceWriter};
+use phalanx_core::Incarnation;
+use phalanx_trace::{Header, TraceError, TraceWriter};
 
 use super::{OpenTrace, TraceFailed, Traced};
 use crate::clock::clock_name;
@@ -23,12 +24,20 @@ pub fn to_directory<H: Handler>(
 ) -> io::Result<Traced<H, File>> {
     fs::create_dir_all(directory)?;
     try_out(directory)?;
-    let (place, name_of_cell, clock) = (directory.to_path_buf(), cell.to_owned(), clock_name());
-    let open: OpenTrace<File> = Box::new(move |me| {
-        let header = Header::process(&name_of_cell, &me.name, me.incarnation.0, &clock).with_write_ahead();
-        TraceWriter::create(&place.join(format!("{}-{}.trace", file_name(&me.name), me.incarnation)), &header)
-    });
+    let (place, name_of_cell) = (directory.to_path_buf(), cell.to_owned());
+    let open: OpenTrace<File> = Box::new(move |me| create(&place, &name_of_cell, &me.name, me.incarnation));
     Ok(Traced::new(inner, cell, true, open, failed))
+}
+
+/// Begins the trace of one life of the process `name`, in a file named after both.
+pub(crate) fn create(
+    directory: &Path,
+    cell: &str,
+    name: &str,
+    life: Incarnation,
+) -> Result<TraceWriter<File>, TraceError> {
+    let header = Header::process(cell, name, life.0, &clock_name()).with_write_ahead();
+    TraceWriter::create(&directory.join(format!("{}-{life}.trace", file_name(name))), &header)
 }
 
 /// Makes a file there and removes it: that nothing can be written is told before anything happens.
@@ -43,7 +52,7 @@ fn try_out(directory: &Path) -> io::Result<()> {
 }
 
 /// A process's name without what a file name cannot hold.
-pub(crate) fn file_name(name: &str) -> String {
+fn file_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     name.chars().map(|c| if plain(c) { c } else { '_' }).take(NAME_CHARS).collect()
 }
