@@ -1,7 +1,6 @@
 //! One cell's life: formed, tortured fault by fault, healed, judged.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,7 @@ use super::crew::{Crew, Plan, host_of, name};
 use super::fault::{Fabric, Fault, Role};
 use super::harm::Harm;
 use super::judge::{DELIVERY_BOUND_NS, MEMBERSHIP_BOUND_NS};
-use super::network::{Network, address};
+use super::network::Network;
 use super::outcome::Outcome;
 use super::progress::Progress;
 use super::report::{Answered, Order, Report};
@@ -172,12 +171,11 @@ impl<'a> Bout<'a> {
         if well.is_ok() {
             outcome.recovered_ms = Some(millis(healed.elapsed()));
             // What a loss puts to the test, beside what every bout does.
-            let lost = match (fault, outcome.excluded_ms) {
-                (Fault::Kill, _) => about::TORTURE_KILL,
-                (_, Some(_)) => about::TORTURE_EXCLUSION,
-                (_, None) => &[],
-            };
-            self.crew.write(&about::record(lost))?;
+            if fault == Fault::Kill {
+                self.crew.write(&about::record(about::TORTURE_KILL))?;
+            } else if outcome.excluded_ms.is_some() {
+                self.crew.write(&about::record(about::TORTURE_EXCLUSION))?;
+            }
         }
         Ok(well)
     }
@@ -344,14 +342,11 @@ impl<'a> Bout<'a> {
             return stuck("messages did not flow");
         }
         // Everybody has answered calls of everybody since.
-        let hosts = self.network.count;
+        let others = self.network.count - 1;
         let called = self.until(PATIENCE, |bout| {
             bout.crew.members.iter().zip(&answered).all(|(member, before)| {
-                let more = |host: &usize| {
-                    let at: IpAddr = address(*host).parse().expect("hosts have addresses");
-                    member.pulse.answered.get(&at).copied().unwrap_or(0) > before.get(&at).copied().unwrap_or(0)
-                };
-                (1..=hosts).filter(|host| *host != member.host).all(|host| more(&host))
+                let more = member.pulse.answered.iter().filter(|(at, count)| before.get(at).is_none_or(|b| *count > b));
+                more.count() == others
             })
         })?;
         if called { Ok(Ok(())) } else { stuck("calls were not answered") }

@@ -16,7 +16,6 @@ use crate::child::trace_lost;
 use crate::exit::{Exit, Failure, While};
 
 /// What the endpoint's thread tells the member.
-#[derive(Clone)]
 pub(super) struct Calls {
     incarnation: u64,
     told: Arc<Mutex<Told>>,
@@ -26,6 +25,11 @@ pub(super) struct Calls {
 struct Told {
     answered: Answered,
     wrongs: Vec<String>,
+}
+
+/// Nobody panics with it, and what is in it is whole at any time.
+fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
+    told.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Calls {
@@ -59,17 +63,12 @@ impl Calls {
 
     /// Calls that were answered by each host so far.
     pub(super) fn answered(&self) -> Answered {
-        self.told().answered.clone()
+        lock(&self.told).answered.clone()
     }
 
     /// What it found wrong since it was asked last.
     pub(super) fn wrongs(&self) -> Vec<String> {
-        std::mem::take(&mut self.told().wrongs)
-    }
-
-    fn told(&self) -> MutexGuard<'_, Told> {
-        // Nobody panics with it, and what is in it is whole at any time.
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut lock(&self.told).wrongs)
     }
 }
 
@@ -122,12 +121,8 @@ impl Desk {
         u32::try_from(self.rng.below(u64::from(bound))).unwrap_or(0)
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wrong(&self, what: String) {
-        self.told().wrongs.push(what);
+        lock(&self.told).wrongs.push(what);
     }
 
     fn call(&mut self, port: &mut Port, (to, session): (SocketAddr, SessionId)) {
@@ -187,7 +182,7 @@ impl Service for Desk {
         };
         match (outcome, expected) {
             (Outcome::Answer(answer), Some(expected)) if answer == expected => {
-                *self.told().answered.entry(to.ip()).or_default() += 1;
+                *lock(&self.told).answered.entry(to.ip()).or_default() += 1;
             }
             (Outcome::Answer(answer), _) => {
                 self.wrong(format!("a call to {to} got an answer of {} bytes that is not its own", answer.len()));
