@@ -39,43 +39,25 @@ impl WatchGraph {
         set.into_iter().collect()
     }
 
+    /// Itself, then those whose shortest way from `rank` has one link, two links, and so on, until nobody is left.
+    fn rings(&self, rank: usize) -> impl Iterator<Item = Vec<usize>> {
+        let mut met = BTreeSet::from([rank]);
+        std::iter::successors(Some(vec![rank]), move |ring| {
+            let all = ring.iter().flat_map(|rank| self.neighbours(*rank));
+            let next: Vec<usize> = all.filter(|other| met.insert(*other)).collect();
+            (!next.is_empty()).then_some(next)
+        })
+    }
+
     /// Those no more than `links` away from `rank`, itself among them.
-    #[must_use]
-    pub fn within(&self, rank: usize, links: u64) -> BTreeSet<usize> {
-        let mut near = BTreeSet::from([rank]);
-        let mut ring = vec![rank];
-        for _ in 0..links {
-            ring = ring.iter().flat_map(|rank| self.neighbours(*rank)).filter(|other| near.insert(*other)).collect();
-            if ring.is_empty() {
-                break;
-            }
-        }
-        near
+    pub fn within(&self, rank: usize, links: u64) -> impl Iterator<Item = usize> {
+        self.rings(rank).take(usize::try_from(links).unwrap_or(usize::MAX).saturating_add(1)).flatten()
     }
 
     /// The most links on a shortest way between two members. The graph looks the same from everywhere.
     #[must_use]
     pub fn span(&self) -> usize {
-        let mut far = vec![usize::MAX; self.members];
-        let mut ring = vec![0];
-        let mut span = 0;
-        if let Some(first) = far.first_mut() {
-            *first = 0;
-        }
-        while !ring.is_empty() {
-            let mut next = Vec::new();
-            for rank in ring {
-                for other in self.neighbours(rank) {
-                    if far[other] == usize::MAX {
-                        far[other] = far[rank] + 1;
-                        span = span.max(far[other]);
-                        next.push(other);
-                    }
-                }
-            }
-            ring = next;
-        }
-        span
+        self.rings(0).count() - 1
     }
 }
 
