@@ -195,7 +195,7 @@ fn nobody_is_told_of_its_exclusion_because_it_was_decided_long_ago() {
     cell.cut_all();
     cell.resume(stopped);
     cell.run_for(8 * SECOND);
-    // Now all hear the first, and do not hear what it decided. Whoever was stopped asks it at once.
+    // Now all hear the heartbeats of the first, but not its decision. The stopped member asks it at once.
     cell.heal();
     cell.lose_if(move |packet| packet.from == first && packet.to != stopped && packet.kind == Kind::Control);
     cell.run_for(200 * MS);

@@ -43,8 +43,9 @@ struct Receiver {
     doubted: u64,
     /// How many of those are sent again at a time: doubled by each answer.
     burst: u64,
-    /// How many packets one receipt brings out again: halved when what was sent again was lost, too, and raised by what
-    /// arrives. Else a receiver that holds less than what it lacks would lose it again each time.
+    /// The most packets that are sent again because of one receipt. Halved when a packet that was sent again is lost too;
+    /// raised by the number of packets that arrive. Without this bound a receiver whose buffer is shorter than the burst
+    /// would lose the whole burst each time.
     allowance: u64,
     /// When it was halved last.
     halved: Instant,

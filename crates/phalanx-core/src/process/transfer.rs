@@ -296,7 +296,7 @@ impl Process {
         // A wish made before an earlier transfer failed may have brought the joiner in without its state: the view
         // that would end this record lies behind. It leaves again and asks anew.
         let is_in = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&to));
-        // Over a full interface two transfers end no sooner than one after the other, and whoever has the state gives it on.
+        // On a full interface two transfers at once take as long as one after the other, and the first joiner can be a donor then.
         let gives_another = self.transfers.giving.iter().any(|g| g.to != to);
         let busy = self.transfers.giving.len() >= GIVING_MAX || (gives_another && self.congested);
         if !is_member || is_in || busy || self.directory.rank(to).is_none() {

@@ -413,7 +413,7 @@ impl Udp {
         match poll(watched, limit.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Woken::default()),
-            // The process may have fewer descriptors now than it has: poll refuses so many at once.
+            // poll refuses more descriptors than the process's limit, which may have been lowered since they were opened.
             Err(rustix::io::Errno::INVAL) => poll_each(watched, timeout)?,
             Err(error) => return Err(error.into()),
         }
