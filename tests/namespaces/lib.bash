@@ -88,13 +88,15 @@ heal() {
 
 key() { od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$1" && chmod 600 "$1"; }
 
+# A case may give its members further options in SETTINGS.
 cell_flags() {
   local i=$1 j seeds= founders=
   for j in $ALL; do
     seeds+="${seeds:+,}$(address "$j"):$CONTROL"
     founders+="${founders:+,}m$j"
   done
-  echo --cell "$CELL" --name "m$i" --bind "$(address "$i")" --control-port $CONTROL --data-port $DATA \
+  # shellcheck disable=SC2086
+  echo ${SETTINGS:-} --cell "$CELL" --name "m$i" --bind "$(address "$i")" --control-port $CONTROL --data-port $DATA \
     --seeds "$seeds" --founders "$founders" --cell-key "$WORK/cell.key" --runtime-dir "$WORK/run$i" --trace "$WORK/traces"
 }
 
