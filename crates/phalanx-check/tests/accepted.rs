@@ -207,6 +207,50 @@ fn s8_an_application_that_reads_late_asks_twice_before_it_is_told() {
     w.holds(&[Property::S8]);
 }
 
+/// `c` leaves the group, joins it again, leaves it again, and so once more. Its application is told of all that late: it asks
+/// the second time before it is told that it left once, or only after it accepted a message in its second stay.
+fn leaves_again_and_reads_late(asks_first: bool) -> World {
+    let mut w = World::group(3);
+    let asks = |w: &mut World| w.push(2, Event::GroupLeaveAsked { group: GROUP });
+    asks(&mut w);
+    for p in [0, 1] {
+        w.group_view(p, 2, Some(1), &[0, 1], &[], &[(2, LeaveReason::Left)]);
+        w.group_view(p, 3, Some(2), &[0, 1, 2], &[2], &[]);
+    }
+    w.ask_group(2, false);
+    if asks_first {
+        asks(&mut w);
+    }
+    w.push(2, Event::GroupLeft { group: GROUP });
+    w.group_view(2, 3, None, &[0, 1, 2], &[2], &[]);
+    w.accept(fifo(2, 3, 1));
+    if !asks_first {
+        asks(&mut w);
+    }
+    for p in [0, 1] {
+        w.group_view(p, 4, Some(3), &[0, 1], &[], &[(2, LeaveReason::Left)]);
+        w.group_view(p, 5, Some(4), &[0, 1, 2], &[2], &[]);
+        w.group_view(p, 6, Some(5), &[0, 1], &[], &[(2, LeaveReason::Left)]);
+    }
+    w.ask_group(2, false);
+    asks(&mut w);
+    w.push(2, Event::GroupLeft { group: GROUP });
+    w.group_view(2, 5, None, &[0, 1, 2], &[2], &[]);
+    w.push(2, Event::GroupLeft { group: GROUP });
+    w.end(&[0, 1, 2]);
+    w
+}
+
+#[test]
+fn s8_accepted_after_a_wish_to_leave_that_came_before_the_last_departure_was_told_may_be_lost() {
+    leaves_again_and_reads_late(true).holds(&[Property::S8]);
+}
+
+#[test]
+fn s8_the_wish_to_leave_an_earlier_stay_excuses_nothing() {
+    leaves_again_and_reads_late(false).breaks(Property::S8);
+}
+
 /// `c` accepts a message and leaves the cell; a view without it says why.
 fn leaves_the_cell(why: Option<LeaveReason>) -> World {
     let mut w = World::group(3);

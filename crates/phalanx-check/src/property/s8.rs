@@ -19,8 +19,8 @@ use phalanx_trace::LeaveReason;
 
 use super::{Run, v4};
 use crate::findings::Findings;
-use crate::model::Epoch;
 use crate::model::accepted::{Wait, WaitEnd};
+use crate::model::{Epoch, Moment};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let accepted = &run.model.accepted;
@@ -44,11 +44,7 @@ fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
             format!("{}, and sent one that it accepted later without having sent it", who())
         }),
         WaitEnd::GroupLeft(left) => {
-            // An application that takes nothing for a while may ask again before it is told that it left.
-            let of_group = |e: &&Epoch| model.groups[model.views[e.view].group].id == wait.group;
-            let stays = proc.epochs.iter().map(|&e| &model.epochs[e]).filter(of_group);
-            let ends = stays.filter_map(|e| e.left_at).map(|left| left.place.index);
-            let since = ends.filter(|index| *index < accepted.place.index).max().unwrap_or(0);
+            let since = stay_asked_for(run, wait, left);
             let asks = proc.group_leaves.iter().filter(|(group, _)| *group == wait.group).map(|(_, asked)| *asked);
             let mut asks = asks.filter(|asked| (since..left.place.index).contains(&asked.place.index));
             if let Some(asked) = asks.next().filter(|asked| asked.place.index > accepted.place.index) {
@@ -85,4 +81,19 @@ fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
         }
         WaitEnd::Over => {}
     }
+}
+
+/// The record from which on a wish to leave means the stay that `left` ended: the request for that stay. An application that
+/// takes nothing for a while may leave, join and leave again before it is told that it left once.
+fn stay_asked_for(run: &Run<'_>, wait: &Wait, left: Moment) -> usize {
+    let model = run.model;
+    let proc = &model.procs[wait.proc];
+    let name = |e: &Epoch| model.groups[model.views[e.view].group].name.as_str();
+    let stays = || proc.epochs.iter().map(|&e| &model.epochs[e]);
+    let Some(ended) = stays().find(|e| e.left_at.is_some_and(|at| at.place == left.place)) else { return 0 };
+    // Each request that is granted is one stay: nobody asks again before the process has left.
+    let before = stays().filter(|e| e.prev_epoch.is_none() && name(e) == name(ended));
+    let begun = before.filter(|e| e.install.place.index < left.place.index).count();
+    let mut requests = proc.group_joins.iter().filter(|join| join.name == name(ended));
+    begun.checked_sub(1).and_then(|stay| requests.nth(stay)).map_or(0, |join| join.asked.place.index)
 }
