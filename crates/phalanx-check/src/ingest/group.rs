@@ -126,7 +126,10 @@ impl Builder {
         }
     }
 
-    pub(super) fn snapshot_in(&mut self, group: u32, bytes: u64, place: Place) {
+    pub(super) fn snapshot_in(&mut self, me: ProcIx, group: u32, bytes: u64, moment: Moment) {
+        let place = moment.place;
+        let begun = (self.group(group), moment);
+        self.model.procs[me].begun.push(begun);
         if let Some(&epoch) = self.now.open.get(&group) {
             self.model.epochs[epoch].transfer.get_or_insert_default().misplaced.push(place);
             return;
@@ -171,7 +174,7 @@ impl Builder {
         let instance = self.now.instance;
         *self.groups.entry((instance, id)).or_insert_with(|| {
             let (name, views) = (String::new(), std::collections::BTreeMap::new());
-            self.model.groups.push(Group { id, name, views });
+            self.model.groups.push(Group { instance, id, name, views });
             self.model.groups.len() - 1
         })
     }

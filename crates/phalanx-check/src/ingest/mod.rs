@@ -170,7 +170,7 @@ impl Builder {
             }
             Event::Deliver { .. } => self.deliver(event, moment),
             Event::SnapshotOut { group, view, .. } => self.snapshot_out(*group, *view),
-            Event::SnapshotIn { group, bytes } => self.snapshot_in(*group, *bytes, moment.place),
+            Event::SnapshotIn { group, bytes } => self.snapshot_in(me, *group, *bytes, moment),
             Event::StateEnd { group, digest } => self.state_end(*group, *digest, moment.place),
             Event::Digest { group, view, delivered, digest } => {
                 self.digest((*group, *view), *delivered, *digest, moment.place);
@@ -319,6 +319,7 @@ impl Proc {
             epochs: Vec::new(),
             group_joins: Vec::new(),
             group_leaves: Vec::new(),
+            begun: Vec::new(),
             p2p: crate::model::P2p::default(),
             endpoint: None,
         }

@@ -108,6 +108,8 @@ pub(crate) struct Proc {
     pub(crate) epochs: Vec<EpochIx>,
     pub(crate) group_joins: Vec<GroupJoin>,
     pub(crate) group_leaves: Vec<(u32, Moment)>,
+    /// Groups whose state it began to take, and when.
+    pub(crate) begun: Vec<(usize, Moment)>,
     pub(crate) p2p: P2p,
     /// Where it is called: it is an endpoint, no member.
     pub(crate) endpoint: Option<String>,
@@ -163,6 +165,7 @@ pub(crate) struct CellInstall {
 /// A group of a cell instance.
 #[derive(Debug)]
 pub(crate) struct Group {
+    pub(crate) instance: u64,
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) views: BTreeMap<u64, ViewIx>,

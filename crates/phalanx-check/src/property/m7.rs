@@ -13,7 +13,7 @@ use crate::findings::{Findings, Place};
 use crate::model::{Model, ProcIx, Step};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
-    u1::judge(run, out, |p, step| run.dropped.before(run, p, step).map(Some));
+    u1::judge(run, out, |e, step| run.dropped.before(run, run.model.epochs[e].proc, step).map(Some));
 }
 
 /// The first cell view without each process that was in the one before, where it was installed first.

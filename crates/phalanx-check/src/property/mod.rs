@@ -4,7 +4,9 @@
 //! the set and `seq_p(v)` the sequence of messages `p` delivered in `v`. `v -> w at p`: `p` installed `w` right
 //! after `v`. A *survivor* of `v` is a process that went on to a next view.
 
+mod anew;
 mod bank;
+mod carried;
 mod e1;
 mod i1;
 mod i2;
@@ -13,6 +15,7 @@ mod i4;
 mod l1;
 mod l2;
 mod m1;
+mod m10;
 mod m2;
 mod m3;
 mod m4;
@@ -47,6 +50,7 @@ mod u2;
 mod u3;
 mod u4;
 mod u5;
+mod u6;
 mod unsent;
 mod v1;
 mod v10;
@@ -67,6 +71,7 @@ mod x2;
 mod x3;
 mod x4;
 mod x5;
+mod x6;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -129,6 +134,7 @@ properties! {
     M7 "what a member left behind delivers as uniform, the others deliver too" m7;
     M8 "exclusion is announced and final" m8;
     M9 "who was dropped by a view is heard no more" m9;
+    M10 "a group ends with the last of its members" m10;
     S1 "delivered in the view it belongs to" s1;
     S2 "sent in the view it belongs to" s2;
     S3 "who goes on together delivered the same" s3;
@@ -151,11 +157,13 @@ properties! {
     U3 "what is delivered as uniform, every member could receive before" u3;
     U4 "what a sender knows to be uniform, every survivor delivers" u4;
     U5 "who hears no quorum delivers nothing uniform" u5;
+    U6 "what is delivered as uniform is in the state from which the group goes on" u6;
     X1 "a joiner's state is the members' state at its first view" x1;
     X2 "snapshot and replay meet without gap or overlap" x2;
     X3 "one state transfer for each join" x3;
     X4 "equal views, equal states" x4;
     X5 "who asked for the state has it before its first view" x5;
+    X6 "what a member that left had acknowledged survives it" x6;
     V1 "in the quiet phase all are in one view" v1;
     V2 "in the quiet phase every silence ends" v2;
     V3 "a sender delivers its own messages" v3;

@@ -11,7 +11,8 @@ use super::{Run, u1};
 use crate::findings::Findings;
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
-    u1::judge(run, out, |p, step| {
+    u1::judge(run, out, |e, step| {
+        let p = run.model.epochs[e].proc;
         let own = run.model.stream_of(step.message).sender == p;
         (own && run.dropped.before(run, p, step).is_none()).then_some(None)
     });

@@ -1,0 +1,77 @@
+//! What a group goes on from, where nobody told that it went along: the state with which joiners came to the group's
+//! next view.
+
+use super::{Run, x1};
+use crate::findings::Place;
+use crate::model::intern::FastSet;
+use crate::model::{EpochIx, MessageIx, Model, Step};
+
+/// A joiner that came with a state to a view to which nobody told of bringing it.
+pub(super) struct Carrier {
+    /// Its first stay in the group.
+    pub(super) stay: EpochIx,
+    /// Its view holds members that had been there before: who went along was killed before it told.
+    pub(super) followed: bool,
+    replayed: FastSet<MessageIx>,
+    /// Of each donor's snapshot that may be the one: the number of its view, and what the donor had delivered in that
+    /// view.
+    snapshots: Vec<(u64, FastSet<MessageIx>)>,
+}
+
+impl Carrier {
+    /// Whether the message is in the joiner's state.
+    pub(super) fn holds(&self, model: &Model, message: MessageIx) -> bool {
+        let view = model.views[model.stream_of(message).view].number;
+        let in_snapshot = |(number, delivered): &(u64, FastSet<MessageIx>)| {
+            view < *number || view == *number && delivered.contains(&message)
+        };
+        self.replayed.contains(&message) || self.snapshots.iter().any(in_snapshot)
+    }
+
+    pub(super) fn place(&self, model: &Model) -> Place {
+        model.epochs[self.stay].install.place
+    }
+}
+
+/// All of them. Joiners to whose first view somebody told of bringing the state are compared with that by X1 and X2.
+pub(super) fn carriers(run: &Run<'_>) -> Vec<Carrier> {
+    let model = run.model;
+    let alone = |&joiner: &EpochIx| {
+        let view = &model.views[model.epochs[joiner].view];
+        view.epochs.iter().all(|&e| model.epochs[e].prev_epoch.is_none())
+    };
+    x1::joiners(model).filter(alone).filter_map(|joiner| carrier(model, joiner)).collect()
+}
+
+fn carrier(model: &Model, joiner: EpochIx) -> Option<Carrier> {
+    let stay = &model.epochs[joiner];
+    let (group, first) = (model.views[stay.view].group, model.number(joiner));
+    let transfer = stay.transfer.as_ref()?;
+    let (bytes, _) = transfer.snapshot?;
+    // A snapshot of no bytes is nobody's state.
+    let given = model.snapshots.iter().filter(|s| {
+        bytes > 0 && model.views[model.epochs[s.epoch].view].group == group && model.number(s.epoch) < first
+    });
+    let snapshots = given.map(|s| {
+        let steps = model.epochs[s.epoch].steps[..s.steps].iter().filter(|step| !step.sent && !step.foreign);
+        (model.number(s.epoch), steps.map(|step| step.message).collect())
+    });
+    Some(Carrier {
+        stay: joiner,
+        followed: stay.members.iter().any(|m| !stay.joined.contains(m)),
+        replayed: transfer.replayed.iter().map(|r| r.step.message).collect(),
+        snapshots: snapshots.collect(),
+    })
+}
+
+/// What was delivered as uniform in views of the group before the carrier's, by whom and where.
+pub(super) fn uniform_before<'a>(
+    model: &'a Model,
+    carrier: &Carrier,
+) -> impl Iterator<Item = (EpochIx, &'a Step)> + use<'a> {
+    let stay = &model.epochs[carrier.stay];
+    let (group, first) = (model.views[stay.view].group, model.number(carrier.stay));
+    let views = model.groups[group].views.range(..first);
+    let stays = views.flat_map(|(_, &view)| model.views[view].epochs.iter().copied());
+    stays.flat_map(|e| model.delivered(e).filter(|step| step.uniform).map(move |step| (e, step)))
+}

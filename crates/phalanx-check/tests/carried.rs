@@ -1,0 +1,229 @@
+//! M10, U6 and X6: what becomes of a group, and of what its members delivered as uniform, when they go.
+
+mod common;
+
+use common::{GROUP, M, World, fifo, id, uniform};
+use phalanx_check::Property;
+use phalanx_trace::{Event, LeaveReason};
+
+const LEFT: LeaveReason = LeaveReason::Left;
+const UNREACHABLE: LeaveReason = LeaveReason::Unreachable;
+
+/// `c` makes a group of its own, and delivers a message there.
+fn alone(m: M) -> World {
+    let mut w = World::cell(3);
+    w.ask_group(2, true);
+    w.group_view(2, 1, None, &[2], &[2], &[]);
+    w.multicast(m, &[2]);
+    w
+}
+
+/// The others go on without `c`.
+fn drop_c(w: &mut World, why: LeaveReason) {
+    [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[(2, why)]));
+}
+
+/// `a` founds a group of the same name, of another number.
+fn found(w: &mut World) {
+    w.ask_group(0, true);
+    let (members, joined) = (vec![id(0)], vec![id(0)]);
+    let (group, name) = (GROUP + 1, "ledger".to_owned());
+    w.push(0, Event::GroupView { group, name, view: 1, prev: None, members, joined, left: vec![] });
+}
+
+fn ask_to_leave(w: &mut World, p: usize) {
+    w.push(p, Event::GroupLeaveAsked { group: GROUP });
+}
+
+#[test]
+fn m10_a_member_that_lives_is_passed_over() {
+    let run = |before: &dyn Fn(&mut World), why| {
+        let mut w = alone(fifo(2, 1, 1));
+        before(&mut w);
+        drop_c(&mut w, why);
+        found(&mut w);
+        w
+    };
+    let excluded = |mut w: World| {
+        w.push(2, Event::Excluded { view: 2 });
+        w.end(&[0, 1]);
+        w
+    };
+    excluded(run(&|_| {}, UNREACHABLE)).breaks(Property::M10);
+    // Stopped is not dead.
+    let mut stopped = run(&|w| w.harness_says(Event::Stop { incarnation: id(2) }), UNREACHABLE);
+    stopped.harness_says(Event::Cont { incarnation: id(2) });
+    excluded(stopped).breaks(Property::M10);
+    excluded(run(&|w| ask_to_leave(w, 2), UNREACHABLE)).holds(&[Property::M10]);
+    let mut died = run(&|w| w.crash(2), UNREACHABLE);
+    died.end(&[0, 1]);
+    died.holds(&[Property::M10]);
+    let mut left = run(&|w| w.push(2, Event::LeaveAsked), LEFT);
+    left.push(2, Event::Left);
+    left.end(&[0, 1]);
+    left.holds(&[Property::M10]);
+}
+
+#[test]
+fn m10_a_member_that_no_view_dropped_is_passed_over() {
+    let mut w = alone(fifo(2, 1, 1));
+    found(&mut w);
+    w.end(&[0, 1, 2]);
+    w.breaks(Property::M10);
+}
+
+#[test]
+fn m10_an_application_that_reads_late_may_have_asked_to_leave_before() {
+    let run = |asks: usize| {
+        let mut w = World::cell(3);
+        w.ask_group(2, true);
+        w.group_view(2, 1, None, &[2], &[2], &[]);
+        (0..asks).for_each(|_| ask_to_leave(&mut w, 2));
+        found(&mut w);
+        w.push(2, Event::GroupLeft { group: GROUP });
+        w.ask_group(2, true);
+        w.group_view(2, 3, None, &[2], &[2], &[]);
+        w.end(&[0, 1, 2]);
+        w
+    };
+    run(2).holds(&[Property::M10]);
+    run(1).breaks(Property::M10);
+}
+
+#[test]
+fn m10_a_group_goes_on_in_those_that_are_left() {
+    let mut w = World::cell(3);
+    for p in [1, 2] {
+        w.ask_group(p, true);
+        w.group_view(p, 1, None, &[1, 2], &[1, 2], &[]);
+    }
+    drop_c(&mut w, UNREACHABLE);
+    // b went on in view 2 of the group, and was killed before it told.
+    w.crash(1);
+    w.cell_view(0, 3, &[0], &[(1, UNREACHABLE)]);
+    found(&mut w);
+    w.push(2, Event::Excluded { view: 2 });
+    w.end(&[0]);
+    let report = w.report();
+    assert!(!report.violated().contains(&Property::M10), "{report}");
+    assert_eq!(report.instances(Property::M10), 1);
+}
+
+#[test]
+fn u6_who_lives_has_delivered_what_the_next_group_does_not_know() {
+    let run = |m: M, dies: bool| {
+        let mut w = alone(m);
+        if dies {
+            w.crash(2);
+        }
+        drop_c(&mut w, UNREACHABLE);
+        found(&mut w);
+        if !dies {
+            w.push(2, Event::Excluded { view: 2 });
+        }
+        w.end(&[0, 1]);
+        w
+    };
+    let m = fifo(2, 1, 1);
+    let report = run(uniform(m), false).report();
+    assert_eq!(report.violated(), [Property::M10, Property::U6], "{report}");
+    run(m, false).breaks(Property::M10);
+    run(uniform(m), true).holds(&[Property::U6]);
+}
+
+/// `a` and `b` have a group, and `c` takes its state from `a`, which delivers one more message. Then `a` dies; `b`
+/// goes on, and dies before it tells.
+fn taken_from_the_dead(m: M, replayed: bool) -> World {
+    let mut w = World::cell(3);
+    for p in [0, 1] {
+        w.ask_group(p, true);
+        w.group_view(p, 1, None, &[0, 1], &[0, 1], &[]);
+    }
+    w.multicast(uniform(fifo(1, 1, 1)), &[0, 1]);
+    w.ask_group(2, true);
+    w.push(0, Event::SnapshotOut { group: GROUP, view: 1, digest: 1 });
+    w.push(2, Event::SnapshotIn { group: GROUP, bytes: 10 });
+    w.multicast(m, &[0]);
+    if replayed {
+        w.replay(2, m);
+    }
+    [0, 1].iter().for_each(|&p| w.crash(p));
+    w.push(2, Event::StateEnd { group: GROUP, digest: 2 });
+    w.group_view(2, 2, None, &[1, 2], &[2], &[(0, UNREACHABLE)]);
+    w.end(&[2]);
+    w
+}
+
+#[test]
+fn u6_a_joiner_goes_on_with_a_state_without_it() {
+    let m = fifo(0, 1, 1);
+    taken_from_the_dead(uniform(m), true).holds(&[Property::U6]);
+    taken_from_the_dead(m, false).holds(&[Property::U6]);
+    taken_from_the_dead(uniform(m), false).breaks(Property::U6);
+}
+
+#[test]
+fn x6_what_a_leaver_delivered_those_deliver_who_go_on() {
+    let m = uniform(fifo(0, 1, 1));
+    let run = |to: &[usize], cell: bool| {
+        let mut w = World::group(3);
+        w.multicast(m, to);
+        if cell {
+            w.push(0, Event::LeaveAsked);
+            [1, 2].iter().for_each(|&p| w.cell_view(p, 2, &[1, 2], &[(0, LEFT)]));
+        } else {
+            ask_to_leave(&mut w, 0);
+        }
+        [1, 2].iter().for_each(|&p| w.group_view(p, 2, Some(1), &[1, 2], &[], &[(0, LEFT)]));
+        w.push(0, if cell { Event::Left } else { Event::GroupLeft { group: GROUP } });
+        w.end(if cell { &[1, 2] } else { &[0, 1, 2] });
+        w
+    };
+    for cell in [false, true] {
+        run(&[0, 1, 2], cell).holds(&[Property::X6, Property::U4]);
+        run(&[0], cell).breaks(Property::X6);
+    }
+}
+
+/// `a` delivers a message, and leaves while `c` takes its state, of so many bytes in the end; `c` goes on alone.
+fn left_with_the_state(bytes: u64) -> World {
+    let m = uniform(fifo(0, 1, 1));
+    let mut w = World::cell(3);
+    w.ask_group(0, true);
+    w.group_view(0, 1, None, &[0], &[0], &[]);
+    w.multicast(m, &[0]);
+    w.ask_group(2, true);
+    w.push(0, Event::SnapshotOut { group: GROUP, view: 1, digest: 1 });
+    w.push(2, Event::SnapshotIn { group: GROUP, bytes });
+    ask_to_leave(&mut w, 0);
+    w.push(0, Event::GroupLeft { group: GROUP });
+    w
+}
+
+#[test]
+fn x6_who_takes_a_leavers_state_goes_on_with_it() {
+    for (bytes, holds) in [(10, true), (0, false)] {
+        let mut w = left_with_the_state(bytes);
+        w.push(2, Event::StateEnd { group: GROUP, digest: 1 });
+        w.group_view(2, 2, None, &[2], &[2], &[(0, LEFT)]);
+        w.end(&[0, 1, 2]);
+        if holds { w.holds(&[Property::X6]) } else { drop(w.breaks(Property::X6)) }
+    }
+}
+
+#[test]
+fn x6_who_took_a_leavers_state_does_not_begin_anew() {
+    let run = |founder: usize| {
+        let mut w = left_with_the_state(10);
+        if founder == 1 {
+            w.ask_group(1, true);
+        }
+        let (members, joined) = (vec![id(founder)], vec![id(founder)]);
+        let (group, name) = (GROUP + 1, "ledger".to_owned());
+        w.push(founder, Event::GroupView { group, name, view: 1, prev: None, members, joined, left: vec![] });
+        w.end(&[0, 1, 2]);
+        w
+    };
+    run(2).breaks(Property::X6);
+    run(1).holds(&[Property::M10]);
+}
