@@ -259,3 +259,30 @@ fn what_a_leaver_accepted_is_sent_though_its_clock_jumps() {
     assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(leaver, "a").is_none()));
     cell.finish_clean();
 }
+
+#[test]
+fn what_a_joiners_state_held_up_waits_until_it_hears_a_quorum() {
+    let mut cell = Cell::settled(5, 12);
+    cell.join(0, "b");
+    cell.settle();
+    cell.join(1, "b");
+    assert!(cell.run_until(SECOND, |cell| cell.activity(0).proposing));
+    // The state is there; its end is not. What is sent in the view that holds the joiner waits for that.
+    cell.lose_if(|packet| packet.to == 1 && packet.kind == Kind::Data);
+    assert!(cell.run_until(SECOND, |cell| cell.group_view(0, "b").is_some_and(|(_, members)| members == 2)));
+    for _ in 0..3 {
+        cell.multicast(0, "b", Order::Fifo, true, 100).expect("in the group");
+    }
+    cell.run_for(100 * MS);
+    let before = cell.delivered(1);
+    cell.lose_if(|packet| packet.to == 1 && matches!(packet.kind, Kind::Data | Kind::Spread));
+    assert!(cell.run_until(3 * SECOND, |cell| !cell.is_primary(1)));
+    cell.lose_if(|packet| packet.to == 1 && packet.kind == Kind::Spread);
+    cell.run_for(50 * MS);
+    assert!(!cell.is_primary(1));
+    assert_eq!(cell.delivered(1), before, "it hears no quorum");
+    cell.lose_if(|_| false);
+    cell.settle();
+    assert_eq!(cell.group_view(1, "b").map(|(_, members)| members), Some(2));
+    cell.finish_clean();
+}

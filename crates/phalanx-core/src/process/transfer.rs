@@ -195,8 +195,8 @@ impl Transfers {
         }
     }
 
-    /// Donors that record more than they may hold their own deliveries back.
-    fn throttle(&mut self, app: &mut AppQueue) {
+    /// Donors that record more than they may hold their own deliveries back. Nothing is released while no quorum is heard.
+    fn throttle(&mut self, app: &mut AppQueue, is_primary: bool) {
         for giving in &self.giving {
             if giving.record_bytes > RECORD_BYTES {
                 self.held.entry(giving.group).or_default();
@@ -209,7 +209,7 @@ impl Transfers {
             .filter(|group| {
                 let incomplete = self.taking.values().any(|t| t.group == *group && t.first_view.is_some());
                 let full = self.giving.iter().any(|g| g.group == *group && g.record_bytes > RECORD_BYTES / 2);
-                !incomplete && !full && !self.retreats.contains(group)
+                is_primary && !incomplete && !full && !self.retreats.contains(group)
             })
             .collect();
         for group in release {
@@ -397,13 +397,17 @@ impl Process {
         }
     }
 
-    /// Both the donor's record and our first view are there: the state is complete.
+    /// Both the donor's record and our first view are there: the state is complete. What waited for it is uniform in part, and
+    /// the application was told meanwhile if no quorum is heard: then both wait on until one is.
     fn complete_state(&mut self, name: &str) {
         let Some(taking) = self.transfers.taking.get(name) else { return };
         let (Some(done), Some(first)) = (taking.done, taking.first_view) else { return };
         if done != first {
             self.counters.records_astray += 1;
             return self.start_over(name);
+        }
+        if !self.primary {
+            return;
         }
         let group = taking.group;
         self.left_undelivered = self.app.len();
@@ -439,7 +443,7 @@ impl Process {
         if !matches!(self.stage, Stage::Member) {
             return;
         }
-        self.transfers.throttle(&mut self.app);
+        self.transfers.throttle(&mut self.app, self.primary);
         let mut giving = std::mem::take(&mut self.transfers.giving);
         giving.retain_mut(|g| self.give_more(g));
         giving.append(&mut self.transfers.giving);
@@ -525,7 +529,8 @@ impl Process {
         let donor_in_group = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&donor));
         let waits_for_view = taking.expected == Some(taking.received) && taking.first_view.is_none();
         let silent = now.since(taking.heard) > PATIENCE && !waits_for_view && taking.expected.is_none();
-        if self.directory.rank(donor).is_none() || !donor_in_group || silent {
+        let has_all = taking.done.is_some() && taking.first_view.is_some();
+        if !has_all && (self.directory.rank(donor).is_none() || !donor_in_group || silent) {
             self.start_over(name);
         }
         self.complete_state(name);
