@@ -3,19 +3,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx_sim::{Operation, Options, campaign, run_seed};
+use phalanx_sim::{Operation, Options, SeedResult, campaign, run_seed};
 
 const SEEDS: std::ops::Range<u64> = 500..530;
+/// The properties of registers, locks and the bank.
+const OBJECTS: [&str; 4] = ["R7", "L1", "L2", "BANK"];
 
 #[test]
 fn operations_are_asked_answered_and_judged() {
     let options = Options { histories: true, ..Options::default() };
     let mut histories: Vec<Vec<Operation>> = Vec::new();
     let summary = campaign(SEEDS, &options, |result| histories.push(result.history.clone()));
-    if let Some(failed) = summary.failed.first() {
+    let about_objects = |failed: &&SeedResult| failed.violations.iter().any(|v| OBJECTS.contains(&v.code.as_str()));
+    if let Some(failed) = summary.failed.iter().find(about_objects) {
         panic!("{}", failed.story.as_deref().unwrap_or("a failed seed has a story"));
     }
-    for code in ["R7", "L1", "L2", "BANK"] {
+    for code in OBJECTS {
         assert!(summary.totals.checked[code] > 100, "{code} was hardly put to the test");
     }
     assert!(histories.iter().any(Vec::is_empty), "some seeds use no objects");

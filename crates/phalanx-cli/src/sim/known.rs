@@ -2,6 +2,10 @@
 //!
 //! A listed run that holds, or fails with other codes, is as wrong as an unlisted one that fails: the list says what is
 //! broken today, no more and no less.
+//!
+//! What fails in many seeds cannot be listed run by run for seeds that nobody has run yet. For these the list has kinds of
+//! failures: from a seed on, a run may break these properties and no others, and at most so many of 1,000 runs do. That
+//! no run does is wrong too, as soon as [`ENOUGH`] have run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,10 +27,42 @@ struct Entry {
     codes: Codes,
 }
 
+/// Failures that are expected of any seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kind {
+    draw: Draw,
+    /// `None`: whatever is asked for.
+    members: Option<usize>,
+    /// The first seed that it is about.
+    from: u64,
+    /// At most so many of 1,000 runs.
+    most: u64,
+    /// A run breaks some of these, and no others.
+    codes: Codes,
+}
+
+/// After so many runs, one at least must have failed as its kind says.
+const ENOUGH: u64 = 100;
+
 /// The list.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     entries: Vec<Entry>,
+    kinds: Vec<Kind>,
+}
+
+/// What the list says of one campaign, and what the campaign met of it.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    runs: BTreeMap<u64, Codes>,
+    kinds: Vec<(Kind, Met)>,
+}
+
+/// Runs that a kind of failures is about, and those of them that failed so.
+#[derive(Clone, Copy, Debug, Default)]
+struct Met {
+    runs: u64,
+    failed: u64,
 }
 
 /// How a run stands to the list.
@@ -36,6 +72,8 @@ pub(super) enum Standing {
     Holds,
     /// It fails as listed.
     AsListed,
+    /// It fails as a kind of failures says.
+    OfKind,
     /// It fails, and is not listed.
     Unlisted,
     /// It is listed with these codes, and holds or fails with others.
@@ -44,7 +82,8 @@ pub(super) enum Standing {
 
 impl Known {
     /// Reads a list: a line for each run, with five columns between tabs: kind of campaign, members asked for, seed,
-    /// codes between blanks, cause. Empty lines and lines that begin with `#` are passed over.
+    /// codes between blanks, cause. A kind of failures has `any` for the members, and `A.. at most N of 1000` for the
+    /// seed: from seed A on. Empty lines and lines that begin with `#` are passed over.
     ///
     /// # Errors
     /// When the file cannot be read, or a line is not of that form, or a run is listed twice.
@@ -57,7 +96,13 @@ impl Known {
             }
             let wrong =
                 |what: &str| Failure::new(Exit::Usage, format!("{}, line {}: {what}", file.display(), index + 1));
-            let entry = parse(line).map_err(|what| wrong(&what))?;
+            let entry = match parse(line).map_err(|what| wrong(&what))? {
+                Row::Run(entry) => entry,
+                Row::Kind(kind) => {
+                    known.kinds.push(kind);
+                    continue;
+                }
+            };
             if known.entries.iter().any(|other| other.is_same_run(&entry)) {
                 return Err(wrong("this run is listed twice"));
             }
@@ -66,10 +111,13 @@ impl Known {
         Ok(known)
     }
 
-    /// What the list says of runs under `options`: codes by seed.
-    pub(super) fn of(&self, options: &Options) -> BTreeMap<u64, Codes> {
+    /// What the list says of runs under `options`.
+    pub(super) fn of(&self, options: &Options) -> Listed {
         let here = self.entries.iter().filter(|e| e.draw == options.draw && e.members == options.members);
-        here.map(|entry| (entry.seed, entry.codes.clone())).collect()
+        let runs = here.map(|entry| (entry.seed, entry.codes.clone())).collect();
+        let is_here = |k: &&Kind| k.draw == options.draw && k.members.is_none_or(|members| members == options.members);
+        let kinds = self.kinds.iter().filter(is_here).map(|kind| (kind.clone(), Met::default())).collect();
+        Listed { runs, kinds }
     }
 
     /// Runs everything that is listed, under `options` otherwise, and calls `each` with the result and how it stands.
@@ -77,7 +125,8 @@ impl Known {
         for entry in &self.entries {
             let options = Options { draw: entry.draw, members: entry.members, ..options.clone() };
             let result = run_seed(entry.seed, &options);
-            each(&result, &options, &standing(&result, Some(&entry.codes)));
+            let listed = Listed { runs: BTreeMap::from([(entry.seed, entry.codes.clone())]), kinds: Vec::new() };
+            each(&result, &options, &listed.standing(&result));
         }
     }
 
@@ -92,7 +141,13 @@ impl Entry {
     }
 }
 
-fn parse(line: &str) -> Result<Entry, String> {
+/// One line.
+enum Row {
+    Run(Entry),
+    Kind(Kind),
+}
+
+fn parse(line: &str) -> Result<Row, String> {
     let columns: Vec<&str> = line.split('\t').collect();
     let [draw, members, seed, codes, cause] = columns.as_slice() else {
         return Err(format!("{} columns instead of five, between tabs", columns.len()));
@@ -105,27 +160,86 @@ fn parse(line: &str) -> Result<Entry, String> {
     if cause.trim().is_empty() {
         return Err("no cause: why does it fail?".to_owned());
     }
-    let members = usize::try_from(number("members", members)?).map_err(|error| error.to_string())?;
     let draw = draw.parse().map_err(|error: UnknownDraw| error.to_string())?;
-    Ok(Entry { draw, members, seed: number("seed", seed)?, codes })
+    let members = match *members {
+        "any" => None,
+        text => Some(usize::try_from(number("members", text)?).map_err(|error| error.to_string())?),
+    };
+    if let Some((from, most)) = seed.split_once(".. at most ") {
+        let most =
+            most.strip_suffix(" of 1000").ok_or_else(|| format!("seeds '{seed}': write A.. at most N of 1000"))?;
+        let kind = Kind { draw, members, from: number("seed", from)?, most: number("at most", most)?, codes };
+        return if kind.most < 1000 {
+            Ok(Row::Kind(kind))
+        } else {
+            Err("such a kind of failures forbids nothing".to_owned())
+        };
+    }
+    let members = members.ok_or("one run has a number of members")?;
+    Ok(Row::Run(Entry { draw, members, seed: number("seed", seed)?, codes }))
 }
 
 impl Standing {
     /// Whether it is as it should be.
     pub(super) fn is_expected(&self) -> bool {
-        matches!(self, Self::Holds | Self::AsListed)
+        matches!(self, Self::Holds | Self::AsListed | Self::OfKind)
     }
 }
 
-/// How `result` stands to the codes listed for its seed.
-pub(super) fn standing(result: &SeedResult, listed: Option<&Codes>) -> Standing {
-    let codes: Codes = result.violations.iter().map(|violation| violation.code.clone()).collect();
-    match listed {
-        None if codes.is_empty() => Standing::Holds,
-        None => Standing::Unlisted,
-        Some(listed) if *listed == codes => Standing::AsListed,
-        Some(listed) => Standing::NotAsListed(words(listed)),
+impl Listed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.kinds.is_empty()
     }
+
+    /// How `result` stands to what is listed for its seed, or for seeds like it.
+    pub(super) fn standing(&self, result: &SeedResult) -> Standing {
+        let codes = codes(result);
+        match self.runs.get(&result.seed) {
+            None if codes.is_empty() => Standing::Holds,
+            None if self.kinds.iter().any(|(kind, _)| kind.allows(result.seed, &codes)) => Standing::OfKind,
+            None => Standing::Unlisted,
+            Some(listed) if *listed == codes => Standing::AsListed,
+            Some(listed) => Standing::NotAsListed(words(listed)),
+        }
+    }
+
+    /// Counts a run for the kinds of failures that are about it.
+    pub(super) fn count(&mut self, result: &SeedResult) {
+        let codes = codes(result);
+        let unlisted = !self.runs.contains_key(&result.seed);
+        for (kind, met) in self.kinds.iter_mut().filter(|(kind, _)| unlisted && kind.from <= result.seed) {
+            met.runs += 1;
+            met.failed += u64::from(kind.allows(result.seed, &codes));
+        }
+    }
+
+    /// How often each kind of failures was met, and whether that is as listed.
+    pub(super) fn kinds_met(&self) -> Vec<(String, bool)> {
+        let met = self.kinds.iter().filter(|(_, met)| met.runs > 0);
+        met.map(|(kind, met)| {
+            let codes = words(&kind.codes);
+            let text = format!("{} of {} seeds broke only {codes}", met.failed, met.runs);
+            // Of fewer runs, as many may fail as of that many: chance decides among few.
+            let too_many = met.failed * 1_000 > kind.most * met.runs.max(ENOUGH);
+            match (met.failed, met.runs >= ENOUGH) {
+                (0, true) => (format!("{text}, as is listed: correct the list if that was mended"), false),
+                _ if too_many => (format!("{text}; at most {} of 1000 are known to", kind.most), false),
+                _ => (format!("{text}, as is known"), true),
+            }
+        })
+        .collect()
+    }
+}
+
+impl Kind {
+    fn allows(&self, seed: u64, codes: &Codes) -> bool {
+        self.from <= seed && !codes.is_empty() && codes.is_subset(&self.codes)
+    }
+}
+
+/// What the run broke.
+pub(super) fn codes(result: &SeedResult) -> Codes {
+    result.violations.iter().map(|violation| violation.code.clone()).collect()
 }
 
 /// Codes with blanks between them.
@@ -138,6 +252,10 @@ mod tests {
     use phalanx_sim::{Counters, Violation};
 
     use super::*;
+
+    fn set(codes: &str) -> Codes {
+        codes.split_whitespace().map(str::to_owned).collect()
+    }
 
     fn result(codes: &[&str]) -> SeedResult {
         let violation = |code: &&str| Violation { code: (*code).to_owned(), at_ns: 0, text: String::new() };
@@ -155,13 +273,45 @@ mod tests {
 
     #[test]
     fn a_run_must_fail_exactly_as_listed() {
-        let listed = BTreeSet::from(["U1".to_owned(), "V1".to_owned()]);
-        assert_eq!(standing(&result(&[]), None), Standing::Holds);
-        assert_eq!(standing(&result(&["V1"]), None), Standing::Unlisted);
-        assert_eq!(standing(&result(&["V1", "U1", "V1"]), Some(&listed)), Standing::AsListed);
+        let none = Listed::default();
+        assert_eq!(none.standing(&result(&[])), Standing::Holds);
+        assert_eq!(none.standing(&result(&["V1"])), Standing::Unlisted);
+        let listed = Listed { runs: BTreeMap::from([(7, set("U1 V1"))]), kinds: Vec::new() };
+        assert_eq!(listed.standing(&result(&["V1", "U1", "V1"])), Standing::AsListed);
         for codes in [&[][..], &["U1"], &["U1", "V1", "V3"], &["S3", "U2"]] {
-            assert_eq!(standing(&result(codes), Some(&listed)), Standing::NotAsListed("U1 V1".to_owned()));
+            assert_eq!(listed.standing(&result(codes)), Standing::NotAsListed("U1 V1".to_owned()));
         }
+    }
+
+    #[test]
+    fn a_kind_of_failures_is_met_as_often_as_is_known() {
+        let kind = |from| Kind { draw: Draw::Swarm, members: None, from, most: 250, codes: set("M10 U6") };
+        let listed = |from| Listed { runs: BTreeMap::new(), kinds: vec![(kind(from), Met::default())] };
+        for (codes, wanted) in [
+            (&["U6"][..], Standing::OfKind),
+            (&["U6", "M10"], Standing::OfKind),
+            (&["U6", "U1"], Standing::Unlisted),
+            (&[], Standing::Holds),
+        ] {
+            assert_eq!(listed(7).standing(&result(codes)), wanted);
+        }
+        assert_eq!(listed(8).standing(&result(&["U6"])), Standing::Unlisted);
+        for (failed, runs, held) in
+            [(0, 99, true), (0, 100, false), (1, 100, true), (25, 100, true), (26, 100, false), (25, 30, true)]
+        {
+            let mut listed = listed(7);
+            for run in 0..runs {
+                listed.count(&result(if run < failed { &["U6"] } else { &[] }));
+            }
+            assert_eq!(
+                listed.kinds_met().iter().map(|(_, held)| *held).collect::<Vec<_>>(),
+                [held],
+                "{failed} of {runs}"
+            );
+        }
+        let mut later = listed(8);
+        later.count(&result(&["U6"]));
+        assert!(later.kinds_met().is_empty());
     }
 
     #[test]
@@ -172,9 +322,12 @@ mod tests {
             fs::write(&file, text).expect("writable");
             Known::read(&file)
         };
-        let known = read("# a comment\n\nswarm\t5\t7\tU1 V1\tits cause\nswarm\t3\t7\tU1\tanother\n").expect("reads");
+        let known = "# a comment\n\nswarm\t5\t7\tU1 V1\tits cause\nswarm\t3\t7\tU1\tanother\n\
+            swarm\tany\t8.. at most 250 of 1000\tU1\ta third\npartial\t5\t8.. at most 2 of 1000\tU2\ta fourth\n";
+        let known = read(known).expect("reads");
         let here = known.of(&Options { members: 5, ..Options::default() });
-        assert_eq!(here, BTreeMap::from([(7, BTreeSet::from(["U1".to_owned(), "V1".to_owned()]))]));
+        assert_eq!(here.runs, BTreeMap::from([(7, set("U1 V1"))]));
+        assert_eq!(here.kinds.iter().map(|(kind, _)| (kind.from, kind.most)).collect::<Vec<_>>(), [(8, 250)]);
         assert_eq!(known.len(), 2);
         for (text, what) in [
             ("swarm\t5\t7\tU1\n", "line 1: 4 columns"),
@@ -182,6 +335,9 @@ mod tests {
             ("swarm\t5\tx\tU1\tcause\n", "line 1: seed 'x'"),
             ("#\nswarm\t5\t7\t \tcause\n", "line 2: no code"),
             ("swarm\t5\t7\tU1\t \n", "line 1: no cause"),
+            ("swarm\tany\t7\tU1\tcause\n", "line 1: one run has a number of members"),
+            ("swarm\tany\t7.. at most 3\tU1\tcause\n", "line 1: seeds '7.. at most 3': write A.. at most N of 1000"),
+            ("swarm\tany\t7.. at most 1000 of 1000\tU1\tcause\n", "line 1: such a kind of failures forbids nothing"),
             ("swarm\t5\t7\tU1\ta\nswarm\t5\t7\tU2\tb\n", "line 2: this run is listed twice"),
         ] {
             let failure = read(text).expect_err("refused");

@@ -7,7 +7,7 @@ mod known;
 mod scale;
 mod spent;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::ops::{ControlFlow, Range, RangeInclusive};
@@ -23,7 +23,7 @@ use phalanx_sim::{
 };
 
 use self::journal::Journal;
-use self::known::{Codes, Known, Standing, standing};
+use self::known::{Known, Listed, Standing};
 use self::spent::Watch;
 
 use crate::exit::{Exit, Failure, While};
@@ -134,7 +134,6 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     if sim.only_known {
         return Ok(run_known(&known, &options, sim.json));
     }
-    let listed = known.of(&options);
     if let Some(faults) = &sim.faults {
         options.faults = Some(chosen_faults(faults, sim, &options)?);
     }
@@ -168,7 +167,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         failed: before.failures,
         began,
         shown: std::io::stderr().is_terminal(),
-        listed: &listed,
+        listed: known.of(&options),
         unexpected: Vec::new(),
     };
     let mut kept = Ok(());
@@ -198,7 +197,8 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     if let Some(journal) = &mut journal {
         spent = journal.keep(&summary)?;
     }
-    let unexpected = |result: &&SeedResult| !standing(result, listed.get(&result.seed)).is_expected();
+    let listed = &progress.listed;
+    let unexpected = |result: &&SeedResult| !listed.standing(result).is_expected();
     let small = summary.failed.iter().find(unexpected).map(|failed| shrink(failed, &options));
     let story = small.as_ref().map(small_story);
     let covered = coverage(&summary, sim.members, options.draw);
@@ -220,7 +220,11 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     let missed = covered.iter().any(|line| !line.is_reached());
     let vacuous = sim.all_tested && (missed || !summary.never_checked.is_empty());
     // What an earlier process found before an interruption counts too: it had no list.
-    let failed = if listed.is_empty() { summary.failures > 0 } else { !progress.unexpected.is_empty() };
+    let mut failed = if listed.is_empty() { summary.failures > 0 } else { !progress.unexpected.is_empty() };
+    for (text, as_known) in listed.kinds_met() {
+        say(text);
+        failed |= !as_known;
+    }
     Ok(if failed || vacuous { Exit::Failure } else { Exit::Good })
 }
 
@@ -247,10 +251,10 @@ fn run_known(known: &Known, options: &Options, json: bool) -> Exit {
 
 /// How a run that is not as listed stands to its list.
 fn explain(result: &SeedResult, standing: &Standing) -> String {
-    let found: Codes = result.violations.iter().map(|violation| violation.code.clone()).collect();
+    let found = known::codes(result);
     let found = if found.is_empty() { "holds".to_owned() } else { format!("broke {}", known::words(&found)) };
     match standing {
-        Standing::Holds | Standing::AsListed => found,
+        Standing::Holds | Standing::AsListed | Standing::OfKind => found,
         Standing::Unlisted => format!("{found}, and is not listed as known"),
         Standing::NotAsListed(listed) => {
             format!(
@@ -332,9 +336,9 @@ fn as_json(result: &SeedResult) -> serde_json::Value {
 }
 
 /// The running count, while standard error is a terminal.
-struct Progress<'a> {
+struct Progress {
     /// Runs known to fail.
-    listed: &'a BTreeMap<u64, Codes>,
+    listed: Listed,
     /// Seeds that are not as listed.
     unexpected: Vec<u64>,
     total: u64,
@@ -346,11 +350,12 @@ struct Progress<'a> {
     shown: bool,
 }
 
-impl Progress<'_> {
+impl Progress {
     fn note(&mut self, result: &SeedResult) {
         self.done += 1;
         self.failed += u64::from(!result.violations.is_empty());
-        let standing = standing(result, self.listed.get(&result.seed));
+        let standing = self.listed.standing(result);
+        self.listed.count(result);
         if !standing.is_expected() {
             self.unexpected.push(result.seed);
             self.clear();
