@@ -33,6 +33,14 @@ fn calls_keep_what_they_promise() {
     assert_eq!(told, totals.calls, "each call has one end");
 }
 
+/// Each of these broke something once.
+#[test]
+fn calls_keep_what_they_promise_for_seeds_that_found_something() {
+    for seed in [283_623_255, 895_123_502, 2_940_839_265] {
+        all_hold(seed..seed + 1);
+    }
+}
+
 #[test]
 fn a_seed_of_calls_repeats() {
     for seed in 0..40 {

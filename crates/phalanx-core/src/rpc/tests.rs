@@ -123,6 +123,8 @@ struct World {
     begins: Option<usize>,
     /// Of a rest, this byte comes changed, if there is one.
     flipped: Option<usize>,
+    /// The server's receive buffer takes so many bytes of what comes at once, and any packet while it is empty.
+    buffer: u64,
     /// What the server sends waits here, if anywhere.
     waits: Option<VecDeque<(SocketAddr, Vec<u8>)>>,
 }
@@ -170,6 +172,7 @@ impl World {
             lost: 0,
             begins: None,
             flipped: None,
+            buffer: u64::MAX,
             waits: None,
         }
     }
@@ -188,10 +191,14 @@ impl World {
     fn carry(&mut self) {
         loop {
             let mut any = false;
+            let mut buffered = 0;
             while let Some((_, mut packet)) = self.at_client.sent.pop_front() {
                 any = true;
                 self.carried += 1;
-                if !(self.lose)(self.carried) && self.lost != self.carried {
+                let after = buffered + charge(packet.len() as u64);
+                let fits = buffered == 0 || after <= self.buffer;
+                if fits && !(self.lose)(self.carried) && self.lost != self.carried {
+                    buffered = after;
                     let origin = Origin::Network(CLIENT);
                     let mut rest = Lying::default();
                     let arriving = rest.split(&mut packet, self.begins, self.flipped);
@@ -621,6 +628,66 @@ fn a_server_started_anew_leaves_calls_in_doubt_and_idempotent_ones_run_again() {
     assert_eq!(world.at_server.runs.len(), 3);
 }
 
+/// A server with a short receive buffer is started anew. Nothing more than its client's request fits the buffer.
+#[test]
+fn what_a_client_repeats_does_not_hide_that_it_asks_for_its_session() {
+    for (first_len, idempotent) in [(0, false), (0, true), (20_000, false), (20_000, true)] {
+        let mut world = World::with(options(1, 65_507, false), options(2, 65_507, true));
+        let first = world.call(&pattern(first_len));
+        world.run(Duration::from_millis(15));
+        assert!(world.outcome(first).is_some());
+        let anew = EndpointOptions { receive_bytes: 20_000, ..options(3, 65_507, true) };
+        world.server = Endpoint::new(world.now, &anew, &security(), 99);
+        world.buffer = 20_000;
+        let options = CallOptions { idempotent, ..CallOptions::default() };
+        let request = pattern(20_000);
+        let ticket = world.client.call(world.now, world.session, &request, &options, &mut world.at_client);
+        let ticket = ticket.expect("accepted");
+        world.run(Duration::from_millis(500));
+        if idempotent {
+            world.assert_answer(ticket, &reversed(&request));
+        } else {
+            assert_eq!(world.outcome(ticket), Some(&Err(Failure::Unknown(Reason::SessionLost))));
+        }
+    }
+}
+
+/// What is lost comes again and again at the same place of what the client repeats.
+#[test]
+fn losses_that_repeat_themselves_starve_no_call() {
+    type Loses = fn(u64) -> bool;
+    let losses: [(&str, Loses); 7] = [
+        ("the first of three", |n| n % 3 == 1),
+        ("the second of three", |n| n % 3 == 2),
+        ("the third of three", |n| n % 3 == 0),
+        ("the first two of four", |n| n % 4 == 1 || n % 4 == 2),
+        ("the second two of four", |n| n % 4 == 2 || n % 4 == 3),
+        ("the last two of four", |n| n % 4 == 3 || n % 4 == 0),
+        ("the last and the first of four", |n| n % 4 < 2),
+    ];
+    for (name, lose) in losses {
+        for (started_anew, buffer) in [(false, u64::MAX), (false, 20_000), (true, u64::MAX), (true, 20_000)] {
+            for len in [0, 20_000] {
+                let mut world = World::with(options(1, 65_507, false), options(2, 65_507, true));
+                world.run(Duration::from_millis(1));
+                if started_anew {
+                    world.server = Endpoint::new(world.now, &options(3, 65_507, true), &security(), 99);
+                }
+                (world.carried, world.buffer, world.lose) = (0, buffer, lose);
+                let options = CallOptions { idempotent: true, ..CallOptions::default() };
+                let request = pattern(len);
+                let tickets: Vec<Ticket> = (0..5)
+                    .map(|_| world.client.call(world.now, world.session, &request, &options, &mut world.at_client))
+                    .map(|ticket| ticket.expect("accepted"))
+                    .collect();
+                world.run(Duration::from_secs(8));
+                let answered = tickets.iter().filter(|ticket| matches!(world.outcome(**ticket), Some(Ok(_)))).count();
+                assert_eq!(answered, 5, "{name} lost, {len} bytes, buffer of {buffer}, started anew: {started_anew}");
+            }
+        }
+    }
+}
+
 #[test]
 fn both_sides_are_told_what_the_other_offers_and_when_the_session_is_over() {
     let mut world = World::new();
@@ -1009,6 +1076,46 @@ fn a_cancel_that_nobody_confirms_is_given_up_after_its_last_repeat() {
         assert!(gone < 2_000, "it must end");
     }
     assert_eq!(world.outcome(call), Some(&Err(Failure::Unknown(Reason::Cancelled))));
+}
+
+#[test]
+fn a_cancel_is_given_up_in_time_whatever_else_waits_for_a_silent_server() {
+    for (before, after) in [(7, 0), (0, 7), (3, 4)] {
+        let mut world = World::new();
+        world.at_server.later = Some(b'L');
+        let mut tickets: Vec<Ticket> = (0..=before + after).map(|_| world.call(b"L")).collect();
+        world.run(Duration::from_millis(2));
+        world.lose = |_| true;
+        world.run(Duration::from_millis(500));
+        let call = tickets.swap_remove(before);
+        assert!(world.client.cancel(world.now, world.session, call, &mut world.at_client));
+        world.run(Duration::from_secs(2));
+        assert_eq!(
+            world.outcome(call),
+            Some(&Err(Failure::Unknown(Reason::Cancelled))),
+            "{before} before, {after} after"
+        );
+        assert!(tickets.iter().all(|ticket| world.outcome(*ticket).is_none()), "the others have ten seconds");
+    }
+}
+
+#[test]
+fn calls_that_a_silent_server_does_not_answer_are_asked_for_in_turn() {
+    let mut world = World::new();
+    world.carry();
+    // By their lengths they are known, and from what asks for the session.
+    for len in [300, 400, 500, 600] {
+        world.call(&pattern(len));
+    }
+    let mut sent = [0; 7];
+    for _ in 0..5_000 {
+        for (_, packet) in world.at_client.sent.drain(..) {
+            sent[packet.len() / 100] += 1;
+        }
+        world.now += Duration::from_millis(1);
+        world.client.turn(world.now, &mut world.at_client);
+    }
+    assert!(sent[3..].iter().all(|times| (6..=12).contains(times)), "{sent:?}");
 }
 
 #[test]

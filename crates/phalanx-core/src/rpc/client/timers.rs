@@ -1,9 +1,11 @@
 //! What a client does when nothing happens: deadlines, questions, signs of life.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{ClientSession, ClientSlot, Queued, State, Untold};
+use crate::rng::Rng;
 use crate::rpc::api::{CallEffects, Failure, Mark, Reason};
 use crate::rpc::desk::Desk;
 use crate::rpc::path::{Head, Path};
@@ -61,21 +63,28 @@ impl ClientSession {
         }
     }
 
-    /// Asks for the calls that were silent too long; where nothing was heard, for one of them.
+    /// Asks for the calls that were silent too long; where nothing was heard, for all that were cancelled and one other.
     fn question_all(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
-        if self.next_question(desk.waits.timer_min).is_none_or(|(due, _)| due > desk.now) {
+        if self.silent_slot(desk).is_none() {
             return;
         }
-        self.tell_again();
-        let most = if self.unanswered > 0 { 1 } else { self.slots.len() };
-        for _ in 0..most {
-            if !self.question(desk) {
-                break;
+        let round = Round::of(self.unanswered + 1, desk.rng);
+        if round.asks_for_calls() {
+            self.tell_again();
+            let mut active_left = if self.unanswered > 0 { 1 } else { self.slots.len() };
+            while let Some(slot) = self.silent_slot(desk) {
+                if self.slots[slot].state == State::Active {
+                    if active_left == 0 {
+                        break;
+                    }
+                    active_left -= 1;
+                }
+                self.question(slot, desk);
             }
         }
         self.questioned = desk.now;
         self.unanswered += 1;
-        if self.unanswered >= SILENT_QUESTIONS {
+        if round.asks_for_session() {
             self.ask(desk);
         }
     }
@@ -86,21 +95,27 @@ impl ClientSession {
         call.quiet_since.max(waits_since) + path.patience(timer_min, call.questions.max(self.unanswered))
     }
 
-    /// The call that is to be asked for next, and when.
+    /// When a call is to be asked for next, and its slot. Of several at the same time one that was cancelled comes first, which waits
+    /// for a few questions only, then the one that was not asked for the longest time.
     fn next_question(&self, timer_min: Duration) -> Option<(Instant, usize)> {
         let path = self.path.as_ref()?;
         let busy = self.slots.iter().enumerate().filter(|(_, call)| call.is_questionable());
-        busy.map(|(slot, call)| (self.questioned_at(path, call, timer_min), slot)).min()
+        let order = |(slot, call): (usize, &ClientSlot)| {
+            (self.questioned_at(path, call, timer_min), call.state != State::Cancelling, call.quiet_since, slot)
+        };
+        busy.map(order).min().map(|(due, .., slot)| (due, slot))
     }
 
-    /// Asks for the call that was silent longest, if it was silent too long.
-    fn question(&mut self, desk: &mut Desk<'_, impl CallEffects>) -> bool {
-        let Some((due, slot)) = self.next_question(desk.waits.timer_min) else { return false };
-        if due > desk.now {
-            return false;
-        }
+    /// The slot of the call that is to be asked for now, if there is one.
+    fn silent_slot(&self, desk: &Desk<'_, impl CallEffects>) -> Option<usize> {
+        let (due, slot) = self.next_question(desk.waits.timer_min)?;
+        (due <= desk.now).then_some(slot)
+    }
+
+    /// Asks for a call.
+    fn question(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) {
+        let Some(path) = &mut self.path else { return };
         desk.net.counters.questions += 1;
-        let Some(path) = &mut self.path else { return false };
         path.forget_timing();
         let call = &mut self.slots[slot];
         call.questions += 1;
@@ -111,7 +126,7 @@ impl ClientSession {
             if call.questions > CANCELS_MAX {
                 self.fail(slot, Failure::Unknown(Reason::Cancelled), desk);
                 self.slots[slot].untold = Untold::GivenUp;
-                return true;
+                return;
             }
             put_cancel(&mut path.pending, name);
             path.flush(desk);
@@ -127,7 +142,6 @@ impl ClientSession {
                 self.slots[slot].asked_as = path.send(desk, None);
             }
         }
-        true
     }
 
     /// Says once more which answers have come, and which calls were given up. Where something was lost, that may have been, and then
@@ -172,6 +186,34 @@ impl ClientSession {
         };
         due = due.min(path.pending_due.unwrap_or(due)).min(self.tells_at());
         self.next_question(timer_min).map_or(due, |(asks, _)| due.min(asks))
+    }
+}
+
+/// What a round of questions asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    Calls,
+    Session,
+    Both,
+}
+
+impl Round {
+    /// The round of silence `count`. What goes in the same way each time may be lost the same way each time: behind a request that
+    /// fills the server's buffer the system drops what asks for the session.
+    fn of(count: u32, rng: &mut Rng) -> Self {
+        match count.cmp(&SILENT_QUESTIONS) {
+            Ordering::Less => Self::Calls,
+            Ordering::Equal => Self::Both,
+            Ordering::Greater => [Self::Calls, Self::Session, Self::Both][rng.below(3) as usize],
+        }
+    }
+
+    fn asks_for_calls(self) -> bool {
+        self != Self::Session
+    }
+
+    fn asks_for_session(self) -> bool {
+        self != Self::Calls
     }
 }
 
