@@ -1,6 +1,6 @@
 //! One endpoint in its place: what lies in its receive buffer, its sessions and calls, the handlers that run there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use phalanx_core::id::{Incarnation, Lane, Origin};
@@ -80,8 +80,12 @@ pub(super) enum Later {
 pub(super) struct Place {
     pub(super) sent: Vec<Sent>,
     host: Option<u8>,
-    /// Other ends of sessions that share this host's memory, with the number of sessions.
-    near: BTreeMap<Incarnation, (SocketAddr, usize)>,
+    /// Other ends of sessions that share this host's memory.
+    near: BTreeMap<Incarnation, Near>,
+    /// Whom of them this one has attached has changed, which those do not know yet.
+    pub(super) near_changed: bool,
+    /// Who has attached this one: nothing else is written for.
+    readers: BTreeSet<Incarnation>,
     /// Sessions that were told of, and not that they are over.
     pub(super) met: BTreeMap<Incarnation, usize>,
     pub(super) happened: Vec<Happened>,
@@ -93,6 +97,15 @@ pub(super) struct Place {
     /// So that no two answers are equal.
     runs: u64,
     salt: u64,
+}
+
+/// Another end of sessions that shares this host's memory.
+#[derive(Clone, Copy, Debug)]
+struct Near {
+    at: SocketAddr,
+    sessions: usize,
+    /// Detached is who lives no more, as another met at its address shows.
+    attached: bool,
 }
 
 /// What an endpoint sent.
@@ -130,6 +143,8 @@ impl Place {
             sent: Vec::new(),
             host: plan.host,
             near: BTreeMap::new(),
+            near_changed: false,
+            readers: BTreeSet::new(),
             met: BTreeMap::new(),
             happened: Vec::new(),
             handlers,
@@ -145,6 +160,7 @@ impl Place {
     /// A life begins: no run of it has the number of another.
     pub(super) fn begin_life(&mut self, life: u32) {
         self.near.clear();
+        self.readers.clear();
         self.met.clear();
         (self.runs, self.salt) = (0, self.salt & 0xff | u64::from(life) << 8);
     }
@@ -156,7 +172,16 @@ impl Place {
 
     /// Whether it reads what that life of a process writes for it.
     pub(super) fn reads(&self, writer: Incarnation) -> bool {
-        self.near.contains_key(&writer)
+        self.near.get(&writer).is_some_and(|near| near.attached)
+    }
+
+    /// Another one has attached this one, or not any more.
+    pub(super) fn note_reader(&mut self, reader: Incarnation, reads: bool) {
+        if reads {
+            self.readers.insert(reader);
+        } else {
+            self.readers.remove(&reader);
+        }
     }
 
     /// From now on handlers answer all at once, and with no more bytes than this.
@@ -186,7 +211,9 @@ pub(super) fn draw_len(rng: &mut Rng, packet_bytes: usize, long_ppm: u32, len_ma
 impl CallEffects for Place {
     fn share(&mut self, _lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         let [to] = to else { return 0 };
-        let Some((life, _)) = self.near.iter().find(|(_, (at, _))| at == to) else { return 0 };
+        let reached =
+            self.near.iter().find(|(life, near)| near.attached && near.at == *to && self.readers.contains(life));
+        let Some((life, _)) = reached else { return 0 };
         self.sent.push(Sent { to: *to, bytes: parts.concat(), shared: Some(*life) });
         1
     }
@@ -205,18 +232,24 @@ impl CallEffects for Place {
         *self.met.entry(peer).or_default() += 1;
         if self.host.is_some() && self.host == offer.first().copied() {
             // An address belongs to the latest life there.
-            self.near.retain(|known, (address, _)| *known == peer || *address != at);
-            self.near.entry(peer).or_insert((at, 0)).1 += 1;
+            for (known, near) in &mut self.near {
+                near.attached &= *known == peer || near.at != at;
+            }
+            let near = self.near.entry(peer).or_insert(Near { at, sessions: 0, attached: true });
+            near.sessions += 1;
+            near.attached = true;
+            self.near_changed = true;
         }
     }
 
     fn parted(&mut self, peer: Incarnation) {
         *self.met.get_mut(&peer).expect("who parts has met") -= 1;
         self.met.retain(|_, sessions| *sessions > 0);
-        if let Some((_, sessions)) = self.near.get_mut(&peer) {
-            *sessions -= 1;
-            if *sessions == 0 {
+        if let Some(near) = self.near.get_mut(&peer) {
+            near.sessions -= 1;
+            if near.sessions == 0 {
                 self.near.remove(&peer);
+                self.near_changed = true;
             }
         }
     }

@@ -13,10 +13,18 @@ use crate::local::host;
 #[derive(Debug)]
 pub(super) struct Nearby {
     host: u64,
-    /// Endpoints of this host: where each is, and how many sessions there are with it.
-    sessions: BTreeMap<Incarnation, (SocketAddr, usize)>,
+    /// Endpoints of this host.
+    known: BTreeMap<Incarnation, Known>,
     /// What the driver has not been told.
     news: Vec<News>,
+}
+
+#[derive(Debug)]
+struct Known {
+    at: SocketAddr,
+    sessions: usize,
+    /// Whoever was met after it at its address lives there now, unless a packet came late.
+    attached: bool,
 }
 
 #[derive(Debug)]
@@ -27,7 +35,7 @@ enum News {
 
 impl Nearby {
     pub(super) fn new() -> Self {
-        Self { host: host::host_id(), sessions: BTreeMap::new(), news: Vec::new() }
+        Self { host: host::host_id(), known: BTreeMap::new(), news: Vec::new() }
     }
 
     /// What the other side of a session is told: the host in the sense of [`host::host_id`], and where on it the memory is.
@@ -44,26 +52,28 @@ impl Nearby {
     pub(super) fn met(&mut self, peer: Incarnation, at: SocketAddr, told: &[u8]) {
         let Some(offer) = self.read(told) else { return };
         // An address belongs to the latest life there: nothing is written for those before.
-        self.sessions.retain(|known, (address, _)| {
-            let stays = *known == peer || *address != at;
-            if !stays {
-                self.news.push(News::Parted(known.0));
+        for (life, known) in &mut self.known {
+            if known.attached && *life != peer && known.at == at {
+                known.attached = false;
+                self.news.push(News::Parted(life.0));
             }
-            stays
-        });
-        let (_, sessions) = self.sessions.entry(peer).or_insert((at, 0));
-        *sessions += 1;
-        if *sessions == 1 {
+        }
+        let known = self.known.entry(peer).or_insert(Known { at, sessions: 0, attached: false });
+        known.sessions += 1;
+        if !known.attached {
+            known.attached = true;
             self.news.push(News::Met(Peer { offer, token: peer.0, data: at, control: at }));
         }
     }
 
     pub(super) fn parted(&mut self, peer: Incarnation) {
-        let Some((_, sessions)) = self.sessions.get_mut(&peer) else { return };
-        *sessions -= 1;
-        if *sessions == 0 {
-            self.sessions.remove(&peer);
-            self.news.push(News::Parted(peer.0));
+        let Some(known) = self.known.get_mut(&peer) else { return };
+        known.sessions -= 1;
+        if known.sessions == 0 {
+            if known.attached {
+                self.news.push(News::Parted(peer.0));
+            }
+            self.known.remove(&peer);
         }
     }
 
@@ -91,5 +101,40 @@ impl Nearby {
                 News::Parted(token) => driver.detach(token),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes(nearby: &mut Nearby) -> Vec<(&'static str, u64)> {
+        let told = nearby.news.drain(..).map(|news| match news {
+            News::Met(peer) => ("met", peer.token),
+            News::Parted(token) => ("parted", token),
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn whoever_an_earlier_life_displaced_is_attached_until_its_last_session_is_over() {
+        let mut nearby = Nearby { host: 7, ..Nearby::new() };
+        let told = nearby.describe(Some(Offer { pid: 1, memory: 2, knock: 3 }));
+        let at = SocketAddr::from(([127, 0, 0, 1], 9));
+        let (earlier, lives) = (Incarnation(1), Incarnation(2));
+        nearby.met(lives, at, &told);
+        assert_eq!(changes(&mut nearby), [("met", 2)]);
+        // A packet of the earlier life there came late.
+        nearby.met(earlier, at, &told);
+        assert_eq!(changes(&mut nearby), [("parted", 2), ("met", 1)]);
+        nearby.met(lives, at, &told);
+        assert_eq!(changes(&mut nearby), [("parted", 1), ("met", 2)]);
+        nearby.parted(lives);
+        nearby.parted(earlier);
+        assert_eq!(changes(&mut nearby), [], "a session with it is open");
+        nearby.parted(lives);
+        assert_eq!(changes(&mut nearby), [("parted", 2)]);
+        nearby.parted(lives);
+        assert_eq!(changes(&mut nearby), [], "nothing is known of it");
     }
 }

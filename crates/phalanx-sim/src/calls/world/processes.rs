@@ -195,10 +195,25 @@ impl World {
         self.check_bounds(at);
     }
 
+    /// Has the others see whom of them a process has attached.
+    fn tell_attached(&mut self, at: usize, me: Incarnation) {
+        if !std::mem::take(&mut self.nodes[at].place.near_changed) {
+            return;
+        }
+        for other in 0..self.nodes.len() {
+            let Some(life) = self.nodes[other].endpoint.as_ref().map(Endpoint::incarnation) else { continue };
+            let reads = self.nodes[at].place.reads(life);
+            self.nodes[other].place.note_reader(me, reads);
+        }
+    }
+
     /// Takes what an endpoint wants done, and sees when it is to be turned next.
     pub(super) fn settle(&mut self, at: usize) {
         let life = self.nodes[at].life;
         let me = self.nodes[at].endpoint.as_ref().map(Endpoint::incarnation);
+        if let Some(me) = me {
+            self.tell_attached(at, me);
+        }
         for Sent { to, bytes, shared } in std::mem::take(&mut self.nodes[at].place.sent) {
             self.trace_hash = fold(fold(self.trace_hash, self.now_ns), digest(&bytes));
             let (address, to) = (to, node_at(to));
