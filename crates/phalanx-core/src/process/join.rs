@@ -446,11 +446,12 @@ impl Process {
             return self.tell_decision(info.incarnation);
         }
         if self.directory.departed.contains(&info.incarnation) {
-            return self.send_greeting(
-                &[from],
-                &Greeting::Refused { nonce, why: Refusal::Excluded(self.directory.view) },
-                fx,
-            );
+            // An old request that was long under way. Whoever sent it may be needed as a member of the view before.
+            if self.is_spread() {
+                let why = Refusal::Excluded(self.directory.view);
+                self.send_greeting(&[from], &Greeting::Refused { nonce, why }, fx);
+            }
+            return;
         }
         if self.directory.members.len() + self.joiners.len() >= self.set.limits.members {
             return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Full }, fx);
