@@ -286,3 +286,28 @@ fn what_a_joiners_state_held_up_waits_until_it_hears_a_quorum() {
     assert_eq!(cell.group_view(1, "b").map(|(_, members)| members), Some(2));
     cell.finish_clean();
 }
+
+#[test]
+fn in_a_ring_of_whole_links_everybody_hears_that_it_hears_no_quorum() {
+    for watchers in 2..=4 {
+        let mut cell = Cell::new(WorldSettings { watchers, ..WorldSettings::quiet(7) }, 23);
+        for slot in 0..7 {
+            cell.start(slot);
+        }
+        cell.settle();
+        // Not the ring of the watch graph, which follows from the ranks: each member has broken links that nobody watches.
+        let ring = [0, 4, 1, 3, 6, 2, 5];
+        for (i, j) in (0..7).flat_map(|i| (i + 2..7).map(move |j| (i, j))).filter(|pair| *pair != (0, 6)) {
+            cell.cut(ring[i], ring[j]);
+            cell.cut(ring[j], ring[i]);
+        }
+        cell.run_for(5 * SECOND);
+        for _ in 0..20 {
+            assert!((0..7).all(|slot| !cell.is_primary(slot)), "{watchers} watchers");
+            cell.run_for(100 * MS);
+        }
+        cell.heal();
+        cell.settle();
+        cell.finish_clean();
+    }
+}

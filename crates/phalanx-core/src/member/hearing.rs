@@ -118,15 +118,17 @@ impl Hearing {
 
     /// Looks at the links that are watched here, says what was found, and draws conclusions from all that was said.
     pub fn judge(&mut self, now: Instant) {
-        let Self { links, patience, watch, .. } = self;
+        let Self { me, links, patience, watch, .. } = self;
         let Some(watch) = watch else { return };
         let silent = |rank: usize, since: Instant| {
             links.get(rank).is_some_and(|l| l.dead || l.deaf || now.since(l.last_heard.max(since)) >= l.bears(patience))
         };
         let mut accused: BTreeSet<usize> =
             watch.neighbours().iter().copied().filter(|&rank| silent(rank, Instant::ZERO)).collect();
-        // Who is out of reach already need not be accused by everybody who waits for an answer.
-        accused.extend(watch.wanted().filter(|&(rank, since)| watch.reaches(rank) && silent(rank, since)).map(|w| w.0));
+        // Who is out of reach already need not be accused by everybody who waits for an answer. Who was accused stays so: a
+        // claim of others may bring it back into reach, and it would count as heard until this member looks again.
+        let counts = |rank: usize| watch.reaches(rank) || watch.accuses(*me, rank);
+        accused.extend(watch.wanted().filter(|&(rank, since)| counts(rank) && silent(rank, since)).map(|w| w.0));
         let besides = watch.besides(now, patience.suspect_after);
         watch.set_own(accused.into_iter().filter_map(|rank| u16::try_from(rank).ok()).collect(), besides);
         watch.look(|rank| links.get(rank).is_some_and(|l| l.dead));

@@ -41,7 +41,7 @@ pub struct Watch {
     reached: Vec<bool>,
     reached_count: usize,
     stale: bool,
-    /// Those watched besides, because an answer of theirs is waited for: since when.
+    /// Those watched besides, because an answer of theirs is waited for or links are in doubt: since when.
     wanted: BTreeMap<usize, Instant>,
     waited_before: BTreeSet<usize>,
     /// Those that asked for heartbeats, and when they last did.
@@ -65,6 +65,9 @@ pub struct Targets {
     pub asked: BTreeSet<usize>,
 }
 
+/// Up to so many members, each looks at all of its links as soon as one in the cell is disclaimed though both its ends are
+/// reached. In larger cells that would cost a packet for each pair of members and heartbeat.
+const PROBED_MAX: usize = 64;
 /// A guest that has not asked for so many heartbeats is one no more.
 const GUEST_BEATS: u32 = 3;
 
@@ -101,7 +104,7 @@ impl Watch {
         &self.neighbours
     }
 
-    /// Those watched because an answer of theirs is waited for, and since when.
+    /// Those watched besides the neighbours, and since when.
     pub(super) fn wanted(&self) -> impl Iterator<Item = (usize, Instant)> {
         self.wanted.iter().map(|(rank, since)| (*rank, *since))
     }
@@ -277,6 +280,12 @@ impl Watch {
         heard.filter(|(rank, _)| counts(**rank)).filter_map(|(rank, _)| u16::try_from(*rank).ok()).collect()
     }
 
+    /// Whether links that nobody watches are to be looked at: where one is broken between two members that others reach, more may
+    /// be, and whoever is reached through others alone takes no part in a decision.
+    fn is_in_doubt(&self) -> bool {
+        self.members <= PROBED_MAX && !self.accused_links().is_empty()
+    }
+
     /// Before each heartbeat: whom it goes to. `waited_for` owe an answer; `silent` tells who has not been heard for
     /// longer than heartbeats explain.
     pub(super) fn targets(
@@ -288,7 +297,10 @@ impl Watch {
         is_dead: impl Fn(usize) -> bool,
     ) -> Targets {
         let is_neighbour = |rank: &usize| self.neighbours.binary_search(rank).is_ok();
-        self.wanted.retain(|rank, _| waited_for.contains(rank));
+        let waited_for = if self.is_in_doubt() { (0..self.members).collect() } else { waited_for };
+        // Whoever was accused is asked until it is heard: an accusation lapses by nothing else.
+        let accused = self.claims.get(&self.me).map_or(&[][..], |claim| &claim.accused);
+        self.wanted.retain(|rank, _| waited_for.contains(rank) || lists(accused, *rank));
         for &rank in waited_for.intersection(&self.waited_before) {
             if rank != self.me && rank < self.members && !is_neighbour(&rank) && silent(rank) {
                 self.wanted.entry(rank).or_insert(now);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::PROBED_MAX;
 use crate::member::{Claim, Hearing, Patience, WatchGraph};
 use crate::time::Instant;
 
@@ -217,9 +218,11 @@ fn who_waits_for_an_answer_watches_for_it() {
     assert_eq!(cell.candidates(8), [4], "the others are told");
     cell.waits.clear();
     cell.run(5);
-    assert!(cell.candidates(8).is_empty());
+    assert_eq!(cell.candidates(8), [4], "a link that is known to be broken is looked at");
     // With the link whole, the other answers because it is asked to, and is not accused.
     cell.cut.clear();
+    cell.run(5);
+    assert!(cell.candidates(8).is_empty());
     cell.waits.push((0, 4));
     cell.run(25);
     assert!(cell.candidates(0).is_empty());
@@ -263,5 +266,43 @@ fn who_has_installed_is_known_as_far_as_neighbours_tell() {
         let installed = cell.members[rank].watch().expect("large").installed();
         assert!(installed[rank] && !installed[11], "{rank}: {installed:?}");
         assert!(installed.iter().filter(|known| **known).count() > 10, "{rank}: a majority has, {installed:?}");
+    }
+}
+
+#[test]
+fn whoever_is_left_with_a_ring_of_links_hears_its_neighbours_alone() {
+    // The ring that is left is not the graph's: each member has links there that nobody watches.
+    let ring = [0, 4, 1, 3, 6, 2, 5];
+    for watchers in 2..=4 {
+        let mut cell = Cell::new(7, watchers);
+        cell.run(3);
+        for (i, j) in (0..7).flat_map(|i| (i + 2..7).map(move |j| (i, j))).filter(|pair| *pair != (0, 6)) {
+            cell.cut_both(ring[i], ring[j]);
+        }
+        cell.run(45);
+        for rank in 0..7 {
+            assert_eq!(cell.hears(rank), 3, "{watchers} watchers, rank {rank}");
+        }
+        cell.cut.clear();
+        cell.run(45);
+        for rank in 0..7 {
+            assert_eq!(cell.hears(rank), 7, "{watchers} watchers, rank {rank}");
+            assert!(cell.candidates(rank).is_empty());
+        }
+    }
+}
+
+#[test]
+fn in_doubt_all_look_at_all_of_their_links_unless_they_are_too_many() {
+    for (members, looked_at) in [(PROBED_MAX, true), (PROBED_MAX + 1, false)] {
+        let mut cell = Cell::new(members, 4);
+        cell.run(3);
+        let other = WatchGraph::new(members, 4).neighbours(4)[3];
+        cell.cut_both(4, other);
+        cell.run(45);
+        assert_eq!(cell.candidates(0).len(), 1);
+        // Of two, one asks and the other answers.
+        let targets = cell.members[0].watch().expect("a large cell").last_targets().len();
+        assert_eq!(targets, if looked_at { members - 1 } else { 4 }, "{members} members");
     }
 }
