@@ -134,10 +134,10 @@ fn the_simulator_writes_histories_for_other_checkers() {
     let dir = directory();
     let histories = dir.path().join("deep").join("histories");
     let at = histories.to_string_lossy().into_owned();
-    let output = run(dir.path(), &["sim", "--seeds", "1..3", "--members", "3", "--histories", &at]);
+    let output = run(dir.path(), &["sim", "--seeds", "2..4", "--members", "3", "--histories", &at]);
     assert_eq!(code(&output), 0, "{}", said(&output));
     let mut lines = 0;
-    for seed in [1, 2] {
+    for seed in [2, 3] {
         let text = std::fs::read_to_string(histories.join(format!("seed-{seed}.jsonl"))).expect("one file a seed");
         for line in text.lines() {
             let one: serde_json::Value = serde_json::from_str(line).expect("JSON");
@@ -162,13 +162,13 @@ fn a_list_of_known_violations_must_say_what_is_broken_and_no_more() {
         let at = file.to_string_lossy();
         run(dir.path(), &[&["sim", "--members", "3", "--known", &at], args].concat())
     };
-    let holds = "swarm\t3\t1\tU1\tit holds, and is listed\n";
+    let holds = "swarm\t3\t2\tU1\tit holds, and is listed\n";
     // Listed runs that hold fail the list, by itself and within a campaign; other campaigns do not look at them.
     let output = sim(holds, &["--only-known"]);
     assert_eq!(code(&output), 1);
     assert!(said(&output).contains("listed with U1"), "{}", said(&output));
-    assert_eq!(code(&sim(holds, &["--seeds", "1..2"])), 1);
-    assert_eq!(code(&sim(holds, &["--seeds", "2..3"])), 0);
+    assert_eq!(code(&sim(holds, &["--seeds", "2..3"])), 1);
+    assert_eq!(code(&sim(holds, &["--seeds", "3..4"])), 0);
     assert_eq!(code(&sim("# nothing\n", &["--only-known"])), 0);
     let output = sim("swarm 3 1 U1 no tabs\n", &["--only-known"]);
     assert_eq!(code(&output), 2);
