@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx_core::wire::Kind;
 use phalanx_core::{CommandError, Order};
-use phalanx_sim::{Cell, WorldSettings};
+use phalanx_sim::{Cell, Packet, WorldSettings};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -201,6 +201,103 @@ fn nobody_is_told_of_its_exclusion_because_it_was_decided_long_ago() {
     cell.run_for(200 * MS);
     assert_eq!(cell.exclusions(stopped), 0, "the first alone knows");
     cell.lose_if(|_| false);
+    cell.settle();
+    assert_eq!(cell.exclusions(stopped), 1);
+    cell.finish_clean();
+}
+
+#[test]
+fn nobody_is_told_of_its_exclusion_because_it_asked_to_join_before() {
+    let mut cell = Cell::settled(4, 18);
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let [first, .., joiner] = ranks[..] else { panic!("four members") };
+    let holds = |cell: &Cell, many: usize| cell.cell_view(first).is_some_and(|(_, ranks)| ranks.len() == many);
+    cell.crash(joiner);
+    assert!(cell.run_until(5 * SECOND, |cell| holds(cell, 3)));
+    cell.start(joiner);
+    cell.lose_if(move |packet| packet.to == joiner && packet.kind == Kind::Control);
+    assert!(cell.run_until(5 * SECOND, |cell| holds(cell, 4)));
+    // It is a member, and asks to become one until it is welcomed. Its last requests are long on their way; they are
+    // shorter than the probes before them, which are padded.
+    let requests = Arc::new(AtomicU32::new(0));
+    let asked = requests.clone();
+    let is_request = move |packet: &Packet| packet.kind == Kind::Greeting && packet.len_bytes < 160;
+    cell.lose_if(move |packet| {
+        let lost = packet.from == joiner && packet.to == first && is_request(packet);
+        asked.fetch_add(u32::from(lost), Ordering::Relaxed);
+        lost || (packet.to == joiner && packet.kind == Kind::Control && asked.load(Ordering::Relaxed) < 2)
+    });
+    assert!(cell.run_until(SECOND, |cell| cell.cell_view(joiner).is_some()));
+    assert!(requests.load(Ordering::Relaxed) >= 2);
+    let late = cell.packets_of(joiner);
+    cell.run_for(100 * MS);
+    cell.pause(joiner);
+    assert!(cell.run_until(3 * SECOND, |cell| cell.activity(first).proposing));
+    // The others have accepted, and do not hear that it is decided.
+    cell.lose_if(move |packet| packet.from == first && packet.to != joiner && packet.kind == Kind::Control);
+    assert!(cell.run_until(SECOND, |cell| holds(cell, 3)));
+    // It runs again, and now its requests arrive.
+    cell.resume(joiner);
+    cell.replay(&late);
+    cell.run_for(300 * MS);
+    assert_eq!(cell.exclusions(joiner), 0, "the first alone knows");
+    cell.crash(first);
+    // Three of four are left. If the one that was stopped gave itself up, two would be, and no quorum.
+    cell.settle();
+    cell.finish_clean();
+}
+
+#[test]
+fn nobody_is_told_of_its_exclusion_because_it_starts_a_ballot() {
+    let mut cell = Cell::settled(4, 19);
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let [first, stopped, third, _] = ranks[..] else { panic!("four members") };
+    // It answers in a ballot that comes to nothing, for it is not heard.
+    cell.lose_if(move |packet| packet.from == stopped);
+    cell.run_for(600 * MS);
+    cell.join(third, "b");
+    assert!(cell.run_until(100 * MS, |cell| cell.activity(stopped).flushing));
+    cell.pause(stopped);
+    assert!(cell.run_until(SECOND, |cell| cell.activity(first).proposing));
+    // The others have accepted another one, and do not hear that it is decided.
+    cell.lose_if(move |packet| packet.from == first && packet.to != stopped && packet.kind == Kind::Control);
+    let without = |cell: &Cell| cell.cell_view(first).is_some_and(|(_, ranks)| !ranks.contains(&stopped));
+    assert!(cell.run_until(SECOND, without));
+    let knows = |cell: &Cell, slot: usize| cell.cell_view(slot) == cell.cell_view(first);
+    assert!(!knows(&cell, third));
+    // The outcome was due long ago: now it coordinates, and asks all of its view.
+    cell.resume(stopped);
+    assert!(cell.run_until(800 * MS, |cell| cell.activity(stopped).gathering));
+    cell.run_for(50 * MS);
+    assert!(!knows(&cell, third));
+    assert_eq!(cell.exclusions(stopped), 0, "the first alone knows");
+    cell.crash(first);
+    cell.settle();
+    cell.finish_clean();
+}
+
+#[test]
+fn nobody_is_told_of_its_exclusion_because_it_hears_no_quorum() {
+    let mut cell = Cell::settled(4, 20);
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let [first, stopped, third, fourth] = ranks[..] else { panic!("four members") };
+    cell.pause(stopped);
+    assert!(cell.run_until(3 * SECOND, |cell| cell.activity(first).proposing));
+    // The others have accepted, and do not hear that it is decided.
+    cell.lose_if(move |packet| packet.from == first && packet.to != stopped && packet.kind == Kind::Control);
+    let without = |cell: &Cell| cell.cell_view(first).is_some_and(|(_, ranks)| !ranks.contains(&stopped));
+    assert!(cell.run_until(SECOND, without));
+    // Nobody but the first can answer it when it asks whether the cell went on without it.
+    for other in [third, fourth] {
+        cell.cut(stopped, other);
+        cell.cut(other, stopped);
+    }
+    cell.resume(stopped);
+    assert!(cell.run_until(2 * SECOND, |cell| !cell.is_primary(stopped)));
+    cell.run_for(SECOND);
+    assert_eq!(cell.exclusions(stopped), 0, "the first alone knows");
+    cell.lose_if(|_| false);
+    cell.heal();
     cell.settle();
     assert_eq!(cell.exclusions(stopped), 1);
     cell.finish_clean();
