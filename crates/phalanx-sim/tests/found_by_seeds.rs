@@ -408,3 +408,28 @@ fn in_a_ring_of_whole_links_everybody_hears_that_it_hears_no_quorum() {
         cell.finish_clean();
     }
 }
+
+#[test]
+fn a_ballot_given_up_is_taken_up_though_everybody_is_heard_again() {
+    let mut cell = Cell::settled(5, 22);
+    let (number, ranks) = cell.cell_view(0).expect("in a view");
+    let [first, second, third, fourth, fifth] = ranks[..] else { panic!("five members") };
+    cell.pause(fifth);
+    // Of those the first asks only the second hears it, and the others fall silent too: no quorum is left to ask.
+    cell.lose_if(move |packet| packet.from == first && packet.to != second && packet.kind == Kind::Control);
+    assert!(cell.run_until(3 * SECOND, |cell| cell.activity(second).flushing));
+    cell.pause(third);
+    cell.pause(fourth);
+    cell.run_for(6 * SECOND);
+    assert_eq!(cell.cell_view(first).map(|(view, _)| view), Some(number));
+    assert!(cell.activity(second).flushing);
+    cell.lose_if(|_| false);
+    for paused in [third, fourth, fifth] {
+        cell.resume(paused);
+    }
+    cell.settle();
+    for slot in ranks {
+        cell.multicast(slot, "a", Order::Total, false, 100).expect("nobody is kept from sending");
+    }
+    cell.finish_clean();
+}
