@@ -29,7 +29,7 @@ SHARES = 40
 BATCH = 60
 # Package and targets of each stage, and the seconds after which a mutant counts as seen because it does not end.
 STAGES = [
-    ("unit tests", "phalanx-core", ["--lib"], 60),
+    ("unit tests", "phalanx-core", ["--lib"], 20),
     ("cells", "phalanx-core", ["--test", "cell", "--test", "hostile"], 240),
     (
         "stories",
