@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use phalanx_core::Order;
+use phalanx_core::wire::Kind;
 use phalanx_sim::{Cell, Workload, WorldSettings};
 
 const MS: Duration = Duration::from_millis(1);
@@ -82,5 +83,34 @@ fn a_full_interface_serves_all_channels_in_turn() {
         assert!((15..40).contains(&room), "half of 500 kB went to {to}, and left room for {room} messages");
     }
     cell.run_for(8_000 * MS);
+    cell.finish_clean();
+}
+
+#[test]
+fn a_channel_that_loses_packets_takes_no_more_than_its_share_of_a_full_interface() {
+    let mut cell = Cell::new(WorldSettings { egress: Some(1_000), ..WorldSettings::quiet(3) }, 4).titled("a lossy one");
+    for slot in 0..3 {
+        cell.start(slot);
+    }
+    cell.settle();
+    let fill = |cell: &mut Cell, to: usize| std::iter::from_fn(|| cell.send_to(0, to, 10_000).ok()).count();
+    fill(&mut cell, 1);
+    fill(&mut cell, 2);
+    let mut seen = 0;
+    cell.lose_if(move |packet| {
+        let is_data = (packet.from, packet.to, packet.kind) == (0, 1, Kind::Data);
+        seen += u32::from(is_data);
+        is_data && seen % 3 == 0
+    });
+    let mut taken = [0, 0];
+    for _ in 0..10 {
+        cell.run_for(500 * MS);
+        taken[1] += fill(&mut cell, 2);
+        taken[0] += fill(&mut cell, 1);
+    }
+    // Half of 5 MB is 250 messages. What is sent again to the one counts as its own.
+    assert!(taken[1] > 230 && taken[0] > 120, "{taken:?}");
+    cell.lose_if(|_| false);
+    cell.run_for(3_000 * MS);
     cell.finish_clean();
 }
