@@ -428,6 +428,41 @@ mod tests {
         assert!(b.poll_receipt(now + delay).is_some());
     }
 
+    /// Both ends allow one packet; the second message waits for the receipt of the first.
+    #[test]
+    fn a_channel_asks_for_a_turn_when_it_may_send_and_tells_once_that_it_may_not() {
+        let (now, delay) = (Instant(1_000_000_000), Duration::from_millis(2));
+        let mut a = Channel::new(1, 1, now);
+        assert_eq!(a.deadline(delay, false), None, "at rest");
+        for _ in 0..2 {
+            a.send(Bytes::from(vec![0; 90]), usize::MAX).expect("room");
+        }
+        assert_eq!(a.deadline(delay, false), Some(Instant::ZERO), "at once");
+        assert_eq!(a.deadline(delay, true), None, "what would be sent is held back, and nothing is out");
+        assert!(!a.has_filled(), "its window is open");
+        let mut frames = Vec::new();
+        assert!(a.fill(100, &mut frames));
+        a.sent(now, Frames::from(frames));
+        assert!(a.deadline(delay, false).is_some_and(|due| due > now), "for the receipt");
+        assert!(a.has_filled());
+        assert!(!a.has_filled(), "told once");
+        a.handle_receipt(now, &Receipt { prefix: 1, limit: 2, gaps: Vec::new() });
+        assert!(!a.has_filled());
+        assert_eq!(a.deadline(delay, false), Some(Instant::ZERO));
+    }
+
+    #[test]
+    fn the_other_end_may_send_as_much_as_was_set_last() {
+        let mut b = Channel::new(2, 16, Instant::ZERO);
+        let mut frames = Vec::new();
+        let mut a = Channel::new(1, 16, Instant::ZERO);
+        a.send(Bytes::from_static(b"x"), usize::MAX).expect("room");
+        assert!(a.fill(100, &mut frames));
+        b.set_window(3);
+        b.handle_packet(Instant::ZERO, 1, &frames, Duration::ZERO, &mut |_| {}).expect("well formed");
+        assert_eq!(b.poll_receipt(Instant::ZERO).map(|receipt| receipt.limit), Some(1 + 3));
+    }
+
     #[test]
     fn nonsense_is_an_error() {
         let mut b = Channel::new(2, 16, Instant::ZERO);

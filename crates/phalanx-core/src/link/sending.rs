@@ -384,6 +384,17 @@ mod tests {
     }
 
     #[test]
+    fn it_is_at_rest_when_all_have_everything() {
+        let mut s = sent(0);
+        assert!(s.is_at_rest());
+        s.push(at(0));
+        s.handle_receipt(at(1), 0, &receipt(1, &[]));
+        assert!(!s.is_at_rest(), "the second lacks it");
+        s.handle_receipt(at(1), 1, &receipt(1, &[]));
+        assert!(s.is_at_rest());
+    }
+
+    #[test]
     fn stable_is_what_all_have() {
         let mut s = sent(5);
         assert!(!s.handle_receipt(at(1), 0, &receipt(5, &[])));

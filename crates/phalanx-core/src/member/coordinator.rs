@@ -237,6 +237,7 @@ fn change_group(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::member::is_quorum;
     use std::net::SocketAddr;
 
     fn member(i: u64) -> MemberInfo {
@@ -356,6 +357,32 @@ mod tests {
         wishes.group_leaves.clear();
         let next = build_proposal(&after, &reports, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
         assert_eq!((next.groups[0].group, &next.groups[0].joined[..]), (GroupId(2), &[Incarnation(3)][..]));
+    }
+
+    #[test]
+    fn the_quorum_that_is_told_is_the_least_without_the_oldest() {
+        for n in 1..=10 {
+            let d = directory(n);
+            let least = (1..=d.members.len()).find(|&count| is_quorum(count, d.members.len(), false));
+            assert_eq!(Some(d.quorum()), least);
+        }
+    }
+
+    #[test]
+    fn a_member_that_leaves_a_group_stays_in_its_others() {
+        let mut d = directory(3);
+        let other = GroupEntry { name: "h".into(), space: 10, ..d.groups[&GroupId(1)].clone() };
+        d.groups.insert(GroupId(2), other);
+        (d.next_group, d.next_space) = (3, 11);
+        let held = vec![(GroupId(1), vec![0; 3]), (GroupId(2), vec![0; 3])];
+        let reports: BTreeMap<usize, Report> =
+            (0..3).map(|rank| (rank, Report { prefixes: held.clone(), ..report(&[]) })).collect();
+        let wishes = Wishes { group_leaves: vec![("h".into(), Incarnation(2))], ..Wishes::default() };
+        let wedged = BTreeSet::from([GroupId(1), GroupId(2)]);
+        let p = build_proposal(&d, &reports, &wedged, &wishes, |_| LeaveReason::Died);
+        let changed: Vec<_> = p.groups.iter().map(|change| (change.group, &change.left[..])).collect();
+        assert_eq!(changed, [(GroupId(2), &[(Incarnation(2), LeaveReason::Left)][..])]);
+        assert_eq!(d.after(&p).groups[&GroupId(1)].members.len(), 3);
     }
 
     #[test]

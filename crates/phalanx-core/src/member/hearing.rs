@@ -383,6 +383,26 @@ mod tests {
     }
 
     #[test]
+    fn silence_is_borne_for_longer_where_heartbeats_come_irregularly() {
+        let (mut regular, mut irregular, mut away) = (hearing(2), hearing(2), hearing(2));
+        for beat in 1..=40 {
+            let [even, odd] = [at(100 * beat), at(100 * beat + 80 * (beat % 2))];
+            for (h, now) in [(&mut regular, even), (&mut irregular, odd), (&mut away, even)] {
+                h.heard(now, 1);
+                h.beat(now, 1, vec![true; 2]);
+            }
+        }
+        // Some 80 ms off, counted four times.
+        assert!(!regular.hears(at(4000 + 950), 1));
+        assert!(irregular.hears(at(4000 + 1150), 1) && !irregular.hears(at(4000 + 1300), 1));
+        // What this process itself missed is no irregularity of the other.
+        away.forgive(at(9100), Duration::from_secs(5));
+        away.heard(at(9100), 1);
+        away.beat(at(9100), 1, vec![true; 2]);
+        assert!(!away.hears(at(9100 + 950), 1));
+    }
+
+    #[test]
     fn own_absence_accuses_nobody() {
         let mut h = hearing(3);
         h.forgive(at(30_100), Duration::from_secs(30));
