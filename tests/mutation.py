@@ -7,8 +7,9 @@
     tests/mutation.py --report ..                 what is known of those, and nothing is run
 
 The last commit is tested, in a copy. Each mutant goes through three stages until one sees it: the core's unit tests, whole
-cells under attack, the simulator's stories. Results are kept by name in target/mutation, line numbers left out, so that the
-run can be ended at any time and goes on later, also after other commits. Delete the file to begin anew.
+cells under attack, the simulator's stories and the seeds of its own tests. Results are kept by name in target/mutation,
+line numbers left out, so that the run can be ended at any time and goes on later, also after other commits. Delete the lines
+of mutants for which a test was written, or the file to begin anew.
 Exit code 0: all that were drawn have been tried. 2: wrong usage. 3: some have not."""
 
 import argparse
@@ -27,16 +28,13 @@ VERSION = "27.1.0"
 SHARES = 40
 # cargo-mutants 27.1.0 runs five mutants that delete a field with every batch, whatever it is asked for.
 BATCH = 60
+STORIES = ["protocol_review", "field_bugs", "left_behind", "found_by_seeds", "campaign", "calls", "egress", "memory"]
+STORIES += ["slow_members", "bounds", "objects"]
 # Package and targets of each stage, and the seconds after which a mutant counts as seen because it does not end.
 STAGES = [
     ("unit tests", "phalanx-core", ["--lib"], 20),
     ("cells", "phalanx-core", ["--test", "cell", "--test", "hostile"], 240),
-    (
-        "stories",
-        "phalanx-sim",
-        ["--test", "protocol_review", "--test", "field_bugs", "--test", "left_behind", "--test", "found_by_seeds"],
-        240,
-    ),
+    ("stories", "phalanx-sim", [word for test in STORIES for word in ("--test", test)], 240),
 ]
 OUTCOMES = ["caught", "timeout", "missed", "unviable"]
 
