@@ -6,8 +6,8 @@
     tests/mutation.py --minutes 30 ..             no new batch after so long
     tests/mutation.py --report ..                 what is known of those, and nothing is run
 
-The last commit is tested, in a copy. Each mutant goes through three stages until one sees it: the core's unit tests, whole
-cells under attack, the simulator's stories and the seeds of its own tests. Results are kept by name in target/mutation,
+The last commit is tested, in a copy. Each mutant goes through three stages until one sees it: the core's unit tests, the
+simulator's stories and the seeds of its own tests, whole cells under attack. Results are kept by name in target/mutation,
 line numbers left out, so that the run can be ended at any time and goes on later, also after other commits. Delete the lines
 of mutants for which a test was written, or the file to begin anew.
 Exit code 0: all that were drawn have been tried. 2: wrong usage. 3: some have not."""
@@ -33,8 +33,8 @@ STORIES += ["slow_members", "bounds", "objects"]
 # Package and targets of each stage, and the seconds after which a mutant counts as seen because it does not end.
 STAGES = [
     ("unit tests", "phalanx-core", ["--lib"], 20),
+    ("stories", "phalanx-sim", [word for test in STORIES for word in ("--test", test)], 120),
     ("cells", "phalanx-core", ["--test", "cell", "--test", "hostile"], 240),
-    ("stories", "phalanx-sim", [word for test in STORIES for word in ("--test", test)], 240),
 ]
 OUTCOMES = ["caught", "timeout", "missed", "unviable"]
 
