@@ -6,10 +6,10 @@
     tests/mutation.py --minutes 30 ..             no new batch after so long
     tests/mutation.py --report ..                 what is known of those, and nothing is run
 
-The last commit is tested, in a copy. Each mutant goes through three stages until one sees it: the core's unit tests, the
-simulator's stories and the seeds of its own tests, whole cells under attack. Results are kept by name in target/mutation,
-line numbers left out, so that the run can be ended at any time and goes on later, also after other commits. Delete the lines
-of mutants for which a test was written, or the file to begin anew.
+The last commit is tested, in a copy. Each mutant goes through stages until one sees it: the core's unit tests, the
+simulator's stories with the seeds of its own tests, whole cells under attack; for calls, the simulator's calls instead.
+Results are kept by name in target/mutation, line numbers left out, so that the run can be ended at any time and goes on
+later, also after other commits. Delete the lines of mutants for which a test was written, or the file to begin anew.
 Exit code 0: all that were drawn have been tried. 2: wrong usage. 3: some have not."""
 
 import argparse
@@ -28,13 +28,22 @@ VERSION = "27.1.0"
 SHARES = 40
 # cargo-mutants 27.1.0 runs five mutants that delete a field with every batch, whatever it is asked for.
 BATCH = 60
-STORIES = ["protocol_review", "field_bugs", "left_behind", "found_by_seeds", "campaign", "calls", "egress", "memory"]
-STORIES += ["slow_members", "bounds", "objects"]
-# Package and targets of each stage, and the seconds after which a mutant counts as seen because it does not end.
+STORIES = ["protocol_review", "field_bugs", "left_behind", "found_by_seeds", "campaign", "egress", "memory", "slow_members"]
+STORIES += ["bounds", "objects"]
+CALLS = "/src/rpc/"
+
+
+def targets(tests):
+    return [word for test in tests for word in ("--test", test)]
+
+
+# Package and targets of each stage, the seconds after which a mutant counts as seen because it does not end, and whether the
+# stage is for calls, for the rest (False), or for all (None).
 STAGES = [
-    ("unit tests", "phalanx-core", ["--lib"], 20),
-    ("stories", "phalanx-sim", [word for test in STORIES for word in ("--test", test)], 120),
-    ("cells", "phalanx-core", ["--test", "cell", "--test", "hostile"], 240),
+    ("unit tests", "phalanx-core", ["--lib"], 20, None),
+    ("stories", "phalanx-sim", targets(STORIES), 120, False),
+    ("cells", "phalanx-core", targets(["cell", "hostile"]), 240, False),
+    ("calls", "phalanx-sim", targets(["calls"]), 120, True),
 ]
 OUTCOMES = ["caught", "timeout", "missed", "unviable"]
 
@@ -57,6 +66,11 @@ def listed():
         alike[key] += 1
         mutants[f"{key} [{alike[key]}]"] = mutant["name"]
     return mutants
+
+
+def stages_of(key):
+    """The stages a mutant may go through."""
+    return [number for number, stage in enumerate(STAGES) if stage[4] in (None, CALLS in key)]
 
 
 def drawn(mutants, seed, shares):
@@ -91,12 +105,12 @@ def harvest(stage, names, commit):
 
 
 def attempt(stage, keys, mutants, commit):
-    _, package, targets, seconds = STAGES[stage]
+    _, package, tests, seconds, _ = STAGES[stage]
     names = {mutants[key]: key for key in keys}
     command = ["cargo", "mutants", "--in-place", "--output", work, "--no-shuffle", "--baseline", "skip", "--colors", "never"]
     command += ["--no-times", "--timeout", str(seconds), "--test-package", package]
     # Given to the build as well: what follows `--` is not, and all test programs would be built for each mutant.
-    for target in targets:
+    for target in tests:
         command += ["--cargo-arg", target]
     for name in names:
         command += ["--re", "^" + re.escape(name).replace("\\ ", " ") + "$"]
@@ -125,7 +139,7 @@ def report(keys, found):
             unviable += 1
         elif seen:
             stages[min(seen)] += 1
-        elif len(outcomes) < len(STAGES):
+        elif any(stage not in outcomes for stage in stages_of(key)):
             waiting += 1
         else:
             missed.append(key)
@@ -161,9 +175,9 @@ def main():
     began = time.monotonic()
     for stage in range(len(STAGES)):
         found = known()
-        todo = [key for key in keys if stage not in found.get(key, {})]
-        if stage > 0:
-            todo = [key for key in todo if found.get(key, {}).get(stage - 1) == "missed"]
+        todo = [key for key in keys if stage in stages_of(key) and stage not in found.get(key, {})]
+        todo = [key for key in todo if set(found.get(key, {}).values()) <= {"missed"}]
+        todo = [key for key in todo if all(before in found.get(key, {}) for before in stages_of(key) if before < stage)]
         for first in range(0, len(todo), BATCH):
             if asked.report or time.monotonic() - began > asked.minutes * 60:
                 break
