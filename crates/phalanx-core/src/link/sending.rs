@@ -384,6 +384,17 @@ mod tests {
     }
 
     #[test]
+    fn an_answered_probe_brings_out_what_was_not_just_sent_again() {
+        let mut s = Sending::new(1, 1000, at(0));
+        (0..100).for_each(|_| s.push(at(0)));
+        s.handle_timeout(at(10_000), Duration::ZERO);
+        let probed: Vec<u64> = std::iter::from_fn(|| s.poll_repair()).map(|(_, number)| number).collect();
+        s.handle_receipt(at(10_001), 0, &receipt(1, &[]));
+        let next: Vec<u64> = std::iter::from_fn(|| s.poll_repair()).map(|(_, number)| number).collect();
+        assert!(!next.is_empty() && next.iter().all(|number| !probed.contains(number)), "{probed:?}, then {next:?}");
+    }
+
+    #[test]
     fn it_is_at_rest_when_all_have_everything() {
         let mut s = sent(0);
         assert!(s.is_at_rest());
