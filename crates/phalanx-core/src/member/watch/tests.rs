@@ -306,3 +306,15 @@ fn in_doubt_all_look_at_all_of_their_links_unless_they_are_too_many() {
         assert_eq!(targets, if looked_at { members - 1 } else { 4 }, "{members} members");
     }
 }
+
+/// The digest is the exclusive or of all marks: equal digests must mean equal claims, whoever said them and however often.
+#[test]
+fn marks_differ_by_member_and_version_in_every_bit() {
+    let marks: BTreeSet<u64> =
+        (0..64).flat_map(|rank| (1..=64).map(move |version| super::mark(rank, version))).collect();
+    assert_eq!(marks.len(), 64 * 64);
+    for bit in 0..64 {
+        let set = marks.iter().filter(|mark| *mark >> bit & 1 == 1).count();
+        assert!((1_800..2_300).contains(&set), "bit {bit} is set in {set} of 4,096");
+    }
+}
