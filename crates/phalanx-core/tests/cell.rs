@@ -32,6 +32,8 @@ struct Seen {
     sum: u64,
     /// Length and sum of the point-to-point messages.
     messages: Vec<(usize, u64)>,
+    /// Packets sent, one for each receiver.
+    packets: u64,
 }
 
 struct Frozen(Vec<u8>);
@@ -49,6 +51,7 @@ impl Snapshot for Frozen {
 impl Effects for Seen {
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
         self.out.extend(to.iter().map(|a| (lane, *a, packet.to_vec())));
+        self.packets += to.len() as u64;
     }
     fn deliver(&mut self, d: &Delivery<'_>) {
         self.sum = self.sum.wrapping_add(d.payload.iter().map(|b| u64::from(*b)).sum());
@@ -373,6 +376,50 @@ fn a_joiner_takes_the_state_under_traffic() {
     net.run(Duration::from_secs(2));
     assert_eq!(net.nodes[j].1.sum, net.nodes[0].1.sum);
     assert!(net.nodes[j].1.restored.len() == 100_008);
+}
+
+fn counters(process: &Process) -> BTreeMap<&'static str, u64> {
+    let mut counts = BTreeMap::new();
+    process.counters(&mut |name, count| _ = counts.insert(name, count));
+    counts
+}
+
+/// Whoever watches a process has only its counters: they tell what its application and the network saw.
+#[test]
+fn counters_tell_what_was_seen() {
+    const LEN: u64 = 64;
+    let mut net = Net::found(13, 10_000, 3);
+    let mut accepted = [0u64; 3];
+    let mut cast_all = |net: &mut Net| {
+        for (i, accepted) in accepted.iter_mut().enumerate() {
+            *accepted += u64::from(net.cast(i, Order::Total, false, &[1; LEN as usize]));
+        }
+        net.run(Duration::from_millis(2));
+    };
+    (0..50).for_each(|_| cast_all(&mut net));
+    let j = net.add(Founding::Join);
+    let now = net.now;
+    net.nodes[j].0.join_group(now, "g", true).expect("a good name");
+    (0..1000).for_each(|_| cast_all(&mut net));
+    net.run_until(10, |net| net.nodes[j].1.state_complete);
+    net.run(Duration::from_secs(2));
+    let counts: Vec<_> = net.nodes.iter().map(|(process, _, _)| counters(process)).collect();
+    for (i, (counts, (process, seen, _))) in counts.iter().zip(&net.nodes).enumerate() {
+        let delivered = (net.delivered(i) + seen.replayed) as u64;
+        assert_eq!(counts["delivered"], delivered, "{i}");
+        let sent = accepted.get(i).copied().unwrap_or(0);
+        assert_eq!((counts["sent"], counts["sent_bytes"]), (sent, LEN * sent), "{i}");
+        assert_eq!(counts["datagrams_sent"], seen.packets, "{i}");
+        assert!(counts["repairs"] > 0 || i == j, "{i} lost one packet in a hundred: {counts:?}");
+        assert_eq!(counts["transfers_taken"], u64::from(i == j), "{i}");
+        let (_, _, in_view) = seen.views.last().expect("in a view");
+        let own = in_view.iter().filter(|(_, sender, ..)| *sender == process.me().0).count();
+        let stream = process.streams().into_iter().map(|s| (s.sent, s.delivered)).collect::<Vec<_>>();
+        assert_eq!(stream, [(own as u64, in_view.len() as u64)], "{i}");
+    }
+    assert!(accepted.iter().all(|accepted| *accepted > 500), "{accepted:?}");
+    assert!(net.nodes[j].1.replayed > 0);
+    assert_eq!(counts.iter().map(|counts| counts["transfers_given"]).sum::<u64>(), 1);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use phalanx_core::Order;
 use phalanx_sim::Cell;
+use phalanx_trace::{Event, LeaveReason};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -46,5 +47,39 @@ fn who_knows_no_address_of_the_cell_any_more_is_found_by_it() {
     cell.resume(4);
     cell.settle();
     assert_eq!(cell.exclusions(4), 1);
+    cell.finish_clean();
+}
+
+/// A member that wants to leave while nobody hears a quorum waits a while for one, and leaves in order.
+#[test]
+fn a_leaver_waits_for_a_quorum_to_leave_in_order() {
+    let mut cell = Cell::settled(3, 21);
+    cell.cut_all();
+    assert!(cell.run_until(5 * SECOND, |cell| !cell.is_primary(2)));
+    cell.leave(2);
+    cell.run_for(2 * SECOND);
+    assert!(cell.runs(2), "it waits for three seconds");
+    cell.heal();
+    assert!(cell.run_until(5 * SECOND, |cell| !cell.runs(2)));
+    cell.settle();
+    let views = cell.traces(0).last().expect("it runs").records.iter();
+    let left = views.filter_map(|record| match &record.event {
+        Event::CellView { left, .. } => Some(left.clone()),
+        _ => None,
+    });
+    assert_eq!(left.flatten().map(|(_, why)| why).collect::<Vec<_>>(), [LeaveReason::Left]);
+    cell.finish_clean();
+}
+
+/// Outside the primary for good, a member that wants to leave goes after three seconds, and not only when it has given up
+/// on what it sent.
+#[test]
+fn a_leaver_without_a_quorum_goes_by_itself() {
+    let mut cell = Cell::settled(3, 22);
+    cell.cut_off(&[2]);
+    assert!(cell.run_until(5 * SECOND, |cell| !cell.is_primary(2)));
+    cell.run_for(7 * MS); // not in step with its heartbeats
+    cell.leave(2);
+    assert!(cell.run_until(4 * SECOND, |cell| !cell.runs(2)), "it does not wait any longer");
     cell.finish_clean();
 }

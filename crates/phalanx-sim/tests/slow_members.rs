@@ -175,6 +175,9 @@ fn in_a_large_cell_the_coordinator_learns_of_it() {
         cell.settle();
         cell.set_takes(slow, false);
         block(&mut cell, sender, Order::Fifo);
+        // Whoever complains could start the ballot itself, but waits for each member of a lower rank in turn.
+        let others_went_on = |cell: &Cell| (0..9).filter(|slot| *slot != slow).all(|slot| members(cell, slot) == 8);
+        assert!(cell.run_until(3 * SECOND, others_went_on), "the coordinator did not learn that {slow} is slow");
         assert!(flood(&mut cell, sender, Order::Fifo, 6 * SECOND) > 0, "{sender} goes on");
         assert_eq!(left(&cell, sender).iter().map(|(_, why)| *why).collect::<Vec<_>>(), [LeaveReason::TooSlow]);
         cell.finish_clean();

@@ -81,17 +81,9 @@ impl Process {
         if flow.meta.rank(who).is_none() {
             return; // not one of that view's members
         }
-        let mut answers = Vec::new();
-        let mut bytes = 0;
-        let mut number = from;
-        while number <= to && bytes < ANSWER_BYTES {
-            let Some(frames) = flow.flow.kept(usize::from(rank), number) else { break };
-            bytes += frames.len();
-            answers.push(RecoveredPacket { space, rank, number, frames: frames.to_vec() });
-            number += 1;
-        }
-        for packet in answers {
-            self.send_control(who, &Control::Recovered(packet));
+        let kept = |number| flow.flow.kept(usize::from(rank), number).map(|frames| frames.to_vec());
+        for (number, frames) in answer(from, to, kept) {
+            self.send_control(who, &Control::Recovered(RecoveredPacket { space, rank, number, frames }));
         }
     }
 
@@ -115,5 +107,40 @@ impl Process {
         } else if let Some((from, wedge)) = self.filling.take() {
             self.handle_wedge(now, from, &wedge, fx);
         }
+    }
+}
+
+/// The packets `from` to `to` as far as they are kept, in order and without a gap, and as many as one answer may hold.
+fn answer(from: u64, to: u64, kept: impl Fn(u64) -> Option<Vec<u8>>) -> Vec<(u64, Vec<u8>)> {
+    let mut bytes = 0;
+    (from..=to)
+        .map_while(|number| {
+            let frames = (bytes < ANSWER_BYTES).then(|| kept(number))??;
+            bytes += frames.len();
+            Some((number, frames))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(from: u64, to: u64, kept: impl Fn(u64) -> Option<Vec<u8>>) -> Vec<u64> {
+        answer(from, to, kept).into_iter().map(|(number, _)| number).collect()
+    }
+
+    #[test]
+    fn an_answer_holds_each_packet_once_up_to_the_first_gap() {
+        assert_eq!(numbers(3, 6, |number| Some(vec![0; usize::try_from(number).expect("small")])), [3, 4, 5, 6]);
+        assert_eq!(numbers(3, 6, |number| (number != 5).then(Vec::new)), [3, 4]);
+        assert_eq!(numbers(6, 3, |_| Some(Vec::new())), []);
+        assert_eq!(numbers(u64::MAX, u64::MAX, |_| Some(Vec::new())), [u64::MAX]);
+    }
+
+    #[test]
+    fn an_answer_ends_with_the_packet_that_fills_it() {
+        let long = ANSWER_BYTES / 4 + 1;
+        assert_eq!(numbers(1, u64::MAX, |_| Some(vec![0; long])), [1, 2, 3, 4]);
     }
 }

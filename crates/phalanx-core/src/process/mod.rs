@@ -564,3 +564,6 @@ impl Process {
         self.app.event(event);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -289,7 +289,7 @@ impl Process {
     }
 
     /// A packet of a view that is not installed here: kept, bounded, neither acknowledged nor delivered.
-    fn keep_early(&mut self, header: &Header, frames: &[u8]) -> Result<(), DropReason> {
+    pub(super) fn keep_early(&mut self, header: &Header, frames: &[u8]) -> Result<(), DropReason> {
         if self.past.contains_key(&header.space) || header.space < self.directory.next_space {
             return Err(DropReason::UnknownSpace); // a view that is over
         }

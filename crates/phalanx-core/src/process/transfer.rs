@@ -78,6 +78,35 @@ struct Taking {
     first_view: Option<u64>,
 }
 
+impl Giving {
+    /// The application here was given a delivery that the snapshot does not hold.
+    fn record(&mut self, delivery: &Delivery<'_>) {
+        self.record_bytes += replay_bytes(delivery.payload);
+        self.record.push_back(StateMessage::Replay {
+            transfer: self.transfer,
+            view: delivery.view,
+            sender: delivery.sender,
+            seq: delivery.seq,
+            order: order_code(delivery.order, delivery.uniform),
+            position: delivery.position,
+            payload: delivery.payload.to_vec(),
+        });
+    }
+
+    /// The first delivery of the record was sent.
+    fn replayed(&mut self) {
+        if let Some(StateMessage::Replay { payload, .. }) = self.record.pop_front() {
+            self.record_bytes -= replay_bytes(&payload);
+            self.sent_bytes += replay_bytes(&payload) as u64;
+        }
+    }
+}
+
+/// What a recorded delivery counts for.
+fn replay_bytes(payload: &[u8]) -> usize {
+    payload.len() + REPLAY_BYTES as usize
+}
+
 impl Transfers {
     pub(super) fn new(rng: Rng) -> Self {
         Self { rng, giving: Vec::new(), taking: BTreeMap::new(), held: BTreeMap::new(), retreats: BTreeSet::new() }
@@ -98,16 +127,7 @@ impl Transfers {
             return;
         }
         for giving in self.giving.iter_mut().filter(|g| g.group == delivery.group && g.done.is_none()) {
-            giving.record_bytes += delivery.payload.len() + REPLAY_BYTES as usize;
-            giving.record.push_back(StateMessage::Replay {
-                transfer: giving.transfer,
-                view: delivery.view,
-                sender: delivery.sender,
-                seq: delivery.seq,
-                order: order_code(delivery.order, delivery.uniform),
-                position: delivery.position,
-                payload: delivery.payload.to_vec(),
-            });
+            giving.record(delivery);
         }
     }
 
@@ -174,8 +194,16 @@ impl Transfers {
         !untold
     }
 
-    fn is_giving(&self, to: Incarnation, transfer: u64) -> bool {
-        self.giving.iter().any(|g| g.to == to && g.transfer == transfer)
+    /// What is given to `to` under that name.
+    fn given_to(&mut self, to: Incarnation, transfer: u64) -> Option<&mut Giving> {
+        self.giving.iter_mut().find(|g| g.to == to && g.transfer == transfer)
+    }
+
+    /// `to` does not want it any more. False: it is given nothing under that name.
+    fn give_up(&mut self, to: Incarnation, transfer: u64) -> bool {
+        let before = self.giving.len();
+        self.giving.retain(|g| g.to != to || g.transfer != transfer);
+        self.giving.len() < before
     }
 
     /// Whether the state of the named group is being taken.
@@ -277,13 +305,11 @@ impl Process {
         match message {
             StateMessage::Ask { group, view, transfer } => self.give_state(from, group, view, transfer, fx),
             StateMessage::Taken { transfer, bytes } => {
-                if let Some(g) = self.transfers.giving.iter_mut().find(|g| g.transfer == transfer && g.to == from) {
+                if let Some(g) = self.transfers.given_to(from, transfer) {
                     g.taken_bytes = g.taken_bytes.max(bytes.min(g.sent_bytes));
                 }
             }
-            StateMessage::Abort { transfer } if self.transfers.is_giving(from, transfer) => {
-                self.transfers.giving.retain(|g| g.transfer != transfer); // it does not want it any more
-            }
+            StateMessage::Abort { transfer } if self.transfers.give_up(from, transfer) => {}
             other => self.take_state(now, from, other),
         }
     }
@@ -496,10 +522,7 @@ impl Process {
                 g.waits = true;
                 return true;
             }
-            if let Some(StateMessage::Replay { payload, .. }) = g.record.pop_front() {
-                g.record_bytes -= payload.len() + REPLAY_BYTES as usize;
-                g.sent_bytes += payload.len() as u64 + REPLAY_BYTES;
-            }
+            g.replayed();
         }
         if g.snapshot.is_some() || !g.record.is_empty() {
             return true;
@@ -554,3 +577,6 @@ fn order_from(code: u8) -> (Order, bool) {
     };
     (order, code & 4 != 0)
 }
+
+#[cfg(test)]
+mod tests;

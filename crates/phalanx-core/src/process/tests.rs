@@ -1,0 +1,68 @@
+use super::packets::CHANNEL_WINDOW_MIN;
+use super::*;
+use crate::api::{Founding, Limits, Timing};
+use crate::id::MemberInfo;
+use crate::wire::{DropReason, Header, Kind};
+
+/// A process that has not found its cell yet.
+fn process(timing: Timing) -> Process {
+    let address = SocketAddr::from(([127, 0, 0, 1], 1000));
+    let me = MemberInfo {
+        incarnation: Incarnation(1),
+        name: "m".into(),
+        data: address,
+        control: address,
+        host: 1,
+        packet_bytes_max: 1432,
+        receive_packets: 0,
+    };
+    let (founding, limits) = (Founding::Join, Limits::default());
+    let settings = Settings { cell: "test".into(), me, founding, seeds: Vec::new(), timing, limits };
+    Process::new(Instant::ZERO, settings, &Security::None, 1)
+}
+
+/// Silence is borne for as long as the setting says, and for some heartbeats even where the setting is shorter.
+#[test]
+fn silence_is_borne_for_a_few_heartbeats() {
+    let with = |suspect_after, heartbeat| process(Timing { suspect_after, heartbeat, ..Timing::default() });
+    let ms = Duration::from_millis;
+    assert_eq!(with(ms(500), ms(50)).suspect_after(), ms(500));
+    assert_eq!(with(ms(100), ms(100)).suspect_after(), ms(450));
+}
+
+/// A channel has as many packets under way as its window holds bytes, within limits.
+#[test]
+fn a_channels_window_is_told_in_packets() {
+    let mut process = process(Timing::default());
+    let mut window = |bytes: usize, room: usize| {
+        process.set.limits.channel_window_bytes = bytes;
+        process.channel_window(room)
+    };
+    assert_eq!(window(1_000_000, 1000), 1000);
+    assert_eq!(window(1_000_000, 8000), 125);
+    assert_eq!(window(1000, 1000), CHANNEL_WINDOW_MIN);
+    assert_eq!(window(1 << 30, 1000), 4096);
+}
+
+/// Packets of views to come are kept, up to a number and a size; those of views that are over are not.
+#[test]
+fn packets_of_views_to_come_are_kept_within_bounds() {
+    let mut process = process(Timing::default());
+    process.directory.next_space = 5;
+    let header = |space| Header { kind: Kind::Multicast, cell_tag: 0, sender: Incarnation(2), space, number: 1 };
+    for over in [0, 3, 4] {
+        assert_eq!(process.keep_early(&header(over), b"late"), Err(DropReason::UnknownSpace), "space {over}");
+    }
+    for at in 0..EARLY_PACKETS {
+        assert_eq!(process.keep_early(&header(5 + u32::from(at % 2 == 1)), b"x"), Ok(()));
+    }
+    assert_eq!(process.keep_early(&header(5), b"x"), Err(DropReason::Overload), "too many");
+    assert_eq!((process.early.len(), process.early_bytes), (EARLY_PACKETS, EARLY_PACKETS));
+    process.early.clear();
+    process.early_bytes = 0;
+    let long = vec![0; EARLY_BYTES / 2];
+    assert_eq!(process.keep_early(&header(5), &long), Ok(()));
+    assert_eq!(process.keep_early(&header(5), &long), Ok(()));
+    assert_eq!(process.keep_early(&header(5), b"x"), Err(DropReason::Overload), "too long");
+    assert_eq!((process.early.len(), process.early_bytes), (2, EARLY_BYTES));
+}

@@ -1,0 +1,180 @@
+use super::*;
+
+const GROUP: GroupId = GroupId(1);
+const OTHER: GroupId = GroupId(2);
+const JOINER: Incarnation = Incarnation(7);
+const SECOND_JOINER: Incarnation = Incarnation(8);
+
+fn giving(group: GroupId, to: Incarnation, transfer: u64) -> Giving {
+    Giving {
+        group,
+        to,
+        transfer,
+        snapshot: None,
+        offset: 0,
+        total: 0,
+        record: VecDeque::new(),
+        record_bytes: 0,
+        sent_bytes: 0,
+        taken_bytes: 0,
+        told_caught_up: false,
+        waits: false,
+        done: None,
+    }
+}
+
+fn taking(group: GroupId, first_view: Option<u64>) -> Taking {
+    Taking {
+        group,
+        donor: Incarnation(9),
+        transfer: 1,
+        expected: None,
+        received: 0,
+        heard: Instant::ZERO,
+        taken_bytes: 0,
+        told_bytes: 0,
+        done: None,
+        first_view,
+    }
+}
+
+fn transfers() -> Transfers {
+    Transfers::new(Rng::new(1))
+}
+
+fn delivery(payload: &[u8]) -> Delivery<'_> {
+    Delivery {
+        group: GROUP,
+        view: 1,
+        sender: Incarnation(1),
+        seq: 1,
+        order: Order::Total,
+        uniform: false,
+        position: None,
+        replayed: false,
+        payload,
+    }
+}
+
+fn item() -> Item {
+    Item::Delivery(Held::of(&delivery(b"waits"), 1, 0))
+}
+
+/// What is recorded for a joiner counts until it is sent, and then as sent: the two together bound a donor's memory and
+/// what the joiner is ahead of its application.
+#[test]
+fn a_recorded_delivery_counts_as_recorded_and_then_as_sent() {
+    let mut all = transfers();
+    all.giving.push(giving(GROUP, JOINER, 1));
+    all.giving.push(giving(OTHER, JOINER, 2));
+    for len in [0, 1, 1000] {
+        all.record(&delivery(&vec![0; len]));
+    }
+    all.record(&Delivery { replayed: true, ..delivery(b"it came with a state") });
+    assert_eq!(all.giving[1].record_bytes, 0, "the state of another group");
+    let given = &mut all.giving[0];
+    assert_eq!((given.record.len(), given.record_bytes, given.sent_bytes), (3, 1001 + 3 * 64, 0));
+    given.replayed();
+    given.replayed();
+    assert_eq!((given.record.len(), given.record_bytes, given.sent_bytes), (1, 1064, 129));
+    given.replayed();
+    given.replayed();
+    assert_eq!((given.record.len(), given.record_bytes, given.sent_bytes), (0, 0, 1001 + 3 * 64));
+}
+
+/// A donor whose record is too long takes no further delivery of that group until half of the record is sent.
+#[test]
+fn a_donor_holds_its_own_deliveries_back_while_its_record_is_long() {
+    let (mut all, mut app) = (transfers(), AppQueue::default());
+    all.giving.push(giving(GROUP, JOINER, 1));
+    let mut step = |record_bytes: usize, is_primary: bool| {
+        all.giving[0].record_bytes = record_bytes;
+        all.throttle(&mut app, is_primary);
+        if all.holds_back(GROUP) {
+            all.hold(&mut app, item(), GROUP);
+        }
+        assert!(!all.holds_back(OTHER));
+        (all.holds_back(GROUP), app.len())
+    };
+    assert_eq!(step(RECORD_BYTES, true), (false, 0));
+    assert_eq!(step(RECORD_BYTES + 1, true), (true, 0));
+    assert_eq!(step(RECORD_BYTES / 2 + 1, true), (true, 0), "it is still long");
+    assert_eq!(step(RECORD_BYTES / 2, false), (true, 0), "nothing is delivered while no quorum is heard");
+    assert_eq!(step(RECORD_BYTES / 2, true), (false, 3), "what waited comes in one piece");
+}
+
+/// Only a transfer of the same group, whose first view is installed, keeps a group's deliveries waiting.
+#[test]
+fn a_group_waits_for_its_own_transfer_alone() {
+    let (mut all, mut app) = (transfers(), AppQueue::default());
+    all.held.insert(GROUP, VecDeque::from([item()]));
+    all.taking.insert("own".into(), taking(GROUP, Some(3)));
+    all.throttle(&mut app, true);
+    assert!(all.holds_back(GROUP), "its state is not complete");
+    all.taking.clear();
+    all.taking.insert("another".into(), taking(OTHER, Some(3)));
+    all.taking.insert("not in yet".into(), taking(GROUP, None));
+    all.giving.push(Giving { record_bytes: RECORD_BYTES / 2 + 1, ..giving(OTHER, JOINER, 1) });
+    all.throttle(&mut app, true);
+    assert!(!all.holds_back(GROUP));
+    assert_eq!(app.len(), 1);
+}
+
+/// A transfer is known by its joiner and its name together: what one joiner says does not touch another's.
+#[test]
+fn what_a_joiner_says_is_about_its_own_transfer() {
+    let mut all = transfers();
+    all.giving.push(giving(GROUP, JOINER, 1));
+    all.giving.push(giving(GROUP, SECOND_JOINER, 1));
+    all.giving.push(giving(OTHER, SECOND_JOINER, 2));
+    let found = |all: &mut Transfers, to, transfer| all.given_to(to, transfer).map(|g| (g.to, g.transfer));
+    assert_eq!(found(&mut all, SECOND_JOINER, 1), Some((SECOND_JOINER, 1)));
+    assert_eq!(found(&mut all, SECOND_JOINER, 2), Some((SECOND_JOINER, 2)));
+    assert_eq!(found(&mut all, JOINER, 2), None);
+    assert!(!all.give_up(JOINER, 2));
+    assert_eq!(all.giving.len(), 3);
+    assert!(all.give_up(SECOND_JOINER, 1));
+    assert_eq!(all.giving.iter().map(|g| (g.to, g.transfer)).collect::<Vec<_>>(), [(JOINER, 1), (SECOND_JOINER, 2)]);
+}
+
+/// A process that leaves a group forgets its transfers and no other's; what waited is delivered if its view was told.
+#[test]
+fn leaving_a_group_ends_its_transfers() {
+    let filled = |first_view| {
+        let (mut all, app) = (transfers(), AppQueue::default());
+        all.giving.push(giving(GROUP, JOINER, 1));
+        all.giving.push(giving(OTHER, JOINER, 2));
+        all.taking.insert("own".into(), taking(GROUP, first_view));
+        all.taking.insert("another".into(), taking(OTHER, Some(1)));
+        all.held.insert(GROUP, VecDeque::from([item()]));
+        (all, app)
+    };
+    for (first_view, told) in [(None, true), (Some(3), false)] {
+        let (mut all, mut app) = filled(first_view);
+        assert_eq!(all.group_left(GROUP, &mut app), told);
+        assert_eq!(app.len(), usize::from(told), "what waited is told only to who was told the view");
+        assert!(!all.holds_back(GROUP));
+        assert_eq!(all.giving.iter().map(|g| g.group).collect::<Vec<_>>(), [OTHER]);
+        assert_eq!(all.taking.keys().collect::<Vec<_>>(), ["another"]);
+    }
+}
+
+/// Each state under way may have so much waiting for the application, in the shortest deliveries there are.
+#[test]
+fn what_waits_of_a_state_is_bounded_by_its_bytes() {
+    let mut all = transfers();
+    assert_eq!(all.ahead_max(), 0);
+    all.taking.insert("a".into(), taking(GROUP, None));
+    all.taking.insert("b".into(), taking(OTHER, None));
+    assert_eq!(all.ahead_max() * REPLAY_BYTES, 2 * AHEAD_BYTES);
+}
+
+/// The order and whether it is uniform come back from the byte that goes with a replayed delivery.
+#[test]
+fn the_order_of_a_replayed_delivery_survives_its_code() {
+    for order in [Order::Fifo, Order::Causal, Order::Total] {
+        for uniform in [false, true] {
+            assert_eq!(order_from(order_code(order, uniform)), (order, uniform));
+        }
+    }
+}
