@@ -241,4 +241,60 @@ mod tests {
         }
         assert_eq!(waits.timer_min, Duration::from_micros(800));
     }
+
+    /// What servers are let send is taken from what is free of the receive buffer, and nothing beyond that is let come.
+    #[test]
+    fn no_more_packets_are_let_come_than_there_is_room_for() {
+        let mut budget = Budget::new(1_000, 500, true);
+        assert_eq!(budget.take_packets(7, 100, Reach::Host), (7, 700));
+        assert_eq!(budget.take_packets(7, 100, Reach::Network), (3, 300), "of all together");
+        assert_eq!(budget.take_packets(7, 100, Reach::Host), (0, 0));
+        budget.give(1_000 - 300, Reach::Host);
+        assert_eq!(
+            budget.take_packets(7, 100, Reach::Network),
+            (2, 200),
+            "of what may be on its way through a network"
+        );
+        let mut unbounded = Budget::new(1_000, 500, false);
+        assert_eq!(unbounded.take_packets(70, 100, Reach::Host), (70, 0));
+    }
+
+    /// Who waits for room is looked at when there is some, once, and not in each turn.
+    #[test]
+    fn answers_are_fed_that_wait_when_there_is_room_for_a_packet() {
+        let mut budget = Budget::new(1_000, 1_000, true);
+        assert_eq!(budget.feed(100), [false; 2], "nobody waits");
+        assert_eq!(budget.take(950, 100, Reach::Host), 950);
+        budget.note_starved(Reach::Host);
+        assert_eq!(budget.feed(100), [false; 2], "there is no room");
+        assert!(budget.is_starved(Reach::Host), "it still waits");
+        budget.give(50, Reach::Host);
+        assert_eq!(budget.feed(100), [true, false]);
+        assert!(!budget.is_starved(Reach::Host));
+        assert_eq!(budget.feed(100), [false; 2], "once");
+    }
+
+    /// Clients share what there is among those that are active, and each of many has a few short packets, as far as the buffer goes.
+    #[test]
+    fn sessions_have_equal_shares_and_those_left_have_more() {
+        let (buffer, inflow) = (1 << 20, 256 << 10);
+        let mut intake = Intake::new(buffer, inflow);
+        assert_eq!(
+            [intake.share(Reach::Host), intake.share(Reach::Network)],
+            [buffer, inflow],
+            "the first to come has all"
+        );
+        for active in 1..=4 {
+            intake.begin();
+            assert_eq!([intake.share(Reach::Host), intake.share(Reach::Network)], [buffer / active, inflow / active]);
+        }
+        for active in (1..4).rev() {
+            intake.end();
+            assert_eq!([intake.share(Reach::Host), intake.share(Reach::Network)], [buffer / active, inflow / active]);
+        }
+        intake.divide(32);
+        assert_eq!(intake.share(Reach::Network), 8 * CHARGE_LEAST, "more than a part of the inflow");
+        intake.divide(1_000);
+        assert_eq!(intake.share(Reach::Network), buffer / 1_000, "never more than a part of the buffer");
+    }
 }

@@ -495,4 +495,85 @@ mod tests {
         congestion.arrived(u32::MAX, u64::MAX);
         assert_eq!(congestion.window, WINDOW_MAX);
     }
+
+    fn begins_with(window_packets: u64) -> Congestion {
+        Congestion::new(1_000, Pace { window_packets, delay_free: Duration::ZERO })
+    }
+
+    /// Losses among packets that were sent before the last event was known are of that event.
+    #[test]
+    fn a_window_is_halved_once_for_what_was_lost_together_and_never_below_its_least() {
+        let mut congestion = begins_with(32);
+        congestion.lost(10, 20);
+        assert_eq!(congestion.window, 16_000);
+        for seen in [11, 15, 19] {
+            congestion.lost(seen, 30);
+            assert_eq!(congestion.window, 16_000, "{seen} was sent before");
+        }
+        congestion.lost(20, 30);
+        assert_eq!(congestion.window, 8_000);
+        for seen in [30, 40, 50, 60] {
+            congestion.lost(seen, seen + 10);
+            assert_eq!(congestion.window, WINDOW_LEAST * 1_000);
+        }
+    }
+
+    #[test]
+    fn a_window_grows_by_what_comes_until_something_is_lost_and_then_by_a_packet_a_round_trip() {
+        let mut congestion = begins_with(8);
+        congestion.arrived(8, 0);
+        assert_eq!(congestion.window, 16_000);
+        congestion.arrived(2, 1_000);
+        assert_eq!(congestion.window, 16_000, "it was not full");
+        congestion.lost(10, 20);
+        assert_eq!(congestion.window, 8_000);
+        congestion.arrived(8, 0);
+        assert_eq!(congestion.window, 9_000, "a packet for a window that came");
+        congestion.arrived(3, 6_000);
+        assert_eq!(congestion.window, 9_333, "and less for less");
+    }
+
+    fn path_to(ip: [u8; 4]) -> Path {
+        let options = EndpointOptions {
+            cell: "test".to_owned(),
+            me: Incarnation(1),
+            packet_bytes_max: 1472,
+            receive_bytes: 0,
+            serves: true,
+            offer: Vec::new(),
+            limits: Limits::default(),
+        };
+        let mut net = Net::new(&Security::None, &options, Pace::new(&options.limits));
+        let key = crate::seal::Opener::new(&Security::None, "test", Incarnation(1)).session_key(Incarnation(2));
+        let opened = Opened { hint: 0, token: 5, slots: 8, packet_bytes: 1472, credit: 0 };
+        Path::new(&mut net, Instant(1), SocketAddr::from((ip, 1)), Incarnation(2), key, &opened)
+    }
+
+    /// What comes through a network, or through memory, is half of what may be on its way in all, so that another answer fits.
+    #[test]
+    fn one_answer_takes_half_of_the_inflow_but_through_the_sockets_of_one_host() {
+        let limits = Limits::default();
+        assert_eq!(path_to([10, 0, 0, 1]).inflow_of_one(&limits), limits.inflow_bytes / 2);
+        let mut near = path_to([127, 0, 0, 1]);
+        assert_eq!(near.inflow_of_one(&limits), SOCKET_INFLOW);
+        near.shares = true;
+        assert_eq!(near.inflow_of_one(&limits), limits.inflow_bytes / 2);
+    }
+
+    #[test]
+    fn a_round_trip_ends_when_its_packet_was_seen_and_a_loss_makes_the_window_smaller() {
+        let mut path = path_to([127, 0, 0, 1]);
+        let ms = Duration::from_millis;
+        let unknown = path.rtt.smoothed();
+        path.time(7, 0, Instant(1));
+        path.learn(6, 1, 0, Instant(1) + ms(2));
+        assert_eq!((path.timed.is_some(), path.rtt.smoothed()), (true, unknown), "it may still be on its way");
+        path.learn(8, 1, 0, Instant(1) + ms(3));
+        assert_eq!((path.timed.is_some(), path.rtt.smoothed()), (false, ms(3)));
+        let window = path.congestion.window;
+        path.learn(9, 0, 0, Instant(1) + ms(3));
+        assert_eq!(path.congestion.window, window);
+        path.learn(10, 0, 1, Instant(1) + ms(3));
+        assert_eq!(path.congestion.window, window / 2);
+    }
 }
