@@ -246,4 +246,19 @@ mod tests {
         }
         assert_eq!(message.count(), 0);
     }
+
+    #[test]
+    fn the_sender_is_told_after_two_fragments_and_after_the_last() {
+        let mut message = Incoming::default();
+        message.begin(40, 10, 4, &mut Spare::default());
+        let mut told = Vec::new();
+        for index in 0..4 {
+            assert_eq!(message.accept(Part { message_len: 40, index }, &[0; 10], 0), Arrival::New);
+            told.push(message.is_to_be_told(index));
+        }
+        assert_eq!(told, [false, true, true, true], "no receipt was written");
+        message.begin(30, 10, 3, &mut Spare::default());
+        assert_eq!(message.accept(Part { message_len: 30, index: 2 }, &[0; 10], 0), Arrival::New);
+        assert!(message.is_to_be_told(2), "nothing follows that would make the sender hear of a hole");
+    }
 }

@@ -402,4 +402,27 @@ mod tests {
         assert_eq!(message.take(&receipt(9, 0, &[2]), Proof::Seen), Change::default());
         message.check_invariants();
     }
+
+    /// A caller that gives its request pays for no copy, and for no memory but that of the request.
+    #[test]
+    fn a_message_that_is_given_stays_where_it_lies() {
+        let bytes = vec![7; 1_000];
+        let (lies, room) = (bytes.as_ptr(), bytes.capacity());
+        let mut message = Outgoing::default();
+        message.give(bytes, &mut Spare::default());
+        message.begin(10, u32::MAX);
+        assert_eq!((message.bytes.as_ptr(), message.bytes.capacity()), (lies, room));
+    }
+
+    #[test]
+    fn only_what_was_sent_before_goes_again() {
+        let mut message = message(40, 10, 4);
+        assert!(!message.is_again(message.next().expect("allowed")));
+        for number in 1..=4 {
+            message.sent(message.next().expect("allowed"), number);
+        }
+        message.take(&receipt(4, 0, &[1, 2, 3]), Proof::Reordered);
+        let lost = message.next().expect("the first is lost");
+        assert_eq!((lost, message.is_again(lost)), (0, true));
+    }
 }

@@ -78,4 +78,34 @@ mod tests {
         spare.grow(&mut wanted, each);
         assert_eq!((wanted.capacity(), spare.bytes), (each, KEPT_BYTES_MAX - each));
     }
+
+    #[test]
+    fn short_buffers_stay_where_they_are() {
+        let mut spare = Spare::default();
+        let mut short = Vec::with_capacity(1_000);
+        spare.keep(&mut short);
+        assert!(short.capacity() >= 1_000);
+        assert_eq!((spare.bytes, spare.free.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_long_message_comes_into_memory_that_was_written_before_and_a_short_one_leaves_it_there() {
+        let mut spare = Spare::default();
+        let each = 1 << 20;
+        for written in [0, each, 10] {
+            let mut buffer = Vec::with_capacity(each);
+            buffer.resize(written, 7);
+            spare.keep(&mut buffer);
+        }
+        for len in [100, LONG_BYTES] {
+            let mut buffer = Vec::new();
+            spare.lengthen(&mut buffer, len);
+            assert_eq!((buffer.len(), spare.free.len()), (len, 3));
+        }
+        let mut long = Vec::new();
+        spare.lengthen(&mut long, each);
+        assert_eq!((long.len(), long[0], spare.free.len()), (each, 7, 2), "the one of which most is written");
+        spare.lengthen(&mut long, each);
+        assert_eq!(spare.free.len(), 2, "it is long enough");
+    }
 }

@@ -456,4 +456,16 @@ mod tests {
             }
         }
     }
+
+    /// What is answered is longer than an ask without what fills it up.
+    #[test]
+    fn an_ask_that_is_shorter_than_asks_are_is_not_answered() {
+        let mut out = Vec::new();
+        Greeting::Ask { hint: 1, nonce: 2, packet_bytes: 1472, offer: &[] }.write(&mut out);
+        assert_eq!(out.len(), ASK_LEN);
+        assert!(matches!(Greeting::read(&out), Ok(Greeting::Ask { hint: 1, nonce: 2, .. })));
+        for len in 0..ASK_LEN {
+            assert_eq!(Greeting::read(&out[..len]), Err(Malformed), "{len} bytes");
+        }
+    }
 }
