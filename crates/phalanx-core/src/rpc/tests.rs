@@ -10,6 +10,10 @@ use crate::seal::{CellKey, Security};
 use crate::wire::{DropReason, Kind};
 use crate::{Arriving, Begun, Incarnation, Instant, Lane, Origin, Packet, Rest, charge};
 
+mod bounds;
+mod flow;
+mod places;
+
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 2);
 /// Where the client is after it moved.
@@ -28,6 +32,7 @@ struct Place {
     takes: bool,
     /// Sessions with each peer, and what the peer offered last.
     met: BTreeMap<Incarnation, (usize, Vec<u8>)>,
+    marks: Vec<(Mark, u64)>,
 }
 
 impl CallEffects for Place {
@@ -39,6 +44,10 @@ impl CallEffects for Place {
 
     fn parted(&mut self, peer: Incarnation) {
         self.met.get_mut(&peer).expect("who parts has met").0 -= 1;
+    }
+
+    fn mark(&mut self, mark: Mark, of: u64) {
+        self.marks.push((mark, of));
     }
 
     fn transmit(&mut self, _lane: Lane, to: &[SocketAddr], packet: &[u8]) {
@@ -79,7 +88,11 @@ impl CallEffects for Place {
 
 /// The rest of a packet, where it came.
 #[derive(Default)]
-struct Lying(Vec<u8>);
+struct Lying {
+    rest: Vec<u8>,
+    /// So many bytes were put where they belong, and their seal somewhere else.
+    in_place: usize,
+}
 
 impl Lying {
     fn split<'a>(&'a mut self, packet: &'a mut [u8], begins: Option<usize>, flipped: Option<usize>) -> Arriving<'a> {
@@ -87,8 +100,8 @@ impl Lying {
         match begins {
             Some(begins) if begins < len => {
                 let (head, rest) = packet.split_at_mut(begins);
-                self.0 = rest.to_vec();
-                if let Some(byte) = flipped.and_then(|at| self.0.get_mut(at)) {
+                self.rest = rest.to_vec();
+                if let Some(byte) = flipped.and_then(|at| self.rest.get_mut(at)) {
                     *byte ^= 1;
                 }
                 Arriving::Begun(Begun { head, len, rest: self })
@@ -100,9 +113,10 @@ impl Lying {
 
 impl Rest for Lying {
     fn take(&mut self, place: &mut [u8], tail: &mut [u8]) -> bool {
-        let (first, last) = self.0.split_at(place.len());
+        let (first, last) = self.rest.split_at(place.len());
         place.copy_from_slice(first);
         tail.copy_from_slice(last);
+        self.in_place += if tail.is_empty() { 0 } else { place.len() };
         true
     }
 }
@@ -123,6 +137,8 @@ struct World {
     begins: Option<usize>,
     /// Of a rest, this byte comes changed, if there is one.
     flipped: Option<usize>,
+    /// So many bytes were put where they belong as soon as they came.
+    in_place: usize,
     /// The server's receive buffer takes so many bytes of what comes at once, and any packet while it is empty.
     buffer: u64,
     /// What the server sends waits here, if anywhere.
@@ -172,6 +188,7 @@ impl World {
             lost: 0,
             begins: None,
             flipped: None,
+            in_place: 0,
             buffer: u64::MAX,
             waits: None,
         }
@@ -203,6 +220,7 @@ impl World {
                     let mut rest = Lying::default();
                     let arriving = rest.split(&mut packet, self.begins, self.flipped);
                     self.server.handle_arriving(self.now, origin, arriving, &mut self.at_server);
+                    self.in_place += rest.in_place;
                 }
             }
             self.server.turn(self.now, &mut self.at_server);
@@ -217,6 +235,7 @@ impl World {
                     let mut rest = Lying::default();
                     let arriving = rest.split(&mut packet, self.begins, self.flipped);
                     self.client.handle_arriving(self.now, origin, arriving, &mut self.at_client);
+                    self.in_place += rest.in_place;
                 }
             }
             self.client.turn(self.now, &mut self.at_client);
