@@ -126,6 +126,21 @@ mod tests {
         assert!(outbox.bytes.len() <= 2 * 8 * 8, "{} bytes kept for 7 messages", outbox.bytes.len());
     }
 
+    /// Each message counts a byte beside its own: empty ones are bounded too.
+    #[test]
+    fn what_waits_is_counted() {
+        let mut outbox = Outbox::default();
+        assert_eq!(outbox.bytes(), 0);
+        for (sent, payload) in [&b"four"[..], b"", b"and eight"].into_iter().enumerate() {
+            assert!(outbox.push(Order::Fifo, false, &[payload], 100), "{sent}");
+        }
+        assert_eq!(outbox.bytes(), 4 + 9 + 3);
+        outbox.forget_front();
+        assert_eq!(outbox.bytes(), 9 + 2);
+        let more = (0..1000).take_while(|_| outbox.push(Order::Fifo, false, &[], 20)).count();
+        assert_eq!((more, outbox.bytes()), (10, 21));
+    }
+
     #[test]
     fn it_is_bounded_but_takes_one_message_of_any_length() {
         let mut outbox = Outbox::default();

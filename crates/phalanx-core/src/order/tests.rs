@@ -9,6 +9,8 @@ use crate::id::{GroupId, Incarnation};
 use crate::link::Receipt;
 use crate::time::Instant;
 
+mod standing;
+
 #[derive(Default)]
 pub(super) struct Port {
     packets: Vec<(u64, Vec<u8>)>,

@@ -225,6 +225,21 @@ mod tests {
         assert_eq!(t.front().map(|r| r.by), Some(2));
     }
 
+    /// A uniform abcast waits for the packet that announced it, so runs of two packets are two.
+    #[test]
+    fn runs_join_only_within_one_packet() {
+        let mut t = Total::new();
+        for (rank, packet) in [(1, 1), (1, 1), (1, 2), (2, 2)] {
+            assert!(t.announce(0, Run { rank, count: 1, by: 0, packet }));
+        }
+        assert!(t.pass(0, 0, 3, 2) && t.announce(1, Run { rank: 2, count: 1, by: 3, packet: 2 }));
+        let mut seen = Vec::new();
+        while let Some(Run { rank, by, packet, .. }) = t.front() {
+            seen.push((rank, by, packet, t.take_front()));
+        }
+        assert_eq!(seen, [(1, 0, 1, 1), (1, 0, 1, 2), (1, 0, 2, 3), (2, 0, 2, 4), (2, 3, 2, 5)]);
+    }
+
     #[test]
     fn only_the_holder_orders() {
         let mut t = Total::new();

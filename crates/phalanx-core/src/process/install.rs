@@ -299,4 +299,19 @@ mod tests {
         assert_eq!(sent_window(bytes(4095), 1, 1000), WINDOW_MAX - 1);
         assert_eq!((sent_window(bytes(17), 1, 1000), sent_window(1, 65_536, 65_507)), (17, WINDOW_MIN));
     }
+
+    /// All others may send at once: three quarters of the smallest buffer are shared among them.
+    #[test]
+    fn a_window_keeps_within_the_smallest_receive_buffer() {
+        let window = |held: &[u32]| {
+            let with = |&receive_packets: &u32| MemberInfo { receive_packets, ..crate::process::tests::member() };
+            let members: Vec<MemberInfo> = held.iter().map(with).collect();
+            let members: Vec<&MemberInfo> = members.iter().collect();
+            received_window(&members.iter().collect::<Vec<_>>())
+        };
+        assert_eq!(window(&[0, 0, 0]), WINDOW_MAX, "nobody tells its buffer");
+        assert_eq!(window(&[400, 0, 800]), 150, "two senders share 300");
+        assert_eq!((window(&[400]), window(&[400, 400])), (300, 300), "one sender");
+        assert_eq!(window(&[8, 8, 8, 8]), RECEIVED_MIN);
+    }
 }

@@ -4,10 +4,9 @@ use crate::api::{Founding, Limits, Timing};
 use crate::id::MemberInfo;
 use crate::wire::{DropReason, Header, Kind};
 
-/// A process that has not found its cell yet.
-fn process(timing: Timing) -> Process {
+pub(super) fn member() -> MemberInfo {
     let address = SocketAddr::from(([127, 0, 0, 1], 1000));
-    let me = MemberInfo {
+    MemberInfo {
         incarnation: Incarnation(1),
         name: "m".into(),
         data: address,
@@ -15,7 +14,12 @@ fn process(timing: Timing) -> Process {
         host: 1,
         packet_bytes_max: 1432,
         receive_packets: 0,
-    };
+    }
+}
+
+/// A process that has not found its cell yet.
+fn process(timing: Timing) -> Process {
+    let me = member();
     let (founding, limits) = (Founding::Join, Limits::default());
     let settings = Settings { cell: "test".into(), me, founding, seeds: Vec::new(), timing, limits };
     Process::new(Instant::ZERO, settings, &Security::None, 1)

@@ -338,6 +338,27 @@ mod tests {
         assert_eq!(super::ranks(&mut Reader::new(&list)), Err(Malformed));
     }
 
+    /// Only frames that carry their length can be skipped, and a flag is one bit.
+    #[test]
+    fn unknown_frames_are_skipped_if_they_carry_their_length() {
+        let read = |bytes: &[u8]| {
+            let mut r = Reader::new(bytes);
+            read_unrepaired(&mut r).map(|frame| (frame, r.remaining()))
+        };
+        for kind in [SKIPPABLE | 2, SKIPPABLE | 0x3f, 0xff] {
+            assert_eq!(read(&[kind, 3, 1, 2, 3, 9]), Ok((None, 1)), "kind {kind:#x}");
+            assert_eq!(read(&[kind, 3, 1, 2]), Err(Malformed), "kind {kind:#x}, cut off");
+        }
+        for kind in [0, CLAIM + 1, 0x3f, 0x80, 0xbf] {
+            assert_eq!(read(&[kind, 3, 1, 2, 3, 9]), Err(Malformed), "kind {kind:#x}");
+        }
+        for (flags, excused) in [(0, false), (1, true), (2, false), (3, true)] {
+            let complaint = Complaint { excused, slow: vec![4] };
+            let frame = Unrepaired::Complaint { decree: 7, complaint };
+            assert_eq!(read(&[COMPLAINT, 4, 7, flags, 1, 4]), Ok((Some(frame), 0)), "flags {flags}");
+        }
+    }
+
     #[test]
     fn a_receipt_names_as_many_gaps_as_it_may_and_no_more() {
         let read = |gaps: usize| {

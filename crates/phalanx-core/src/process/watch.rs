@@ -126,3 +126,44 @@ fn in_packets(decree: u64, claims: Vec<(usize, Claim)>) -> Vec<Vec<u8>> {
     }
     packets
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::unrepaired::{Unrepaired, read_unrepaired};
+    use super::*;
+    use crate::wire::codec::Reader;
+
+    #[test]
+    fn claims_go_out_in_as_few_packets_as_hold_them() {
+        let claims: Vec<(usize, Claim)> = (0..100)
+            .map(|rank| (rank, Claim { version: 1, accused: (0..45).collect(), besides: Vec::new() }))
+            .collect();
+        let packets = in_packets(9, claims.clone());
+        let mut one = Vec::new();
+        put_claim(&mut one, 9, 0, &claims[0].1);
+        let (each, fit) = (one.len(), CLAIMS_ROOM / one.len());
+        let lengths: Vec<usize> = packets.iter().map(Vec::len).collect();
+        let whole = 100 / fit;
+        assert_eq!(lengths[..whole], vec![fit * each; whole], "packets are filled");
+        assert_eq!(lengths.len(), 100_usize.div_ceil(fit));
+        let mut read = Vec::new();
+        for packet in &packets {
+            let mut r = Reader::new(packet);
+            while !r.is_empty() {
+                match read_unrepaired(&mut r) {
+                    Ok(Some(Unrepaired::Claim { decree: 9, rank, claim })) => read.push((rank, claim)),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert_eq!(read, claims);
+        // A packet that is filled to its last byte.
+        let ends = |len: usize| {
+            let claim =
+                |accused: usize| Claim { version: 1, accused: (0..accused as u16).collect(), besides: Vec::new() };
+            in_packets(9, vec![(0, claim(45)), (1, claim(len))]).len()
+        };
+        let exact = CLAIMS_ROOM - each - (each - 45) - 1;
+        assert_eq!((ends(exact), ends(exact + 1)), (1, 2));
+    }
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::tests::{Port, flow};
 use crate::api::Order;
+use crate::frames::Incoming;
 use crate::link::Receipt;
 use crate::order::{Flow, Full};
 use crate::time::Instant;
@@ -142,4 +143,25 @@ fn each_bound_is_told_when_it_is_reached_and_not_with_each_message() {
     assert!(!sender.flow.is_blocked());
     sender.flow.heartbeat(&mut sender.port);
     assert_eq!(sender.port.bounds.len(), 4, "nothing is full any more");
+}
+
+/// A holder whose own application takes nothing, and that can order no more, is the one to go.
+#[test]
+fn who_is_to_order_and_whose_own_application_waits_is_the_slow_one() {
+    for own_waits in [true, false] {
+        let mut sender = Sender::blocked_with(3, true);
+        let (mut other, mut port) = flow(1, 3);
+        for _ in 0..4 {
+            assert!(other.multicast(sender.now, Order::Total, false, &[b"m"], &mut port));
+            while other.turn(sender.now, &mut port) {}
+        }
+        for number in 1..=4 {
+            let frames = other.kept(1, number).expect("unstable");
+            sender.flow.handle_packet(sender.now, 1, number, Incoming::Lent(&frames), &mut sender.port);
+            while sender.flow.turn(sender.now, &mut sender.port) {}
+        }
+        (1..3).for_each(|rank| sender.told(rank, WINDOW + 2, 2 * WINDOW));
+        let found = (0..12).map(|_| sender.flow.behind(STEP, AFTER, own_waits)).last();
+        assert_eq!(found, Some(if own_waits { vec![0] } else { vec![] }), "own application waits: {own_waits}");
+    }
 }
