@@ -538,6 +538,10 @@ fn cookie_data(info: &MemberInfo, nonce: u64, stamp: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{Limits, Timing};
+    use crate::process::tests::by_hand::{NOW, Out, in_cell};
+    use crate::process::tests::member;
+    use crate::process::{Security, Settings};
 
     #[test]
     fn joins_beyond_those_remembered_are_refused_until_the_oldest_is_stale() {
@@ -570,5 +574,68 @@ mod tests {
             asked.extend(kept);
         }
         assert_eq!(asked.len(), LONE_TARGETS_MAX + 100);
+    }
+
+    /// A process that looks for its cell at ten addresses and at its own.
+    fn searching() -> (Process, Vec<SocketAddr>) {
+        let seeds: Vec<SocketAddr> = (1..=10).map(|port| SocketAddr::from(([127, 0, 0, 2], port))).collect();
+        let (me, founding, timing, limits) = (member(), Founding::Join, Timing::default(), Limits::default());
+        let settings = Settings { cell: "test".into(), me, founding, seeds: seeds.clone(), timing, limits };
+        (Process::new(NOW, settings, &Security::None, 1), seeds)
+    }
+
+    #[test]
+    fn a_search_asks_at_all_addresses_in_turn() {
+        let (mut process, seeds) = searching();
+        let mut fx = Out::default();
+        for turn in 0..5 {
+            process.search(NOW + Duration::from_secs(turn), &mut fx);
+        }
+        let asked: Vec<SocketAddr> = fx.sent.into_iter().flat_map(|(_, to)| to).collect();
+        assert_eq!(asked, [&seeds[..], &seeds[..]].concat());
+        assert_eq!((process.counters.probes, process.counters.datagrams_sent), (20, 20));
+        // Its own address is none to ask at.
+        process.set.seeds = vec![process.set.me.control];
+        assert_eq!(process.probe(Vec::new(), None, &mut Out::default()), 0);
+    }
+
+    #[test]
+    fn an_answer_to_a_probe_is_counted_and_its_coordinator_asked_soon() {
+        let (mut process, seeds) = searching();
+        let mut fx = Out::default();
+        process.search(NOW, &mut fx);
+        let (nonce, coordinator) = (process.probing.nonces[1], seeds[3]);
+        for (nonce, answers) in [(nonce, 1), (nonce ^ 1, 1)] {
+            process.answer_challenge(seeds[0], nonce, 0, [0; 16], 1, coordinator, false, &mut fx);
+            let Stage::Searching(search) = &process.stage else { panic!("it searches") };
+            assert_eq!((search.answers, search.next_probe), (answers, NOW + process.set.timing.probe / 4));
+        }
+        assert_eq!(process.probing.coordinator, Some(coordinator));
+    }
+
+    #[test]
+    fn greetings_keep_within_their_bounds() {
+        let sender = Incarnation(9);
+        let info = |len| MemberInfo { incarnation: sender, name: "n".repeat(len), ..member() };
+        let dropped = |greeting: Greeting, reason: DropReason| {
+            let (mut process, mut fx) = in_cell(Incarnation(1), 1);
+            let frames = postcard::to_allocvec(&greeting).expect("it can be written");
+            process.handle_greeting(NOW, member().control, sender, &frames, &mut fx);
+            process.counters.drops[reason.index()] == 1
+        };
+        let probe = |name, padding| {
+            let greeting = Greeting::Probe { info: info(name), nonce: 1, member_of: None, padding: vec![0; padding] };
+            !dropped(greeting, DropReason::Malformed)
+        };
+        assert!(probe(200, PROBE_PADDING) && probe(1, PROBE_PADDING + 1));
+        assert!(!probe(201, PROBE_PADDING) && !probe(1, PROBE_PADDING - 1));
+        // Whoever asks to come in is looked at further, and has no cookie.
+        let join = |name, groups| {
+            let groups = vec![String::new(); groups];
+            let greeting = Greeting::Join { info: info(name), nonce: 1, stamp: 0, cookie: [0; 16], groups };
+            dropped(greeting, DropReason::BadCookie)
+        };
+        assert!(join(200, GROUPS_MAX) && join(1, 0));
+        assert!(!join(201, 0) && !join(1, GROUPS_MAX + 1));
     }
 }

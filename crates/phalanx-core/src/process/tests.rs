@@ -4,6 +4,8 @@ use crate::api::{Founding, Limits, Timing};
 use crate::id::MemberInfo;
 use crate::wire::{DropReason, Header, Kind};
 
+pub(super) mod by_hand;
+
 pub(super) fn member() -> MemberInfo {
     let address = SocketAddr::from(([127, 0, 0, 1], 1000));
     MemberInfo {

@@ -302,3 +302,17 @@ fn more_strangers_than_keys_are_kept_are_opened_all_the_same() {
         assert_eq!(opener.heard_count(), 8, "the keys of the latest");
     }
 }
+
+#[test]
+fn a_packet_of_a_session_that_is_shorter_than_its_tag_is_called_short() {
+    for security in both() {
+        let key = Opener::new(&security, "home", YOU).session_key(ME);
+        let header = Header { kind: Kind::Session, cell_tag: cell_tag("home"), sender: ME, space: 1, number: 1 };
+        for (len, reason) in [(security.tag_len() - 1, DropReason::Short), (security.tag_len(), DropReason::BadTag)] {
+            let mut packet = Vec::new();
+            header.write(&mut packet);
+            packet.extend_from_slice(&vec![0; len]);
+            assert_eq!(key.open(&header, 7, &mut packet).map(|_| ()), Err(reason));
+        }
+    }
+}

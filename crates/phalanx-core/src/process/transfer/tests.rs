@@ -1,4 +1,5 @@
 use super::*;
+use crate::process::tests::by_hand::{NOW, in_cell};
 
 const GROUP: GroupId = GroupId(1);
 const OTHER: GroupId = GroupId(2);
@@ -177,4 +178,18 @@ fn the_order_of_a_replayed_delivery_survives_its_code() {
             assert_eq!(order_from(order_code(order, uniform)), (order, uniform));
         }
     }
+}
+
+#[test]
+fn the_pieces_of_a_state_follow_each_other_and_a_complete_one_is_counted() {
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let begun = Taking { expected: Some(5), done: Some(3), ..taking(GROUP, Some(3)) };
+    let (donor, transfer) = (begun.donor, begun.transfer);
+    process.transfers.taking.insert("g".into(), begun);
+    for (offset, bytes) in [(0, vec![1; 3]), (3, vec![2; 2])] {
+        process.take_state(NOW, donor, StateMessage::Chunk { transfer, offset, bytes });
+    }
+    assert_eq!(process.transfers.taking.get("g").map(|taking| taking.received), Some(5));
+    process.complete_state("g");
+    assert_eq!((process.counters.transfers_taken, process.transfers.is_taking("g")), (1, false));
 }

@@ -1,0 +1,450 @@
+//! One member of a small cell, which is told by hand what the others say.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::api::{Delivery, LeaveReason};
+use crate::id::{Lane, Origin};
+use crate::member::{Ballot, Control, GroupChange, GroupCut, GroupWish, Phase, Report, Wishes};
+use crate::packet::Packet;
+use crate::process::groups::WISHES_MAX;
+use crate::process::port::Peer;
+use crate::process::unrepaired::{Target, put_receipt};
+use crate::seal::Sealer;
+
+pub(in crate::process) const NOW: Instant = Instant(1_000_000_000);
+const NANO: Duration = Duration::from_nanos(1);
+const GROUP: GroupId = GroupId(1);
+const A: Incarnation = Incarnation(1);
+const B: Incarnation = Incarnation(2);
+const C: Incarnation = Incarnation(3);
+const STRANGER: Incarnation = Incarnation(9);
+
+/// What a process gives out.
+#[derive(Default)]
+pub(in crate::process) struct Out {
+    pub(in crate::process) sent: Vec<(Lane, Vec<SocketAddr>)>,
+    takes_nothing: bool,
+}
+
+impl Effects for Out {
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], _packet: &[u8]) {
+        self.sent.push((lane, to.to_vec()));
+    }
+    fn ready(&mut self) -> bool {
+        !self.takes_nothing
+    }
+    fn deliver(&mut self, _delivery: &Delivery<'_>) {}
+    fn event(&mut self, _event: Event) {}
+}
+
+fn named(number: u64) -> MemberInfo {
+    let address = SocketAddr::from(([127, 0, 0, 1], 1000 + u16::try_from(number).expect("small")));
+    MemberInfo {
+        incarnation: Incarnation(number),
+        name: format!("m{number}"),
+        data: address,
+        control: address,
+        ..member()
+    }
+}
+
+/// `me` of a cell of `members`, in its first view.
+pub(in crate::process) fn in_cell(me: Incarnation, members: u64) -> (Process, Out) {
+    let (founding, timing, limits) = (Founding::Join, Timing::default(), Limits::default());
+    let settings = Settings { cell: "test".into(), me: named(me.0), founding, seeds: Vec::new(), timing, limits };
+    let (mut process, mut fx) = (Process::new(NOW, settings, &Security::None, 1), Out::default());
+    process.install_first(NOW, 7, (1..=members).map(named).collect(), &mut fx);
+    process.deliver(NOW, &mut fx);
+    (process, fx)
+}
+
+/// The same, and all are in a group, with the second decree.
+fn in_group(me: Incarnation, members: u64) -> (Process, Out) {
+    let (mut process, mut fx) = in_cell(me, members);
+    process.handle_control(NOW, B, Control::Decide(Arc::new(with_group(members))), &mut fx);
+    process.deliver(NOW, &mut fx);
+    (process, fx)
+}
+
+fn decision(decree: u64, groups: Vec<GroupChange>) -> Proposal {
+    let next = u32::try_from(decree).expect("small");
+    Proposal { decree, view: 1, joined: Vec::new(), left: Vec::new(), groups, next_group: 2, next_space: next }
+}
+
+fn with_group(members: u64) -> Proposal {
+    let joined = (1..=members).map(Incarnation).collect();
+    let change = GroupChange { group: GROUP, name: "g".into(), view: 1, space: 1, cut: None, joined, left: Vec::new() };
+    decision(2, vec![change])
+}
+
+fn ballot(round: u32, rank: u16) -> Ballot {
+    Ballot { round, rank }
+}
+
+fn trying(decree: u64, ballot: Ballot) -> Coordinator {
+    Coordinator {
+        decree,
+        ballot,
+        candidates: BTreeSet::new(),
+        slow: BTreeSet::new(),
+        asked: BTreeSet::from([0, 1, 2]),
+        groups: BTreeSet::from([GROUP]),
+        wishes: Wishes::default(),
+        reports: BTreeMap::new(),
+        phase: Phase::Gathering,
+        since: NOW,
+    }
+}
+
+fn wedge(decree: u64, ballot: Ballot) -> Control {
+    Control::Wedge(Wedge { decree, ballot, groups: vec![GROUP], cuts: Vec::new() })
+}
+
+fn report(decree: u64, ballot: Ballot, held: &[u64]) -> Report {
+    Report { decree, ballot, accepted: None, prefixes: vec![(GROUP, held.to_vec())] }
+}
+
+fn hear_all(process: &mut Process, at: Instant) {
+    (0..3).for_each(|rank| process.hearing.heard(at, rank));
+}
+
+fn multicast(process: &mut Process, payload: &[u8], fx: &mut Out) {
+    let taken = process.multicast(NOW, GROUP, Order::Fifo, false, &[payload], fx);
+    assert_eq!(taken, Ok(()));
+    process.flush(NOW, fx);
+}
+
+#[test]
+fn rivals_wait_by_rank_and_not_in_step() {
+    let step = Timing::default().ballot_step;
+    for me in [A, B, C] {
+        let (mut process, mut fx) = in_cell(me, 3);
+        let rank = process.my_rank() as u32;
+        let mut waits = BTreeSet::new();
+        for round in 1..=20 {
+            process.coordinator = Some(trying(2, ballot(round, 0)));
+            let refuse = Control::Refuse { decree: 2, promised: ballot(round + 1, 0) };
+            process.handle_control(NOW, B, refuse, &mut fx);
+            assert!(process.coordinator.is_none(), "it gave up");
+            let by_chance = process.try_after.since(NOW) - step / 4 - step / 2 * rank;
+            assert!(by_chance < step / 2, "{by_chance:?}");
+            waits.insert(by_chance);
+        }
+        assert_eq!((waits.len(), process.counters.superseded), (20, 20));
+    }
+}
+
+#[test]
+fn a_ballot_yields_to_a_later_one_alone() {
+    let (mut process, mut fx) = in_cell(A, 3);
+    process.coordinator = Some(trying(2, ballot(4, 0)));
+    process.handle_control(NOW, B, wedge(2, ballot(3, 1)), &mut fx);
+    assert!(process.coordinator.is_some());
+    process.handle_control(NOW, B, wedge(2, ballot(5, 1)), &mut fx);
+    assert!(process.coordinator.is_none() && process.try_after > NOW);
+    assert_eq!((process.max_round, process.need_since, process.counters.superseded), (5, Some(NOW), 1));
+}
+
+#[test]
+fn a_ballot_begins_when_it_may_and_not_before() {
+    let (mut process, mut fx) = in_cell(A, 3);
+    process.handle_death(NOW, C);
+    process.try_after = NOW + NANO * 2;
+    process.coordinate(NOW + NANO, &mut fx);
+    assert_eq!(process.counters.ballots, 0);
+    process.coordinate(NOW + NANO * 2, &mut fx);
+    assert_eq!(process.counters.ballots, 1);
+    // The second in rank leaves it to the first for four steps.
+    let (mut process, mut fx) = in_cell(B, 3);
+    let patience = Timing::default().ballot_step * 4;
+    process.handle_death(NOW, C);
+    for at in [NOW, NOW + patience - NANO] {
+        process.coordinate(at, &mut fx);
+        assert_eq!(process.counters.ballots, 0);
+    }
+    process.coordinate(NOW + patience, &mut fx);
+    assert_eq!(process.counters.ballots, 1);
+}
+
+#[test]
+fn who_is_heard_and_reports_nothing_is_left_out_after_a_while() {
+    let (mut process, mut fx) = in_cell(A, 3);
+    let mut ballot_of_two = trying(2, ballot(1, 0));
+    ballot_of_two.reports = [0, 1].map(|rank| (rank, report(2, ballot(1, 0), &[]))).into();
+    process.coordinator = Some(ballot_of_two);
+    let patience = process.suspect_after() * 5;
+    for (at, ballots) in [(NOW + NANO, 0), (NOW + patience, 0), (NOW + patience + NANO, 1)] {
+        hear_all(&mut process, at);
+        process.coordinate(at, &mut fx);
+        assert_eq!(process.counters.ballots, ballots);
+    }
+    let candidates = process.coordinator.map(|coordinator| coordinator.candidates);
+    assert_eq!(candidates, Some(BTreeSet::from([2])));
+}
+
+#[test]
+fn what_comes_too_late_in_a_ballot_is_counted() {
+    let (mut process, mut fx) = in_cell(A, 3);
+    let late = |process: &Process| (process.counters.late_proposals, process.counters.late_acceptances);
+    let accepted = |decree, round| Control::Accepted { decree, ballot: ballot(round, 0) };
+    process.handle_control(NOW, B, accepted(1, 1), &mut fx);
+    assert_eq!(late(&process), (0, 0), "of a decree that is over");
+    process.handle_control(NOW, B, accepted(2, 1), &mut fx);
+    process.coordinator = Some(trying(2, ballot(2, 0)));
+    process.handle_control(NOW, B, accepted(2, 1), &mut fx);
+    assert_eq!(late(&process), (0, 2), "of no ballot, and of an earlier one");
+    process.acceptor.promise(ballot(5, 1));
+    for decree in [2, 3] {
+        let proposal = Arc::new(Proposal { decree, ..with_group(3) });
+        process.handle_control(NOW, B, Control::Propose { ballot: ballot(3, 1), proposal }, &mut fx);
+    }
+    assert_eq!(late(&process), (1, 2), "what is proposed for a decree further on is nothing yet");
+}
+
+#[test]
+fn a_wedge_of_a_decree_further_on_waits_for_the_one_before() {
+    let (mut process, mut fx) = in_cell(A, 3);
+    process.handle_control(NOW, B, wedge(3, ballot(4, 1)), &mut fx);
+    assert!(process.acceptor.promised().is_none());
+    process.handle_control(NOW, B, Control::Decide(Arc::new(with_group(3))), &mut fx);
+    assert_eq!((process.acceptor.promised(), process.early_wedge.is_none()), (Some(ballot(4, 1)), true));
+}
+
+#[test]
+fn a_decision_is_taken_if_it_fits() {
+    let (mut process, mut fx) = in_cell(A, 3);
+    let unfit = Proposal { next_space: 1000, ..with_group(3) };
+    process.handle_control(NOW, B, Control::Decide(Arc::new(unfit)), &mut fx);
+    assert_eq!((process.directory.decree, process.decided.is_some()), (1, false));
+    process.handle_control(NOW, B, Control::Decide(Arc::new(with_group(3))), &mut fx);
+    assert_eq!(process.directory.decree, 2);
+}
+
+#[test]
+fn only_members_ask_for_changes_and_within_bounds() {
+    let (mut process, mut fx) = in_cell(A, 3);
+    let wish = |len: usize| GroupWish { name: "g".repeat(len), join: true, only_new: false };
+    let mut kept = |from, decree, wishes: Vec<GroupWish>| {
+        process.handle_control(NOW, from, Control::Wishes(decree, wishes), &mut fx);
+        process.wishes.remove(&from).is_some()
+    };
+    assert!(kept(B, 1, vec![wish(1); WISHES_MAX]) && kept(B, 1, vec![wish(200)]));
+    assert!(!kept(B, 1, vec![wish(1); WISHES_MAX + 1]), "too many");
+    assert!(!kept(B, 1, vec![wish(201)]), "a long name");
+    assert!(!kept(B, 0, vec![wish(1)]), "of an earlier decree");
+    assert!(!kept(STRANGER, 1, vec![wish(1)]));
+    for (from, leavers) in [(STRANGER, 0), (B, 1), (B, 1)] {
+        process.handle_control(NOW, from, Control::Leave, &mut fx);
+        assert_eq!(process.leavers.len(), leavers);
+    }
+}
+
+#[test]
+fn who_leaves_stays_until_all_others_know_of_it_or_for_a_second() {
+    let leaving = |told: &[u64], after: Duration| {
+        let (mut process, _) = in_group(A, 3);
+        process.stage = Stage::Leaving { since: NOW };
+        process.told_decree = told.to_vec();
+        process.leave_step(NOW + after);
+        process.is_over()
+    };
+    let second = Duration::from_secs(1);
+    for told in [&[2, 1][..], &[1, 1], &[]] {
+        let over = [NANO, second, second + NANO].map(|after| leaving(told, after));
+        assert_eq!(over, [false, false, true], "{told:?}");
+    }
+    assert!(leaving(&[2, 3], NANO));
+}
+
+#[test]
+fn who_hears_no_quorum_leaves_after_three_seconds() {
+    let over = |is_primary, after| {
+        let (mut process, _) = in_cell(A, 3);
+        process.primary = is_primary;
+        process.leave(NOW);
+        process.leave_step(NOW + after);
+        process.is_over()
+    };
+    let patience = Duration::from_secs(3);
+    assert_eq!([NANO, patience, patience + NANO].map(|after| over(false, after)), [false, false, true]);
+    assert_eq!([NANO, patience + NANO].map(|after| over(true, after)), [false; 2]);
+}
+
+/// What was sent is given ten seconds to become stable.
+#[test]
+fn leaving_is_asked_for_when_what_was_sent_is_stable_or_given_up() {
+    let (mut process, mut fx) = in_group(A, 3);
+    multicast(&mut process, b"m", &mut fx);
+    process.leave_group(NOW, GROUP).expect("it is a member");
+    process.leave(NOW);
+    let drain = Duration::from_secs(10);
+    for (after, asked) in [(NANO, false), (drain, false), (drain + NANO, true)] {
+        hear_all(&mut process, NOW + after);
+        process.resend_wishes(NOW + after);
+        assert_eq!((process.wishes.contains_key(&A), process.leavers.contains(&A)), (asked, asked));
+    }
+}
+
+#[test]
+fn a_flush_counts_what_it_finds_under_way() {
+    let flushed = |sends: bool| {
+        let (mut process, mut fx) = in_group(A, 3);
+        if sends {
+            multicast(&mut process, b"m", &mut fx);
+        }
+        process.handle_control(NOW, B, wedge(3, ballot(1, 1)), &mut fx);
+        (process.counters.flushes_with_traffic, process.counters.wedged_idle)
+    };
+    assert_eq!((flushed(true), flushed(false)), ((1, 1), (0, 0)));
+}
+
+#[test]
+fn a_cut_that_somebody_lacks_is_filled_and_counted() {
+    let (mut process, mut fx) = in_group(A, 3);
+    let mine = ballot(1, 0);
+    process.coordinator = Some(Coordinator { asked: BTreeSet::from([0, 1]), ..trying(3, mine) });
+    process.handle_control(NOW, A, Control::Report(report(3, mine, &[0, 0, 0])), &mut fx);
+    assert_eq!(process.counters.fills, 0);
+    process.handle_control(NOW, B, Control::Report(report(3, mine, &[0, 1, 0])), &mut fx);
+    assert_eq!(process.counters.fills, 1);
+    assert!(process.coordinator.is_some_and(|coordinator| matches!(coordinator.phase, Phase::Filling { .. })));
+}
+
+#[test]
+fn messages_carried_into_the_next_view_are_counted() {
+    let (mut process, mut fx) = in_group(A, 3);
+    process.handle_control(NOW, B, wedge(3, ballot(1, 1)), &mut fx);
+    multicast(&mut process, b"short", &mut fx);
+    multicast(&mut process, &[0; 3000], &mut fx);
+    let cut = GroupCut { prefixes: vec![0; 3], holders: vec![Incarnation::NONE; 3] };
+    let left = vec![(C, LeaveReason::Left)];
+    let change =
+        GroupChange { group: GROUP, name: "g".into(), view: 2, space: 2, cut: Some(cut), joined: Vec::new(), left };
+    process.handle_control(NOW, B, Control::Decide(Arc::new(decision(3, vec![change]))), &mut fx);
+    assert_eq!((process.counters.carried_over, process.counters.carried_over_long), (2, 1));
+}
+
+#[test]
+fn what_is_sent_and_delivered_is_counted() {
+    let (mut process, mut fx) = in_group(A, 2);
+    multicast(&mut process, b"first", &mut fx);
+    process.deliver(NOW, &mut fx);
+    fx.takes_nothing = true;
+    for _ in 0..2 {
+        multicast(&mut process, b"m", &mut fx);
+        process.deliver(NOW, &mut fx);
+    }
+    let counters = &process.counters;
+    assert_eq!((counters.sent, counters.sent_bytes), (3, 7));
+    assert_eq!((counters.delivered, counters.delivered_bytes, counters.app_full), (1, 7, 1));
+    fx.takes_nothing = false;
+    process.deliver(NOW, &mut fx);
+    assert_eq!(process.counters.delivered, 3);
+}
+
+#[test]
+fn frames_that_make_no_sense_are_counted() {
+    let (mut process, mut fx) = in_group(A, 2);
+    let mut sealer = Sealer::new(&Security::None, "test", B);
+    let mut packet = Vec::new();
+    sealer.header(Kind::Multicast, 1, 1).write(&mut packet);
+    packet.extend_from_slice(&[0xff; 3]);
+    sealer.seal(Incarnation::NONE, &mut packet);
+    let origin = Origin::Network(named(2).data);
+    process.handle_packet(NOW, Lane::Data, origin, Packet::Lent(&mut packet), &mut fx);
+    assert_eq!(process.counters.malformed_frames, 1);
+}
+
+#[test]
+fn congestion_and_the_loss_of_the_quorum_are_counted_once() {
+    let (mut process, mut fx) = in_cell(A, 3);
+    for (congested, count) in [(true, 1), (true, 1), (false, 1), (true, 2)] {
+        process.set_congested(congested);
+        assert_eq!(process.counters.congested, count);
+    }
+    for (dead, count) in [(B, 0), (C, 1), (C, 1)] {
+        process.handle_death(NOW, dead);
+        process.look_after_membership(NOW, &mut fx);
+        assert_eq!(process.counters.non_primary, count);
+    }
+}
+
+#[test]
+fn a_full_channel_is_counted() {
+    let (mut process, mut fx) = in_cell(A, 2);
+    // More may wait than its window holds.
+    process.set.limits.channel_window_bytes *= 2;
+    let messages = (0..40).map(|_| process.send(NOW, B, &[0; 64 << 10]));
+    let refused = messages.filter(|taken| *taken == Err(CommandError::NoCredit)).count() as u64;
+    assert!(refused > 0);
+    assert_eq!((process.counters.sends_refused, process.counters.channel_window_full), (refused, 0));
+    for _ in 0..2 {
+        process.turn_channels(NOW, &mut fx);
+        assert_eq!(process.counters.channel_window_full, 1);
+    }
+}
+
+#[test]
+fn a_message_may_be_as_long_as_its_bound() {
+    let (mut process, mut fx) = in_group(A, 2);
+    let max = crate::api::MESSAGE_BYTES_MAX;
+    let zeros = vec![0; max + 1];
+    assert_ne!(process.send(NOW, B, &zeros[..max - 1]), Err(CommandError::TooLong(max - 1)));
+    assert_eq!(process.send(NOW, B, &zeros[..max]), Err(CommandError::TooLong(max)));
+    let mut multicast = |len| process.multicast(NOW, GROUP, Order::Fifo, false, &[&zeros[..len]], &mut fx);
+    assert_eq!(multicast(max + 1), Err(CommandError::TooLong(max + 1)));
+    assert_ne!(multicast(max), Err(CommandError::TooLong(max)));
+}
+
+#[test]
+fn addresses_to_ask_are_kept_up_to_a_number() {
+    let (mut process, _) = in_cell(A, 1);
+    let seeds: Vec<SocketAddr> = (0..5000).map(|port| SocketAddr::from(([127, 0, 0, 2], port))).collect();
+    process.add_seeds(&seeds);
+    assert_eq!(process.set.seeds, seeds[..SEEDS_MAX]);
+}
+
+#[test]
+fn receipts_for_control_travel_with_control() {
+    let (mut process, mut fx) = in_cell(A, 2);
+    let peer = process.peers.get_mut(B).expect("a member");
+    put_receipt(&mut peer.direct, Target::Control, &crate::link::Receipt::default());
+    process.turn_channels(NOW, &mut fx);
+    assert_eq!(fx.sent, [(Lane::Control, vec![named(2).control])]);
+    assert_eq!([process.net.direct(B).number, process.net.direct(B).number], [2, 3]);
+}
+
+#[test]
+fn who_was_left_out_of_a_turn_is_the_first_of_the_next() {
+    let (mut process, _) = in_cell(A, 5);
+    let mut turn = |left_out: &[u64]| {
+        let mut order = Vec::new();
+        process.peers.turn(|who, peer: &mut Peer| {
+            peer.direct = vec![0]; // it stays busy
+            order.push(who.0);
+            left_out.contains(&who.0)
+        });
+        order
+    };
+    assert_eq!(turn(&[4]), [2, 3, 4, 5]);
+    assert_eq!(turn(&[]), [4, 5, 2, 3]);
+    assert_eq!(turn(&[3, 5]), [2, 3, 4, 5]);
+    assert_eq!(turn(&[]), [3, 4, 5, 2]);
+}
+
+/// Who has sent something learns what is here, at once.
+#[test]
+fn a_loss_is_told_to_who_may_have_sent_it() {
+    let (mut process, _) = in_cell(A, 3);
+    process.peers.turn(|_, _| false);
+    let peer = process.peers.get_mut(B).expect("a member");
+    let delay = Duration::from_millis(2);
+    peer.control_channel.handle_packet(NOW, 1, &[], delay, &mut |_| {}).expect("an empty packet");
+    peer.control_channel.poll_receipt(NOW + delay).expect("it is due");
+    process.peers.turn(|_, _| false);
+    assert_eq!(process.peers.deadline(delay, false), None, "all are at rest");
+    process.peers.handle_loss(NOW);
+    process.peers.check_invariants();
+    assert_eq!(process.peers.deadline(delay, false), Some(NOW));
+}
