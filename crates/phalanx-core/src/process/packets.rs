@@ -25,8 +25,6 @@ const CONTROL_OUTBOX_BYTES: usize = 32 << 20;
 const BULK_BYTES: usize = 64 * 1024;
 /// The most that may wait on a data channel before what is said about a transfer is refused, in bytes.
 const STATE_OUTBOX_BYTES: usize = 4 << 20;
-/// Bytes of frames collected for one direct packet before it is sent.
-const DIRECT_ROOM: usize = 1200;
 /// No channel's window is smaller than this, in packets.
 pub(super) const CHANNEL_WINDOW_MIN: u64 = 16;
 /// Messages of other processes that may wait for the application, in windows of a channel. One message more may be
@@ -387,9 +385,7 @@ impl Process {
                     }
                 }
                 // Receipts for control travel with control.
-                if !peer.direct.is_empty()
-                    && (lane == Lane::Data || peer.direct.len() > DIRECT_ROOM || target == Target::Control)
-                {
+                if !peer.direct.is_empty() {
                     let label = net.direct(who);
                     net.send(label, lane, &[to], &peer.direct, counters, fx);
                     peer.direct.clear();
