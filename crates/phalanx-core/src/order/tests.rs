@@ -163,6 +163,25 @@ fn a_sender_whose_window_is_full_still_orders_when_the_token_comes_to_it() {
 }
 
 #[test]
+fn who_takes_the_token_orders_what_comes_after_all_that_was_ordered() {
+    let mut t = Three::new();
+    t.flows[A].0.set.token_tally = 5;
+    t.cast(C, Order::Total, false);
+    t.carry(C, &[A]); // b lacks c:1
+    (0..4).for_each(|_| t.cast(B, Order::Total, false));
+    t.carry(B, &[A]); // a places c:1 and these, and passes the token
+    t.cast(B, Order::Total, false);
+    t.carry(A, &[B]);
+    assert_eq!((t.flows[B].0.token_holder(), t.delivered(B)), (B, &[][..]));
+    t.carry(C, &[B]);
+    t.carry(B, &[A, C]);
+    t.carry(A, &[C]);
+    for at in [A, B, C] {
+        assert_eq!(t.delivered(at), [(C, 1), (B, 1), (B, 2), (B, 3), (B, 4), (B, 5)]);
+    }
+}
+
+#[test]
 fn abcasts_wait_for_the_holder_whose_own_cost_no_announcement() {
     let mut t = Three::new();
     t.cast(B, Order::Total, false);

@@ -405,6 +405,29 @@ fn addresses_to_ask_are_kept_up_to_a_number() {
     assert_eq!(process.set.seeds, seeds[..SEEDS_MAX]);
 }
 
+/// Who hears no quorum asks where the others were; the coordinator of those who do, where no member is.
+#[test]
+fn a_lone_member_and_a_coordinator_ask_around_each_in_its_way() {
+    let probe = Timing::default().probe;
+    let asked = |me, is_primary, after| {
+        let (mut process, mut fx) = in_cell(me, 3);
+        process.set.seeds = vec![named(2).control, named(9).control];
+        process.primary = is_primary;
+        if !is_primary {
+            process.handle_death(NOW, B);
+            process.handle_death(NOW, C);
+        }
+        hear_all(&mut process, NOW + after);
+        process.ask_around(NOW + after, &mut fx);
+        fx.sent.into_iter().flat_map(|(_, to)| to).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(A, false, probe * 5 - NANO), []);
+    assert_eq!(asked(A, false, probe * 5), [2, 3, 9].map(|number| named(number).control));
+    assert_eq!(asked(A, true, probe * 20 - NANO), []);
+    assert_eq!(asked(A, true, probe * 20), [named(9).control]);
+    assert_eq!(asked(B, true, probe * 20), [], "another coordinates");
+}
+
 #[test]
 fn receipts_for_control_travel_with_control() {
     let (mut process, mut fx) = in_cell(A, 2);
