@@ -333,4 +333,8 @@ pub enum CommandError {
     /// Already asked for.
     #[error("already a member of, or joining, that group")]
     AlreadyMember,
+    /// The process was started before a fork, and this is the child: in the parent it goes on. Start one in the child. Told by
+    /// whoever runs a [`Process`](crate::process::Process), which knows nothing of forks itself.
+    #[error("this handle belongs to the parent process: start one of its own in the forked child")]
+    Forked,
 }

@@ -38,7 +38,8 @@ pub trait Transmit {
 
 /// Moves datagrams. Calls are bound at compile time and allocate nothing per packet.
 ///
-/// A driver knows bytes and addresses, never views or members.
+/// A driver knows bytes and addresses, never views or members. In a forked child it is dead: it sends and receives nothing,
+/// and a wait is an error; see [`crate::fork`].
 pub trait Driver {
     /// The sending half. It is a type of its own so that the callback of [`Driver::receive`] can transmit while
     /// the receiving half still holds the packet.
@@ -119,7 +120,7 @@ pub trait Wait: Driver {
     /// passed (`None`: no limit). May return early for no reason. `extra` beyond [`EXTRA_MAX`] is not watched.
     ///
     /// # Errors
-    /// What `poll` reports; an interrupted call is not an error.
+    /// What `poll` reports; an interrupted call is not an error. [`crate::fork::Forked`] inside, in a forked child.
     fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken>;
 
     /// A handle by which other threads end [`Wait::wait`].

@@ -4,6 +4,7 @@
 pub mod conformance;
 mod doze;
 mod driver;
+pub mod fork;
 pub mod lossy;
 pub mod shm;
 mod sync;

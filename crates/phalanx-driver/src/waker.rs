@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::doze::Doze;
+use crate::fork::Home;
 
 /// Ends another thread's [`Wait::wait`](crate::Wait::wait). Cheap to clone.
 ///
@@ -21,6 +22,7 @@ pub struct Waker {
 struct Shared {
     event: OwnedFd,
     doze: Doze,
+    home: Home,
 }
 
 impl Waker {
@@ -30,13 +32,13 @@ impl Waker {
     /// The system has no descriptor left.
     pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { shared: Arc::new(Shared { event, doze: Doze::new() }) })
+        Ok(Self { shared: Arc::new(Shared { event, doze: Doze::new(), home: Home::here() }) })
     }
 
     /// Ends the sleep, or makes the next one return at once. What the caller wrote before is seen by the other
-    /// thread after it.
+    /// thread after it. In a forked child nothing happens: the thread that it would wake is its parent's.
     pub fn wake(&self) {
-        if self.shared.doze.wake() {
+        if self.shared.home.is_here() && self.shared.doze.wake() {
             // The only failure of a write of 1 is a full counter, and then the descriptor is readable anyway.
             let _ = rustix::io::write(&self.shared.event, &1_u64.to_ne_bytes());
         }

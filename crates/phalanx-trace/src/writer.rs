@@ -90,6 +90,13 @@ impl<W: Write> TraceWriter<W> {
         !self.buffer.is_empty()
     }
 
+    /// Hands nothing on any more, not even what is gathered: for a copy of the writer in a forked child, whose parent
+    /// writes the same to the same file.
+    pub fn abandon(&mut self) {
+        self.buffer.clear();
+        self.failed = true;
+    }
+
     fn append(&mut self, value: &impl Serialize) -> Result<(), TraceError> {
         if self.failed {
             return Err(self.failure(std::io::Error::other("an earlier write failed")));

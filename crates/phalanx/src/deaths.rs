@@ -10,13 +10,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use phalanx_core::{CellView, Incarnation};
+use phalanx_driver::fork::Home;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::local::card::{Found, has_ended};
 use crate::local::lock::is_held;
 use crate::local::{host, roster};
 
-/// Watches the members of a cell view that share this host.
+/// Watches the members of a cell view that share this host; in a forked child, which shares its descriptors with its parent, nobody.
 #[derive(Debug)]
 pub struct Deaths {
     scope: PathBuf,
@@ -27,6 +28,7 @@ pub struct Deaths {
     watched: BTreeMap<Incarnation, Watched>,
     /// Members of this host whose presence was not found yet.
     unseen: BTreeSet<Incarnation>,
+    home: Home,
 }
 
 #[derive(Debug)]
@@ -45,11 +47,15 @@ impl Deaths {
             ends: epoll::create(CreateFlags::CLOEXEC).ok(),
             watched: BTreeMap::new(),
             unseen: BTreeSet::new(),
+            home: Home::here(),
         }
     }
 
     /// Watches the members of `view` on this host, `me` aside, and nobody else.
     pub fn watch(&mut self, view: &CellView, me: Incarnation) {
+        if !self.home.is_here() {
+            return;
+        }
         let near = |m: &&phalanx_core::MemberInfo| m.host == self.host && m.host != 0 && m.incarnation != me;
         let members: BTreeSet<Incarnation> = view.members.iter().filter(near).map(|m| m.incarnation).collect();
         let ends = self.ends.as_ref();
@@ -78,6 +84,9 @@ impl Deaths {
 
     /// Whoever is proved dead since the last call. Call it when a descriptor is readable, and now and then.
     pub fn check(&mut self) -> Vec<Incarnation> {
+        if !self.home.is_here() {
+            return Vec::new();
+        }
         self.look_for_unseen();
         let dead: Vec<Incarnation> =
             self.watched.iter().filter(|(_, watched)| watched.is_dead()).map(|(incarnation, _)| *incarnation).collect();

@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use phalanx_core::{CommandError, Founding, GroupId, Incarnation, Instant, Order};
+use phalanx_driver::fork::Forked;
 use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
 
 use crate::clock;
@@ -45,6 +46,9 @@ use gate::Gated;
 /// ```
 ///
 /// Others watch this process: turn it at least every heartbeat, which [`Inline::wait`] reminds of.
+///
+/// In a forked child it is dead, as a [`Node`] is: commands give [`CommandError::Forked`], a wait gives an error, turns do nothing, it is
+/// over, and dropping it leaves to the parent what is the parent's, who goes on with it. Start another in the child.
 pub struct Inline<D: Wait = Shm<Udp>> {
     node: Node<D>,
     attendant: Attendant,
@@ -102,6 +106,10 @@ impl<D: Wait> Inline<D> {
         let is_fresh = self.idle.is_multiple_of(CLOCK_EVERY);
         let now = if is_fresh { self.read_clock() } else { self.now };
         let mut report = self.node.turn(now, &mut Gated { inner: &mut *handler, gate: &mut self.attendant.gate });
+        // Asked now: a handler may have forked. What is kept on this host is the parent's.
+        if !self.node.home().is_here() {
+            return report;
+        }
         self.idle = if report == TurnReport::default() { self.idle.wrapping_add(1) } else { 0 };
         if self.idle > 0 && !is_fresh {
             return report;
@@ -122,8 +130,9 @@ impl<D: Wait> Inline<D> {
     /// The same, and until one of `also` becomes readable. Returns which are: bit `i` stands for `also[i]`.
     ///
     /// # Errors
-    /// What the system's poll reports.
+    /// What the system's poll reports. [`Forked`] inside, in a forked child.
     pub fn wait_also(&mut self, timeout: Option<Duration>, also: &[BorrowedFd<'_>]) -> io::Result<u64> {
+        self.node.home().check()?;
         let now = self.read_clock();
         let due = self.attendant.deadline().min(self.node.deadline().unwrap_or(Instant(u64::MAX)));
         let due = due.since(now);
@@ -217,13 +226,19 @@ impl<D: Wait> Inline<D> {
         &self.node
     }
 
-    /// What the operator should know and no event says, since the last call.
+    /// What the operator should know and no event says, since the last call. In a forked child, that it is dead.
     pub fn notices(&mut self) -> Vec<String> {
+        if !self.node.home().is_here() {
+            return vec![Forked.to_string()];
+        }
         std::mem::take(&mut self.attendant.notices)
     }
 
     /// Gives up this life without telling anybody, and begins a new one; see [`Node::begin_anew`].
     pub fn begin_anew(&mut self) {
+        if !self.node.home().is_here() {
+            return;
+        }
         let now = self.read_clock();
         self.node.begin_anew(now, Founding::Join, &[]);
         self.attendant.new_life(now);

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use phalanx_core::{CommandError, Founding, GroupId, Incarnation, Instant, Order, Process, Security, Settings};
+use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::{Driver, Transmit};
 
 use crate::handler::{Command, Handler};
@@ -42,8 +43,12 @@ pub struct TurnReport {
 }
 
 /// One process of a cell, its driver, and what it takes to come back after an exclusion.
+///
+/// In a forked child it is dead: it would seal other packets under its parent's nonces. Commands give [`CommandError::Forked`], turns
+/// and the rest do nothing, and it is over. The parent's goes on.
 pub struct Node<D: Driver> {
     driver: D,
+    home: Home,
     process: Process,
     /// Those of the current life.
     settings: Settings,
@@ -82,6 +87,7 @@ impl<D: Driver> Node<D> {
         let process = Process::new(now, settings.clone(), &security, entropy());
         Self {
             driver,
+            home: Home::here(),
             process,
             settings,
             security,
@@ -104,6 +110,9 @@ impl<D: Driver> Node<D> {
     /// A turn that delivers something after one that received nothing ends with that: the application may answer, and the
     /// next turn sends the answer before it looks for more and judges timers.
     pub fn turn(&mut self, now: Instant, handler: &mut impl Handler) -> TurnReport {
+        if !self.home.is_here() {
+            return TurnReport::default();
+        }
         self.announce(now, handler);
         if self.process.set_congested(self.driver.outbox().is_congested()) {
             self.quiet_until = Instant::ZERO;
@@ -183,9 +192,11 @@ impl<D: Driver> Node<D> {
     }
 
     /// Something is about to change from outside.
-    fn begin(&mut self, now: Instant, handler: &mut impl Handler) {
+    fn begin(&mut self, now: Instant, handler: &mut impl Handler) -> Result<(), CommandError> {
+        self.home.check().map_err(|Forked| CommandError::Forked)?;
         self.quiet_until = Instant::ZERO;
         self.announce(now, handler);
+        Ok(())
     }
 
     fn announce(&mut self, now: Instant, handler: &mut impl Handler) {
@@ -209,6 +220,10 @@ impl<D: Driver> Node<D> {
     /// `seeds` are added to the places it knows. Nothing is told to the cell: whoever knew this incarnation will
     /// find it silent. [`Handler::begin`] announces the new one with the next turn.
     pub fn begin_anew(&mut self, now: Instant, founding: Founding, seeds: &[SocketAddr]) {
+        // The sockets would still be its parent's.
+        if !self.home.is_here() {
+            return;
+        }
         let places = &mut self.settings.seeds;
         let new: Vec<SocketAddr> = seeds.iter().filter(|seed| !places.contains(seed)).copied().collect();
         places.extend(new);
@@ -247,7 +262,7 @@ impl<D: Driver> Node<D> {
         with_state: bool,
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
-        self.begin(now, handler);
+        self.begin(now, handler)?;
         self.process.join_group(now, name, with_state)?;
         handler.command(&Command::JoinGroup { name, with_state });
         self.wanted.insert(name, with_state);
@@ -264,7 +279,7 @@ impl<D: Driver> Node<D> {
         group: GroupId,
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
-        self.begin(now, handler);
+        self.begin(now, handler)?;
         self.process.leave_group(now, group)?;
         handler.command(&Command::LeaveGroup { group });
         if let Some(name) = self.watch.names.get(&group) {
@@ -287,7 +302,7 @@ impl<D: Driver> Node<D> {
         parts: &[&[u8]],
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
-        self.begin(now, handler);
+        self.begin(now, handler)?;
         let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
         self.process.multicast(now, group, order, uniform, parts, &mut sink)?;
         handler.command(&Command::Multicast { group, order, uniform, parts });
@@ -305,7 +320,7 @@ impl<D: Driver> Node<D> {
         payload: &[u8],
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
-        self.begin(now, handler);
+        self.begin(now, handler)?;
         self.process.send(now, to, payload)?;
         handler.command(&Command::Send { to, payload });
         Ok(())
@@ -313,8 +328,7 @@ impl<D: Driver> Node<D> {
 
     /// Leaves the cell gracefully; [`phalanx_core::Event::Left`] when done. The node does not come back.
     pub fn leave(&mut self, now: Instant, handler: &mut impl Handler) {
-        self.begin(now, handler);
-        if !self.leaving {
+        if self.begin(now, handler).is_ok() && !self.leaving {
             self.leaving = true;
             self.process.leave(now);
             handler.command(&Command::Leave);
@@ -338,16 +352,22 @@ impl<D: Driver> Node<D> {
         self.process.add_seeds(seeds);
     }
 
+    /// Where it was made.
+    pub(crate) fn home(&self) -> Home {
+        self.home
+    }
+
     /// This life of the process.
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         self.settings.me.incarnation
     }
 
-    /// Over for good: it left, or was excluded and does not come back; the handler was told.
+    /// Over for good: it left, or was excluded and does not come back; the handler was told. So in a forked child, whose handler is not
+    /// told.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.watch.left || self.watch.excluded && (self.leaving || !self.rejoin)
+        !self.home.is_here() || self.watch.left || self.watch.excluded && (self.leaving || !self.rejoin)
     }
 
     /// The protocol core, to look at.

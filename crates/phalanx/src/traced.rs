@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
+use phalanx_driver::fork::Home;
 use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 
 use crate::handler::{Command, Handler};
@@ -22,7 +23,7 @@ pub type TraceFailed = Box<dyn FnMut(&TraceError) + Send>;
 /// A [`Handler`] that records what passes to the handler inside it.
 ///
 /// A trace that cannot be written (a full disk) is given up: the reason is told once, and the process goes on
-/// without a trace.
+/// without a trace. A forked child writes nothing to the trace of its parent; a process of its own begins one of its own.
 pub struct Traced<H, W: Write> {
     inner: H,
     cell: String,
@@ -30,6 +31,8 @@ pub struct Traced<H, W: Write> {
     failed: TraceFailed,
     write_ahead: bool,
     writer: Option<TraceWriter<W>>,
+    /// Where the writer was opened.
+    home: Home,
     now: Instant,
     /// A view change keeps this process from sending, as its trace says.
     silent: bool,
@@ -58,6 +61,7 @@ impl<H: Handler, W: Write> Traced<H, W> {
             failed,
             write_ahead,
             writer: None,
+            home: Home::here(),
             now: Instant::ZERO,
             silent: false,
             views: BTreeMap::new(),
@@ -77,12 +81,12 @@ impl<H: Handler, W: Write> Traced<H, W> {
 
     /// Whether records are being written.
     pub fn is_tracing(&self) -> bool {
-        self.writer.is_some()
+        self.writer.is_some() && self.home.is_here()
     }
 
     /// Hands gathered records to the file.
     pub fn flush(&mut self) {
-        let outcome = self.writer.as_mut().map_or(Ok(()), TraceWriter::flush);
+        let outcome = self.writer().map_or(Ok(()), TraceWriter::flush);
         self.settle(outcome);
     }
 
@@ -93,9 +97,19 @@ impl<H: Handler, W: Write> Traced<H, W> {
         self.writer = None;
     }
 
+    fn writer(&mut self) -> Option<&mut TraceWriter<W>> {
+        if !self.home.is_here()
+            && let Some(mut inherited) = self.writer.take()
+        {
+            inherited.abandon();
+        }
+        self.writer.as_mut()
+    }
+
     fn record(&mut self, event: &Record) {
-        let Some(writer) = &mut self.writer else { return };
-        let outcome = writer.write(self.now.nanos(), event);
+        let now = self.now.nanos();
+        let Some(writer) = self.writer() else { return };
+        let outcome = writer.write(now, event);
         self.settle(outcome);
     }
 
@@ -120,7 +134,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         self.views.clear();
         self.messages.clear();
         match (self.open)(me) {
-            Ok(writer) => self.writer = Some(writer),
+            Ok(writer) => (self.writer, self.home) = (Some(writer), Home::here()),
             Err(error) => self.settle(Err(error)),
         }
         self.record(&Record::Start);
@@ -256,6 +270,16 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
 
     fn digest(&mut self, group: GroupId) -> Option<u64> {
         self.inner.digest(group)
+    }
+}
+
+impl<H, W: Write> Drop for Traced<H, W> {
+    fn drop(&mut self) {
+        if !self.home.is_here()
+            && let Some(inherited) = &mut self.writer
+        {
+            inherited.abandon();
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Real processes that are killed, stopped and forked.
+//! Real processes that are killed and stopped; of those that fork tells `forks.rs`.
 
 mod common;
 
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use common::{PATIENCE, await_event, await_members, directory, member, options, run};
 use phalanx::config::DriverMode;
-use phalanx::core::{Delivery, Event, GroupId, Incarnation, LeaveReason, Order, Snapshot, Timing};
+use phalanx::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Timing};
 use phalanx::counters::CountersFile;
 use phalanx::local::LocalCell;
-use phalanx::{CallError, Cell, Frozen, Group, Handler, Item, JoinOptions, Options, State};
+use phalanx::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
 
 /// A member in a process of its own. It prints what it sees, and is killed when dropped.
 struct Child {
@@ -395,92 +395,4 @@ fn memory_outlives_members_that_are_killed_stopped_or_without_it() {
     cast_and_await(&a, &group, &mut [&mut stopped, &mut far], "again", 200);
     std::thread::sleep(Duration::from_millis(300));
     assert!(counter(dir.path(), "a", "shm_sent") > before, "the new life is reached through memory");
-}
-
-#[test]
-fn a_handle_is_dead_in_a_forked_child() {
-    let dir = directory();
-    let (cell, group) = member(options(dir.path(), "a"));
-    await_members(&cell, 1);
-    let status = fork::in_child(|| {
-        let casts = group.try_cast(Order::Fifo, false, b"from the child") == Err(CallError::Forked);
-        let takes = matches!(cell.try_recv(), Err(CallError::Forked));
-        let waits = matches!(cell.recv_timeout(PATIENCE), Err(CallError::Forked));
-        u8::from(!casts) + 2 * u8::from(!takes) + 4 * u8::from(!waits)
-    });
-    assert_eq!(status, 0, "bits name the calls that did not notice");
-    // The parent's is as alive as before.
-    group.cast(Order::Fifo, false, b"from the parent").expect("accepted");
-    assert_eq!(common::messages(&cell, 1)[0].payload[..], b"from the parent"[..]);
-}
-
-#[test]
-fn an_inherited_process_that_is_dropped_in_a_forked_child_takes_nothing_from_its_parent() {
-    let dir = directory();
-    let mut process = Some(phalanx::Inline::start(&options(dir.path(), "a")).expect("starts"));
-    let local = LocalCell::open(Some(&run(dir.path())), "default").expect("opens");
-    let before = local.living().expect("readable");
-    assert_eq!(before.len(), 1);
-    let status = fork::in_child(|| {
-        drop(process.take());
-        0
-    });
-    assert_eq!(status, 0);
-    assert_eq!(local.living().expect("readable"), before, "still present");
-    assert!(before[0].counters.exists());
-}
-
-/// A violation that is left: a process that its application turns itself does not notice that it was forked. The child goes on as
-/// its parent, under one incarnation, and seals other packets under the parent's nonces.
-#[test]
-fn known_an_inherited_process_goes_on_in_a_forked_child() {
-    struct InGroup(Option<GroupId>);
-    impl Handler for InGroup {
-        fn deliver(&mut self, _delivery: &Delivery<'_>) {}
-        fn event(&mut self, event: Event) {
-            if let Event::GroupView(view) = event {
-                self.0 = Some(view.group);
-            }
-        }
-    }
-    let dir = directory();
-    let mut process = phalanx::Inline::start(&options(dir.path(), "a")).expect("starts");
-    let mut app = InGroup(None);
-    process.join_group("g", false, &mut app).expect("a good name");
-    let began = std::time::Instant::now();
-    while app.0.is_none() {
-        assert!(began.elapsed() < PATIENCE, "it founds its cell");
-        process.turn(&mut app);
-        process.wait(Some(Duration::from_millis(10))).expect("waits");
-    }
-    let group = app.0.expect("in the group");
-    let parent = process.node().incarnation();
-    let status = fork::in_child(|| {
-        let accepted = process.multicast(group, Order::Fifo, false, b"from the child", &mut app).is_ok();
-        u8::from(accepted && process.node().incarnation() == parent)
-    });
-    assert_eq!(status, 1, "the child's process is dead now: let this test say so, and take it off docs/bounds.md");
-}
-
-#[allow(unsafe_code)]
-mod fork {
-    /// Runs `work` in a forked child and returns its exit status.
-    pub(super) fn in_child(work: impl FnOnce() -> u8) -> i32 {
-        // SAFETY: the child runs `work`, which takes no lock that another thread may have held, and ends.
-        match unsafe { libc::fork() } {
-            0 => {
-                let status = work();
-                // SAFETY: ends the child at once, without running what belongs to its parent.
-                unsafe { libc::_exit(i32::from(status)) }
-            }
-            child => {
-                assert!(child > 0, "a process can be forked");
-                let mut status = 0;
-                // SAFETY: `status` lives; `child` is this process's own.
-                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-                assert!(libc::WIFEXITED(status), "status {status}");
-                libc::WEXITSTATUS(status)
-            }
-        }
-    }
 }

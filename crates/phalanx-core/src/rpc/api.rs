@@ -94,6 +94,11 @@ pub struct SessionId {
     pub(super) stamp: u32,
 }
 
+impl SessionId {
+    /// No session: every call in it is refused.
+    pub const NONE: Self = Self { hint: u32::MAX, stamp: u32::MAX };
+}
+
 /// Names a call to its caller. No two calls of an endpoint have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
@@ -181,6 +186,9 @@ pub enum Reason {
     /// The answer is longer than this side takes.
     #[error("the answer is longer than is taken")]
     AnswerTooLong,
+    /// Its maker was started before a fork, and this is the child: in the parent it goes on. Start one in the child.
+    #[error("this handle belongs to the parent process: start one of its own in the forked child")]
+    Forked,
 }
 
 /// Why a call was not made. Nothing changed.
@@ -196,6 +204,10 @@ pub enum CallError {
     /// [`Limits::queued_calls`] wait already: call again when one has ended.
     #[error("too many calls wait in this session")]
     QueueFull,
+    /// The endpoint was started before a fork, and this is the child: in the parent it goes on. Start one in the child. Told by
+    /// whoever runs an [`Endpoint`](super::Endpoint), which knows nothing of forks itself.
+    #[error("this handle belongs to the parent process: start one of its own in the forked child")]
+    Forked,
 }
 
 /// Why an answer was not taken. Nothing changed.
@@ -208,6 +220,9 @@ pub enum AnswerError {
     /// Longer than [`Limits::message_bytes`].
     #[error("answer of {0} bytes is too long")]
     TooLong(usize),
+    /// See [`CallError::Forked`]; the parent can still answer.
+    #[error("this handle belongs to the parent process: start one of its own in the forked child")]
+    Forked,
 }
 
 /// What a handler did with a request.

@@ -91,6 +91,8 @@ pub trait Neighbours {
 }
 
 /// A driver that carries packets through memory where it can, and through `D` where it cannot.
+///
+/// In a forked child, which shares the memory with its parent, it does neither; see [`crate::fork`].
 #[derive(Debug)]
 pub struct Shm<D: Driver> {
     inner: D,
@@ -138,7 +140,11 @@ impl<D: Driver> Shm<D> {
 
     /// What others must know to attach this process; `None` if it shares no memory.
     pub fn offer(&self) -> Option<Offer> {
-        self.half.mine().own.as_ref().map(Own::offer)
+        self.half.mine().own.as_ref().filter(|_| self.is_here()).map(Own::offer)
+    }
+
+    fn is_here(&self) -> bool {
+        self.half.mine().home.is_here()
     }
 
     /// Why there is no memory although it was asked for.
@@ -203,6 +209,9 @@ impl<D: Driver> Shm<D> {
         whole_max: usize,
         each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, Arriving<'_>),
     ) -> Received {
+        if !self.is_here() {
+            return Received::default();
+        }
         if self.links.is_empty() {
             return self.receive_below(max, each);
         }
@@ -225,15 +234,20 @@ impl<D: Driver> Shm<D> {
 
 impl<D: Driver> Neighbours for Shm<D> {
     fn begin_life(&mut self, token: u64) {
-        self.links.begin_life(token, self.half.mine_mut());
+        if self.is_here() {
+            self.links.begin_life(token, self.half.mine_mut());
+        }
     }
 
     fn attach(&mut self, peer: &Peer) -> Result<(), Refused> {
+        self.half.mine().home.check().map_err(io::Error::from)?;
         self.links.attach(peer, self.half.mine_mut())
     }
 
     fn detach(&mut self, token: u64) {
-        self.links.detach(token, self.half.mine_mut());
+        if self.is_here() {
+            self.links.detach(token, self.half.mine_mut());
+        }
     }
 }
 
@@ -262,6 +276,9 @@ impl<D: Driver> Driver for Shm<D> {
     }
 
     fn flush(&mut self) {
+        if !self.is_here() {
+            return;
+        }
         let sending = self.half.mine_mut();
         sending.knock();
         self.links.settle(sending);
@@ -297,6 +314,7 @@ impl<D: Driver> Driver for Shm<D> {
 impl<D: Wait> Wait for Shm<D> {
     /// As for any driver, but for one less of `extra`.
     fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {
+        self.half.mine().home.check()?;
         let Self { inner, half, links, sleep, below, .. } = self;
         let own = half.mine().own.as_ref().filter(|_| !links.is_empty());
         let Some(own) = own else { return inner.wait(timeout, extra) };
@@ -329,7 +347,7 @@ impl<D: Wait> Wait for Shm<D> {
     }
 
     fn neighbours(&mut self) -> Option<&mut dyn Neighbours> {
-        self.half.mine().own.is_some().then_some(self)
+        (self.half.mine().own.is_some() && self.is_here()).then_some(self)
     }
 }
 

@@ -11,6 +11,7 @@ use super::parked::{self, Knock};
 use super::segment::{Foreign, Own};
 use super::stats::SentStats;
 use crate::driver::{LONG_BYTES, Transmit};
+use crate::fork::Home;
 
 /// The sending half of a [`Shm`](super::Shm) whose driver below has the sending half `T`.
 pub type ShmOutbox<T> = Joined<Sending, T>;
@@ -20,6 +21,8 @@ pub type ShmOutbox<T> = Joined<Sending, T>;
 pub struct Sending {
     /// `None`: this process shares no memory.
     pub(super) own: Option<Own>,
+    /// A forked child has the same memory, not a copy of it.
+    pub(super) home: Home,
     /// For whom something was written since those were last woken.
     touched: u64,
     readers: Vec<Reader>,
@@ -49,6 +52,7 @@ impl Sending {
     pub(super) fn new(own: Option<Own>) -> Self {
         Self {
             own,
+            home: Home::here(),
             touched: 0,
             readers: Vec::new(),
             stats: SentStats::default(),
@@ -114,6 +118,9 @@ impl Sending {
 impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
     fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         let (mine, _) = self.parts();
+        if !mine.home.is_here() {
+            return 0;
+        }
         let Some(parted) = mine.part(lane, to) else { return 0 };
         let (readers, count) = (parted.readers, to.len() - parted.rest.len());
         if let Some(own) = &mut mine.own {

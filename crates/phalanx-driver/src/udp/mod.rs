@@ -24,6 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
 use crate::driver::{Driver, EXTRA_MAX, LONG_BYTES, LossReport, Received, Transmit, Wait, Woken};
+use crate::fork::Home;
 use crate::waker::Waker;
 use bind::Opened;
 pub use bind::{BindError, Buffers, UdpOptions};
@@ -41,6 +42,8 @@ pub const PACKET_BYTES_ETHERNET: u32 = 1_432;
 pub const PACKET_BYTES_LOOPBACK: u32 = 32_896;
 
 /// A driver over two UDP sockets: what waits on the data socket never delays control traffic.
+///
+/// In a forked child, which shares the sockets with its parent, it neither sends nor receives; see [`crate::fork`].
 #[derive(Debug)]
 pub struct Udp {
     outbox: UdpOutbox,
@@ -60,6 +63,7 @@ pub struct UdpOutbox {
     control: LaneOut,
     data: LaneOut,
     stats: UdpStats,
+    home: Home,
 }
 
 #[derive(Debug)]
@@ -104,7 +108,7 @@ impl Udp {
             packet_bytes_max,
             granted,
             waker,
-            outbox: UdpOutbox { control, data, stats: UdpStats::default() },
+            outbox: UdpOutbox { control, data, stats: UdpStats::default(), home: Home::here() },
             refusals_reported: 0,
         })
     }
@@ -186,7 +190,8 @@ impl LaneIn {
 
     /// Takes what waits. All that was taken before was handed on. False: nothing waits.
     fn fill(&mut self, lane: Lane, outbox: &mut UdpOutbox) -> bool {
-        if self.dry {
+        // Asked here too: what handles a packet may fork.
+        if self.dry || !outbox.home.is_here() {
             return false;
         }
         self.empty = false;
@@ -235,11 +240,17 @@ impl UdpOutbox {
 
     /// Reads the kernel's reports on packets sent earlier.
     fn hear(&mut self, lane: Lane) {
+        if !self.home.is_here() {
+            return;
+        }
         let (out, stats) = self.parts(lane);
         out.queue.hear(&out.socket, stats);
     }
 
     fn flush_lane(&mut self, lane: Lane) {
+        if !self.home.is_here() {
+            return;
+        }
         let (out, stats) = self.parts(lane);
         out.queue.flush(&out.socket, stats);
     }
@@ -254,6 +265,9 @@ impl UdpOutbox {
 
 impl Transmit for UdpOutbox {
     fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
+        if !self.home.is_here() {
+            return false;
+        }
         let (out, stats) = self.parts(lane);
         out.queue.pass(to, parts, &out.socket, stats)
     }
@@ -289,6 +303,9 @@ impl Driver for Udp {
     fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, Packet<'_>)) -> Received {
         if max == 0 {
             return Received { packets: 0, more: true };
+        }
+        if !self.outbox.home.is_here() {
+            return Received::default();
         }
         self.inbox.iter_mut().for_each(|lane| lane.dry = false);
         // One system call if nothing waits, most of the time: see [`Glance`].
@@ -359,6 +376,7 @@ impl Driver for Udp {
 
 impl Wait for Udp {
     fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {
+        self.outbox.home.check()?;
         if !self.waker.begin() {
             let waker = self.waker.end();
             return Ok(Woken { waker, ..Woken::default() });

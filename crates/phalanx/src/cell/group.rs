@@ -54,16 +54,17 @@ impl Group {
         &self.slot.name
     }
 
-    /// The view in force, as last handed to the application. `None` before the first and after the last.
+    /// The view in force, as last handed to the application. `None` before the first and after the last, and in a forked child.
     #[must_use]
     pub fn view(&self) -> Option<Arc<GroupView>> {
+        self.shared.check().ok()?;
         self.slot.view()
     }
 
     /// The group's number in the cell, as the items of [`Cell::recv`](super::Cell::recv) name it.
     #[must_use]
     pub fn id(&self) -> Option<GroupId> {
-        self.slot.view().map(|view| view.group)
+        self.view().map(|view| view.group)
     }
 
     /// Multicasts `payload`. Waits while too much waits already, also while the process is still joining.

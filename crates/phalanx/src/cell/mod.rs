@@ -22,8 +22,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use phalanx_core::{CellView, CommandError, Incarnation, MemberInfo};
+use phalanx_driver::fork::{Forked, Home};
 
-use crate::fork::Origin;
+use crate::fork;
 use crate::start::{NAME_BYTES_MAX, Options, StartError};
 use crate::state::State;
 use commands::{Command, Commands};
@@ -36,6 +37,8 @@ pub use stream::CellStream;
 /// A process of a cell that runs on a thread of its own.
 ///
 /// Dropping it leaves the cell gracefully if that takes less than two seconds, and stops in any case.
+///
+/// In a forked child it is dead, with its groups and streams: calls give [`CallError::Forked`], and dropping it does nothing.
 pub struct Cell {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -77,7 +80,9 @@ struct Shared {
     items: Items,
     groups: Mutex<BTreeMap<Arc<str>, Arc<Slot>>>,
     facts: Mutex<Facts>,
-    origin: Origin,
+    /// Who it was when it began.
+    born: MemberInfo,
+    home: Home,
     /// What was to be recorded could not be written.
     trace_lost: AtomicBool,
 }
@@ -90,12 +95,23 @@ struct Facts {
     primary: bool,
 }
 
+impl Facts {
+    /// Before the first view.
+    fn of(me: MemberInfo) -> Self {
+        Self { me, view: None, primary: false }
+    }
+}
+
 impl Shared {
     fn check(&self) -> Result<(), CallError> {
-        if self.origin.is_here() { Ok(()) } else { Err(CallError::Forked) }
+        self.home.check().map_err(|Forked| CallError::Forked)
     }
 
     fn facts(&self) -> Facts {
+        if !self.home.is_here() {
+            // The thread that held the lock when the process was forked is not there to give it back.
+            return Facts::of(self.born.clone());
+        }
         self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -227,10 +243,11 @@ impl Cell {
     /// it or to a call of [`Cell::recv`].
     #[must_use]
     pub fn stream(&self) -> CellStream {
-        CellStream { shared: Arc::clone(&self.shared) }
+        CellStream { shared: Arc::clone(&self.shared), over: false }
     }
 
-    /// This process as its cell knows it now: the incarnation changes when it comes back after an exclusion.
+    /// This process as its cell knows it now: the incarnation changes when it comes back after an exclusion. In a
+    /// forked child that of its parent's start, and below no view.
     #[must_use]
     pub fn me(&self) -> MemberInfo {
         self.shared.facts().me
@@ -302,9 +319,11 @@ impl Cell {
 
 impl Drop for Cell {
     fn drop(&mut self) {
-        // In a forked child there is no thread to ask or to wait for.
         if self.shared.check().is_ok() {
             let _ = self.end(DROP_PATIENCE);
+        } else {
+            // In a forked child there is no thread to ask or to wait for.
+            fork::forget(self.thread.take());
         }
     }
 }

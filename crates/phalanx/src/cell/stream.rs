@@ -9,19 +9,22 @@ use futures_core::Stream;
 use super::items::Item;
 use super::{CallError, Shared};
 
-/// Gives each item once, and ends after the last.
+/// Gives each item once, and ends after the last. In a forked child it gives [`CallError::Forked`], and ends.
 pub struct CellStream {
     pub(super) shared: Arc<Shared>,
+    /// Its end was told.
+    pub(super) over: bool,
 }
 
 impl Stream for CellStream {
     type Item = Result<Item, CallError>;
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let items = &self.shared.items;
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Err(error) = self.shared.check() {
-            return Poll::Ready(Some(Err(error)));
+            let over = std::mem::replace(&mut self.over, true);
+            return Poll::Ready((!over).then_some(Err(error)));
         }
+        let items = &self.shared.items;
         if let Some(item) = items.pop() {
             return Poll::Ready(Some(Ok(item)));
         }

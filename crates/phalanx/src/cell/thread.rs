@@ -7,6 +7,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use phalanx_core::{CommandError, Instant, Order};
+use phalanx_driver::fork::Home;
 use phalanx_driver::{Lossy, Shm, Udp, Wait};
 use phalanx_trace::TraceError;
 
@@ -16,7 +17,6 @@ use super::handler::Queueing;
 use super::items::Items;
 use super::{Facts, Shared};
 use crate::clock;
-use crate::fork::Origin;
 use crate::handler::Handler;
 use crate::inline::Inline;
 use crate::start::{Options, Prepared, StartError, prepare};
@@ -41,8 +41,9 @@ fn spawn<D: Wait>(
         commands: Commands::new(waker.clone()),
         items: Items::new(options.queue_items, options.queue_bytes, waker),
         groups: Mutex::default(),
-        facts: Mutex::new(Facts { me: prepared.settings.me.clone(), view: None, primary: false }),
-        origin: Origin::here(),
+        facts: Mutex::new(Facts::of(prepared.settings.me.clone())),
+        born: prepared.settings.me.clone(),
+        home: Home::here(),
         trace_lost: AtomicBool::new(false),
     });
     let (ends, theirs) = (Ends(Arc::clone(&shared)), Arc::clone(&shared));

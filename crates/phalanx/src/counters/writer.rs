@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use phalanx_core::{Incarnation, Instant};
+use phalanx_driver::fork::Home;
 
 use super::layout::{
     AT_CHECKSUM, AT_COUNT, AT_COVERED, AT_FILE_BYTES, AT_INCARNATION, AT_NAMES, AT_NAMES_BYTES, AT_PID, AT_REWRITES,
@@ -15,7 +16,7 @@ use super::layout::{
 use super::status::Status;
 use crate::local::host::fnv1a;
 
-/// Owns the counters file of this process.
+/// Owns the counters file of this process; in a forked child it writes nothing.
 ///
 /// The file is written with plain writes rather than through a mapping: a full disk is then an error that is
 /// counted, not a signal that ends the process.
@@ -28,6 +29,7 @@ pub struct CountersWriter {
     text_at: usize,
     rewrites: u64,
     failures: u64,
+    home: Home,
 }
 
 impl CountersWriter {
@@ -65,11 +67,14 @@ impl CountersWriter {
         }
         put_u64(&mut image, AT_PID, u64::from(std::process::id()));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        Ok(Self { file, image, values_at, count: names.len(), text_at, rewrites: 0, failures: 0 })
+        Ok(Self { file, image, values_at, count: names.len(), text_at, rewrites: 0, failures: 0, home: Home::here() })
     }
 
     /// Rewrites the file. `values` in the order of the names; missing ones stay as they were.
     pub fn update(&mut self, now: Instant, incarnation: Incarnation, values: &[u64], status: &Status) {
+        if !self.home.is_here() {
+            return;
+        }
         for (index, value) in values.iter().take(self.count).enumerate() {
             put_u64(&mut self.image, self.values_at + 8 * index, *value);
         }

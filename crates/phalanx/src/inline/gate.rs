@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
+use phalanx_driver::fork::Home;
 
 use crate::handler::{Command, Handler};
 use crate::local::FoundingMark;
@@ -22,6 +23,7 @@ pub(super) struct Gate {
     pub(super) unwritten: bool,
     pub(super) mark: Option<FoundingMark>,
     pub(super) notices: Vec<String>,
+    home: Home,
 }
 
 /// Whether effects reach the handler.
@@ -46,6 +48,7 @@ impl Gate {
             unwritten: false,
             mark,
             notices: Vec::new(),
+            home: Home::here(),
         }
     }
 
@@ -113,6 +116,10 @@ impl<H: Handler> Handler for Gated<'_, H> {
     }
 
     fn mark_founded(&mut self, instance: u64) -> bool {
+        // In a child that a handler forked in the midst of a turn the mark is the parent's.
+        if !self.gate.home.is_here() {
+            return false;
+        }
         let marked = self.gate.mark.as_ref().map_or(Ok(()), |mark| mark.set(instance));
         if let Err(error) = &marked {
             let notice = format!("the cell is not founded: {error}");

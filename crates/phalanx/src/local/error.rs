@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use phalanx_driver::fork::Forked;
+
 /// Why the runtime directory, or something in it, cannot be used. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -39,6 +41,12 @@ pub enum LocalError {
     #[error("{} holds no cell key (64 hexadecimal digits): restore it, or remove it on all hosts of the cell", path.display())]
     BadKey {
         /// The path.
+        path: PathBuf,
+    },
+    /// The presence was entered before a fork, and this is the child. Nothing changed.
+    #[error("{}: {Forked}", path.display())]
+    Forked {
+        /// The presence.
         path: PathBuf,
     },
     /// The system refused.

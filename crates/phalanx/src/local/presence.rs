@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use phalanx_core::Incarnation;
+use phalanx_driver::fork::{Forked, Home};
 
 use super::LocalCell;
 use super::card::Card;
 use super::error::LocalError;
 use super::lock::{Decision, hold_for_life, open};
 use super::roster::{self, Live};
-use crate::fork::Origin;
 
 /// How a process means to come into its cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub struct Presence {
     intent: Intent,
     settled: bool,
     generation: u64,
-    origin: Origin,
+    home: Home,
 }
 
 pub(super) fn enter(
@@ -81,8 +81,8 @@ pub(super) fn enter(
     fs::rename(&draft, &path).map_err(LocalError::io("rename", &draft))?;
     let counters = roster::counters_path(&file, &scope);
     let standing = if found { Standing::Found } else { Standing::Join(addresses(&living)) };
-    let origin = Origin::here();
-    Ok((Presence { scope, _file: file, path, counters, incarnation, intent, settled, generation, origin }, standing))
+    let home = Home::here();
+    Ok((Presence { scope, _file: file, path, counters, incarnation, intent, settled, generation, home }, standing))
 }
 
 impl Presence {
@@ -110,6 +110,7 @@ impl Presence {
     /// # Errors
     /// When the directory cannot be read or written.
     pub fn settle(&mut self) -> Result<Option<Settled>, LocalError> {
+        self.check()?;
         if self.settled {
             return Ok(Some(Settled::Yes));
         }
@@ -130,6 +131,7 @@ impl Presence {
     /// # Errors
     /// When the directory cannot be read or written.
     pub fn reconsider(&mut self) -> Result<Option<Standing>, LocalError> {
+        self.check()?;
         let Some(_decision) = Decision::try_take(&self.scope)? else { return Ok(None) };
         self.generation = read_generation(&self.scope)?;
         let others = roster::sweep(&self.scope)?;
@@ -150,10 +152,16 @@ impl Presence {
     /// # Errors
     /// When the file cannot be renamed.
     pub fn begin_anew(&mut self, incarnation: Incarnation, settled: bool) -> Result<bool, LocalError> {
+        self.check()?;
         let Some(_decision) = Decision::try_take(&self.scope)? else { return Ok(false) };
         self.generation = read_generation(&self.scope)?;
         self.rename(incarnation, settled || self.intent == Intent::AsTold)?;
         Ok(true)
+    }
+
+    /// A forked child changes nothing.
+    fn check(&self) -> Result<(), LocalError> {
+        self.home.check().map_err(|Forked| LocalError::Forked { path: self.path.clone() })
     }
 
     fn others(&self) -> Result<Vec<SocketAddr>, LocalError> {
@@ -175,7 +183,7 @@ impl Presence {
 impl Drop for Presence {
     fn drop(&mut self) {
         // A forked child has a copy of this value, and its parent lives.
-        if self.origin.is_here() {
+        if self.home.is_here() {
             let _ = fs::remove_file(&self.counters);
             let _ = fs::remove_file(&self.path);
         }

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use phalanx_core::Incarnation;
 use phalanx_core::rpc::{CallId, CallOptions, Failure, Outcome, Served, SessionId, Ticket};
+use phalanx_driver::fork::Home;
 use phalanx_trace::{CallOutcome, Event, TraceError, TraceWriter, payload_hash};
 
 use crate::clock::now;
@@ -16,7 +17,8 @@ use crate::traced::create;
 /// The trace of one endpoint, or nothing: then every method returns at once.
 ///
 /// Records reach the operating system before a packet leaves that may tell of them, and before a handler begins. A trace
-/// that cannot be written (a full disk) is given up: the reason is kept, and the endpoint goes on without a trace.
+/// that cannot be written (a full disk) is given up: the reason is kept, and the endpoint goes on without a trace. A forked
+/// child writes nothing: the file is its parent's.
 #[derive(Default)]
 pub(super) struct CallTrace {
     open: Option<Box<Open>>,
@@ -24,6 +26,7 @@ pub(super) struct CallTrace {
 }
 
 struct Open {
+    home: Home,
     writer: TraceWriter<File>,
     /// Calls made and runs begun so far.
     made: u64,
@@ -50,6 +53,7 @@ impl CallTrace {
         let writer = create(directory, cell, name, me).map_err(into_io)?;
         let mut trace = Self {
             open: Some(Box::new(Open {
+                home: Home::here(),
                 writer,
                 made: 0,
                 runs: 0,
@@ -180,16 +184,31 @@ impl CallTrace {
     /// Writes what `event` makes of it, if there is a trace.
     #[inline]
     fn write(&mut self, event: impl FnOnce(&mut Open) -> Option<Event>) {
-        let Some(open) = &mut self.open else { return };
+        let Some(open) = self.open() else { return };
         let Some(event) = event(open) else { return };
         // The time of the record itself: a run and the end of its call are compared by it.
         let written = open.writer.write(now().nanos(), &event);
         self.settle(written);
     }
 
+    #[inline]
+    fn open(&mut self) -> Option<&mut Open> {
+        if self.open.as_ref().is_some_and(|open| !open.home.is_here()) {
+            self.abandon();
+        }
+        self.open.as_deref_mut()
+    }
+
+    #[cold]
+    fn abandon(&mut self) {
+        if let Some(mut open) = self.open.take() {
+            open.writer.abandon();
+        }
+    }
+
     #[cold]
     fn flush(&mut self) {
-        let flushed = self.open.as_mut().map_or(Ok(()), |open| open.writer.flush());
+        let flushed = self.open().map_or(Ok(()), |open| open.writer.flush());
         self.settle(flushed);
     }
 

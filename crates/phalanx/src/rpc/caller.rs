@@ -7,13 +7,18 @@ use std::thread::JoinHandle;
 
 use phalanx_core::rpc::{CallError, CallOptions, Failure, Outcome, Reason, SessionId, Ticket};
 use phalanx_driver::Waker;
+use phalanx_driver::fork::Home;
 
 use super::pending::{Pending, Waited};
 use super::port::{Port, PortOptions, Service};
+use crate::fork;
 use crate::start::StartError;
 
 /// Makes calls for any thread or task: [`Caller::call`] returns at once, with a future that any executor can wait for.
 /// Cheap to clone; when the last clone is dropped, sessions end and what is under way fails.
+///
+/// In a forked child, which has no such thread, it is dead: calls end at once with [`Reason::Forked`], those of the parent's as
+/// [`Failure::Unknown`], and dropping it does nothing. The parent's goes on. Start another in the child.
 ///
 /// ```no_run
 /// use phalanx::rpc::{CallOptions, Caller, PortOptions};
@@ -42,6 +47,7 @@ struct Held {
 pub(super) struct Desk {
     inbox: Mutex<Inbox>,
     waker: Waker,
+    home: Home,
     /// Why the trace that was asked for is not written any more.
     trace_failure: OnceLock<String>,
 }
@@ -93,7 +99,9 @@ impl Caller {
     /// See [`StartError`]; nothing is left behind.
     pub fn start(options: &PortOptions) -> Result<Self, StartError> {
         let port = Port::start(options)?;
-        let desk = Arc::new(Desk { inbox: Mutex::default(), waker: port.waker(), trace_failure: OnceLock::new() });
+        let waker = port.waker();
+        let desk = Desk { inbox: Mutex::default(), waker, home: Home::here(), trace_failure: OnceLock::new() };
+        let desk = Arc::new(desk);
         let at_desk = Arc::clone(&desk);
         let thread = std::thread::Builder::new()
             .name("phalanx-calls".to_owned())
@@ -105,7 +113,11 @@ impl Caller {
     /// Calls the endpoint at `server`. Sessions are kept for the next calls there.
     pub fn call(&self, server: SocketAddr, request: &[u8], options: &CallOptions) -> Pending {
         let desk = Arc::clone(&self.held.desk);
-        let call = Arc::new(Waited::default());
+        let call = Arc::new(Waited::new());
+        if !desk.home.is_here() {
+            call.end(Err(Failure::NotExecuted(Reason::Forked)));
+            return Pending { call, desk };
+        }
         let (request, options, waited) = (request.to_vec(), *options, Arc::clone(&call));
         if !desk.leave(Order::Call { server, request, options, call: waited }) {
             call.end(Err(Failure::NotExecuted(Reason::Cancelled)));
@@ -122,6 +134,9 @@ impl Caller {
 
 impl Drop for Held {
     fn drop(&mut self) {
+        if !self.desk.home.is_here() {
+            return fork::forget(self.thread.take());
+        }
         self.desk.close();
         if let Some(thread) = self.thread.take() {
             // It has no result, and a panic in it was told by the runtime.
@@ -239,6 +254,7 @@ pub(super) fn reason(error: CallError) -> Reason {
     match error {
         CallError::TooLong(_) => Reason::RequestTooLong,
         CallError::QueueFull => Reason::QueueFull,
+        CallError::Forked => Reason::Forked,
         _ => Reason::Cancelled,
     }
 }

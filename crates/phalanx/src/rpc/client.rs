@@ -9,7 +9,8 @@ use super::caller::reason;
 use super::port::{Port, PortOptions, Service};
 use crate::start::StartError;
 
-/// Makes calls and blocks until each has ended.
+/// Makes calls and blocks until each has ended. In a forked child it is dead, as a [`Port`] is: each call gives
+/// [`Reason::Forked`](phalanx_core::rpc::Reason::Forked) at once, and did not run.
 ///
 /// ```no_run
 /// use phalanx::rpc::{CallOptions, Client, PortOptions};

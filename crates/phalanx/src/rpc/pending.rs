@@ -5,12 +5,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use phalanx_core::rpc::Failure;
+use phalanx_core::rpc::{Failure, Reason};
+use phalanx_driver::fork::Home;
 
 use super::caller::Desk;
 
 /// A call made by a [`Caller`](super::Caller): a future of its outcome, for any executor, or to be waited for by a thread.
-/// Dropped before the outcome is there, the call is given up: it may run nevertheless.
+/// Dropped before the outcome is there, the call is given up: it may run nevertheless. In a forked child a call of its parent's has ended,
+/// and what came of it is not known.
 #[must_use = "a call that is dropped is given up"]
 pub struct Pending {
     pub(super) call: Arc<Waited>,
@@ -18,8 +20,9 @@ pub struct Pending {
 }
 
 /// What its maker and the thread that makes it share of a call.
-#[derive(Default)]
 pub(super) struct Waited {
+    /// Where it was made. In a child of that process the lock may be held by a thread that is not there.
+    home: Home,
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -33,6 +36,15 @@ struct State {
 }
 
 impl Waited {
+    pub(super) fn new() -> Self {
+        Self { home: Home::here(), state: Mutex::default(), ended: Condvar::new() }
+    }
+
+    /// A call of the parent's: what it may have done is not known here.
+    fn check(&self) -> Result<(), Failure> {
+        self.home.check().map_err(|_forked| Failure::Unknown(Reason::Forked))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Nobody panics with it, and what is in it is whole at any time.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,6 +70,7 @@ impl Pending {
     /// # Errors
     /// [`Failure::NotExecuted`]: it did not run. [`Failure::Unknown`]: it may have run.
     pub fn wait(self) -> Result<Vec<u8>, Failure> {
+        self.call.check()?;
         let mut state = self.call.state();
         loop {
             if let Some(outcome) = state.outcome.take() {
@@ -74,6 +87,9 @@ impl Future for Pending {
     /// # Panics
     /// If it is polled after it was ready.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Err(forked) = self.call.check() {
+            return Poll::Ready(Err(forked));
+        }
         let mut state = self.call.state();
         if let Some(outcome) = state.outcome.take() {
             return Poll::Ready(outcome);
@@ -89,7 +105,7 @@ impl Future for Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if !self.call.state().is_over {
+        if self.call.check().is_ok() && !self.call.state().is_over {
             self.desk.give_up(&self.call);
         }
     }

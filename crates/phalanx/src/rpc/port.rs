@@ -11,6 +11,7 @@ use phalanx_core::rpc::{
     Outcome, Served, SessionId, Ticket,
 };
 use phalanx_core::{Incarnation, Instant, Lane};
+use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::udp::{PACKET_BYTES_CEILING, PACKET_BYTES_LOOPBACK};
 use phalanx_driver::{Shm, Transmit, Udp, Wait, Waker, ticks};
 use phalanx_trace::TraceError;
@@ -82,8 +83,13 @@ pub trait Service {
 /// }
 /// # }
 /// ```
+///
+/// In a forked child it is dead: it would seal other packets under its parent's nonces. Calls and answers are refused
+/// ([`CallError::Forked`], [`AnswerError::Forked`]), a wait gives an error, turns and the rest do nothing. The parent's goes on. Start another
+/// in the child.
 pub struct Port<D: Wait = Shm<Udp>> {
     driver: D,
+    home: Home,
     endpoint: Endpoint,
     nearby: Nearby,
     trace: Option<TimeTrace>,
@@ -214,7 +220,18 @@ impl<D: Wait> Port<D> {
         let now = clock::now();
         let endpoint = Endpoint::new(now, &endpoint, &security, entropy());
         let read_at = ticks();
-        Ok(Self { driver, endpoint, nearby, trace: None, calls, now, read_at, idle: 0, due: Instant::ZERO })
+        Ok(Self {
+            driver,
+            home: Home::here(),
+            endpoint,
+            nearby,
+            trace: None,
+            calls,
+            now,
+            read_at,
+            idle: 0,
+            due: Instant::ZERO,
+        })
     }
 
     /// Where it is called.
@@ -223,8 +240,11 @@ impl<D: Wait> Port<D> {
         self.driver.local_address(Lane::Data)
     }
 
-    /// See [`Endpoint::connect`].
+    /// See [`Endpoint::connect`]. In a forked child it is [`SessionId::NONE`].
     pub fn connect(&mut self, server: SocketAddr, service: &mut impl Service) -> SessionId {
+        if !self.home.is_here() {
+            return SessionId::NONE;
+        }
         let session = self.act(service, |endpoint, now, sink| endpoint.connect(now, server, sink));
         self.calls.connected(session, server);
         session
@@ -232,6 +252,9 @@ impl<D: Wait> Port<D> {
 
     /// See [`Endpoint::close`].
     pub fn close(&mut self, session: SessionId, service: &mut impl Service) {
+        if !self.home.is_here() {
+            return;
+        }
         self.act(service, |endpoint, now, sink| endpoint.close(now, session, sink));
         self.calls.closed(session);
     }
@@ -247,6 +270,7 @@ impl<D: Wait> Port<D> {
         options: &CallOptions,
         service: &mut impl Service,
     ) -> Result<Ticket, CallError> {
+        self.home.check().map_err(|Forked| CallError::Forked)?;
         // The time is that of the last turn, if that had something to do and was just now: a call costs no look at the clock.
         let now = if self.idle > 0 || self.is_stale() { self.begin() } else { self.now };
         self.due = Instant::ZERO;
@@ -260,7 +284,7 @@ impl<D: Wait> Port<D> {
 
     /// See [`Endpoint::cancel`].
     pub fn cancel(&mut self, session: SessionId, ticket: Ticket, service: &mut impl Service) -> bool {
-        self.act(service, |endpoint, now, sink| endpoint.cancel(now, session, ticket, sink))
+        self.home.is_here() && self.act(service, |endpoint, now, sink| endpoint.cancel(now, session, ticket, sink))
     }
 
     /// See [`Endpoint::answer`].
@@ -273,6 +297,7 @@ impl<D: Wait> Port<D> {
         answer: Option<Cow<'_, [u8]>>,
         service: &mut impl Service,
     ) -> Result<(), AnswerError> {
+        self.home.check().map_err(|Forked| AnswerError::Forked)?;
         // What is too long is not taken, and may be answered again.
         if answer.as_ref().is_none_or(|answer| answer.len() <= self.endpoint.limits().message_bytes) {
             self.calls.answers(call, answer.as_deref());
@@ -283,6 +308,9 @@ impl<D: Wait> Port<D> {
     /// Takes what came, and sends what is to be sent. How many packets came: with 0, and nothing else to do, it is time to
     /// [`Self::wait`].
     pub fn turn(&mut self, service: &mut impl Service) -> usize {
+        if !self.home.is_here() {
+            return 0;
+        }
         // What was called since goes out first.
         self.driver.flush();
         if self.idle.is_multiple_of(CLOCK_EVERY) || self.is_stale() {
@@ -330,8 +358,9 @@ impl<D: Wait> Port<D> {
     /// `also` are readable: bit `i` stands for `also[i]`.
     ///
     /// # Errors
-    /// What the system's poll reports.
+    /// What the system's poll reports. [`Forked`] inside, in a forked child.
     pub fn wait(&mut self, timeout: Option<Duration>, also: &[BorrowedFd<'_>]) -> io::Result<u64> {
+        self.home.check()?;
         self.driver.flush();
         let now = self.begin();
         let due = self.endpoint.deadline().map(|due| due.since(now));

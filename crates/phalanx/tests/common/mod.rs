@@ -1,6 +1,10 @@
 //! What the tests over real sockets share.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+#[allow(unsafe_code)]
+pub(crate) mod fork;
+pub(crate) mod listening;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

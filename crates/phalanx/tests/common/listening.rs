@@ -1,0 +1,122 @@
+//! A driver that notes what comes, and knows a nonce that was used for two packets.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use phalanx::core::{Lane, Origin, Packet};
+use phalanx::driver::{Driver, Neighbours, Received, Wait, Waker, Woken};
+
+/// What came.
+#[derive(Clone, Default)]
+pub(crate) struct Heard(Arc<Mutex<Notes>>);
+
+#[derive(Default)]
+struct Notes {
+    /// Packets by sender, space and number, which is key and nonce: their bytes sealed, and in clear through memory.
+    packets: HashMap<[u8; 20], [Option<u64>; 2]>,
+    /// Came again under the same nonce, with the same bytes and with others.
+    again: u64,
+    broken: u64,
+    /// Packets that hold [`MARK`] in clear.
+    marked: u64,
+}
+
+impl Heard {
+    fn note(&self, origin: Origin, packet: &[u8]) {
+        let mut notes = self.0.lock().expect("no panic");
+        notes.marked += u64::from(packet.windows(MARK.len()).any(|part| part == MARK));
+        let Some(nonce) = packet.get(4..24) else { return };
+        let mut hasher = DefaultHasher::new();
+        packet.hash(&mut hasher);
+        let hash = hasher.finish();
+        let seen = notes.packets.entry(nonce.try_into().expect("20 bytes")).or_default();
+        // A packet that came through memory may be repaired over the network.
+        let comes_again = seen.iter().any(Option::is_some);
+        let before = seen[usize::from(origin == Origin::Memory)].replace(hash);
+        let is_broken = before.is_some_and(|before| before != hash);
+        notes.broken += u64::from(is_broken);
+        notes.again += u64::from(comes_again && !is_broken);
+    }
+
+    /// What came of a forked child: its mark, or a nonce that stands for two packets.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let notes = self.0.lock().expect("no panic");
+        let mut faults = Vec::new();
+        if notes.broken > 0 {
+            faults.push(format!("{} nonces stand for two packets", notes.broken));
+        }
+        if notes.marked > 0 {
+            faults.push(format!("{} packets in clear are the child's", notes.marked));
+        }
+        faults
+    }
+
+    /// How many packets came again as they were.
+    pub(crate) fn again(&self) -> u64 {
+        self.0.lock().expect("no panic").again
+    }
+}
+
+/// The driver.
+pub(crate) struct Listening<D> {
+    pub(crate) inner: D,
+    pub(crate) heard: Heard,
+}
+
+impl<D: Driver> Driver for Listening<D> {
+    type Outbox = D::Outbox;
+
+    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Packet<'_>)) -> Received {
+        let heard = &self.heard;
+        self.inner.receive(max, &mut |outbox, lane, origin, packet| {
+            heard.note(origin, &packet);
+            each(outbox, lane, origin, packet);
+        })
+    }
+
+    fn outbox(&mut self) -> &mut Self::Outbox {
+        self.inner.outbox()
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn local_address(&self, lane: Lane) -> SocketAddr {
+        self.inner.local_address(lane)
+    }
+
+    fn packet_bytes_max(&self) -> u32 {
+        self.inner.packet_bytes_max()
+    }
+
+    fn receive_packets(&self) -> u32 {
+        self.inner.receive_packets()
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.counters(each);
+    }
+}
+
+impl<D: Wait> Wait for Listening<D> {
+    fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {
+        self.inner.wait(timeout, extra)
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+
+    fn neighbours(&mut self) -> Option<&mut dyn Neighbours> {
+        self.inner.neighbours()
+    }
+}
+
+/// What a forked child writes into what it tries to send.
+pub(crate) const MARK: &[u8] = b"from the child";
