@@ -1,6 +1,7 @@
 //! The conformance suite through memory, and what only memory has: writers that come round, die, or mean harm.
 
 mod child;
+mod fork;
 mod hostile;
 mod ring;
 

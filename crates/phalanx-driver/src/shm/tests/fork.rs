@@ -1,0 +1,68 @@
+//! A forked child has the same sockets and the same memory, not copies of them.
+
+use super::*;
+
+/// Runs `work` in a forked child. What it returned; false also if it did not return.
+#[allow(unsafe_code)]
+fn in_child(work: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child runs `work`, which takes no lock that another thread may have held, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: no more than a timer: what blocks for ever is ended by its signal.
+        unsafe { libc::alarm(20) };
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        // SAFETY: ends the child at once, without running what belongs to its parent.
+        unsafe { libc::_exit(i32::from(!matches!(done, Ok(true)))) }
+    }
+    assert!(child > 0, "a process can be forked");
+    let mut status = 0;
+    // SAFETY: `status` lives; `child` is this process's own.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    status == 0
+}
+
+#[test]
+fn a_forked_child_reaches_nobody_and_takes_nothing() {
+    let [a, mut b] = two(&ShmOptions::default());
+    let (mut a, mut far) = (Some(a), make());
+    let parent = a.as_mut().expect("there");
+    let [at_a, at_b, at_far] = [&*parent, &b, &far].map(|driver| [driver.local_address(Lane::Data)]);
+    let peer = peer(&far, far.offer().expect("there is memory"), 3);
+    // It waits for the parent in memory and in the socket, and has something to send.
+    assert_eq!(b.outbox().share(Lane::Data, &at_a, [b"near", &[], &[]]), 1);
+    b.flush();
+    far.outbox().transmit(Lane::Data, &at_a, b"far");
+    far.flush();
+    parent.outbox().transmit(Lane::Data, &at_far, b"queued");
+    assert!(in_child(|| {
+        let mut dead = a.take().expect("inherited");
+        for (lane, to) in [Lane::Data, Lane::Control].into_iter().flat_map(|lane| [(lane, at_b), (lane, at_far)]) {
+            for len in [10, 100, LONG_BYTES] {
+                let packet = vec![7; len];
+                assert_eq!(dead.outbox().share(lane, &to, [&[], &packet, &[]]), 0);
+                assert!(!dead.outbox().pass(lane, to[0], [&packet, &[], &[]]));
+                dead.outbox().transmit(lane, &to, &packet);
+            }
+        }
+        dead.flush();
+        assert_eq!(dead.receive(64, &mut |_, _, _, _| panic!("it is the parent's")), Received::default());
+        assert_eq!(dead.receive_begun(64, &mut |_, _, _, _| panic!("it is the parent's")), Received::default());
+        let error = dead.wait(None, &[]).expect_err("it is dead");
+        assert!(error.to_string().contains("in the forked child"), "{error}");
+        dead.begin_life(9);
+        assert!(dead.attach(&peer).is_err() && dead.neighbours().is_none() && dead.offer().is_none());
+        dead.detach(2);
+        dead.waker().wake();
+        dead.flush();
+        true
+    }));
+    let parent = a.as_mut().expect("there");
+    assert!(!parent.wait(Some(Duration::ZERO), &[]).expect("waiting works").waker, "nobody woke it");
+    let near = (Origin::Memory, b"near".to_vec());
+    assert_eq!(drain(parent), [near, (Origin::Network(at_far[0]), b"far".to_vec())]);
+    assert_eq!(parent.outbox().share(Lane::Data, &at_b, [b"next", &[], &[]]), 1);
+    parent.flush();
+    assert_eq!(drain(&mut b), [(Origin::Memory, b"next".to_vec())]);
+    assert_eq!(drain(&mut far), [(Origin::Network(at_a[0]), b"queued".to_vec())]);
+    assert_eq!((b.link_stats().overruns, b.link_stats().broken, b.readers()), (0, 0, 1));
+}
