@@ -1,9 +1,11 @@
 //! The configurations that are explored, and what each missing rule must break.
 
 use crate::credits::{Credits, FINISH, Missing};
-use crate::explore::{always_reaches, explore};
+use crate::explore::{always_reaches, shortest};
 use crate::rules::Mutant;
-use crate::view_change::property::{ONE_DECISION, REACHABLE, SAME_DELIVERIES, UNIFORM};
+use crate::view_change::property::{
+    BLAME, CAN_FINISH, FEWER, LEFT_QUORUM, ONE_DECISION, REACHABLE, SAME_DELIVERIES, SKIPPED, UNIFORM,
+};
 use crate::view_change::{Config, Wish};
 
 /// The configurations of the long run: together more than ten million states.
@@ -19,11 +21,17 @@ pub fn long(processes: usize) -> Vec<Config> {
             // A stream with two messages, and three ballots.
             with(3).stream(1, &[false, true]).bounds(2, 3, 1),
             with(3).stream(0, &[true]).bounds(3, 3, 2),
+            // A packet that some cannot read: three ballots; each of two packets; two senders that others cannot read.
+            with(3).stream(1, &[true]).poison(0, 1).bounds(2, 3, 1),
+            with(3).stream(0, &[false, true]).poison(0, 1).poison(0, 2).bounds(1, 2, 1),
+            with(3).stream(0, &[false]).stream(1, &[true]).poison(0, 1).poison(1, 1).bounds(1, 2, 1),
         ],
         _ => vec![
             with(4).bounds(2, 3, 1),
             with(4).stream(0, &[true]).bounds(2, 2, 1),
             Config { group: 0b0110, ..with(4).stream(1, &[true]).bounds(2, 2, 1) },
+            with(4).stream(1, &[false]).poison(0, 1).bounds(1, 2, 1),
+            Config { group: 0b0111, ..with(4).stream(1, &[false]).poison(0, 1).bounds(1, 2, 1) },
         ],
     }
 }
@@ -40,6 +48,10 @@ pub fn short() -> Vec<Config> {
         Config { leaver: Some(0), ..with(3).stream(1, &[true]).bounds(1, 2, 1) },
         Config { group: 0b0011, ..with(3).stream(0, &[true]).bounds(2, 2, 1) },
         Config { group: 0b1110, ..with(4).stream(1, &[false]).stream(2, &[true]).bounds(1, 1, 0) },
+        with(2).stream(1, &[true]).poison(0, 1).bounds(2, 2, 1),
+        with(3).stream(1, &[false]).poison(0, 1).bounds(1, 2, 1),
+        with(3).stream(0, &[true, false]).poison(0, 1).bounds(1, 1, 1),
+        with(4).stream(1, &[false]).poison(0, 1).bounds(1, 1, 0),
     ]
 }
 
@@ -69,8 +81,35 @@ pub fn mutant(mutant: Mutant) -> (Config, Option<&'static str>) {
             (Config { group: 0b1110, ..with(4).stream(1, &[false]).stream(2, &[true]).bounds(1, 1, 0) }, Some(UNIFORM))
         }
         Mutant::DiscardInsteadOfKeep => (with(3).stream(0, &[true]).bounds(1, 2, 1), None),
+        _ => nonsense(mutant),
     };
     (config.without(mutant), breaks)
+}
+
+/// The same, for rules about packets that make no sense to some of their readers.
+fn nonsense(mutant: Mutant) -> (Config, Option<&'static str>) {
+    let with = |processes, sender| Config::bare(processes).stream(sender, &[false]).poison(0, 1).bounds(1, 1, 0);
+    let uniform = || Config::bare(3).stream(0, &[true]).poison(0, 1).bounds(1, 1, 0);
+    match mutant {
+        Mutant::SkipNonsense => (with(3, 0), Some(SKIPPED)),
+        Mutant::AcknowledgeNonsense => (uniform(), Some(UNIFORM)),
+        Mutant::ReportNonsenseAsHeld | Mutant::FillUnread => (with(3, 0), Some(REACHABLE)),
+        Mutant::AnewAtTheEnd => (with(3, 0), Some(FEWER)),
+        Mutant::JudgeBeforeAllSaid => (with(3, 0), Some(BLAME)),
+        Mutant::NobodyTakesAnew | Mutant::LongestCutWithoutSender => (with(3, 0), Some(REACHABLE)),
+        Mutant::ActOnHalfPacket => (with(3, 0), Some(SAME_DELIVERIES)),
+        Mutant::PastTheCutStays => (with(4, 0), Some(SAME_DELIVERIES)),
+        Mutant::JudgeByDelivered => {
+            let readers = 0b0110;
+            let config = Config::bare(4).stream(0, &[true, false]).poison_for(0, 2, readers).bounds(1, 1, 0);
+            (config, Some(SAME_DELIVERIES))
+        }
+        Mutant::TieWaits => (with(2, 0), Some(CAN_FINISH)),
+        Mutant::SenderHasNoVote => (with(3, 0), Some(BLAME)),
+        Mutant::GoesWithoutQuorum => (with(4, 0), Some(LEFT_QUORUM)),
+        Mutant::PastTheCutGoesByItself => (with(4, 0), None),
+        _ => (with(3, 1).bounds(1, 2, 1), None),
+    }
 }
 
 /// The configurations of the credit model.
@@ -80,15 +119,13 @@ pub fn credits() -> Vec<Credits> {
     vec![with(1, 6, 2), with(1, 5, 3), with(2, 3, 1), with(2, 3, 2)]
 }
 
-/// The steps to where `property` breaks without a rule of credits, if it does.
+/// The steps to where `property` breaks without a rule of credits, if it does, and the states seen.
 #[must_use]
-pub fn without_credit_rule(missing: Missing, property: &'static str) -> Option<usize> {
+pub fn without_credit_rule(missing: Missing, property: &'static str) -> Option<(usize, usize)> {
     let model = Credits { receivers: 2, packets: 3, window: 1, missing: Some(missing) };
-    let path = if property == FINISH {
-        always_reaches(&model, |s| model.is_finished(s)).1
-    } else {
-        let outcome = explore(model, 1, &[property]);
-        outcome.always.into_iter().find(|f| f.name == property).and_then(|f| f.path)
-    };
-    path.map(|path| path.len())
+    if property == FINISH {
+        let (states, path) = always_reaches(&model, |s| model.is_finished(s));
+        return path.map(|path| (path.len(), states));
+    }
+    shortest(&model, property)
 }

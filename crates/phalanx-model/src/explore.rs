@@ -27,7 +27,7 @@ pub struct Outcome {
 pub struct Found {
     /// The property.
     pub name: &'static str,
-    /// The steps to a state that breaks it, or reaches it; a shortest way.
+    /// The steps to a state that breaks it, or reaches it; a short way, not always the shortest.
     pub path: Option<Vec<String>>,
 }
 
@@ -81,6 +81,31 @@ where
         seconds,
         always: found(Expectation::Always),
         sometimes: found(Expectation::Sometimes),
+    }
+}
+
+/// The least steps to a state that breaks a property, and how many states were seen when the first was found.
+pub fn shortest<M>(model: &M, property: &'static str) -> Option<(usize, usize)>
+where
+    M: Model + Clone + Send + Sync + 'static,
+    M::State: Clone + std::fmt::Debug + std::hash::Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + std::fmt::Debug + PartialEq + Send + Sync,
+{
+    let mut found: Option<(usize, usize)> = None;
+    loop {
+        let until = HasDiscoveries::AnyOf([property].into_iter().collect());
+        let mut builder = model.clone().checker().finish_when(until);
+        if let Some((steps, _)) = found {
+            // States are taken in blocks, and the last one in a block that breaks it is told: there may be a shorter way.
+            builder = builder.target_max_depth(steps + 1);
+        }
+        let checker = builder.spawn_bfs().join();
+        let Some(path) = checker.discovery(property) else { return found };
+        let steps = path.into_actions().len();
+        found = Some((steps, found.map_or(checker.unique_state_count(), |(_, states)| states)));
+        if steps == 0 {
+            return found;
+        }
     }
 }
 

@@ -9,4 +9,5 @@ pub mod credits;
 pub mod explore;
 pub mod rules;
 pub mod validate;
+pub mod verdict;
 pub mod view_change;

@@ -9,11 +9,12 @@ use std::time::Instant;
 
 use phalanx_model::cases;
 use phalanx_model::credits::{FINISH, Missing};
-use phalanx_model::explore::{Outcome, always_reaches, explore};
+use phalanx_model::explore::{Outcome, always_reaches, explore, shortest};
 use phalanx_model::rules::Mutant;
 use phalanx_model::validate::{Steps, validate_seed};
 use phalanx_model::view_change::{Config, ViewChange};
 use phalanx_sim::Options;
+use stateright::Model;
 
 /// Explores these, and the credits; true if all holds and all was reached.
 pub(crate) fn explorations(configs: &[Config], threads: usize, json: bool) -> bool {
@@ -96,33 +97,51 @@ fn print(config: &str, outcome: &Outcome, json: bool) {
 /// Explores with each rule missing; true if each breaks what it must.
 pub(crate) fn mutants(json: bool) -> bool {
     let mut good = true;
-    let mut tell = |name: &str, property: Option<&str>, found: Option<usize>| {
+    let mut tell = |name: &str, property: Option<&str>, found: Option<(usize, usize)>| {
         let as_expected = property.is_some() == found.is_some();
         good &= as_expected;
         if json {
             let quoted = property.map_or("null".to_owned(), |p| format!("\"{p}\""));
-            let steps = found.map_or("null".to_owned(), |n| n.to_string());
-            println!("{{\"mutant\":\"{name}\",\"property\":{quoted},\"steps\":{steps},\"as_expected\":{as_expected}}}");
+            let number = |n: Option<usize>| n.map_or("null".to_owned(), |n| n.to_string());
+            println!(
+                "{{\"mutant\":\"{name}\",\"property\":{quoted},\"steps\":{},\"states\":{},\"as_expected\":{as_expected}}}",
+                number(found.map(|f| f.0)),
+                number(found.map(|f| f.1))
+            );
         } else {
             let text = match (property, found) {
-                (Some(property), Some(steps)) => format!("breaks after {steps:2} steps: {property}"),
+                (Some(property), Some((steps, states))) => {
+                    format!("breaks after {steps:2} steps, within {states:6} states: {property}")
+                }
                 (Some(property), None) => format!("NOT RECOGNISED: {property} holds"),
                 (None, None) => "breaks nothing, as it should".to_owned(),
-                (None, Some(steps)) => format!("BREAKS something after {steps} steps and should not"),
+                (None, Some((steps, _))) => format!("BREAKS something after {steps} steps and should not"),
             };
             println!("{name:28} {text}");
         }
     };
     for mutant in Mutant::ALL {
         let (config, property) = cases::mutant(mutant);
-        let outcome = explore(ViewChange { config }, 1, property.as_slice());
-        let mut broken = outcome.broken().filter(|f| property.is_none_or(|p| p == f.name));
-        tell(mutant.name(), property, broken.next().and_then(|f| f.path.as_ref()).map(Vec::len));
+        tell(mutant.name(), property, breaks(&ViewChange { config }, property));
     }
     for (missing, property) in Missing::ALL {
         tell(missing.name(), Some(property), cases::without_credit_rule(missing, property));
     }
     good
+}
+
+/// The least steps to where a property breaks, and the states seen until then; without one, to where any breaks.
+fn breaks<M>(model: &M, property: Option<&'static str>) -> Option<(usize, usize)>
+where
+    M: Model + Clone + Send + Sync + 'static,
+    M::State: Clone + std::fmt::Debug + std::hash::Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + std::fmt::Debug + PartialEq + Send + Sync,
+{
+    let Some(property) = property else {
+        let outcome = explore(model.clone(), 1, &[]);
+        return outcome.broken().filter_map(|f| f.path.as_ref()).map(|path| (path.len(), outcome.unique)).next();
+    };
+    shortest(model, property)
 }
 
 /// Judges simulated runs by the model's rules; true if every step is explained, take-overs and adoptions among them.

@@ -41,11 +41,43 @@ pub enum Mutant {
     UniformWithoutItsPast,
     /// What arrives after the wedge is thrown away. Allowed: it costs a fetch.
     DiscardInsteadOfKeep,
+    /// A member goes over a packet that makes no sense to it.
+    SkipNonsense,
+    /// A member acknowledges what makes no sense to it.
+    AcknowledgeNonsense,
+    /// A member acts upon what stands in a packet before the part that makes no sense.
+    ActOnHalfPacket,
+    /// A member reports all that it holds, whether it makes sense or not.
+    ReportNonsenseAsHeld,
+    /// What is fetched for a cut is not looked at before the cut is decided.
+    FillUnread,
+    /// The same; who finds nonsense when it delivers to the cut takes the state anew by itself.
+    AnewAtTheEnd,
+    /// A stream is judged although some have not read on to where others stopped.
+    JudgeBeforeAllSaid,
+    /// The cut is the longest prefix, and everybody stays.
+    NobodyTakesAnew,
+    /// Who acted upon more than the cut stays.
+    PastTheCutStays,
+    /// What counts is what was delivered when a member reported, not what it acted upon.
+    JudgeByDelivered,
+    /// The sender goes, and the cut is the longest prefix all the same.
+    LongestCutWithoutSender,
+    /// Half against half: nothing is proposed.
+    TieWaits,
+    /// Only readers count; the sender's word for its own packet does not.
+    SenderHasNoVote,
+    /// A sender goes although those that stay are no quorum.
+    GoesWithoutQuorum,
+    /// Who acted upon more than the cut is named as one that stays, and takes the state anew by itself. Allowed.
+    PastTheCutGoesByItself,
+    /// Half against half stops the group, also when the sender leaves anyway. Allowed.
+    TieStopsWithoutSender,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 31] = [
         Self::AckAfterReport,
         Self::DeliverBeforeDecision,
         Self::ProposeWithoutFilling,
@@ -61,6 +93,22 @@ impl Mutant {
         Self::UniformWithoutStability,
         Self::UniformWithoutItsPast,
         Self::DiscardInsteadOfKeep,
+        Self::SkipNonsense,
+        Self::AcknowledgeNonsense,
+        Self::ActOnHalfPacket,
+        Self::ReportNonsenseAsHeld,
+        Self::FillUnread,
+        Self::AnewAtTheEnd,
+        Self::JudgeBeforeAllSaid,
+        Self::NobodyTakesAnew,
+        Self::PastTheCutStays,
+        Self::JudgeByDelivered,
+        Self::LongestCutWithoutSender,
+        Self::TieWaits,
+        Self::SenderHasNoVote,
+        Self::GoesWithoutQuorum,
+        Self::PastTheCutGoesByItself,
+        Self::TieStopsWithoutSender,
     ];
 
     /// Its name, as the mutants of the code are named.
@@ -82,6 +130,22 @@ impl Mutant {
             Self::UniformWithoutStability => "uniform_without_stability",
             Self::UniformWithoutItsPast => "uniform_without_its_past",
             Self::DiscardInsteadOfKeep => "discard_instead_of_keep",
+            Self::SkipNonsense => "skip_nonsense",
+            Self::AcknowledgeNonsense => "acknowledge_nonsense",
+            Self::ActOnHalfPacket => "act_on_half_packet",
+            Self::ReportNonsenseAsHeld => "report_nonsense_as_held",
+            Self::FillUnread => "fill_unread",
+            Self::AnewAtTheEnd => "anew_at_the_end",
+            Self::JudgeBeforeAllSaid => "judge_before_all_said",
+            Self::NobodyTakesAnew => "nobody_takes_anew",
+            Self::PastTheCutStays => "past_the_cut_stays",
+            Self::JudgeByDelivered => "judge_by_delivered",
+            Self::LongestCutWithoutSender => "longest_cut_without_sender",
+            Self::TieWaits => "tie_waits",
+            Self::SenderHasNoVote => "sender_has_no_vote",
+            Self::GoesWithoutQuorum => "goes_without_quorum",
+            Self::PastTheCutGoesByItself => "past_the_cut_goes_by_itself",
+            Self::TieStopsWithoutSender => "tie_stops_without_sender",
         }
     }
 }
@@ -160,6 +224,18 @@ impl Rules {
     #[must_use]
     pub fn gate_is_open(self, installed: bool, wedged: bool) -> bool {
         installed && !wedged
+    }
+
+    /// Whether a member stops in a stream before what makes no sense to it.
+    #[must_use]
+    pub fn stops_at_nonsense(self) -> bool {
+        !self.lacks(Mutant::SkipNonsense)
+    }
+
+    /// Whether a wedged member looks at what it fetches for a cut, before it says that it holds it.
+    #[must_use]
+    pub fn looks_at_fetched(self) -> bool {
+        !self.lacks(Mutant::FillUnread) && !self.lacks(Mutant::AnewAtTheEnd)
     }
 
     /// Whether a promise leaves the member wedged. (`Process::handle_wedge`)

@@ -49,7 +49,8 @@ pub enum Action {
         /// Who.
         at: usize,
     },
-    /// A member that lacked a part of the cut holds it, and reports again. (`Process::handle_wedge`, with cuts)
+    /// A member that lacked a part of the cut holds it, or finds that it cannot read it, and reports again.
+    /// (`Process::handle_wedge`, with cuts)
     ReportFilled {
         /// The ballot.
         ballot: u8,

@@ -22,6 +22,17 @@ pub enum Wish {
     Group,
 }
 
+/// A packet that makes no sense to some of its readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poison {
+    /// The stream.
+    pub stream: usize,
+    /// The packet, from 0.
+    pub packet: usize,
+    /// To whom, a bit each; `None`: to any set of readers, each in turn.
+    pub readers: Option<u8>,
+}
+
 /// One bounded model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -33,6 +44,8 @@ pub struct Config {
     pub senders: Vec<usize>,
     /// Per sender, one message after the other: whether it is uniform.
     pub uniform: Vec<Vec<bool>>,
+    /// Packets that may make no sense to some of their readers.
+    pub poisoned: Vec<Poison>,
     /// What every coordinator wants.
     pub wish: Wish,
     /// A member that asked to leave.
@@ -56,6 +69,7 @@ impl Config {
             group: (1 << processes) - 1,
             senders: Vec::new(),
             uniform: Vec::new(),
+            poisoned: Vec::new(),
             wish: Wish::Nothing,
             leaver: None,
             rounds: 2,
@@ -70,6 +84,20 @@ impl Config {
     pub fn stream(mut self, sender: usize, uniform: &[bool]) -> Self {
         self.senders.push(sender);
         self.uniform.push(uniform.to_vec());
+        self
+    }
+
+    /// The same with a packet of that stream, numbered from 1, that makes no sense to any set of its readers.
+    #[must_use]
+    pub fn poison(mut self, stream: usize, packet: usize) -> Self {
+        self.poisoned.push(Poison { stream, packet: packet - 1, readers: None });
+        self
+    }
+
+    /// The same with a packet that makes no sense to these.
+    #[must_use]
+    pub fn poison_for(mut self, stream: usize, packet: usize, readers: u8) -> Self {
+        self.poisoned.push(Poison { stream, packet: packet - 1, readers: Some(readers) });
         self
     }
 
@@ -103,6 +131,24 @@ impl Config {
         assert!(self.rounds * self.processes <= BALLOTS, "at most {BALLOTS} ballots");
         assert!(self.group < 1 << self.processes, "members of the group are members of the cell");
         assert!(self.senders.iter().all(|&s| self.is_member(s)), "senders are members of the group");
+        let exists = |p: &Poison| self.uniform.get(p.stream).is_some_and(|m| p.packet < m.len());
+        assert!(self.poisoned.iter().all(exists), "what makes no sense is sent");
+    }
+
+    /// Everything that may make no sense to somebody: per stream and packet, to whom.
+    pub(super) fn draws(&self) -> Vec<[[u8; PACKETS]; STREAMS]> {
+        let mut draws = vec![[[0; PACKETS]; STREAMS]];
+        for &Poison { stream, packet, readers } in &self.poisoned {
+            let all = self.group & !(1 << self.senders[stream]);
+            let sets = || (0..=all).filter(|set| readers.map_or(set & !all == 0, |readers| *set == readers));
+            let with = |draw: &[[u8; PACKETS]; STREAMS], set| {
+                let mut draw = *draw;
+                draw[stream][packet] = set;
+                draw
+            };
+            draws = draws.iter().flat_map(|draw| sets().map(|set| with(draw, set)).collect::<Vec<_>>()).collect();
+        }
+        draws
     }
 
     /// Whether a rank is a member of the group.
@@ -145,8 +191,11 @@ impl Config {
             .map(|(s, m)| format!("{s}:{}", m.iter().map(|u| if *u { 'u' } else { 'p' }).collect::<String>()))
             .collect();
         let streams = if streams.is_empty() { "-".to_owned() } else { streams.join(",") };
+        let poisoned: Vec<String> =
+            self.poisoned.iter().map(|p| format!("{}:{}", self.senders[p.stream], p.packet + 1)).collect();
+        let poisoned = if poisoned.is_empty() { String::new() } else { format!(" nonsense {}", poisoned.join(",")) };
         format!(
-            "processes {} group {:04b} streams {streams} wish {:?} leaver {} rounds {} ballots {} crashes {}",
+            "processes {} group {:04b} streams {streams}{poisoned} wish {:?} leaver {} rounds {} ballots {} crashes {}",
             self.processes,
             self.group,
             self.wish,

@@ -58,6 +58,8 @@ pub(super) fn arrive(config: &Config, s: &mut State, at: usize, stream: usize, p
     m.held[stream] |= 1 << (packet - 1);
     if is_open(config, s, at) {
         settle(config, s, at);
+    } else if config.rules.looks_at_fetched() {
+        look(s, at);
     }
     true
 }
@@ -70,8 +72,12 @@ pub(super) fn acknowledge(config: &Config, s: &mut State, at: usize, stream: usi
     if !s.members[config.senders[stream]].lives || !(open || forced) || left(s, at) {
         return false;
     }
+    let prefix = match (open, config.rules.lacks(Mutant::AcknowledgeNonsense)) {
+        (true, false) => s.members[at].parsed[stream],
+        (true, true) => s.members[at].prefix(stream),
+        (false, _) => held(config, s, at, stream),
+    };
     let m = &mut s.members[at];
-    let prefix = if open { m.parsed[stream] } else { m.prefix(stream) };
     let counts = config.rules.acknowledged(prefix, m.highest(stream));
     if counts <= m.acked[stream] {
         return false;
@@ -104,10 +110,32 @@ pub(super) fn tell_stable(config: &Config, s: &mut State, at: usize, stream: usi
     true
 }
 
+/// Notes where nonsense is held next.
+fn look(s: &mut State, at: usize) {
+    for stream in 0..super::config::STREAMS {
+        if s.readable(at, stream) < s.members[at].prefix(stream) {
+            s.members[at].found |= 1 << stream;
+        }
+    }
+}
+
+/// The prefix that a member takes for held: what makes sense to it, or, where it did not look, all that it holds.
+pub(super) fn held(config: &Config, s: &State, at: usize, stream: usize) -> u8 {
+    let m = &s.members[at];
+    let looked = config.rules.looks_at_fetched() || m.found & 1 << stream != 0;
+    let stops = looked && config.rules.stops_at_nonsense() && !config.rules.lacks(Mutant::ReportNonsenseAsHeld);
+    if stops { s.readable(at, stream) } else { m.prefix(stream) }
+}
+
+/// Whether a member holds a cut. (`Flow::holds`)
+pub(super) fn holds(config: &Config, s: &State, at: usize, cut: [u8; super::config::STREAMS]) -> bool {
+    (0..super::config::STREAMS).all(|stream| held(config, s, at, stream) >= cut[stream])
+}
+
 /// `Flow::wedge`: stops, and gives the prefixes held.
-pub(super) fn wedge(s: &mut State, at: usize) -> [u8; super::config::STREAMS] {
+pub(super) fn wedge(config: &Config, s: &mut State, at: usize) -> [u8; super::config::STREAMS] {
+    let held = [held(config, s, at, 0), held(config, s, at, 1)];
     let m = &mut s.members[at];
-    let held = [m.prefix(0), m.prefix(1)];
     if !m.wedged {
         m.wedged = true;
         m.told = held;
@@ -121,15 +149,24 @@ pub(super) fn settle(config: &Config, s: &mut State, at: usize) {
         return;
     }
     if is_open(config, s, at) {
-        let m = &mut s.members[at];
-        m.parsed = [m.prefix(0), m.prefix(1)];
+        look(s, at);
+        let up_to = |stream| match config.rules.stops_at_nonsense() {
+            true => s.readable(at, stream),
+            false => s.members[at].prefix(stream),
+        };
+        s.members[at].parsed = [up_to(0), up_to(1)];
     }
     for (stream, &sender) in config.senders.iter().enumerate() {
         if sender == at {
             s.members[at].stable[stream] = stable(config, s, stream);
         }
     }
-    while (0..config.senders.len()).any(|stream| deliver(config, s, at, stream, s.members[at].parsed[stream], false)) {}
+    let up_to = |s: &State, stream: usize| {
+        let m = &s.members[at];
+        let half = m.found & 1 << stream != 0 && config.rules.lacks(Mutant::ActOnHalfPacket);
+        m.parsed[stream] + u8::from(half)
+    };
+    while (0..config.senders.len()).any(|stream| deliver(config, s, at, stream, up_to(s, stream), false)) {}
 }
 
 /// Delivers the next message of a stream, if it may be; once the cut is decided, stability is not waited for.
@@ -155,11 +192,25 @@ fn deliver(config: &Config, s: &mut State, at: usize, stream: usize, up_to: u8, 
 
 /// `Flow::finish`: delivers to the cut. What has a predecessor outside it is discarded, by all.
 pub(super) fn finish(config: &Config, s: &mut State, at: usize, cut: [u8; super::config::STREAMS]) {
-    while (0..config.senders.len()).any(|stream| deliver(config, s, at, stream, cut[stream], true)) {}
-    let m = &mut s.members[at];
-    // The view is over here: what else was known of it has no further use.
-    if m.decided != 0 {
-        (m.held, m.parsed, m.stable, m.told) = Default::default();
-        m.wedged = false;
+    let up_to = |s: &State, stream: usize| match config.rules.stops_at_nonsense() {
+        true => cut[stream].min(s.readable(at, stream)),
+        false => cut[stream],
+    };
+    let anew = |stream: usize| {
+        let unread = config.rules.lacks(Mutant::AnewAtTheEnd) && s.readable(at, stream) < cut[stream];
+        let past = s.members[at].parsed[stream] > cut[stream];
+        unread || (past && config.rules.lacks(Mutant::PastTheCutGoesByItself))
+    };
+    s.members[at].anew = (0..config.senders.len()).any(anew);
+    while (0..config.senders.len()).any(|stream| deliver(config, s, at, stream, up_to(s, stream), true)) {}
+    if s.members[at].decided != 0 {
+        leave(s, at);
     }
+}
+
+/// The view is over here: what else was known of it has no further use.
+pub(super) fn leave(s: &mut State, at: usize) {
+    let m = &mut s.members[at];
+    (m.held, m.parsed, m.stable, m.told, m.found) = Default::default();
+    m.wedged = false;
 }

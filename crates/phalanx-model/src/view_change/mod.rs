@@ -3,6 +3,8 @@
 mod action;
 mod config;
 mod flow;
+mod judge;
+mod nonsense;
 pub mod property;
 mod state;
 mod step;
@@ -10,7 +12,7 @@ mod step;
 use stateright::{Model, Property};
 
 pub use action::Action;
-pub use config::{BALLOTS, Config, PACKETS, PROCESSES, STREAMS, Wish};
+pub use config::{BALLOTS, Config, PACKETS, PROCESSES, Poison, STREAMS, Wish};
 pub use state::{Member, Phase, Proposal, State, Try};
 
 /// A bounded model of one view change.
@@ -31,11 +33,12 @@ impl Model for ViewChange {
             ballots: Default::default(),
             sent: Default::default(),
             past: Default::default(),
+            nonsense: Default::default(),
             crashes: 0,
             broken: 0,
         };
         state.members.iter_mut().take(self.config.processes).for_each(|m| m.lives = true);
-        vec![state]
+        self.config.draws().into_iter().map(|nonsense| State { nonsense, ..state.clone() }).collect()
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {

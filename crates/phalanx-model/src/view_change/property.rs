@@ -4,6 +4,7 @@ use stateright::Property;
 
 use super::ViewChange;
 use super::config::{Config, STREAMS};
+use super::nonsense;
 use super::state::{BROKE_GATE, BROKE_SURVIVORS, Phase, Proposal, State, Try};
 
 /// One decision per decree.
@@ -23,6 +24,18 @@ pub const REACHABLE: &str = "what was accepted can be completed by all it names"
 /// See the property.
 pub const QUORUM: &str = "what is installed was accepted by a quorum";
 /// See the property.
+pub const SKIPPED: &str = "nobody acts upon, acknowledges or delivers what makes no sense to it, nor what follows";
+/// See the property.
+pub const CAN_FINISH: &str = "a ballot whose members live can be decided";
+/// See the property.
+pub const KEEPERS: &str = "a group that goes on keeps members with its state";
+/// See the property.
+pub const FEWER: &str = "those that take the state anew are no more than those that keep it";
+/// See the property.
+pub const BLAME: &str = "who is alone with it is at fault: one reader, or the sender";
+/// See the property.
+pub const LEFT_QUORUM: &str = "a sender goes only from a quorum that stays";
+/// See the property.
 pub const TAKE_OVER: &str = "a take-over decides what an earlier coordinator proposed";
 
 /// All properties of a model. What its bounds cannot reach is not asked for.
@@ -38,6 +51,9 @@ pub(super) fn all(config: &Config) -> Vec<Property<ViewChange>> {
         Property::always(QUORUM, quorum),
         Property::sometimes("a view is installed by all that are in it", all_installed),
     ];
+    if !config.poisoned.is_empty() {
+        all.extend(nonsense::all(config));
+    }
     if config.ballots > 1 && config.processes > 2 {
         all.push(Property::sometimes(TAKE_OVER, take_over));
         all.push(Property::sometimes("a take-over decides its own proposal", own_take_over));
@@ -75,9 +91,14 @@ pub(super) fn all(config: &Config) -> Vec<Property<ViewChange>> {
     all
 }
 
-/// Members of the group that installed a view which ends it, alive or not.
+/// Members of the group that installed a view which ends it, and keep its state, alive or not.
 fn installed<'a>(config: &'a Config, s: &'a State) -> impl Iterator<Item = usize> + 'a {
-    (0..config.processes).filter(|&r| config.is_member(r) && s.members[r].installed)
+    let keeps = |r: usize| {
+        let m = &s.members[r];
+        let p = || &s.ballot(m.decided).proposal;
+        m.installed && !m.anew && (m.decided == 0 || !p().ends || p().keep(config.group) & 1 << r != 0)
+    };
+    (0..config.processes).filter(move |&r| config.is_member(r) && keeps(r))
 }
 
 fn one_decision(_: &ViewChange, s: &State) -> bool {
@@ -113,7 +134,7 @@ fn uniform(m: &ViewChange, s: &State) -> bool {
     }
     let most = most_uniform(&m.config, s);
     // Where nobody of the group stays, nobody is owed anything.
-    let goes_on = |p: &&Proposal| p.survivors & m.config.group != 0;
+    let goes_on = |p: &&Proposal| p.keep(m.config.group) != 0;
     let in_cut = s.decisions().filter(goes_on).all(|p| p.cut.iter().zip(most).all(|(&cut, most)| cut >= most));
     in_cut && installed(&m.config, s).all(|r| s.members[r].delivered.iter().zip(most).all(|(&d, most)| d >= most))
 }
@@ -127,9 +148,10 @@ fn reachable(m: &ViewChange, s: &State) -> bool {
         let p = &b.proposal;
         let needs = |r: &usize| {
             let me = &s.members[*r];
-            me.lives && !me.installed && m.config.is_member(*r) && (p.survivors | p.leavers) & 1 << r != 0
+            me.lives && !me.installed && p.keep(m.config.group) & 1 << r != 0
         };
-        b.accepters == 0 || !p.ends || (0..m.config.processes).filter(needs).all(|r| s.members[r].holds(p.cut))
+        let holds = |r: usize| (0..STREAMS).all(|stream| nonsense::could_read(m, s, r, stream) >= p.cut[stream]);
+        b.accepters == 0 || !p.ends || (0..m.config.processes).filter(needs).all(holds)
     };
     s.ballots.iter().all(completable)
 }

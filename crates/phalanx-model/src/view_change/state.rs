@@ -15,6 +15,8 @@ pub struct State {
     pub sent: [u8; STREAMS],
     /// Per stream and packet: messages of the other stream that its message depends on.
     pub past: [[u8; PACKETS]; STREAMS],
+    /// Per stream and packet: to whom it makes no sense, a bit each.
+    pub nonsense: [[u8; PACKETS]; STREAMS],
     /// How many crashed.
     pub crashes: u8,
     /// What went wrong in a step, a bit each: `BROKE_GATE`, `BROKE_SURVIVORS`.
@@ -57,6 +59,10 @@ pub struct Member {
     pub stable: [u8; STREAMS],
     /// Per stream: the prefix that was reported first.
     pub told: [u8; STREAMS],
+    /// The streams in which it found nonsense, a bit each.
+    pub found: u8,
+    /// It takes the state anew, without being told to.
+    pub anew: bool,
 }
 
 /// How far a ballot is.
@@ -92,6 +98,10 @@ pub struct Try {
     pub had_accepted: [u8; PROCESSES],
     /// By rank and stream: the prefix reported.
     pub prefixes: [[u8; STREAMS]; PROCESSES],
+    /// By rank and stream: the prefix that the reporter acted upon.
+    pub read: [[u8; STREAMS]; PROCESSES],
+    /// Per stream: the reporters that found nonsense in it, a bit each.
+    pub found: [u8; STREAMS],
     /// What is proposed.
     pub proposal: Proposal,
 }
@@ -105,6 +115,12 @@ pub struct Proposal {
     pub survivors: u8,
     /// Members that asked to leave and take part to the end.
     pub leavers: u8,
+    /// Members that stay in the cell, and take the group's state anew, a bit each.
+    pub anew: u8,
+    /// Senders of nonsense that go, a bit each.
+    pub gone: u8,
+    /// The group stops for good.
+    pub stops: bool,
     /// Coordinators whose own change is in it.
     pub changes: u8,
     /// The group's view ends.
@@ -125,15 +141,30 @@ impl Member {
     pub fn highest(&self, stream: usize) -> u8 {
         (u8::BITS - self.held[stream].leading_zeros()) as u8
     }
+}
 
-    /// Whether a cut is held. (`Flow::holds`)
+impl Proposal {
+    /// It says what becomes of those that found nonsense.
+    pub(super) fn judged(&self) -> bool {
+        self.anew | self.gone != 0 || self.stops
+    }
+
+    /// Those of the group that keep its state, up to the cut.
     #[must_use]
-    pub fn holds(&self, cut: [u8; STREAMS]) -> bool {
-        (0..STREAMS).all(|s| self.prefix(s) >= cut[s])
+    pub fn keep(&self, group: u8) -> u8 {
+        if self.stops { 0 } else { (self.survivors | self.leavers) & group & !self.anew }
     }
 }
 
 impl State {
+    /// The longest prefix held of a stream that makes sense to a member.
+    #[must_use]
+    pub fn readable(&self, at: usize, stream: usize) -> u8 {
+        let nonsense = self.nonsense[stream].iter().position(|readers| readers & 1 << at != 0);
+        let prefix = self.members[at].prefix(stream);
+        nonsense.map_or(prefix, |packet| prefix.min(packet as u8))
+    }
+
     /// The ballot of that number (1..).
     #[must_use]
     pub fn ballot(&self, number: u8) -> &Try {
@@ -154,7 +185,7 @@ impl State {
 }
 
 /// Words that a state is hashed as.
-const WORDS: usize = PROCESSES * 2 + BALLOTS * 3 + 1;
+const WORDS: usize = PROCESSES * 2 + BALLOTS * 3 + 2;
 
 impl Hash for State {
     /// All of it in one go: hashing field by field takes most of the time otherwise.
@@ -169,8 +200,17 @@ impl Hash for State {
         for m in &self.members {
             let flags = u8::from(m.lives) | u8::from(m.wedged) << 1 | u8::from(m.installed) << 2;
             put(pack(&[
-                flags, m.promised, m.accepted, m.current, m.round, m.decided, m.held[0], m.held[1], m.told[0],
+                flags,
+                m.promised,
+                m.accepted,
+                m.current,
+                m.round,
+                m.decided,
+                m.held[0],
+                m.held[1],
+                m.told[0],
                 m.told[1],
+                m.found | u8::from(m.anew) << 2,
             ]));
             put(pack(&[
                 m.parsed[0],
@@ -184,10 +224,13 @@ impl Hash for State {
             ]));
         }
         for b in &self.ballots {
-            put(pack(&[b.phase as u8, b.asked, b.reported, b.accepters]) << 16 | pack(&b.had_accepted));
-            put(b.prefixes.iter().fold(0, |word, p| word << 8 | u64::from(p[0]) << 4 | u64::from(p[1])));
+            let found = pack(&b.found) << 32;
+            put(found | pack(&[b.phase as u8, b.asked, b.reported, b.accepters]) << 16 | pack(&b.had_accepted));
+            let prefixes = b.prefixes.iter().chain(&b.read);
+            put(prefixes.fold(0, |word, p| word << 8 | u64::from(p[0]) << 4 | u64::from(p[1])));
             let p = &b.proposal;
-            put(pack(&[p.origin, p.survivors, p.leavers, p.changes, u8::from(p.ends), p.cut[0], p.cut[1]]));
+            let flags = u8::from(p.ends) | u8::from(p.stops) << 1;
+            put(pack(&[p.origin, p.survivors, p.leavers, p.changes, flags, p.cut[0], p.cut[1], p.anew, p.gone]));
         }
         let past = &self.past;
         put(pack(&[
@@ -200,6 +243,8 @@ impl Hash for State {
             self.crashes,
             self.broken,
         ]));
+        let [first, second] = &self.nonsense;
+        put(pack(first) << 8 | pack(second));
         for word in words {
             hasher.write_u64(word);
         }

@@ -4,6 +4,7 @@
 use super::action::Action;
 use super::config::{Config, Wish};
 use super::flow;
+use super::judge::judge;
 use super::state::{BROKE_SURVIVORS, Phase, Proposal, State, Try};
 use crate::rules::Mutant;
 
@@ -27,12 +28,12 @@ pub(super) fn next(config: &Config, state: &State, action: Action) -> Option<Sta
         Action::Report { ballot, at } => s.ballot(ballot).reported & 1 << at == 0 && report(config, s, ballot, at),
         Action::ReportFilled { ballot, at } => {
             lacking(config, s.ballot(ballot)) & 1 << at != 0
-                && s.members[at].holds(s.ballot(ballot).proposal.cut)
+                && has_filled(config, s, ballot, at)
                 && report(config, s, ballot, at)
         }
         Action::Fix { ballot } => fix(config, s, ballot),
         Action::Propose { ballot } => {
-            drives(config, s, ballot) && lacking(config, s.ballot(ballot)) == 0 && {
+            drives(config, s, ballot) && lacking(config, s.ballot(ballot)) == 0 && judge(config, s, ballot) && {
                 propose(config, s, ballot);
                 true
             }
@@ -97,7 +98,8 @@ fn yield_to(config: &Config, s: &mut State, at: usize, ballot: u8) {
 fn start(config: &Config, s: &mut State, by: usize, asked: u8) -> bool {
     let m = s.members[by];
     let all = (1_u8 << config.processes) - 1;
-    let need = asked != all || m.promised != 0 || config.wish != Wish::Nothing || config.leaver.is_some();
+    let nonsense = s.members.iter().any(|m| m.found != 0);
+    let need = nonsense || asked != all || m.promised != 0 || config.wish != Wish::Nothing || config.leaver.is_some();
     let begun = s.ballots.iter().filter(|b| b.phase != Phase::None).count();
     if !need || m.decided != 0 || begun >= config.ballots || !config.is_quorum(asked) {
         return false;
@@ -117,7 +119,8 @@ fn start(config: &Config, s: &mut State, by: usize, asked: u8) -> bool {
 /// Whether a ballot names the group: it holds a candidate, or somebody wants in or out.
 fn names_group(config: &Config, ballot: &Try) -> bool {
     let leaves = config.leaver.is_some_and(|l| config.is_member(l));
-    config.wish == Wish::Group || leaves || config.group & !ballot.asked != 0
+    let may_fail = !config.poisoned.is_empty();
+    may_fail || config.wish == Wish::Group || leaves || config.group & !ballot.asked != 0
 }
 
 fn report(config: &Config, s: &mut State, ballot: u8, at: usize) -> bool {
@@ -130,15 +133,23 @@ fn report(config: &Config, s: &mut State, ballot: u8, at: usize) -> bool {
     let named = names_group(config, s.ballot(ballot)) && config.is_member(at);
     let mut prefixes = [0; super::config::STREAMS];
     if named {
-        prefixes = flow::wedge(s, at);
+        prefixes = flow::wedge(config, s, at);
         s.members[at].wedged = config.rules.wedges();
     }
-    let had_accepted = s.members[at].accepted;
+    let m = s.members[at];
+    let read = if config.rules.lacks(Mutant::JudgeByDelivered) { m.delivered } else { m.parsed };
     let b = s.ballot_mut(ballot);
     b.reported |= 1 << at;
     if matches!(b.phase, Phase::Gathering | Phase::Filling) {
-        b.had_accepted[at] = had_accepted;
+        b.had_accepted[at] = m.accepted;
         b.prefixes[at] = prefixes;
+        if named && !config.poisoned.is_empty() {
+            b.read[at] = read;
+            for (stream, found) in b.found.iter_mut().enumerate().filter(|(stream, _)| m.found & 1 << stream != 0) {
+                // Told with the prefix that ends before it.
+                *found |= u8::from(prefixes[stream] < m.prefix(stream)) << at;
+            }
+        }
     }
     if named && !config.rules.wedges() {
         flow::settle(config, s, at);
@@ -146,17 +157,27 @@ fn report(config: &Config, s: &mut State, ballot: u8, at: usize) -> bool {
     true
 }
 
-/// `Coordinator::lacking`: who reported less than the cut.
+/// `Coordinator::lacking`: who reported less than the cut, and not that it cannot read it.
 fn lacking(config: &Config, ballot: &Try) -> u8 {
     let p = &ballot.proposal;
     let lacks = |r: &usize| {
-        let cut = p.cut.iter().zip(ballot.prefixes[*r]);
-        ballot.reported & 1 << r != 0 && cut.into_iter().any(|(&cut, held)| config.rules.must_fill(held, cut))
+        let could = |stream: &usize| ballot.found[*stream] & 1 << r == 0;
+        let mut streams = (0..super::config::STREAMS).filter(could);
+        let must = |stream| config.rules.must_fill(ballot.prefixes[*r][stream], p.cut[stream]);
+        ballot.reported & !(p.anew | p.gone) & 1 << r != 0 && streams.any(must)
     };
     if !p.ends {
         return 0;
     }
     (0..config.processes).filter(|&r| config.is_member(r)).filter(lacks).fold(0, |set, r| set | 1 << r)
+}
+
+/// A member that lacked a part of the cut holds it, or finds that it cannot read it.
+fn has_filled(config: &Config, s: &State, ballot: u8, at: usize) -> bool {
+    let cut = s.ballot(ballot).proposal.cut;
+    let done =
+        |stream: usize| s.members[at].found & 1 << stream != 0 || flow::held(config, s, at, stream) >= cut[stream];
+    (0..super::config::STREAMS).all(done)
 }
 
 fn fix(config: &Config, s: &mut State, ballot: u8) -> bool {
@@ -183,7 +204,10 @@ fn fix(config: &Config, s: &mut State, ballot: u8) -> bool {
     let b = s.ballot_mut(ballot);
     b.proposal = proposal;
     b.phase = Phase::Filling;
-    if lacking(config, s.ballot(ballot)) == 0 {
+    if config.rules.lacks(Mutant::JudgeBeforeAllSaid) {
+        judge(config, s, ballot);
+    }
+    if lacking(config, s.ballot(ballot)) == 0 && judge(config, s, ballot) {
         propose(config, s, ballot);
     }
     true
@@ -198,7 +222,8 @@ fn build(config: &Config, b: &Try) -> Proposal {
     let leavers =
         ranks.clone().filter(|&r| has(b.reported, r) && config.leaver == Some(r)).fold(0, |set, r| set | 1 << r);
     let named = names_group(config, b);
-    let ends = named && (config.wish == Wish::Group || config.group & !survivors != 0);
+    let nonsense = b.found != [0; super::config::STREAMS];
+    let ends = named && (nonsense || config.wish == Wish::Group || config.group & !survivors != 0);
     let reporters = || ranks.clone().filter(|&r| has(b.reported, r) && config.is_member(r));
     let mut cut = [0; super::config::STREAMS];
     if ends {
@@ -206,7 +231,7 @@ fn build(config: &Config, b: &Try) -> Proposal {
             *cut = config.rules.cut(reporters().map(|r| b.prefixes[r][stream]));
         }
     }
-    Proposal { origin: 0, survivors, leavers, changes: 0, ends, cut }
+    Proposal { survivors, leavers, ends, cut, ..Proposal::default() }
 }
 
 fn propose(config: &Config, s: &mut State, ballot: u8) {
@@ -215,6 +240,7 @@ fn propose(config: &Config, s: &mut State, ballot: u8) {
     // What was reported has done its work.
     b.had_accepted = Default::default();
     b.prefixes = Default::default();
+    (b.read, b.found) = Default::default();
     accept(config, s, ballot, config.coordinator_of(ballot));
 }
 
@@ -231,9 +257,9 @@ fn accept(config: &Config, s: &mut State, ballot: u8, at: usize) -> bool {
     let proposal = s.ballot(ballot).proposal;
     if proposal.ends && config.is_member(at) {
         // The group's view stops here too, whoever asked before.
-        flow::wedge(s, at);
+        flow::wedge(config, s, at);
         s.members[at].wedged = config.rules.wedges();
-        if config.rules.may_finish(false) && s.members[at].holds(proposal.cut) {
+        if config.rules.may_finish(false) && flow::holds(config, s, at, proposal.cut) {
             flow::finish(config, s, at, proposal.cut);
         }
     }
@@ -278,13 +304,15 @@ fn try_install(config: &Config, s: &mut State, at: usize) {
         return;
     }
     let proposal = s.ballot(m.decided).proposal;
-    let in_group = proposal.ends && config.is_member(at);
-    let holds = !in_group || m.holds(proposal.cut);
+    let in_group = proposal.ends && proposal.keep(config.group) & 1 << at != 0;
+    let holds = !in_group || flow::holds(config, s, at, proposal.cut);
     if !config.rules.may_install(s.ballot(m.decided).phase == Phase::Decided, holds) {
         return;
     }
     if in_group && config.rules.may_finish(true) {
         flow::finish(config, s, at, proposal.cut);
+    } else if proposal.judged() {
+        flow::leave(s, at);
     }
     let m = &mut s.members[at];
     m.installed = true;

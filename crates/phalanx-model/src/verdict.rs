@@ -1,0 +1,223 @@
+//! What becomes of a stream with a packet that makes no sense to some of its readers.
+//!
+//! Everybody that takes part in the view change has said by then how far it can read: up to the longest prefix that
+//! anybody holds, or up to what makes no sense to it. The sender is one of those that can read.
+
+use crate::rules::{Mutant, Rules};
+
+/// What one member said of a stream in the ballot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The prefix that it holds and that makes sense to it.
+    pub prefix: u8,
+    /// The prefix that it acted upon: parsed while its gate was open. It may deliver that at any time.
+    pub read: u8,
+    /// The next packet is here and makes no sense.
+    pub nonsense: bool,
+}
+
+/// What is decided of one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Verdict {
+    /// Where the stream ends, for those that stay.
+    pub cut: u8,
+    /// The sender leaves the cell.
+    pub sender_goes: bool,
+    /// Who takes the state anew, a bit each.
+    pub anew: u8,
+    /// Nobody can say who is at fault: the group stops.
+    pub stops: bool,
+}
+
+/// Judges a stream by what those that take part said, by rank.
+///
+/// A packet that the fewer cannot read is in the cut, and they take the state anew. What the more cannot read is outside
+/// of the cut: the sender goes, and whoever acted upon it takes the state anew. Of those that remain the same is asked
+/// again, as they may not have stopped at the same packet. Half against half stops the group, unless the sender is gone
+/// anyway: then the longer prefix counts.
+#[must_use]
+pub fn judge(rules: Rules, sender: usize, said: &[Option<Said>]) -> Verdict {
+    let present = ranks(said, |_, _| true);
+    let mut verdict = Verdict::default();
+    let (mut voters, mut sender_votes) = (present, present & 1 << sender != 0);
+    loop {
+        let of_voters = |r: usize| voters & 1 << r != 0;
+        let top = ranks_prefix(said, of_voters);
+        let stopped = |r: usize, s: Said| of_voters(r) && s.prefix < top && s.nonsense;
+        let short = ranks(said, stopped);
+        verdict.cut = top;
+        if short == 0 || rules.lacks(Mutant::NobodyTakesAnew) {
+            break;
+        }
+        let no_vote = sender_votes && rules.lacks(Mutant::SenderHasNoVote);
+        let (against, all) = (2 * short.count_ones(), voters.count_ones() - u32::from(no_vote));
+        if against == all && (sender_votes || rules.lacks(Mutant::TieStopsWithoutSender)) {
+            return Verdict { stops: true, ..Verdict::default() };
+        }
+        if against <= all {
+            verdict.anew |= short;
+            break;
+        }
+        verdict.sender_goes |= sender_votes;
+        if rules.lacks(Mutant::LongestCutWithoutSender) {
+            break;
+        }
+        (voters, sender_votes) = (short, false);
+    }
+    if !rules.lacks(Mutant::PastTheCutStays) && !rules.lacks(Mutant::PastTheCutGoesByItself) {
+        verdict.anew |= ranks(said, |_, s| s.read > verdict.cut);
+    }
+    if verdict.sender_goes {
+        verdict.anew &= !(1 << sender);
+    }
+    verdict
+}
+
+/// What is decided of a group, its streams taken together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// Senders that leave the cell, a bit each.
+    pub gone: u8,
+    /// Who takes the state anew, a bit each.
+    pub anew: u8,
+    /// The group stops: nobody leaves, and nobody goes on.
+    pub stops: bool,
+}
+
+/// Takes the verdicts of all streams together. A sender goes only from a quorum that stays, and the group goes on only
+/// with somebody that keeps its state.
+#[must_use]
+pub fn together(
+    rules: Rules,
+    verdicts: impl Iterator<Item = (usize, Verdict)>,
+    survivors: u8,
+    group: u8,
+    is_quorum: impl Fn(u8) -> bool,
+) -> Outcome {
+    let mut all = Outcome::default();
+    for (sender, verdict) in verdicts {
+        all.gone |= u8::from(verdict.sender_goes) << sender;
+        all.anew |= verdict.anew;
+        all.stops |= verdict.stops;
+    }
+    all.anew &= !all.gone;
+    let enough = all.gone == 0 || is_quorum(survivors & !all.gone) || rules.lacks(Mutant::GoesWithoutQuorum);
+    let keeps_state = survivors & group & !all.gone & !all.anew != 0;
+    let stopped = Outcome { stops: true, ..Outcome::default() };
+    if all.stops || !enough || !keeps_state { stopped } else { all }
+}
+
+/// Those of whom `which` holds, a bit each.
+fn ranks(said: &[Option<Said>], which: impl Fn(usize, Said) -> bool) -> u8 {
+    let taken = said.iter().enumerate().filter(|(r, s)| s.is_some_and(|s| which(*r, s)));
+    taken.fold(0, |set, (r, _)| set | 1 << r)
+}
+
+/// The longest prefix of those.
+fn ranks_prefix(said: &[Option<Said>], which: impl Fn(usize) -> bool) -> u8 {
+    let prefixes = said.iter().enumerate().filter(|(r, _)| which(*r)).filter_map(|(_, s)| s.map(|s| s.prefix));
+    prefixes.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: Rules = Rules { without: None };
+
+    /// A packet of rank 0 that makes no sense to `blind`, in a view of which `present` take part; who can read acted upon it.
+    fn one_packet(rules: Rules, present: u8, blind: u8, of: usize) -> Verdict {
+        let said: Vec<Option<Said>> = (0..of)
+            .map(|r| {
+                let read = u8::from(blind & 1 << r == 0);
+                (present & 1 << r != 0).then_some(Said { prefix: read, read, nonsense: read == 0 })
+            })
+            .collect();
+        judge(rules, 0, &said)
+    }
+
+    #[test]
+    fn the_fewer_take_the_state_anew() {
+        assert_eq!(one_packet(RULES, 0b111, 0b010, 3), Verdict { cut: 1, anew: 0b010, ..Verdict::default() });
+        assert_eq!(one_packet(RULES, 0b11111, 0b00110, 5), Verdict { cut: 1, anew: 0b00110, ..Verdict::default() });
+    }
+
+    #[test]
+    fn the_sender_goes_when_the_more_cannot_read_it() {
+        let gone = Verdict { sender_goes: true, ..Verdict::default() };
+        assert_eq!(one_packet(RULES, 0b111, 0b110, 3), gone);
+        assert_eq!(one_packet(RULES, 0b11111, 0b01110, 5), Verdict { anew: 0b10000, ..gone });
+    }
+
+    #[test]
+    fn half_against_half_stops_the_group_while_the_sender_is_there() {
+        assert!(one_packet(RULES, 0b11, 0b10, 2).stops);
+        assert!(one_packet(RULES, 0b1111, 0b1100, 4).stops);
+        assert_eq!(one_packet(RULES, 0b0110, 0b0100, 3), Verdict { cut: 1, anew: 0b100, ..Verdict::default() });
+    }
+
+    #[test]
+    fn what_nobody_that_is_present_can_read_is_outside_of_the_cut() {
+        assert_eq!(one_packet(RULES, 0b110, 0b110, 3), Verdict::default());
+    }
+
+    #[test]
+    fn readers_that_stop_at_different_packets_are_asked_again() {
+        let at = |prefix, nonsense| Some(Said { prefix, read: prefix, nonsense });
+        // The sender wrote two; one reader stops at the first, three at the second.
+        let said = [at(2, false), at(0, true), at(1, true), at(1, true), at(1, true)];
+        let expected = Verdict { cut: 1, sender_goes: true, anew: 0b00010, stops: false };
+        assert_eq!(judge(RULES, 0, &said), expected);
+    }
+
+    /// Who only fetched it, and did not act upon it, stays.
+    #[test]
+    fn who_holds_more_than_the_cut_without_acting_upon_it_stays() {
+        let fetched = Some(Said { prefix: 1, read: 0, nonsense: false });
+        let blind = Some(Said { prefix: 0, read: 0, nonsense: true });
+        let said = [Some(Said { prefix: 1, read: 1, nonsense: false }), blind, blind, blind, fetched];
+        assert_eq!(judge(RULES, 0, &said), Verdict { sender_goes: true, ..Verdict::default() });
+    }
+
+    /// Three senders, each of which cannot read the one before: all would take the state anew, and there would be none.
+    #[test]
+    fn a_group_of_which_nobody_keeps_the_state_stops() {
+        let verdicts = [0, 1, 2].map(|s| (s, Verdict { cut: 1, anew: 1 << ((s + 1) % 3), ..Verdict::default() }));
+        let outcome = |count: usize| together(RULES, verdicts.into_iter().take(count), 0b111, 0b111, |_| true);
+        assert_eq!(outcome(3), Outcome { stops: true, ..Outcome::default() });
+        assert_eq!(outcome(2), Outcome { anew: 0b110, ..Outcome::default() });
+    }
+
+    /// One member is at fault, and any that are not needed for a majority of the view may be silent. How often a
+    /// healthy one has to go, and how often the group stops, of so many patterns.
+    fn single_faults(rules: Rules) -> (u32, u32, u32) {
+        let (mut wrong, mut stops, mut all) = (0, 0, 0);
+        for of in 2..=7_u8 {
+            let everybody = (1_u16 << of) as u8 - 1;
+            for present in (1..=everybody).filter(|p| 2 * p.count_ones() > u32::from(of) && p & 1 != 0) {
+                for faulty in (0..of).filter(|f| present & 1 << f != 0) {
+                    let blind = if faulty == 0 { everybody & !1 } else { 1 << faulty };
+                    let verdict = one_packet(rules, present, blind & present, usize::from(of));
+                    let out = verdict.anew | u8::from(verdict.sender_goes);
+                    wrong += u32::from(out & !(1 << faulty) != 0);
+                    stops += u32::from(verdict.stops);
+                    all += 1;
+                }
+            }
+        }
+        (wrong, stops, all)
+    }
+
+    /// The group stops only where two are left, and there nobody can know.
+    #[test]
+    fn one_fault_costs_no_healthy_member_its_place() {
+        let (wrong, stops, all) = single_faults(RULES);
+        assert_eq!((wrong, stops, all), (0, 6, 330));
+    }
+
+    #[test]
+    fn a_sender_without_a_vote_costs_healthy_members_their_place() {
+        let (wrong, stops, _) = single_faults(Rules { without: Some(Mutant::SenderHasNoVote) });
+        assert_eq!((wrong, stops), (3, 20));
+    }
+}
