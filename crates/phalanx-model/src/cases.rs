@@ -2,6 +2,7 @@
 
 use crate::credits::{Credits, FINISH, Missing};
 use crate::explore::{always_reaches, shortest};
+use crate::levels::{self, Levels};
 use crate::rules::Mutant;
 use crate::view_change::property::{
     BLAME, CAN_FINISH, FEWER, LEFT_QUORUM, ONE_DECISION, REACHABLE, SAME_DELIVERIES, SKIPPED, UNIFORM,
@@ -128,4 +129,52 @@ pub fn without_credit_rule(missing: Missing, property: &'static str) -> Option<(
         return path.map(|path| (path.len(), states));
     }
     shortest(&model, property)
+}
+
+/// The configurations of the model of levels: a few, and those of the long run.
+#[must_use]
+pub fn levels(long: bool) -> Vec<Levels> {
+    let with = Levels::new;
+    let mut all = vec![
+        // Build 1 adopts what build 2 put into the record of a joiner.
+        with(&[1, 2, 2], 2).bounds(1, 2, 2).events(0, 1),
+        // A rise with rivals, and a member that is late.
+        with(&[2, 2, 2], 3).bounds(1, 2, 2).events(1, 1),
+        // Build 1 is cut off, and the level rises when it is gone.
+        with(&[2, 2, 1], 3).bounds(2, 1, 1).events(2, 1),
+        // It joins while a wish is under way.
+        with(&[2, 2, 1], 2).bounds(3, 1, 1).events(2, 0),
+    ];
+    if long {
+        all.extend([
+            with(&[1, 2, 2, 2], 3).bounds(1, 2, 3).events(0, 1),
+            with(&[2, 2, 2], 3).bounds(2, 2, 2).events(1, 1),
+            with(&[2, 2, 1], 2).bounds(3, 1, 2).events(2, 1),
+        ]);
+    }
+    all
+}
+
+/// Where the lack of a rule of levels shows, and what breaks there; `None`: nothing does, it is a second line.
+#[must_use]
+pub fn without_level_rule(missing: levels::Missing) -> Vec<(Levels, Option<&'static str>)> {
+    use levels::{FOLLOWED, LOCKED_OUT, Missing, NO_FALL, NOT_ABOVE, ONE_VALUE, SENSE};
+    let with = |builds: &[u8], founders| Levels { missing: Some(missing), ..Levels::new(builds, founders) };
+    let (old_member, old_joiner) = (with(&[2, 2, 1], 3), with(&[2, 2, 1], 2));
+    match missing {
+        Missing::EncodesAgain => vec![(with(&[1, 2, 2], 2).bounds(1, 2, 2), Some(ONE_VALUE))],
+        Missing::LevelInForceAtAdoption => vec![(with(&[2, 2, 2], 3).bounds(1, 2, 2), Some(ONE_VALUE))],
+        Missing::LeastOfMembers => {
+            vec![(old_member, Some(LOCKED_OUT)), (old_joiner.bounds(2, 1, 1).events(0, 0), Some(NO_FALL))]
+        }
+        Missing::OnlyStayersCount => vec![(old_member, Some(LOCKED_OUT))],
+        Missing::OnlyPresentCount => vec![(old_joiner, Some(FOLLOWED))],
+        Missing::OldWishCounts | Missing::WishOutlives => vec![(old_joiner.bounds(3, 1, 1), Some(LOCKED_OUT))],
+        Missing::AnyJoiner => vec![(old_joiner.bounds(2, 1, 1), Some(FOLLOWED))],
+        Missing::SpeaksAsBuilt => vec![(old_member, Some(NOT_ABOVE))],
+        Missing::SpeaksToStrangers => vec![(old_member.bounds(2, 1, 1), Some(SENSE))],
+        Missing::JudgesByOwnView => vec![(with(&[2, 2], 2), Some(SENSE))],
+        Missing::AcceptsAnyLevel => vec![(old_joiner.bounds(3, 1, 1), None)],
+        Missing::WrongCoordinators => vec![(old_member.bounds(2, 1, 1), None), (old_joiner.bounds(2, 1, 1), None)],
+    }
 }

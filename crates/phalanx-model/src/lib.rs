@@ -7,6 +7,7 @@
 pub mod cases;
 pub mod credits;
 pub mod explore;
+pub mod levels;
 pub mod rules;
 pub mod validate;
 pub mod verdict;

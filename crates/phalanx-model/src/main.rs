@@ -83,7 +83,9 @@ fn main() -> ExitCode {
             (_, Some(processes)) => phalanx_model::cases::long(processes),
             (_, None) => [3, 4].into_iter().flat_map(phalanx_model::cases::long).collect(),
         };
-        report::explorations(&configs, asked.threads, asked.json)
+        // The levels go with the short run, and with the runs of 3 processes.
+        let levels = if asked.processes == Some(4) { Vec::new() } else { phalanx_model::cases::levels(!asked.short) };
+        report::explorations(&configs, &levels, asked.threads, asked.json)
     };
     ExitCode::from(u8::from(!good))
 }
