@@ -5,7 +5,7 @@ use crate::explore::{always_reaches, shortest};
 use crate::levels::{self, Levels};
 use crate::rules::Mutant;
 use crate::view_change::property::{
-    BLAME, CAN_FINISH, FEWER, LEFT_QUORUM, ONE_DECISION, REACHABLE, SAME_DELIVERIES, SKIPPED, UNIFORM,
+    BLAME, CAN_FINISH, FEWER, ONE_DECISION, REACHABLE, SAME_DELIVERIES, SKIPPED, UNIFORM,
 };
 use crate::view_change::{Config, Wish};
 
@@ -107,7 +107,6 @@ fn nonsense(mutant: Mutant) -> (Config, Option<&'static str>) {
         }
         Mutant::TieWaits => (with(2, 0), Some(CAN_FINISH)),
         Mutant::SenderHasNoVote => (with(3, 0), Some(BLAME)),
-        Mutant::GoesWithoutQuorum => (with(4, 0), Some(LEFT_QUORUM)),
         Mutant::PastTheCutGoesByItself => (with(4, 0), None),
         _ => (with(3, 1).bounds(1, 2, 1), None),
     }
@@ -148,8 +147,9 @@ pub fn levels(long: bool) -> Vec<Levels> {
     if long {
         all.extend([
             with(&[1, 2, 2, 2], 3).bounds(1, 2, 3).events(0, 1),
-            with(&[2, 2, 2], 3).bounds(2, 2, 2).events(1, 1),
-            with(&[2, 2, 1], 2).bounds(3, 1, 2).events(2, 1),
+            with(&[2, 2, 2], 3).bounds(2, 1, 2).events(1, 1),
+            with(&[2, 2, 1], 3).bounds(2, 1, 2).events(2, 1),
+            with(&[2, 2, 1], 2).bounds(3, 1, 1).events(2, 1),
         ]);
     }
     all

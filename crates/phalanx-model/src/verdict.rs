@@ -21,7 +21,7 @@ pub struct Said {
 pub struct Verdict {
     /// Where the stream ends, for those that stay.
     pub cut: u8,
-    /// The sender leaves the cell.
+    /// The sender leaves the group.
     pub sender_goes: bool,
     /// Who takes the state anew, a bit each.
     pub anew: u8,
@@ -76,7 +76,7 @@ pub fn judge(rules: Rules, sender: usize, said: &[Option<Said>]) -> Verdict {
 /// What is decided of a group, its streams taken together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Outcome {
-    /// Senders that leave the cell, a bit each.
+    /// Senders that leave the group, a bit each.
     pub gone: u8,
     /// Who takes the state anew, a bit each.
     pub anew: u8,
@@ -84,16 +84,9 @@ pub struct Outcome {
     pub stops: bool,
 }
 
-/// Takes the verdicts of all streams together. A sender goes only from a quorum that stays, and the group goes on only
-/// with somebody that keeps its state.
+/// Takes the verdicts of all streams together. The group goes on only with somebody that keeps its state.
 #[must_use]
-pub fn together(
-    rules: Rules,
-    verdicts: impl Iterator<Item = (usize, Verdict)>,
-    survivors: u8,
-    group: u8,
-    is_quorum: impl Fn(u8) -> bool,
-) -> Outcome {
+pub fn together(verdicts: impl Iterator<Item = (usize, Verdict)>, members: u8) -> Outcome {
     let mut all = Outcome::default();
     for (sender, verdict) in verdicts {
         all.gone |= u8::from(verdict.sender_goes) << sender;
@@ -101,10 +94,8 @@ pub fn together(
         all.stops |= verdict.stops;
     }
     all.anew &= !all.gone;
-    let enough = all.gone == 0 || is_quorum(survivors & !all.gone) || rules.lacks(Mutant::GoesWithoutQuorum);
-    let keeps_state = survivors & group & !all.gone & !all.anew != 0;
-    let stopped = Outcome { stops: true, ..Outcome::default() };
-    if all.stops || !enough || !keeps_state { stopped } else { all }
+    let keeps_state = members & !all.gone & !all.anew != 0;
+    if all.stops || !keeps_state { Outcome { stops: true, ..Outcome::default() } } else { all }
 }
 
 /// Those of whom `which` holds, a bit each.
@@ -179,11 +170,42 @@ mod tests {
         assert_eq!(judge(RULES, 0, &said), Verdict { sender_goes: true, ..Verdict::default() });
     }
 
+    /// Of up to five members and three packets, whatever each can read and acted upon: who keeps the state can reach the
+    /// cut and did not act upon more, somebody keeps it, and nothing that all acted upon is lost.
+    #[test]
+    fn who_keeps_the_state_is_at_the_cut_in_every_pattern() {
+        let stopped = |prefix| Said { prefix, read: prefix, nonsense: true };
+        let reads_all = |read| Said { prefix: 3, read, nonsense: false };
+        let reader = |n: usize| if n < 3 { stopped(n as u8) } else { reads_all(n as u8 - 3) };
+        let mut judged = 0;
+        for readers in 1..=4 {
+            for pattern in 0..7_usize.pow(readers) {
+                let each = (0..readers).map(|r| Some(reader(pattern / 7_usize.pow(r) % 7)));
+                for sender in [None, Some(reads_all(3))] {
+                    let said: Vec<_> = [sender].into_iter().chain(each.clone()).collect();
+                    let verdict = judge(RULES, 0, &said);
+                    if verdict.stops {
+                        assert!(sender.is_some(), "{said:?}");
+                        continue;
+                    }
+                    let gone = verdict.anew | u8::from(verdict.sender_goes);
+                    let keep: Vec<Said> =
+                        (0..).zip(&said).filter(|(r, _)| gone & 1 << r == 0).filter_map(|(_, s)| *s).collect();
+                    assert!(!keep.is_empty(), "{said:?}");
+                    assert!(keep.iter().all(|s| s.read <= verdict.cut && verdict.cut <= s.prefix), "{said:?}");
+                    assert!(said.iter().flatten().any(|s| s.read <= verdict.cut), "{said:?}");
+                    judged += 1;
+                }
+            }
+        }
+        assert_eq!(judged, 5_489);
+    }
+
     /// Three senders, each of which cannot read the one before: all would take the state anew, and there would be none.
     #[test]
     fn a_group_of_which_nobody_keeps_the_state_stops() {
         let verdicts = [0, 1, 2].map(|s| (s, Verdict { cut: 1, anew: 1 << ((s + 1) % 3), ..Verdict::default() }));
-        let outcome = |count: usize| together(RULES, verdicts.into_iter().take(count), 0b111, 0b111, |_| true);
+        let outcome = |count: usize| together(verdicts.into_iter().take(count), 0b111);
         assert_eq!(outcome(3), Outcome { stops: true, ..Outcome::default() });
         assert_eq!(outcome(2), Outcome { anew: 0b110, ..Outcome::default() });
     }

@@ -25,8 +25,7 @@ pub(super) fn judge(config: &Config, s: &mut State, ballot: u8) -> bool {
         p.cut[stream] = verdicts[stream].1.cut;
     }
     let verdicts = verdicts.into_iter().take(config.senders.len());
-    let stay = p.survivors | p.leavers;
-    let all = verdict::together(config.rules, verdicts, stay, config.group, |ranks| config.is_quorum(ranks));
+    let all = verdict::together(verdicts, (p.survivors | p.leavers) & config.group);
     if all.stops {
         p.cut = Default::default();
         if config.rules.lacks(Mutant::TieWaits) {
@@ -34,8 +33,6 @@ pub(super) fn judge(config: &Config, s: &mut State, ballot: u8) -> bool {
         }
     }
     (p.anew, p.gone, p.stops) = (all.anew, all.gone, all.stops);
-    p.survivors &= !p.gone;
-    p.leavers &= !p.gone;
     b.proposal = p;
     true
 }

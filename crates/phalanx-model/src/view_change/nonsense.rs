@@ -4,7 +4,7 @@ use stateright::Property;
 
 use super::action::Action;
 use super::config::{Config, Poison, STREAMS};
-use super::property::{BLAME, CAN_FINISH, FEWER, KEEPERS, LEFT_QUORUM, SKIPPED};
+use super::property::{BLAME, CAN_FINISH, FEWER, KEEPERS, SKIPPED};
 use super::state::{Phase, Proposal, State};
 use super::{ViewChange, step};
 
@@ -15,9 +15,6 @@ pub(super) fn all(config: &Config) -> Vec<Property<ViewChange>> {
         Property::always(CAN_FINISH, can_finish),
         Property::always(KEEPERS, |m: &ViewChange, s: &State| {
             judged(s).all(|p| p.stops || p.keep(m.config.group) != 0)
-        }),
-        Property::always(LEFT_QUORUM, |m: &ViewChange, s: &State| {
-            judged(s).all(|p| p.gone == 0 || m.config.is_quorum(p.survivors))
         }),
         Property::sometimes("the group stops", |_: &ViewChange, s: &State| judged(s).any(|p| p.stops)),
     ];

@@ -34,8 +34,6 @@ pub const FEWER: &str = "those that take the state anew are no more than those t
 /// See the property.
 pub const BLAME: &str = "who is alone with it is at fault: one reader, or the sender";
 /// See the property.
-pub const LEFT_QUORUM: &str = "a sender goes only from a quorum that stays";
-/// See the property.
 pub const TAKE_OVER: &str = "a take-over decides what an earlier coordinator proposed";
 
 /// All properties of a model. What its bounds cannot reach is not asked for.

@@ -117,7 +117,7 @@ pub struct Proposal {
     pub leavers: u8,
     /// Members that stay in the cell, and take the group's state anew, a bit each.
     pub anew: u8,
-    /// Senders of nonsense that go, a bit each.
+    /// Senders of nonsense that leave the group, a bit each. They leave the cell with a later decree.
     pub gone: u8,
     /// The group stops for good.
     pub stops: bool,
@@ -152,7 +152,7 @@ impl Proposal {
     /// Those of the group that keep its state, up to the cut.
     #[must_use]
     pub fn keep(&self, group: u8) -> u8 {
-        if self.stops { 0 } else { (self.survivors | self.leavers) & group & !self.anew }
+        if self.stops { 0 } else { (self.survivors | self.leavers) & group & !self.anew & !self.gone }
     }
 }
 
