@@ -147,7 +147,7 @@ pub fn levels(long: bool) -> Vec<Levels> {
     if long {
         all.extend([
             with(&[1, 2, 2, 2], 3).bounds(1, 2, 3).events(0, 1),
-            with(&[2, 2, 2], 3).bounds(2, 1, 2).events(1, 1),
+            with(&[2, 2, 2], 3).bounds(2, 1, 2).events(1, 0),
             with(&[2, 2, 1], 3).bounds(2, 1, 2).events(2, 1),
             with(&[2, 2, 1], 2).bounds(3, 1, 1).events(2, 1),
         ]);

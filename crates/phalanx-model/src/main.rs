@@ -24,7 +24,7 @@ const USAGE: &str = "usage: phalanx-model [--processes 3|4] [--short] [--threads
        phalanx-model --mutants [--json]
        phalanx-model --validate A..B [--members N] [--threads N] [--json]
 
-Without an option: all configurations of the long run, more than ten million states. --short: the million of the
+Without an option: all configurations of the long run, more than ten million states. --short: the two million of the
 test. --mutants: each rule missing in turn, and the shortest way to what that breaks. --validate: these seeds of the
 simulator, each step of each process judged by the model's rules; cells of N processes (5), or, with 0, as the seed
 says.";
