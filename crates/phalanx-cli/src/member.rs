@@ -138,8 +138,8 @@ impl Narrator {
         Some(match event {
             Event::CellView(view) => {
                 let members: Vec<Incarnation> = view.members.iter().map(|member| member.incarnation).collect();
-                let value =
-                    json!({"event": "cell_view", "view": view.view, "instance": format!("{:016x}", view.instance)});
+                let instance = format!("{:016x}", view.instance);
+                let value = json!({"event": "cell_view", "view": view.view, "level": view.level, "instance": instance});
                 self.change("cell view", view.view, &members, &view.joined, &view.left, value)
             }
             Event::GroupView(view) => {
@@ -159,6 +159,14 @@ impl Narrator {
             Event::Searching { probes, why } => {
                 (format!("looking for the cell: {why}"), json!({"event": "searching", "probes": probes, "why": why}))
             }
+            Event::Differs { setting, cell, own } => (
+                format!("kept out of the cell: {setting} is {cell} there and {own} here; set it to the cell's value"),
+                json!({"event": "differs", "setting": setting, "cell": cell, "own": own}),
+            ),
+            Event::LevelRefused { level, why } => (
+                format!("the cell does not rise to level {level}: {why}"),
+                json!({"event": "level_refused", "level": level, "why": why}),
+            ),
             Event::StateBegin { bytes, .. } => {
                 (format!("taking {bytes} bytes of state"), json!({"event": "state_begin", "bytes": bytes}))
             }

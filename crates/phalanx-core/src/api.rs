@@ -71,7 +71,8 @@ impl Default for Timing {
 /// Bounds on memory.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// What all streams of one group may hold until stable, in bytes; split over its senders. Default 8 MiB.
+    /// What all streams of one group may hold until stable, in bytes; split over its senders. Agreed: a joiner with another
+    /// value is refused. Default 8 MiB.
     pub group_window_bytes: usize,
     /// The window of a channel, in bytes. Default 1 MiB.
     pub channel_window_bytes: usize,
@@ -80,12 +81,12 @@ pub struct Limits {
     /// Most processes in a cell. Default 1,024.
     pub members: usize,
     /// Up to this many members, everybody watches everybody; in a larger cell each is watched by about so many, and
-    /// its heartbeats cost the same whatever the cell's size. Must be the same at all members. Default 16.
+    /// its heartbeats cost the same whatever the cell's size. Agreed: a joiner takes the cell's. Default 16.
     pub watchers: usize,
     /// After so many abcasts the holder of a group's token looks who sends most, and may pass the token on: less makes the
     /// order follow its senders sooner, and costs more passes. Members may differ. Default 1,024.
     pub token_tally: u64,
-    /// What becomes of a member that stays behind. Must be the same at all members. Default: it is waited for.
+    /// What becomes of a member that stays behind. Agreed: a joiner takes the cell's. Default: it is waited for.
     pub slow_members: SlowMembers,
 }
 
@@ -168,8 +169,10 @@ pub enum LeaveReason {
 pub struct CellView {
     /// The cell instance: random, drawn when the cell was founded.
     pub instance: u64,
-    /// The view's number, from 1; grows by one with each change of members.
+    /// The view's number, from 1; grows by one with each change of members or of the level.
     pub view: u64,
+    /// The level in force: what members may send to each other (`docs/levels.md`).
+    pub level: u16,
     /// Members in rank order.
     pub members: Vec<MemberInfo>,
     /// Who came with this view.
@@ -228,6 +231,24 @@ pub enum Event {
     },
     /// The graceful leave is done: this incarnation is over.
     Left,
+    /// The cell takes this process only when one of its settings is the same as there; it goes on looking. Said when that
+    /// changes.
+    Differs {
+        /// The setting, as it is called in a configuration; or "level", of a build that is too old.
+        setting: String,
+        /// Its value in the cell, for people.
+        cell: String,
+        /// And in this process.
+        own: String,
+    },
+    /// The cell stays at its level, though this process asked for a higher one: a member cannot follow. Ask again when it is
+    /// gone or was started anew with a later build.
+    LevelRefused {
+        /// The level asked for.
+        level: u16,
+        /// Who cannot, and by what, for people.
+        why: String,
+    },
     /// Still no cell found; said now and then, with what came of the probes.
     Searching {
         /// Probes sent since the start.
@@ -327,6 +348,17 @@ pub enum CommandError {
     /// This incarnation is over (excluded or left).
     #[error("this incarnation is over")]
     Over,
+    /// The level asked for is not known to this build, or a member cannot follow.
+    #[error("the cell cannot rise to level {level}: {why}")]
+    LevelRefused {
+        /// The level asked for.
+        level: u16,
+        /// Who cannot, and by what.
+        why: String,
+    },
+    /// Not in a view yet.
+    #[error("not in a view yet")]
+    NoView,
     /// No such process in the view.
     #[error("no such process in the view")]
     NoSuchProcess,

@@ -5,6 +5,11 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::wire::Tags;
+
+/// The level of this build: what it may send and understands (`docs/levels.md`).
+pub const LEVEL: u16 = 1;
+
 /// Which life of a process: random 64 bits, new at every start, never zero. Identifies a process in a cell.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u64);
@@ -60,6 +65,28 @@ pub struct MemberInfo {
     /// How many such packets the buffer holds in which the system keeps data for it until it takes them, from all senders
     /// together. 0: not known, or no such bound.
     pub receive_packets: u32,
+    /// The highest level that its build knows.
+    pub level: u16,
+    /// What later builds add. Tag 1: its own values of the settings that it may be refused for.
+    pub tail: Tags,
+}
+
+impl MemberInfo {
+    /// A process of this build on an unknown machine, that takes packets of at most 1,432 bytes.
+    #[must_use]
+    pub fn new(incarnation: Incarnation, name: impl Into<String>, data: SocketAddr, control: SocketAddr) -> Self {
+        Self {
+            incarnation,
+            name: name.into(),
+            data,
+            control,
+            host: 0,
+            packet_bytes_max: 1432,
+            receive_packets: 0,
+            level: LEVEL,
+            tail: Tags::default(),
+        }
+    }
 }
 
 /// How a packet came here.

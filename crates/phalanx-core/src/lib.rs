@@ -22,7 +22,7 @@ pub mod wire;
 pub use api::*;
 pub use charge::{CHARGE_LEAST, charge};
 pub use frames::Frames;
-pub use id::{GroupId, Incarnation, Lane, MemberInfo, Origin, Rank};
+pub use id::{GroupId, Incarnation, LEVEL, Lane, MemberInfo, Origin, Rank};
 pub use packet::{Arriving, Begun, Packet, Rest};
 pub use process::{Activity, Process, StreamStatus};
 pub use seal::Security;

@@ -7,8 +7,8 @@ use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    CommandError, Founding, GroupId, Incarnation, Lane, Limits, MemberInfo, Order, Security, Settings, SlowMembers,
-    Timing,
+    CommandError, Founding, GroupId, Incarnation, LEVEL, Lane, Limits, MemberInfo, Order, Security, Settings,
+    SlowMembers, Timing,
 };
 use phalanx_trace as trace;
 
@@ -96,13 +96,18 @@ impl World {
         Settings {
             cell: CELL.into(),
             me: MemberInfo {
-                incarnation: Incarnation::NONE,
-                name: slot.name.clone(),
-                data: self.endpoint(index, Lane::Data).address(),
-                control: self.endpoint(index, Lane::Control).address(),
                 host: slot.host,
                 packet_bytes_max: packet_bytes,
                 receive_packets: if self.settings.tells_buffers { self.receive_packets(packet_bytes) } else { 0 },
+                level: self.settings.builds.map_or(LEVEL, |builds| {
+                    builds.draw(&mut slot.rng.fork(&format!("build {}", slot.life)), slot.life == 0)
+                }),
+                ..MemberInfo::new(
+                    Incarnation::NONE,
+                    slot.name.clone(),
+                    self.endpoint(index, Lane::Data).address(),
+                    self.endpoint(index, Lane::Control).address(),
+                )
             },
             founding,
             seeds,
@@ -268,6 +273,17 @@ impl World {
         let (group, _) = slot.app.member_of(name).ok_or(CommandError::NotMember)?;
         node.leave_group(now, group, &mut slot.app)?;
         slot.app.wanted.remove(name);
+        self.wake(index, self.now_ns);
+        Ok(())
+    }
+
+    /// Asks the cell to rise to a level.
+    pub(crate) fn raise_level(&mut self, index: usize, level: u16) -> Result<(), CommandError> {
+        let slot = &mut self.slots[index];
+        let now = slot.local(self.now_ns);
+        let node = slot.node.as_mut().ok_or(CommandError::Over)?;
+        slot.app.now_ns = self.now_ns;
+        node.raise_level(now, level, &mut slot.app)?;
         self.wake(index, self.now_ns);
         Ok(())
     }

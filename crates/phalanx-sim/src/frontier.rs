@@ -70,7 +70,7 @@ pub(crate) fn add_class(rng: &mut Rng, plan: &mut Plan) {
         }
         Class::Unequal => {
             plan.unequal = draw_all(rng, plan.members);
-            break_rules(rng, &mut plan.unequal, plan.window_bytes);
+            break_rules(rng, plan);
         }
         Class::Late => make_late(rng, plan),
     }

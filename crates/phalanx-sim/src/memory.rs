@@ -437,13 +437,9 @@ mod tests {
         memory.begin_life(token);
         let at = |lane| Endpoint::new(usize::try_from(token).expect("small"), 0, lane).address();
         let info = MemberInfo {
-            incarnation: Incarnation(token),
-            name: String::new(),
-            data: at(Lane::Data),
-            control: at(Lane::Control),
             host: 1,
             packet_bytes_max: 1500,
-            receive_packets: 0,
+            ..MemberInfo::new(Incarnation(token), "", at(Lane::Data), at(Lane::Control))
         };
         (memory, info)
     }

@@ -115,9 +115,10 @@ impl World {
         self.chain.can_go_on(|who| self.slot_of(who).is_some_and(stays) || excluded(who))
     }
 
-    /// The slots that count: not ruined for good.
+    /// The slots that count: not ruined for good, and not kept out by their cell (whether it may is judged by M11).
     fn whole(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().enumerate().filter(|(index, _)| !self.ruined.contains(index)).map(|(_, slot)| slot)
+        let counts = |(index, slot): &(usize, &Slot)| !self.ruined.contains(index) && !slot.app.kept_out;
+        self.slots.iter().enumerate().filter(counts).map(|(_, slot)| slot)
     }
 
     /// How many processes run.

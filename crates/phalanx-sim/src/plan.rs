@@ -17,7 +17,7 @@ use crate::memory::MemorySettings;
 use crate::network::Weather;
 use crate::partial::Partial;
 use crate::swarm::{add_rivals, draw_memory_faults, draw_swarm, index};
-use crate::unequal::{Own, draw_unequal};
+use crate::unequal::{Builds, Own, break_rules, draw_builds, draw_unequal};
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MS;
@@ -69,6 +69,8 @@ pub struct Plan {
     pub expel_after: Option<Duration>,
     /// What each process is configured with in its own way; empty: all alike.
     pub unequal: Vec<Own>,
+    /// Processes run earlier and later builds.
+    pub builds: Option<Builds>,
     /// Processes that are always late, and how long each of their turns takes, in nanoseconds.
     pub late: Vec<(usize, u64)>,
     /// The members of a group of its own.
@@ -162,6 +164,7 @@ impl Plan {
             watchers: draw_watchers(&mut root.fork("watchers"), members),
             expel_after: draw_expel_after(&mut root.fork("expel after")),
             unequal: Vec::new(),
+            builds: draw_builds(&mut root.fork("builds")),
             late: Vec::new(),
             minority: Vec::new(),
             twin: None,
@@ -183,6 +186,7 @@ impl Plan {
         add_bursts(&mut root.fork("bursts"), &mut plan);
         add_lost_views(&mut root.fork("lost views"), &mut plan);
         plan.draw_memory(&mut root.fork("memory"));
+        break_rules(&mut root.fork("agreed"), &mut plan);
         plan
     }
 

@@ -87,6 +87,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         twins: plan.twin.into_iter().collect(),
         copies: Vec::new(),
         unequal: plan.unequal.clone(),
+        builds: plan.builds,
         late: plan.late.clone(),
         minority: plan.minority.clone(),
         founders: plan.founders,
@@ -193,6 +194,11 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
 
 /// The experiment is over: last digests, and the ends of all traces.
 fn finish(world: &mut World) {
+    let differing = world.settings.builds.is_some() || world.settings.unequal.iter().any(|own| own.agreed.is_some());
+    if let Some(slot) = world.slots.iter().find(|slot| slot.app.kept_out && !differing) {
+        let why = format!("{} is kept out of the cell, and has the build and the settings of all", slot.name);
+        world.violation("refusal", why);
+    }
     for slot in &mut world.slots {
         slot.app.now_ns = world.now_ns;
         if slot.node.is_some() {
@@ -231,10 +237,8 @@ fn count_shape(world: &mut World, plan: &Plan) {
         }
     };
     count("members with settings of their own", plan.unequal.len());
-    count(
-        "members with settings that must be equal",
-        plan.unequal.iter().filter(|own| own.must_be_equal.is_some()).count(),
-    );
+    count("seeds between two builds", usize::from(plan.builds.is_some()));
+    count("members with settings that must be equal", plan.unequal.iter().filter(|own| own.agreed.is_some()).count());
     count("members late for the whole run", plan.late.len());
     count("cells late as a whole", usize::from(plan.late.len() == plan.members));
     count("founders with a twin", usize::from(plan.twin.is_some()));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use phalanx_core::rng::Rng;
 use phalanx_core::{Limits, SlowMembers, Timing};
 
+use crate::plan::Plan;
 use crate::swarm::index;
 
 /// What one process is configured with in its own way.
@@ -22,19 +23,52 @@ pub struct Own {
     pub ballot_step_ms: u64,
     /// The longest an acknowledgement is held back, in milliseconds.
     pub ack_delay_ms: u64,
-    /// Of those settings that the documents want equal at all members: as the plan has them, unless said here.
-    pub must_be_equal: Option<MustBeEqual>,
+    /// Of those settings that the cell agrees on beside timing: as the plan has them, unless said here.
+    pub agreed: Option<OwnAgreed>,
 }
 
-/// Settings that the documents want to be the same at all members, in one that has them otherwise.
+/// Settings that the cell agrees on, in one process that has them otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MustBeEqual {
+pub struct OwnAgreed {
     /// What all streams of a group may hold until stable.
     pub window_bytes: usize,
     /// Up to so many members, everybody watches everybody.
     pub watchers: usize,
     /// Expels those that stay behind, after so many milliseconds.
     pub expel_after_ms: Option<u64>,
+}
+
+/// A cell between two builds: each knows the level of its own, the later one a level more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Builds {
+    /// First lives that run the later build, of a million.
+    pub first_ppm: u32,
+    /// Later lives that do.
+    pub later_ppm: u32,
+    /// Steps of an application that ask for the later build's level, of a million.
+    pub raise_ppm: u32,
+}
+
+impl Builds {
+    /// The level of an earlier build.
+    pub const EARLIER: u16 = 1;
+    /// The level of a later one.
+    pub const LATER: u16 = 2;
+
+    /// The level that the build of a new life knows.
+    pub(crate) fn draw(self, rng: &mut Rng, first: bool) -> u16 {
+        let later = rng.chance_ppm(if first { self.first_ppm } else { self.later_ppm });
+        if later { Self::LATER } else { Self::EARLIER }
+    }
+}
+
+/// A third of the seeds are on their way from one build to the next.
+pub(crate) fn draw_builds(rng: &mut Rng) -> Option<Builds> {
+    rng.chance_ppm(330_000).then(|| Builds {
+        first_ppm: [0, 300_000, 800_000, 1_000_000][index(rng, 4)],
+        later_ppm: [300_000, 900_000, 1_000_000][index(rng, 3)],
+        raise_ppm: [2_000, 20_000, 100_000][index(rng, 3)],
+    })
 }
 
 /// What the members of a seed have of their own; mostly nothing. None of it may break a promise.
@@ -51,19 +85,22 @@ pub(crate) fn draw_all(rng: &mut Rng, members: usize) -> Vec<Own> {
         suspect_after_ms: 900 + rng.below(600),
         ballot_step_ms: 100 + rng.below(200),
         ack_delay_ms: [0, 2, 2, 10][index(rng, 4)],
-        must_be_equal: None,
+        agreed: None,
     };
     (0..members).map(|_| own()).collect()
 }
 
-/// Some of `all` have what must be the same at all members otherwise than the rest.
-pub(crate) fn break_rules(rng: &mut Rng, all: &mut [Own], window_bytes: usize) {
-    for own in all {
+/// Some of the members with settings of their own have agreed ones otherwise than the rest: a joiner takes the cell's, or is kept
+/// out. Founders have one window, or they would found nothing.
+pub(crate) fn break_rules(rng: &mut Rng, plan: &mut Plan) {
+    let window_bytes = plan.window_bytes;
+    for (slot, own) in plan.unequal.iter_mut().enumerate() {
         if rng.chance_ppm(500_000) {
             let watchers = [2, 3, 16][index(rng, 3)];
             let expel_after_ms = rng.chance_ppm(500_000).then(|| 1000 + rng.below(3000));
-            let window_bytes = (window_bytes >> rng.below(4)).max(16 << 10);
-            own.must_be_equal = Some(MustBeEqual { window_bytes, watchers, expel_after_ms });
+            let other = rng.chance_ppm(200_000).then(|| (window_bytes >> (1 + rng.below(3))).max(16 << 10));
+            let window_bytes = other.filter(|_| slot >= plan.founders).unwrap_or(window_bytes);
+            own.agreed = Some(OwnAgreed { window_bytes, watchers, expel_after_ms });
         }
     }
 }
@@ -77,7 +114,7 @@ impl Own {
         timing.ack_delay = Duration::from_millis(self.ack_delay_ms);
         timing.expel_after = timing.expel_after.max(timing.suspect_after);
         limits.channel_window_bytes = self.channel_window_bytes;
-        if let Some(other) = self.must_be_equal {
+        if let Some(other) = self.agreed {
             limits.group_window_bytes = other.window_bytes;
             limits.outbox_bytes = limits.outbox_bytes.min(other.window_bytes / 8);
             limits.watchers = other.watchers;

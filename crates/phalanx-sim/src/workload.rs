@@ -4,6 +4,7 @@ use phalanx_core::{GroupId, Order};
 
 use crate::oracle::hash_bytes;
 use crate::plan::Workload;
+use crate::unequal::Builds;
 use crate::world::{Event, World};
 
 /// The groups of every simulation. Most processes are in the first.
@@ -28,6 +29,12 @@ impl World {
             return;
         }
         self.join_what_is_due(index, &workload);
+        if let Some(builds) = self.settings.builds
+            && self.levels_rng.chance_ppm(builds.raise_ppm)
+        {
+            // Refused where a member cannot follow; asked again some other time.
+            let _ = self.raise_level(index, Builds::LATER);
+        }
         if self.sending {
             if !self.operate(index, &workload) {
                 self.multicast_something(index, &workload);

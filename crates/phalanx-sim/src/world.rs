@@ -28,7 +28,7 @@ use crate::plan::{MS, Workload};
 use crate::queue::{Due, Queue};
 use crate::result::{Counters, Violation, add_to};
 use crate::slot::{Slot, Traffic};
-use crate::unequal::Own;
+use crate::unequal::{Builds, Own};
 use crate::watch::Watch;
 
 /// What happens next.
@@ -74,6 +74,8 @@ pub struct WorldSettings {
     pub copies: Vec<(usize, usize)>,
     /// What each process is configured with in its own way; empty: all alike.
     pub unequal: Vec<Own>,
+    /// Processes run earlier and later builds, drawn anew with each life, and ask the cell to rise to the later one's level.
+    pub builds: Option<Builds>,
     /// Processes that are always late, and how long each of their turns takes, in nanoseconds.
     pub late: Vec<(usize, u64)>,
     /// The members of a group of its own, "m".
@@ -121,6 +123,7 @@ impl WorldSettings {
             twins: Vec::new(),
             copies: Vec::new(),
             unequal: Vec::new(),
+            builds: None,
             late: Vec::new(),
             minority: Vec::new(),
             founders: 0,
@@ -155,6 +158,8 @@ pub(crate) struct World {
     pub(crate) rng: Rng,
     /// Chance for what becomes of shared memory.
     pub(crate) memory_rng: Rng,
+    /// Chance for when an application asks for a level.
+    pub(crate) levels_rng: Rng,
     /// Chance for what the network does to bytes.
     pub(crate) noise: Rng,
     pub(crate) oracle: NonceOracle,
@@ -243,6 +248,7 @@ impl World {
             oracle: NonceOracle::default(),
             clear: NonceOracle::default(),
             memory_rng: rng.fork("memory"),
+            levels_rng: rng.fork("levels"),
             harness: Trace::new(Header::harness(CELL, CLOCK)),
             notes: Vec::new(),
             counters: Counters::default(),

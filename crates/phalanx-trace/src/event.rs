@@ -441,4 +441,25 @@ pub enum Event {
         /// From when it was made.
         within_ns: u64,
     },
+    /// What goes with the cell view just installed: right after it.
+    Level {
+        /// The level in force: what its members may send to each other.
+        level: u16,
+        /// The highest level that all of its members know.
+        known: u16,
+    },
+    /// It asked its cell to rise to a level.
+    RiseAsked {
+        /// The level.
+        level: u16,
+    },
+    /// The cell takes this process only once one of its settings is the cell's.
+    Differs {
+        /// The setting, or "level".
+        setting: String,
+        /// Its value in the cell, for people.
+        cell: String,
+        /// And in this process.
+        own: String,
+    },
 }

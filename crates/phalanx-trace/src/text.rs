@@ -148,6 +148,11 @@ impl Display for Event {
                 let kind = if *idempotent { "idempotent call" } else { "call" };
                 write!(f, "makes {kind} {call} to {to} hash {}", Id(*hash))
             }
+            Self::RiseAsked { level } => write!(f, "asks the cell to rise to level {level}"),
+            Self::Level { level, known } => write!(f, "level {level} is in force, all members know {known}"),
+            Self::Differs { setting, cell, own } => {
+                write!(f, "kept out of the cell: {setting} is {cell} there and {own} here")
+            }
             Self::CallDeadline { call, within_ns } => {
                 let (s, ms) = (within_ns / 1_000_000_000, within_ns / 1_000_000 % 1000);
                 write!(f, "call {call} is to end within {s}.{ms:03} s")

@@ -72,6 +72,9 @@ fn every_event() -> Vec<Event> {
         Event::About { codes: vec!["S3".into(), "V1".into()] },
         Event::Accept { group: 2, order: Order::Causal, uniform: true, hash: 5 },
         Event::CallDeadline { call: 1, within_ns: 2_000_000_000 },
+        Event::Level { level: 1, known: 2 },
+        Event::RiseAsked { level: 2 },
+        Event::Differs { setting: name(), cell: name(), own: name() },
     ]
 }
 

@@ -36,6 +36,11 @@ pub enum Command<'a> {
         /// The bytes.
         payload: &'a [u8],
     },
+    /// Asks the cell to rise to a level.
+    RaiseLevel {
+        /// The level.
+        level: u16,
+    },
     /// Asks to leave the cell.
     Leave,
 }

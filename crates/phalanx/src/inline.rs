@@ -177,6 +177,15 @@ impl<D: Wait> Inline<D> {
         self.node.leave_group(now, group, handler)
     }
 
+    /// See [`Node::raise_level`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn raise_level(&mut self, level: u16, handler: &mut impl Handler) -> Result<(), CommandError> {
+        let now = self.read_clock();
+        self.node.raise_level(now, level, handler)
+    }
+
     /// See [`Node::multicast`]. It goes out with the next turn, together with whatever else was multicast.
     ///
     /// # Errors

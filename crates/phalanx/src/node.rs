@@ -288,6 +288,17 @@ impl<D: Driver> Node<D> {
         Ok(())
     }
 
+    /// Asks the cell to rise to a level, see [`Process::raise_level`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn raise_level(&mut self, now: Instant, level: u16, handler: &mut impl Handler) -> Result<(), CommandError> {
+        self.begin(now, handler)?;
+        self.process.raise_level(now, level)?;
+        handler.command(&Command::RaiseLevel { level });
+        Ok(())
+    }
+
     /// Multicasts the concatenation of `parts` to the group. Accepted means queued; it goes out at the latest
     /// with the next turn.
     ///

@@ -84,13 +84,10 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     let name = name(config)?;
     let addresses = identity::reachable(&driver, &seeds)?;
     let me = MemberInfo {
-        incarnation: Incarnation(entropy().max(1)),
-        name,
-        data: addresses.data,
-        control: addresses.control,
         host: host::host_id(),
         packet_bytes_max: driver.packet_bytes_max(),
         receive_packets: driver.receive_packets(),
+        ..MemberInfo::new(Incarnation(entropy().max(1)), name, addresses.data, addresses.control)
     };
     let plan = Plan::new(options, &local, &me.name, seeds)?;
     let card = Card::mine(&me.name, me.data, me.control).with_memory(driver.offer());

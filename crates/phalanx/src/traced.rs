@@ -154,6 +154,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
                 self.record(&Record::GroupJoinAsked { name: name.to_owned(), with_state });
             }
             Command::LeaveGroup { group } => self.record(&Record::GroupLeaveAsked { group: group.0 }),
+            Command::RaiseLevel { level } => self.record(&Record::RiseAsked { level }),
             Command::Leave => self.record(&Record::LeaveAsked),
             Command::Multicast { group, order, uniform, parts } if self.writer.is_some() => {
                 let hash = match parts {
@@ -229,6 +230,9 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         let over = matches!(event, Event::Excluded { .. } | Event::Left);
         if let Some(record) = records::event(&event) {
             self.record(&record);
+        }
+        if let Event::CellView(view) = &event {
+            self.record(&records::level(view));
         }
         self.inner.event(event);
         match compare {

@@ -293,13 +293,9 @@ fn an_inherited_node_is_dead_in_a_forked_child() {
     let driver = Udp::bind(&UdpOptions::default()).expect("loopback has free ports");
     let control = driver.local_address(Lane::Control);
     let me = MemberInfo {
-        incarnation: Incarnation(0xaaaa),
-        name: "a".to_owned(),
-        data: driver.local_address(Lane::Data),
-        control,
-        host: 0,
         packet_bytes_max: driver.packet_bytes_max(),
         receive_packets: driver.receive_packets(),
+        ..MemberInfo::new(Incarnation(0xaaaa), "a", driver.local_address(Lane::Data), control)
     };
     let mut peer = with_driver(dir.path(), "b", DriverMode::Udp);
     let settings = Settings {

@@ -96,15 +96,9 @@ struct Spent {
 impl Side {
     fn new(index: u16, security: &Security, packet_bytes_max: u32) -> Self {
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let me = MemberInfo {
-            incarnation: Incarnation(u64::from(index) + 1),
-            name: format!("side-{index}"),
-            data: address(1_000 + index),
-            control: address(2_000 + index),
-            host: 1,
-            packet_bytes_max,
-            receive_packets: 0,
-        };
+        let (who, name) = (Incarnation(u64::from(index) + 1), format!("side-{index}"));
+        let me = MemberInfo::new(who, name, address(1_000 + index), address(2_000 + index));
+        let me = MemberInfo { host: 1, packet_bytes_max, ..me };
         let from = me.data;
         let settings = Settings {
             cell: "core".to_owned(),

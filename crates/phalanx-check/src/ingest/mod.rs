@@ -145,6 +145,16 @@ impl Builder {
             Event::JoinAsked { .. } => proc.join_asked = proc.join_asked.or(Some(moment)),
             Event::LeaveAsked => proc.leave_asked = proc.leave_asked.or(Some(moment)),
             Event::CellView { .. } => self.cell_view(me, event, moment),
+            Event::Level { level, known } => {
+                if let Some(&install) = self.model.procs[me].installs.last() {
+                    self.model.installs[install].level = Some((*level, *known));
+                }
+            }
+            Event::RiseAsked { level } => self.model.rises_asked.push((*level, moment)),
+            Event::Differs { setting, cell, own } => {
+                let kept_out = (setting.clone(), cell.clone(), own.clone(), moment);
+                self.model.procs[me].kept_out.push(kept_out);
+            }
             Event::GroupJoinAsked { name, with_state } => {
                 proc.group_joins.push(GroupJoin { name: name.clone(), with_state: *with_state, asked: moment });
                 self.now.asked.retain(|(n, _)| n != name);
@@ -242,7 +252,9 @@ impl Builder {
         proc.nonprimary = false;
         let prev = proc.installs.iter().copied().rfind(|&i| self.model.installs[i].instance == *instance);
         proc.installs.push(ix);
-        let install = CellInstall { proc: me, instance: *instance, view: *view, members, names, left, prev, moment };
+        let level = None;
+        let install =
+            CellInstall { proc: me, instance: *instance, view: *view, members, names, left, level, prev, moment };
         self.model.installs.push(install);
         self.model.cells.entry(*instance).or_default().entry(*view).or_default().push(ix);
     }
@@ -310,6 +322,7 @@ impl Proc {
             leave_asked: None,
             ended: None,
             over: None,
+            kept_out: Vec::new(),
             nonprimary: false,
             primacy: Vec::new(),
             blocks: Vec::new(),

@@ -156,6 +156,9 @@ impl StreamRules {
             | Event::StateEnd { .. }
             | Event::Excluded { .. }
             | Event::Left
+            | Event::Level { .. }
+            | Event::RiseAsked { .. }
+            | Event::Differs { .. }
             | Event::End => None,
         }
     }

@@ -48,6 +48,8 @@ pub(crate) struct Model {
     pub(crate) objects: object::Objects,
     pub(crate) calls: call::Calls,
     pub(crate) accepted: accepted::Accepted,
+    /// Levels that processes asked their cell to rise to.
+    pub(crate) rises_asked: Vec<(u16, Moment)>,
 }
 
 /// One trace as read.
@@ -94,6 +96,8 @@ pub(crate) struct Proc {
     pub(crate) leave_asked: Option<Moment>,
     pub(crate) ended: Option<Moment>,
     pub(crate) over: Option<(Over, Moment)>,
+    /// It was kept out of its cell: a setting, its value there and here.
+    pub(crate) kept_out: Vec<(String, String, String, Moment)>,
     /// Told that it hears no quorum, and neither the contrary nor a view until the trace's end.
     pub(crate) nonprimary: bool,
     /// Each time it was told that it hears no quorum (false), or one again (true).
@@ -113,6 +117,13 @@ pub(crate) struct Proc {
     pub(crate) p2p: P2p,
     /// Where it is called: it is an endpoint, no member.
     pub(crate) endpoint: Option<String>,
+}
+
+impl Proc {
+    /// Whether its cell does not take it because of a setting (M11 judges whether that is so), and it was in no view.
+    pub(crate) fn is_kept_out(&self, at_ns: u64) -> bool {
+        self.installs.is_empty() && self.kept_out.iter().any(|(.., moment)| moment.at_ns < at_ns)
+    }
 }
 
 /// A request to join a group.
@@ -157,6 +168,8 @@ pub(crate) struct CellInstall {
     pub(crate) members: Vec<ProcIx>,
     pub(crate) names: Vec<String>,
     pub(crate) left: Vec<(ProcIx, LeaveReason)>,
+    /// The level in force, and the highest that all members know, if that was told.
+    pub(crate) level: Option<(u16, u16)>,
     /// What the same process had installed before in this instance.
     pub(crate) prev: Option<InstallIx>,
     pub(crate) moment: Moment,

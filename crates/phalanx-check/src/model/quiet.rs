@@ -105,6 +105,7 @@ impl Model {
             && p.started.is_some_and(|m| m.at_ns <= at_ns)
             && p.crashed.is_none()
             && !over
+            && !p.is_kept_out(at_ns)
             && !before(p.ended)
     }
 

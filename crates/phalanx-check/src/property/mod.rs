@@ -16,6 +16,7 @@ mod l1;
 mod l2;
 mod m1;
 mod m10;
+mod m11;
 mod m2;
 mod m3;
 mod m4;
@@ -135,6 +136,7 @@ properties! {
     M8 "exclusion is announced and final" m8;
     M9 "who was dropped by a view is heard no more" m9;
     M10 "a group ends with the last of its members" m10;
+    M11 "levels and settings are agreed" m11;
     S1 "delivered in the view it belongs to" s1;
     S2 "sent in the view it belongs to" s2;
     S3 "who goes on together delivered the same" s3;

@@ -1,7 +1,7 @@
 //! V5, quiescence: in the quiet phase, the bound after the last thing that any application sent, asked for or was told of
 //! who is there, no process sends more packets a second than heartbeats need.
 //!
-//! Judged only if V1 holds and nobody outside runs, over the longest stretch of counts that is at least half a second.
+//! Judged only if V1 holds and nobody outside runs (who is kept out of the cell goes on asking), over the longest stretch of counts that is at least half a second.
 //! What heartbeats need is the harness's word, in the record.
 //!
 //! Instances: processes. Source: failure detection by heartbeats is not quiescent (Aguilera, Chen, Toueg 1997); what
@@ -9,11 +9,16 @@
 
 use super::{Run, v8};
 use crate::findings::Findings;
+use crate::model::Proc;
 
 const STRETCH_NS_MIN: u64 = 500_000_000;
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let (model, Some((calm_ns, quiet))) = (run.model, v8::calm(run)) else { return };
+    let outside = |proc: &Proc| proc.is_kept_out(quiet.end_ns) && proc.over.is_none() && proc.crashed.is_none();
+    if model.procs.iter().any(outside) {
+        return;
+    }
     for &p in &quiet.running {
         let counts = model.harness.traffic.get(&p).into_iter().flatten();
         let mut calm = counts.filter(|t| t.moment.at_ns >= calm_ns && t.moment.at_ns <= quiet.end_ns);

@@ -240,6 +240,9 @@ impl Channel {
         let mut r = Reader::new(frames);
         while !r.is_empty() {
             let flags = r.u8()?;
+            if flags & !(FRAGMENT_FIRST | FRAGMENT_LAST) != 0 {
+                return Err(Malformed); // the other bits have no meaning, and are not to be set
+            }
             if flags & FRAGMENT_FIRST != 0 {
                 let total = usize::try_from(r.varint()?).map_err(|_too_long| Malformed)?;
                 if total > MESSAGE_BYTES_MAX {

@@ -58,6 +58,7 @@ impl Acceptor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Tags;
 
     fn b(round: u32) -> Ballot {
         Ballot { round, rank: 0 }
@@ -72,6 +73,9 @@ mod tests {
             groups: Vec::new(),
             next_group: 1,
             next_space: 1,
+            level: 1,
+            settings: Tags::default(),
+            tail: Tags::default(),
         })
     }
 

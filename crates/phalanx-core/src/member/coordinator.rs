@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::messages::{Ballot, GroupChange, GroupCut, Proposal, Report};
-use super::{Directory, GroupEntry};
+use super::{Directory, GroupEntry, Rise, mismatch};
 use crate::api::LeaveReason;
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::time::Instant;
+use crate::wire::Tags;
 
 /// What the next view should bring, as known to a coordinator.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,8 @@ pub struct Wishes {
     pub group_joins: Vec<(String, Incarnation)>,
     /// Members that want out of a group.
     pub group_leaves: Vec<(String, Incarnation)>,
+    /// A level that the cell is to rise to.
+    pub rise: Option<Rise>,
 }
 
 impl Wishes {
@@ -30,6 +33,7 @@ impl Wishes {
             && self.leavers.is_empty()
             && self.group_joins.is_empty()
             && self.group_leaves.is_empty()
+            && self.rise.is_none()
     }
 }
 
@@ -129,11 +133,17 @@ pub fn build_proposal(
         .filter(|&(r, _)| !stays(r))
         .map(|(r, m)| (m.incarnation, if reports.contains_key(&r) { LeaveReason::Left } else { reason(r) }))
         .collect();
+    // Who is left out must be able to follow as well: it may be back in a moment.
+    let rise = wishes.rise.as_ref().filter(|rise| rise.hindered_by(directory).is_none());
+    let level = rise.map_or(directory.level, |rise| rise.level);
+    let brought = rise.map(|rise| rise.settings.clone()).unwrap_or_default();
+    let settings = directory.settings.under(&brought);
     // Survivors must be a quorum of the next view as well: no more joiners than survivors (half, with rank 0).
     let joiners: Vec<_> = wishes
         .joiners
         .iter()
         .filter(|(j, _)| survivors.iter().all(|s| s.name != j.name && s.incarnation != j.incarnation))
+        .filter(|(j, _)| mismatch(level, &settings, j).is_none())
         .take(survivors.len())
         .collect();
     let joined: Vec<MemberInfo> = joiners.iter().map(|(j, _)| j.clone()).collect();
@@ -166,16 +176,20 @@ pub fn build_proposal(
         let (group, space) = (GroupId(next.group), next.space());
         next.group += 1;
         let name = name.to_owned();
-        groups.push(GroupChange { group, name, view: 1, space, cut: None, joined: coming, left: Vec::new() });
+        let (left, tail) = (Vec::new(), Tags::default());
+        groups.push(GroupChange { group, name, view: 1, space, cut: None, joined: coming, left, tail });
     }
     Proposal {
         decree: directory.decree + 1,
-        view: directory.view + u64::from(!joined.is_empty() || !left.is_empty()),
+        view: directory.view + u64::from(!joined.is_empty() || !left.is_empty() || rise.is_some()),
         joined,
         left,
         groups,
         next_group: next.group,
         next_space: next.space,
+        level,
+        settings: brought,
+        tail: Tags::default(),
     }
 }
 
@@ -230,33 +244,27 @@ fn change_group(
         }
     }
     let space = next.space();
-    let name = entry.name.clone();
-    Some(GroupChange { group, name, view: entry.view + 1, space, cut: Some(cut), joined, left })
+    let (name, tail) = (entry.name.clone(), Tags::default());
+    Some(GroupChange { group, name, view: entry.view + 1, space, cut: Some(cut), joined, left, tail })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::member::is_quorum;
+    use crate::api::{Limits, Timing};
+    use crate::member::{Agreed, is_quorum};
     use std::net::SocketAddr;
 
     fn member(i: u64) -> MemberInfo {
         let addr: SocketAddr = "127.0.0.1:1".parse().expect("an address");
-        MemberInfo {
-            incarnation: Incarnation(i),
-            name: format!("m{i}"),
-            data: addr,
-            control: addr,
-            host: 0,
-            packet_bytes_max: 1400,
-            receive_packets: 0,
-        }
+        MemberInfo::new(Incarnation(i), format!("m{i}"), addr, addr)
     }
 
     fn directory(n: u64) -> Directory {
-        let mut d = Directory::found((1..=n).map(member).collect());
+        let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(1);
+        let mut d = Directory::found((1..=n).map(member).collect(), 1, settings);
         let members = (1..=n).map(Incarnation).collect();
-        d.groups.insert(GroupId(1), GroupEntry { name: "g".into(), view: 4, space: 9, members });
+        d.groups.insert(GroupId(1), GroupEntry { name: "g".into(), view: 4, space: 9, members, tail: Tags::default() });
         (d.next_group, d.next_space) = (2, 10);
         d
     }

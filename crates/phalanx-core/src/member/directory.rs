@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::messages::{GroupChange, Proposal};
 use crate::id::{GroupId, Incarnation, MemberInfo};
+use crate::wire::Tags;
 
 /// The cell as decided, the same at every process that installed the same decree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +25,12 @@ pub struct Directory {
     pub next_group: u32,
     /// The next unused packet space.
     pub next_space: u32,
+    /// The level in force (`docs/levels.md`).
+    pub level: u16,
+    /// The agreed settings in force.
+    pub settings: Tags,
+    /// What later builds added to decrees so far: of each tag the latest.
+    pub tail: Tags,
 }
 
 /// A process that was taken in without knowing and left out again looks for its cell for seconds at most.
@@ -40,16 +47,21 @@ pub struct GroupEntry {
     pub space: u32,
     /// Members in rank order.
     pub members: Vec<Incarnation>,
+    /// What later builds added to the decrees about it so far: of each tag the latest.
+    pub tail: Tags,
 }
 
 impl Directory {
     /// View 1 of a new cell.
     #[must_use]
-    pub fn found(members: Vec<MemberInfo>) -> Self {
+    pub fn found(members: Vec<MemberInfo>, level: u16, settings: Tags) -> Self {
         Self {
             decree: 1,
             view: 1,
             members,
+            level,
+            settings,
+            tail: Tags::default(),
             groups: BTreeMap::new(),
             departed: Vec::new(),
             next_group: 1,
@@ -68,11 +80,16 @@ impl Directory {
         next.departed.drain(..next.departed.len().saturating_sub(DEPARTED_MAX));
         next.next_group = proposal.next_group;
         next.next_space = proposal.next_space;
+        next.level = proposal.level;
+        next.settings = self.settings.under(&proposal.settings);
+        next.tail = self.tail.under(&proposal.tail);
         for change in &proposal.groups {
-            let members = members_after(next.groups.remove(&change.group).as_ref(), change);
+            let entry = next.groups.remove(&change.group);
+            let members = members_after(entry.as_ref(), change);
             if !members.is_empty() {
                 let (name, view, space) = (change.name.clone(), change.view, change.space);
-                next.groups.insert(change.group, GroupEntry { name, view, space, members });
+                let tail = entry.map(|entry| entry.tail).unwrap_or_default().under(&change.tail);
+                next.groups.insert(change.group, GroupEntry { name, view, space, members, tail });
             }
         }
         next

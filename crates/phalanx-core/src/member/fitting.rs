@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 
 use super::directory::members_after;
-use super::{Directory, GroupChange, Proposal, Welcome};
+use super::{Agreed, Directory, GroupChange, Proposal, Welcome, mismatch};
 use crate::id::{Incarnation, MemberInfo};
+use crate::wire::Tags;
 
 /// Ranks have 16 bits.
 const MEMBERS_MAX: usize = 1 << 16;
@@ -19,8 +20,15 @@ impl Directory {
         let groups: BTreeSet<_> = proposal.groups.iter().map(|change| change.group).collect();
         let changes = u32::try_from(proposal.groups.len()).unwrap_or(u32::MAX);
         let next = self.members_after(proposal);
+        let rises = proposal.level > self.level;
         self.decree.checked_add(1) == Some(proposal.decree)
             && proposal.view.checked_sub(self.view).is_some_and(|more| more <= 1)
+            && proposal.level >= self.level
+            && (!rises || proposal.view > self.view && self.members.iter().all(|m| m.level >= proposal.level))
+            && (rises || proposal.settings.is_empty())
+            && self.settings.is_apart_from(&proposal.settings)
+            && self.tail.fits_under(&proposal.tail)
+            && suit_each_other(proposal.level, &self.settings.under(&proposal.settings), &next)
             && proposal.left.iter().all(|(who, _)| self.rank(*who).is_some())
             && proposal.joiners().all(|who| self.rank(who).is_none())
             && are_members(&next)
@@ -48,6 +56,7 @@ impl Directory {
             }
             _ => false,
         };
+        let fits = fits && entry.is_none_or(|entry| entry.tail.fits_under(&change.tail));
         fits && (self.next_space..proposal.next_space).contains(&change.space)
             && are_among(&members_after(entry, change), next)
     }
@@ -57,6 +66,7 @@ impl Directory {
     pub fn is_sound(&self) -> bool {
         let spaces: BTreeSet<u32> = self.groups.values().map(|entry| entry.space).collect();
         are_members(&self.members)
+            && suit_each_other(self.level, &self.settings, &self.members)
             && spaces.len() == self.groups.len()
             && spaces.iter().all(|space| *space < self.next_space)
             && self.groups.iter().all(|(id, entry)| {
@@ -74,6 +84,7 @@ impl Welcome {
         directory.is_sound()
             && directory.decree == proposal.decree
             && directory.view == proposal.view
+            && directory.level == proposal.level
             && directory.members.ends_with(&proposal.joined)
             && proposal.left.iter().all(|(who, _)| directory.rank(*who).is_none())
             && directory.next_space == proposal.next_space
@@ -91,9 +102,15 @@ impl Welcome {
 
 /// Whether a list can be the members of a cell view.
 #[must_use]
-pub fn are_members(members: &[MemberInfo]) -> bool {
+pub(super) fn are_members(members: &[MemberInfo]) -> bool {
     let distinct: BTreeSet<Incarnation> = members.iter().map(|m| m.incarnation).collect();
     distinct.len() == members.len() && members.len() <= MEMBERS_MAX && !distinct.contains(&Incarnation::NONE)
+}
+
+/// Whether a cell can have this level and these settings, and these members with them.
+#[must_use]
+fn suit_each_other(level: u16, settings: &Tags, members: &[MemberInfo]) -> bool {
+    level > 0 && Agreed::are_settings(settings, level) && members.iter().all(|m| mismatch(level, settings, m).is_none())
 }
 
 /// Whether a group's members are members of the cell, each named once.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Directory;
 use crate::api::LeaveReason;
 use crate::id::{GroupId, Incarnation, MemberInfo};
+use crate::wire::Tags;
 
 /// A try at a decree: later rounds beat earlier ones, ties go to the higher rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
@@ -73,6 +74,8 @@ pub struct GroupChange {
     pub joined: Vec<Incarnation>,
     /// Who goes, and why.
     pub left: Vec<(Incarnation, LeaveReason)>,
+    /// What later builds add.
+    pub tail: Tags,
 }
 
 /// What a decree decides, as the difference from the directory in force: one member of a thousand leaves in a few bytes.
@@ -92,6 +95,12 @@ pub struct Proposal {
     pub next_group: u32,
     /// See `next_group`.
     pub next_space: u32,
+    /// The level in force after it.
+    pub level: u16,
+    /// The agreed settings that a rise to `level` brings; otherwise empty.
+    pub settings: Tags,
+    /// What later builds add.
+    pub tail: Tags,
 }
 
 impl Proposal {
@@ -132,6 +141,30 @@ pub struct GroupWish {
     pub join: bool,
     /// Come only with the making of the group: its state was not taken.
     pub only_new: bool,
+}
+
+/// All that a member wishes for and no decree has fulfilled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WishList {
+    /// The decree in force there: a wish holds until the next.
+    pub decree: u64,
+    /// About groups.
+    pub groups: Vec<GroupWish>,
+    /// The level that the cell is to rise to; 0: no wish.
+    pub level: u16,
+}
+
+/// View 1, as its leader proposes it to the founders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstView {
+    /// The cell instance.
+    pub instance: u64,
+    /// One incarnation of each founder, in name order.
+    pub members: Vec<MemberInfo>,
+    /// The level in force: the lowest of the founders'.
+    pub level: u16,
+    /// The agreed settings, as the leader has them.
+    pub settings: Tags,
 }
 
 /// A packet of somebody's stream, handed on by a holder.
@@ -266,18 +299,16 @@ pub enum Control {
     },
     /// See [`RecoveredPacket`].
     Recovered(RecoveredPacket),
-    /// A member's wishes about groups, all that are open, and the decree in force there: a wish holds until the next.
-    Wishes(u64, Vec<GroupWish>),
+    /// See [`WishList`].
+    Wishes(WishList),
     /// The sender wants to leave the cell.
     Leave,
     /// A founder's list: whom it wants in view 1.
     FoundList {
         /// The try, of this leader.
         round: u32,
-        /// The cell instance.
-        instance: u64,
-        /// One incarnation of each founder, in name order.
-        members: Vec<MemberInfo>,
+        /// What it wants to found.
+        first: FirstView,
     },
     /// The founder accepts this list and renounces earlier ones.
     FoundAccept {
@@ -285,10 +316,5 @@ pub enum Control {
         round: u32,
     },
     /// All accepted: view 1.
-    FoundDecide {
-        /// The cell instance.
-        instance: u64,
-        /// The members.
-        members: Vec<MemberInfo>,
-    },
+    FoundDecide(FirstView),
 }

@@ -6,6 +6,7 @@
 //! flush are in `docs/ARCHITECTURE.md`, "View change". Nothing here knows payloads or sockets.
 
 mod acceptor;
+mod agreed;
 mod coordinator;
 mod directory;
 mod fitting;
@@ -17,13 +18,14 @@ mod sparse;
 mod watch;
 
 pub use acceptor::{Acceptor, Promise};
+pub use agreed::{Agreed, Mismatch, Rise, mismatch};
 pub use coordinator::{Coordinator, Phase, Wishes, build_proposal};
 pub use directory::{Directory, GroupEntry, is_quorum};
-pub use fitting::are_members;
 pub use graph::WatchGraph;
 pub use hearing::{Hearing, Link, Patience};
 pub use messages::{
-    Ballot, Control, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage, Wedge, Welcome,
+    Ballot, Control, FirstView, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage,
+    Wedge, Welcome, WishList,
 };
 pub use slow::{Complaint, Slow};
 pub use watch::{Claim, Targets, Watch};

@@ -91,6 +91,8 @@ const ORDER_SHIFT: u8 = 5; // two bits: fifo, causal, total, total and placed
 const UNIFORM: u8 = 0x10;
 const DEPS: u8 = 0x08;
 const PART_MASK: u8 = 0x03;
+/// Of a message's first byte: without meaning, and not to be set.
+const RESERVED: u8 = 0x04;
 const ANNOUNCE: u8 = 1;
 const PASS: u8 = 2;
 const STABLE: u8 = 3;
@@ -207,7 +209,7 @@ pub(super) struct Plain<'a> {
 pub(super) fn read_plain<'a>(r: &mut Reader<'a>) -> Option<Plain<'a>> {
     let mut ahead = r.clone();
     let tag = ahead.u8().ok()?;
-    if tag & (MESSAGE | DEPS | PART_MASK) != MESSAGE {
+    if tag & (MESSAGE | DEPS | RESERVED | PART_MASK) != MESSAGE {
         return None;
     }
     let body = ahead.prefixed().ok()?;
@@ -236,6 +238,9 @@ pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Mal
     let tag = r.u8()?;
     if tag & MESSAGE == 0 {
         return read_control(tag, r);
+    }
+    if tag & RESERVED != 0 {
+        return Err(Malformed);
     }
     let (order, placed) = order_of(tag);
     let deps = if tag & DEPS == 0 { Pairs::default() } else { pairs(r)? };
@@ -294,6 +299,15 @@ mod tests {
         let mut r = Reader::new(&bytes);
         assert_eq!(read_frame(&mut r), Ok(None));
         assert_eq!(read_frame(&mut r), Ok(Some(StreamFrame::Stable { prefix: 7 })));
+    }
+
+    #[test]
+    fn a_bit_without_meaning_is_refused() {
+        for first in [MESSAGE | RESERVED, MESSAGE | RESERVED | UNIFORM | 3] {
+            let bytes = [first, 1, b'x'];
+            assert!(read_plain(&mut Reader::new(&bytes)).is_none());
+            assert_eq!(read_frame(&mut Reader::new(&bytes)), Err(Malformed));
+        }
     }
 
     #[test]

@@ -127,6 +127,12 @@ counters! {
     probes,
     /// Join requests taken.
     joins_taken,
+    /// Join requests refused because a setting differs, or the level in force is not known there.
+    joins_differing,
+    /// Views with a higher level than the one before.
+    levels_risen,
+    /// Times agreed settings took the place of other ones here.
+    settings_adopted,
     /// State transfers given and taken.
     transfers_given,
     /// See `transfers_given`.

@@ -36,13 +36,13 @@ impl Process {
             Control::Decide(proposal) => self.handle_decide(now, proposal, fx),
             Control::Fetch { space, rank, from: first, to } => self.handle_fetch(from, space, rank, first, to),
             Control::Recovered(packet) => self.handle_recovered(now, packet, fx),
-            Control::Wishes(decree, wishes) => {
-                let is_late = decree < self.directory.decree;
+            Control::Wishes(wishes) => {
+                let is_late = wishes.decree < self.directory.decree;
                 self.counters.wishes_late += u64::from(is_late);
                 let stands = !is_late && self.directory.rank(from).is_some();
-                let named = wishes.iter().all(|wish| is_group_name(&wish.name));
-                if stands && named && wishes.len() <= WISHES_MAX {
-                    self.wishes.insert(from, (decree, wishes));
+                let named = wishes.groups.iter().all(|wish| is_group_name(&wish.name));
+                if stands && named && wishes.groups.len() <= WISHES_MAX {
+                    self.wishes.insert(from, wishes);
                     self.attention = true;
                 }
             }
@@ -101,8 +101,8 @@ impl Process {
         let mut wishes = Wishes { joiners: self.ready_joiners(now), ..Wishes::default() };
         wishes.leavers = self.leavers.iter().copied().filter(|who| self.directory.rank(*who).is_some()).collect();
         let decree = self.directory.decree;
-        for (&who, (_, list)) in self.wishes.iter().filter(|(_, (made, _))| *made == decree) {
-            for wish in list {
+        for (&who, list) in self.wishes.iter().filter(|(_, list)| list.decree == decree) {
+            for wish in &list.groups {
                 let entry = self.directory.group_named(&wish.name);
                 if wish.only_new && entry.is_some() {
                     continue; // it was made meanwhile: the joiner takes its state first
@@ -115,6 +115,7 @@ impl Process {
                 }
             }
         }
+        wishes.rise = self.wished_rise();
         wishes
     }
 

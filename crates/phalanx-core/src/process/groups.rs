@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Process, Stage};
 use crate::api::{CommandError, Event};
 use crate::id::{GroupId, Incarnation};
-use crate::member::{Control, GroupWish};
+use crate::member::{Control, GroupWish, WishList};
 use crate::order::Flow;
 use crate::time::Instant;
 
@@ -113,8 +113,9 @@ impl Process {
             }
         }
         let wishes = self.open_wishes(now);
-        if !wishes.is_empty() {
-            self.tell_wishes(now, wishes);
+        let level = self.level_wanted();
+        if !wishes.is_empty() || level > 0 {
+            self.tell_wishes(now, wishes, level);
         }
     }
 
@@ -147,14 +148,15 @@ impl Process {
     }
 
     /// Tells as many as one member may have told of at a time: the others follow when these are fulfilled.
-    fn tell_wishes(&mut self, now: Instant, mut wishes: Vec<GroupWish>) {
+    fn tell_wishes(&mut self, now: Instant, mut groups: Vec<GroupWish>, level: u16) {
         let Some(coordinator) = self.coordinator_now(now) else { return };
-        wishes.truncate(WISHES_MAX);
+        groups.truncate(WISHES_MAX);
+        let wishes = WishList { decree: self.directory.decree, groups, level };
         if coordinator == self.me() {
-            self.wishes.insert(coordinator, (self.directory.decree, wishes));
+            self.wishes.insert(coordinator, wishes);
             self.attention = true;
         } else {
-            self.send_control(coordinator, &Control::Wishes(self.directory.decree, wishes));
+            self.send_control(coordinator, &Control::Wishes(wishes));
         }
     }
 

@@ -80,14 +80,16 @@ impl Process {
         self.installed_at = now;
         self.attention = true;
 
-        let members_changed = first || !proposal.joined.is_empty() || !proposal.left.is_empty();
+        let view_changed = first || proposal.view != self.directory.view;
         let decree = next.decree;
         self.former = self.directory.members.iter().map(|m| m.incarnation).collect();
+        self.counters.levels_risen += u64::from(!first && next.level > self.directory.level);
         self.directory = next;
+        self.adopt_settings();
         self.meet_members(now);
         // In the application's order: the rest of the old group views, who is in the cell, the new group views.
         let ended: Vec<_> = proposal.groups.iter().map(|change| self.end_group(change, fx)).collect();
-        if members_changed && self.directory.rank(me).is_some() {
+        if view_changed && self.directory.rank(me).is_some() {
             self.tell_cell_view(&proposal);
         }
         for (change, ended) in proposal.groups.iter().zip(ended) {
@@ -102,7 +104,7 @@ impl Process {
             self.joiners.remove(&who);
         }
         let wishes = self.wishes.len();
-        self.wishes.retain(|_, (made, _)| *made >= decree);
+        self.wishes.retain(|_, list| list.decree >= decree);
         self.counters.wishes_overtaken += (wishes - self.wishes.len()) as u64;
         self.last_decision = Some(proposal.clone());
         self.told_decree = vec![0; self.directory.members.len()];
@@ -157,6 +159,7 @@ impl Process {
         let view = Arc::new(CellView {
             instance: self.instance,
             view: proposal.view,
+            level: self.directory.level,
             members: self.directory.members.clone(),
             joined: proposal.joiners().collect(),
             left: proposal.left.clone(),

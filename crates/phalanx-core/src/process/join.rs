@@ -16,10 +16,10 @@ use super::port::Peer;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding};
 use crate::id::{Incarnation, Lane, MemberInfo};
-use crate::member::Welcome;
+use crate::member::{Mismatch, Welcome};
 use crate::rng::Rng;
 use crate::time::Instant;
-use crate::wire::DropReason;
+use crate::wire::{DropReason, Tags, put_with_tail, read_with_tail};
 
 /// What a search and members need for asking around.
 pub(super) struct Probing {
@@ -38,6 +38,8 @@ pub(super) struct Search {
     probes: u64,
     answers: u64,
     refused: Option<String>,
+    /// It was refused for a setting, which only a new start of somebody changes.
+    differs: bool,
     next_report: Instant,
     pub(super) founding: Foundation,
 }
@@ -66,7 +68,7 @@ enum Greeting {
 }
 
 /// Why a joiner is not taken.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Refusal {
     /// A living member has that name.
     NameTaken,
@@ -74,6 +76,8 @@ enum Refusal {
     Full,
     /// A decided view took this incarnation in, and the one with this number or one before it left it out.
     Excluded(u64),
+    /// It has a setting otherwise, or does not know the level in force.
+    Differs(Mismatch),
 }
 
 /// A challenge is good for this long.
@@ -118,6 +122,8 @@ const SEEDS_AT_ONCE: usize = 4;
 const LONE_PROBE_EVERY: u32 = 5;
 /// A coordinator asks so often at seeds where no member is.
 const STRANGER_PROBE_EVERY: u32 = 20;
+/// Who was refused for a setting asks once in so many probe intervals.
+const DIFFERING_PROBE_EVERY: u32 = 10;
 /// And no more of the unheard than this at a time: half of a large cell may ask about the other half.
 const LONE_TARGETS_MAX: usize = 64;
 
@@ -143,6 +149,7 @@ impl Search {
             probes: 0,
             answers: 0,
             refused: None,
+            differs: false,
             next_report: now + REPORT_EVERY,
             founding: Foundation::default(),
         }
@@ -162,18 +169,15 @@ impl Process {
             return self.end(Event::Left);
         }
         if self.set.founding == Founding::Alone {
-            let instance = self.rng.next_u64() | 1;
-            if fx.mark_founded(instance) {
-                self.install_first(now, instance, vec![self.set.me.clone()], fx);
-            }
-            return;
+            return self.found_alone(now, fx);
         }
         let Stage::Searching(search) = &mut self.stage else { return };
         if now < search.next_probe {
             return;
         }
         // Jitter keeps a herd of starters from probing in step.
-        search.next_probe = now + self.set.timing.probe + Duration::from_micros(self.rng.below(20_000));
+        let every = if search.differs { DIFFERING_PROBE_EVERY } else { 1 };
+        search.next_probe = now + self.set.timing.probe * every + Duration::from_micros(self.rng.below(20_000));
         let targets = self.probing.coordinator.into_iter().collect();
         let founder_of = if let Founding::Marked(instance) = self.set.founding { Some((instance, 0)) } else { None };
         let asked = self.probe(targets, founder_of, fx);
@@ -261,7 +265,7 @@ impl Process {
     }
 
     fn send_greeting(&mut self, to: &[SocketAddr], greeting: &Greeting, fx: &mut impl Effects) {
-        let Ok(frames) = postcard::to_allocvec(greeting) else { return };
+        let Ok(frames) = put_with_tail(greeting, &Tags::default(), Vec::new()) else { return };
         if !to.is_empty() {
             let label = self.net.greeting();
             self.net.send(label, Lane::Control, to, &frames, &mut self.counters, fx);
@@ -276,7 +280,7 @@ impl Process {
         frames: &[u8],
         fx: &mut impl Effects,
     ) {
-        let Ok(greeting) = postcard::from_bytes::<Greeting>(frames) else {
+        let Ok((greeting, _)) = read_with_tail::<Greeting>(frames) else {
             return self.counters.drop(DropReason::Malformed);
         };
         match greeting {
@@ -315,11 +319,25 @@ impl Process {
         let why = match (why, &mut self.stage) {
             (_, Stage::Over) => return,
             (Refusal::Excluded(view), _) => return self.be_excluded(view),
-            (Refusal::NameTaken, _) => "a living member has this process's name: give each process a name of its own",
-            (Refusal::Full, _) => "the cell has as many members as its limit allows",
+            (Refusal::NameTaken, _) => {
+                "a living member has this process's name: give each process a name of its own".to_owned()
+            }
+            (Refusal::Full, _) => "the cell has as many members as its limit allows".to_owned(),
+            (Refusal::Differs(differs), _) if !differs.is_sound() => return self.counters.drop(DropReason::Malformed),
+            (Refusal::Differs(Mismatch { name, cell, other }), stage) => {
+                let why = format!("{name} is {cell} in the cell and {other} here: it must be the same at all members");
+                let differs = Event::Differs { setting: name, cell, own: other };
+                if let Stage::Searching(search) = stage {
+                    search.differs = true;
+                    if search.refused.as_ref() != Some(&why) {
+                        self.app.event(differs);
+                    }
+                }
+                why
+            }
         };
         if let Stage::Searching(search) = &mut self.stage {
-            search.refused = Some(why.to_owned());
+            search.refused = Some(why);
         }
     }
 
@@ -400,8 +418,11 @@ impl Process {
             self.probing.coordinator = Some(if is_coordinator { from } else { coordinator });
         }
         if !is_coordinator {
-            // Ask the coordinator itself soon, not at once: a stale hint must not become a packet storm.
-            search.next_probe = search.next_probe.min(self.last_turn + self.set.timing.probe / 4);
+            // Ask the coordinator itself soon, not at once: a stale hint must not become a packet storm. Who was refused for a
+            // setting is in no hurry: it would ask like this for as long as it runs.
+            if !search.differs {
+                search.next_probe = search.next_probe.min(self.last_turn + self.set.timing.probe / 4);
+            }
             return;
         }
         let groups = self
@@ -433,6 +454,12 @@ impl Process {
         }
         if let Err(why) = self.used_cookies.take(now, stamp, cookie) {
             return self.counters.drop(why);
+        }
+        if let Some(differs) = self.differs(&info)
+            && self.directory.rank(info.incarnation).is_none()
+        {
+            self.counters.joins_differing += 1;
+            return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Differs(differs) }, fx);
         }
         if let Stage::Searching(search) = &mut self.stage {
             let control = info.control;
@@ -619,7 +646,7 @@ mod tests {
         let info = |len| MemberInfo { incarnation: sender, name: "n".repeat(len), ..member() };
         let dropped = |greeting: Greeting, reason: DropReason| {
             let (mut process, mut fx) = in_cell(Incarnation(1), 1);
-            let frames = postcard::to_allocvec(&greeting).expect("it can be written");
+            let frames = put_with_tail(&greeting, &Tags::default(), Vec::new()).expect("it can be written");
             process.handle_greeting(NOW, member().control, sender, &frames, &mut fx);
             process.counters.drops[reason.index()] == 1
         };

@@ -3,7 +3,7 @@
 //! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `beat` (heartbeats
 //! and suspicion), `watch` (the same in a large cell), `slow` (members that
 //! stay behind), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
-//! `fetch` (filling a cut), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
+//! `level` (the level in force and agreed settings), `fetch` (filling a cut), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
 //! packets come in, parts change, effects go out through [`Effects`].
 
 mod app;
@@ -15,6 +15,7 @@ mod founding;
 mod groups;
 mod install;
 mod join;
+mod level;
 mod packets;
 mod peers;
 mod port;
@@ -34,11 +35,12 @@ use bytes::Bytes;
 use crate::api::{CellView, CommandError, Effects, Event, Order, Settings};
 use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation};
-use crate::member::{Acceptor, Coordinator, Directory, Hearing, Patience, Proposal, Wedge};
+use crate::member::{Acceptor, Agreed, Coordinator, Directory, Hearing, Patience, Proposal, Wedge, WishList};
 use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
 use crate::sorted::SortedMap;
 use crate::time::Instant;
+use crate::wire::Tags;
 use app::{AppQueue, Item};
 use counters::Counters;
 use groups::GroupWant;
@@ -92,7 +94,9 @@ pub struct Process {
     joiners: BTreeMap<Incarnation, Joiner>,
     leavers: BTreeSet<Incarnation>,
     /// Wishes about groups, and the decree they were made in: what came of it may have changed the wisher's mind.
-    wishes: BTreeMap<Incarnation, (u64, Vec<crate::member::GroupWish>)>,
+    wishes: BTreeMap<Incarnation, WishList>,
+    /// The level that this process's application asked for last; 0: none.
+    wanted_level: u16,
     used_cookies: join::UsedCookies,
     cookie_key: CookieKey,
     probing: Probing,
@@ -162,7 +166,8 @@ const AWAY: Duration = Duration::from_millis(50);
 impl Process {
     /// A process at its start. `seed` decides every random draw and must be fresh and secret.
     #[must_use]
-    pub fn new(now: Instant, settings: Settings, security: &Security, seed: u64) -> Self {
+    pub fn new(now: Instant, mut settings: Settings, security: &Security, seed: u64) -> Self {
+        Agreed::of(&settings.limits, &settings.timing).tell(&mut settings.me);
         let rng = Rng::new(seed);
         let me = settings.me.incarnation;
         let mut cookie_rng = rng.fork("cookie");
@@ -177,7 +182,7 @@ impl Process {
             counters: Counters::default(),
             stage: Stage::Searching(Box::new(Search::new(now))),
             instance: 0,
-            directory: Directory::found(Vec::new()),
+            directory: Directory::found(Vec::new(), 0, Tags::default()),
             cell_view: None,
             hearing: Hearing::new(
                 0,
@@ -209,6 +214,7 @@ impl Process {
             joiners: BTreeMap::new(),
             leavers: BTreeSet::new(),
             wishes: BTreeMap::new(),
+            wanted_level: 0,
             used_cookies: join::UsedCookies::default(),
             cookie_key: CookieKey::new(&cookie_key),
             probing: Probing::new(now),

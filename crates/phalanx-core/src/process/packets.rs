@@ -14,7 +14,7 @@ use crate::packet::Packet;
 use crate::process::app::Item;
 use crate::seal::CLEAR_HEAD_LEN;
 use crate::time::Instant;
-use crate::wire::{DropReason, Header, Kind, Reader};
+use crate::wire::{DropReason, Header, Kind, Reader, Tags, put_with_tail, read_with_tail};
 
 /// Peers a process without a view keeps: those that speak to it while it looks for its cell.
 const STRANGERS_MAX: usize = 64;
@@ -226,7 +226,7 @@ impl Process {
         }
         for message in messages {
             if control {
-                let message = postcard::from_bytes(&message).map_err(|_nonsense| DropReason::Malformed)?;
+                let (message, _) = read_with_tail(&message)?;
                 self.handle_control(now, header.sender, message, fx);
             } else {
                 self.handle_data(now, header.sender, &message, fx)?;
@@ -258,8 +258,7 @@ impl Process {
                 Ok(())
             }
             Some(&DATA_STATE) => {
-                let message: StateMessage =
-                    postcard::from_bytes(&message[1..]).map_err(|_nonsense| DropReason::Malformed)?;
+                let (message, _) = read_with_tail(&message[1..])?;
                 self.handle_state(now, from, message, fx);
                 Ok(())
             }
@@ -322,7 +321,7 @@ impl Process {
     /// Queues a control message to `to`.
     pub(super) fn send_control(&mut self, to: Incarnation, message: &Control) {
         if let Some(peer) = self.peers.get_mut(to)
-            && let Ok(bytes) = postcard::to_allocvec(message)
+            && let Ok(bytes) = put_with_tail(message, &Tags::default(), Vec::new())
             && peer.control_channel.send(Bytes::from(bytes), CONTROL_OUTBOX_BYTES).is_err()
         {
             self.counters.control_refused += 1;
@@ -332,7 +331,7 @@ impl Process {
     /// Queues a state-transfer message to `to`. False: too much waits.
     pub(super) fn send_state(&mut self, to: Incarnation, message: &StateMessage) -> bool {
         let Some(peer) = self.peers.get_mut(to) else { return false };
-        let Ok(mut bytes) = postcard::to_extend(message, vec![DATA_STATE]) else { return false };
+        let Ok(mut bytes) = put_with_tail(message, &Tags::default(), vec![DATA_STATE]) else { return false };
         bytes.shrink_to_fit();
         let bytes = Bytes::from(bytes);
         match message {

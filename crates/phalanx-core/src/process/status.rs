@@ -241,6 +241,9 @@ impl Process {
         }
         if matches!(self.stage, Stage::Member) {
             assert!(self.directory.rank(self.me()).is_some(), "a member is in its view");
+            assert!(self.directory.level <= self.set.me.level, "a member knows the level in force");
+            let own = self.agreed();
+            assert_eq!(own, own.under(&self.directory.settings), "the agreed settings are in force");
             for flow in self.flows.values() {
                 let entry = self.directory.groups.get(&flow.meta.group);
                 assert!(entry.is_some_and(|e| e.space == flow.meta.space), "a flow belongs to a view in force");

@@ -8,15 +8,7 @@ pub(super) mod by_hand;
 
 pub(super) fn member() -> MemberInfo {
     let address = SocketAddr::from(([127, 0, 0, 1], 1000));
-    MemberInfo {
-        incarnation: Incarnation(1),
-        name: "m".into(),
-        data: address,
-        control: address,
-        host: 1,
-        packet_bytes_max: 1432,
-        receive_packets: 0,
-    }
+    MemberInfo { host: 1, ..MemberInfo::new(Incarnation(1), "m", address, address) }
 }
 
 /// A process that has not found its cell yet.

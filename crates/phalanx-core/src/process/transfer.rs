@@ -19,6 +19,7 @@ use crate::id::{GroupId, Incarnation};
 use crate::member::StateMessage;
 use crate::rng::Rng;
 use crate::time::Instant;
+use crate::wire::DropReason;
 
 /// State bytes sent and not yet taken by the joiner's application.
 const AHEAD_BYTES: u64 = 16 << 20;
@@ -391,7 +392,11 @@ impl Process {
                 if taking.expected != Some(taking.received) {
                     return self.start_over(&name);
                 }
-                let (order, uniform) = order_from(order);
+                let Some((order, uniform)) = order_from(order) else {
+                    // Nothing is left out: all of it is taken anew.
+                    self.counters.drop(DropReason::Malformed);
+                    return self.start_over(&name);
+                };
                 let payload = Bytes::from(payload);
                 self.app.push(Item::Delivery(Held {
                     group,
@@ -569,13 +574,14 @@ fn order_code(order: Order, uniform: bool) -> u8 {
     code | u8::from(uniform) << 2
 }
 
-fn order_from(code: u8) -> (Order, bool) {
-    let order = match code & 3 {
+fn order_from(code: u8) -> Option<(Order, bool)> {
+    let order = match code & !4 {
         0 => Order::Fifo,
         1 => Order::Causal,
-        _ => Order::Total,
+        2 => Order::Total,
+        _ => return None,
     };
-    (order, code & 4 != 0)
+    Some((order, code & 4 != 0))
 }
 
 #[cfg(test)]

@@ -203,6 +203,10 @@ pub fn read_unrepaired(r: &mut Reader<'_>) -> Result<Option<Unrepaired>, Malform
             }
             let n = usize::try_from(n).map_err(|_too_big| Malformed)?;
             let bits = r.bytes(n.div_ceil(8))?;
+            let beyond = if n % 8 == 0 { 0 } else { bits.last().map_or(0, |last| last >> (n % 8)) };
+            if beyond != 0 {
+                return Err(Malformed); // a bit for a rank that is not there
+            }
             let hears = (0..n).map(|i| bits[i / 8] >> (i % 8) & 1 == 1).collect();
             Unrepaired::Beat { decree, hears }
         }
@@ -222,6 +226,9 @@ pub fn read_unrepaired(r: &mut Reader<'_>) -> Result<Option<Unrepaired>, Malform
         COMPLAINT => {
             let mut fields = Reader::new(r.prefixed()?);
             let (decree, flags) = (fields.varint()?, fields.u8()?);
+            if flags > 1 {
+                return Err(Malformed);
+            }
             let slow = ranks(&mut fields)?;
             Unrepaired::Complaint { decree, complaint: Complaint { excused: flags & 1 == 1, slow } }
         }
@@ -352,11 +359,15 @@ mod tests {
         for kind in [0, CLAIM + 1, 0x3f, 0x80, 0xbf] {
             assert_eq!(read(&[kind, 3, 1, 2, 3, 9]), Err(Malformed), "kind {kind:#x}");
         }
-        for (flags, excused) in [(0, false), (1, true), (2, false), (3, true)] {
+        for (flags, excused) in [(0, false), (1, true)] {
             let complaint = Complaint { excused, slow: vec![4] };
             let frame = Unrepaired::Complaint { decree: 7, complaint };
             assert_eq!(read(&[COMPLAINT, 4, 7, flags, 1, 4]), Ok((Some(frame), 0)), "flags {flags}");
         }
+        for flags in [2, 3, 0x81] {
+            assert_eq!(read(&[COMPLAINT, 4, 7, flags, 1, 4]), Err(Malformed), "flags {flags}");
+        }
+        assert_eq!(read(&[BEAT, 7, 3, 0b1000]), Err(Malformed), "a bit beyond three ranks");
     }
 
     #[test]

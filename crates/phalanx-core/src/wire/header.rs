@@ -78,7 +78,7 @@ impl Header {
     pub const LEN: usize = 24;
 
     /// The major version of the format this code speaks.
-    pub const VERSION: u8 = 2;
+    pub const VERSION: u8 = 3;
 
     /// The largest cell tag: it has 24 bits.
     pub const CELL_TAG_MAX: u32 = 0x00ff_ffff;
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn fields_lie_where_the_document_says() {
         let bytes = sample().to_bytes();
-        assert_eq!(bytes[0], 0x25);
+        assert_eq!(bytes[0], 0x35);
         assert_eq!(bytes[1..4], [1, 2, 3]);
         assert_eq!(bytes[4..12], [4, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes[12..16], [5, 0, 0, 0]);
@@ -177,10 +177,10 @@ mod tests {
             bytes[0] = first;
             Header::parse(&bytes)
         };
-        assert_eq!(with_first(0x15), Err(DropReason::Version));
+        assert_eq!(with_first(0x25), Err(DropReason::Version));
         assert_eq!(with_first(0x05), Err(DropReason::Version));
         for number in [0, 10, 15] {
-            assert_eq!(with_first(0x20 | number), Err(DropReason::Kind));
+            assert_eq!(with_first(0x30 | number), Err(DropReason::Kind));
         }
         let mut nobody = good;
         nobody[4..12].fill(0);

@@ -122,13 +122,8 @@ impl Member {
         let settings = Settings {
             cell: CELL.into(),
             me: MemberInfo {
-                incarnation: me,
-                name: format!("m{slot}"),
-                data: address(slot, Lane::Data),
-                control: address(slot, Lane::Control),
                 host: 1,
-                packet_bytes_max: 1432,
-                receive_packets: 0,
+                ..MemberInfo::new(me, format!("m{slot}"), address(slot, Lane::Data), address(slot, Lane::Control))
             },
             founding,
             seeds: (0..slots).map(|s| address(s, Lane::Control)).collect(),

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use phalanx_core::member::{
-    Ballot, Control, Directory, GroupChange, GroupCut, GroupEntry, GroupWish, Proposal, RecoveredPacket, Report,
-    StateMessage, Wedge, Welcome,
+    Agreed, Ballot, Control, Directory, FirstView, GroupChange, GroupCut, GroupEntry, GroupWish, Proposal,
+    RecoveredPacket, Report, StateMessage, Wedge, Welcome, WishList,
 };
 use phalanx_core::rng::Rng;
-use phalanx_core::{GroupId, Incarnation, LeaveReason, MemberInfo};
+use phalanx_core::wire::{Tags, put_with_tail};
+use phalanx_core::{GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Timing};
 
 /// Makes one message after the other.
 pub(crate) struct Speech<'a>(pub(crate) &'a mut Rng);
@@ -45,16 +46,17 @@ impl Speech<'_> {
                 number: self.number(),
                 frames: self.frames(),
             }),
-            9 => Control::Wishes(
-                self.number(),
-                self.some(|s| GroupWish { name: s.name(), join: s.coin(), only_new: s.coin() }),
-            ),
+            9 => Control::Wishes(WishList {
+                decree: self.number(),
+                groups: self.some(|s| GroupWish { name: s.name(), join: s.coin(), only_new: s.coin() }),
+                level: self.level(),
+            }),
             10 => Control::Leave,
-            11 => Control::FoundList { round: self.small(), instance: self.number(), members: self.some(Self::info) },
+            11 => Control::FoundList { round: self.small(), first: self.first_view() },
             12 => Control::FoundAccept { round: self.small() },
-            _ => Control::FoundDecide { instance: self.number(), members: self.some(Self::info) },
+            _ => Control::FoundDecide(self.first_view()),
         };
-        postcard::to_allocvec(&message).expect("a message can be written")
+        put_with_tail(&message, &self.tail(), Vec::new()).expect("a message can be written")
     }
 
     /// A message of the data channel: one for the application, or of a state transfer.
@@ -81,7 +83,7 @@ impl Speech<'_> {
             6 => StateMessage::Abort { transfer },
             _ => StateMessage::Taken { transfer, bytes: self.number() },
         };
-        postcard::to_extend(&message, vec![1]).expect("a message can be written")
+        put_with_tail(&message, &self.tail(), vec![1]).expect("a message can be written")
     }
 
     /// Bytes that begin like frames more often than chance would have it.
@@ -112,10 +114,46 @@ impl Speech<'_> {
                 cut: s.maybe(Self::cut),
                 joined: s.some(Self::who),
                 left: s.some(|s| (s.who(), LeaveReason::Left)),
+                tail: s.tail(),
             }),
             next_group: self.small(),
             next_space: self.small(),
+            level: self.level(),
+            settings: if self.0.below(4) == 0 { self.settings() } else { Tags::default() },
+            tail: self.tail(),
         }
+    }
+
+    fn first_view(&mut self) -> FirstView {
+        FirstView {
+            instance: self.number(),
+            members: self.some(Self::info),
+            level: self.level(),
+            settings: self.settings(),
+        }
+    }
+
+    /// Mostly that of this build.
+    fn level(&mut self) -> u16 {
+        if self.0.below(4) == 0 { self.rank() } else { LEVEL }
+    }
+
+    /// Mostly such that can be in force.
+    fn settings(&mut self) -> Tags {
+        let mut settings = Agreed::of(&Limits::default(), &Timing::default()).tags(LEVEL);
+        if self.0.below(4) == 0 {
+            settings.put_number(self.0.below(9), self.number());
+        }
+        settings
+    }
+
+    /// Mostly empty.
+    fn tail(&mut self) -> Tags {
+        let mut tail = Tags::default();
+        if self.0.below(4) == 0 {
+            tail.put(self.number(), &self.frames());
+        }
+        tail
     }
 
     fn directory(&mut self) -> Directory {
@@ -124,6 +162,7 @@ impl Speech<'_> {
             view: s.number(),
             space: s.small(),
             members: s.some(Self::who),
+            tail: s.tail(),
         };
         Directory {
             decree: self.number(),
@@ -133,6 +172,9 @@ impl Speech<'_> {
             departed: self.some(Self::who),
             next_group: self.small(),
             next_space: self.small(),
+            level: self.level(),
+            settings: self.settings(),
+            tail: self.tail(),
         }
     }
 
@@ -151,6 +193,8 @@ impl Speech<'_> {
             host: self.0.below(3),
             packet_bytes_max: if self.coin() { 1432 } else { self.small() },
             receive_packets: if self.coin() { 0 } else { self.small() },
+            level: self.level(),
+            tail: self.tail(),
         }
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct App {
     silent: bool,
     /// This life was told that it is over.
     over: bool,
+    /// The cell does not take this life, because of its build or a setting.
+    pub(crate) kept_out: bool,
     /// Lives of this process that were told of their exclusion.
     pub(crate) excluded: Vec<Incarnation>,
     /// What it found wrong itself: property and text.
@@ -99,6 +101,7 @@ impl App {
             marked: None,
             silent: false,
             over: false,
+            kept_out: false,
             excluded: Vec::new(),
             faults: Vec::new(),
             counts: AppCounts::default(),
@@ -151,12 +154,15 @@ impl App {
 
     fn cell_view(&mut self, view: &CellView) {
         self.counts.cell_views += 1;
+        self.kept_out = false;
         self.record(trace::Event::CellView {
             instance: view.instance,
             view: view.view,
             members: view.members.iter().map(|m| (m.incarnation.0, m.name.clone())).collect(),
             left: gone(&view.left),
         });
+        let known = view.members.iter().map(|m| m.level).min().unwrap_or_default();
+        self.record(trace::Event::Level { level: view.level, known });
     }
 
     fn group_view(&mut self, view: &GroupView) {
@@ -223,7 +229,7 @@ impl Handler for App {
         self.groups.clear();
         self.answerable.clear();
         self.point_to_point.clear();
-        (self.silent, self.over) = (false, false);
+        (self.silent, self.over, self.kept_out) = (false, false, false);
         self.calls = Calls::begin(me.incarnation);
         self.traces.push(Trace::new(Header::process(CELL, &self.name, me.incarnation.0, CLOCK)));
         self.record(trace::Event::Start);
@@ -237,6 +243,7 @@ impl Handler for App {
                 self.record(trace::Event::GroupJoinAsked { name, with_state });
             }
             Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
+            Command::RaiseLevel { level } => self.record(trace::Event::RiseAsked { level }),
             Command::Leave => self.record(trace::Event::LeaveAsked),
             Command::Send { to, payload } => self.sent_to(to, payload),
             Command::Multicast { group, order, uniform, parts } => {
@@ -340,6 +347,10 @@ impl Handler for App {
             }
             Event::StateBegin { group, bytes } => self.state_begin(group, bytes),
             Event::StateEnd { group } => self.state_end(group),
+            Event::Differs { setting, cell, own } => {
+                self.kept_out = true;
+                self.record(trace::Event::Differs { setting, cell, own });
+            }
             // The others (a search that goes on) are news for people and no part of what is judged.
             _ => {}
         }

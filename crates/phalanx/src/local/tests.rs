@@ -256,19 +256,15 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
     let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
     let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let member = |incarnation: u64, host: u64| MemberInfo {
-        incarnation: Incarnation(incarnation),
-        name: format!("n{incarnation}"),
-        data: nowhere,
-        control: nowhere,
         host,
-        packet_bytes_max: 1_432,
-        receive_packets: 0,
+        ..MemberInfo::new(Incarnation(incarnation), format!("n{incarnation}"), nowhere, nowhere)
     };
     let here = host::host_id();
     assert_ne!(here, 0);
     let view = CellView {
         instance: 1,
         view: 1,
+        level: 1,
         members: vec![member(9, here), member(1, here), member(2, here), member(3, here + 1)],
         joined: Vec::new(),
         left: Vec::new(),
@@ -297,16 +293,15 @@ fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
     let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
     let presence = enter(&cell, 5, Intent::ByLock).0;
     let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
-    let info = MemberInfo {
-        incarnation: Incarnation(5),
-        name: "n".into(),
-        data: nowhere,
-        control: nowhere,
-        host: host::host_id(),
-        packet_bytes_max: 1_432,
-        receive_packets: 0,
-    };
-    let view = Arc::new(CellView { instance: 1, view: 1, members: vec![info], joined: Vec::new(), left: Vec::new() });
+    let info = MemberInfo { host: host::host_id(), ..MemberInfo::new(Incarnation(5), "n", nowhere, nowhere) };
+    let view = Arc::new(CellView {
+        instance: 1,
+        view: 1,
+        level: 1,
+        members: vec![info],
+        joined: Vec::new(),
+        left: Vec::new(),
+    });
     let mut deaths = Deaths::new(cell.scope());
     deaths.watch(&view, Incarnation(9));
     assert_eq!(deaths.check(), []);

@@ -35,6 +35,9 @@ pub(super) fn event(event: &Event) -> Option<Record> {
         Event::Primary => Record::Primary,
         Event::Excluded { view } => Record::Excluded { view: *view },
         Event::Left => Record::Left,
+        Event::Differs { setting, cell, own } => {
+            Record::Differs { setting: setting.clone(), cell: cell.clone(), own: own.clone() }
+        }
         Event::StateBegin { group, bytes } => Record::SnapshotIn { group: group.0, bytes: *bytes },
         _ => return None,
     })
@@ -47,6 +50,11 @@ fn cell_view(view: &CellView) -> Record {
         members: view.members.iter().map(|m| (m.incarnation.0, m.name.clone())).collect(),
         left: left(&view.left),
     }
+}
+
+/// What stands behind the record of a cell view.
+pub(super) fn level(view: &CellView) -> Record {
+    Record::Level { level: view.level, known: view.members.iter().map(|m| m.level).min().unwrap_or_default() }
 }
 
 fn group_view(view: &GroupView) -> Record {

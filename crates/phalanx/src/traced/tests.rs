@@ -53,15 +53,7 @@ impl Write for Memory {
 
 fn me(incarnation: u64) -> MemberInfo {
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
-    MemberInfo {
-        incarnation: Incarnation(incarnation),
-        name: "n".into(),
-        data: nowhere,
-        control: nowhere,
-        host: 0,
-        packet_bytes_max: 1_432,
-        receive_packets: 0,
-    }
+    MemberInfo::new(Incarnation(incarnation), "n", nowhere, nowhere)
 }
 
 fn group_view(view: u64) -> Event {
@@ -114,6 +106,7 @@ fn a_life_is_written_down_in_order() {
     traced.event(Event::CellView(Arc::new(CellView {
         instance: 99,
         view: 1,
+        level: 1,
         members: vec![me(7)],
         joined: vec![Incarnation(7)],
         left: Vec::new(),
@@ -143,6 +136,7 @@ fn a_life_is_written_down_in_order() {
         (10, Record::Start),
         (10, Record::JoinAsked { cell: "cell".into() }),
         (10, Record::CellView { instance: 99, view: 1, members: vec![(7, "n".into())], left: Vec::new() }),
+        (10, Record::Level { level: 1, known: 1 }),
         (10, Record::GroupJoinAsked { name: "g".into(), with_state: true }),
         (20, Record::SnapshotIn { group, bytes: 5 }),
         (20, Record::StateEnd { group, digest: 0 }),

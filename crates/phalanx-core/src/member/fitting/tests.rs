@@ -5,28 +5,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::*;
+use crate::api::{Limits, Timing};
 use crate::id::GroupId;
-use crate::member::{Ballot, GroupCut, GroupEntry, Report, Wishes, build_proposal};
+use crate::member::{Agreed, Ballot, GroupCut, GroupEntry, Report, Wishes, build_proposal};
 
 fn member(i: u64) -> MemberInfo {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
-    let name = format!("m{i}");
-    MemberInfo {
-        incarnation: Incarnation(i),
-        name,
-        data: address,
-        control: address,
-        host: 0,
-        packet_bytes_max: 1400,
-        receive_packets: 0,
-    }
+    MemberInfo::new(Incarnation(i), format!("m{i}"), address, address)
 }
 
 /// Three members, one group of the first two.
 fn directory() -> Directory {
-    let mut directory = Directory::found((1..=3).map(member).collect());
+    let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(1);
+    let mut directory = Directory::found((1..=3).map(member).collect(), 1, settings);
     let members = vec![Incarnation(1), Incarnation(2)];
-    directory.groups.insert(GroupId(1), GroupEntry { name: "g".into(), view: 4, space: 6, members });
+    directory
+        .groups
+        .insert(GroupId(1), GroupEntry { name: "g".into(), view: 4, space: 6, members, tail: Tags::default() });
     (directory.next_group, directory.next_space) = (2, 7);
     directory
 }
@@ -148,4 +143,72 @@ fn those_who_left_last_are_remembered_and_the_oldest_forgotten() {
     }
     let kept: Vec<u64> = directory.departed.iter().map(|who| who.0).collect();
     assert_eq!(kept, (100 + count - 256..100 + count).collect::<Vec<u64>>());
+}
+
+#[test]
+fn a_level_rises_with_its_settings_where_all_can_follow() {
+    refused(|p| p.level = 0);
+    refused(|p| p.level = 2); // and nobody knows it
+    refused(|p| p.settings.put_number(1, 5)); // one that is in force
+    refused(|p| p.settings.put_number(99, 5)); // one that no level in force has
+    let mut able = directory();
+    able.members.iter_mut().for_each(|member| member.level = 2);
+    let mut rises = proposal();
+    rises.joined[0].level = 2;
+    rises.level = 2;
+    assert!(able.admits(&rises));
+    let after = able.after(&rises);
+    assert_eq!((after.level, after.is_sound()), (2, true));
+    let mut falls = proposal();
+    (falls.decree, falls.joined, falls.groups) = (after.decree + 1, Vec::new(), Vec::new());
+    (falls.view, falls.next_group, falls.next_space) = (after.view, after.next_group, after.next_space);
+    falls.level = 2;
+    assert!(after.admits(&falls), "nothing changes");
+    falls.level = 1;
+    assert!(!after.admits(&falls), "a level never falls");
+    let mut joins_below = rises.clone();
+    joins_below.joined[0].level = 1;
+    assert!(!able.admits(&joins_below), "a joiner that does not know the level");
+}
+
+#[test]
+fn a_member_with_another_setting_is_not_taken_in() {
+    let other = Agreed::of(&Limits { group_window_bytes: 1 << 20, ..Limits::default() }, &Timing::default());
+    refused(|p| other.tell(&mut p.joined[0]));
+}
+
+#[test]
+fn entries_that_make_a_record_too_long_are_refused() {
+    let long = |tag| {
+        let mut tail = Tags::default();
+        tail.put(tag, &[0; crate::wire::TAGS_BYTES_MAX / 2]);
+        tail
+    };
+    let mut directory = directory();
+    directory.tail = long(1);
+    let with = |tag| Proposal { tail: long(tag), ..proposal() };
+    assert!(directory.admits(&with(1)), "it takes the place of the other");
+    assert!(!directory.admits(&with(2)));
+    let mut group = proposal();
+    group.groups[0].tail = long(2);
+    assert!(directory.admits(&group));
+    directory.groups.get_mut(&GroupId(1)).expect("a group").tail = long(1);
+    assert!(!directory.admits(&group));
+}
+
+#[test]
+fn what_is_not_known_here_is_kept_by_group_and_by_cell() {
+    let entry = |tag, byte| {
+        let mut tail = Tags::default();
+        tail.put(tag, &[byte]);
+        tail
+    };
+    let mut first = proposal();
+    (first.tail, first.groups[0].tail) = (entry(70, 1), entry(71, 2));
+    let after = directory().after(&first);
+    assert_eq!((after.tail.get(70), after.groups[&GroupId(1)].tail.get(71)), (Some(&[1][..]), Some(&[2][..])));
+    let mut next = Proposal { decree: 3, joined: Vec::new(), groups: Vec::new(), tail: entry(70, 3), ..first };
+    (next.next_group, next.next_space) = (after.next_group, after.next_space);
+    let last = after.after(&next);
+    assert_eq!((last.tail.get(70), last.groups[&GroupId(1)].tail.get(71)), (Some(&[3][..]), Some(&[2][..])));
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::api::{Delivery, LeaveReason};
-use crate::id::{Lane, Origin};
-use crate::member::{Ballot, Control, GroupChange, GroupCut, GroupWish, Phase, Report, Wishes};
+use crate::id::{LEVEL, Lane, Origin};
+use crate::member::{Ballot, Control, FirstView, GroupChange, GroupCut, GroupWish, Phase, Report, Wishes};
 use crate::packet::Packet;
 use crate::process::groups::WISHES_MAX;
 use crate::process::port::Peer;
@@ -54,7 +54,8 @@ pub(in crate::process) fn in_cell(me: Incarnation, members: u64) -> (Process, Ou
     let (founding, timing, limits) = (Founding::Join, Timing::default(), Limits::default());
     let settings = Settings { cell: "test".into(), me: named(me.0), founding, seeds: Vec::new(), timing, limits };
     let (mut process, mut fx) = (Process::new(NOW, settings, &Security::None, 1), Out::default());
-    process.install_first(NOW, 7, (1..=members).map(named).collect(), &mut fx);
+    let first = FirstView::new(7, (1..=members).map(named).collect(), &process.agreed());
+    process.install_first(NOW, first, &mut fx);
     process.deliver(NOW, &mut fx);
     (process, fx)
 }
@@ -69,13 +70,24 @@ fn in_group(me: Incarnation, members: u64) -> (Process, Out) {
 
 fn decision(decree: u64, groups: Vec<GroupChange>) -> Proposal {
     let next = u32::try_from(decree).expect("small");
-    Proposal { decree, view: 1, joined: Vec::new(), left: Vec::new(), groups, next_group: 2, next_space: next }
+    Proposal {
+        decree,
+        view: 1,
+        joined: Vec::new(),
+        left: Vec::new(),
+        groups,
+        next_group: 2,
+        next_space: next,
+        level: LEVEL,
+        settings: Tags::default(),
+        tail: Tags::default(),
+    }
 }
 
 fn with_group(members: u64) -> Proposal {
     let joined = (1..=members).map(Incarnation).collect();
-    let change = GroupChange { group: GROUP, name: "g".into(), view: 1, space: 1, cut: None, joined, left: Vec::new() };
-    decision(2, vec![change])
+    let (name, left, tail) = ("g".into(), Vec::new(), Tags::default());
+    decision(2, vec![GroupChange { group: GROUP, name, view: 1, space: 1, cut: None, joined, left, tail }])
 }
 
 fn ballot(round: u32, rank: u16) -> Ballot {
@@ -225,8 +237,8 @@ fn a_decision_is_taken_if_it_fits() {
 fn only_members_ask_for_changes_and_within_bounds() {
     let (mut process, mut fx) = in_cell(A, 3);
     let wish = |len: usize| GroupWish { name: "g".repeat(len), join: true, only_new: false };
-    let mut kept = |from, decree, wishes: Vec<GroupWish>| {
-        process.handle_control(NOW, from, Control::Wishes(decree, wishes), &mut fx);
+    let mut kept = |from, decree, groups: Vec<GroupWish>| {
+        process.handle_control(NOW, from, Control::Wishes(WishList { decree, groups, level: 0 }), &mut fx);
         process.wishes.remove(&from).is_some()
     };
     assert!(kept(B, 1, vec![wish(1); WISHES_MAX]) && kept(B, 1, vec![wish(200)]));
@@ -319,8 +331,8 @@ fn messages_carried_into_the_next_view_are_counted() {
     multicast(&mut process, &[0; 3000], &mut fx);
     let cut = GroupCut { prefixes: vec![0; 3], holders: vec![Incarnation::NONE; 3] };
     let left = vec![(C, LeaveReason::Left)];
-    let change =
-        GroupChange { group: GROUP, name: "g".into(), view: 2, space: 2, cut: Some(cut), joined: Vec::new(), left };
+    let (name, joined, tail) = ("g".into(), Vec::new(), Tags::default());
+    let change = GroupChange { group: GROUP, name, view: 2, space: 2, cut: Some(cut), joined, left, tail };
     process.handle_control(NOW, B, Control::Decide(Arc::new(decision(3, vec![change]))), &mut fx);
     assert_eq!((process.counters.carried_over, process.counters.carried_over_long), (2, 1));
 }

@@ -1,0 +1,102 @@
+//! The level in force, agreed settings, and the wish for a higher level (`docs/levels.md`).
+
+use super::{Process, Stage};
+use crate::api::{CommandError, Event};
+use crate::id::MemberInfo;
+use crate::member::{Agreed, Mismatch, Rise, mismatch};
+use crate::time::Instant;
+
+impl Process {
+    /// Asks the cell to rise to `level`: from the view that decides it on, members send what that level brings. The
+    /// [`crate::CellView`] with that level tells that it was done, [`Event::LevelRefused`] that a member came meanwhile that
+    /// cannot follow. Does nothing if the level is in force.
+    ///
+    /// # Errors
+    /// [`CommandError::LevelRefused`] when this build, or a member of the view, does not know the level;
+    /// [`CommandError::NoView`], [`CommandError::Over`]. Nothing was asked.
+    pub fn raise_level(&mut self, now: Instant, level: u16) -> Result<(), CommandError> {
+        match self.stage {
+            Stage::Over => return Err(CommandError::Over),
+            Stage::Searching(_) => return Err(CommandError::NoView),
+            Stage::Member | Stage::Leaving { .. } => {}
+        }
+        if level <= self.directory.level {
+            return Ok(());
+        }
+        if let Some(why) = self.why_not(level) {
+            return Err(CommandError::LevelRefused { level, why });
+        }
+        self.wanted_level = level;
+        self.advance_wants(now);
+        Ok(())
+    }
+
+    /// The settings that members agree on, as they are in force here; before the first view, as this process has them.
+    #[must_use]
+    pub fn agreed(&self) -> Agreed {
+        Agreed::of(&self.set.limits, &self.set.timing)
+    }
+
+    /// The highest level that all members know.
+    #[must_use]
+    pub fn highest_level(&self) -> u16 {
+        self.directory.members.iter().map(|member| member.level).min().unwrap_or_default()
+    }
+
+    /// What keeps the cell from `level`, for people.
+    fn why_not(&self, level: u16) -> Option<String> {
+        let rise = self.rise_to(level);
+        let (member, Mismatch { name, cell, other }) = rise.hindered_by(&self.directory)?;
+        let who = &member.name;
+        Some(match name.as_str() {
+            "level" => format!("member {who} knows level {other} at most"),
+            _ => format!("{name} would be {cell}, and member {who} has {other}"),
+        })
+    }
+
+    /// With the settings that it brings as this process has them.
+    fn rise_to(&self, level: u16) -> Rise {
+        let own = self.agreed();
+        Rise { level, settings: own.new_at(level, &self.directory.settings) }
+    }
+
+    /// The level this process goes on asking for; 0: none.
+    pub(super) fn level_wanted(&mut self) -> u16 {
+        let level = self.wanted_level;
+        if level > self.directory.level {
+            let Some(why) = self.why_not(level) else { return level };
+            self.app.event(Event::LevelRefused { level, why });
+        }
+        self.wanted_level = 0;
+        0
+    }
+
+    /// The rise that members wish for and all members can follow, leavers and those that are not heard included: one that was
+    /// cut off for a moment would come back to a cell that it does not understand.
+    pub(super) fn wished_rise(&self) -> Option<Rise> {
+        let decree = self.directory.decree;
+        let level = self.wishes.values().filter(|list| list.decree == decree).map(|list| list.level).max()?;
+        if level <= self.directory.level {
+            return None;
+        }
+        let rise = self.rise_to(level);
+        rise.hindered_by(&self.directory).is_none().then_some(rise)
+    }
+
+    /// What keeps a joiner out, if anything does.
+    pub(super) fn differs(&self, joiner: &MemberInfo) -> Option<Mismatch> {
+        if let Stage::Searching(_) = self.stage {
+            // The lowest level of the founders will be taken: none is refused for its level.
+            return mismatch(1, &self.agreed().tags(1), joiner);
+        }
+        mismatch(self.directory.level, &self.directory.settings, joiner)
+    }
+
+    /// The agreed settings take the place of this process's own.
+    pub(super) fn adopt_settings(&mut self) {
+        let own = self.agreed();
+        let agreed = own.under(&self.directory.settings);
+        self.counters.settings_adopted += u64::from(agreed != own);
+        agreed.apply(&mut self.set.limits, &mut self.set.timing);
+    }
+}

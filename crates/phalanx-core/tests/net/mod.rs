@@ -1,0 +1,234 @@
+//! Processes over a small network with seeded delay and loss.
+#![allow(dead_code, reason = "each of the tests that share it uses a part")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use phalanx_core::rng::Rng;
+use phalanx_core::seal::CellKey;
+use phalanx_core::{
+    Delivery, Effects, Event, Founding, GroupId, Incarnation, Instant, LEVEL, Lane, Limits, MemberInfo, Order, Origin,
+    Packet, Process, Security, Settings, Snapshot, Timing,
+};
+
+/// Lane, from, to, bytes.
+pub(crate) type Datagram = (Lane, SocketAddr, SocketAddr, Vec<u8>);
+/// View, sender, number, order, position.
+pub(crate) type Line = (u64, u64, u64, Order, Option<u64>);
+
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) out: Vec<(Lane, SocketAddr, Vec<u8>)>,
+    pub(crate) cell_views: Vec<(u64, usize)>,
+    /// Of the last cell view.
+    pub(crate) level: u16,
+    /// What was told of settings that differ and levels that are not reached.
+    pub(crate) refused: Vec<Event>,
+    pub(crate) group: Option<GroupId>,
+    /// (view, members) and what was delivered in it.
+    pub(crate) views: Vec<(u64, usize, Vec<Line>)>,
+    pub(crate) replayed: usize,
+    pub(crate) restored: Vec<u8>,
+    pub(crate) state_complete: bool,
+    pub(crate) ended: Option<String>,
+    pub(crate) non_primary: usize,
+    pub(crate) sum: u64,
+    /// Length and sum of the point-to-point messages.
+    pub(crate) messages: Vec<(usize, u64)>,
+    /// Packets sent, one for each receiver.
+    pub(crate) packets: u64,
+}
+
+pub(crate) struct Frozen(Vec<u8>);
+
+impl Snapshot for Frozen {
+    fn len_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn read(&mut self, offset: u64, max: usize, out: &mut Vec<u8>) {
+        let from = usize::try_from(offset).expect("small");
+        out.extend_from_slice(&self.0[from..self.0.len().min(from + max)]);
+    }
+}
+
+impl Effects for Seen {
+    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+        self.out.extend(to.iter().map(|a| (lane, *a, packet.to_vec())));
+        self.packets += to.len() as u64;
+    }
+    fn deliver(&mut self, d: &Delivery<'_>) {
+        self.sum = self.sum.wrapping_add(d.payload.iter().map(|b| u64::from(*b)).sum());
+        if d.replayed {
+            self.replayed += 1;
+            return;
+        }
+        let line = (d.view, d.sender.0, d.seq, d.order, d.position);
+        self.views.last_mut().expect("a view comes before its deliveries").2.push(line);
+    }
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::CellView(v) => {
+                self.level = v.level;
+                self.cell_views.push((v.view, v.members.len()));
+            }
+            Event::GroupView(v) => {
+                self.group = Some(v.group);
+                self.views.push((v.view, v.members.len(), Vec::new()));
+            }
+            Event::StateBegin { .. } => {
+                self.restored.clear();
+                self.sum = 0;
+            }
+            Event::StateEnd { .. } => self.state_complete = true,
+            Event::NonPrimary { .. } => self.non_primary += 1,
+            Event::Differs { .. } | Event::LevelRefused { .. } => self.refused.push(event),
+            Event::Excluded { .. } | Event::Left => self.ended = Some(format!("{event:?}")),
+            _ => {}
+        }
+    }
+    fn message(&mut self, _from: Incarnation, payload: &[u8]) {
+        self.messages.push((payload.len(), payload.iter().map(|b| u64::from(*b)).sum()));
+    }
+    fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
+        let mut bytes = vec![7; 100_000];
+        bytes.extend_from_slice(&self.sum.to_le_bytes());
+        Some(Box::new(Frozen(bytes)))
+    }
+    fn restore(&mut self, _group: GroupId, chunk: &[u8]) {
+        self.restored.extend_from_slice(chunk);
+        if self.restored.len() == 100_008 {
+            self.sum = u64::from_le_bytes(self.restored[100_000..].try_into().expect("eight"));
+        }
+    }
+}
+
+pub(crate) struct Net {
+    pub(crate) now: Instant,
+    pub(crate) rng: Rng,
+    pub(crate) loss_ppm: u32,
+    pub(crate) nodes: Vec<(Process, Seen, bool)>,
+    pub(crate) flight: BTreeMap<(Instant, u64), Datagram>,
+    pub(crate) serial: u64,
+    pub(crate) cut: Vec<(usize, usize)>,
+}
+
+pub(crate) fn addr(i: usize, lane: Lane) -> SocketAddr {
+    let port = 1000 + 2 * i + usize::from(lane == Lane::Control);
+    SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).expect("small")))
+}
+
+impl Net {
+    pub(crate) fn new(seed: u64, loss_ppm: u32) -> Self {
+        Self {
+            now: Instant(1_000_000_000),
+            rng: Rng::new(seed),
+            loss_ppm,
+            nodes: Vec::new(),
+            flight: BTreeMap::new(),
+            serial: 0,
+            cut: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, founding: Founding) -> usize {
+        self.add_with(founding, LEVEL, Timing::default(), Limits::default())
+    }
+
+    /// Of a build that knows levels up to `level`.
+    pub(crate) fn add_with(&mut self, founding: Founding, level: u16, timing: Timing, limits: Limits) -> usize {
+        let i = self.nodes.len();
+        let who = Incarnation(self.rng.next_u64() | 1);
+        let me = MemberInfo::new(who, format!("m{i}"), addr(i, Lane::Data), addr(i, Lane::Control));
+        let me = MemberInfo { host: 1, level, ..me };
+        let seeds = (0..i.max(8)).map(|s| addr(s, Lane::Control)).collect();
+        let settings = Settings { cell: "test".into(), me, founding, seeds, timing, limits };
+        let security = Security::Sealed(CellKey::from_bytes([9; 32]));
+        let process = Process::new(self.now, settings, &security, self.rng.next_u64());
+        self.nodes.push((process, Seen::default(), true));
+        i
+    }
+
+    pub(crate) fn found(seed: u64, loss_ppm: u32, n: usize) -> Self {
+        let mut net = Self::new(seed, loss_ppm);
+        for i in 0..n {
+            net.add(if i == 0 { Founding::Alone } else { Founding::Join });
+            let now = net.now;
+            net.nodes[i].0.join_group(now, "g", false).expect("a good name");
+        }
+        net.run_until(30, |net| net.alive().all(|(_, s)| s.views.last().is_some_and(|v| v.1 == n)));
+        net
+    }
+
+    pub(crate) fn alive(&self) -> impl Iterator<Item = (&Process, &Seen)> {
+        self.nodes.iter().filter(|n| n.2).map(|n| (&n.0, &n.1))
+    }
+
+    pub(crate) fn drain(&mut self, i: usize) {
+        for (lane, to, packet) in std::mem::take(&mut self.nodes[i].1.out) {
+            let j = usize::from(to.port() - 1000) / 2;
+            if self.cut.contains(&(i, j)) || self.rng.chance_ppm(self.loss_ppm) {
+                continue;
+            }
+            self.serial += 1;
+            let at = self.now + Duration::from_micros(100 + self.rng.below(900));
+            self.flight.insert((at, self.serial), (lane, addr(i, lane), to, packet));
+        }
+    }
+
+    pub(crate) fn step(&mut self) {
+        let next_packet = self.flight.keys().next().map(|k| k.0);
+        let next_turn = self.nodes.iter().filter(|n| n.2).filter_map(|n| n.0.deadline()).min();
+        let at = [next_packet, next_turn].into_iter().flatten().min().expect("something is always due").max(self.now);
+        self.now = at;
+        let mut touched = Vec::new();
+        while let Some(entry) = self.flight.first_entry() {
+            if entry.key().0 > at {
+                break;
+            }
+            let (lane, from, to, mut packet) = entry.remove();
+            let j = usize::from(to.port() - 1000) / 2;
+            if let Some((process, seen, true)) = self.nodes.get_mut(j) {
+                process.handle_packet(at, lane, Origin::Network(from), Packet::Lent(&mut packet), seen);
+                touched.push(j);
+            }
+        }
+        for i in 0..self.nodes.len() {
+            let (process, seen, alive) = &mut self.nodes[i];
+            if *alive && (touched.contains(&i) || process.deadline().is_some_and(|d| d <= at)) {
+                process.turn(at, seen);
+                process.check_invariants();
+                self.drain(i);
+            }
+        }
+    }
+
+    pub(crate) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.step();
+        }
+    }
+
+    pub(crate) fn run_until(&mut self, seconds: u64, done: impl Fn(&Self) -> bool) {
+        let end = self.now + Duration::from_secs(seconds);
+        while !done(self) {
+            assert!(self.now < end, "not within {seconds} simulated seconds");
+            self.step();
+        }
+    }
+
+    pub(crate) fn cast(&mut self, i: usize, order: Order, uniform: bool, payload: &[u8]) -> bool {
+        let now = self.now;
+        let (process, seen, _) = &mut self.nodes[i];
+        let Some(group) = seen.group else { return false };
+        let ok = process.multicast(now, group, order, uniform, &[payload], seen).is_ok();
+        process.turn(now, seen);
+        self.drain(i);
+        ok
+    }
+
+    pub(crate) fn delivered(&self, i: usize) -> usize {
+        self.nodes[i].1.views.iter().map(|v| v.2.len()).sum()
+    }
+}
