@@ -31,7 +31,11 @@ use notice::say;
 /// Release, commit, and what processes of this build speak with each other; see docs/semver.md.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let (release, build) = (env!("CARGO_PKG_VERSION"), env!("PHALANX_BUILD_COMMIT"));
-    format!("{release} (build {build}, wire level {})", phalanx::core::wire::Header::VERSION)
+    format!(
+        "{release} (build {build}, wire version {}, level {})",
+        phalanx::core::wire::Header::VERSION,
+        phalanx::core::LEVEL
+    )
 });
 
 /// Process groups from the shell: a fault-tolerant pipe, a demonstration, a simulator, a checker, a doctor

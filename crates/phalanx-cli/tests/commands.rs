@@ -81,7 +81,10 @@ fn the_version_tells_build_and_wire_level() {
     let dir = directory();
     let output = run(dir.path(), &["--version"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.starts_with("phalanx ") && text.contains("build ") && text.contains("wire level 2"), "{text}");
+    assert!(
+        text.starts_with("phalanx ") && text.contains("build ") && text.contains("wire version 3, level 1"),
+        "{text}"
+    );
 }
 
 /// A node whose views go to standard output.

@@ -19,6 +19,11 @@ mod sorted;
 pub mod time;
 pub mod wire;
 
+/// Golden vectors, for the unit tests.
+#[cfg(test)]
+#[path = "../tests/golden/file.rs"]
+mod golden;
+
 pub use api::*;
 pub use charge::{CHARGE_LEAST, charge};
 pub use frames::Frames;

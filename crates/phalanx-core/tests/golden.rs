@@ -2,13 +2,26 @@
 //!
 //! `tests/golden/README.md` says how the files are read and when they may be written again.
 
-use std::fmt::Write as _;
+#[path = "golden/file.rs"]
+mod file;
+
 use std::path::PathBuf;
 
-use phalanx_core::Incarnation;
+use file::{blesses, hold, read};
+use phalanx_core::link::Receipt;
+use phalanx_core::member::{
+    Agreed, Ballot, Claim, Complaint, Control, Directory, FirstView, GroupChange, GroupCut, GroupEntry, GroupWish,
+    Proposal, RecoveredPacket, Report, StateMessage, Wedge, Welcome, WishList,
+};
+use phalanx_core::order::Status;
+use phalanx_core::process::unrepaired::{
+    Target, WatchBeat, put_beat, put_claim, put_complaint, put_excluded, put_receipt, put_status, put_watch_beat,
+    read_unrepaired,
+};
 use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
-use phalanx_core::wire::{Header, Kind, Reader, cell_tag};
+use phalanx_core::wire::{Header, Kind, Reader, Tags, cell_tag, put_with_tail, read_with_tail};
+use phalanx_core::{GroupId, Incarnation, LeaveReason, Limits, MemberInfo, Timing};
 
 const CELL: &str = "golden";
 const SENDER: Incarnation = Incarnation(0x0102_0304_0506_0708);
@@ -28,9 +41,6 @@ const KINDS: [(&str, Kind); 6] = [
 
 const VARINTS: [u64; 12] =
     [0, 1, 127, 128, 300, 16_383, 16_384, u32::MAX as u64, 1 << 32, (1 << 63) - 1, 1 << 63, u64::MAX];
-
-/// Named byte strings, in the order of their file.
-type Vectors = Vec<(String, Vec<u8>)>;
 
 #[test]
 fn headers() {
@@ -118,6 +128,172 @@ fn cookies() {
     }
 }
 
+/// Entries that no build knows yet: whoever reads them keeps them.
+fn unknown() -> Tags {
+    let mut tags = Tags::default();
+    tags.put(0x4000, b"later");
+    tags
+}
+
+fn member(number: u64) -> MemberInfo {
+    let at = |port: u16| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let mut member = MemberInfo::new(Incarnation(number), format!("m{number}"), at(7000), at(7001));
+    Agreed::of(&Limits::default(), &Timing::default()).tell(&mut member);
+    member
+}
+
+fn settings() -> Tags {
+    Agreed::of(&Limits::default(), &Timing::default()).tags(1)
+}
+
+fn proposal() -> Proposal {
+    let cut = GroupCut { prefixes: vec![7, 0, 300], holders: vec![Incarnation(1), Incarnation::NONE, Incarnation(3)] };
+    Proposal {
+        decree: 5,
+        view: 4,
+        joined: vec![member(4)],
+        left: vec![(Incarnation(2), LeaveReason::Unreachable)],
+        groups: vec![GroupChange {
+            group: GroupId(1),
+            name: "ledger".into(),
+            view: 3,
+            space: 9,
+            cut: Some(cut),
+            joined: vec![Incarnation(4)],
+            left: vec![(Incarnation(2), LeaveReason::Unreachable)],
+            tail: unknown(),
+        }],
+        next_group: 2,
+        next_space: 10,
+        level: 1,
+        settings: Tags::default(),
+        tail: unknown(),
+    }
+}
+
+fn directory() -> Directory {
+    let mut directory = Directory::found(vec![member(1), member(3), member(4)], 1, settings());
+    let members = vec![Incarnation(1), Incarnation(3), Incarnation(4)];
+    let entry = GroupEntry { name: "ledger".into(), view: 3, space: 9, members, tail: unknown() };
+    directory.groups.insert(GroupId(1), entry);
+    directory.departed.push(Incarnation(2));
+    (directory.decree, directory.view, directory.next_group, directory.next_space) = (5, 4, 2, 10);
+    directory.tail = unknown();
+    directory
+}
+
+fn first_view() -> FirstView {
+    FirstView { instance: 0xc0ff_ee00, members: vec![member(1), member(3)], level: 1, settings: settings() }
+}
+
+#[test]
+fn control_messages() {
+    let ballot = Ballot { round: 2, rank: 1 };
+    let cuts = vec![(GroupId(1), proposal().groups[0].cut.clone().expect("a cut"))];
+    let prefixes = vec![(GroupId(1), vec![7, 0, 300])];
+    let accepted = Some((ballot, proposal()));
+    let wish = GroupWish { name: "ledger".into(), join: true, only_new: false };
+    let proposed = std::sync::Arc::new(proposal());
+    let welcome = Welcome { instance: 0xc0ff_ee00, directory: directory(), proposal: proposed.clone() };
+    let recovered = RecoveredPacket { space: 9, rank: 2, number: 300, frames: FRAMES.to_vec() };
+    let all = [
+        ("wedge", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts: Vec::new() })),
+        ("wedge_to_fill", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts })),
+        ("report", Control::Report(Report { decree: 5, ballot, accepted: None, prefixes: prefixes.clone() })),
+        ("report_accepted", Control::Report(Report { decree: 5, ballot, accepted, prefixes })),
+        ("refuse", Control::Refuse { decree: 5, promised: ballot }),
+        ("propose", Control::Propose { ballot, proposal: proposed.clone() }),
+        ("accepted", Control::Accepted { decree: 5, ballot }),
+        ("decide", Control::Decide(proposed)),
+        ("welcome", Control::Welcome(Box::new(welcome))),
+        ("fetch", Control::Fetch { space: 9, rank: 2, from: 298, to: 300 }),
+        ("recovered", Control::Recovered(recovered)),
+        ("wishes", Control::Wishes(WishList { decree: 4, groups: vec![wish], level: 2 })),
+        ("leave", Control::Leave),
+        ("found_list", Control::FoundList { round: 1, first: first_view() }),
+        ("found_accept", Control::FoundAccept { round: 1 }),
+        ("found_decide", Control::FoundDecide(first_view())),
+    ];
+    messages("control.txt", &all);
+}
+
+#[test]
+fn state_messages() {
+    let transfer = 0x5152_5354;
+    let replay = StateMessage::Replay {
+        transfer,
+        view: 3,
+        sender: Incarnation(1),
+        seq: 12,
+        order: 2 | 4,
+        position: Some(40),
+        payload: FRAMES.to_vec(),
+    };
+    let all = [
+        ("ask", StateMessage::Ask { group: GroupId(1), view: 3, transfer }),
+        ("begin", StateMessage::Begin { transfer, bytes: Some(300) }),
+        ("begin_without_state", StateMessage::Begin { transfer, bytes: None }),
+        ("chunk", StateMessage::Chunk { transfer, offset: 128, bytes: FRAMES.to_vec() }),
+        ("replay", replay),
+        ("caught_up", StateMessage::CaughtUp { transfer }),
+        ("done", StateMessage::Done { transfer, view: 4 }),
+        ("abort", StateMessage::Abort { transfer }),
+        ("taken", StateMessage::Taken { transfer, bytes: 428 }),
+    ];
+    messages("state.txt", &all);
+}
+
+/// Each message alone, and the first with an entry behind it that no build knows yet.
+fn messages<M>(file: &str, all: &[(&str, M)])
+where
+    M: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    let none = Tags::default();
+    let mut tailed: Vec<(String, &M, &Tags)> = all.iter().map(|(name, m)| ((*name).to_owned(), m, &none)).collect();
+    let later = unknown();
+    tailed.push((format!("{}_with_tail", all[0].0), &all[0].1, &later));
+    let encode = |(name, message, tail): &(String, &M, &Tags)| {
+        (name.clone(), put_with_tail(message, tail, Vec::new()).expect("it can be written"))
+    };
+    hold(file, tailed.iter().map(encode).collect());
+    for ((_, bytes), (name, message, tail)) in read(file).into_iter().zip(&tailed) {
+        let (got, rest) = read_with_tail::<M>(&bytes).expect("a golden message is read");
+        assert_eq!((&got, &rest), (*message, *tail), "{name}");
+    }
+}
+
+#[test]
+fn unrepaired_frames() {
+    let receipt = || Receipt { prefix: 300, limit: 812, gaps: vec![(302, 303), (310, 320)] };
+    let frame = |name: &str, put: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = Vec::new();
+        put(&mut bytes);
+        (name.to_owned(), bytes)
+    };
+    let claim = Claim { version: 3, accused: vec![2], besides: vec![0, 5] };
+    let beat = WatchBeat { decree: 5, depth: 2, asks: true, digest: NUMBER };
+    let stream = Target::Stream { space: 9, wants_stable: true };
+    let status = Status { highest: 300, stable: 290, blocked: true };
+    let complaint = Complaint { excused: true, slow: vec![1, 3] };
+    let all = vec![
+        frame("receipt_stream", &|out| put_receipt(out, stream, &receipt())),
+        frame("receipt_control", &|out| put_receipt(out, Target::Control, &receipt())),
+        frame("receipt_data", &|out| put_receipt(out, Target::Data, &receipt())),
+        frame("status", &|out| put_status(out, 9, &status)),
+        frame("heartbeat", &|out| put_beat(out, 5, &[true, false, true])),
+        frame("exclusion", &|out| put_excluded(out, 6)),
+        frame("heartbeat_of_a_large_cell", &|out| put_watch_beat(out, &beat)),
+        frame("claim", &|out| put_claim(out, 5, 4, &claim)),
+        frame("complaint", &|out| put_complaint(out, 5, &complaint)),
+    ];
+    hold("unrepaired.txt", all);
+    for (name, bytes) in read("unrepaired.txt") {
+        let mut reader = Reader::new(&bytes);
+        let known = read_unrepaired(&mut reader).map(|frame| frame.is_some());
+        assert_eq!((known, reader.is_empty()), (Ok(true), true), "{name}");
+    }
+}
+
 /// One packet of each kind: sealed as the file says, and the file's bytes opened.
 fn packets(file: &str, security: &Security) {
     let seal = |(name, kind): (&str, Kind)| {
@@ -144,38 +320,4 @@ fn header(kind: Kind) -> Header {
 /// 0, 1, 2, up to 31.
 fn counting() -> [u8; 32] {
     std::array::from_fn(|index| index as u8)
-}
-
-/// Fails unless the file holds exactly these vectors. With `PHALANX_BLESS=1` the file is written instead.
-fn hold(file: &str, vectors: Vectors) {
-    let mut text = String::new();
-    for (name, bytes) in &vectors {
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        writeln!(text, "{name} {hex}").expect("a string takes all");
-    }
-    if blesses() {
-        std::fs::write(path(file), &text).expect("the golden folder can be written");
-    }
-    let kept = std::fs::read_to_string(path(file)).expect("a golden file; PHALANX_BLESS=1 makes it");
-    let kept: Vec<&str> = kept.lines().collect();
-    let now: Vec<&str> = text.lines().collect();
-    assert_eq!(now, kept, "{file}: the format changed, see tests/golden/README.md");
-}
-
-fn blesses() -> bool {
-    std::env::var_os("PHALANX_BLESS").is_some_and(|value| value == "1")
-}
-
-fn read(file: &str) -> Vectors {
-    let text = std::fs::read_to_string(path(file)).expect("a golden file");
-    let parse = |line: &str| {
-        let (name, hex) = line.split_once(' ').expect("a name and bytes");
-        let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal digits");
-        (name.to_owned(), (0..hex.len()).step_by(2).map(byte).collect())
-    };
-    text.lines().map(parse).collect()
-}
-
-fn path(file: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)
 }

@@ -238,7 +238,7 @@ fn count_shape(world: &mut World, plan: &Plan) {
     };
     count("members with settings of their own", plan.unequal.len());
     count("seeds between two builds", usize::from(plan.builds.is_some()));
-    count("members with settings that must be equal", plan.unequal.iter().filter(|own| own.agreed.is_some()).count());
+    count("members with agreed settings of their own", plan.unequal.iter().filter(|own| own.agreed.is_some()).count());
     count("members late for the whole run", plan.late.len());
     count("cells late as a whole", usize::from(plan.late.len() == plan.members));
     count("founders with a twin", usize::from(plan.twin.is_some()));

@@ -1,7 +1,9 @@
-//! M11, levels and settings are agreed: all who install a cell view have the same level in force in it; from one view of an
-//! instance to a later one it never falls, and it rises only to what a process asked for before (judged where all traces are
-//! there); every member of a view knows its level. Who is kept out of a cell for a setting
-//! has another value than the cell, and all who are kept out for it are told the same value of the cell.
+//! M11, levels and settings are agreed: all who install a cell view have the same level in force in it, which every member of
+//! the view knows. From one view of an instance to the next the level never falls. It rises only to what a process asked for
+//! before (judged where all traces are there), and only if all members of the view before know it.
+//!
+//! Who is kept out of a cell for a setting has another value than the cell, and all who are kept out for it are told the same
+//! value of the cell.
 //!
 //! Instances: installs that tell their level, and refusals; *under failure*: those of a view whose level is higher than in the
 //! view before.
@@ -9,66 +11,92 @@
 use std::collections::BTreeMap;
 
 use super::Run;
-use crate::findings::Findings;
+use crate::findings::{Findings, Place};
+
+/// The level of a cell view, as one who installed it told it.
+#[derive(Clone, Copy)]
+struct InForce {
+    view: u64,
+    level: u16,
+    /// The highest that all members know.
+    known: u16,
+    at_ns: u64,
+    place: Place,
+}
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
-    let model = run.model;
-    for views in model.cells.values() {
-        let mut before: Option<(u64, u16, usize)> = None;
+    for views in run.model.cells.values() {
+        let mut before: Option<InForce> = None;
         for (&view, installs) in views {
-            let mut of_view = None;
-            for &ix in installs {
-                let install = &model.installs[ix];
-                let Some((level, known)) = install.level else { continue };
-                out.instance_when(before.is_some_and(|(_, last, _)| level > last));
-                let who = model.who(install.proc);
-                let place = install.moment.place;
-                let asked = |last: u16| {
-                    last >= level
-                        || model.rises_asked.iter().any(|(to, at)| *to == level && at.at_ns <= install.moment.at_ns)
-                };
-                if let Some((_, last, ix)) = before
-                    && run.options.complete
-                    && !asked(last)
-                {
-                    let text =
-                        || format!("cell view {view} rose from level {last} to {level}, and nobody had asked for that");
-                    out.violation(&[model.installs[ix].moment.place, place], text);
-                }
-                if level > known {
-                    let text =
-                        || format!("{who} has level {level} in cell view {view}, where a member knows {known} at most");
-                    out.violation(&[place], text);
-                }
-                let (same, first) = *of_view.get_or_insert((level, ix));
-                if same != level {
-                    let text = || format!("{who} has level {level} in cell view {view}, and another member {same}");
-                    out.violation(&[model.installs[first].moment.place, place], text);
-                }
-                if let Some((earlier, last, ix)) = before
-                    && level < last
-                {
-                    let text = || format!("the level was {last} in cell view {earlier}, and is {level} in {view}");
-                    out.violation(&[model.installs[ix].moment.place, place], text);
+            let told = installs.iter().filter_map(|&ix| {
+                let install = &run.model.installs[ix];
+                let (level, known) = install.level?;
+                Some(InForce { view, level, known, at_ns: install.moment.at_ns, place: install.moment.place })
+            });
+            let mut first = None;
+            for own in told {
+                out.instance_when(before.is_some_and(|before| own.level > before.level));
+                same_for_all(own, *first.get_or_insert(own), out);
+                if let Some(before) = before {
+                    follows(run, before, own, out);
                 }
             }
-            before = of_view.map_or(before, |(level, ix)| Some((view, level, ix)));
+            before = first.or(before);
         }
     }
-    let mut told: BTreeMap<&str, (&str, crate::findings::Place)> = BTreeMap::new();
+    kept_out(run, out);
+}
+
+fn same_for_all(own: InForce, first: InForce, out: &mut Findings) {
+    let InForce { view, level, known, place, .. } = own;
+    if level > known {
+        out.violation(&[place], || format!("level {level} in cell view {view}, where a member knows {known} at most"));
+    }
+    if level != first.level {
+        let text = || format!("cell view {view} has level {} at one member and {level} at another", first.level);
+        out.violation(&[first.place, place], text);
+    }
+}
+
+fn follows(run: &Run<'_>, before: InForce, own: InForce, out: &mut Findings) {
+    let (view, level) = (own.view, own.level);
+    let evidence = [before.place, own.place];
+    let mut violation = |why: &str| {
+        out.violation(&evidence, || {
+            format!("level {} in cell view {}, and {level} in {view}: {why}", before.level, before.view)
+        });
+    };
+    if level < before.level {
+        violation("it fell");
+    }
+    if level <= before.level {
+        return;
+    }
+    let asked = |(to, at): &(u16, crate::model::Moment)| *to == level && at.at_ns <= own.at_ns;
+    if run.options.complete && !run.model.rises_asked.iter().any(asked) {
+        violation("nobody had asked for that");
+    }
+    if before.view + 1 == view && level > before.known {
+        violation("a member of the view before does not know it");
+    }
+}
+
+fn kept_out(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
     let one_cell = model.cells.len() <= 1;
-    for (proc, (setting, cell, own, moment)) in
-        model.procs.iter().enumerate().flat_map(|(p, proc)| proc.kept_out.iter().map(move |kept| (p, kept)))
-    {
-        out.instance();
-        if cell == own {
-            let text = || format!("{} was kept out for {setting}, which is {own} there and here", model.who(proc));
-            out.violation(&[moment.place], text);
-        }
-        let (first, place) = *told.entry(setting).or_insert((cell, moment.place));
-        if one_cell && setting != "level" && first != cell {
-            let text = || format!("{setting} is {first} in the cell, and {} was told {cell}", model.who(proc));
-            out.violation(&[place, moment.place], text);
+    let mut told: BTreeMap<&str, (&str, Place)> = BTreeMap::new();
+    for (ix, proc) in model.procs.iter().enumerate() {
+        for (setting, cell, own, moment) in &proc.kept_out {
+            out.instance();
+            if cell == own {
+                let text = || format!("{} was kept out for {setting}, which is {own} there and here", model.who(ix));
+                out.violation(&[moment.place], text);
+            }
+            let (first, place) = *told.entry(setting).or_insert((cell, moment.place));
+            if one_cell && setting != "level" && first != cell {
+                let text = || format!("{setting} is {first} in the cell, and {} was told {cell}", model.who(ix));
+                out.violation(&[place, moment.place], text);
+            }
         }
     }
 }

@@ -284,6 +284,7 @@ fn read_control<'a>(tag: u8, r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden as file;
     use proptest::prelude::*;
 
     #[test]
@@ -319,6 +320,40 @@ mod tests {
         };
         let longest = usize::try_from(LIST_MAX).expect("small");
         assert_eq!((past(longest), past(longest + 1)), (Ok(()), Err(Malformed)));
+    }
+
+    /// `tests/golden/README.md`.
+    #[test]
+    fn golden_stream_frames() {
+        let message = |order, placed, uniform, part, deps: &[(u16, u64)]| {
+            let mut out = Vec::new();
+            put_message(&mut out, order, placed, uniform, part, deps, 4);
+            out.extend_from_slice(b"body");
+            out
+        };
+        let frame = |put: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            put(&mut out);
+            out
+        };
+        let all = [
+            ("fifo", message(Order::Fifo, false, false, Part::Whole, &[])),
+            ("causal_with_dependencies", message(Order::Causal, false, false, Part::Whole, &[(0, 1), (300, 2)])),
+            ("total", message(Order::Total, false, false, Part::Whole, &[])),
+            ("total_placed_uniform", message(Order::Total, true, true, Part::Whole, &[])),
+            ("first_piece", message(Order::Total, false, true, Part::First(1 << 20), &[])),
+            ("middle_piece", message(Order::Total, false, true, Part::Middle, &[])),
+            ("last_piece", message(Order::Total, false, true, Part::Last, &[(1, 3)])),
+            ("announcement", frame(&|out| put_announce(out, 3, true, &[(0, 2), (4, 1)]))),
+            ("token_pass", frame(&|out| put_pass(out, 3, 4))),
+            ("stability", frame(&|out| put_stable(out, 290))),
+            ("past", frame(&|out| put_past(out, &[(0, 1), (2, 5)]))),
+        ];
+        file::hold("stream.txt", all.map(|(name, bytes)| (name.to_owned(), bytes)).to_vec());
+        for (name, bytes) in file::read("stream.txt") {
+            let mut r = Reader::new(&bytes);
+            assert!(matches!(read_frame(&mut r), Ok(Some(_))) && r.is_empty(), "{name}");
+        }
     }
 
     proptest! {

@@ -109,12 +109,11 @@ impl Process {
                 self.founding_accepted(from, round);
                 self.finish_founding(now, fx);
             }
-            Control::FoundDecide(first) => {
-                // The leader syncs its mark before it decides, and with a mark it only joins: no other list can
-                // have been decided.
-                if first.lists(me) && first.directory().is_sound() && fx.mark_founded(first.instance) {
-                    self.install_first(now, first, fx);
-                }
+            // The leader syncs its mark before it decides, and with a mark it only joins: no other list can have been decided.
+            Control::FoundDecide(first)
+                if first.lists(me) && first.directory().is_sound() && fx.mark_founded(first.instance) =>
+            {
+                self.install_first(now, first, fx);
             }
             _ => {}
         }

@@ -570,6 +570,35 @@ mod tests {
     use crate::process::tests::member;
     use crate::process::{Security, Settings};
 
+    /// `tests/golden/README.md`.
+    #[test]
+    fn golden_greetings() {
+        let info = super::super::tests::member;
+        let (nonce, stamp, cookie) = (0x6162_6364, 1_000_000_000, [0x5a; 16]);
+        let coordinator = info().control;
+        let differs = Mismatch { name: "limits.watchers".into(), cell: "16".into(), other: "3".into() };
+        let refused = |why| Greeting::Refused { nonce, why };
+        let padding = || vec![0; PROBE_PADDING];
+        let all = [
+            ("probe", Greeting::Probe { info: info(), nonce, member_of: None, padding: padding() }),
+            ("probe_of_a_member", Greeting::Probe { info: info(), nonce, member_of: Some((7, 4)), padding: padding() }),
+            ("challenge", Greeting::Challenge { nonce, stamp, cookie, view: 4, coordinator, is_coordinator: false }),
+            ("join", Greeting::Join { info: info(), nonce, stamp, cookie, groups: vec!["ledger".into()] }),
+            ("name_taken", refused(Refusal::NameTaken)),
+            ("full", refused(Refusal::Full)),
+            ("excluded", refused(Refusal::Excluded(5))),
+            ("differs", refused(Refusal::Differs(differs))),
+        ];
+        let encode = |(name, greeting): (&str, Greeting)| {
+            (name.to_owned(), put_with_tail(&greeting, &Tags::default(), Vec::new()).expect("it can be written"))
+        };
+        crate::golden::hold("greeting.txt", all.map(encode).to_vec());
+        for (name, bytes) in crate::golden::read("greeting.txt") {
+            let (greeting, tail) = read_with_tail::<Greeting>(&bytes).expect("a golden greeting is read");
+            assert_eq!(put_with_tail(&greeting, &tail, Vec::new()), Ok(bytes), "{name}");
+        }
+    }
+
     #[test]
     fn joins_beyond_those_remembered_are_refused_until_the_oldest_is_stale() {
         let mut used = UsedCookies::default();

@@ -468,4 +468,68 @@ mod tests {
             assert_eq!(Greeting::read(&out[..len]), Err(Malformed), "{len} bytes");
         }
     }
+
+    /// `tests/golden/README.md`.
+    #[test]
+    fn golden_call_packets() {
+        let name = CallName { slot: 3, call: 300 };
+        let receipt = Receipt { seen: 9, limit: 12, prefix: 4, beyond: vec![0b101] };
+        let opened = Opened { hint: 5, token: 0x7172_7374, slots: 8, packet_bytes: 1472, credit: 65_536 };
+        let data = |side, refusal, part| Data {
+            side,
+            name,
+            wants_receipt: true,
+            refusal,
+            allowance: 4096,
+            part,
+            bytes: &[],
+            placed: 0,
+        };
+        let with = |put: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            put(&mut out);
+            out
+        };
+        let message = |data: Data<'_>| {
+            with(&|out| {
+                data.write_head(out);
+                out.extend_from_slice(b"body");
+            })
+        };
+        let part = |index| Some(Part { message_len: 100_000, index });
+        let greetings = [
+            ("ask", with(&|out| Greeting::Ask { hint: 5, nonce: 6, packet_bytes: 1472, offer: b"memory" }.write(out))),
+            ("opened", with(&|out| Greeting::Opened { hint: 5, nonce: 6, opened, offer: b"" }.write(out))),
+            ("refused", with(&|out| Greeting::Refused { hint: 5, nonce: 6, reason: Refusal::Busy }.write(out))),
+        ];
+        let frames = [
+            ("request", message(data(Side::Request, false, None))),
+            ("request_first_fragment", message(data(Side::Request, false, part(0)))),
+            ("request_fragment", message(data(Side::Request, false, part(7)))),
+            ("answer", message(data(Side::Answer, false, None))),
+            ("answer_fragment", message(data(Side::Answer, false, part(7)))),
+            ("answer_refusal", message(data(Side::Answer, true, None))),
+            ("receipt_for_a_request", with(&|out| put_receipt(out, Side::Request, name, false, &receipt))),
+            ("receipt_for_an_answer", with(&|out| put_receipt(out, Side::Answer, name, false, &receipt))),
+            ("question", with(&|out| put_receipt(out, Side::Answer, name, true, &receipt))),
+            ("cancel", with(&|out| put_cancel(out, name))),
+            ("cancelled", with(&|out| put_cancelled(out, name, true))),
+            ("credit", with(&|out| put_credit(out, 65_536))),
+            ("close", with(&put_close)),
+            ("ready", with(&|out| put_ready(out, name, 100_000))),
+            ("ping", with(&put_ping)),
+            ("pong", with(&put_pong)),
+        ];
+        let all = greetings.iter().chain(&frames).map(|(name, bytes)| ((*name).to_owned(), bytes.clone())).collect();
+        crate::golden::hold("calls.txt", all);
+        for (place, (name, bytes)) in crate::golden::read("calls.txt").into_iter().enumerate() {
+            let mut reader = Reader::new(&bytes);
+            let is_read = if place < greetings.len() {
+                Greeting::read(&bytes).is_ok()
+            } else {
+                read_frame(&mut reader).is_ok() && reader.is_empty()
+            };
+            assert!(is_read, "{name}");
+        }
+    }
 }
