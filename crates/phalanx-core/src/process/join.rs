@@ -573,7 +573,7 @@ mod tests {
     /// `tests/golden/README.md`.
     #[test]
     fn golden_greetings() {
-        let info = super::super::tests::member;
+        let info = member;
         let (nonce, stamp, cookie) = (0x6162_6364, 1_000_000_000, [0x5a; 16]);
         let coordinator = info().control;
         let differs = Mismatch { name: "limits.watchers".into(), cell: "16".into(), other: "3".into() };
