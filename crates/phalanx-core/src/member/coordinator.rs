@@ -344,6 +344,37 @@ mod tests {
         assert_eq!(*c.proposal(&d, |_| LeaveReason::Died), old);
     }
 
+    /// What was decided is what the highest ballot accepted, whoever tells of it: the first that reports, or the last.
+    #[test]
+    fn of_two_accepted_proposals_that_of_the_later_ballot_is_taken() {
+        let d = directory(3);
+        let reported = BTreeMap::from([(0, report(&[1, 1, 1])), (1, report(&[1, 1, 1]))]);
+        let leaving_out = |reason| build_proposal(&d, &reported, &BTreeSet::new(), &Wishes::default(), |_| reason);
+        let (earlier, later) = (leaving_out(LeaveReason::Died), leaving_out(LeaveReason::Unreachable));
+        let first = (Ballot { round: 3, rank: 2 }, earlier);
+        for ballot in [Ballot { round: 4, rank: 0 }, Ballot { round: 3, rank: 3 }] {
+            for (older, newer) in [(0, 2), (2, 0)] {
+                let second = (ballot, later.clone());
+                let accepted =
+                    |accepted: &(Ballot, Proposal)| Report { accepted: Some(accepted.clone()), ..report(&[]) };
+                let c = Coordinator {
+                    decree: 2,
+                    ballot: Ballot { round: 7, rank: 1 },
+                    candidates: BTreeSet::new(),
+                    slow: BTreeSet::new(),
+                    asked: BTreeSet::from([0, 1, 2]),
+                    groups: BTreeSet::new(),
+                    wishes: Wishes::default(),
+                    reports: BTreeMap::from([(older, accepted(&first)), (1, report(&[])), (newer, accepted(&second))]),
+                    phase: Phase::Gathering,
+                    since: Instant::ZERO,
+                };
+                assert!(c.has_rivals());
+                assert_eq!(*c.proposal(&d, |_| LeaveReason::Left), later, "rank {newer} tells of ballot {ballot:?}");
+            }
+        }
+    }
+
     #[test]
     fn a_group_that_everybody_leaves_ends_before_others_come() {
         let held = vec![(GroupId(1), vec![0, 0])];

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::api::{Delivery, LeaveReason};
 use crate::id::{LEVEL, Lane, Origin};
+use crate::link::Channel;
 use crate::member::{Ballot, Control, FirstView, GroupChange, GroupCut, GroupWish, Phase, Report, Wishes};
 use crate::packet::Packet;
 use crate::process::groups::WISHES_MAX;
 use crate::process::port::Peer;
 use crate::process::unrepaired::{Target, put_receipt};
 use crate::seal::Sealer;
+use crate::wire::read_with_tail;
 
 pub(in crate::process) const NOW: Instant = Instant(1_000_000_000);
 const NANO: Duration = Duration::from_nanos(1);
@@ -121,6 +123,18 @@ fn hear_all(process: &mut Process, at: Instant) {
     (0..3).for_each(|rank| process.hearing.heard(at, rank));
 }
 
+/// The control messages that wait to be sent to another.
+fn said(process: &mut Process, to: Incarnation) -> Vec<Control> {
+    let peer = process.peers.get_mut(to).expect("it is known");
+    let (mut frames, mut said) = (Vec::new(), Vec::new());
+    if peer.control_channel.fill(1 << 16, &mut frames) {
+        let mut read = |message: Bytes| said.push(read_with_tail::<Control>(&message).expect("it makes sense").0);
+        let arrived = Channel::new(1, 1, NOW).handle_packet(NOW, 1, &frames, Duration::ZERO, &mut read);
+        arrived.expect("whole messages");
+    }
+    said
+}
+
 fn multicast(process: &mut Process, payload: &[u8], fx: &mut Out) {
     let taken = process.multicast(NOW, GROUP, Order::Fifo, false, &[payload], fx);
     assert_eq!(taken, Ok(()));
@@ -212,6 +226,59 @@ fn what_comes_too_late_in_a_ballot_is_counted() {
         process.handle_control(NOW, B, Control::Propose { ballot: ballot(3, 1), proposal }, &mut fx);
     }
     assert_eq!(late(&process), (1, 2), "what is proposed for a decree further on is nothing yet");
+}
+
+/// Who accepted in an earlier ballot may have promised a later one since, and accepted another proposal in it.
+#[test]
+fn only_acceptances_of_the_ballot_and_decree_under_way_count() {
+    let (mut process, mut fx) = in_cell(A, 3);
+    let (mine, proposal) = (ballot(2, 0), Arc::new(with_group(3)));
+    let phase = Phase::Proposing { proposal: proposal.clone(), accepted: BTreeSet::from([0]) };
+    process.coordinator = Some(Coordinator { phase, ..trying(2, mine) });
+    for (from, decree, ballot) in [
+        (B, 2, ballot(1, 0)),
+        (C, 2, ballot(2, 1)),
+        (B, 2, ballot(3, 0)),
+        (C, 1, mine),
+        (B, 3, mine),
+        (STRANGER, 2, mine),
+    ] {
+        process.handle_control(NOW, from, Control::Accepted { decree, ballot }, &mut fx);
+        let phase = process.coordinator.as_ref().map(|coordinator| &coordinator.phase);
+        let counted = |accepted: &BTreeSet<usize>| accepted.iter().copied().collect::<Vec<_>>();
+        assert!(
+            matches!(phase, Some(Phase::Proposing { accepted, .. }) if counted(accepted) == [0]),
+            "{decree} {ballot:?}"
+        );
+        assert_eq!((process.directory.decree, process.decided.is_none()), (1, true));
+    }
+    assert_eq!((said(&mut process, B), said(&mut process, C)), (Vec::new(), Vec::new()));
+    process.handle_control(NOW, C, Control::Accepted { decree: 2, ballot: mine }, &mut fx);
+    assert_eq!((process.directory.decree, process.coordinator.is_none()), (2, true));
+    assert_eq!(said(&mut process, B), [Control::Decide(proposal)]);
+}
+
+/// It may be the only one that knows, and go away with it: until a quorum has installed the decision, who was left out
+/// must be there for the members that have to find it.
+#[test]
+fn who_is_left_out_hears_nothing_of_a_decision_that_waits_for_its_cut() {
+    let (mut process, mut fx) = in_group(A, 3);
+    let cut = GroupCut { prefixes: vec![0, 1, 0], holders: vec![Incarnation::NONE, B, Incarnation::NONE] };
+    let left = vec![(C, LeaveReason::Unreachable)];
+    let (name, joined, tail) = ("g".into(), Vec::new(), Tags::default());
+    let change =
+        GroupChange { group: GROUP, name, view: 2, space: 2, cut: Some(cut), joined, left: left.clone(), tail };
+    let decided = Arc::new(Proposal { view: 2, left, ..decision(3, vec![change]) });
+    process.handle_control(NOW, B, Control::Decide(decided.clone()), &mut fx);
+    assert!(process.decided.is_some() && process.fetch_at.is_some(), "it lacks a packet of the cut");
+    let mut answers = |from| {
+        said(&mut process, from);
+        process.handle_control(NOW, from, wedge(3, ballot(7, 2)), &mut fx);
+        assert!(process.decided.is_some() && process.acceptor.promised().is_none());
+        said(&mut process, from)
+    };
+    assert_eq!(answers(C), []);
+    assert_eq!(answers(B), [Control::Decide(decided)]);
 }
 
 #[test]

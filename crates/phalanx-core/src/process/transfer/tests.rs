@@ -104,6 +104,19 @@ fn a_donor_holds_its_own_deliveries_back_while_its_record_is_long() {
     assert_eq!(step(RECORD_BYTES / 2, true), (false, 3), "what waited comes in one piece");
 }
 
+/// Uniform deliveries may be among what waited, and the application was told meanwhile that no quorum is heard.
+#[test]
+fn what_a_long_record_held_back_waits_until_a_quorum_is_heard() {
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let before = process.app.len();
+    process.transfers.held.insert(GROUP, VecDeque::from([item()]));
+    for (is_primary, waits) in [(false, true), (true, false)] {
+        process.primary = is_primary;
+        process.turn_transfers(NOW);
+        assert_eq!((process.transfers.holds_back(GROUP), process.app.len() - before), (waits, usize::from(!waits)));
+    }
+}
+
 /// Only a transfer of the same group, whose first view is installed, keeps a group's deliveries waiting.
 #[test]
 fn a_group_waits_for_its_own_transfer_alone() {
