@@ -10,13 +10,15 @@
 #   seeds: 0..2000       optional, instead of -s
 #   tests: NAME          optional: run this filter of the simulator's scripted stories instead of seeds; a story that
 #                        fails reports the code "story" besides those of the checker
+#   unit: NAME           optional: run this unit test of the core instead, for what no run of cells comes to; a test
+#                        that fails reports the code "unit"
 #   stories: NAME..      optional: after the seeds recognised it, each of these stories must fail on it too
 # Exit code: the number of mutants that were not recognised (at most 100).
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 seeds=0..2000 members=5 out=
-usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2; }
 while getopts s:m:o:h flag; do
   case $flag in
     s) seeds=$OPTARG ;; m) members=$OPTARG ;; o) out=$OPTARG ;; *) usage ;;
@@ -63,6 +65,8 @@ for patch in "$@"; do
   range=$(field seeds "$patch") && range=${range:-$seeds}
   count=$(field members "$patch") && count=${count:-$members}
   tests=$(field tests "$patch")
+  unit=$(field unit "$patch")
+  failed=${unit:+unit} failed=${failed:-story}
   stories=$(field stories "$patch")
   refresh
   if ! patch -s -p1 -d "$work/tree" <"$patch" >"$log" 2>&1; then
@@ -71,11 +75,15 @@ for patch in "$@"; do
     started=$SECONDS
     if [ -n "$tests" ]; then
       command=(cargo test -q --release -p phalanx-sim --test "$(suite "$tests")" -- "$tests")
+    elif [ -n "$unit" ]; then
+      grep -rq "fn $unit(" "$root/crates/phalanx-core/src" || { echo "$name: no unit test is called $unit" >&2; exit 2; }
+      command=(cargo test -q --release -p phalanx-core --lib -- "$unit")
     else
       command=(cargo run -q --release -p phalanx-sim --example campaign -- "$range" "$count")
     fi
     build=(cargo build -q --release -p phalanx-sim --example campaign)
     [ -z "$tests" ] || build=(cargo test -q --release -p phalanx-sim --test "$(suite "$tests")" --no-run)
+    [ -z "$unit" ] || build=(cargo test -q --release -p phalanx-core --lib --no-run)
     build_ok=1
     (cd "$work/tree" && "${build[@]}") >"$log" 2>&1 || build_ok=0
     if [ $build_ok = 0 ]; then
@@ -83,7 +91,7 @@ for patch in "$@"; do
     else
       (cd "$work/tree" && STOP_AT="$expect" timeout "${PHALANX_MUTANT_SECONDS:-1800}" "${command[@]}") >"$log" 2>&1 || true
       # "seed 17: S3 text", or in a story's list "S3 at 1.5 s: text".
-      reported=$(sed -nE 's/^seed [0-9]+: ([A-Za-z0-9_]+) .*/\1/p; s/^([A-Za-z0-9_]+) at [0-9.]+ s: .*/\1/p; s/^.* --- FAILED$/story/p' "$log" | sort -u | tr '\n' ' ')
+      reported=$(sed -nE 's/^seed [0-9]+: ([A-Za-z0-9_]+) .*/\1/p; s/^([A-Za-z0-9_]+) at [0-9.]+ s: .*/\1/p; s/^.* --- FAILED$/'$failed'/p' "$log" | sort -u | tr '\n' ' ')
       first=$(sed -nE '/^seed ([0-9]+): .*/{s//\1/p;q}' "$log")
       verdict="SURVIVED"
       for code in $expect; do
