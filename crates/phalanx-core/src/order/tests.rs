@@ -262,6 +262,51 @@ fn a_uniform_abcast_waits_for_the_abcasts_before_it() {
     assert!([A, B, C].iter().all(|&at| t.delivered(at) == [(B, 1), (A, 1)]));
 }
 
+/// a's first packet is everywhere, its second, on which b's message rests, is not: what is stable ends with the first.
+#[test]
+fn what_rests_on_the_first_packet_after_those_known_to_be_stable_waits() {
+    for order in [Order::Fifo, Order::Causal, Order::Total] {
+        let mut t = Three::new();
+        t.cast(A, Order::Fifo, true);
+        t.carry(A, &[B, C]);
+        t.cast(A, order, false);
+        t.carry(A, &[B]); // c lacks a:2, and b has it before it hears what is stable
+        t.tell();
+        t.cast(B, Order::Causal, true);
+        t.carry(B, &[A, C]);
+        (0..3).for_each(|_| t.tell());
+        assert_eq!([A, B, C].map(|at| t.delivered(at).len()), [2, 2, 1], "{order:?}: all but b:1, and c lacks a:2");
+        t.carry(A, &[C]);
+        (0..3).for_each(|_| t.tell());
+        assert!([A, B, C].iter().all(|&at| t.delivered(at) == [(A, 1), (A, 2), (B, 1)]), "{order:?}");
+    }
+}
+
+/// Only a and b know that the token passed to b; without them c, which has everything else, would order by rank.
+#[test]
+fn a_uniform_abcast_waits_for_the_pass_that_let_its_holder_order_it() {
+    let mut t = Three::new();
+    t.flows[A].0.set.token_tally = 5;
+    (0..4).for_each(|_| t.cast(B, Order::Total, false));
+    t.carry(B, &[A]);
+    t.cast(A, Order::Total, true); // the fifth, in its place already: the pass goes alone
+    let pass = t.flows[A].1.packets.pop();
+    t.carry(B, &[C]);
+    t.carry(A, &[B, C]);
+    (0..3).for_each(|_| t.tell());
+    assert_eq!([A, B, C].map(|at| t.delivered(at).len()), [4, 5, 5], "a awaits the pass even for what was before it");
+    t.flows[A].1.packets.extend(pass);
+    t.carry(A, &[B]);
+    assert_eq!([A, B, C].map(|at| t.flows[at].0.token_holder()), [B, B, A], "c has not heard of it");
+    t.cast(B, Order::Total, true);
+    t.carry(B, &[A, C]);
+    (0..3).for_each(|_| t.tell());
+    assert_eq!([A, B, C].map(|at| t.delivered(at).len()), [4, 5, 5], "its place rests on the pass");
+    t.carry(A, &[C]);
+    (0..3).for_each(|_| t.tell());
+    assert!([A, B, C].iter().all(|&at| t.delivered(at).len() == 6));
+}
+
 #[test]
 fn at_the_end_all_deliver_the_same_rest_in_the_same_order() {
     let mut t = Three::new();

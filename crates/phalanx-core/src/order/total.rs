@@ -241,6 +241,21 @@ mod tests {
     }
 
     #[test]
+    fn the_order_rests_on_the_packets_that_announced_it_and_on_those_that_passed_the_token() {
+        let mut t = Total::new();
+        let rests = |t: &Total| t.rests_on().filter(|(_, packet)| *packet > 0).collect::<Vec<_>>();
+        assert!(t.announce(0, Run { rank: 1, count: 1, by: 0, packet: 3 }));
+        assert_eq!(rests(&t), [], "nothing of it is delivered yet");
+        t.take_front();
+        assert_eq!(rests(&t), [(0, 3)]);
+        assert!(t.pass(0, 0, 2, 4));
+        assert_eq!(rests(&t), [(0, 4)], "a pass without orders");
+        assert!(t.announce(1, Run { rank: 1, count: 1, by: 2, packet: 7 }));
+        t.take_front();
+        assert_eq!(rests(&t), [(0, 4), (2, 7)]);
+    }
+
+    #[test]
     fn only_the_holder_orders() {
         let mut t = Total::new();
         assert!(!t.announce(0, run(1, 1, 1)));
