@@ -251,16 +251,27 @@ fn s8_the_wish_to_leave_an_earlier_stay_excuses_nothing() {
     leaves_again_and_reads_late(false).breaks(Property::S8);
 }
 
-/// `c` accepts a message and leaves the cell; a view without it says why.
-fn leaves_the_cell(why: Option<LeaveReason>) -> World {
+/// `c` accepts a message, or asks first, and leaves the cell; a view without it says why. `told`: it is told that it is let go,
+/// as whoever leaves by its own will is.
+fn leaves_the_cell(why: Option<LeaveReason>, told: bool, asks_first: bool) -> World {
     let mut w = World::group(3);
+    if asks_first {
+        w.push(2, Event::LeaveAsked);
+    }
     w.accept(fifo(2, 1, 1));
-    w.push(2, Event::LeaveAsked);
+    if !asks_first {
+        w.push(2, Event::LeaveAsked);
+    }
+    w.push(2, Event::Block);
     for p in (0..2).filter(|_| why.is_some()) {
         let left: Vec<_> = why.map(|why| (2, why)).into_iter().collect();
         w.cell_view(p, 2, &[0, 1], &left);
         w.group_view(p, 2, Some(1), &[0, 1], &[], &left);
     }
+    if told {
+        w.push(2, Event::GroupLeft { group: GROUP });
+    }
+    w.push(2, Event::Unblock);
     w.push(2, Event::Left);
     w.push(2, Event::End);
     w.end(&[0, 1]);
@@ -269,11 +280,85 @@ fn leaves_the_cell(why: Option<LeaveReason>) -> World {
 
 #[test]
 fn s8_leaves_the_cell_without_having_sent_it() {
-    leaves_the_cell(Some(LeaveReason::Left)).breaks(Property::S8);
+    for told in [true, false] {
+        leaves_the_cell(Some(LeaveReason::Left), told, false).breaks(Property::S8);
+    }
+}
+
+#[test]
+fn s8_leaves_the_cell_unseen_without_having_sent_it() {
+    leaves_the_cell(None, true, false).breaks(Property::S8);
+}
+
+#[test]
+fn s8_accepted_after_the_wish_to_leave_the_cell_may_be_lost() {
+    leaves_the_cell(Some(LeaveReason::Left), true, true).holds(&[Property::S8]);
+    leaves_the_cell(None, true, true).holds(&[Property::S8]);
 }
 
 #[test]
 fn s8_whoever_is_excluded_while_it_leaves_may_lose_it() {
-    leaves_the_cell(Some(LeaveReason::Unreachable)).holds(&[Property::S8]);
-    leaves_the_cell(None).holds(&[Property::S8]);
+    for told in [true, false] {
+        leaves_the_cell(Some(LeaveReason::Unreachable), told, false).holds(&[Property::S8]);
+    }
+    leaves_the_cell(None, false, false).holds(&[Property::S8]);
+}
+
+/// The last in the cell accepts a message, and leaves.
+#[test]
+fn s8_leaves_alone_without_having_sent_it() {
+    let mut w = World::group(1);
+    w.accept(fifo(0, 1, 1));
+    w.push(0, Event::LeaveAsked);
+    w.push(0, Event::Left);
+    w.push(0, Event::End);
+    w.end(&[]);
+    w.breaks(Property::S8);
+}
+
+/// `b` waits in the quiet phase for longer than the bound, and leaves after that.
+#[test]
+fn s8_a_leave_after_the_quiet_phase_ends_no_wait_in_it() {
+    for leaves_group in [true, false] {
+        let mut w = World::group(3);
+        w.quiet();
+        w.wait(20 * SECOND);
+        w.accept(fifo(1, 1, 1));
+        w.wait(20 * SECOND);
+        w.harness_says(Event::End);
+        w.push(1, Event::LeaveAsked);
+        if leaves_group {
+            w.push(1, Event::GroupLeft { group: GROUP });
+        }
+        w.push(1, Event::Left);
+        [0, 1, 2].iter().for_each(|&p| w.push(p, Event::End));
+        let report = w.breaks(Property::S8);
+        assert!(report.to_string().contains("did not send it within the bound"), "{report}");
+    }
+}
+
+/// One process of a run has no record of what it accepted, where another has.
+fn one_tells_of_none() -> World {
+    let mut w = World::group(2);
+    w.accept(fifo(0, 1, 1));
+    w.multicast(fifo(0, 1, 1), &[0, 1]);
+    w.multicast(fifo(1, 1, 1), &[0, 1]);
+    w
+}
+
+#[test]
+fn s8_all_acceptances_of_one_process_are_gone() {
+    let mut w = one_tells_of_none();
+    w.end(&[0, 1]);
+    w.breaks(Property::S8);
+    let some = phalanx_check::check(&w.traces, &phalanx_check::Options::default());
+    assert!(some.violated().is_empty(), "without all traces, not all may be records of one kind of process\n{some}");
+}
+
+#[test]
+fn s8_killed_between_its_only_send_and_the_acceptance_holds() {
+    let mut w = one_tells_of_none();
+    w.crash(1);
+    w.end(&[0]);
+    w.holds(&[Property::S8]);
 }

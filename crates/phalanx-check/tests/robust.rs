@@ -10,10 +10,12 @@ use proptest::prelude::*;
 /// A run with some of everything.
 fn rich() -> World {
     let mut w = World::group(3);
+    w.accept(fifo(0, 1, 1));
     w.multicast(fifo(0, 1, 1), &[0, 1, 2]);
     w.accept(uniform(causal(1, 1, 1)));
     w.multicast(uniform(causal(1, 1, 1)), &[0, 1, 2]);
     w.send(total(2, 1, 1));
+    w.accept(total(2, 1, 1));
     [0, 1, 2].iter().for_each(|&p| w.deliver_at(p, total(2, 1, 1), 1));
     w.push(0, Event::SnapshotOut { group: GROUP, view: 1, digest: 3 });
     w.push(0, Event::P2pSend { to: 2, k: 1, hash: 9 });
@@ -44,6 +46,7 @@ fn rich() -> World {
     [0, 1].iter().for_each(|&p| w.push(p, Event::Balance { group: GROUP, sum: 800 }));
     w.lose(2, &[0, 1]);
     [0, 1].iter().for_each(|&p| w.digest(p, 2, 0, 5));
+    w.accept(fifo(0, 2, 1));
     w.multicast(fifo(0, 2, 1), &[0, 1]);
     w.quiet();
     w.wait(20 * common::SECOND);

@@ -71,9 +71,8 @@ impl Builder {
         }
         self.close_queues(me, WaitEnd::Open);
         let unasked = std::mem::take(&mut self.now.unasked);
-        if self.now.accepts {
-            self.model.accepted.unasked.extend(unasked.into_iter().map(|moment| (me, moment)));
-        }
+        let accepts = self.now.accepts;
+        self.model.accepted.unasked.extend(unasked.into_iter().map(|moment| (me, moment, accepts)));
     }
 
     fn close_queues(&mut self, me: ProcIx, end: WaitEnd) {

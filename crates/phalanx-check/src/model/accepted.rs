@@ -11,8 +11,8 @@ pub(crate) struct Accepted {
     pub(crate) count: u64,
     /// Those that did not go out at once.
     pub(crate) waits: Vec<Wait>,
-    /// Sends of processes that record acceptances, without one.
-    pub(crate) unasked: Vec<(ProcIx, Moment)>,
+    /// Sends without an acceptance, and whether their process records acceptances at all.
+    pub(crate) unasked: Vec<(ProcIx, Moment, bool)>,
 }
 
 /// A multicast, as its acceptance and its send tell of it alike.

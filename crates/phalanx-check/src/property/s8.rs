@@ -3,10 +3,12 @@
 //!
 //! - None is sent before one that was accepted earlier in the same group.
 //! - Whoever leaves a group, by its own will, has sent what it had accepted before it asked to leave; and so has whoever
-//!   leaves the cell, if a view says that it left.
+//!   leaves the cell, if it is told that it left its group with that, a view says that it left, or its last view holds nobody
+//!   else.
 //! - In the quiet phase, a running, connected process sends what it accepts within V3's bound, and what it accepted before
-//!   within the bound from V1's deadline.
-//! - Nothing is sent that was not accepted, by a process that records what it accepts.
+//!   within the bound from V1's deadline; whatever it leaves after.
+//! - Nothing is sent that was not accepted, by a process that records what it accepts. If all traces are there and one process
+//!   records that, all do.
 //!
 //! What waits when a process dies, is excluded, or goes from a cell that did not let it go, is lost. The first two rules need
 //! no clock; the third is judged only if V1 holds.
@@ -20,13 +22,18 @@ use phalanx_trace::LeaveReason;
 use super::{Run, v4};
 use crate::findings::Findings;
 use crate::model::accepted::{Wait, WaitEnd};
-use crate::model::{Epoch, Moment};
+use crate::model::quiet::Quiet;
+use crate::model::{Epoch, Moment, ProcIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let accepted = &run.model.accepted;
     out.instances += accepted.count;
     out.under_failure += accepted.waits.len() as u64;
-    for &(proc, sent) in &accepted.unasked {
+    for &(proc, sent, records) in &accepted.unasked {
+        // Of some processes of a run, others may have no word for it only if not all is given.
+        if !records && (accepted.count == 0 || !run.options.complete) {
+            continue;
+        }
         out.violation(&[sent.place], || format!("{} sent what it had not accepted", run.model.who(proc)));
     }
     for wait in &accepted.waits {
@@ -37,50 +44,97 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
 fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
     let model = run.model;
     let who = || format!("{} accepted a multicast to group {}", model.who(wait.proc), wait.group);
-    let proc = &model.procs[wait.proc];
     let accepted = wait.accepted;
-    match wait.end {
-        WaitEnd::Overtaken(by) => out.violation(&[accepted.place, by.place], || {
-            format!("{}, and sent one that it accepted later without having sent it", who())
-        }),
-        WaitEnd::GroupLeft(left) => {
-            let since = stay_asked_for(run, wait, left);
-            let asks = proc.group_leaves.iter().filter(|(group, _)| *group == wait.group).map(|(_, asked)| *asked);
-            let mut asks = asks.filter(|asked| (since..left.place.index).contains(&asked.place.index));
-            if let Some(asked) = asks.next().filter(|asked| asked.place.index > accepted.place.index) {
-                out.violation(&[accepted.place, asked.place, left.place], || {
-                    format!("{}, and left the group without having sent it", who())
-                });
-            }
+    let (leave, what) = match wait.end {
+        WaitEnd::Over => return,
+        WaitEnd::Overtaken(by) => {
+            return out.violation(&[accepted.place, by.place], || {
+                format!("{}, and sent one that it accepted later without having sent it", who())
+            });
         }
-        WaitEnd::Left(left) => {
-            // A leaver that was excluded meanwhile, or that no quorum let go, may lose what waits.
-            let let_go = model.installs.iter().find(|i| i.left.contains(&(wait.proc, LeaveReason::Left)));
-            let asked = proc.leave_asked.filter(|asked| accepted.place.index < asked.place.index);
-            if let (Some(without), Some(asked)) = (let_go, asked) {
-                out.violation(&[accepted.place, asked.place, without.moment.place, left.place], || {
-                    format!("{}, and left the cell without having sent it", who())
-                });
-            }
-        }
-        WaitEnd::Sent(_) | WaitEnd::Open => {
-            let Some(quiet) = v4::due(run).filter(|quiet| quiet.running.contains(&wait.proc)) else { return };
-            let deadline = v4::deadline(run, quiet, accepted.at_ns);
-            if deadline > quiet.end_ns || !proc.tail_complete {
-                return;
-            }
-            let sent = match wait.end {
-                WaitEnd::Sent(sent) => Some(sent),
-                _ => None,
-            };
-            if sent.is_none_or(|sent| sent.at_ns > deadline) {
-                out.violation(&[quiet.place, accepted.place], || {
-                    format!("{}, and did not send it within the bound", who())
-                });
-            }
-        }
-        WaitEnd::Over => {}
+        WaitEnd::Sent(_) | WaitEnd::Open => (None, ""),
+        WaitEnd::GroupLeft(left) => (Some(group_leave(run, wait, left)), "group"),
+        WaitEnd::Left(left) => (Some(cell_leave(run, wait, left)), "cell"),
+    };
+    // What it accepts after it asked to leave may be lost.
+    let asked = leave.and_then(|leave| leave.asked);
+    if asked.is_some_and(|asked| asked.place.index < accepted.place.index) {
+        return;
     }
+    if let Some(quiet) = overdue(run, wait) {
+        out.violation(&[quiet.place, accepted.place], || format!("{}, and did not send it within the bound", who()));
+    } else if let Some(leave) = leave.filter(|leave| leave.let_go) {
+        let evidence = [Some(accepted), leave.asked, leave.without, Some(leave.left)].into_iter().flatten();
+        let evidence: Vec<_> = evidence.map(|moment| moment.place).collect();
+        out.violation(&evidence, || format!("{}, and left the {what} without having sent it", who()));
+    }
+}
+
+/// How a process went from a group or from the cell.
+#[derive(Clone, Copy)]
+struct Leave {
+    asked: Option<Moment>,
+    /// The cell view that says so, if one does.
+    without: Option<Moment>,
+    left: Moment,
+    /// By its own will, and not in vain: else it was excluded meanwhile, or went from a cell without a quorum, and may lose what
+    /// waits.
+    let_go: bool,
+}
+
+/// A process that leaves the cell leaves its groups first; so the wish may be either.
+fn group_leave(run: &Run<'_>, wait: &Wait, left: Moment) -> Leave {
+    let proc = &run.model.procs[wait.proc];
+    let since = stay_asked_for(run, wait, left);
+    let asks = proc.group_leaves.iter().filter(|(group, _)| *group == wait.group).map(|(_, asked)| *asked);
+    let group = asks.filter(|asked| (since..left.place.index).contains(&asked.place.index)).min_by_key(place);
+    let cell = proc.leave_asked.filter(|asked| asked.place.index < left.place.index);
+    let asked = group.into_iter().chain(cell).min_by_key(place);
+    // To be told that a group is left is to be let go, though nobody may remain to tell of it.
+    let (dropped, without) = dropped(run, wait.proc);
+    Leave { asked, without: without.filter(|_| group.is_none()), left, let_go: group.is_some() || !dropped }
+}
+
+fn cell_leave(run: &Run<'_>, wait: &Wait, left: Moment) -> Leave {
+    let model = run.model;
+    let proc = &model.procs[wait.proc];
+    let (dropped, without) = dropped(run, wait.proc);
+    // Who is alone needs nobody to be let go.
+    let last = proc.installs.last().map(|&i| &model.installs[i]);
+    let alone = last.filter(|view| view.members == [wait.proc]).map(|view| view.moment);
+    let without = without.or(alone);
+    Leave {
+        asked: proc.leave_asked,
+        without,
+        left,
+        let_go: !dropped && without.is_some() && proc.leave_asked.is_some(),
+    }
+}
+
+/// Whether a cell view says that the process went against its will, and the view that says that it left.
+fn dropped(run: &Run<'_>, proc: ProcIx) -> (bool, Option<Moment>) {
+    let reasons = run.model.installs.iter().flat_map(|i| i.left.iter().map(move |left| (i.moment, left)));
+    let of_it: Vec<_> = reasons.filter(|(_, (who, _))| *who == proc).map(|(at, (_, reason))| (at, *reason)).collect();
+    let left = of_it.iter().find(|(_, reason)| *reason == LeaveReason::Left).map(|(at, _)| *at);
+    (left.is_none() && !of_it.is_empty(), left)
+}
+
+fn place(moment: &Moment) -> usize {
+    moment.place.index
+}
+
+/// The quiet phase, if in it the multicast waited for longer than its bound.
+fn overdue<'a>(run: &'a Run<'_>, wait: &Wait) -> Option<&'a Quiet> {
+    let quiet = v4::due(run).filter(|quiet| quiet.running.contains(&wait.proc))?;
+    let deadline = v4::deadline(run, quiet, wait.accepted.at_ns);
+    if deadline > quiet.end_ns || !run.model.procs[wait.proc].tail_complete {
+        return None;
+    }
+    let ended = match wait.end {
+        WaitEnd::Sent(moment) | WaitEnd::GroupLeft(moment) | WaitEnd::Left(moment) => Some(moment),
+        WaitEnd::Overtaken(_) | WaitEnd::Over | WaitEnd::Open => None,
+    };
+    ended.is_none_or(|ended| ended.at_ns > deadline).then_some(quiet)
 }
 
 /// The record from which on a wish to leave means the stay that `left` ended: the request for that stay. An application that
