@@ -33,14 +33,19 @@ echo "== building"
 cargo +nightly miri test --locked "${without_c[@]}" -p phalanx-driver -p phalanx-core --lib --no-run
 ends=$(($(date +%s) + limit))
 
-# interpret PACKAGE TEST...: every test whose name holds one of these; time is shared by all calls.
+# interpret PACKAGE TEST...: every test whose name holds one of these; of each there must be one. Time is shared by all calls.
 interpret() {
-  local package=$1 left=$((ends - $(date +%s)))
+  local package=$1 left=$((ends - $(date +%s))) told name
   shift
   [ "$left" -gt 0 ] || { echo "no time is left for $package: $*"; exit 1; }
   echo "== $package: $*"
-  timeout "$left" cargo +nightly miri test --locked "${without_c[@]}" -p "$package" --lib -- "$@" ||
+  told=$(mktemp)
+  timeout "$left" cargo +nightly miri test --locked "${without_c[@]}" -p "$package" --lib -- "$@" | tee "$told" ||
     { code=$?; [ $code -ne 124 ] || echo "not done within $limit s" >&2; exit $code; }
+  for name in "$@"; do
+    grep '^test .* ok$' "$told" | grep -qF -- "$name" || { echo "$package: no test with $name in its name was run" >&2; exit 1; }
+  done
+  rm -f "$told"
 }
 
 # What is unsafe in the driver and calls no system; what does is tested by itself, not here. The ring has no unsafe
@@ -48,4 +53,4 @@ interpret() {
 interpret phalanx-driver mmsg shm::lend shm::tests::ring words::
 [ "${1:-}" != --unsafe ] || exit 0
 # No unsafe code of its own, but shared buffers (the crate bytes) cut, kept and handed on.
-interpret phalanx-core wire::codec link:: order::frame order::stream order::tests process::unrepaired
+interpret phalanx-core wire::codec link:: order::frame order::tests process::unrepaired

@@ -29,15 +29,59 @@ expect 1 'FAIL  stdin' 'ask() { read -r answer; }; step stdin ask'
 expect 1 'no step called tow$' 'begin_steps one tow; step one true; step two false'
 expect 0 '1 run' 'begin_steps one; step one true; step two false'
 expect 0 '2 run' 'begin_steps one two; step one true; step two true; step three false'
-expect 0 'skipped: go: no Go here' 'no() { skip_step "no Go here"; }; step go no'
-expect 0 'skipped: advisories: far away' 'part() { leave_out advisories "far away"; }; step deny part'
+expect 0 'skipped: go: no Go here' 'no() { skip_step Go "no Go here"; }; step go no'
+expect 0 'skipped: advisories: far away' 'part() { leave_out advisories "the database" "far away"; }; step deny part'
 
 export PHALANX_CI=1
-expect 1 'that is a failure' 'no() { skip_step "no Go here"; }; step go no'
-expect 1 'that is a failure' 'part() { leave_out advisories "far away"; }; step deny part'
-expect 1 'that is a failure' 'no() { fetch Go true; skip_step "no Go here"; }; step go no'
-expect 0 'skipped: go: no Go here' 'no() { fetch Go false || skip_step "no Go here"; }; step go no'
-# What one step could not fetch excuses no other.
-expect 1 'that is a failure' 'a() { fetch Go false || skip_step "no Go"; }; b() { skip_step "not me"; }; step a a; step b b'
+expect 1 'that is a failure' 'no() { skip_step Go "no Go here"; }; step go no'
+expect 1 'that is a failure' 'part() { leave_out advisories "the database" "far away"; }; step deny part'
+expect 1 'that is a failure' 'no() { fetch Go true; skip_step Go "no Go here"; }; step go no'
+expect 0 'skipped: go: no Go here' 'no() { fetch Go false || skip_step Go "no Go here"; }; step go no'
+# What one step could not fetch excuses no other...
+expect 1 'b was skipped' 'a() { fetch Go false || skip_step Go "no Go"; }; b() { skip_step Go "not me"; }; step a a; step b b'
+# ... and what could not be fetched excuses nothing else that the same step leaves out.
+expect 1 '^Rust$' 'a() { fetch Go false || true; skip_step Rust "no Rust"; }; step a a'
+expect 1 '^Rust$' 'a() { fetch Go false || leave_out go Go "no Go"; leave_out rust Rust "no Rust"; }; step a a'
+expect 0 '2 skipped' 'a() { fetch Go false || leave_out go Go no; fetch C false || leave_out c C no; }; step a a'
+expect 1 'not named' 'a() { fetch Go false || true; bash -c "exit 77"; }; step a a'
+expect 1 'not named' 'a() { fetch Go false || true; echo "a test: no net" >>"$PHALANX_SKIPS"; }; step a a'
+unset PHALANX_CI
+
+# The list of the fuzz targets, from a cargo that has none, or cannot list them.
+mkdir "$work/bin"
+export PATH=$work/bin:$PATH
+fuzz() { # LIST CODE: what `cargo fuzz list` prints and ends with
+  printf '%s\n' '#!/bin/sh' 'case "$*" in' "*list*) printf '%b' '$1'; exit $2 ;;" 'esac' 'echo "ran $*"' >"$work/bin/cargo"
+  chmod +x "$work/bin/cargo"
+}
+# The function of ./x alone, where it may make folders.
+sed -n '/^run_fuzz()/,/^}/p' x >"$work/fuzz.sh"
+grep -q 'cargo +nightly fuzz list' "$work/fuzz.sh" || { echo "FAILED: ./x has no run_fuzz"; exit 1; }
+run_fuzz='run() { cd "$logs"; . "$logs/fuzz.sh"; run_fuzz 1; }; step fuzz run; cat "$logs/fuzz.log"'
+fuzz 'one\ntwo\n' 0
+expect 0 'ran .*fuzz run two' "$run_fuzz"
+fuzz 'one\n' 1
+expect 1 'FAIL  fuzz' "$run_fuzz"
+fuzz '' 0
+expect 1 'FAIL  fuzz' "$run_fuzz"
+
+# Miri on tests of which none has that name, or some have, from a cargo that runs nothing.
+# miri EXECUTED: what the tests' programs say.
+miri() {
+  printf '%s\n' '#!/bin/sh' "case \"\$*\" in *metadata*) echo '\"links\":\"aws_lc_0\"' ;; *no-run*|*version*) ;;" \
+    "*) printf '%b' '$1' ;; esac" >"$work/bin/cargo"
+  printf '%s\n' '#!/bin/sh' 'echo "host: here"' >"$work/bin/rustc"
+  chmod +x "$work/bin/cargo" "$work/bin/rustc"
+}
+run_miri='step miri tests/miri.sh --unsafe'
+ok=$(printf 'test %s::one ... ok\\n' mmsg shm::lend shm::tests::ring words)
+miri "$ok"
+expect 0 '1 run' "$run_miri"
+miri "${ok/test words::one ... ok/}"
+expect 1 'FAIL  miri' "$run_miri"
+miri "${ok/words::one ... ok/words::one ... ignored}"
+expect 1 'no test with words:: in' "$run_miri"
+miri ''
+expect 1 'FAIL  miri' "$run_miri"
 
 echo "steps fail, are skipped and pass as they should"
