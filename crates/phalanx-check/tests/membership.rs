@@ -76,6 +76,7 @@ fn m3_two_group_lists_under_one_number() {
 #[test]
 fn m4_two_incarnations_of_one_name() {
     let mut w = World::strangers(2);
+    w.traces[1].header.node = name(0);
     let members = vec![(id(0), name(0)), (id(1), name(0))];
     w.push(0, Event::CellView { instance: CELL, view: 1, members, left: vec![] });
     w.breaks(Property::M4);
@@ -178,6 +179,14 @@ fn m5_who_read_nothing_may_install_late_what_was_decided_before_a_death() {
 }
 
 #[test]
+fn m5_asks_for_the_group_when_it_is_in_it() {
+    let mut w = World::cell(1);
+    w.group_view(0, 1, None, &[0], &[0], &[]);
+    w.ask_group(0, false);
+    w.breaks(Property::M5);
+}
+
+#[test]
 fn m5_a_join_withdrawn_half_way_needs_no_request() {
     let run = |told: bool| {
         let mut w = World::cell(2);
@@ -186,6 +195,7 @@ fn m5_a_join_withdrawn_half_way_needs_no_request() {
         w.ask_group(1, true);
         w.group_view(0, 2, Some(1), &[0, 1], &[1], &[]);
         if told {
+            w.push(1, Event::SnapshotIn { group: GROUP, bytes: 1 });
             w.push(1, Event::StateEnd { group: GROUP, digest: 1 });
             w.group_view(1, 2, None, &[0, 1], &[1], &[]);
         }
@@ -400,6 +410,32 @@ fn m8_who_reads_nothing_may_have_installed_the_view() {
     w.push(3, Event::End);
     w.end(&[0, 1, 2]);
     w.holds(&[Property::M8]);
+}
+
+/// The clocks may stand apart by a second, so that nobody can say when a quorum had installed a view.
+#[test]
+fn m8_told_of_the_view_in_which_it_comes_back() {
+    let run = |told: u64| {
+        let mut w = World::cell(3);
+        for p in [0, 1] {
+            w.cell_view(p, 2, &[0, 1], &[(2, UNREACHABLE)]);
+        }
+        w.push(2, Event::Excluded { view: told });
+        w.push(2, Event::End);
+        let heir = phalanx_trace::Trace::new(phalanx_trace::Header::process("cell", &name(2), id(3), "clock"));
+        let harness = w.harness();
+        w.traces.insert(harness, heir);
+        w.push(3, Event::Start);
+        w.push(3, Event::JoinAsked { cell: "cell".into() });
+        for p in [0, 1, 3] {
+            let members = vec![(id(0), name(0)), (id(1), name(1)), (id(3), name(2))];
+            w.push(p, Event::CellView { instance: CELL, view: 3, members, left: vec![] });
+        }
+        w.end(&[0, 1, 3]);
+        check(&w.traces, &Options { complete: true, ..Options::default() })
+    };
+    assert!(run(2).passed, "{}", run(2));
+    assert_eq!(run(3).violated(), [Property::M8], "{}", run(3));
 }
 
 #[test]

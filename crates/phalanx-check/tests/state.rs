@@ -112,6 +112,7 @@ fn x2_a_replay_from_the_first_view_itself() {
     w.ask_group(1, true);
     w.group_view(0, 2, Some(1), &[0, 1], &[1], &[]);
     w.send(fifo(0, 2, 1));
+    w.push(1, Event::SnapshotIn { group: GROUP, bytes: 0 });
     w.replay(1, fifo(0, 2, 1));
     w.push(1, Event::StateEnd { group: GROUP, digest: 0 });
     w.group_view(1, 2, None, &[0, 1], &[1], &[]);
@@ -135,6 +136,7 @@ fn o1_a_replay_with_a_gap() {
     w.group_view(0, 1, None, &[0], &[0], &[]);
     (1..=3).for_each(|seq| w.multicast(fifo(0, 1, seq), &[0]));
     w.ask_group(1, true);
+    w.push(1, Event::SnapshotIn { group: GROUP, bytes: 0 });
     w.replay(1, fifo(0, 1, 1));
     w.replay(1, fifo(0, 1, 3));
     w.push(1, Event::StateEnd { group: GROUP, digest: 0 });
@@ -152,6 +154,7 @@ fn o5_a_replay_under_another_number() {
         w.send(total(0, 1, 1));
         w.deliver_at(0, total(0, 1, 1), 1);
         w.ask_group(1, true);
+        w.push(1, Event::SnapshotIn { group: GROUP, bytes: 0 });
         w.push(1, common::delivery(total(0, 1, 1), Some(position), true));
         w.push(1, Event::StateEnd { group: GROUP, digest: 0 });
         w.group_view(0, 2, Some(1), &[0, 1], &[1], &[]);
@@ -160,6 +163,67 @@ fn o5_a_replay_under_another_number() {
     };
     run(1).holds(&[Property::O5]);
     run(2).breaks(Property::O5);
+}
+
+/// `b` replays two messages of `a` and of `c`, which are in the total order, or the first two of `a`.
+fn replays_two(of_one: bool, swapped: bool) -> World {
+    let mut w = World::cell(3);
+    for p in [0, 2] {
+        w.ask_group(p, true);
+        w.group_view(p, 1, None, &[0, 2], &[0, 2], &[]);
+    }
+    w.ask_group(1, true);
+    w.push(0, Event::SnapshotOut { group: GROUP, view: 1, digest: 1 });
+    w.push(1, Event::SnapshotIn { group: GROUP, bytes: 1 });
+    let mut two = if of_one { [fifo(0, 1, 1), fifo(0, 1, 2)] } else { [total(0, 1, 1), total(2, 1, 1)] };
+    let place = |spot: usize| (!of_one).then_some(spot as u64 + 1);
+    for (spot, m) in two.into_iter().enumerate() {
+        w.send(m);
+        [0, 2].iter().for_each(|&p| w.deliver_at(p, m, place(spot)));
+    }
+    let mut spots = [0, 1];
+    if swapped {
+        two.reverse();
+        spots.reverse();
+    }
+    for (spot, m) in spots.into_iter().zip(two) {
+        w.push(1, common::delivery(m, place(spot), true));
+    }
+    w.push(1, Event::StateEnd { group: GROUP, digest: 1 });
+    for p in [0, 2] {
+        w.group_view(p, 2, Some(1), &[0, 2, 1], &[1], &[]);
+    }
+    w.group_view(1, 2, None, &[0, 2, 1], &[1], &[]);
+    w
+}
+
+#[test]
+fn o1_a_replay_of_one_sender_in_another_order() {
+    replays_two(true, false).holds(&[Property::X2]);
+    replays_two(true, true).breaks(Property::O1);
+}
+
+#[test]
+fn o5_a_replay_in_another_order() {
+    replays_two(false, false).holds(&[Property::X2, Property::O5]);
+    replays_two(false, true).breaks(Property::O5);
+}
+
+#[test]
+fn x3_a_transfer_that_was_not_begun() {
+    let mut w = Join::good().run();
+    w.traces[2].records.retain(|r| !matches!(r.event, Event::SnapshotIn { .. }));
+    w.breaks(Property::X3);
+}
+
+#[test]
+fn x4_one_member_gives_no_digest() {
+    let mut w = Join::good().run();
+    w.traces[1].records.retain(|r| !matches!(r.event, Event::Digest { .. }));
+    // It may have been killed before it said so.
+    w.holds(&[Property::X4]);
+    w.end(&[0, 1, 2]);
+    w.breaks(Property::X4);
 }
 
 #[test]

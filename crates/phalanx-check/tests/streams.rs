@@ -3,7 +3,7 @@
 mod common;
 
 use common::{GROUP, World, causal, fifo, id};
-use phalanx_check::Property;
+use phalanx_check::{Options, Property, Require, check};
 use phalanx_trace::{Event, LeaveReason};
 
 #[test]
@@ -18,6 +18,58 @@ fn e1_sends_skip_a_number() {
     let mut w = World::group(2);
     w.send(fifo(0, 1, 2));
     w.breaks(Property::E1);
+}
+
+#[test]
+fn e1_a_process_of_another_cell() {
+    let mut w = World::group(2);
+    w.traces[1].header.cell = "elsewhere".into();
+    let report = w.breaks(Property::E1);
+    assert!(report.to_string().contains("asked to join another cell"), "{report}");
+    for event in w.traces[1].records.iter_mut().map(|r| &mut r.event) {
+        if let Event::JoinAsked { cell } = event {
+            *cell = "elsewhere".into();
+        }
+    }
+    let report = w.breaks(Property::E1);
+    assert!(report.to_string().contains("is of cell"), "{report}");
+}
+
+#[test]
+fn e1_a_process_of_another_name() {
+    let mut w = World::group(2);
+    w.traces[1].header.node = "nobody".into();
+    w.breaks(Property::E1);
+}
+
+#[test]
+fn e1_a_quiet_phase_of_a_run_about_nothing() {
+    let quiet = |about: Option<&[&str]>| {
+        let mut w = World::group(2);
+        if let Some(codes) = about {
+            w.harness_says(Event::About { codes: codes.iter().map(|&code| code.to_owned()).collect() });
+        }
+        w.quiet();
+        w.traces.last_mut().expect("the harness").records.retain(|r| match &r.event {
+            Event::About { .. } => about.is_some(),
+            _ => true,
+        });
+        w.wait(20 * common::SECOND);
+        w.end(&[0, 1]);
+        w
+    };
+    quiet(Some(&["M1"])).holds(&[Property::V1]);
+    for w in [quiet(None), quiet(Some(&[]))] {
+        let report = w.breaks(Property::E1);
+        assert!(report.to_string().contains("--require"), "{report}");
+        // Who asks for guarantees, or for none, knows what the run was about.
+        for require in [Require::These(vec![Property::M1]), Require::Nothing] {
+            let report = check(&w.traces, &Options { require, ..common::options() });
+            assert!(report.passed, "{report}");
+        }
+        let report = check(&w.traces, &Options { complete: false, ..common::options() });
+        assert!(report.passed, "{report}");
+    }
 }
 
 #[test]
@@ -103,7 +155,7 @@ fn e1_traces_have_their_end() {
     let report = w.breaks(Property::E1);
     assert!(report.to_string().contains("the trace of c (0000000000000003) has no end"), "{report}");
     // Of a part of the traces nothing can be said.
-    let report = phalanx_check::check(&w.traces, &phalanx_check::Options { complete: false, ..common::options() });
+    let report = check(&w.traces, &Options { complete: false, ..common::options() });
     assert!(report.passed, "{report}");
     // A harness that kills after its end says nothing else there.
     let talks = |w: &mut World| {
@@ -138,8 +190,8 @@ fn e1_a_trace_that_was_cut() {
     harness_cut.breaks(Property::E1);
     // Nobody says who was killed.
     w.traces.remove(harness);
-    let some = phalanx_check::Options { complete: false, ..common::options() };
-    assert_eq!(phalanx_check::check(&w.traces, &some).violated(), [Property::E1]);
+    let some = Options { complete: false, ..common::options() };
+    assert_eq!(check(&w.traces, &some).violated(), [Property::E1]);
     assert_eq!(w.report().violated(), [Property::E1], "and the harness's trace is missing");
 }
 

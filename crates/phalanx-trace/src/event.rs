@@ -225,7 +225,7 @@ pub enum Event {
     Primary,
     /// The process was told that a decided view does not hold it: this incarnation is over.
     Excluded {
-        /// The first cell view without it.
+        /// A cell view without it: the one that it was told of.
         view: u64,
     },
     /// The graceful leave is done: this incarnation is over.

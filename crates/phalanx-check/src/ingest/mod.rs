@@ -76,6 +76,7 @@ impl Builder {
         let trace = self.model.traces.len();
         self.model.traces.push(TraceInfo {
             label,
+            cell: header.cell.clone(),
             clock: header.clock.clone(),
             records: 0,
             last_at_ns: 0,
@@ -142,7 +143,12 @@ impl Builder {
         let proc = &mut self.model.procs[me];
         match event {
             Event::Start => proc.started = proc.started.or(Some(moment)),
-            Event::JoinAsked { .. } => proc.join_asked = proc.join_asked.or(Some(moment)),
+            Event::JoinAsked { cell } => {
+                proc.join_asked = proc.join_asked.or(Some(moment));
+                if *cell != self.model.traces[self.now.trace].cell {
+                    self.malformed("asked to join another cell than its trace is of");
+                }
+            }
             Event::LeaveAsked => proc.leave_asked = proc.leave_asked.or(Some(moment)),
             Event::CellView { .. } => self.cell_view(me, event, moment),
             Event::Level { level, known } => {

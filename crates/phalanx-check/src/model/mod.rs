@@ -56,6 +56,7 @@ pub(crate) struct Model {
 #[derive(Debug)]
 pub(crate) struct TraceInfo {
     pub(crate) label: String,
+    pub(crate) cell: String,
     pub(crate) clock: String,
     pub(crate) records: u64,
     pub(crate) last_at_ns: u64,

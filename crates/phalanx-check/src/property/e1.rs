@@ -4,19 +4,24 @@
 //! group view precedes the first cell view, sends of a view are numbered 1, 2, 3..., digests and snapshots name the
 //! view in force and count deliveries rightly, "primary again" follows "not primary", point-to-point messages are
 //! numbered 1, 2, 3... for each peer, and nothing follows a graceful leave. One trace per incarnation; the
-//! harness's records stand in its own trace.
+//! harness's records stand in its own trace. A process has one name, in the head of its trace and in the views that hold it,
+//! and asks to join the cell that its trace is of.
 //!
 //! No trace ends in the middle: a file that ends inside a record, or inside its header, is that of a process which the harness
 //! killed (*crash*). If the traces are complete, the harness's is among them, and if it has ended, each other trace has its end, or tells that its
 //! process was excluded or left, and each member of a view has a trace. Who was killed, or is stopped, records nothing
-//! until it runs again.
+//! until it runs again. All are of the harness's cell. A harness that tells of a quiet phase says what the run is about,
+//! unless the caller asks for guarantees by name, or for none: else a run that put nothing to the test would pass.
 //!
 //! Instances: traces. Source: the single event stream of virtual synchrony as in Chockler, Keidar and Vitenberg,
 //! "Group Communication Specifications" (ACM Computing Surveys 33:4, 2001).
 
 use std::collections::BTreeSet;
 
+use phalanx_trace::Phase;
+
 use super::Run;
+use crate::Require;
 use crate::findings::{Findings, Place};
 use crate::model::{FaultKind, Model, Over, Proc, ProcIx};
 
@@ -37,8 +42,55 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         if run.model.harness.ended.is_some() {
             endless(run.model, out);
         }
+        aimless(run, out);
+        strangers(run.model, out);
     }
+    renamed(run.model, out);
     awake(run, out);
+}
+
+/// Nobody says what the run is about.
+fn aimless(run: &Run<'_>, out: &mut Findings) {
+    let harness = &run.model.harness;
+    let quiet = harness.phases.iter().find(|(phase, ..)| *phase == Phase::Quiet);
+    let unnamed = match &run.options.require {
+        Require::Features => true,
+        Require::These(these) => these.is_empty(),
+        Require::Nothing => false,
+    };
+    if let Some((_, _, begun)) = quiet.filter(|_| unnamed && harness.about.is_empty()) {
+        out.violation(&[begun.place], || {
+            "the harness tells of a quiet phase and names no guarantee that the run is about: write them into its record \
+             About, or require them (--require)"
+                .to_owned()
+        });
+    }
+}
+
+/// Traces of another cell than the harness's.
+fn strangers(model: &Model, out: &mut Findings) {
+    let Some(harness) = model.harness.trace.map(|trace| &model.traces[trace]) else { return };
+    let members = model.procs.iter().filter(|p| p.endpoint.is_none()).filter_map(|p| p.trace);
+    for (trace, info) in members.map(|trace| (trace, &model.traces[trace])).filter(|(_, t)| t.cell != harness.cell) {
+        out.violation(&[Place { trace, index: 0 }], || {
+            format!("{} is of cell {:?}, and the harness's trace of {:?}", info.label, info.cell, harness.cell)
+        });
+    }
+}
+
+/// Processes with two names.
+fn renamed(model: &Model, out: &mut Findings) {
+    let mut told: BTreeSet<ProcIx> = BTreeSet::new();
+    for install in &model.installs {
+        for (&p, name) in install.members.iter().zip(&install.names) {
+            let own = model.procs[p].name.as_ref();
+            if own.is_some_and(|own| own != name) && told.insert(p) {
+                out.violation(&[install.moment.place], || {
+                    format!("{} is called {name:?} in cell view {}", model.who(p), install.view)
+                });
+            }
+        }
+    }
 }
 
 /// Files that end inside a record or a header.

@@ -1,7 +1,7 @@
 //! M5, justified change. For `v -> w` at some process:
 //!
 //! - The joined and left lists are exactly `M_w \ M_v` and `M_v \ M_w` (cell views record no joined list).
-//! - A joiner had asked to join; who left with reason *left* had asked to leave (unless it never installed a view of
+//! - A joiner had asked to join, before its own first view; who left with reason *left* had asked to leave (unless it never installed a view of
 //!   the group: a join that fails half-way is withdrawn by the process itself).
 //! - Who left with reason *died* has no record later than the first installation of `w`.
 //! - No ghosts: after the harness killed `q`, at most two cell views that list `q` are installed for the first time
@@ -106,7 +106,9 @@ fn group_joins(run: &Run<'_>, out: &mut Findings) {
         let group = &model.groups[model.views[epoch.view].group];
         for &q in epoch.joined.iter().filter(|&&q| known(model, q)) {
             out.instance();
-            if !model.procs[q].group_joins.iter().any(|join| join.name == group.name) {
+            let own = (q == epoch.proc).then_some(epoch.install.place.index);
+            let before = |asked: Moment| own.is_none_or(|own| asked.place.index < own);
+            if !model.procs[q].group_joins.iter().any(|join| join.name == group.name && before(join.asked)) {
                 let text = || format!("{} joined {} without having asked", model.who(q), model.view_name(epoch.view));
                 out.violation(&[epoch.install.place], text);
             }

@@ -5,6 +5,7 @@
 //! - *Excluded by w* is told only when `w` does not hold `p`, and when a quorum of `M_w` has installed `w`: told earlier, `p`
 //!   would go away while it may be needed, as a member of the view before, to find out what was decided. (Judged when all
 //!   traces are there. Who may have installed `w` unrecorded counts as having installed it.)
+//! - A view that holds a later incarnation of `p`'s name, which began after `p` was told, is not the one that `p` was told of.
 //! - If `p` runs, connected, at the end of a quiet phase, it was told (*excluded* or *left*) by then.
 //! - If `p` ends before the harness does, neither killed nor stopped, and `w` was installed before, it was told.
 //!
@@ -15,7 +16,7 @@ use std::ops::Bound;
 
 use super::Run;
 use crate::findings::Findings;
-use crate::model::{Model, Over, ProcIx};
+use crate::model::{Model, Moment, Over, ProcIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -30,10 +31,18 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         let Some((Over::Excluded(view), told)) = proc.over else { continue };
         out.instance();
         let instance = proc.installs.last().map(|&i| model.installs[i].instance);
-        let named = instance.and_then(|i| model.cells.get(&i)?.get(&view)?.first());
-        if let Some(named) = named.map(|&i| &model.installs[i]).filter(|i| i.members.contains(&p)) {
+        let named = instance.and_then(|i| model.cells.get(&i)?.get(&view)?.first()).copied();
+        if let Some(named) = named.map(|i| &model.installs[i]).filter(|i| i.members.contains(&p)) {
             let text = || format!("{} is told to be excluded by cell view {view}, which holds it", model.who(p));
             out.violation(&[told.place, named.moment.place], text);
+            continue;
+        }
+        if let Some((named, heir)) = named.and_then(|named| Some((named, heir(model, p, named, told)?))) {
+            let text = || {
+                let (who, heir) = (model.who(p), model.who(heir));
+                format!("{who} is told to be excluded by cell view {view}, which holds {heir}, begun after that")
+            };
+            out.violation(&[told.place, model.installs[named].moment.place], text);
             continue;
         }
         let by_ns =
@@ -48,7 +57,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 )
             };
             let mut evidence = vec![told.place];
-            evidence.extend(named.map(|&i| model.installs[i].moment.place));
+            evidence.extend(named.map(|i| model.installs[i].moment.place));
             out.violation(&evidence, text);
         }
     }
@@ -69,6 +78,17 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             }
         }
     }
+}
+
+/// Who bears the name of `p` in a view, and began after `p` was told of its exclusion: what is done in one's own name comes
+/// after what one was told.
+fn heir(model: &Model, p: ProcIx, view: usize, told: Moment) -> Option<ProcIx> {
+    let began_after = |q: ProcIx| {
+        let start = model.procs[q].started.filter(|m| model.same_clock(m.place.trace, told.place.trace));
+        start.is_some_and(|start| start.at_ns >= told.at_ns)
+    };
+    let named = |&q: &ProcIx| q != p && model.procs[q].name == model.procs[p].name && model.procs[p].name.is_some();
+    model.installs[view].members.iter().copied().find(|q| named(q) && began_after(*q))
 }
 
 /// A view that dropped a process which, by that time, runs on without knowing.

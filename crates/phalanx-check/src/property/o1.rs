@@ -38,6 +38,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             *last = (*last).max(message.seq);
         }
         last.clear();
+        let mut first: HashMap<u32, u64> = HashMap::new();
         for replayed in epoch.transfer.iter().flat_map(|t| &t.replayed) {
             let message = &model.messages[replayed.step.message as usize];
             let before = last.insert(message.stream, message.seq);
@@ -50,6 +51,13 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                         model.what(replayed.step.message)
                     )
                 };
+                out.violation(&[replayed.place], text);
+            }
+            // Later it is a duplicate (I2), or was told as a gap when it was skipped.
+            let first = first.entry(message.stream).or_insert(message.seq);
+            if message.seq < *first {
+                let text =
+                    || format!("{} replayed {} too late", model.who(epoch.proc), model.what(replayed.step.message));
                 out.violation(&[replayed.place], text);
             }
         }

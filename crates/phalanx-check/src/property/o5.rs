@@ -1,6 +1,6 @@
 //! O5, numbering: the total messages a process delivers in a view are numbered 1, 2, 3... in the order of delivery. With
 //! O3 the number then names one message for all that go on together. A replayed total message has the number it had
-//! at those that delivered it and went on.
+//! at those that delivered it and went on, and the total messages of a view are replayed in the order of their numbers.
 //!
 //! Instances: deliveries of total messages. Source: token-holder order as in Birman, Schiper, Stephenson 1991;
 //! the numbers are this system's addition.
@@ -33,6 +33,17 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let wanted: FastMap<MessageIx, ()> = replays(run).map(|(_, r)| (r.step.message, ())).collect();
     if wanted.is_empty() {
         return;
+    }
+    let mut last = FastMap::default();
+    for (e, replayed) in replays(run) {
+        let view = model.stream_of(replayed.step.message).view;
+        let before = last.insert((e, view), replayed.step.position);
+        if before.is_some_and(|before| before > replayed.step.position) {
+            out.violation(&[replayed.place], || {
+                let (who, what) = (model.who(model.epochs[e].proc), model.what(replayed.step.message));
+                format!("{who} replayed {what} after one with a later number in the total order")
+            });
+        }
     }
     let mut known = FastMap::default();
     for (e, _) in model.epochs.iter().enumerate().filter(|(_, epoch)| matches!(epoch.end, EpochEnd::Next(_))) {

@@ -1,4 +1,5 @@
-//! X3, one transfer: for each join at most one state transfer is completed, before the first view; a member takes none.
+//! X3, one transfer: for each join at most one state transfer is completed, before the first view, and it was begun; a member
+//! takes none.
 //! (A snapshot that is begun anew voids what came before; so partial transfers leave nothing.)
 //!
 //! Instances: joins with a completed transfer. Source: as X1.
@@ -14,6 +15,10 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         if let [(_, first), (_, second), ..] = transfer.ends.as_slice() {
             let text = || format!("{} completed two state transfers for one join", model.who(epoch.proc));
             out.violation(&[*first, *second], text);
+        }
+        if let (None, Some((_, end))) = (transfer.snapshot, transfer.ends.first()) {
+            let text = || format!("{} completed a state transfer that it had not begun", model.who(epoch.proc));
+            out.violation(&[*end, epoch.install.place], text);
         }
         for &place in &transfer.misplaced {
             let text = || {

@@ -1,5 +1,6 @@
 //! X4, convergence: members that hold the group's state and give a digest at the start of one view give the same; later in
-//! a view, those that delivered the same sequence in it up to their digests give the same.
+//! a view, those that delivered the same sequence in it up to their digests give the same. If all traces are there, no member
+//! that holds the state gives no digest at all of a group of which another does.
 //!
 //! Left out are members without the state, those that delivered another set before (S3), and joiners whose transfer
 //! was wrong (X1) with what follows from it.
@@ -7,15 +8,18 @@
 //! Instances: digests compared. Source: Schneider, "Implementing Fault-Tolerant Services Using the State Machine
 //! Approach" (ACM Computing Surveys 22:4, 1990).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::Run;
 use crate::findings::{Findings, Place};
 use crate::model::intern::scramble;
-use crate::model::{Digest, EpochIx, Model};
+use crate::model::{Digest, EpochEnd, EpochIx, Model};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
+    if run.options.complete {
+        silent(run, out);
+    }
     let mut known: HashMap<(usize, u64), (u64, Place, EpochIx)> = HashMap::new();
     for (e, epoch) in model.epochs.iter().enumerate() {
         if run.wrong_state.contains(&e) || !epoch.stateful || epoch.diverged {
@@ -37,6 +41,33 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                     format!("{a} and {b} have different states at the same point of {}", model.view_name(epoch.view))
                 };
                 out.violation(&[place, digest.place], text);
+            }
+        }
+    }
+}
+
+/// Members with the state of which nobody can tell what it is, though others say it of theirs at the start of the same view.
+fn silent(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    let at_start = |e: &EpochIx| model.epochs[*e].digests.iter().find(|digest| digest.delivered == 0);
+    for (p, proc) in model.procs.iter().enumerate() {
+        let mut told = BTreeSet::new();
+        // Whoever is killed may be killed before it says so.
+        let goes_on = |e: &EpochIx| model.epochs[*e].end != EpochEnd::Open || proc.ended.is_some();
+        for &e in proc.epochs.iter().filter(|e| goes_on(e) && model.epochs[**e].stateful) {
+            let view = &model.views[model.epochs[e].view];
+            let others = view.epochs.iter().filter(|&&o| model.epochs[o].stateful);
+            let Some(other) = others.filter_map(at_start).next() else { continue };
+            let of_group = |e: &&EpochIx| model.views[model.epochs[**e].view].group == view.group;
+            let never = proc.epochs.iter().filter(of_group).all(|&e| model.epochs[e].digests.is_empty());
+            if never && told.insert(view.group) {
+                out.violation(&[other.place, model.epochs[e].install.place], || {
+                    format!(
+                        "{} gives no digest of its state, as others in {} do",
+                        model.who(p),
+                        model.view_name(model.epochs[e].view)
+                    )
+                });
             }
         }
     }

@@ -187,6 +187,10 @@ impl World {
     /// The quiet phase of these.
     pub fn quiet_for(&mut self, connected: &[usize]) {
         let connected = connected.iter().map(|&p| name(p)).collect();
+        let harness = self.harness();
+        if !self.traces[harness].records.iter().any(|r| matches!(r.event, Event::About { .. })) {
+            self.harness_says(Event::About { codes: vec!["E1".into()] });
+        }
         self.harness_says(Event::Phase { phase: Phase::Quiet, connected });
     }
 
