@@ -85,9 +85,12 @@ fn a_slow_application_holds_senders_back_and_loses_nothing() {
 #[test]
 fn what_is_cast_together_arrives_one_by_one_in_its_order() {
     let dir = directory();
-    let mut narrow = options(dir.path(), "a");
-    (narrow.config.limits.group_window_bytes, narrow.config.limits.outbox_bytes) = (64 << 10, 4 << 10);
-    let ((a, group), (b, _b)) = (member(narrow), member(options(dir.path(), "b")));
+    let narrow = |name| {
+        let mut narrow = options(dir.path(), name);
+        (narrow.config.limits.group_window_bytes, narrow.config.limits.outbox_bytes) = (64 << 10, 4 << 10);
+        narrow
+    };
+    let ((a, group), (b, _b)) = (member(narrow("a")), member(narrow("b")));
     for cell in [&a, &b] {
         await_members(cell, 2);
     }
