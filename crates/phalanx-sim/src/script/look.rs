@@ -1,6 +1,7 @@
 //! What a script can see of a cell, and the packets it can keep.
 
 use phalanx_core::Incarnation;
+use phalanx_core::member::Ballot;
 use phalanx_trace::Trace;
 
 use super::Cell;
@@ -46,6 +47,19 @@ impl Cell {
     pub fn token_holder(&self, slot: usize, group: &str) -> Option<String> {
         let streams = self.world.slots[slot].node.as_ref()?.process().streams();
         streams.into_iter().find(|stream| &*stream.name == group)?.orders
+    }
+
+    /// The ballot of the next decree that a process promised last.
+    #[must_use]
+    pub fn promised(&self, slot: usize) -> Option<Ballot> {
+        self.world.slots[slot].node.as_ref()?.process().decree_state().acceptor.promised()
+    }
+
+    /// The ballot of the next decree in which a process accepted something last.
+    #[must_use]
+    pub fn accepted(&self, slot: usize) -> Option<Ballot> {
+        let node = self.world.slots[slot].node.as_ref()?;
+        node.process().decree_state().acceptor.accepted().map(|(ballot, _)| *ballot)
     }
 
     /// Packets sent so far by all processes, one for each receiver.
