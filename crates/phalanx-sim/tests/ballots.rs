@@ -49,6 +49,7 @@ fn of_two_accepted_proposals_the_later_is_adopted() {
         // Whoever coordinates hears of both.
         assert!(cell.run_until(5 * SECOND, |cell| is_past(cell, third, number) && is_past(cell, fourth, number)));
         cell.settle();
+        assert_eq!(cell.exclusions(holder), 1);
         cell.finish_clean();
     }
 }
