@@ -34,7 +34,10 @@ fn everything_holds_and_no_changed_trace_passes() {
     assert_eq!(losses.len(), 3);
     assert!(losses.iter().all(|loss| loss["state_bytes"].as_u64() >= Some(64 << 20)), "{verdict:#}");
     let tested = &verdict["measured"]["tested"];
-    assert!(["V1", "V3", "V4", "V7", "V9", "M8"].iter().all(|code| tested[code].as_u64() > Some(0)), "{tested:#}");
+    assert!(
+        ["V1", "V3", "V4", "V7", "V9", "M8", "S8"].iter().all(|code| tested[code].as_u64() > Some(0)),
+        "{tested:#}"
+    );
 
     let traces = kept.join("traces");
     let (code, _, text) = check(&traces);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use phalanx_trace::{Event, Phase, Record, Trace};
+use phalanx_trace::{Event, Order, Phase, Record, Trace};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -117,6 +117,17 @@ pub(crate) fn all(run: &Run) -> Vec<Tamper> {
             &["M8", "E1", "V1"],
             run.without(&file, |r| notice(r) || r.event == Event::End),
         );
+    }
+
+    for file in run.excluded() {
+        let later = run.with(&file, |trace| {
+            for record in &mut trace.records {
+                if let Event::Excluded { view } = &mut record.event {
+                    *view += 1;
+                }
+            }
+        });
+        add(format!("{file}: excluded by the next view"), &["M8"], Some(later));
     }
 
     for file in run.killed() {
@@ -243,6 +254,47 @@ pub(crate) fn all(run: &Run) -> Vec<Tamper> {
             &["I1"],
             run.without(file, |r| matches!(r.event, Event::Send { .. })),
         );
+        // Accepted and never sent, though it leaves in peace.
+        let accepts = |r: &Record| matches!(r.event, Event::Accept { .. });
+        let accepted = records.iter().rposition(accepts).expect("it sends");
+        let doubled = run.with(file, |trace| trace.records.insert(accepted + 1, trace.records[accepted].clone()));
+        add(format!("{file}: its last acceptance twice"), &["S8"], Some(doubled));
+        let asks = records.iter().rposition(|r| r.event == Event::LeaveAsked).expect("it leaves");
+        let more = run.with(file, |trace| {
+            let Record { at_ns, .. } = trace.records[asks];
+            trace.records.insert(asks, Record { at_ns, event: trace.records[accepted].event.clone() });
+        });
+        add(format!("{file}: accepts one more before it leaves"), &["S8"], Some(more));
+        add(format!("{file}: all acceptances are gone"), &["S8"], run.without(file, accepts));
+        add(
+            format!("{file}: all its digests are gone"),
+            &["X4"],
+            run.without(file, |r| matches!(r.event, Event::Digest { .. })),
+        );
+        // How it came.
+        let begins = |r: &Record| matches!(r.event, Event::SnapshotIn { .. });
+        add(format!("{file}: its transfer never began"), &["X3"], run.without(file, begins));
+        let asks = records.iter().position(|r| matches!(r.event, Event::GroupJoinAsked { .. })).expect("it joins");
+        let comes = records.iter().position(|r| matches!(r.event, Event::GroupView { .. })).expect("it is in");
+        let late = run.with(file, |trace| {
+            let asked = trace.records.remove(asks);
+            let at_ns = trace.records[comes - 1].at_ns;
+            trace.records.insert(comes, Record { at_ns, ..asked });
+        });
+        add(format!("{file}: asks to join when it is in"), &["M5"], Some(late));
+        let total = |r: &Record| matches!(r.event, Event::Deliver { replayed: true, order: Order::Total, .. });
+        let swapped = records.windows(2).position(|two| two.iter().all(total)).map(|first| {
+            run.with(file, |trace| {
+                let (one, two) = (trace.records[first].event.clone(), trace.records[first + 1].event.clone());
+                trace.records[first].event = two;
+                trace.records[first + 1].event = one;
+            })
+        });
+        add(format!("{file}: two replayed deliveries change places"), &["O1", "O5"], swapped);
+        let other_cell = run.with(file, |trace| trace.header.cell.push('x'));
+        add(format!("{file}: another cell"), &["E1"], Some(other_cell));
+        let other_name = run.with(file, |trace| trace.header.node.push('x'));
+        add(format!("{file}: another name"), &["E1"], Some(other_name));
         let other_clock = run.with(file, |trace| trace.header.clock.push('x'));
         add(format!("{file}: another clock"), &["V1"], Some(other_clock));
     }
@@ -262,6 +314,16 @@ pub(crate) fn all(run: &Run) -> Vec<Tamper> {
         add(format!("{file}: not told that it is cut off"), &["V7", "E1"], run.without(file, told(Event::NonPrimary)));
     }
 
+    let about = |r: &Record| matches!(r.event, Event::About { .. });
+    add("nothing that it is about".to_owned(), &["E1"], run.without(HARNESS, about));
+    let nothing = run.with(HARNESS, |trace| {
+        for record in trace.records.iter_mut().filter(|r| about(r)) {
+            record.event = Event::About { codes: Vec::new() };
+        }
+    });
+    add("about nothing".to_owned(), &["E1"], Some(nothing));
+    let other_cell = run.with(HARNESS, |trace| trace.header.cell.push('x'));
+    add("the harness's of another cell".to_owned(), &["E1"], Some(other_cell));
     let phase = |r: &Record| matches!(r.event, Event::Phase { phase: Phase::Quiet, .. });
     add("no quiet phase".to_owned(), &["V1"], run.without(HARNESS, phase));
     add("no harness's end".to_owned(), &["V1"], run.without(HARNESS, |r| r.event == Event::End));
