@@ -15,10 +15,10 @@ finish() {
   rm -rf "$directory"
 }
 trap finish EXIT
-export PHALANX_RUNTIME_DIR=$directory/run PHALANX_TRACE=$directory/traces
+export PHALANX_CELL=ledger PHALANX_RUNTIME_DIR=$directory/run PHALANX_TRACE=$directory/traces
 mkdir "$PHALANX_TRACE"
 
-harness() { python3 "$harness_tool" "$PHALANX_TRACE/harness.trace" local "$@"; }
+harness() { python3 "$harness_tool" "$PHALANX_TRACE/harness.trace" "$PHALANX_CELL" "$@"; }
 
 # dead NAME: the harness tells of the end of its lives.
 dead() {
