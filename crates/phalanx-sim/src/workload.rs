@@ -29,7 +29,9 @@ impl World {
             return;
         }
         self.join_what_is_due(index, &workload);
+        // A rise is a view: none is asked for once the cell is to stay as it is.
         if let Some(builds) = self.settings.builds
+            && self.regrouping
             && self.levels_rng.chance_ppm(builds.raise_ppm)
         {
             // Refused where a member cannot follow; asked again some other time.
