@@ -3,7 +3,7 @@
 use phalanx_core::rng::Rng;
 
 use crate::fault::{Aim, Busy, Fault, Kind, Role, Shape};
-use crate::holders::{Holders, TICKS};
+use crate::holders::Holders;
 use crate::links::{all_links, describe};
 use crate::memory::Memory;
 use crate::network::Weather;
@@ -436,7 +436,7 @@ impl Chaos {
         };
         if let Undo::Holders { holders, .. } = &mut active.undo {
             world.tick_holders(index, holders);
-            let gap_ns = self.faults[index].lasts_ns / (TICKS + 1);
+            let gap_ns = holders.gap_ns(self.faults[index].lasts_ns);
             world.queue.push(world.now_ns + gap_ns, timer(index, FLAP));
         }
         if let Undo::Flap { links, period_ns, cut: is_cut } = &mut active.undo {

@@ -89,7 +89,9 @@ const MOMENTS: &[Moment] = &[
     ("the same, of others' messages before them", |c| holders(c, "past"), 1_300),
     ("the same, of their sender's messages before them", |c| holders(c, "own past"), 1_500),
     ("uniform abcasts whose order died with its holders", |c| holders(c, "orders"), 4_800),
-    ("the same, while another of the few sends most abcasts", |c| holders(c, "earlier orders"), 2_000),
+    ("the same, while another of the few sends most abcasts", |c| holders(c, "earlier orders"), 370),
+    ("uniform messages on the first lost packet, whose only holders died", |c| holders(c, "first of the past"), 400),
+    ("token passes known only to holders that died", |c| holders(c, "pass"), 120),
     ("views lost with the only one that knew them", |c| c.lost_views, 250),
     ("seeds with a minority broken for good", |c| c.ruined, 1_900),
 ];

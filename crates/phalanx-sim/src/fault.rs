@@ -95,6 +95,10 @@ pub enum Holding {
     Orders,
     /// The same, where another of the few sends a burst of abcasts, which would bring it the token; its orders reach all.
     EarlierOrders,
+    /// One plain message that another one's uniform messages depend on, the first packet that is lost after many that were not.
+    FirstOfPast,
+    /// A token pass, alone: all that was ordered before it reaches all, and so do the orders of the next holder.
+    Pass,
 }
 
 impl Holding {
@@ -107,6 +111,8 @@ impl Holding {
             Self::OwnPast => "own past",
             Self::Orders => "orders",
             Self::EarlierOrders => "earlier orders",
+            Self::FirstOfPast => "first of the past",
+            Self::Pass => "pass",
         }
     }
 }
@@ -226,7 +232,7 @@ pub enum Kind {
     /// The multicasts of one process reach a few others alone, for as long as the fault lasts; then exactly these few crash, and
     /// it with them.
     Holders {
-        /// Whose; where it is about the order: the oldest of its group.
+        /// Whose; where it is about the order: the oldest of its group, or the holder of its token.
         role: Role,
         /// How many others have them, at most.
         others: usize,

@@ -18,7 +18,11 @@ use crate::swarm::index;
 use crate::world::World;
 
 /// How often the messages of a fault go out while it lasts.
-pub(crate) const TICKS: u64 = 6;
+const TICKS: u64 = 6;
+/// The same, where a token is to pass first: that may need a second try.
+const PASS_TICKS: u64 = 12;
+/// Further ones in a plan with a narrower one.
+const MORE: u64 = 4;
 /// Abcasts at once of who is to be given the token.
 const BURST: usize = 12;
 
@@ -31,8 +35,17 @@ pub(crate) struct Holders {
     slots: Vec<usize>,
     /// Group members that have not.
     lacking: Vec<usize>,
+    /// The packet space of the group view, and how often its token had passed.
+    tenure: Option<(u32, u32)>,
     since_ns: u64,
     ticks: u64,
+}
+
+impl Holders {
+    /// From one of its ticks to the next, if it lasts so long.
+    pub(crate) fn gap_ns(&self, lasts_ns: u64) -> u64 {
+        lasts_ns / (1 + if self.what == Holding::Pass { PASS_TICKS } else { TICKS })
+    }
 }
 
 /// Adds these faults to some plans, from a generator of their own.
@@ -58,6 +71,33 @@ pub(crate) fn add_holders(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
+/// Makes some of these faults narrower, from a generator of their own: the loss begins with one packet that matters. Few of
+/// them find who can be done without, so such a plan has more of them.
+pub(crate) fn sharpen_holders(rng: &mut Rng, plan: &mut Plan) {
+    let mut more = Vec::new();
+    for fault in &mut plan.faults {
+        let Kind::Holders { what, .. } = &mut fault.kind else { continue };
+        match what {
+            Holding::Past if rng.chance_ppm(200_000) => *what = Holding::FirstOfPast,
+            Holding::EarlierOrders if rng.chance_ppm(500_000) => {
+                *what = Holding::Pass;
+                fault.lasts_ns *= 2;
+                // A fifth of these abcasts may be the holder's own, and the pass comes with the last of them.
+                plan.token_tally = 5 * (1 + rng.below(3));
+            }
+            _ => continue,
+        }
+        for _ in 0..MORE {
+            let back_ns = Some(10 * MS + rng.below(SECOND));
+            let role = Role::Slot(index(rng, 64));
+            let kind = Kind::Holders { role, others: 1 + index(rng, 2), what: *what, back_ns };
+            let aim = Aim::At(3 * SECOND + rng.below(plan.heal_ns - 5 * SECOND));
+            more.push(Fault { aim, kind, lasts_ns: fault.lasts_ns });
+        }
+    }
+    plan.faults.append(&mut more);
+}
+
 impl World {
     /// Loses a member's packets towards all but some; `None`: it meets nobody, or too few would be left.
     pub(crate) fn begin_holders(
@@ -67,8 +107,11 @@ impl World {
     ) -> Option<Holders> {
         let slot = self.resolve(role)?;
         let (group, members) = self.group_of(slot)?;
-        let orders = matches!(what, Holding::Orders | Holding::EarlierOrders);
-        let source = if orders { *members.first()? } else { slot };
+        let source = match what {
+            Holding::Orders | Holding::EarlierOrders => *members.first()?,
+            Holding::Pass => self.holder_of(slot, group).filter(|holder| members.contains(holder))?,
+            _ => slot,
+        };
         let mut slots = vec![source];
         let first = usize::try_from(self.rng.below(members.len() as u64)).unwrap_or(0);
         for step in 0..members.len() {
@@ -78,7 +121,7 @@ impl World {
             }
         }
         // Where others build on what is lost there must be one.
-        let alone = slots.len() == 1 && matches!(what, Holding::Past | Holding::EarlierOrders);
+        let alone = slots.len() == 1 && !matches!(what, Holding::Own | Holding::OwnPast | Holding::Orders);
         if alone || !self.can_do_without(&slots[1..], slots[0]) {
             return None;
         }
@@ -88,12 +131,16 @@ impl World {
         }
         let links = all_links(self.slots.len()).into_iter().filter(|(from, to)| *from == source && !slots.contains(to));
         let mut gate = Gate::new(links.collect(), What::Kind(Packet::Multicast)).of(fault);
-        if what == Holding::OwnPast {
-            gate = gate.learning();
+        let tenure = self.tenure_of(source, group);
+        match (what, tenure) {
+            (Holding::OwnPast, _) => gate = gate.learning(),
+            (Holding::FirstOfPast, _) => gate = gate.after_the_first(),
+            (Holding::Pass, Some(tenure)) => gate = gate.after_pass(tenure),
+            _ => {}
         }
         self.net.put_up(gate);
         self.note(Some(source), format!("only {slots:?} have its multicasts from now on: {what:?}"));
-        Some(Holders { what, group, slots, lacking, since_ns: self.now_ns, ticks: 0 })
+        Some(Holders { what, group, slots, lacking, tenure, since_ns: self.now_ns, ticks: 0 })
     }
 
     /// Messages go out on which, or in which, what is lost is needed.
@@ -101,6 +148,7 @@ impl World {
         holders.ticks += 1;
         let (source, group) = (holders.slots[0], holders.group);
         let builds_on = *holders.slots.get(1).unwrap_or(&source);
+        let tally = self.settings.token_tally;
         let order = |rng: &mut Rng| [Order::Fifo, Order::Causal, Order::Total][index(rng, 3)];
         let dependent = |rng: &mut Rng| [Order::Causal, Order::Total][index(rng, 2)];
         let length = 9 + self.rng.below(100);
@@ -144,7 +192,65 @@ impl World {
                     self.multicast_bytes(first, group, Order::Total, true, 0, length);
                 }
             }
+            Holding::FirstOfPast => {
+                if holders.ticks == 1 {
+                    // Too long for one packet together: one reaches all and is soon known to be stable, the next does not.
+                    let (spared, lost, long) = (order(&mut self.rng), order(&mut self.rng), self.most_of_a_packet());
+                    self.multicast_bytes(source, group, spared, true, 0, long);
+                    self.multicast_bytes(source, group, lost, false, 0, long);
+                } else {
+                    let order = dependent(&mut self.rng);
+                    self.multicast_bytes(builds_on, group, order, true, 0, length);
+                }
+            }
+            Holding::Pass if self.has_passed(source, holders) => {
+                self.multicast_bytes(holders.lacking[0], group, Order::Total, true, 0, length);
+                self.multicast_bytes(builds_on, group, Order::Total, true, 0, length);
+            }
+            Holding::Pass => {
+                // The holder counts anew after so many of its own; then it is another one who sends most. The last that it
+                // counts is its own, which is ordered already: the pass is in a packet without orders.
+                let (who, abcasts) = [(source, tally / 5), (source, tally), (builds_on, tally - tally / 5)]
+                    [(holders.ticks % 3) as usize];
+                for _ in 0..abcasts {
+                    self.multicast_bytes(who, group, Order::Total, true, 0, 9);
+                }
+            }
         }
+    }
+
+    /// Whether a process has heard that the token passed since.
+    fn has_passed(&self, slot: usize, holders: &Holders) -> bool {
+        let (before, now) = (holders.tenure, self.tenure_of(slot, holders.group));
+        before.zip(now).is_some_and(|(before, now)| before.0 == now.0 && before.1 < now.1)
+    }
+
+    /// Bytes of a message that fits in a packet of anybody, but not twice.
+    fn most_of_a_packet(&self) -> u64 {
+        let own = self.settings.unequal.iter().map(|own| own.packet_bytes);
+        u64::from(own.chain([self.settings.packet_bytes]).min().unwrap_or_default()) * 2 / 3
+    }
+
+    /// Before the packets of a process are carried: those that tell of a pass may be the first that are lost.
+    pub(crate) fn look_at_passes(&mut self, index: usize) {
+        let Some(node) = self.slots[index].node.as_ref() else { return };
+        for (space, tenure) in node.process().tenures() {
+            self.net.note_tenure(index, space, tenure);
+        }
+    }
+
+    /// Who holds the token of a group, as far as a process has heard.
+    fn holder_of(&self, slot: usize, group: GroupId) -> Option<usize> {
+        let streams = self.slots[slot].node.as_ref()?.process().streams();
+        let holder = streams.into_iter().rfind(|stream| stream.group == group)?.orders?;
+        self.slots.iter().position(|slot| slot.name == holder)
+    }
+
+    /// The packet space of a process's view of a group, and how often its token passed as far as it has heard.
+    fn tenure_of(&self, slot: usize, group: GroupId) -> Option<(u32, u32)> {
+        let process = self.slots[slot].node.as_ref()?.process();
+        let views = process.streams().into_iter().zip(process.tenures());
+        views.filter(|(stream, _)| stream.group == group).map(|(_, tenure)| tenure).last()
     }
 
     /// Exactly the few crash, if the cell can still do without them; counts what died with them.
@@ -179,8 +285,12 @@ impl World {
         let source = holders.slots[0];
         match holders.what {
             Holding::Own | Holding::OwnPast => uniform(source, false),
-            Holding::Past => holders.slots.get(1).map_or(0, |slot| uniform(*slot, false)),
+            Holding::Past | Holding::FirstOfPast => holders.slots.get(1).map_or(0, |slot| uniform(*slot, false)),
             Holding::Orders | Holding::EarlierOrders => holders.lacking.iter().map(|slot| uniform(*slot, true)).sum(),
+            Holding::Pass => {
+                let lacking = holders.lacking.iter().any(|slot| self.has_passed(*slot, holders));
+                u64::from(self.has_passed(source, holders) && !lacking)
+            }
         }
     }
 

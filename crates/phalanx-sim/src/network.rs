@@ -207,6 +207,16 @@ impl Network {
         self.gates.iter_mut().filter(|gate| gate.fault == Some(fault)).for_each(Gate::end_learning);
     }
 
+    /// Whether a gate stands open until a token passes.
+    pub(crate) fn awaits_pass(&self) -> bool {
+        self.gates.iter().any(Gate::awaits_pass)
+    }
+
+    /// How often a token passed, as a process knows whose packets are about to be carried.
+    pub(crate) fn note_tenure(&mut self, slot: usize, space: u32, tenure: u32) {
+        self.gates.iter_mut().for_each(|gate| gate.note_tenure(slot, space, tenure));
+    }
+
     /// Takes down the gates of a fault.
     pub(crate) fn take_down(&mut self, fault: usize) {
         self.version += 1;

@@ -130,11 +130,25 @@ pub(crate) struct Gate {
     /// Only these packets, by space and number, and those it learns; `None`: all.
     only: Option<BTreeSet<(u32, u64)>>,
     learning: bool,
+    since: Since,
+}
+
+/// What a gate lets pass before it stops anything.
+#[derive(Clone, Copy, Debug)]
+enum Since {
+    /// Nothing.
+    Begin,
+    /// The first packet of all, and what is before that one in its space.
+    First,
+    /// Packets of this space up to this one.
+    Packet(u32, u64),
+    /// Everything, until the token of the view with this space has passed more often than this.
+    Pass(u32, u32),
 }
 
 impl Gate {
     pub(crate) fn new(links: Vec<(usize, usize)>, what: What) -> Self {
-        Self { links, what, fault: None, only: None, learning: false }
+        Self { links, what, fault: None, only: None, learning: false, since: Since::Begin }
     }
 
     /// For as long as a fault lasts.
@@ -152,8 +166,47 @@ impl Gate {
         self.learning = false;
     }
 
+    /// Lets the next packet pass, and no later one.
+    pub(crate) fn after_the_first(self) -> Self {
+        Self { since: Since::First, ..self }
+    }
+
+    /// Lets everything pass until the token of the view with this packet space has passed more often than `tenure` times.
+    pub(crate) fn after_pass(self, (space, tenure): (u32, u32)) -> Self {
+        Self { since: Since::Pass(space, tenure), ..self }
+    }
+
+    /// Whether it stands open until a token passes.
+    pub(crate) fn awaits_pass(&self) -> bool {
+        matches!(self.since, Since::Pass(..))
+    }
+
+    /// What is about to go out of a process is the first that tells how often this token passed.
+    pub(crate) fn note_tenure(&mut self, slot: usize, space: u32, tenure: u32) {
+        let told = matches!(self.since, Since::Pass(of, known) if of == space && tenure > known);
+        if told && self.links.iter().any(|(from, _)| *from == slot) {
+            self.since = Since::Begin;
+        }
+    }
+
+    /// Whether the gate lets this packet pass because it comes before what is to be lost.
+    fn spares(&mut self, header: Option<Header>) -> bool {
+        match (self.since, header) {
+            (Since::First, Some(header)) => {
+                self.since = Since::Packet(header.space, header.number);
+                true
+            }
+            (Since::Packet(space, number), Some(header)) => header.space == space && header.number <= number,
+            (Since::Pass(..), _) => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn stops(&mut self, (from, to): (usize, usize), lane: Lane, header: Option<Header>, len: usize) -> bool {
         if !self.links.contains(&(from, to)) || !self.what.stops(lane, header.map(|header| header.kind), len) {
+            return false;
+        }
+        if self.spares(header) {
             return false;
         }
         match (&mut self.only, header) {
@@ -368,5 +421,26 @@ mod tests {
         assert!(stops(&mut learning, 1) && stops(&mut learning, 2));
         learning.end_learning();
         assert!(stops(&mut learning, 2) && !stops(&mut learning, 3));
+    }
+
+    #[test]
+    fn a_gate_stops_what_comes_after_the_first_packet_or_after_a_pass() {
+        let header =
+            |space, number| Header { kind: Kind::Multicast, sender: Incarnation(7), space, number, cell_tag: 0 };
+        let stops = |gate: &mut Gate, space, number| gate.stops((0, 1), Lane::Data, Some(header(space, number)), 1000);
+        let gate = || Gate::new(vec![(0, 1)], What::All);
+        let mut first = gate().after_the_first();
+        assert!(!stops(&mut first, 3, 8) && stops(&mut first, 3, 9));
+        assert!(
+            !stops(&mut first, 3, 7) && !stops(&mut first, 3, 8) && stops(&mut first, 4, 1),
+            "sent again, or of others"
+        );
+        let mut pass = gate().after_pass((3, 5));
+        for (slot, space, tenure) in [(0, 3, 5), (0, 4, 6), (1, 3, 6)] {
+            pass.note_tenure(slot, space, tenure);
+            assert!(pass.awaits_pass() && !stops(&mut pass, 3, 1));
+        }
+        pass.note_tenure(0, 3, 6);
+        assert!(!pass.awaits_pass() && stops(&mut pass, 3, 2));
     }
 }

@@ -9,7 +9,7 @@ use phalanx_core::rng::Rng;
 use crate::bursts::{Bursts, add_bursts, draw_tally};
 use crate::fault::{Aim, Fault, Kind, Reach, Role};
 use crate::frontier::{Class, add_class};
-use crate::holders::add_holders;
+use crate::holders::{add_holders, sharpen_holders};
 use crate::laggards::{add_laggards, draw_expel_after};
 use crate::leaving::add_leaving;
 use crate::lost_view::add_lost_views;
@@ -182,6 +182,7 @@ impl Plan {
         add_laggards(&mut root.fork("laggards"), &mut plan);
         add_leaving(&mut root.fork("leaving"), &mut plan);
         add_holders(&mut root.fork("holders"), &mut plan);
+        sharpen_holders(&mut root.fork("sharper holders"), &mut plan);
         add_rivals(&mut root.fork("rivals"), &mut plan);
         add_bursts(&mut root.fork("bursts"), &mut plan);
         add_lost_views(&mut root.fork("lost views"), &mut plan);

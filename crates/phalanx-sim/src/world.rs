@@ -345,6 +345,9 @@ impl World {
         if let Some(view) = &seen {
             self.look_at_lost_view(index, view);
         }
+        if self.net.awaits_pass() {
+            self.look_at_passes(index);
+        }
         self.carry(index);
         self.tend_neighbours(index);
         self.check(index);
