@@ -307,6 +307,33 @@ fn a_uniform_abcast_waits_for_the_pass_that_let_its_holder_order_it() {
     assert!([A, B, C].iter().all(|&at| t.delivered(at).len() == 6));
 }
 
+/// b hears of the pass before it can deliver what a ordered earlier: then, too, what b orders waits until c has the pass.
+#[test]
+fn a_pass_is_awaited_though_what_was_ordered_before_it_is_delivered_after_it() {
+    let mut t = Three::new();
+    t.flows[A].0.set.token_tally = 10;
+    t.cast(C, Order::Total, false);
+    t.carry(C, &[A]); // b lacks c:1, the first of all
+    (0..8).for_each(|_| t.cast(B, Order::Total, false));
+    t.carry(B, &[A, C]);
+    t.cast(A, Order::Total, true); // the tenth: the pass goes alone
+    let pass = t.flows[A].1.packets.pop();
+    t.carry(A, &[C]);
+    t.flows[A].1.packets.extend(pass);
+    t.carry(A, &[B]);
+    assert_eq!([A, B, C].map(|at| t.flows[at].0.token_holder()), [B, B, A], "c has not heard of it");
+    assert_eq!(t.delivered(B), []);
+    t.carry(C, &[B]);
+    t.cast(B, Order::Total, true);
+    t.carry(B, &[A, C]);
+    (0..3).for_each(|_| t.tell());
+    assert_eq!(t.delivered(B)[..2], [(C, 1), (B, 1)]);
+    assert!([A, B, C].iter().all(|&at| !t.delivered(at).contains(&(B, 9))), "its place rests on the pass");
+    t.carry(A, &[C]);
+    (0..3).for_each(|_| t.tell());
+    assert!([A, B, C].iter().all(|&at| t.delivered(at).len() == 11 && t.delivered(at).last() == Some(&(B, 9))));
+}
+
 #[test]
 fn at_the_end_all_deliver_the_same_rest_in_the_same_order() {
     let mut t = Three::new();

@@ -162,7 +162,8 @@ impl Total {
         if index >= self.rests_on.len() {
             self.rests_on.resize(index + 1, 0);
         }
-        self.rests_on[index] = packet;
+        // A pass is heard before what was ordered ahead of it is delivered, if that came late: the later packet counts.
+        self.rests_on[index] = self.rests_on[index].max(packet);
     }
 
     /// Announced and undelivered abcasts of each rank.
@@ -253,6 +254,16 @@ mod tests {
         assert!(t.announce(1, Run { rank: 1, count: 1, by: 2, packet: 7 }));
         t.take_front();
         assert_eq!(rests(&t), [(0, 4), (2, 7)]);
+    }
+
+    #[test]
+    fn a_pass_is_rested_on_though_what_was_ordered_before_it_is_delivered_later() {
+        let mut t = Total::new();
+        assert!(t.announce(0, Run { rank: 1, count: 1, by: 0, packet: 3 }));
+        assert!(t.pass(0, 0, 2, 4));
+        t.take_front();
+        assert!(t.announce(1, Run { rank: 1, count: 1, by: 2, packet: 7 }));
+        assert_eq!(t.rests_on().next(), Some((0, 4)));
     }
 
     #[test]
