@@ -122,13 +122,18 @@ fn a_joiner_with_another_window_is_refused_by_name_and_with_both_values() {
 #[test]
 fn founders_with_different_windows_found_nothing_and_say_why() {
     let mut net = Net::new(8, 0);
-    let named = || Founding::Named(vec!["m0".into(), "m1".into()]);
+    let named = || Founding::Named(vec!["m0".into(), "m1".into(), "m2".into()]);
+    net.add(named());
     net.add(named());
     let limits = Limits { group_window_bytes: 1 << 20, outbox_bytes: 1 << 17, ..Limits::default() };
     net.add_with(named(), 1, Timing::default(), limits);
-    net.run_until(5, |net| net.alive().all(|(_, seen)| !seen.refused.is_empty()));
-    net.run(Duration::from_secs(3));
+    net.run(Duration::from_secs(8));
     assert!(net.alive().all(|(_, seen)| seen.cell_views.is_empty()));
+    let told = |i: usize| net.nodes[i].1.refused.iter().map(|event| format!("{event:?}")).collect::<Vec<_>>();
+    let differs = r#"Differs { setting: "limits.group_window", cell: "8388608 bytes", own: "1048576 bytes" }"#;
+    assert_eq!((told(1), told(2)), (Vec::new(), vec![differs.to_owned()]), "the one that is not like its leader");
+    let why = "founder m2 has another limits.group_window: 1048576 bytes, and this process 8388608 bytes";
+    assert!(net.nodes[0].1.searching.contains(why), "{}", net.nodes[0].1.searching);
 }
 
 #[test]

@@ -56,13 +56,14 @@ impl Process {
         }
     }
 
+    pub(super) fn leads_founding(&self) -> bool {
+        self.founders().is_some_and(|names| names.iter().min() == Some(&self.set.me.name))
+    }
+
     /// The first founder by name leads: it lists one incarnation of each and asks all to accept.
     pub(super) fn lead_founding(&mut self, now: Instant, fx: &mut impl Effects) {
-        let Some(names) = self.founders().cloned() else { return };
+        let Some(names) = self.founders().cloned().filter(|_| self.leads_founding()) else { return };
         let me = self.set.me.clone();
-        if names.iter().min() != Some(&me.name) {
-            return;
-        }
         let (own, patience) = (self.agreed(), JOINER_LIFE);
         let Stage::Searching(search) = &mut self.stage else { return };
         let contacts = &mut search.founding.contacts;

@@ -37,7 +37,7 @@ pub(super) struct Search {
     next_probe: Instant,
     probes: u64,
     answers: u64,
-    refused: Option<String>,
+    pub(super) refused: Option<String>,
     /// It was refused for a setting, which only a new start of somebody changes.
     differs: bool,
     next_report: Instant,

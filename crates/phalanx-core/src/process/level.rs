@@ -83,13 +83,23 @@ impl Process {
         rise.hindered_by(&self.directory).is_none().then_some(rise)
     }
 
-    /// What keeps a joiner out, if anything does.
-    pub(super) fn differs(&self, joiner: &MemberInfo) -> Option<Mismatch> {
-        if let Stage::Searching(_) = self.stage {
-            // The lowest level of the founders will be taken: none is refused for its level.
-            return mismatch(1, &self.agreed().tags(1), joiner);
+    /// What keeps a joiner out, if anything does. Of founders the one that leads judges, whose settings will be the cell's: the
+    /// others would tell it, and each other, of their own.
+    pub(super) fn differs(&mut self, joiner: &MemberInfo) -> Option<Mismatch> {
+        if !matches!(self.stage, Stage::Searching(_)) {
+            return mismatch(self.directory.level, &self.directory.settings, joiner);
         }
-        mismatch(self.directory.level, &self.directory.settings, joiner)
+        if !self.leads_founding() {
+            return None;
+        }
+        // The lowest level of the founders will be taken: none is refused for its level.
+        let differs = mismatch(1, &self.agreed().tags(1), joiner)?;
+        let Mismatch { name, cell, other } = &differs;
+        let why = format!("founder {} has another {name}: {other}, and this process {cell}", joiner.name);
+        if let Stage::Searching(search) = &mut self.stage {
+            search.refused = Some(why);
+        }
+        Some(differs)
     }
 
     /// The agreed settings take the place of this process's own.

@@ -23,6 +23,8 @@ pub(crate) struct Seen {
     pub(crate) cell_views: Vec<(u64, usize)>,
     /// Of the last cell view.
     pub(crate) level: u16,
+    /// Why the search goes on, as told last.
+    pub(crate) searching: String,
     /// What was told of settings that differ and levels that are not reached.
     pub(crate) refused: Vec<Event>,
     pub(crate) group: Option<GroupId>,
@@ -82,6 +84,7 @@ impl Effects for Seen {
             }
             Event::StateEnd { .. } => self.state_complete = true,
             Event::NonPrimary { .. } => self.non_primary += 1,
+            Event::Searching { why, .. } => self.searching = why,
             Event::Differs { .. } | Event::LevelRefused { .. } => self.refused.push(event),
             Event::Excluded { .. } | Event::Left => self.ended = Some(format!("{event:?}")),
             _ => {}
