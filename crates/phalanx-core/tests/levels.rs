@@ -116,7 +116,7 @@ fn a_joiner_with_another_window_is_refused_by_name_and_with_both_values() {
     let other = net.add_with(Founding::Join, 1, Timing::default(), limits);
     net.run_until(5, |net| !net.nodes[other].1.refused.is_empty());
     let Event::Differs { setting, cell, own } = &net.nodes[other].1.refused[0] else { panic!("something else") };
-    assert_eq!((&**setting, &**cell, &**own), ("limits.group_window", "8388608 bytes", "1048576 bytes"));
+    assert_eq!((&**setting, &**cell, &**own), ("limits.group_window", "8MiB", "1MiB"));
 }
 
 #[test]
@@ -130,9 +130,9 @@ fn founders_with_different_windows_found_nothing_and_say_why() {
     net.run(Duration::from_secs(8));
     assert!(net.alive().all(|(_, seen)| seen.cell_views.is_empty()));
     let told = |i: usize| net.nodes[i].1.refused.iter().map(|event| format!("{event:?}")).collect::<Vec<_>>();
-    let differs = r#"Differs { setting: "limits.group_window", cell: "8388608 bytes", own: "1048576 bytes" }"#;
+    let differs = r#"Differs { setting: "limits.group_window", cell: "8MiB", own: "1MiB" }"#;
     assert_eq!((told(1), told(2)), (Vec::new(), vec![differs.to_owned()]), "the one that is not like its leader");
-    let why = "founder m2 has another limits.group_window: 1048576 bytes, and this process 8388608 bytes";
+    let why = "founder m2 has another limits.group_window: 1MiB, and this process 8MiB";
     assert!(net.nodes[0].1.searching.contains(why), "{}", net.nodes[0].1.searching);
 }
 

@@ -88,7 +88,7 @@ const SETTINGS: [Setting; 7] = [
         range: (1, 1 << 40),
         get: |a| a.group_window_bytes as u64,
         set: |a, n| a.group_window_bytes = usize::try_from(n).unwrap_or(usize::MAX),
-        show: |n| format!("{n} bytes"),
+        show: show_bytes,
     },
     Setting {
         tag: 2,
@@ -154,6 +154,15 @@ const SETTINGS: [Setting; 7] = [
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// As sizes are written in a configuration.
+fn show_bytes(n: u64) -> String {
+    match n {
+        n if n % (1 << 20) == 0 => format!("{}MiB", n >> 20),
+        n if n % (1 << 10) == 0 => format!("{}KiB", n >> 10),
+        n => format!("{n}"),
+    }
 }
 
 fn show_micros(n: u64) -> String {

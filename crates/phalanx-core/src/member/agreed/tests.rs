@@ -72,10 +72,7 @@ fn a_joiner_is_refused_by_name_and_with_both_values() {
     assert_eq!(mismatch(1, &tags, &member(1, &cell)), None);
     let other = Agreed { group_window_bytes: 4 << 20, watchers: 2, ..cell.clone() };
     let differs = mismatch(1, &tags, &member(1, &other)).expect("its window differs");
-    assert_eq!(
-        (&*differs.name, &*differs.cell, &*differs.other),
-        ("limits.group_window", "8388608 bytes", "4194304 bytes")
-    );
+    assert_eq!((&*differs.name, &*differs.cell, &*differs.other), ("limits.group_window", "8MiB", "4MiB"));
     let adopts = Agreed { watchers: 2, heartbeat: Duration::from_millis(70), ..cell };
     assert_eq!(mismatch(1, &tags, &member(1, &adopts)), None, "it takes the cell's");
     let differs = mismatch(2, &tags, &member(1, &adopts)).expect("level 2 is not known there");
