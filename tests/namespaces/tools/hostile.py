@@ -11,7 +11,7 @@ import struct
 import sys
 import time
 
-GREETING, KINDS, VERSION = 1, 6, 2
+GREETING, KINDS = 1, 6
 # A member reads some hundred thousand packets a second; the sender is slow enough that few fall to full buffers.
 BURST, PAUSE = 64, 0.001
 
@@ -31,7 +31,7 @@ def captured(path):
     return packets
 
 
-def header(cell, kind, version=VERSION):
+def header(cell, kind, version):
     tag = hashlib.sha256(cell.encode()).digest()[:3]
     sender = dice.randrange(1, 1 << 64).to_bytes(8, "little")
     space = dice.randrange(1 << 32).to_bytes(4, "little")
@@ -94,7 +94,9 @@ def main():
     packets = [packet for packet in captured(capture) if packet[2] in ports]
     # The kernel refuses what claims to come from the victim's own address.
     foreign = [packet for packet in packets if packet[0] != victim]
-    greetings = [packet for packet in foreign if packet[3][:1] == bytes([VERSION << 4 | GREETING])]
+    # The version that the members speak.
+    version = max((packet[3][0] >> 4 for packet in foreign if packet[3]), default=0)
+    greetings = [packet for packet in foreign if packet[3][:1] == bytes([version << 4 | GREETING])]
     if not packets or not greetings:
         sys.exit(f"the capture holds {len(packets)} packets, {len(greetings)} of them greetings")
     for turn in range(count):
@@ -113,18 +115,18 @@ def main():
             address, source_port, its_port, packet = foreign[turn % len(foreign)]
             sender.send_as(address, source_port, its_port, packet)
         elif kind == "cleartext":
-            clear = header(cell, dice.randrange(1, KINDS + 1)) + dice.randbytes(dice.randrange(0, 64))
+            clear = header(cell, dice.randrange(1, KINDS + 1), version) + dice.randbytes(dice.randrange(0, 64))
             crc = crc32c(clear[:24] + bytes(8) + clear[24:])
             sender.send(port, clear + crc.to_bytes(4, "little"))
         elif kind == "other_cell":
-            sender.send(port, header("another cell", dice.randrange(1, KINDS + 1)) + dice.randbytes(64))
+            sender.send(port, header("another cell", dice.randrange(1, KINDS + 1), version) + dice.randbytes(64))
         elif kind == "other_version":
-            sender.send(port, header(cell, dice.randrange(1, KINDS + 1), version=VERSION + 1) + dice.randbytes(64))
+            sender.send(port, header(cell, dice.randrange(1, KINDS + 1), version + 1) + dice.randbytes(64))
         elif kind == "nobody":
-            packet = header(cell, dice.randrange(1, KINDS + 1))
+            packet = header(cell, dice.randrange(1, KINDS + 1), version)
             sender.send(port, packet[:4] + bytes(8) + packet[12:] + dice.randbytes(64))
         elif kind == "greetings":
-            forged = header(cell, GREETING) + dice.randbytes(200)
+            forged = header(cell, GREETING, version) + dice.randbytes(200)
             sender.send_as(anywhere(), dice.randrange(1024, 65536), ports[0], forged)
         elif kind == "old_greetings":
             packet = greetings[turn % len(greetings)][3]
