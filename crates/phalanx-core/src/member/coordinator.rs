@@ -327,6 +327,10 @@ mod tests {
             &Wishes::default(),
             |_| LeaveReason::Unreachable,
         );
+        // It rises, and has an entry that is not known here.
+        let mut tail = Tags::default();
+        tail.put(99, b"later");
+        let old = Proposal { level: 2, tail, ..old };
         let mut with_old = report(&[9, 9, 9]);
         with_old.accepted = Some((Ballot { round: 3, rank: 1 }, old.clone()));
         let c = Coordinator {
