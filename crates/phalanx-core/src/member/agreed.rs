@@ -110,47 +110,16 @@ const SETTINGS: [Setting; 7] = [
         set: |a, n| a.slow_members = if n == 1 { SlowMembers::Expel } else { SlowMembers::Wait },
         show: |n| if n == 1 { "expel".to_owned() } else { "wait".to_owned() },
     },
-    Setting {
-        tag: 4,
-        level: 1,
-        name: "timing.heartbeat",
-        differing: Differing::Adopts,
-        range: DURATIONS,
-        get: |a| micros(a.heartbeat),
-        set: |a, n| a.heartbeat = Duration::from_micros(n),
-        show: show_micros,
-    },
-    Setting {
-        tag: 5,
-        level: 1,
-        name: "timing.suspect_after",
-        differing: Differing::Adopts,
-        range: DURATIONS,
-        get: |a| micros(a.suspect_after),
-        set: |a, n| a.suspect_after = Duration::from_micros(n),
-        show: show_micros,
-    },
-    Setting {
-        tag: 6,
-        level: 1,
-        name: "timing.ballot_step",
-        differing: Differing::Adopts,
-        range: DURATIONS,
-        get: |a| micros(a.ballot_step),
-        set: |a, n| a.ballot_step = Duration::from_micros(n),
-        show: show_micros,
-    },
-    Setting {
-        tag: 7,
-        level: 1,
-        name: "timing.expel_after",
-        differing: Differing::Adopts,
-        range: DURATIONS,
-        get: |a| micros(a.expel_after),
-        set: |a, n| a.expel_after = Duration::from_micros(n),
-        show: show_micros,
-    },
+    duration(4, "timing.heartbeat", |a| micros(a.heartbeat), |a, n| a.heartbeat = Duration::from_micros(n)),
+    duration(5, "timing.suspect_after", |a| micros(a.suspect_after), |a, n| a.suspect_after = Duration::from_micros(n)),
+    duration(6, "timing.ballot_step", |a| micros(a.ballot_step), |a, n| a.ballot_step = Duration::from_micros(n)),
+    duration(7, "timing.expel_after", |a| micros(a.expel_after), |a, n| a.expel_after = Duration::from_micros(n)),
 ];
+
+/// A duration of level 1, which a joiner takes from its cell.
+const fn duration(tag: u64, name: &'static str, get: fn(&Agreed) -> u64, set: fn(&mut Agreed, u64)) -> Setting {
+    Setting { tag, level: 1, name, differing: Differing::Adopts, range: DURATIONS, get, set, show: show_micros }
+}
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
