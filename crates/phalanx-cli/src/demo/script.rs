@@ -185,10 +185,10 @@ impl Show {
         let stopped = [oldest.clone(), next.clone()];
         let rest: Vec<String> = self.stage.names().into_iter().filter(|name| !stopped.contains(name)).collect();
         rest.iter().for_each(|name| self.stage.member(name).cut_off = false);
-        let ends = Instant::now() + HALF_STOPPED;
         for name in &stopped {
             self.stage.hold(name, true)?;
         }
+        let ends = Instant::now() + HALF_STOPPED;
         let names = |two: &[String]| two.join(" and ");
         self.picture.event(&format!("{} stopped at once: the other two are no quorum", names(&stopped)));
         let told = rest.clone();
