@@ -190,6 +190,9 @@ impl Narrator {
             LeaveReason::Died => "died",
             LeaveReason::Unreachable => "unreachable",
             LeaveReason::TooSlow => "too slow",
+            LeaveReason::Nonsense => "sends nonsense",
+            LeaveReason::Anew => "takes the state anew",
+            LeaveReason::Stopped => "the group stopped",
         };
         let gone: Vec<(String, &str)> = left.iter().map(|(who, why)| (self.name(*who), reason(why))).collect();
         let mut text = format!("{what} {view}: {}", names(members).join(", "));

@@ -162,6 +162,14 @@ pub enum LeaveReason {
     Unreachable,
     /// It held others back for too long, see [`SlowMembers::Expel`].
     TooSlow,
+    /// What it sent made no sense to most members of a group.
+    Nonsense,
+    /// Of a group: what a member sent made no sense to it, or it delivered what made no sense to most. It comes back with the
+    /// state of those that stay.
+    Anew,
+    /// Of a group: what a member sent made no sense to as many as it did to others. Nobody can say who is at fault: the
+    /// group is over, and its state with it.
+    Stopped,
 }
 
 /// The processes of a cell, as decided.
@@ -208,10 +216,14 @@ pub enum Event {
     CellView(Arc<CellView>),
     /// A group view was installed.
     GroupView(Arc<GroupView>),
-    /// This process left the group; nothing more of it will be delivered.
+    /// This process is not in the group any more; nothing more of it will be delivered, unless it comes back.
     GroupLeft {
         /// The group.
         group: GroupId,
+        /// [`LeaveReason::Left`]: it asked to. [`LeaveReason::Anew`]: it comes back by itself, as whoever joins, with the
+        /// state. [`LeaveReason::Nonsense`]: the others could not read what it sent, and exclude it next.
+        /// [`LeaveReason::Stopped`]: the group is over.
+        why: LeaveReason,
     },
     /// No quorum of the view is heard: nothing is decided until it is. Not final.
     NonPrimary {
@@ -295,6 +307,12 @@ pub trait Effects {
 
     /// A multicast went on its way: from here on it belongs to `view`, as number `seq` of this process's stream.
     fn sent(&mut self, _group: GroupId, _view: u64, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
+
+    /// Whether this process can read packet `number` of a member's stream in a packet space. Only a simulation that plays a
+    /// defect says no.
+    fn can_read(&mut self, _sender: Incarnation, _space: u32, _number: u64) -> bool {
+        true
+    }
 
     /// A message for the application.
     fn deliver(&mut self, delivery: &Delivery<'_>);

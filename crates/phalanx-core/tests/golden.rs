@@ -11,7 +11,7 @@ use file::{blesses, hold, read};
 use phalanx_core::link::Receipt;
 use phalanx_core::member::{
     Agreed, Ballot, Claim, Complaint, Control, Directory, FirstView, GroupChange, GroupCut, GroupEntry, GroupWish,
-    Proposal, RecoveredPacket, Report, StateMessage, Wedge, Welcome, WishList,
+    Proposal, RecoveredPacket, Report, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
 };
 use phalanx_core::order::Status;
 use phalanx_core::process::unrepaired::{
@@ -186,6 +186,11 @@ fn first_view() -> FirstView {
     FirstView { instance: 0xc0ff_ee00, members: vec![member(1), member(3)], level: 1, settings: settings() }
 }
 
+fn unreadable(ballot: Option<Ballot>) -> Unreadable {
+    let streams = vec![(0, 7, false), (300, 299, true)];
+    Unreadable { decree: 4, ballot, groups: vec![Unread { group: GroupId(1), streams }] }
+}
+
 #[test]
 fn control_messages() {
     let ballot = Ballot { round: 2, rank: 1 };
@@ -213,6 +218,8 @@ fn control_messages() {
         ("found_list", Control::FoundList { round: 1, first: first_view() }),
         ("found_accept", Control::FoundAccept { round: 1 }),
         ("found_decide", Control::FoundDecide(first_view())),
+        ("unreadable", Control::Unreadable(unreadable(None))),
+        ("unreadable_in_a_ballot", Control::Unreadable(unreadable(Some(Ballot { round: 3, rank: 2 })))),
     ];
     messages("control.txt", &all);
 }

@@ -5,7 +5,7 @@ mod net;
 use std::time::Duration;
 
 use net::Net;
-use phalanx_core::{CommandError, Event, Founding, Limits, Order, SlowMembers, Timing};
+use phalanx_core::{CommandError, Event, Founding, LEVEL, Limits, Order, SlowMembers, Timing};
 
 /// A cell in which each process knows the level given.
 fn found(seed: u64, levels: &[u16]) -> Net {
@@ -113,7 +113,7 @@ fn a_joiner_with_another_window_is_refused_by_name_and_with_both_values() {
     net.add(Founding::Alone);
     net.run(Duration::from_secs(1));
     let limits = Limits { group_window_bytes: 1 << 20, outbox_bytes: 1 << 17, ..Limits::default() };
-    let other = net.add_with(Founding::Join, 1, Timing::default(), limits);
+    let other = net.add_with(Founding::Join, LEVEL, Timing::default(), limits);
     net.run_until(5, |net| !net.nodes[other].1.refused.is_empty());
     let Event::Differs { setting, cell, own } = &net.nodes[other].1.refused[0] else { panic!("something else") };
     assert_eq!((&**setting, &**cell, &**own), ("limits.group_window", "8MiB", "1MiB"));

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::{Arriving, Lane, Origin, Packet};
+use phalanx_core::{Arriving, Incarnation, Lane, Origin, Packet};
 
 use crate::shm::Neighbours;
 use crate::waker::Waker;
@@ -28,6 +28,12 @@ pub trait Transmit {
     /// returns. Nothing is promised about arrival; what the system refuses is counted and never reported here,
     /// because the layer above repairs loss anyway.
     fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
+
+    /// Whether this process can read a packet of a member's stream. Only a simulated driver that plays a defect says no.
+    #[inline]
+    fn can_read(&mut self, _sender: Incarnation, _space: u32, _number: u64) -> bool {
+        true
+    }
 
     /// The system takes no more packets of [`Lane::Data`] for now: what is transmitted meanwhile waits in little room, and is
     /// dropped beyond. So until a flush, or a transmit that made room for itself, has found otherwise.

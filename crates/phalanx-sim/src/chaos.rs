@@ -7,6 +7,7 @@ use crate::holders::Holders;
 use crate::links::{all_links, describe};
 use crate::memory::Memory;
 use crate::network::Weather;
+use crate::nonsense::Blind;
 use crate::plan::Plan;
 use crate::result::add_to;
 use crate::ruin::Ruins;
@@ -55,6 +56,7 @@ enum Undo {
         first: usize,
         met: bool,
     },
+    Nonsense(Blind),
     Path(usize),
     Buffer(usize),
     Resume(Vec<usize>),
@@ -335,6 +337,10 @@ impl Chaos {
                 world.begin_lost_view(role).then_some(())?;
                 Some(Undo::LostView { back_ns })
             }
+            Kind::Nonsense { role, readers, ahead } => {
+                let slot = running(role, world)?;
+                Some(Undo::Nonsense(world.begin_nonsense(slot, readers, ahead)?))
+            }
             Kind::Regroup(role) => {
                 let slot = running(role, world)?;
                 world.regroup(slot);
@@ -425,6 +431,7 @@ impl Chaos {
             Undo::Detach(slot) => world.hold_memory(slot, false),
             Undo::Holders { .. } => world.net.take_down(fault),
             Undo::LostView { .. } => world.forget_lost_view(),
+            Undo::Nonsense(blind) => world.end_nonsense(&blind),
             Undo::Toll => world.net.end_toll(fault),
             Undo::Attack => world.set_attack(0, 0, 0),
         }

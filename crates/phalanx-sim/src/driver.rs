@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use phalanx_core::{Lane, Origin, Packet};
+use phalanx_core::{Incarnation, Lane, Origin, Packet};
 use phalanx_driver::{Driver, LossReport, Received, Transmit};
 
 use crate::memory::Memory;
@@ -43,6 +43,8 @@ pub(crate) struct SimOutbox {
     egress: Option<Egress>,
     /// Packets that the full send buffer did not take, one for each receiver, since the owner last asked.
     pub(crate) refused: u64,
+    /// Packets of streams that this process cannot read: their sender, space and number.
+    pub(crate) unreadable: Vec<(Incarnation, u32, u64)>,
 }
 
 /// A packet on its way out.
@@ -195,6 +197,10 @@ impl Socket {
 }
 
 impl Transmit for SimOutbox {
+    fn can_read(&mut self, sender: Incarnation, space: u32, number: u64) -> bool {
+        !self.unreadable.contains(&(sender, space, number))
+    }
+
     fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         let Some(memory) = self.memory.as_ref().filter(|memory| !memory.is_idle()) else { return 0 };
         let (mut readers, mut count) = (0, 0);

@@ -249,6 +249,15 @@ pub enum Kind {
         /// Who knew the view is started again after this long; never: it stays dead.
         back_ns: Option<u64>,
     },
+    /// The stream of a process makes no sense to some of its readers from one of its next packets on.
+    Nonsense {
+        /// Whose.
+        role: Role,
+        /// To how many of its group.
+        readers: Readers,
+        /// Which of its next packets, from 1.
+        ahead: u64,
+    },
     /// A process detaches from the memory of all others, and attaches again.
     Detach(Role),
     /// A process leaves one of its groups and joins it again.
@@ -302,6 +311,7 @@ impl Kind {
             Self::LateMemory { .. } => "late_memory",
             Self::Holders { .. } => "holders",
             Self::LostView { .. } => "lost_view",
+            Self::Nonsense { .. } => "nonsense",
             Self::Detach(_) => "detach",
             Self::Regroup(_) => "regroup",
             Self::Strand { stops: false } => "strand",
@@ -312,6 +322,19 @@ impl Kind {
             Self::Forge(_) => "forge",
         }
     }
+}
+
+/// How many members of a group cannot read what one of them sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// One, of three and more.
+    One,
+    /// Nearly half.
+    Fewer,
+    /// Half.
+    Half,
+    /// More than half.
+    More,
 }
 
 /// A fault of a plan.

@@ -295,7 +295,7 @@ impl World {
     }
 
     /// A group the slot is in, and the slots of its members in rank order.
-    fn group_of(&self, slot: usize) -> Option<(GroupId, Vec<usize>)> {
+    pub(crate) fn group_of(&self, slot: usize) -> Option<(GroupId, Vec<usize>)> {
         let mut groups = self.slots[slot].app.groups.iter();
         let (id, group) = groups.find(|(_, group)| group.view > 0 && group.members.len() > 1)?;
         let running = |slot: &usize| self.slots[*slot].runs() && !self.slots[*slot].leaving;

@@ -32,6 +32,7 @@ mod lost_view;
 mod memory;
 mod neighbours;
 mod network;
+mod nonsense;
 mod objects;
 mod observe;
 mod operate;

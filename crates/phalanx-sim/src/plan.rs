@@ -15,6 +15,7 @@ use crate::leaving::add_leaving;
 use crate::lost_view::add_lost_views;
 use crate::memory::MemorySettings;
 use crate::network::Weather;
+use crate::nonsense::add_nonsense;
 use crate::partial::Partial;
 use crate::swarm::{add_rivals, draw_memory_faults, draw_swarm, index};
 use crate::unequal::{Builds, Own, break_rules, draw_builds, draw_unequal};
@@ -184,6 +185,7 @@ impl Plan {
         add_holders(&mut root.fork("holders"), &mut plan);
         sharpen_holders(&mut root.fork("sharper holders"), &mut plan);
         add_rivals(&mut root.fork("rivals"), &mut plan);
+        add_nonsense(&mut root.fork("nonsense"), &mut plan);
         add_bursts(&mut root.fork("bursts"), &mut plan);
         add_lost_views(&mut root.fork("lost views"), &mut plan);
         plan.draw_memory(&mut root.fork("memory"));
@@ -449,6 +451,7 @@ mod tests {
             "detach",
             "holders",
             "lost_view",
+            "nonsense",
             "regroup",
             "replay",
             "noise",

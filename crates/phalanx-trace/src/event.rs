@@ -36,6 +36,12 @@ pub enum LeaveReason {
     Unreachable,
     /// It held others back for too long.
     TooSlow,
+    /// What it sent made no sense to most.
+    Nonsense,
+    /// It takes the group's state anew.
+    Anew,
+    /// The group stopped.
+    Stopped,
 }
 
 /// What the harness does to the processes from here on.
@@ -60,6 +66,8 @@ pub enum Trouble {
     Slow,
     /// Its sockets hold little, or it cannot send or take long packets.
     Narrow,
+    /// Others cannot read what it sends, or it cannot read what others send, through a defect that is played.
+    Nonsense,
 }
 
 /// How a call ended for its caller.
@@ -461,5 +469,12 @@ pub enum Event {
         cell: String,
         /// And in this process.
         own: String,
+    },
+    /// It is not in the group any more, and did not ask for it: right before [`Event::GroupLeft`].
+    GroupLost {
+        /// The group.
+        group: u32,
+        /// Why: nonsense, taken anew, or stopped.
+        why: LeaveReason,
     },
 }

@@ -27,6 +27,9 @@ impl Display for LeaveReason {
             Self::Died => "died",
             Self::Unreachable => "unreachable",
             Self::TooSlow => "too slow",
+            Self::Nonsense => "sends nonsense",
+            Self::Anew => "takes the state anew",
+            Self::Stopped => "the group stopped",
         })
     }
 }
@@ -48,6 +51,7 @@ impl Display for Trouble {
             Self::NotReading => "not reading",
             Self::Slow => "slow",
             Self::Narrow => "narrow",
+            Self::Nonsense => "what it sends cannot be read by some",
         })
     }
 }
@@ -87,6 +91,7 @@ impl Display for Event {
                 }
                 Gone(left).fmt(f)
             }
+            Self::GroupLost { group, why } => write!(f, "lost group {group}: {why}"),
             Self::GroupLeft { group } => write!(f, "left group {group}"),
             Self::Send { group, view, seq, order, uniform, hash } => {
                 write!(f, "send group {group} view {view} seq {seq} {order}{} hash {}", Uniform(*uniform), Id(*hash))

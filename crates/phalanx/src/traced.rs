@@ -228,6 +228,11 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             _ => None,
         };
         let over = matches!(event, Event::Excluded { .. } | Event::Left);
+        if let Event::GroupLeft { group, why } = event
+            && let Some(lost) = records::lost(group, why)
+        {
+            self.record(&lost);
+        }
         if let Some(record) = records::event(&event) {
             self.record(&record);
         }

@@ -1,6 +1,6 @@
 //! Records of groups: views, multicasts, state transfer.
 
-use phalanx_trace::Event;
+use phalanx_trace::{Event, LeaveReason};
 
 use super::Builder;
 use crate::findings::Place;
@@ -26,8 +26,14 @@ impl Builder {
             self.model.epochs[prev].end = EpochEnd::Next(ix);
         }
         let asked = self.now.asked.iter().position(|(n, _)| n == name);
-        let asked_state = match asked {
-            Some(at) if prev_epoch.is_none() => self.now.asked.swap_remove(at).1,
+        // Who lost the state of a group comes back without asking, as it had asked before.
+        let mut stays = self.model.procs[me].epochs.iter().copied();
+        let last = stays.rfind(|&e| self.model.views[self.model.epochs[e].view].group == group);
+        let lost = |&e: &usize| self.model.epochs[e].lost.is_some_and(|(why, _)| why == LeaveReason::Anew);
+        let back = last.filter(lost).filter(|_| prev_epoch.is_none());
+        let asked_state = match (back, asked) {
+            (Some(before), _) => self.first_of_stay(before).asked_state,
+            (None, Some(at)) if prev_epoch.is_none() => self.now.asked.swap_remove(at).1,
             _ => false,
         };
         if self.model.views[view].members.is_empty() {
@@ -51,10 +57,20 @@ impl Builder {
             asked_state,
             end: EpochEnd::Open,
             left_at: None,
+            lost: None,
+            came_back: back.is_some(),
             set: SetSum::default(),
             stateful: false,
             diverged: false,
         });
+    }
+
+    /// The first view of the group in the stay that a view belongs to.
+    fn first_of_stay(&self, mut epoch: usize) -> &Epoch {
+        while let Some(before) = self.model.epochs[epoch].prev_epoch {
+            epoch = before;
+        }
+        &self.model.epochs[epoch]
     }
 
     pub(super) fn send(&mut self, me: ProcIx, event: &Event, moment: Moment) {

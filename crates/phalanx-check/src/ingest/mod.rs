@@ -168,6 +168,10 @@ impl Builder {
             }
             Event::GroupLeaveAsked { group } => proc.group_leaves.push((*group, moment)),
             Event::GroupView { .. } => self.group_view(me, event, moment),
+            Event::GroupLost { group, why } => match self.now.open.get(group) {
+                Some(&epoch) => self.model.epochs[epoch].lost = Some((*why, moment)),
+                None => self.malformed("lost a group it is not in"),
+            },
             Event::GroupLeft { group } => match self.now.open.remove(group) {
                 Some(epoch) => {
                     self.model.epochs[epoch].end = EpochEnd::GroupLeft;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use phalanx_trace::{Event, Order, Record};
+use phalanx_trace::{Event, LeaveReason, Order, Record};
 
 use crate::model::intern::FastMap;
 
@@ -76,6 +76,10 @@ impl StreamRules {
             Event::GroupView { group, view, .. } => {
                 self.groups.insert(*group, Counts { view: *view, deliveries: 0 });
                 (!self.in_cell).then_some("a group view before the first cell view")
+            }
+            Event::GroupLost { group, why } => {
+                let asked = !matches!(why, LeaveReason::Nonsense | LeaveReason::Anew | LeaveReason::Stopped);
+                (asked || !self.groups.contains_key(group)).then_some("lost a group for no reason, or one it is not in")
             }
             Event::GroupLeft { group } => {
                 self.groups.remove(group);

@@ -217,6 +217,10 @@ pub(crate) struct Epoch {
     pub(crate) end: EpochEnd,
     /// For [`EpochEnd::GroupLeft`]: when.
     pub(crate) left_at: Option<Moment>,
+    /// For the same: why, if it did not ask for it, and where that is said.
+    pub(crate) lost: Option<(LeaveReason, Moment)>,
+    /// It begins a stay that was not asked for: the process had lost the group's state.
+    pub(crate) came_back: bool,
     /// Distinct messages of this view delivered here: how many, and a sum that tells sets apart.
     pub(crate) set: SetSum,
     /// The process holds the group's state as of its founding.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use phalanx_trace::LeaveReason;
+
 use super::Run;
 use crate::findings::Place;
 use crate::model::{CellInstall, EpochEnd, EpochIx, Model, Moment, ProcIx, ViewIx};
@@ -46,6 +48,11 @@ pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
             let (Some(last), Some(first)) = (installed(pair[0]).next_back(), installed(pair[1]).next()) else {
                 continue;
             };
+            // All its members were told that it is over (M12 judges that).
+            let stopped = |&e: &EpochIx| model.epochs[e].lost.is_some_and(|(why, _)| why == LeaveReason::Stopped);
+            if model.views[last].epochs.iter().any(stopped) {
+                continue;
+            }
             let founded = model.views[first].epochs.iter().map(|&e| model.epochs[e].install);
             let Some(founded) = founded.min_by_key(|install| install.at_ns) else { continue };
             let alive = outlived(run, last, founded);
@@ -113,7 +120,7 @@ fn lives(run: &Run<'_>, stay: EpochIx, group: u32, at: Moment) -> bool {
     // Who comes and goes asks to leave once for each time that it was in. An application that takes nothing for a
     // while may ask long before it is told that it was in, and then counting alone tells which time an ask was about.
     let stays = proc.epochs.iter().copied().filter(|&e| model.views[model.epochs[e].view].group == of);
-    let came = stays.filter(|&e| model.epochs[e].prev_epoch.is_none());
+    let came = stays.filter(|&e| model.epochs[e].prev_epoch.is_none() && !model.epochs[e].came_back);
     let (times, since) = came.fold((0, 0), |(times, _), e| (times + 1, model.epochs[e].install.place.index));
     let asked: Vec<&Moment> = proc
         .group_leaves

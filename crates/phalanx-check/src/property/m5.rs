@@ -170,7 +170,12 @@ fn departure(
                 out.violation(&[install.place, last], text);
             }
         }
-        LeaveReason::Left | LeaveReason::Unreachable | LeaveReason::TooSlow => {}
+        LeaveReason::Left
+        | LeaveReason::Unreachable
+        | LeaveReason::TooSlow
+        | LeaveReason::Nonsense
+        | LeaveReason::Anew
+        | LeaveReason::Stopped => {}
     }
 }
 

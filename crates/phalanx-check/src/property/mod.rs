@@ -17,6 +17,7 @@ mod l2;
 mod m1;
 mod m10;
 mod m11;
+mod m12;
 mod m2;
 mod m3;
 mod m4;
@@ -137,6 +138,7 @@ properties! {
     M9 "who was dropped by a view is heard no more" m9;
     M10 "a group ends with the last of its members" m10;
     M11 "levels and settings are agreed" m11;
+    M12 "nobody loses a group without cause" m12;
     S1 "delivered in the view it belongs to" s1;
     S2 "sent in the view it belongs to" s2;
     S3 "who goes on together delivered the same" s3;

@@ -23,7 +23,7 @@ use super::{Run, v4};
 use crate::findings::Findings;
 use crate::model::accepted::{Wait, WaitEnd};
 use crate::model::quiet::Quiet;
-use crate::model::{Epoch, Moment, ProcIx};
+use crate::model::{Epoch, Model, Moment, ProcIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let accepted = &run.model.accepted;
@@ -53,6 +53,7 @@ fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
             });
         }
         WaitEnd::Sent(_) | WaitEnd::Open => (None, ""),
+        WaitEnd::GroupLeft(left) if has_lost(model, wait, left) => return,
         WaitEnd::GroupLeft(left) => (Some(group_leave(run, wait, left)), "group"),
         WaitEnd::Left(left) => (Some(cell_leave(run, wait, left)), "cell"),
     };
@@ -68,6 +69,12 @@ fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
         let evidence: Vec<_> = evidence.map(|moment| moment.place).collect();
         out.violation(&evidence, || format!("{}, and left the {what} without having sent it", who()));
     }
+}
+
+/// Whether the group was lost, and with it what waited.
+fn has_lost(model: &Model, wait: &Wait, left: Moment) -> bool {
+    let is_it = |stay: &Epoch| stay.left_at.is_some_and(|at| at.place == left.place) && stay.lost.is_some();
+    model.procs[wait.proc].epochs.iter().any(|&stay| is_it(&model.epochs[stay]))
 }
 
 /// How a process went from a group or from the cell.
@@ -146,7 +153,7 @@ fn stay_asked_for(run: &Run<'_>, wait: &Wait, left: Moment) -> usize {
     let stays = || proc.epochs.iter().map(|&e| &model.epochs[e]);
     let Some(ended) = stays().find(|e| e.left_at.is_some_and(|at| at.place == left.place)) else { return 0 };
     // Each request that is granted is one stay: nobody asks again before the process has left.
-    let before = stays().filter(|e| e.prev_epoch.is_none() && name(e) == name(ended));
+    let before = stays().filter(|e| e.prev_epoch.is_none() && !e.came_back && name(e) == name(ended));
     let begun = before.filter(|e| e.install.place.index < left.place.index).count();
     let mut requests = proc.group_joins.iter().filter(|join| join.name == name(ended));
     begun.checked_sub(1).and_then(|stay| requests.nth(stay)).map_or(0, |join| join.asked.place.index)

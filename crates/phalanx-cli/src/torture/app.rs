@@ -135,7 +135,7 @@ impl Handler for App {
                 self.reports.push(Report::Cell { view: view.view, members });
             }
             Event::GroupView(view) => self.group_view(&view),
-            Event::GroupLeft { group } => {
+            Event::GroupLeft { group, .. } => {
                 self.groups.remove(&group);
                 self.to_join = true;
             }

@@ -13,7 +13,7 @@ mod rtt;
 mod sending;
 
 pub use channel::{Channel, ChannelError};
-pub use receiving::{Arrival, Receiving};
+pub use receiving::{Arrival, Receiving, Said};
 pub use rtt::Rtt;
 pub use sending::Sending;
 

@@ -17,6 +17,17 @@ pub enum Arrival {
     Ahead,
 }
 
+/// How far one member can read a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The prefix that it holds and that makes sense to it.
+    pub prefix: u64,
+    /// The prefix that it acted upon.
+    pub read: u64,
+    /// The next packet is there and makes no sense to it.
+    pub nonsense: bool,
+}
+
 /// Puts packets in order. Numbers start at 1.
 #[derive(Debug)]
 pub struct Receiving {
@@ -93,6 +104,15 @@ impl Receiving {
         }
         self.highest = self.highest.max(next);
         Some((next, frames))
+    }
+
+    /// Undoes [`Self::pop`], which gave this packet last.
+    pub fn put_back(&mut self, number: u64, frames: Frames) {
+        debug_assert_eq!(number, self.prefix, "the packet taken last");
+        if let Some(next) = self.next.replace(frames) {
+            self.waiting.insert(number + 1, next);
+        }
+        self.prefix = number - 1;
     }
 
     /// Every packet up to here was taken.

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::messages::{Ballot, GroupChange, GroupCut, Proposal, Report};
+use super::messages::{Ballot, GroupChange, GroupCut, Proposal, Report, Unread};
+use super::verdict::judge_all;
 use super::{Directory, GroupEntry, Rise, mismatch};
 use crate::api::LeaveReason;
 use crate::id::{GroupId, Incarnation, MemberInfo};
+use crate::link::Said;
 use crate::time::Instant;
 use crate::wire::Tags;
 
@@ -56,6 +58,12 @@ pub struct Coordinator {
     pub wishes: Wishes,
     /// Reports so far, by rank.
     pub reports: BTreeMap<usize, Report>,
+    /// What members said besides of what they report, by rank.
+    pub unread: BTreeMap<usize, Vec<Unread>>,
+    /// Who was asked to fill a cut, by rank.
+    pub to_fill: BTreeSet<usize>,
+    /// Those of them that reported again.
+    pub filled: BTreeSet<usize>,
     /// How far it is.
     pub phase: Phase,
     /// When this step began.
@@ -89,7 +97,10 @@ impl Coordinator {
         let accepted = self.reports.values().filter_map(|r| r.accepted.as_ref()).max_by_key(|(ballot, _)| *ballot);
         match accepted {
             Some((_, proposal)) => Arc::new(proposal.clone()),
-            None => Arc::new(build_proposal(directory, &self.reports, &self.groups, &self.wishes, reason)),
+            None => {
+                let unread = self.unreadable_groups();
+                Arc::new(build_proposal(directory, &self.reports, &self.groups, &unread, &self.wishes, reason))
+            }
         }
     }
 
@@ -100,17 +111,97 @@ impl Coordinator {
         accepted.next().is_some_and(|first| accepted.any(|other| other != first))
     }
 
-    /// Who reported less than the cut of a group whose view `proposal` ends.
+    /// Groups with a packet that makes no sense to somebody that reported.
+    #[must_use]
+    pub fn unreadable_groups(&self) -> BTreeSet<GroupId> {
+        let nonsense = |unread: &&Unread| unread.streams.iter().any(|(.., nonsense)| *nonsense);
+        self.unread.values().flatten().filter(nonsense).map(|unread| unread.group).collect()
+    }
+
+    /// Who has to fill the cuts that `proposal` ends groups' views with, and has not: whoever reported less and can read on;
+    /// and of a group with a packet that makes no sense to somebody, everybody, since with what the others hold it may make
+    /// no sense to more.
     #[must_use]
     pub fn lacking(&self, proposal: &Proposal) -> BTreeSet<usize> {
-        let lacks = |report: &Report| {
+        let unreadable = self.unreadable_groups();
+        let lacks = |rank: usize, report: &Report| {
             report.prefixes.iter().any(|(group, held)| {
                 let change = proposal.groups.iter().find(|c| c.group == *group);
-                let cut = change.and_then(|c| c.cut.as_ref());
-                cut.is_some_and(|cut| held.iter().zip(&cut.prefixes).any(|(held, cut)| held < cut))
+                let Some(cut) = change.and_then(|c| c.cut.as_ref()) else { return false };
+                let short = |(stream, (held, cut)): (usize, (&u64, &u64))| {
+                    held < cut && !self.unread_of(rank, *group, stream).is_some_and(|(_, nonsense)| nonsense)
+                };
+                unreadable.contains(group) && !self.filled.contains(&rank)
+                    || held.iter().zip(&cut.prefixes).enumerate().any(short)
             })
         };
-        self.reports.iter().filter(|(_, report)| lacks(report)).map(|(&rank, _)| rank).collect()
+        self.reports.iter().filter(|(rank, report)| lacks(**rank, report)).map(|(&rank, _)| rank).collect()
+    }
+
+    /// What a member said besides of one stream: the prefix that it acted upon, and whether the next packet makes no sense.
+    fn unread_of(&self, rank: usize, group: GroupId, stream: usize) -> Option<(u64, bool)> {
+        let unread = self.unread.get(&rank)?.iter().find(|unread| unread.group == group)?;
+        let said = unread.streams.iter().find(|(of, ..)| usize::from(*of) == stream)?;
+        Some((said.1, said.2))
+    }
+
+    /// Of each group with a packet that makes no sense: to how many, and how many take part.
+    #[must_use]
+    pub fn votes(&self) -> Vec<(usize, usize)> {
+        let of_group = |group: GroupId| {
+            let against = self.unread.values().flatten();
+            let against = against.filter(|u| u.group == group && u.streams.iter().any(|(.., nonsense)| *nonsense));
+            let part = self.reports.values().filter(|r| r.prefixes.iter().any(|(of, _)| *of == group));
+            (against.count(), part.count())
+        };
+        self.unreadable_groups().into_iter().map(of_group).collect()
+    }
+
+    /// The same proposal with what is decided of groups with packets that make no sense, when all have filled their cuts.
+    #[must_use]
+    pub fn judged(&self, directory: &Directory, proposal: Arc<Proposal>) -> Arc<Proposal> {
+        let unreadable = self.unreadable_groups();
+        if unreadable.is_empty() {
+            return proposal;
+        }
+        let mut proposal = (*proposal).clone();
+        for change in proposal.groups.iter_mut().filter(|change| unreadable.contains(&change.group)) {
+            let (Some(cut), Some(entry)) = (&mut change.cut, directory.groups.get(&change.group)) else { continue };
+            let said: Vec<Option<Vec<Said>>> =
+                entry.members.iter().map(|who| self.said(directory.rank(*who)?, change.group, cut)).collect();
+            let stays = |rank: usize| change.left.iter().all(|(who, _)| *who != entry.members[rank]);
+            let outcome = judge_all(&said, stays);
+            let mut goes: Vec<(usize, LeaveReason)> = Vec::new();
+            if outcome.stops {
+                goes.extend((0..entry.members.len()).map(|rank| (rank, LeaveReason::Stopped)));
+                change.joined.clear();
+            } else {
+                cut.prefixes = outcome.cut;
+                goes.extend(outcome.gone.into_iter().map(|rank| (rank, LeaveReason::Nonsense)));
+                goes.extend(outcome.anew.into_iter().map(|rank| (rank, LeaveReason::Anew)));
+            }
+            for (rank, why) in goes {
+                let who = entry.members[rank];
+                change.left.retain(|(other, _)| *other != who);
+                change.left.push((who, why));
+            }
+            for (prefix, holder) in cut.prefixes.iter().zip(&mut cut.holders) {
+                if *prefix == 0 {
+                    *holder = Incarnation::NONE;
+                }
+            }
+        }
+        Arc::new(proposal)
+    }
+
+    /// What the member of that rank in the cell said of a group's streams, no further than the cut that all were asked for.
+    fn said(&self, rank: usize, group: GroupId, cut: &GroupCut) -> Option<Vec<Said>> {
+        let (_, held) = self.reports.get(&rank)?.prefixes.iter().find(|(of, _)| *of == group)?;
+        let said = |(stream, (&held, &cut)): (usize, (&u64, &u64))| {
+            let (read, nonsense) = self.unread_of(rank, group, stream).unwrap_or((held, false));
+            Said { prefix: held.min(cut), read, nonsense: nonsense && held < cut }
+        };
+        Some(held.iter().zip(&cut.prefixes).enumerate().map(said).collect())
     }
 }
 
@@ -120,6 +211,7 @@ pub fn build_proposal(
     directory: &Directory,
     reports: &BTreeMap<usize, Report>,
     wedged: &BTreeSet<GroupId>,
+    unreadable: &BTreeSet<GroupId>,
     wishes: &Wishes,
     reason: impl Fn(usize) -> LeaveReason,
 ) -> Proposal {
@@ -166,7 +258,18 @@ pub fn build_proposal(
     for &id in wedged {
         let Some(entry) = directory.groups.get(&id) else { continue };
         let coming = coming.remove(entry.name.as_str()).unwrap_or_default();
-        groups.extend(change_group(directory, id, entry, reports, &left, &wishes.group_leaves, &coming, &mut next));
+        let ends = unreadable.contains(&id);
+        groups.extend(change_group(
+            directory,
+            id,
+            entry,
+            reports,
+            &left,
+            &wishes.group_leaves,
+            &coming,
+            ends,
+            &mut next,
+        ));
     }
     for (name, mut coming) in coming {
         if directory.group_named(name).is_some() {
@@ -205,7 +308,7 @@ impl NextIds {
     }
 }
 
-/// The next view of one wedged group; `None` if nothing changes.
+/// The next view of one wedged group; `None` if nothing changes and it does not have to end.
 #[expect(clippy::too_many_arguments, reason = "all of them are parts of one decision")]
 fn change_group(
     directory: &Directory,
@@ -215,6 +318,7 @@ fn change_group(
     cell_left: &[(Incarnation, LeaveReason)],
     leaves: &[(String, Incarnation)],
     coming: &[Incarnation],
+    ends: bool,
     next: &mut NextIds,
 ) -> Option<GroupChange> {
     let mut left: Vec<(Incarnation, LeaveReason)> =
@@ -229,7 +333,7 @@ fn change_group(
     let goes_on = entry.members.iter().any(|member| left.iter().all(|(who, _)| who != member));
     let new = coming.iter().filter(|who| goes_on && !entry.members.contains(who));
     let joined: Vec<Incarnation> = new.copied().collect();
-    if left.is_empty() && joined.is_empty() {
+    if left.is_empty() && joined.is_empty() && !ends {
         return None;
     }
     let n = entry.members.len();
@@ -278,7 +382,9 @@ mod tests {
     fn the_cut_is_the_longest_prefix_of_each_stream() {
         let reports = BTreeMap::from([(0, report(&[5, 2, 7])), (1, report(&[4, 3, 9]))]);
         let wedged = BTreeSet::from([GroupId(1)]);
-        let p = build_proposal(&directory(3), &reports, &wedged, &Wishes::default(), |_| LeaveReason::Died);
+        let p = build_proposal(&directory(3), &reports, &wedged, &BTreeSet::new(), &Wishes::default(), |_| {
+            LeaveReason::Died
+        });
         assert_eq!(p.left, [(Incarnation(3), LeaveReason::Died)]);
         let cut = p.groups[0].cut.as_ref().expect("the group goes on");
         assert_eq!(cut.prefixes, [5, 3, 9]);
@@ -298,6 +404,9 @@ mod tests {
             groups: BTreeSet::from([GroupId(1)]),
             wishes: Wishes::default(),
             reports: BTreeMap::from([(0, report(&[5, 2, 7])), (1, report(&[5, 3, 7]))]),
+            unread: BTreeMap::new(),
+            to_fill: BTreeSet::new(),
+            filled: BTreeSet::new(),
             phase: Phase::Gathering,
             since: Instant::ZERO,
         };
@@ -311,7 +420,8 @@ mod tests {
     fn survivors_stay_a_quorum_of_the_next_view() {
         let reports = BTreeMap::from([(0, report(&[0, 0])), (1, report(&[0, 0]))]);
         let wishes = Wishes { joiners: (10..20).map(|i| (member(i), Vec::new())).collect(), ..Wishes::default() };
-        let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        let p =
+            build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
         assert_eq!(directory(2).after(&p).members.len(), 4);
         assert_eq!(p.joined.len(), 2);
         assert!(p.groups.is_empty());
@@ -323,6 +433,7 @@ mod tests {
         let old = build_proposal(
             &d,
             &BTreeMap::from([(0, report(&[1, 1, 1]))]),
+            &BTreeSet::new(),
             &BTreeSet::new(),
             &Wishes::default(),
             |_| LeaveReason::Unreachable,
@@ -342,6 +453,9 @@ mod tests {
             groups: BTreeSet::from([GroupId(1)]),
             wishes: Wishes::default(),
             reports: BTreeMap::from([(0, report(&[1, 1, 1])), (1, with_old)]),
+            unread: BTreeMap::new(),
+            to_fill: BTreeSet::new(),
+            filled: BTreeSet::new(),
             phase: Phase::Gathering,
             since: Instant::ZERO,
         };
@@ -353,7 +467,8 @@ mod tests {
     fn of_two_accepted_proposals_that_of_the_later_ballot_is_taken() {
         let d = directory(3);
         let reported = BTreeMap::from([(0, report(&[1, 1, 1])), (1, report(&[1, 1, 1]))]);
-        let leaving_out = |reason| build_proposal(&d, &reported, &BTreeSet::new(), &Wishes::default(), |_| reason);
+        let leaving_out =
+            |reason| build_proposal(&d, &reported, &BTreeSet::new(), &BTreeSet::new(), &Wishes::default(), |_| reason);
         let (earlier, later) = (leaving_out(LeaveReason::Died), leaving_out(LeaveReason::Unreachable));
         let first = (Ballot { round: 3, rank: 2 }, earlier);
         for ballot in [Ballot { round: 4, rank: 0 }, Ballot { round: 3, rank: 3 }] {
@@ -370,6 +485,9 @@ mod tests {
                     groups: BTreeSet::new(),
                     wishes: Wishes::default(),
                     reports: BTreeMap::from([(older, accepted(&first)), (1, report(&[])), (newer, accepted(&second))]),
+                    unread: BTreeMap::new(),
+                    to_fill: BTreeSet::new(),
+                    filled: BTreeSet::new(),
                     phase: Phase::Gathering,
                     since: Instant::ZERO,
                 };
@@ -393,12 +511,12 @@ mod tests {
             ..Wishes::default()
         };
         let wedged = BTreeSet::from([GroupId(1)]);
-        let p = build_proposal(&d, &reports, &wedged, &wishes, |_| LeaveReason::Died);
+        let p = build_proposal(&d, &reports, &wedged, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
         assert_eq!((p.groups.len(), p.groups[0].joined.len(), p.groups[0].left.len()), (1, 0, 2));
         let after = d.after(&p);
         assert!(after.group_named("g").is_none());
         wishes.group_leaves.clear();
-        let next = build_proposal(&after, &reports, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        let next = build_proposal(&after, &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
         assert_eq!((next.groups[0].group, &next.groups[0].joined[..]), (GroupId(2), &[Incarnation(3)][..]));
     }
 
@@ -422,7 +540,7 @@ mod tests {
             (0..3).map(|rank| (rank, Report { prefixes: held.clone(), ..report(&[]) })).collect();
         let wishes = Wishes { group_leaves: vec![("h".into(), Incarnation(2))], ..Wishes::default() };
         let wedged = BTreeSet::from([GroupId(1), GroupId(2)]);
-        let p = build_proposal(&d, &reports, &wedged, &wishes, |_| LeaveReason::Died);
+        let p = build_proposal(&d, &reports, &wedged, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
         let changed: Vec<_> = p.groups.iter().map(|change| (change.group, &change.left[..])).collect();
         assert_eq!(changed, [(GroupId(2), &[(Incarnation(2), LeaveReason::Left)][..])]);
         assert_eq!(d.after(&p).groups[&GroupId(1)].members.len(), 3);
@@ -436,7 +554,8 @@ mod tests {
             group_joins: vec![("new".into(), Incarnation(2)), ("new".into(), Incarnation(2))],
             ..Wishes::default()
         };
-        let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        let p =
+            build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
         assert_eq!(p.groups.len(), 1);
         assert_eq!(p.groups[0].joined, [Incarnation(2), Incarnation(9)]);
         assert_eq!((p.groups[0].group, p.next_group), (GroupId(2), 3));
@@ -448,8 +567,14 @@ mod tests {
             let reports: BTreeMap<usize, Report> =
                 (0..n).filter(|rank| *rank != 7).map(|rank| (rank, report(&vec![0; n]))).collect();
             let d = directory(n as u64);
-            let p =
-                build_proposal(&d, &reports, &BTreeSet::from([GroupId(1)]), &Wishes::default(), |_| LeaveReason::Died);
+            let p = build_proposal(
+                &d,
+                &reports,
+                &BTreeSet::from([GroupId(1)]),
+                &BTreeSet::new(),
+                &Wishes::default(),
+                |_| LeaveReason::Died,
+            );
             let next = d.after(&p);
             assert_eq!((next.members.len(), next.groups[&GroupId(1)].members.len()), (n - 1, n - 1));
             assert_eq!(next.members[7].incarnation, Incarnation(9), "those behind move up");
@@ -463,7 +588,10 @@ mod tests {
         let mut d = directory(2);
         d.groups.get_mut(&GroupId(1)).expect("the group").members = vec![Incarnation(2)];
         let reports = BTreeMap::from([(0, report(&[]))]);
-        let p = build_proposal(&d, &reports, &BTreeSet::from([GroupId(1)]), &Wishes::default(), |_| LeaveReason::Died);
+        let p =
+            build_proposal(&d, &reports, &BTreeSet::from([GroupId(1)]), &BTreeSet::new(), &Wishes::default(), |_| {
+                LeaveReason::Died
+            });
         assert!(d.after(&p).groups.is_empty());
     }
 }

@@ -47,6 +47,27 @@ pub struct Report {
     pub prefixes: Vec<(GroupId, Vec<u64>)>,
 }
 
+/// Streams of a group that a member cannot read as far as it holds them, or had not acted upon as far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unread {
+    /// The group.
+    pub group: GroupId,
+    /// Of each such stream: its sender's rank in the group view, the prefix acted upon, and whether the packet after the
+    /// reported prefix is there and makes no sense.
+    pub streams: Vec<(u16, u64, bool)>,
+}
+
+/// A member cannot read on, or says more of what it reports. From level 2 on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreadable {
+    /// The decree in force is the one before.
+    pub decree: u64,
+    /// Belongs to the report that follows, in this ballot. `None`: a reason to begin one.
+    pub ballot: Option<Ballot>,
+    /// What cannot be read; groups of which all is as reported are not named.
+    pub groups: Vec<Unread>,
+}
+
 /// Where a group's view ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "super::sparse::SparseCut", into = "super::sparse::SparseCut")]
@@ -317,4 +338,6 @@ pub enum Control {
     },
     /// All accepted: view 1.
     FoundDecide(FirstView),
+    /// See [`Unreadable`].
+    Unreadable(Unreadable),
 }

@@ -15,6 +15,7 @@ mod hearing;
 mod messages;
 mod slow;
 mod sparse;
+mod verdict;
 mod watch;
 
 pub use acceptor::{Acceptor, Promise};
@@ -25,7 +26,8 @@ pub use graph::WatchGraph;
 pub use hearing::{Hearing, Link, Patience};
 pub use messages::{
     Ballot, Control, FirstView, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage,
-    Wedge, Welcome, WishList,
+    Unread, Unreadable, Wedge, Welcome, WishList,
 };
 pub use slow::{Complaint, Slow};
+pub use verdict::{Outcome, Verdict, judge, judge_all};
 pub use watch::{Claim, Targets, Watch};

@@ -6,12 +6,13 @@ use super::behind::Behind;
 use super::full::{Full, Fullness};
 use super::outbox::Outbox;
 use super::place::Holder;
+use super::reading::Orders;
 use super::stream::{Deliverable, Stream};
 use super::total::Total;
 use crate::api::Order;
 use crate::frames::{Frames, Incoming, Pool};
 use crate::id::{GroupId, Incarnation};
-use crate::link::{Arrival, Receipt, Sending};
+use crate::link::{Arrival, Receipt, Said, Sending};
 use crate::time::Instant;
 
 /// What a flow is made of; the same at all its members but `me`.
@@ -72,8 +73,10 @@ pub trait Outgoing {
     fn sent(&mut self, seq: u64, order: Order, uniform: bool, payload: &[u8]);
     /// Our stream has come to a bound.
     fn full(&mut self, bound: Full);
-    /// A member's packet made no sense.
-    fn malformed(&mut self, rank: usize);
+    /// Whether this member can read packet `number` of `rank`'s stream: always, but where a simulation plays a defect.
+    fn can_read(&mut self, space: u32, rank: usize, number: u64) -> bool;
+    /// A packet of `rank`'s stream makes no sense: the stream is read no further.
+    fn nonsense(&mut self, rank: usize);
 }
 
 /// Where a member's own stream stands, told when somebody may wait for it.
@@ -107,7 +110,7 @@ pub struct TokenCounts {
     pub passed: u64,
     /// Times this member kept it, though another sends most: not all members had the pass that brought it.
     pub kept: u64,
-    /// Passes that came after the first announcements of the holder they name.
+    /// Times that a stream had to wait for the pass that gave its sender the token.
     pub overtaken: u64,
 }
 
@@ -134,7 +137,7 @@ pub struct Flow {
     pub(super) outside: bool,
     /// The tenure in which this member passed the token on.
     pub(super) passed_tenure: Option<u32>,
-    /// What this member did with the token; passes that were overtaken are counted where they are read.
+    /// What became of the token here.
     pub(super) token: TokenCounts,
     /// Delivered counts as told in our last causal message.
     pub(super) told: Vec<u64>,
@@ -199,13 +202,36 @@ impl Flow {
         &self.set
     }
 
-    pub(super) fn parse(&mut self, rank: usize, up_to: u64, io: &mut impl Outgoing) -> bool {
-        let parsed =
-            self.streams[rank].parse(up_to, rank_u16(rank), rank == self.set.me, &mut self.total, &mut self.pool);
-        if parsed.malformed {
-            io.malformed(rank);
+    /// Reads what came of `rank`'s stream, and what waited in other streams for a pass in it. True: it is acknowledged at once.
+    pub(super) fn parse(&mut self, now: Instant, rank: usize, io: &mut impl Outgoing) -> bool {
+        let orders = if rank == self.set.me { Orders::Own } else { Orders::Judged };
+        let mut tenure = self.total.tenure();
+        let prompt = self.parse_stream(rank, u64::MAX, orders, io);
+        while self.total.tenure() > tenure {
+            tenure = self.total.tenure();
+            let me = self.set.me;
+            for other in (0..self.streams.len()).filter(|other| *other != me) {
+                let before = self.streams[other].rx.prefix();
+                self.parse_stream(other, u64::MAX, Orders::Judged, io);
+                if self.streams[other].rx.prefix() > before {
+                    self.token.overtaken += 1;
+                    self.streams[other].rx.ack_by(now);
+                }
+            }
         }
-        parsed.prompt
+        prompt
+    }
+
+    /// Reads what came of one stream, up to a packet of it.
+    pub(super) fn parse_stream(&mut self, rank: usize, up_to: u64, orders: Orders, io: &mut impl Outgoing) -> bool {
+        let Self { streams, total, pool, set, .. } = self;
+        let can_read = |number| rank == set.me || io.can_read(set.space, rank, number);
+        let made_sense = streams[rank].nonsense().is_none();
+        let prompt = streams[rank].parse(up_to, rank_u16(rank), orders, total, pool, can_read);
+        if made_sense && streams[rank].nonsense().is_some() {
+            io.nonsense(rank);
+        }
+        prompt
     }
 
     /// A packet of `rank`'s stream arrived.
@@ -228,7 +254,7 @@ impl Flow {
         if self.wedged || arrival == Arrival::Ahead {
             return arrival; // kept, neither acknowledged nor parsed
         }
-        let prompt = self.parse(rank, u64::MAX, io);
+        let prompt = self.parse(now, rank, io);
         let rx = &mut self.streams[rank].rx;
         let soon = prompt || rx.has_gap() || u64::from(rx.unacknowledged()) * 4 >= self.set.window;
         rx.ack_by(if soon { now } else { now + self.set.ack_delay });
@@ -441,14 +467,15 @@ impl Flow {
         }
     }
 
-    /// Stops sending, acknowledging and parsing, for good in this view. Gives, per stream, the prefix that is held:
-    /// what came after the stop is part of it, neither acknowledged nor delivered.
-    pub fn wedge(&mut self, now: Instant, io: &mut impl Outgoing) -> Vec<u64> {
+    /// Stops sending, acknowledging and acting upon what comes, for good in this view. Gives, per stream, how far it is held
+    /// and makes sense: what came after the stop is part of it, neither acknowledged nor delivered.
+    pub fn wedge(&mut self, now: Instant, io: &mut impl Outgoing) -> Vec<Said> {
         if !self.wedged {
             self.close_packet(now, io); // messages already bound to this view belong to our prefix
             self.wedged = true;
         }
-        self.streams.iter().map(|s| s.rx.held()).collect()
+        self.look_ahead(io);
+        self.streams.iter().map(Stream::said).collect()
     }
 
     /// Whether this member, alone, has sent what is not stable or not known to be, and has no more to send: with the next
@@ -488,7 +515,7 @@ impl Flow {
     pub fn unwedge(&mut self, now: Instant, io: &mut impl Outgoing) {
         if std::mem::take(&mut self.wedged) {
             for rank in 0..self.streams.len() {
-                self.parse(rank, u64::MAX, io);
+                self.parse(now, rank, io);
                 if rank != self.set.me {
                     self.streams[rank].rx.ack_by(now);
                 }
@@ -516,6 +543,12 @@ impl Flow {
     #[must_use]
     pub fn held(&self) -> (usize, usize) {
         self.streams.iter().map(Stream::held).fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)))
+    }
+
+    /// The number of the next packet of this member's stream.
+    #[must_use]
+    pub fn next_packet(&self) -> u64 {
+        self.tx.next()
     }
 
     /// Packets sent and not stable.
@@ -566,7 +599,7 @@ impl Flow {
     /// What became of the token, as far as this member knows.
     #[must_use]
     pub fn token_counts(&self) -> TokenCounts {
-        TokenCounts { overtaken: self.total.overtaken(), ..self.token }
+        self.token
     }
 
     /// The tenure of the token holder in force here: so often the token was passed on.

@@ -17,6 +17,7 @@ mod full;
 mod outbox;
 mod pack;
 mod place;
+mod reading;
 mod stream;
 mod total;
 

@@ -176,7 +176,7 @@ impl Flow {
         let me = self.set.me;
         let arrival = self.streams[me].rx.accept(number, frames);
         debug_assert_eq!(arrival, Arrival::New, "our own packets come once, in order");
-        self.parse(me, u64::MAX, io);
+        self.parse(now, me, io);
     }
 
     /// Some packets of the first message that waits have gone out.

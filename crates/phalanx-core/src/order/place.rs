@@ -84,9 +84,9 @@ impl Flow {
     /// delivers by it before the packet is sent: what makes it fail meanwhile makes it deliver nothing more either.
     #[inline]
     pub(super) fn announce_own(&mut self, count: u64, rank: u16) {
-        let run = Run { rank, count, by: rank_u16(self.set.me), packet: self.tx.next() };
-        let announced = self.total.announce(self.total.tenure(), run);
-        debug_assert!(announced, "the token holder orders");
+        let by = rank_u16(self.set.me);
+        debug_assert_eq!(self.total.holder(), by, "the token holder orders");
+        self.total.announce(Run { rank, count, by, packet: self.tx.next() });
     }
 
     /// Whether the order may be told now. It may go beyond the window: when the token comes to a member whose window is
@@ -165,7 +165,7 @@ impl Flow {
     }
 
     /// The token moves to whoever sends nearly all abcasts: then they cost no announcement. But it stays until every
-    /// member has the pass that brought it here: receivers keep announcements of one tenure ahead, and no more.
+    /// member has the pass that brought it here: no stream waits for more than one pass in another.
     fn pass_token(&mut self) {
         let Some(holder) = &mut self.holder else { return };
         let all: u64 = holder.tally.iter().sum();

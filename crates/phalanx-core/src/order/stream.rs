@@ -3,13 +3,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::frame::{Pairs, Part, Plain, StreamFrame, read_frame, read_plain};
+use super::reading::{Context, Kind, Orders, Place, Stop, Taker, Tenure, entry_of};
 use super::total::{Run, Total};
 use crate::api::Order;
 use crate::frames::{Frames, Pool};
-use crate::link::Receiving;
-use crate::wire::Malformed;
-use crate::wire::codec::Reader;
+use crate::link::{Receiving, Said};
 
 /// A message that waits for its turn.
 #[derive(Debug)]
@@ -62,14 +60,6 @@ pub struct Deliverable<'a> {
     pub payload: &'a [u8],
 }
 
-/// What a parsed packet asks of its receiver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Parsed {
-    /// Somebody waits for this packet's stability: acknowledge at once.
-    pub(super) prompt: bool,
-    pub(super) malformed: bool,
-}
-
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) rx: Receiving,
@@ -86,39 +76,115 @@ pub(super) struct Stream {
     pub(super) parsed: u64,
     pub(super) delivered: u64,
     consumed: u64,
-    /// The members of the view.
-    members: usize,
-    /// The sender's vector time as of its last parsed message, and as of the head of `queue`: by rank, as far as any
-    /// entry is above 0. A member that sent nothing causal, or nothing at all, costs no memory for it.
-    vector: Vec<u64>,
+    /// The sender's vector time as of the head of `queue`: by rank, as far as any entry is above 0. A member that sent
+    /// nothing causal, or nothing at all, costs no memory for it.
     head_vector: Vec<u64>,
     /// Every member has this stream up to here, in packets and in messages.
     pub(super) stable: u64,
     pub(super) stable_messages: u64,
     /// (packet, messages complete at its end) for packets that are unstable or unconsumed.
     ends: VecDeque<(u64, u64)>,
-    assembling: Option<Assembly>,
-    /// Dependencies told ahead of the next message that may have any, as absolute counts.
-    past: Vec<(u16, u64)>,
-    /// The tenure the stream's sender last spoke for.
-    tenure: u32,
+    context: Context,
+    /// The pieces of a message that is not complete.
+    assembled: Vec<u8>,
+    /// The first packet found to make no sense: nothing from it on is read, acknowledged, or handed to others.
+    nonsense: Option<u64>,
     /// The highest packet whose credit was advertised.
     pub(super) advertised: u64,
 }
 
-/// What a message's sender asked for.
-#[derive(Clone, Copy, Debug)]
-struct Kind {
-    order: Order,
-    placed: bool,
-    uniform: bool,
+/// What a packet asks of its receiver besides.
+struct Read {
+    /// Somebody waits for its stability.
+    prompt: bool,
+    /// Every member has the stream up to here.
+    stable: u64,
 }
 
-#[derive(Debug)]
-struct Assembly {
-    kind: Kind,
-    total: usize,
-    bytes: Vec<u8>,
+/// Takes what a packet says.
+struct Keep<'a> {
+    place: Place,
+    queue: &'a mut VecDeque<Message>,
+    deps: &'a mut VecDeque<(u16, u64)>,
+    deps_base: u64,
+    /// The next message depends on what was named from here on.
+    deps_from: u64,
+    parsed: &'a mut u64,
+    assembled: &'a mut Vec<u8>,
+    total: &'a mut Total,
+    pass: Option<u16>,
+    stable: u64,
+}
+
+impl Keep<'_> {
+    #[inline]
+    fn complete(&mut self, Kind { order, placed, uniform }: Kind, body: Body) {
+        *self.parsed += 1;
+        let (deps_from, packet, seq) = (self.deps_from, self.place.number, *self.parsed);
+        self.deps_from = self.deps_base + self.deps.len() as u64;
+        // A packet names fewer.
+        let deps = u32::try_from(self.deps_from - deps_from).unwrap_or(u32::MAX);
+        self.queue.push_back(Message { order, placed, uniform, deps_from, deps, packet, seq, body });
+    }
+}
+
+impl Taker for Keep<'_> {
+    fn depend(&mut self, dep: (u16, u64)) {
+        self.deps.push_back(dep);
+    }
+
+    #[inline]
+    fn whole(&mut self, kind: Kind, start: u32, len: u32) {
+        self.complete(kind, Body::Packet { start, len });
+    }
+
+    fn piece(&mut self, body: &[u8]) {
+        self.assembled.extend_from_slice(body);
+    }
+
+    fn last(&mut self, kind: Kind) {
+        let bytes = std::mem::take(self.assembled).into_boxed_slice();
+        self.complete(kind, Body::Own(bytes));
+    }
+
+    #[inline]
+    fn order(&mut self, rank: u16, count: u64) {
+        let Place { by, number: packet } = self.place;
+        self.total.announce(Run { rank, count, by, packet });
+    }
+
+    fn pass(&mut self, to: u16) {
+        self.pass = Some(to);
+    }
+
+    fn stable(&mut self, prefix: u64) {
+        self.stable = self.stable.max(prefix);
+    }
+}
+
+/// Takes nothing but the token's way: reads only to know whether a packet makes sense.
+struct Look {
+    pass: Option<u16>,
+}
+
+impl Taker for Look {
+    fn depend(&mut self, _dep: (u16, u64)) {}
+    fn whole(&mut self, _kind: Kind, _start: u32, _len: u32) {}
+    fn piece(&mut self, _body: &[u8]) {}
+    fn last(&mut self, _kind: Kind) {}
+    fn order(&mut self, _rank: u16, _count: u64) {}
+    fn pass(&mut self, to: u16) {
+        self.pass = Some(to);
+    }
+    fn stable(&mut self, _prefix: u64) {}
+}
+
+/// Reads on from where a stream was parsed to, without acting upon anything.
+pub(super) struct Ahead {
+    context: Context,
+    next: u64,
+    /// It stopped in front of what has to wait.
+    pub(super) waits: bool,
 }
 
 impl Stream {
@@ -133,211 +199,144 @@ impl Stream {
             parsed: 0,
             delivered: 0,
             consumed: 0,
-            members,
-            vector: Vec::new(),
             head_vector: Vec::new(),
             stable: 0,
             stable_messages: 0,
             ends: VecDeque::new(),
-            assembling: None,
-            past: Vec::new(),
-            tenure: 0,
+            context: Context::new(members),
+            assembled: Vec::new(),
+            nonsense: None,
             advertised: window,
         }
     }
 
-    /// Parses packets in order up to `up_to`. `me` is the rank of the stream's sender. If the stream is `own`, the order
-    /// its packets announce is known already, from the moment it was put there.
-    pub(super) fn parse(&mut self, up_to: u64, me: u16, own: bool, total: &mut Total, pool: &mut Pool) -> Parsed {
-        let mut parsed = Parsed::default();
-        while let Some((number, frames)) = self.rx.pop(up_to) {
-            match self.parse_packet(number, &frames, me, own, total, pool) {
-                Ok(prompt) => parsed.prompt |= prompt,
-                Err(Malformed) => {
-                    parsed.malformed = true;
-                    self.forget_unused();
-                }
-            }
-            self.kept.push_back(frames);
-            self.ends.push_back((number, self.parsed));
-        }
-        parsed
-    }
-
-    #[inline]
-    fn parse_packet(
+    /// Reads packets in order up to `up_to`, each whole or not at all, and acts upon them. `me` is the rank of the stream's
+    /// sender. It stops in front of what makes no sense, for good, and of what has to wait. True: somebody waits for the
+    /// stability of what was read, it is acknowledged at once.
+    pub(super) fn parse(
         &mut self,
-        number: u64,
-        frames: &[u8],
+        up_to: u64,
         me: u16,
-        own: bool,
+        orders: Orders,
         total: &mut Total,
         pool: &mut Pool,
-    ) -> Result<bool, Malformed> {
-        let mut r = Reader::new(frames);
+        mut can_read: impl FnMut(u64) -> bool,
+    ) -> bool {
         let mut is_prompt = false;
-        while !r.is_empty() {
-            if self.past.is_empty()
-                && let Some(Plain { order, placed, uniform, body }) = read_plain(&mut r)
-            {
-                let start = frames.len() - r.remaining() - body.len();
-                self.take_whole(number, Kind { order, placed, uniform }, self.named(), start, body.len())?;
-                is_prompt |= uniform;
-                let run = Run { rank: me, count: 1, by: me, packet: number };
-                if placed && !own && !total.announce(self.tenure, run) {
-                    return Err(Malformed);
-                }
-                continue;
-            }
-            match read_frame(&mut r)? {
-                None => {}
-                Some(StreamFrame::Message { order, placed, uniform, part, deps, body }) => {
-                    let deps_from = self.named();
-                    let ends = matches!(part, Part::Whole | Part::Last);
-                    if ends && order != Order::Fifo && !self.past.is_empty() {
-                        self.deps.extend(self.past.drain(..));
-                    }
-                    if !deps.is_empty() {
-                        self.depend(deps, ends)?;
-                    }
-                    let start = frames.len() - r.remaining() - body.len();
-                    let kind = Kind { order, placed, uniform };
-                    if self.take_part(number, kind, part, deps_from, start, body)? {
-                        is_prompt |= uniform;
-                        let run = Run { rank: me, count: 1, by: me, packet: number };
-                        if placed && !own && !total.announce(self.tenure, run) {
-                            return Err(Malformed);
-                        }
-                    }
-                }
-                Some(StreamFrame::Announce { tenure, prompt, runs }) => {
+        let up_to = self.nonsense.map_or(up_to, |first| up_to.min(first - 1));
+        while let Some((number, frames)) = self.rx.pop(up_to) {
+            let read = if can_read(number) {
+                self.parse_packet(Place { by: me, number }, &frames, orders, total)
+            } else {
+                Err(Stop::Nonsense)
+            };
+            match read {
+                Ok(Read { prompt, stable }) => {
                     is_prompt |= prompt;
-                    self.tenure = self.tenure.max(tenure);
-                    let runs = if own { Pairs::default() } else { runs };
-                    for (rank, count) in runs.iter() {
-                        if usize::from(rank) >= self.members
-                            || !total.announce(tenure, Run { rank, count, by: me, packet: number })
-                        {
-                            return Err(Malformed);
-                        }
+                    self.kept.push_back(frames);
+                    self.ends.push_back((number, self.parsed));
+                    self.set_stable(stable, pool);
+                }
+                Err(stop) => {
+                    self.rx.put_back(number, frames);
+                    self.nonsense = (stop == Stop::Nonsense).then_some(number).or(self.nonsense);
+                    break;
+                }
+            }
+        }
+        is_prompt
+    }
+
+    #[inline]
+    fn parse_packet(&mut self, place: Place, frames: &[u8], orders: Orders, total: &mut Total) -> Result<Read, Stop> {
+        let (queued, named, parsed, ordered) = (self.queue.len(), self.deps.len(), self.parsed, total.mark());
+        let tenure = total.in_force();
+        let deps_from = self.named();
+        let Self { queue, deps, deps_base, parsed: count, assembled, context, .. } = self;
+        let (deps_base, pass, stable) = (*deps_base, None, 0);
+        let mut out = Keep { place, queue, deps, deps_base, deps_from, parsed: count, assembled, total, pass, stable };
+        let read = context.read(place, frames, tenure, orders, &mut out);
+        let Keep { pass, stable, .. } = out;
+        match read {
+            Ok(prompt) => {
+                if let Some(to) = pass {
+                    total.pass(place, to);
+                }
+                Ok(Read { prompt, stable })
+            }
+            Err(stop) => {
+                total.undo(ordered);
+                self.parsed = parsed;
+                self.deps.truncate(named);
+                // The pieces before this packet are put back, if it completed a message.
+                let own = self.queue.drain(queued..).find_map(|message| match message.body {
+                    Body::Own(bytes) => Some(bytes),
+                    Body::Packet { .. } => None,
+                });
+                let pieces = self.context.pieces_len();
+                if let Some(bytes) = own
+                    && pieces > 0
+                {
+                    self.assembled = bytes.into_vec();
+                }
+                self.assembled.truncate(pieces);
+                Err(stop)
+            }
+        }
+    }
+
+    /// To read on from here without acting upon it; `None` if nothing more is held that could be read.
+    pub(super) fn ahead(&self) -> Option<Ahead> {
+        let (context, next) = (self.context.clone(), self.rx.prefix() + 1);
+        (self.nonsense.is_none() && self.rx.has(next)).then_some(Ahead { context, next, waits: false })
+    }
+
+    /// Reads as far as it can without another stream, and notes what makes no sense. `tenure` follows the passes read.
+    pub(super) fn look(
+        &mut self,
+        ahead: &mut Ahead,
+        me: u16,
+        tenure: &mut Tenure,
+        orders: Orders,
+        mut can_read: impl FnMut(u64) -> bool,
+    ) {
+        ahead.waits = false;
+        while self.nonsense.is_none()
+            && let Some(frames) = self.rx.peek(ahead.next)
+        {
+            let place = Place { by: me, number: ahead.next };
+            let mut look = Look { pass: None };
+            let read = if can_read(place.number) {
+                ahead.context.read(place, &frames, *tenure, orders, &mut look)
+            } else {
+                Err(Stop::Nonsense)
+            };
+            match read {
+                Ok(_prompt) => {
+                    ahead.next += 1;
+                    if let Some(holder) = look.pass {
+                        *tenure = Tenure { number: tenure.number + 1, holder };
                     }
                 }
-                Some(StreamFrame::Pass { tenure, to }) => {
-                    let passed = usize::from(to) < self.members && total.pass(tenure, me, to, number);
-                    passed.then_some(()).ok_or(Malformed)?;
+                Err(Stop::Early) => {
+                    ahead.waits = true;
+                    return;
                 }
-                Some(StreamFrame::Stable { prefix }) => self.set_stable(prefix, pool),
-                Some(StreamFrame::Past { deps }) => {
-                    for dep in deps.iter() {
-                        let dep = self.absolute(dep)?;
-                        self.past.push(dep);
-                    }
-                    self.forget_overtaken();
-                }
+                Err(Stop::Nonsense) => self.nonsense = Some(place.number),
             }
         }
-        Ok(is_prompt)
     }
 
-    /// Of the dependencies told ahead, only the last of each rank says anything.
-    fn forget_overtaken(&mut self) {
-        if self.past.len() > 2 * self.members {
-            self.past.reverse();
-            self.past.sort_by_key(|(rank, _)| *rank); // stable: the latest of each rank stays first
-            self.past.dedup_by_key(|(rank, _)| *rank);
-        }
+    /// How far it can be read, as far as that was looked at.
+    pub(super) fn said(&self) -> Said {
+        let held = self.rx.held();
+        let prefix = self.nonsense.map_or(held, |number| held.min(number - 1));
+        Said { prefix, read: self.rx.prefix(), nonsense: self.nonsense == Some(prefix + 1) }
     }
 
-    /// A growth as an absolute count.
-    fn absolute(&mut self, (rank, growth): (u16, u64)) -> Result<(u16, u64), Malformed> {
-        if usize::from(rank) >= self.members {
-            return Err(Malformed);
-        }
-        let entry = entry_of(&mut self.vector, rank);
-        *entry = entry.checked_add(growth).ok_or(Malformed)?;
-        Ok((rank, *entry))
-    }
-
-    /// The message that `ends` here depends on these.
-    fn depend(&mut self, deps: Pairs<'_>, ends: bool) -> Result<(), Malformed> {
-        for dep in deps.iter() {
-            let dep = self.absolute(dep)?;
-            if ends {
-                self.deps.push_back(dep);
-            }
-        }
-        Ok(())
-    }
-
-    /// A packet that made no sense may have named dependencies of no message.
-    fn forget_unused(&mut self) {
-        let used = self.queue.back().map_or(self.deps_base, |m| m.deps_from + u64::from(m.deps));
-        self.deps.truncate(usize::try_from(used.saturating_sub(self.deps_base)).unwrap_or(usize::MAX));
-    }
-
-    /// True when a message became complete.
-    #[inline]
-    fn take_part(
-        &mut self,
-        packet: u64,
-        kind: Kind,
-        part: Part,
-        deps_from: u64,
-        start: usize,
-        body: &[u8],
-    ) -> Result<bool, Malformed> {
-        let (kind, body) = match part {
-            Part::Whole => {
-                self.take_whole(packet, kind, deps_from, start, body.len())?;
-                return Ok(true);
-            }
-            Part::First(total) => {
-                self.assembling = Some(Assembly { kind, total, bytes: body.to_vec() });
-                return Ok(false);
-            }
-            Part::Middle | Part::Last => {
-                let a = self.assembling.as_mut().ok_or(Malformed)?;
-                if a.bytes.len() + body.len() > a.total {
-                    return Err(Malformed);
-                }
-                a.bytes.extend_from_slice(body);
-                if part == Part::Middle {
-                    return Ok(false);
-                }
-                let a = self.assembling.take().ok_or(Malformed)?;
-                if a.bytes.len() != a.total {
-                    return Err(Malformed);
-                }
-                (a.kind, Body::Own(a.bytes.into()))
-            }
-        };
-        self.complete(packet, kind, deps_from, body)?;
-        Ok(true)
-    }
-
-    /// A message that lies whole in `packet`, `len` bytes from `start` on.
-    #[inline]
-    fn take_whole(
-        &mut self,
-        packet: u64,
-        kind: Kind,
-        deps_from: u64,
-        start: usize,
-        len: usize,
-    ) -> Result<(), Malformed> {
-        // A packet is far shorter than four gigabytes.
-        let (Ok(start), Ok(len)) = (u32::try_from(start), u32::try_from(len)) else { return Err(Malformed) };
-        self.complete(packet, kind, deps_from, Body::Packet { start, len })
-    }
-
-    /// A message is here to its end.
-    #[inline]
-    fn complete(&mut self, packet: u64, kind: Kind, deps_from: u64, body: Body) -> Result<(), Malformed> {
-        self.parsed += 1;
-        let deps = u32::try_from(self.named() - deps_from).map_err(|_too_many| Malformed)?;
-        let Kind { order, placed, uniform } = kind;
-        self.queue.push_back(Message { order, placed, uniform, deps_from, deps, packet, seq: self.parsed, body });
-        Ok(())
+    /// The first packet that makes no sense here, if any was found.
+    pub(super) fn nonsense(&self) -> Option<u64> {
+        self.nonsense
     }
 
     /// Dependencies named so far.
@@ -459,8 +458,11 @@ impl Stream {
         &self.head_vector
     }
 
-    /// A packet kept for others: parsed or waiting.
+    /// A packet kept for others: parsed or waiting. What makes no sense is not handed on.
     pub(super) fn packet(&self, number: u64) -> Option<Frames> {
+        if self.nonsense.is_some_and(|first| first <= number) {
+            return None;
+        }
         let index = usize::try_from(number.checked_sub(self.kept_base)?).ok()?;
         self.kept.get(index).cloned().or_else(|| self.rx.peek(number))
     }
@@ -476,7 +478,6 @@ impl Stream {
     }
 
     pub(super) fn check_invariants(&self) {
-        assert!(self.vector.len() <= self.members, "a vector time reaches beyond the view");
         assert!(self.parsed >= self.delivered, "delivered more than was parsed");
         assert!(self.delivered >= self.consumed, "consumed more than was delivered");
         assert_eq!(self.queue.len() as u64, self.parsed - self.delivered, "queue and counts disagree");
@@ -487,13 +488,4 @@ impl Stream {
         assert!(undelivered.is_none_or(|m| m.deps_from >= self.deps_base || m.deps == 0), "dependencies are gone");
         assert!(self.queue.back().is_none_or(|m| m.deps_from + u64::from(m.deps) <= named), "dependencies to come");
     }
-}
-
-/// The entry of `rank`, made if the vector does not reach that far.
-fn entry_of(vector: &mut Vec<u64>, rank: u16) -> &mut u64 {
-    let index = usize::from(rank);
-    if vector.len() <= index {
-        vector.resize(index + 1, 0);
-    }
-    &mut vector[index]
 }

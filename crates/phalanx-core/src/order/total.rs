@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use super::reading::{Place, Tenure};
+
 /// A run of the announced order: the next `count` abcasts of `rank`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
@@ -21,49 +23,48 @@ pub(super) struct Pass {
 
 /// The announced order of one group view, put together from the tenures of successive token holders.
 ///
-/// At most two tenures are open at once, whatever is lost or late: a holder passes the token on only when every member
-/// has the pass that gave it the token ([`Total::came_by`]). So no receiver hears of a pass before it has all earlier
-/// ones, and no announcement is further ahead than the tenure that follows the one in force.
+/// A stream is read only as far as the tenure that its sender speaks for has begun ([`super::reading`]), so what comes here
+/// comes in order. At most two tenures are open at once, whatever is lost or late: a holder passes the token on only when
+/// every member has the pass that gave it the token ([`Total::came_by`]).
 #[derive(Debug)]
 pub(super) struct Total {
-    /// The tenure whose announcements are being appended to `log`.
-    tenure: u32,
-    /// Who holds the token in `tenure`.
-    holder: u16,
+    /// The tenure whose announcements are being appended to `log`, and its holder.
+    tenure: Tenure,
     /// Announced and not yet delivered, in order.
     log: VecDeque<Run>,
-    /// Announcements of the next tenure, whose beginning is not known yet.
-    later: Vec<Run>,
     /// The pass that began `tenure`; `None`: the first needs none.
     came_by: Option<Pass>,
-    /// Passes at which announcements of the tenure they began had come before them.
-    overtaken: u64,
     /// Per holder so far: the last of its packets that the delivered order rests on.
     rests_on: Vec<u64>,
     /// Abcasts delivered in this view.
     delivered: u64,
 }
 
+/// Where the announced order ended, to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    runs: usize,
+    last: u64,
+}
+
 impl Total {
     pub(super) fn new() -> Self {
-        Self {
-            tenure: 0,
-            holder: 0,
-            log: VecDeque::new(),
-            later: Vec::new(),
-            came_by: None,
-            overtaken: 0,
-            rests_on: Vec::new(),
-            delivered: 0,
-        }
+        let tenure = Tenure { number: 0, holder: 0 };
+        Self { tenure, log: VecDeque::new(), came_by: None, rests_on: Vec::new(), delivered: 0 }
     }
 
-    pub(super) fn tenure(&self) -> u32 {
+    /// Who may order.
+    #[inline]
+    pub(super) fn in_force(&self) -> Tenure {
         self.tenure
     }
 
+    pub(super) fn tenure(&self) -> u32 {
+        self.tenure.number
+    }
+
     pub(super) fn holder(&self) -> u16 {
-        self.holder
+        self.tenure.holder
     }
 
     /// The pass that gave the holder its token.
@@ -71,51 +72,36 @@ impl Total {
         self.came_by
     }
 
-    /// How often the token came here after the first announcements of its new holder: two tenures were open.
-    pub(super) fn overtaken(&self) -> u64 {
-        self.overtaken
-    }
-
     pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// `by` announced `rank`'s next `count` abcasts in its packet `packet`. False: it had no right to.
+    /// The holder announced a rank's next abcasts.
     #[inline]
-    pub(super) fn announce(&mut self, tenure: u32, run: Run) -> bool {
-        if run.count == 0 {
-            return true;
-        }
-        if tenure == self.tenure {
-            if run.by != self.holder {
-                return false;
-            }
+    pub(super) fn announce(&mut self, run: Run) {
+        if run.count > 0 {
             append(&mut self.log, run);
-            return true;
         }
-        if self.tenure.checked_add(1) != Some(tenure) {
-            return false;
-        }
-        self.later.push(run);
-        true
     }
 
-    /// `by` ended `tenure` in its packet `packet` and named the next holder. False: it had no right to.
-    pub(super) fn pass(&mut self, tenure: u32, by: u16, to: u16, packet: u64) -> bool {
-        let Some(next) = self.tenure.checked_add(1) else { return false };
-        if tenure != self.tenure || by != self.holder {
-            return false;
-        }
+    /// The holder ended its tenure in that packet, and named the next.
+    pub(super) fn pass(&mut self, Place { by, number: packet }: Place, to: u16) {
         self.rest_on(by, packet);
         self.came_by = Some(Pass { by, packet });
-        self.overtaken += u64::from(!self.later.is_empty());
-        (self.tenure, self.holder) = (next, to);
-        for run in std::mem::take(&mut self.later) {
-            if run.by == to {
-                append(&mut self.log, run);
-            }
+        self.tenure = Tenure { number: self.tenure.number + 1, holder: to };
+    }
+
+    #[inline]
+    pub(super) fn mark(&self) -> Mark {
+        Mark { runs: self.log.len(), last: self.log.back().map_or(0, |run| run.count) }
+    }
+
+    /// What was announced since `mark`, with nothing delivered between, was not.
+    pub(super) fn undo(&mut self, mark: Mark) {
+        self.log.truncate(mark.runs);
+        if let Some(last) = self.log.back_mut() {
+            last.count = mark.last;
         }
-        true
     }
 
     /// The next run to deliver from.
@@ -192,38 +178,40 @@ fn append(log: &mut VecDeque<Run>, run: Run) {
 mod tests {
     use super::*;
 
-    fn run(rank: u16, count: u64, by: u16) -> Run {
-        Run { rank, count, by, packet: 1 }
+    fn run(rank: u16, count: u64, by: u16, packet: u64) -> Run {
+        Run { rank, count, by, packet }
+    }
+
+    fn at(by: u16, number: u64) -> Place {
+        Place { by, number }
     }
 
     #[test]
-    fn tenures_join_in_order_whatever_arrives_first() {
+    fn tenures_follow_each_other() {
         let mut t = Total::new();
-        assert!(t.announce(1, run(5, 1, 2))); // the second holder is heard before the pass
-        assert!(t.announce(0, run(1, 2, 0)));
-        assert_eq!(t.front().map(|r| r.rank), Some(1));
-        assert!(t.pass(0, 0, 2, 9));
-        assert!(t.announce(1, run(6, 1, 2)));
+        t.announce(run(1, 2, 0, 1));
+        t.pass(at(0, 9), 2);
+        assert_eq!((t.in_force(), t.came_by()), (Tenure { number: 1, holder: 2 }, Some(Pass { by: 0, packet: 9 })));
+        t.announce(run(6, 1, 2, 1));
         let mut order = Vec::new();
         while let Some(r) = t.front() {
             order.push((r.rank, t.take_front()));
         }
-        assert_eq!(order, [(1, 1), (1, 2), (5, 3), (6, 4)]);
-        assert_eq!(t.holder(), 2);
+        assert_eq!(order, [(1, 1), (1, 2), (6, 3)]);
     }
 
     #[test]
-    fn two_tenures_are_open_at_most() {
+    fn what_a_packet_announced_can_be_taken_back() {
         let mut t = Total::new();
-        assert!(!t.pass(1, 0, 1, 4), "a pass before the one that it rests on");
-        assert!(!t.announce(2, run(1, 1, 1)), "the tenure after the next");
-        assert!(t.pass(0, 0, 1, 4));
-        assert_eq!((t.came_by(), t.overtaken()), (Some(Pass { by: 0, packet: 4 }), 0));
-        assert!(t.announce(2, run(0, 1, 2)));
-        assert!(!t.pass(0, 0, 1, 4), "a tenure that is over");
-        assert!(t.pass(1, 1, 2, 7));
-        assert_eq!((t.holder(), t.tenure(), t.overtaken()), (2, 2, 1));
-        assert_eq!(t.front().map(|r| r.by), Some(2));
+        let nothing = t.mark();
+        t.announce(run(1, 2, 0, 1));
+        let first = t.mark();
+        t.announce(run(1, 3, 0, 1));
+        t.announce(run(2, 1, 0, 1));
+        t.undo(first);
+        assert_eq!((t.front(), t.owed(3)), (Some(run(1, 2, 0, 1)), vec![0, 2, 0]));
+        t.undo(nothing);
+        assert_eq!(t.front(), None);
     }
 
     /// A uniform abcast waits for the packet that announced it, so runs of two packets are two.
@@ -231,9 +219,10 @@ mod tests {
     fn runs_join_only_within_one_packet() {
         let mut t = Total::new();
         for (rank, packet) in [(1, 1), (1, 1), (1, 2), (2, 2)] {
-            assert!(t.announce(0, Run { rank, count: 1, by: 0, packet }));
+            t.announce(run(rank, 1, 0, packet));
         }
-        assert!(t.pass(0, 0, 3, 2) && t.announce(1, Run { rank: 2, count: 1, by: 3, packet: 2 }));
+        t.pass(at(0, 2), 3);
+        t.announce(run(2, 1, 3, 2));
         let mut seen = Vec::new();
         while let Some(Run { rank, by, packet, .. }) = t.front() {
             seen.push((rank, by, packet, t.take_front()));
@@ -245,13 +234,13 @@ mod tests {
     fn the_order_rests_on_the_packets_that_announced_it_and_on_those_that_passed_the_token() {
         let mut t = Total::new();
         let rests = |t: &Total| t.rests_on().filter(|(_, packet)| *packet > 0).collect::<Vec<_>>();
-        assert!(t.announce(0, Run { rank: 1, count: 1, by: 0, packet: 3 }));
+        t.announce(run(1, 1, 0, 3));
         assert_eq!(rests(&t), [], "nothing of it is delivered yet");
         t.take_front();
         assert_eq!(rests(&t), [(0, 3)]);
-        assert!(t.pass(0, 0, 2, 4));
+        t.pass(at(0, 4), 2);
         assert_eq!(rests(&t), [(0, 4)], "a pass without orders");
-        assert!(t.announce(1, Run { rank: 1, count: 1, by: 2, packet: 7 }));
+        t.announce(run(1, 1, 2, 7));
         t.take_front();
         assert_eq!(rests(&t), [(0, 4), (2, 7)]);
     }
@@ -259,18 +248,10 @@ mod tests {
     #[test]
     fn a_pass_is_rested_on_though_what_was_ordered_before_it_is_delivered_later() {
         let mut t = Total::new();
-        assert!(t.announce(0, Run { rank: 1, count: 1, by: 0, packet: 3 }));
-        assert!(t.pass(0, 0, 2, 4));
+        t.announce(run(1, 1, 0, 3));
+        t.pass(at(0, 4), 2);
         t.take_front();
-        assert!(t.announce(1, Run { rank: 1, count: 1, by: 2, packet: 7 }));
+        t.announce(run(1, 1, 2, 7));
         assert_eq!(t.rests_on().next(), Some((0, 4)));
-    }
-
-    #[test]
-    fn only_the_holder_orders() {
-        let mut t = Total::new();
-        assert!(!t.announce(0, run(1, 1, 1)));
-        assert!(!t.pass(0, 1, 1, 1));
-        assert!(t.front().is_none());
     }
 }

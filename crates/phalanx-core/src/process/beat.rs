@@ -59,6 +59,12 @@ impl Process {
             self.resend_wishes(now);
             self.ask_around(now, fx);
         }
+        if beat || self.attention {
+            self.tell_unreadable(now);
+            if matches!(self.stage, Stage::Over) {
+                return;
+            }
+        }
         if beat || self.attention || self.coordinator.is_some() || self.need_since.is_some() {
             self.attention = false;
             self.judge_links(now, fx);
@@ -266,7 +272,8 @@ impl Process {
     }
 
     pub(super) fn is_eligible(&self, now: Instant, rank: usize) -> bool {
-        if !self.hearing.hears(now, rank) || self.hearing.slow().leavers().contains(&rank) {
+        let is_out = self.hearing.slow().leavers().contains(&rank) || self.outcast_ranks().any(|out| out == rank);
+        if is_out || !self.hearing.hears(now, rank) {
             return false;
         }
         let (count, with_rank_0) = self.hearing.heard_count(now, rank);

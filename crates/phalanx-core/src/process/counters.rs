@@ -111,7 +111,7 @@ counters! {
     token_passes,
     /// Times it kept the token, though another sends most: not all members had the pass that brought it here.
     token_kept,
-    /// Token passes that came here after the first announcements of the holder they name.
+    /// Times a stream had to wait for the pass that gave its sender the token.
     token_overtaken,
     /// Times the application came to leave deliveries waiting.
     app_full,
@@ -137,8 +137,25 @@ counters! {
     transfers_given,
     /// See `transfers_given`.
     transfers_taken,
-    /// Messages of members that made no sense.
-    malformed_frames,
+    /// Times a packet of a member's stream made no sense here: the stream is read no further.
+    nonsense_streams,
+    /// Groups judged by this process as coordinator because a packet made no sense to one member, to more but fewer than
+    /// half of those that took part, to half, and to more.
+    nonsense_to_one,
+    /// See `nonsense_to_one`.
+    nonsense_to_fewer,
+    /// See `nonsense_to_one`.
+    nonsense_to_half,
+    /// See `nonsense_to_one`.
+    nonsense_to_more,
+    /// Times this process lost a group's state and came back to take it anew.
+    state_anew,
+    /// Times this process left a group because its own stream made no sense to most.
+    outcast,
+    /// Groups of this process that stopped because nobody could say who was at fault.
+    groups_stopped,
+    /// Times this process stopped by itself because it could read no further and nobody would judge.
+    stopped_alone,
 }
 
 impl Counters {
@@ -147,6 +164,16 @@ impl Counters {
         self.token_passes += counts.passed;
         self.token_kept += counts.kept;
         self.token_overtaken += counts.overtaken;
+    }
+
+    /// A group was judged: a packet made no sense to so many of those that took part.
+    pub(super) fn add_judged(&mut self, against: usize, of: usize) {
+        *match against {
+            1 if of > 2 => &mut self.nonsense_to_one,
+            n if 2 * n == of => &mut self.nonsense_to_half,
+            n if 2 * n < of => &mut self.nonsense_to_fewer,
+            _ => &mut self.nonsense_to_more,
+        } += 1;
     }
 
     pub(super) fn drop(&mut self, reason: DropReason) {

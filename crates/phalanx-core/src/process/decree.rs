@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::groups::{WISHES_MAX, is_group_name};
+use super::unreadable::{JUDGES, unread_of};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{GroupId, Incarnation};
-use crate::member::{Ballot, Control, Coordinator, Phase, Promise, Proposal, Report, Wedge, Wishes};
+use crate::member::{
+    Ballot, Control, Coordinator, GroupEntry, Phase, Promise, Proposal, Report, Unreadable, Wedge, Wishes,
+};
 use crate::time::Instant;
 use crate::wire::DropReason;
 
@@ -46,6 +49,7 @@ impl Process {
                     self.attention = true;
                 }
             }
+            Control::Unreadable(unreadable) => self.handle_unreadable(from, unreadable),
             Control::Leave => {
                 if self.directory.rank(from).is_some() && self.leavers.insert(from) {
                     self.attention = true;
@@ -70,7 +74,9 @@ impl Process {
         let wishes = self.current_wishes(now);
         let mut candidates = self.hearing.candidates(now, &BTreeSet::new());
         candidates.extend(self.hearing.slow().leavers());
-        let need = !candidates.is_empty() || self.acceptor.promised().is_some() || !wishes.is_empty();
+        candidates.extend(self.outcast_ranks());
+        let is_unreadable = !self.unreadable_groups().is_empty();
+        let need = !candidates.is_empty() || self.acceptor.promised().is_some() || !wishes.is_empty() || is_unreadable;
         if !need {
             self.need_since = self.joiners_wait().then_some(now);
             return;
@@ -79,7 +85,7 @@ impl Process {
         if now < self.try_after {
             return;
         }
-        let only_accused = self.acceptor.promised().is_none() && wishes.is_empty();
+        let only_accused = self.acceptor.promised().is_none() && wishes.is_empty() && !is_unreadable;
         if only_accused && now.since(since) < self.beat_interval() * 2 && !self.hearing.is_settled(now) {
             return;
         }
@@ -137,13 +143,11 @@ impl Process {
             .map(|(name, _)| name.as_str())
             .chain(wishes.joiners.iter().flat_map(|(_, groups)| groups.iter().map(String::as_str)))
             .collect();
-        let groups: BTreeSet<GroupId> = self
-            .directory
-            .groups
-            .iter()
-            .filter(|(_, e)| named.contains(e.name.as_str()) || e.members.iter().any(leaving))
-            .map(|(&id, _)| id)
-            .collect();
+        let unreadable = self.unreadable_groups();
+        let changes = |(id, e): &(&GroupId, &GroupEntry)| {
+            named.contains(e.name.as_str()) || e.members.iter().any(leaving) || unreadable.contains(id)
+        };
+        let groups: BTreeSet<GroupId> = self.directory.groups.iter().filter(changes).map(|(&id, _)| id).collect();
         if self.acceptor.promised().is_some_and(|b| usize::from(b.rank) != me) {
             self.counters.take_overs += 1;
         }
@@ -162,6 +166,9 @@ impl Process {
             groups: groups.clone(),
             wishes,
             reports: BTreeMap::new(),
+            unread: BTreeMap::new(),
+            to_fill: BTreeSet::new(),
+            filled: BTreeSet::new(),
             phase: Phase::Gathering,
             since: now,
         });
@@ -201,6 +208,7 @@ impl Process {
             candidates.extend(mute);
         }
         candidates.extend(self.hearing.slow().leavers());
+        candidates.extend(self.outcast_ranks());
         let wishes = self.current_wishes(now);
         self.coordinator = None;
         self.start_ballot(now, candidates, wishes, fx);
@@ -252,17 +260,22 @@ impl Process {
             self.filling = Some((from, wedge.clone()));
             return self.fetch_soon(now);
         }
-        let mut prefixes = Vec::new();
+        let (mut prefixes, mut unread) = (Vec::new(), Vec::new());
         for &group in &wedge.groups {
             if let Some(space) = self.space_of(group) {
                 if let Some(flow) = self.flows.get(&space).map(|f| &f.flow) {
                     self.counters.flushes_with_traffic += u64::from(flow.unstable_packets() > 0);
                     self.counters.wedged_idle += u64::from(flow.is_last_falling_idle());
                 }
-                if let Some(p) = self.with_flow(space, fx, |flow, port| flow.wedge(now, port)) {
-                    prefixes.push((group, p));
+                if let Some(said) = self.with_flow(space, fx, |flow, port| flow.wedge(now, port)) {
+                    unread.extend(unread_of(group, &said));
+                    prefixes.push((group, said.into_iter().map(|said| said.prefix).collect()));
                 }
             }
+        }
+        if self.directory.level >= JUDGES && !unread.is_empty() {
+            let (decree, ballot) = (wedge.decree - 1, Some(wedge.ballot));
+            self.say_unreadable(from, Unreadable { decree, ballot, groups: unread });
         }
         let accepted = self.acceptor.accepted().map(|(b, p)| (*b, (**p).clone()));
         let report = Report { decree: wedge.decree, ballot: wedge.ballot, accepted, prefixes };
@@ -294,6 +307,9 @@ impl Process {
             return self.counters.drop(DropReason::Malformed);
         }
         c.reports.insert(rank, report);
+        if matches!(c.phase, Phase::Filling { .. }) {
+            c.filled.insert(rank);
+        }
         match &c.phase {
             Phase::Gathering if c.reports.len() == c.asked.len() => {
                 let hearing = &self.hearing;
@@ -312,25 +328,39 @@ impl Process {
                 if lacking.is_empty() {
                     return self.propose(now, proposal, fx);
                 }
-                c.phase = Phase::Filling { proposal: proposal.clone() };
+                c.phase = Phase::Filling { proposal };
                 c.since = now;
                 self.counters.fills += 1;
-                let (decree, ballot, groups) = (c.decree, c.ballot, c.groups.iter().copied().collect());
-                let cuts = proposal.cuts().map(|(group, cut)| (group, cut.clone())).collect();
-                let wedge = Wedge { decree, ballot, groups, cuts };
-                let me = self.my_rank();
-                for &rank in lacking.iter().filter(|&&r| r != me) {
-                    self.send_control(self.directory.members[rank].incarnation, &Control::Wedge(wedge.clone()));
-                }
-                if lacking.contains(&me) {
-                    self.handle_wedge(now, self.me(), &wedge, fx);
-                }
+                self.ask_to_fill(now, lacking, fx);
             }
-            Phase::Filling { proposal } if c.lacking(proposal).is_empty() => {
-                let proposal = proposal.clone();
+            Phase::Filling { proposal } => {
+                let lacking = c.lacking(proposal);
+                if !lacking.is_empty() {
+                    return self.ask_to_fill(now, lacking, fx);
+                }
+                let votes = c.votes();
+                let proposal = c.judged(&self.directory, proposal.clone());
+                votes.into_iter().for_each(|(against, of)| self.counters.add_judged(against, of));
                 self.propose(now, proposal, fx);
             }
             _ => {}
+        }
+    }
+
+    /// Asks those of `lacking` to fill the proposal's cuts that were not asked yet.
+    fn ask_to_fill(&mut self, now: Instant, mut lacking: BTreeSet<usize>, fx: &mut impl Effects) {
+        let Some(c) = &mut self.coordinator else { return };
+        let Phase::Filling { proposal } = &c.phase else { return };
+        lacking.retain(|rank| c.to_fill.insert(*rank));
+        let (decree, ballot, groups) = (c.decree, c.ballot, c.groups.iter().copied().collect());
+        let cuts = proposal.cuts().map(|(group, cut)| (group, cut.clone())).collect();
+        let wedge = Wedge { decree, ballot, groups, cuts };
+        let me = self.my_rank();
+        for &rank in lacking.iter().filter(|&&r| r != me) {
+            self.send_control(self.directory.members[rank].incarnation, &Control::Wedge(wedge.clone()));
+        }
+        if lacking.contains(&me) {
+            self.handle_wedge(now, self.me(), &wedge, fx);
         }
     }
 

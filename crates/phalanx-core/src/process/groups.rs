@@ -161,7 +161,7 @@ impl Process {
     }
 
     /// Who is asked for changes: the lowest-ranked member that can coordinate.
-    fn coordinator_now(&self, now: Instant) -> Option<Incarnation> {
+    pub(super) fn coordinator_now(&self, now: Instant) -> Option<Incarnation> {
         self.lowest_eligible(now).map(|rank| self.directory.members[rank].incarnation)
     }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::groups::Ready;
 use super::port::{FlowMeta, GroupFlow, flow_port};
+use super::unreadable::is_loss;
 use super::{Process, Stage};
 use crate::api::{CellView, Effects, Event, GroupView, LeaveReason, Order};
 use crate::id::MemberInfo;
@@ -51,12 +52,14 @@ impl Process {
     /// Installs the decided proposal, once its cut is held.
     pub(super) fn try_install(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(proposal) = self.decided.clone() else { return };
-        if self.is_past(proposal.cuts()) {
+        let mut cuts: Vec<_> = proposal.cuts().collect();
+        cuts.retain(|(group, _)| !self.loses_state(&proposal, *group));
+        if self.is_past(cuts.iter().copied()) {
             // Nobody can have decided it: whoever says so errs, or lies.
             self.decided = None;
             return self.counters.drop(DropReason::Malformed);
         }
-        if !self.holds_cuts(proposal.cuts()) {
+        if !self.holds_cuts(cuts.into_iter()) {
             return self.fetch_soon(now);
         }
         let next = self.directory.after(&proposal);
@@ -88,6 +91,7 @@ impl Process {
         self.adopt_settings();
         self.meet_members(now);
         // In the application's order: the rest of the old group views, who is in the cell, the new group views.
+        self.note_outcasts(&proposal);
         let ended: Vec<_> = proposal.groups.iter().map(|change| self.end_group(change, fx)).collect();
         if view_changed && self.directory.rank(me).is_some() {
             self.tell_cell_view(&proposal);
@@ -103,6 +107,7 @@ impl Process {
         for who in proposal.joiners() {
             self.joiners.remove(&who);
         }
+        self.unreadable.clear();
         let wishes = self.wishes.len();
         self.wishes.retain(|_, list| list.decree >= decree);
         self.counters.wishes_overtaken += (wishes - self.wishes.len()) as u64;
@@ -127,6 +132,11 @@ impl Process {
         for (who, why) in &proposal.left {
             self.counters.slow_expelled += u64::from(*why == LeaveReason::TooSlow);
             self.remember_excluded(now, *who);
+        }
+        if self.cannot_go_on {
+            // The cut makes no sense here, though this member said that it does: it goes no further.
+            self.counters.stopped_alone += 1;
+            return self.end(Event::Left);
         }
         self.replay_early(now, fx);
         self.advance_wants(now);
@@ -172,9 +182,14 @@ impl Process {
     fn end_group(&mut self, change: &GroupChange, fx: &mut impl Effects) -> Option<Ended> {
         let space = self.space_of(change.group)?;
         let mut old = self.flows.remove(&space)?;
-        if let Some(cut) = &change.cut {
+        let me = self.me();
+        let lost = change.left.iter().find(|(who, why)| *who == me && is_loss(*why)).map(|(_, why)| *why);
+        if let Some(cut) = change.cut.as_ref().filter(|_| lost.is_none()) {
             let mut port = flow_port!(self, fx, &old.meta);
-            self.counters.discarded += old.flow.finish(&cut.prefixes, &mut port);
+            match old.flow.finish(&cut.prefixes, &mut port) {
+                Some(discarded) => self.counters.discarded += discarded,
+                None => self.cannot_go_on = true,
+            }
         }
         self.counters.carried_over_cut += u64::from(old.flow.is_cut_off());
         self.counters.add_token(old.flow.token_counts());
@@ -193,9 +208,8 @@ impl Process {
         let Ended { since, told, unsent, .. } = ended.unwrap_or_else(new);
         let members = self.directory.groups.get(&change.group).map(|entry| entry.members.clone()).unwrap_or_default();
         let Some(my_rank) = members.iter().position(|who| *who == me) else {
-            if prev.is_some() && self.transfers.group_left(change.group, &mut self.app) {
-                self.wants.remove(&change.name);
-                self.app.event(Event::GroupLeft { group: change.group });
+            if prev.is_some() {
+                self.leave_behind(change);
             }
             return;
         };
@@ -252,6 +266,26 @@ impl Process {
             self.begin_state(&view);
         }
         self.transfers.hold(&mut self.app, super::app::Item::Event(Event::GroupView(view)), change.group);
+    }
+
+    /// This process is in the group no more. Who lost its state comes back by itself.
+    fn leave_behind(&mut self, change: &GroupChange) {
+        let me = self.me();
+        let why = change.left.iter().find(|(who, _)| *who == me).map_or(LeaveReason::Left, |(_, why)| *why);
+        self.counters.state_anew += u64::from(why == LeaveReason::Anew);
+        self.counters.outcast += u64::from(why == LeaveReason::Nonsense);
+        self.counters.groups_stopped += u64::from(why == LeaveReason::Stopped);
+        let was_told = self.transfers.group_left(change.group, &mut self.app);
+        if why == LeaveReason::Anew
+            && let Some(want) = self.wants.get_mut(&change.name).filter(|want| want.leaving.is_none())
+        {
+            want.ready = if want.with_state { Ready::No } else { Ready::Yes };
+        } else if was_told {
+            self.wants.remove(&change.name);
+        }
+        if was_told {
+            self.app.event(Event::GroupLeft { group: change.group, why });
+        }
     }
 
     /// The first view of a group here. Its state may still be on its way; or we were taken in without it, because

@@ -22,6 +22,7 @@ mod port;
 mod slow;
 mod status;
 mod transfer;
+mod unreadable;
 pub mod unrepaired;
 mod watch;
 
@@ -95,6 +96,10 @@ pub struct Process {
     leavers: BTreeSet<Incarnation>,
     /// Wishes about groups, and the decree they were made in: what came of it may have changed the wisher's mind.
     wishes: BTreeMap<Incarnation, WishList>,
+    /// Groups in which a member cannot read a packet, as it says, and the decree in force there.
+    unreadable: BTreeMap<Incarnation, (u64, BTreeSet<GroupId>)>,
+    /// Members whose streams made no sense to most: they leave with the next decree.
+    outcasts: BTreeSet<Incarnation>,
     /// The level that this process's application asked for last; 0: none.
     wanted_level: u16,
     used_cookies: join::UsedCookies,
@@ -105,6 +110,8 @@ pub struct Process {
     leaving: Option<Instant>,
     transfers: Transfers,
     primary: bool,
+    /// A view was to end with a cut that makes no sense here.
+    cannot_go_on: bool,
     max_round: u32,
     /// Since when there has been a reason for a new view, and when this process may try (again).
     need_since: Option<Instant>,
@@ -214,6 +221,8 @@ impl Process {
             joiners: BTreeMap::new(),
             leavers: BTreeSet::new(),
             wishes: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
+            outcasts: BTreeSet::new(),
             wanted_level: 0,
             used_cookies: join::UsedCookies::default(),
             cookie_key: CookieKey::new(&cookie_key),
@@ -222,6 +231,7 @@ impl Process {
             leaving: None,
             transfers: Transfers::new(rng.fork("transfer")),
             primary: true,
+            cannot_go_on: false,
             max_round: 0,
             need_since: None,
             try_after: now,

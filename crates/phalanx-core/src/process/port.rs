@@ -244,6 +244,7 @@ macro_rules! flow_port {
             peers: &mut $process.peers,
             transfers: &mut $process.transfers,
             counters: &mut $process.counters,
+            attention: &mut $process.attention,
             meta: $meta,
         }
     };
@@ -258,6 +259,7 @@ pub(super) struct FlowPort<'a, F> {
     pub(super) peers: &'a mut Peers,
     pub(super) transfers: &'a mut Transfers,
     pub(super) counters: &'a mut Counters,
+    pub(super) attention: &'a mut bool,
     pub(super) meta: &'a FlowMeta,
 }
 
@@ -347,7 +349,13 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
         *counter += 1;
     }
 
-    fn malformed(&mut self, _rank: usize) {
-        self.counters.malformed_frames += 1;
+    #[inline]
+    fn can_read(&mut self, space: u32, rank: usize, number: u64) -> bool {
+        self.fx.can_read(self.meta.members[rank], space, number)
+    }
+
+    fn nonsense(&mut self, _rank: usize) {
+        self.counters.nonsense_streams += 1;
+        *self.attention = true;
     }
 }

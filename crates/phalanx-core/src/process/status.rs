@@ -207,6 +207,12 @@ impl Process {
         self.flows.iter().map(|(&space, f)| (space, f.flow.tenure()))
     }
 
+    /// Of each group view this process is in: the group, its packet space, and the number of the next packet that this
+    /// process sends in it.
+    pub fn next_packets(&self) -> impl Iterator<Item = (GroupId, u32, u64)> {
+        self.flows.iter().map(|(&space, f)| (f.meta.group, space, f.flow.next_packet()))
+    }
+
     /// Unfinished work.
     #[must_use]
     pub fn activity(&self) -> Activity {

@@ -88,7 +88,7 @@ impl Effects for Out {
                 self.groups.retain(|g| g.0 != view.group);
                 self.groups.push((view.group, view.name.to_string(), view.members.len()));
             }
-            Event::GroupLeft { group } => self.groups.retain(|g| g.0 != group),
+            Event::GroupLeft { group, .. } => self.groups.retain(|g| g.0 != group),
             _ => {}
         }
     }

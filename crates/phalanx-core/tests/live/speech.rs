@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use phalanx_core::member::{
     Agreed, Ballot, Control, Directory, FirstView, GroupChange, GroupCut, GroupEntry, GroupWish, Proposal,
-    RecoveredPacket, Report, StateMessage, Wedge, Welcome, WishList,
+    RecoveredPacket, Report, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{Tags, put_with_tail};
@@ -17,7 +17,7 @@ pub(crate) struct Speech<'a>(pub(crate) &'a mut Rng);
 impl Speech<'_> {
     /// A message of the control channel.
     pub(crate) fn control(&mut self) -> Vec<u8> {
-        let message = match self.0.below(14) {
+        let message = match self.0.below(15) {
             0 => Control::Wedge(Wedge {
                 decree: self.number(),
                 ballot: self.ballot(),
@@ -54,6 +54,14 @@ impl Speech<'_> {
             10 => Control::Leave,
             11 => Control::FoundList { round: self.small(), first: self.first_view() },
             12 => Control::FoundAccept { round: self.small() },
+            13 => Control::Unreadable(Unreadable {
+                decree: self.number(),
+                ballot: self.coin().then(|| self.ballot()),
+                groups: self.some(|s| {
+                    let group = s.group();
+                    Unread { group, streams: s.some(|s| (s.rank(), s.number(), s.coin())) }
+                }),
+            }),
             _ => Control::FoundDecide(self.first_view()),
         };
         put_with_tail(&message, &self.tail(), Vec::new()).expect("a message can be written")

@@ -318,10 +318,18 @@ impl Handler for App {
         match event {
             Event::CellView(view) => self.cell_view(&view),
             Event::GroupView(view) => self.group_view(&view),
-            Event::GroupLeft { group } => {
+            Event::GroupLeft { group, why } => {
+                if why != LeaveReason::Left {
+                    self.record(trace::Event::GroupLost { group: group.0, why: reason(why) });
+                }
                 self.record(trace::Event::GroupLeft { group: group.0 });
-                if self.groups.remove(&group).is_some_and(|left| left.name == OBJECTS_GROUP) {
-                    self.calls.left(group);
+                if let Some(left) = self.groups.remove(&group) {
+                    if left.name == OBJECTS_GROUP {
+                        self.calls.left(group);
+                    }
+                    if why == LeaveReason::Stopped {
+                        self.wanted.remove(&left.name); // to be joined again with the next tick
+                    }
                 }
             }
             Event::NonPrimary { .. } => {
@@ -379,13 +387,19 @@ impl Handler for App {
 }
 
 fn gone(left: &[(Incarnation, LeaveReason)]) -> Vec<(u64, trace::LeaveReason)> {
-    let reason = |reason| match reason {
+    left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
+}
+
+fn reason(reason: LeaveReason) -> trace::LeaveReason {
+    match reason {
         LeaveReason::Left => trace::LeaveReason::Left,
         LeaveReason::Died => trace::LeaveReason::Died,
         LeaveReason::Unreachable => trace::LeaveReason::Unreachable,
         LeaveReason::TooSlow => trace::LeaveReason::TooSlow,
-    };
-    left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
+        LeaveReason::Nonsense => trace::LeaveReason::Nonsense,
+        LeaveReason::Anew => trace::LeaveReason::Anew,
+        LeaveReason::Stopped => trace::LeaveReason::Stopped,
+    }
 }
 
 fn traced(order: Order) -> trace::Order {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, MemberInfo, Snapshot};
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, LeaveReason, MemberInfo, Snapshot};
 
 use super::Shared;
 use super::group::Slot;
@@ -144,7 +144,12 @@ impl Handler for Queueing {
                     }
                 }
             }
-            Event::GroupLeft { group } => {
+            Event::GroupLeft { group, why: LeaveReason::Anew } => {
+                if let Some(joined) = self.names.get(group).and_then(|name| self.groups.get_mut(name)) {
+                    joined.slot.set_view(None); // it comes back by itself, with the state
+                }
+            }
+            Event::GroupLeft { group, .. } => {
                 if let Some(name) = self.names.remove(group)
                     && let Some(joined) = self.groups.remove(&name)
                 {

@@ -42,6 +42,11 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
         self.outbox.is_congested()
     }
 
+    #[inline]
+    fn can_read(&mut self, sender: Incarnation, space: u32, number: u64) -> bool {
+        self.outbox.can_read(sender, space, number)
+    }
+
     fn ready(&mut self) -> bool {
         self.handler.ready()
     }
@@ -63,7 +68,7 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
             Event::GroupView(view) => {
                 self.watch.names.insert(view.group, Arc::clone(&view.name));
             }
-            Event::GroupLeft { group } => {
+            Event::GroupLeft { group, .. } => {
                 self.watch.names.remove(group);
             }
             Event::Excluded { .. } => self.watch.excluded = true,

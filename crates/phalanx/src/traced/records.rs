@@ -1,6 +1,6 @@
 //! The core's vocabulary in the words of a trace.
 
-use phalanx_core::{CellView, Delivery, Event, GroupView, Incarnation, LeaveReason, Order};
+use phalanx_core::{CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Order};
 use phalanx_trace::{Event as Record, payload_hash};
 
 pub(super) fn order(order: Order) -> phalanx_trace::Order {
@@ -25,12 +25,18 @@ pub(super) fn delivery(delivery: &Delivery<'_>) -> Record {
     }
 }
 
+/// What stands before the record that a group was left: why, if this process did not ask for it.
+pub(super) fn lost(group: GroupId, why: LeaveReason) -> Option<Record> {
+    let why = reason(why);
+    (why != phalanx_trace::LeaveReason::Left).then_some(Record::GroupLost { group: group.0, why })
+}
+
 /// The record of an event, if it is one that stands before the application took it in.
 pub(super) fn event(event: &Event) -> Option<Record> {
     Some(match event {
         Event::CellView(view) => cell_view(view),
         Event::GroupView(view) => group_view(view),
-        Event::GroupLeft { group } => Record::GroupLeft { group: group.0 },
+        Event::GroupLeft { group, .. } => Record::GroupLeft { group: group.0 },
         Event::NonPrimary { .. } => Record::NonPrimary,
         Event::Primary => Record::Primary,
         Event::Excluded { view } => Record::Excluded { view: *view },
@@ -70,11 +76,17 @@ fn group_view(view: &GroupView) -> Record {
 }
 
 fn left(left: &[(Incarnation, LeaveReason)]) -> Vec<(u64, phalanx_trace::LeaveReason)> {
-    let reason = |reason| match reason {
+    left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
+}
+
+fn reason(reason: LeaveReason) -> phalanx_trace::LeaveReason {
+    match reason {
         LeaveReason::Left => phalanx_trace::LeaveReason::Left,
         LeaveReason::Died => phalanx_trace::LeaveReason::Died,
         LeaveReason::Unreachable => phalanx_trace::LeaveReason::Unreachable,
         LeaveReason::TooSlow => phalanx_trace::LeaveReason::TooSlow,
-    };
-    left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
+        LeaveReason::Nonsense => phalanx_trace::LeaveReason::Nonsense,
+        LeaveReason::Anew => phalanx_trace::LeaveReason::Anew,
+        LeaveReason::Stopped => phalanx_trace::LeaveReason::Stopped,
+    }
 }

@@ -38,7 +38,7 @@ fn proposal() -> Proposal {
         ..Wishes::default()
     };
     let reason = |_| crate::api::LeaveReason::Unreachable;
-    build_proposal(&directory(), &reports, &[GroupId(1)].into(), &wishes, reason)
+    build_proposal(&directory(), &reports, &[GroupId(1)].into(), &BTreeSet::new(), &wishes, reason)
 }
 
 /// What is built fits, and no more when it is changed like this.

@@ -106,6 +106,9 @@ fn trying(decree: u64, ballot: Ballot) -> Coordinator {
         groups: BTreeSet::from([GROUP]),
         wishes: Wishes::default(),
         reports: BTreeMap::new(),
+        unread: BTreeMap::new(),
+        to_fill: BTreeSet::new(),
+        filled: BTreeSet::new(),
         phase: Phase::Gathering,
         since: NOW,
     }
@@ -423,7 +426,7 @@ fn what_is_sent_and_delivered_is_counted() {
 }
 
 #[test]
-fn frames_that_make_no_sense_are_counted() {
+fn streams_that_make_no_sense_are_counted() {
     let (mut process, mut fx) = in_group(A, 2);
     let mut sealer = Sealer::new(&Security::None, "test", B);
     let mut packet = Vec::new();
@@ -432,7 +435,7 @@ fn frames_that_make_no_sense_are_counted() {
     sealer.seal(Incarnation::NONE, &mut packet);
     let origin = Origin::Network(named(2).data);
     process.handle_packet(NOW, Lane::Data, origin, Packet::Lent(&mut packet), &mut fx);
-    assert_eq!(process.counters.malformed_frames, 1);
+    assert_eq!(process.counters.nonsense_streams, 1);
 }
 
 #[test]

@@ -1,0 +1,43 @@
+//! M12, nobody loses a group without cause: a member that did not ask to leave a group is out of it, by its own record, only
+//! after a packet made no sense to somebody (the harness played a defect). All that go on say the same of it. If one is told
+//! that the group stopped, no member of that view goes on to a next view of it.
+//!
+//! Instances: stays that ended so; *under failure*: those of a group that stopped.
+
+use phalanx_trace::{LeaveReason, Trouble};
+
+use super::Run;
+use crate::findings::{Findings, Place};
+use crate::model::{EpochEnd, Model};
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    for stay in &model.epochs {
+        let Some((why, told)) = stay.lost else { continue };
+        out.instance_when(why == LeaveReason::Stopped);
+        let group = model.view_name(stay.view);
+        if model.one_clock().is_some() && !was_nonsense(model, told.at_ns) {
+            out.violation(&[told.place], || {
+                format!("{} lost {group} ({why}), and nothing made no sense to anybody", model.who(stay.proc))
+            });
+        }
+        for other in model.views[stay.view].epochs.iter().map(|&e| &model.epochs[e]) {
+            let EpochEnd::Next(next) = other.end else { continue };
+            let next = &model.epochs[next];
+            let said = next.left.iter().find(|(who, _)| *who == stay.proc).map(|(_, reason)| *reason);
+            if why == LeaveReason::Stopped || said != Some(why) {
+                let evidence: [Place; 2] = [told.place, next.install.place];
+                out.violation(&evidence, || {
+                    let (lost, on) = (model.who(stay.proc), model.who(other.proc));
+                    format!("{lost} lost {group} ({why}), and {on} went on with another word of it")
+                });
+            }
+        }
+    }
+}
+
+/// Whether a defect was played before that time.
+fn was_nonsense(model: &Model, at_ns: u64) -> bool {
+    let mut spans = model.harness.troubles.iter().filter(|((what, _), _)| *what == Trouble::Nonsense);
+    spans.any(|(_, spans)| spans.iter().any(|span| span.from.at_ns <= at_ns))
+}

@@ -1,0 +1,165 @@
+//! Who has to go when a packet of a member's stream makes no sense to some of its readers (`docs/fail-stop.md`).
+//!
+//! Nobody knows who is at fault, so those that take part in the ballot count, the sender among them. Everybody has said by
+//! then how far it can read: up to the longest prefix reported, or up to what makes no sense to it.
+
+use std::collections::BTreeSet;
+
+use crate::link::Said;
+
+/// What is decided of one stream.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Verdict {
+    /// Where the stream ends, for those that keep the state.
+    pub cut: u64,
+    /// The sender leaves the group.
+    pub sender_goes: bool,
+    /// Who takes the state anew, by rank.
+    pub anew: BTreeSet<usize>,
+    /// Nobody can say who is at fault: the group stops.
+    pub stops: bool,
+}
+
+/// Judges `sender`'s stream by what those that take part said, by rank.
+///
+/// A packet that the fewer cannot read is in the cut, and they take the state anew. What the more cannot read is outside
+/// of the cut: the sender goes, and whoever acted upon it takes the state anew. Of those that remain the same is asked
+/// again, as they may not have stopped at the same packet. Half against half stops the group, unless the sender is gone
+/// anyway: then the longer prefix counts.
+#[must_use]
+pub fn judge(sender: usize, said: &[Option<Said>]) -> Verdict {
+    let present = |rank: usize| said.get(rank).copied().flatten();
+    let mut voters: BTreeSet<usize> = (0..said.len()).filter(|&rank| present(rank).is_some()).collect();
+    let mut sender_votes = voters.contains(&sender);
+    let mut verdict = Verdict::default();
+    loop {
+        verdict.cut = voters.iter().filter_map(|&rank| present(rank)).map(|said| said.prefix).max().unwrap_or(0);
+        let stopped = |said: Said| said.nonsense && said.prefix < verdict.cut;
+        let short: BTreeSet<usize> =
+            voters.iter().copied().filter(|&rank| present(rank).is_some_and(stopped)).collect();
+        let against = 2 * short.len();
+        if against == voters.len() && sender_votes && !short.is_empty() {
+            return Verdict { stops: true, ..Verdict::default() };
+        }
+        if against <= voters.len() {
+            verdict.anew.extend(short);
+            break;
+        }
+        verdict.sender_goes |= sender_votes;
+        (voters, sender_votes) = (short, false);
+    }
+    verdict.anew.extend((0..said.len()).filter(|&rank| present(rank).is_some_and(|said| said.read > verdict.cut)));
+    if verdict.sender_goes {
+        verdict.anew.remove(&sender);
+    }
+    verdict
+}
+
+/// What is decided of a group, its streams taken together.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// Where each stream ends.
+    pub cut: Vec<u64>,
+    /// Senders that leave the group, by rank.
+    pub gone: BTreeSet<usize>,
+    /// Who takes the state anew, by rank.
+    pub anew: BTreeSet<usize>,
+    /// The group stops: nobody goes on.
+    pub stops: bool,
+}
+
+/// Judges all streams. `said`: by reporter, of each stream; `stays`: who would stay in the group. It goes on only with
+/// somebody that keeps its state.
+#[must_use]
+pub fn judge_all(said: &[Option<Vec<Said>>], stays: impl Fn(usize) -> bool) -> Outcome {
+    let mut all = Outcome::default();
+    for sender in 0..said.len() {
+        let of_stream: Vec<Option<Said>> = said.iter().map(|said| said.as_ref()?.get(sender).copied()).collect();
+        let verdict = judge(sender, &of_stream);
+        all.cut.push(verdict.cut);
+        all.anew.extend(verdict.anew);
+        all.stops |= verdict.stops;
+        if verdict.sender_goes {
+            all.gone.insert(sender);
+        }
+    }
+    all.anew.retain(|rank| !all.gone.contains(rank));
+    let keeps = |rank: usize| stays(rank) && !all.gone.contains(&rank) && !all.anew.contains(&rank);
+    all.stops |= !(0..said.len()).any(keeps);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranks<const N: usize>(ranks: [usize; N]) -> BTreeSet<usize> {
+        BTreeSet::from(ranks)
+    }
+
+    fn stopped(prefix: u64) -> Option<Said> {
+        Some(Said { prefix, read: prefix, nonsense: true })
+    }
+
+    fn reads(prefix: u64) -> Option<Said> {
+        Some(Said { prefix, read: prefix, nonsense: false })
+    }
+
+    #[test]
+    fn the_fewer_take_the_state_anew() {
+        let verdict = judge(0, &[reads(4), stopped(2), reads(4)]);
+        assert_eq!(verdict, Verdict { cut: 4, anew: ranks([1]), ..Verdict::default() });
+        let verdict = judge(0, &[reads(4), stopped(2), stopped(3), reads(4), reads(4)]);
+        assert_eq!(verdict, Verdict { cut: 4, anew: ranks([1, 2]), ..Verdict::default() });
+    }
+
+    #[test]
+    fn the_sender_goes_when_the_more_cannot_read_it() {
+        let verdict = judge(0, &[reads(4), stopped(2), stopped(2)]);
+        assert_eq!(verdict, Verdict { cut: 2, sender_goes: true, ..Verdict::default() });
+        // One of them acted upon what the others cannot read.
+        let verdict = judge(0, &[reads(4), stopped(2), stopped(2), stopped(2), reads(4)]);
+        assert_eq!(verdict, Verdict { cut: 2, sender_goes: true, anew: ranks([4]), ..Verdict::default() });
+    }
+
+    #[test]
+    fn half_against_half_stops_the_group_while_the_sender_is_there() {
+        assert!(judge(0, &[reads(4), stopped(2)]).stops);
+        assert!(judge(1, &[stopped(2), reads(4), reads(4), stopped(3)]).stops);
+        let verdict = judge(0, &[None, reads(4), stopped(2)]);
+        assert_eq!(verdict, Verdict { cut: 4, anew: ranks([2]), ..Verdict::default() });
+    }
+
+    #[test]
+    fn what_nobody_that_is_present_can_read_is_outside_of_the_cut() {
+        assert_eq!(judge(0, &[None, stopped(2), stopped(2)]), Verdict { cut: 2, ..Verdict::default() });
+        assert_eq!(judge(0, &[None, None]), Verdict::default());
+    }
+
+    #[test]
+    fn readers_that_stop_at_different_packets_are_asked_again() {
+        let verdict = judge(0, &[reads(2), stopped(0), stopped(1), stopped(1), stopped(1)]);
+        assert_eq!(verdict, Verdict { cut: 1, sender_goes: true, anew: ranks([1]), stops: false });
+    }
+
+    #[test]
+    fn who_holds_more_than_the_cut_without_acting_upon_it_stays() {
+        let fetched = Some(Said { prefix: 1, read: 0, nonsense: false });
+        let verdict = judge(0, &[reads(1), stopped(0), stopped(0), stopped(0), fetched]);
+        assert_eq!(verdict, Verdict { sender_goes: true, ..Verdict::default() });
+    }
+
+    /// Three senders, each of which cannot read the one before: all would take the state anew, and there would be none.
+    #[test]
+    fn a_group_of_which_nobody_keeps_the_state_stops() {
+        let own = |prefix| Said { prefix, read: prefix, nonsense: false };
+        let blind = Said { prefix: 0, read: 0, nonsense: true };
+        let reader = |blind_to: usize| Some((0..3).map(|s| if s == blind_to { blind } else { own(1) }).collect());
+        let all = [reader(2), reader(0), reader(1)];
+        assert!(judge_all(&all, |_| true).stops);
+        let two = [reader(2), reader(0), reader(9)];
+        let outcome = judge_all(&two, |_| true);
+        assert_eq!((outcome.anew, outcome.stops, outcome.cut), (ranks([0, 1]), false, vec![1, 1, 1]));
+        assert!(judge_all(&two, |rank| rank != 2).stops, "the one that could keep it leaves");
+    }
+}

@@ -1,0 +1,111 @@
+//! A packet of a stream makes no sense: those that cannot read it say so, and a view change judges who has to go
+//! (`docs/fail-stop.md`).
+
+use std::collections::BTreeSet;
+
+use super::Process;
+use crate::api::{Event, LeaveReason};
+use crate::id::{GroupId, Incarnation};
+use crate::link::Said;
+use crate::member::{Control, Proposal, Unread, Unreadable};
+use crate::time::Instant;
+
+/// From this level on members judge. Below it, who finds nonsense stops for good.
+pub(super) const JUDGES: u16 = 2;
+
+/// What a report does not say of a group's streams.
+pub(super) fn unread_of(group: GroupId, said: &[Said]) -> Option<Unread> {
+    let differs = |(_, said): &(u16, &Said)| said.nonsense || said.read < said.prefix;
+    let streams: Vec<_> =
+        (0..).zip(said).filter(differs).map(|(rank, said)| (rank, said.read, said.nonsense)).collect();
+    (!streams.is_empty()).then_some(Unread { group, streams })
+}
+
+impl Process {
+    /// Groups in which a member cannot read a packet, as far as it is known here: their views have to end.
+    pub(super) fn unreadable_groups(&self) -> BTreeSet<GroupId> {
+        if self.directory.level < JUDGES {
+            return BTreeSet::new();
+        }
+        let told = self.unreadable.iter().filter(|(who, _)| self.directory.rank(**who).is_some());
+        let told = told.filter(|(_, (decree, _))| *decree == self.directory.decree).flat_map(|(_, (_, groups))| groups);
+        let mut groups: BTreeSet<GroupId> = told.copied().collect();
+        groups.extend(self.own_unreadable());
+        groups
+    }
+
+    fn own_unreadable(&self) -> impl Iterator<Item = GroupId> {
+        self.flows.values().filter(|f| f.flow.has_nonsense()).map(|f| f.meta.group)
+    }
+
+    /// With each heartbeat, and when something was found: who coordinates learns what cannot be read here.
+    pub(super) fn tell_unreadable(&mut self, now: Instant) {
+        let groups: Vec<GroupId> = self.own_unreadable().collect();
+        if groups.is_empty() {
+            return;
+        }
+        if self.directory.level < JUDGES {
+            self.counters.stopped_alone += 1;
+            return self.end(Event::Left);
+        }
+        let Some(coordinator) = self.coordinator_now(now).filter(|who| *who != self.me()) else { return };
+        let groups = groups.into_iter().map(|group| Unread { group, streams: Vec::new() }).collect();
+        self.say_unreadable(coordinator, Unreadable { decree: self.directory.decree, ballot: None, groups });
+    }
+
+    pub(super) fn say_unreadable(&mut self, to: Incarnation, unreadable: Unreadable) {
+        if to == self.me() {
+            self.handle_unreadable(to, unreadable);
+        } else {
+            self.send_control(to, &Control::Unreadable(unreadable));
+        }
+    }
+
+    pub(super) fn handle_unreadable(&mut self, from: Incarnation, unreadable: Unreadable) {
+        let Some(rank) = self.directory.rank(from) else { return };
+        if self.directory.level < JUDGES || unreadable.decree != self.directory.decree {
+            return;
+        }
+        let Unreadable { ballot, groups, .. } = unreadable;
+        match ballot {
+            None => {
+                let decree = self.directory.decree;
+                let groups = groups.into_iter().map(|unread| unread.group);
+                let known = groups.filter(|group| self.directory.groups.contains_key(group)).collect();
+                self.unreadable.insert(from, (decree, known));
+                self.attention = true;
+            }
+            Some(ballot) => {
+                if let Some(c) = self.coordinator.as_mut().filter(|c| c.ballot == ballot && c.asked.contains(&rank)) {
+                    c.unread.insert(rank, groups);
+                }
+            }
+        }
+    }
+
+    /// Whether a group's view ends here without its cut: this process does not keep its state.
+    pub(super) fn loses_state(&self, proposal: &Proposal, group: GroupId) -> bool {
+        let me = self.me();
+        let mut changes = proposal.groups.iter().filter(|change| change.group == group);
+        changes.any(|change| change.left.iter().any(|(who, why)| *who == me && is_loss(*why)))
+    }
+
+    /// Notes whose streams made no sense: the next decree leaves them out of the cell.
+    pub(super) fn note_outcasts(&mut self, proposal: &Proposal) {
+        let left = proposal.groups.iter().flat_map(|change| &change.left);
+        self.outcasts.extend(left.filter(|(_, why)| *why == LeaveReason::Nonsense).map(|(who, _)| *who));
+        self.outcasts.retain(|who| self.directory.rank(*who).is_some());
+    }
+
+    pub(super) fn outcast_ranks(&self) -> impl Iterator<Item = usize> {
+        self.outcasts.iter().filter_map(|who| self.directory.rank(*who))
+    }
+}
+
+/// Whether who leaves a group for that reason neither keeps its state nor delivers to the cut.
+pub(super) fn is_loss(why: LeaveReason) -> bool {
+    match why {
+        LeaveReason::Nonsense | LeaveReason::Anew | LeaveReason::Stopped => true,
+        LeaveReason::Left | LeaveReason::Died | LeaveReason::Unreachable | LeaveReason::TooSlow => false,
+    }
+}

@@ -1,0 +1,96 @@
+//! Packets that some of their readers cannot read: a defect of the readers, if they are few, or of the sender.
+
+use phalanx_core::rng::Rng;
+use phalanx_core::{GroupId, Incarnation};
+use phalanx_trace::Trouble;
+
+use crate::fault::{Aim, Busy, Fault, Kind, Readers, Role};
+use crate::plan::{MS, Plan, SECOND};
+use crate::swarm::index;
+use crate::world::World;
+
+/// Who cannot read which packet: a slot, and the packet's sender, space and number.
+pub(crate) type Blind = Vec<(usize, (Incarnation, u32, u64))>;
+
+/// Adds these faults to some plans, from a generator of their own.
+pub(crate) fn add_nonsense(rng: &mut Rng, plan: &mut Plan) {
+    if plan.mild || !rng.chance_ppm(200_000) {
+        return;
+    }
+    for _ in 0..1 + rng.below(3) {
+        let kind = Kind::Nonsense {
+            role: [Role::Coordinator, Role::Slot(index(rng, 64)), Role::Slot(index(rng, 64))][index(rng, 3)],
+            readers: [
+                Readers::One,
+                Readers::One,
+                Readers::Fewer,
+                Readers::Fewer,
+                Readers::More,
+                Readers::More,
+                Readers::Half,
+            ][index(rng, 7)],
+            ahead: 1 + rng.below(6),
+        };
+        let from_ns = 2 * SECOND + rng.below(plan.heal_ns - 4 * SECOND);
+        let inside = rng.chance_ppm(300_000);
+        let aim = if inside { Aim::Inside { busy: Busy::Flush, from_ns, after_ns: 50 * MS } } else { Aim::At(from_ns) };
+        plan.faults.push(Fault { aim, kind, lasts_ns: SECOND + rng.below(2 * SECOND) });
+    }
+}
+
+impl World {
+    /// From one of its next packets on, a process's stream makes no sense to some of its group. `None`: there is no such
+    /// process, or its group is too small.
+    pub(crate) fn begin_nonsense(&mut self, slot: usize, readers: Readers, ahead: u64) -> Option<Blind> {
+        let (group, mut others) = self.group_of(slot)?;
+        others.retain(|other| *other != slot);
+        let all = others.len() + 1;
+        let many = match readers {
+            Readers::One => 1,
+            Readers::Fewer => (all - 1) / 2,
+            Readers::Half if all % 2 == 0 => all / 2,
+            Readers::Half => return None,
+            Readers::More => (all / 2 + 1 + index(&mut self.rng, all)).min(all - 1),
+        };
+        let wrong = match readers {
+            Readers::One | Readers::Fewer => 2 * many >= all,
+            Readers::Half => false,
+            Readers::More => 2 * many <= all,
+        };
+        if many == 0 || wrong {
+            return None;
+        }
+        let (space, next) = self.next_packet(slot, group)?;
+        let packet = (self.slots[slot].incarnation()?, space, next + ahead - 1);
+        let first = index(&mut self.rng, others.len());
+        let blind: Blind = (0..many).map(|step| (others[(first + step) % others.len()], packet)).collect();
+        for (reader, packet) in &blind {
+            self.unreadable(*reader, |packets| packets.push(*packet));
+        }
+        let sender = packet.0;
+        self.trouble(Trouble::Nonsense, sender, true);
+        self.trouble(Trouble::Nonsense, sender, false);
+        let who: Vec<usize> = blind.iter().map(|(reader, _)| *reader).collect();
+        self.note(Some(slot), format!("its packet {} in space {space} makes no sense to {who:?} of {all}", packet.2));
+        Some(blind)
+    }
+
+    /// Whoever has not met such a packet by now can read it.
+    pub(crate) fn end_nonsense(&mut self, blind: &Blind) {
+        for (reader, packet) in blind {
+            self.unreadable(*reader, |packets| packets.retain(|other| other != packet));
+        }
+    }
+
+    fn unreadable(&mut self, slot: usize, change: impl FnOnce(&mut Vec<(Incarnation, u32, u64)>)) {
+        if let Some(node) = self.slots[slot].node.as_mut() {
+            change(&mut node.driver_mut().outgoing().unreadable);
+        }
+    }
+
+    /// The packet space of a process's view of a group, and the number of the next packet that it sends there.
+    fn next_packet(&self, slot: usize, group: GroupId) -> Option<(u32, u64)> {
+        let process = self.slots[slot].node.as_ref()?.process();
+        process.next_packets().find(|(of, ..)| *of == group).map(|(_, space, next)| (space, next))
+    }
+}
