@@ -375,7 +375,13 @@ impl World {
         let spins = report.received == 0 && next_ns.is_some_and(|at_ns| at_ns <= now_ns);
         slot.idle_turns = if spins { slot.idle_turns + 1 } else { 0 };
         if slot.idle_turns == SPINS_MAX {
-            let text = format!("{} asked {SPINS_MAX} times in a row for a turn at once, with nothing to do", slot.name);
+            let deadline = slot.node.as_ref().and_then(|node| node.deadline());
+            let text = format!(
+                "{} asked {SPINS_MAX} times in a row for a turn at once, with nothing to do: more {}, deadline {deadline:?} at {:?}",
+                slot.name,
+                report.more,
+                slot.local(now_ns)
+            );
             self.violation("spin", text);
         }
         if let Some(at_ns) = next_ns {

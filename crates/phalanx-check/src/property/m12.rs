@@ -1,6 +1,7 @@
 //! M12, nobody loses a group without cause: a member that did not ask to leave a group is out of it, by its own record, only
 //! after a packet made no sense to somebody (the harness played a defect). All that go on say the same of it. If one is told
-//! that the group stopped, no member of that view goes on to a next view of it.
+//! that the group stopped, no member of that view goes on to a next view of it. Nobody ends an incarnation by itself without
+//! having asked to leave, but in a view of level 1 after a packet made no sense, where nobody can judge.
 //!
 //! Instances: stays that ended so; *under failure*: those of a group that stopped.
 
@@ -8,10 +9,11 @@ use phalanx_trace::{LeaveReason, Trouble};
 
 use super::Run;
 use crate::findings::{Findings, Place};
-use crate::model::{EpochEnd, Model};
+use crate::model::{EpochEnd, Model, Over};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
+    ends_by_itself(model, out);
     for stay in &model.epochs {
         let Some((why, told)) = stay.lost else { continue };
         out.instance_when(why == LeaveReason::Stopped);
@@ -32,6 +34,18 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                     format!("{lost} lost {group} ({why}), and {on} went on with another word of it")
                 });
             }
+        }
+    }
+}
+
+/// Who ended its incarnation by itself.
+fn ends_by_itself(model: &Model, out: &mut Findings) {
+    for (p, proc) in model.procs.iter().enumerate() {
+        let Some((Over::Left, told)) = proc.over else { continue };
+        let level = proc.installs.last().and_then(|&i| model.installs[i].level);
+        let cannot_judge = level.is_some_and(|(level, _)| level < 2) && was_nonsense(model, told.at_ns);
+        if proc.leave_asked.is_none() && !cannot_judge && model.one_clock().is_some() {
+            out.violation(&[told.place], || format!("{} left the cell, and had not asked to", model.who(p)));
         }
     }
 }
