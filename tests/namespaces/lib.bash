@@ -134,7 +134,7 @@ cell() {
   harness about $ABOUT $(about_more)
   harness faulty
   for i in $ALL; do
-    if [ "$i" = 2 ]; then member "$i" --uniform; else member "$i"; fi
+    if [ "$i" = 2 ]; then member "$i" --uniform; else member "$i" --plain; fi
   done
   # shellcheck disable=SC2086
   await "all members are in one view" in_view "$ALL" $ALL

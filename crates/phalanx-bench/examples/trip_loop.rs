@@ -15,7 +15,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use phalanx::config::{Config, DriverMode, SecurityMode};
-use phalanx::core::{Delivery, Event, GroupId, Order};
+use phalanx::core::{Delivery, Event, GroupId, GroupTerms, Order, Stability};
 use phalanx::{Handler, Inline, Options};
 
 #[derive(Default)]
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let mut app = App::default();
         let mut member = Inline::start(&Options::from(config))?;
-        member.join_group("trips", false, &mut app)?;
+        member.join_group("trips", false, GroupTerms::default(), &mut app)?;
         members.push((member, app));
     }
     let begin = Instant::now();
@@ -92,7 +92,7 @@ fn trip(members: &mut [(Inline, App)], from: usize, message: &[u8]) -> Result<()
     let awaited = members[1 - from].1.delivered + 1;
     let (member, app) = &mut members[from];
     let group = app.group.ok_or("no group")?;
-    member.multicast(group, Order::Total, false, message, app)?;
+    member.multicast(group, Order::Total, Stability::Plain, message, app)?;
     member.turn(app);
     while members[1 - from].1.delivered < awaited {
         let (member, app) = &mut members[1 - from];

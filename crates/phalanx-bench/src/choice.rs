@@ -120,14 +120,14 @@ choice! {
 }
 
 impl Ordering {
-    /// In the library's terms: the order, and whether it is uniform.
-    pub(crate) fn of_library(self) -> (phalanx::core::Order, bool) {
-        use phalanx::core::Order;
+    /// In the library's terms: the order, and by name whether it is uniform.
+    pub(crate) fn of_library(self) -> (phalanx::core::Order, phalanx::core::Stability) {
+        use phalanx::core::{Order, Stability};
         match self {
-            Self::Fifo => (Order::Fifo, false),
-            Self::Causal => (Order::Causal, false),
-            Self::Total => (Order::Total, false),
-            Self::Uniform => (Order::Total, true),
+            Self::Fifo => (Order::Fifo, Stability::Plain),
+            Self::Causal => (Order::Causal, Stability::Plain),
+            Self::Total => (Order::Total, Stability::Plain),
+            Self::Uniform => (Order::Total, Stability::Uniform),
         }
     }
 }

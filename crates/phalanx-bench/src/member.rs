@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use phalanx::config::Config;
-use phalanx::core::{CommandError, Incarnation, SlowMembers};
+use phalanx::core::{CommandError, GroupTerms, Incarnation, SlowMembers};
 use phalanx::driver::{Faults, Wait};
 use phalanx::{Inline, Options};
 
@@ -48,7 +48,7 @@ pub(crate) fn run(role: &MemberRole) -> Result<(), BenchError> {
 fn serve<D: Wait>(role: &MemberRole, mut member: Inline<D>) -> Result<(), BenchError> {
     let mut app = App::new(member.node().incarnation(), role.state_bytes);
     for group in &role.groups {
-        member.join_group(group, role.takes_state, &mut app).map_err(failed("cannot join"))?;
+        member.join_group(group, role.takes_state, GroupTerms::default(), &mut app).map_err(failed("cannot join"))?;
     }
     let waker = member.waker();
     let commands = listen(move || waker.wake())?;

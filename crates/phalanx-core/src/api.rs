@@ -128,6 +128,40 @@ pub enum Order {
     Total,
 }
 
+/// Whether a multicast is uniform: delivered only when every member has received it, so that if one delivers it, every
+/// survivor does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stability {
+    /// As the group was founded, see [`GroupTerms::uniform`].
+    #[default]
+    GroupDefault,
+    /// Delivered as soon as its order allows: who delivers it may die, and nobody else ever see it.
+    Plain,
+    /// Uniform.
+    Uniform,
+}
+
+impl From<bool> for Stability {
+    /// Uniform if true, else plain.
+    fn from(uniform: bool) -> Self {
+        if uniform { Self::Uniform } else { Self::Plain }
+    }
+}
+
+/// What is agreed for a group when it is made, as rank 0 of its first view wished. Who joins later takes the group's terms,
+/// whatever it wished: [`GroupView::terms`] tells them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupTerms {
+    /// Whether a multicast that asks for neither, [`Stability::GroupDefault`], is uniform. Default true.
+    pub uniform: bool,
+}
+
+impl Default for GroupTerms {
+    fn default() -> Self {
+        Self { uniform: true }
+    }
+}
+
 /// A message for the application. Borrowed for the length of the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
@@ -206,6 +240,8 @@ pub struct GroupView {
     pub joined: Vec<Incarnation>,
     /// Who went with this view, and why.
     pub left: Vec<(Incarnation, LeaveReason)>,
+    /// What was agreed for the group when it was made.
+    pub terms: GroupTerms,
 }
 
 /// What the core tells the application, in order with the deliveries.

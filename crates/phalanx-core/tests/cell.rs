@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use net::{Line, Net};
-use phalanx_core::{Founding, Order, Process};
+use phalanx_core::{Founding, GroupTerms, Order, Process};
 
 #[test]
 fn five_processes_form_one_cell_and_one_group() {
@@ -148,7 +148,7 @@ fn a_joiner_takes_the_state_under_traffic() {
     }
     let j = net.add(Founding::Join);
     let now = net.now;
-    net.nodes[j].0.join_group(now, "g", true).expect("a good name");
+    net.nodes[j].0.join_group(now, "g", true, GroupTerms::default()).expect("a good name");
     for round in 0..400u64 {
         for i in 0..3 {
             net.cast(i, Order::Total, false, &[(round % 200) as u8; 64]);
@@ -182,7 +182,7 @@ fn counters_tell_what_was_seen() {
     (0..50).for_each(|_| cast_all(&mut net));
     let j = net.add(Founding::Join);
     let now = net.now;
-    net.nodes[j].0.join_group(now, "g", true).expect("a good name");
+    net.nodes[j].0.join_group(now, "g", true, GroupTerms::default()).expect("a good name");
     (0..1000).for_each(|_| cast_all(&mut net));
     net.run_until(10, |net| net.nodes[j].1.state_complete);
     net.run(Duration::from_secs(2));

@@ -197,7 +197,7 @@ fn control_messages() {
     let cuts = vec![(GroupId(1), proposal().groups[0].cut.clone().expect("a cut"))];
     let prefixes = vec![(GroupId(1), vec![7, 0, 300])];
     let accepted = Some((ballot, proposal()));
-    let wish = GroupWish { name: "ledger".into(), join: true, only_new: false };
+    let wish = GroupWish { name: "ledger".into(), join: true, only_new: false, terms: None };
     let proposed = std::sync::Arc::new(proposal());
     let welcome = Welcome { instance: 0xc0ff_ee00, directory: directory(), proposal: proposed.clone() };
     let recovered = RecoveredPacket { space: 9, rank: 2, number: 300, frames: FRAMES.to_vec() };

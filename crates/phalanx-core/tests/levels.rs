@@ -5,7 +5,7 @@ mod net;
 use std::time::Duration;
 
 use net::Net;
-use phalanx_core::{CommandError, Event, Founding, LEVEL, Limits, Order, SlowMembers, Timing};
+use phalanx_core::{CommandError, Event, Founding, GroupTerms, LEVEL, Limits, Order, SlowMembers, Stability, Timing};
 
 /// A cell in which each process knows the level given.
 fn found(seed: u64, levels: &[u16]) -> Net {
@@ -21,7 +21,7 @@ fn found(seed: u64, levels: &[u16]) -> Net {
 fn add(net: &mut Net, founding: Founding, level: u16) -> usize {
     let i = net.add_with(founding, level, Timing::default(), Limits::default());
     let now = net.now;
-    net.nodes[i].0.join_group(now, "g", false).expect("a good name");
+    net.nodes[i].0.join_group(now, "g", false, GroupTerms::default()).expect("a good name");
     i
 }
 
@@ -145,4 +145,32 @@ fn founders_of_two_builds_begin_at_the_lower_level() {
     }
     net.run_until(5, |net| net.alive().all(|(_, seen)| seen.cell_views.last().is_some_and(|view| view.1 == 3)));
     assert_eq!(levels(&net), [1, 1, 1]);
+}
+
+/// A group is what its founder wished: what it delivers of a multicast that asks for neither shows that it is.
+#[test]
+fn a_groups_default_is_its_founders_and_whoever_joins_takes_it() {
+    for uniform in [false, true] {
+        let mut net = Net::new(10 + u64::from(uniform), 0);
+        for (i, wished) in [uniform, !uniform, !uniform].into_iter().enumerate() {
+            let founding = if i == 0 { Founding::Alone } else { Founding::Join };
+            net.add_with(founding, LEVEL, Timing::default(), Limits::default());
+            let now = net.now;
+            net.nodes[i].0.join_group(now, "g", i == 2, GroupTerms { uniform: wished }).expect("a good name");
+            net.run_until(30, |net| net.alive().all(|(_, seen)| seen.views.last().is_some_and(|view| view.1 == i + 1)));
+        }
+        for i in 0..3 {
+            assert_eq!(net.nodes[i].1.terms, Some(GroupTerms { uniform }), "m{i}");
+            for (asked, is) in
+                [(Stability::GroupDefault, uniform), (Stability::Plain, false), (Stability::Uniform, true)]
+            {
+                let (now, group) = (net.now, net.nodes[i].1.group.expect("a member"));
+                let (process, seen, _) = &mut net.nodes[i];
+                assert_eq!(process.multicast(now, group, Order::Total, asked, &[b"m"], seen), Ok(is), "{asked:?}");
+            }
+        }
+        net.run_until(5, |net| (0..3).all(|i| net.nodes[i].1.uniform.len() == 9));
+        let wanted = 3 * (1 + usize::from(uniform));
+        assert!((0..3).all(|i| net.nodes[i].1.uniform.iter().filter(|is| **is).count() == wanted));
+    }
 }

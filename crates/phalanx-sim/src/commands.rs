@@ -7,8 +7,8 @@ use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    CommandError, Founding, GroupId, Incarnation, LEVEL, Lane, Limits, MemberInfo, Order, Security, Settings,
-    SlowMembers, Timing,
+    CommandError, Founding, GroupId, GroupTerms, Incarnation, LEVEL, Lane, Limits, MemberInfo, Order, Security,
+    Settings, SlowMembers, Timing,
 };
 use phalanx_trace as trace;
 
@@ -258,7 +258,7 @@ impl World {
         let now = slot.local(self.now_ns);
         let node = slot.node.as_mut().ok_or(CommandError::Over)?;
         slot.app.now_ns = self.now_ns;
-        node.join_group(now, name, with_state, &mut slot.app)?;
+        node.join_group(now, name, with_state, GroupTerms::default(), &mut slot.app)?;
         slot.app.wanted.insert(name.to_owned(), with_state);
         self.wake(index, self.now_ns);
         Ok(())
@@ -301,7 +301,7 @@ impl World {
         let now = slot.local(self.now_ns);
         let node = slot.node.as_mut().ok_or(CommandError::Over)?;
         slot.app.now_ns = self.now_ns;
-        let outcome = node.multicast(now, group, order, uniform, &[payload], &mut slot.app);
+        let outcome = node.multicast(now, group, order, uniform.into(), &[payload], &mut slot.app);
         match &outcome {
             Ok(()) => self.counters.multicasts += 1,
             Err(CommandError::NoCredit) => self.counters.refused += 1,

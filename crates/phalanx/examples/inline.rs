@@ -7,7 +7,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use phalanx::config::Config;
-use phalanx::core::{Delivery, Event, GroupId, Order};
+use phalanx::core::{Delivery, Event, GroupId, GroupTerms, Order, Stability};
 use phalanx::{Handler, Inline, Options};
 
 /// What one member saw.
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut members = Vec::new();
     for name in ["ann", "bob", "cid"] {
         let (mut app, mut member) = (App::default(), Inline::start(&options(name))?);
-        member.join_group("numbers", false, &mut app)?;
+        member.join_group("numbers", false, GroupTerms::default(), &mut app)?;
         members.push((app, member));
     }
 
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let group = app.group.ok_or("in the group by now")?;
         for i in 0..10 {
             let number = rank as u8 * 10 + i;
-            member.multicast(group, Order::Total, false, &[number], app)?;
+            member.multicast(group, Order::Total, Stability::Plain, &[number], app)?;
         }
     }
     turn_until(&mut members, |app| app.seen.len() == 30)?;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use phalanx::config::Config;
-use phalanx::core::{Delivery, Event, Order, Snapshot};
+use phalanx::core::{Delivery, Event, Order, Snapshot, Stability};
 use phalanx::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
 
 /// The account: a sum that messages add to.
@@ -54,7 +54,10 @@ impl Member {
         let cell = Cell::start(Options::from(config))?;
         let sum = Arc::new(AtomicU64::new(0));
         let state = Account { sum: Arc::clone(&sum), incoming: Vec::new() };
-        let account = cell.join_group("account", JoinOptions { with_state: true, state: Some(Box::new(state)) })?;
+        let account = cell.join_group(
+            "account",
+            JoinOptions { with_state: true, state: Some(Box::new(state)), ..JoinOptions::default() },
+        )?;
         Ok(Self { cell, account, sum })
     }
 
@@ -90,7 +93,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     for member in &members {
         for amount in 1..=100_u64 {
-            member.account.cast(Order::Total, false, &amount.to_le_bytes())?;
+            member.account.cast(Order::Total, Stability::Plain, &amount.to_le_bytes())?;
         }
     }
     for member in &members {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use phalanx::config::Config;
-use phalanx::core::{Event, Order};
+use phalanx::core::{Event, Order, Stability};
 use phalanx::{Cell, CellStream, Item, JoinOptions, Options};
 
 /// What a combinator library calls `next`.
@@ -29,7 +29,7 @@ async fn greet(cell: &Cell) -> Result<Vec<String>, Box<dyn Error>> {
             break;
         }
     }
-    group.cast(Order::Total, true, format!("hello from {}", cell.me().name).as_bytes())?;
+    group.cast(Order::Total, Stability::Uniform, format!("hello from {}", cell.me().name).as_bytes())?;
     let mut greetings = Vec::new();
     while greetings.len() < 2 {
         if let Item::Message(message) = next(&mut items).await? {

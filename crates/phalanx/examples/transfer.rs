@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use phalanx::config::Config;
-use phalanx::core::{Delivery, Event, Order, Snapshot};
+use phalanx::core::{Delivery, Event, Order, Snapshot, Stability};
 use phalanx::{Cell, Group, Item, JoinOptions, Options, State};
 
 /// The byte of the pattern at `offset`.
@@ -86,7 +86,8 @@ fn start(name: &str, directory: &std::path::Path, len: u64) -> Result<(Cell, Gro
     let cell = Cell::start(Options::from(Config { name: Some(name.to_owned()), runtime_dir, ..Config::default() }))?;
     let shown = Arc::new(Shown::default());
     let state = Sum { shown: Arc::clone(&shown), len, first: Vec::new() };
-    let group = cell.join_group("sum", JoinOptions { with_state: true, state: Some(Box::new(state)) })?;
+    let group = cell
+        .join_group("sum", JoinOptions { with_state: true, state: Some(Box::new(state)), ..JoinOptions::default() })?;
     Ok((cell, group, shown))
 }
 
@@ -101,7 +102,7 @@ fn send(cell: &Cell, group: &Group, stop: &AtomicBool, longest_ns: &AtomicU64, s
     let me = cell.me().incarnation;
     while !stop.load(Ordering::SeqCst) {
         let began = Instant::now();
-        if group.cast(Order::Total, false, &[1; 100]).is_err() {
+        if group.cast(Order::Total, Stability::Plain, &[1; 100]).is_err() {
             return;
         }
         sent.fetch_add(1, Ordering::SeqCst);

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::{CommandError, Founding, GroupId, Incarnation, Instant, Order};
+use phalanx_core::{CommandError, Founding, GroupId, GroupTerms, Incarnation, Instant, Order, Stability};
 use phalanx_driver::fork::Forked;
 use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
 
@@ -24,7 +24,7 @@ use gate::Gated;
 /// ```no_run
 /// use phalanx::inline::Inline;
 /// use phalanx::{Handler, Options};
-/// use phalanx::core::{Delivery, Event};
+/// use phalanx::core::{Delivery, Event, GroupTerms};
 ///
 /// struct App;
 ///
@@ -35,7 +35,7 @@ use gate::Gated;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (mut app, mut member) = (App, Inline::start(&Options::default())?);
-/// member.join_group("stock", false, &mut app)?;
+/// member.join_group("stock", false, GroupTerms::default(), &mut app)?;
 /// while !member.is_over() {
 ///     if !member.turn(&mut app).more {
 ///         member.wait(None)?;
@@ -163,9 +163,15 @@ impl<D: Wait> Inline<D> {
     ///
     /// # Errors
     /// See [`CommandError`]; nothing changed.
-    pub fn join_group(&mut self, name: &str, with_state: bool, handler: &mut impl Handler) -> Result<(), CommandError> {
+    pub fn join_group(
+        &mut self,
+        name: &str,
+        with_state: bool,
+        terms: GroupTerms,
+        handler: &mut impl Handler,
+    ) -> Result<(), CommandError> {
         let now = self.read_clock();
-        self.node.join_group(now, name, with_state, handler)
+        self.node.join_group(now, name, with_state, terms, handler)
     }
 
     /// See [`Node::leave_group`].
@@ -194,13 +200,13 @@ impl<D: Wait> Inline<D> {
         &mut self,
         group: GroupId,
         order: Order,
-        uniform: bool,
+        stability: Stability,
         payload: &[u8],
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
         let mut gated = Gated { inner: handler, gate: &mut self.attendant.gate };
         // The time is that of the last turn: a message costs no look at the clock.
-        self.node.multicast(self.now, group, order, uniform, &[payload], &mut gated)
+        self.node.multicast(self.now, group, order, stability, &[payload], &mut gated)
     }
 
     /// See [`Node::send`].

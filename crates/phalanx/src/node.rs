@@ -9,7 +9,9 @@ mod wanted;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use phalanx_core::{CommandError, Founding, GroupId, Incarnation, Instant, Order, Process, Security, Settings};
+use phalanx_core::{
+    CommandError, Founding, GroupId, GroupTerms, Incarnation, Instant, Order, Process, Security, Settings, Stability,
+};
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::{Driver, Transmit};
 
@@ -251,7 +253,8 @@ impl<D: Driver> Node<D> {
     }
 
     /// Asks to become a member of the named group, made if it is not there. With `with_state` the state of a
-    /// member is taken first. The first [`phalanx_core::Event::GroupView`] with its name tells the group's number.
+    /// member is taken first. The first [`phalanx_core::Event::GroupView`] with its name tells the group's number, and its terms:
+    /// they are those given here only if this process founds the group.
     ///
     /// # Errors
     /// See [`CommandError`]; nothing changed.
@@ -260,12 +263,13 @@ impl<D: Driver> Node<D> {
         now: Instant,
         name: &str,
         with_state: bool,
+        terms: GroupTerms,
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
         self.begin(now, handler)?;
-        self.process.join_group(now, name, with_state)?;
+        self.process.join_group(now, name, with_state, terms)?;
         handler.command(&Command::JoinGroup { name, with_state });
-        self.wanted.insert(name, with_state);
+        self.wanted.insert(name, with_state, terms);
         Ok(())
     }
 
@@ -300,7 +304,7 @@ impl<D: Driver> Node<D> {
     }
 
     /// Multicasts the concatenation of `parts` to the group. Accepted means queued; it goes out at the latest
-    /// with the next turn.
+    /// with the next turn. Unless asked for by name, it is uniform where the group was founded so.
     ///
     /// # Errors
     /// See [`CommandError`]; nothing was queued.
@@ -309,13 +313,13 @@ impl<D: Driver> Node<D> {
         now: Instant,
         group: GroupId,
         order: Order,
-        uniform: bool,
+        stability: Stability,
         parts: &[&[u8]],
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
         self.begin(now, handler)?;
         let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
-        self.process.multicast(now, group, order, uniform, parts, &mut sink)?;
+        let uniform = self.process.multicast(now, group, order, stability, parts, &mut sink)?;
         handler.command(&Command::Multicast { group, order, uniform, parts });
         Ok(())
     }

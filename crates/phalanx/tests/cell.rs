@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads, run};
 use phalanx::config::SecurityMode;
-use phalanx::core::{CommandError, Delivery, Event, GroupView, LeaveReason, Order, SlowMembers, Snapshot};
+use phalanx::core::{CommandError, Delivery, Event, GroupView, LeaveReason, Order, SlowMembers, Snapshot, Stability};
 use phalanx::counters::CountersFile;
 use phalanx::driver::Faults;
 use phalanx::local::LocalCell;
@@ -28,7 +28,9 @@ fn all_deliver_the_same_in_the_same_order() {
                 scope.spawn(move || {
                     let name = cell.me().name;
                     for i in 0..500 {
-                        group.cast(Order::Total, i % 50 == 0, format!("{name}{i}").as_bytes()).expect("accepted");
+                        group
+                            .cast(Order::Total, (i % 50 == 0).into(), format!("{name}{i}").as_bytes())
+                            .expect("accepted");
                     }
                     payloads(&messages(cell, 1_500))
                 })
@@ -64,7 +66,7 @@ fn a_slow_application_holds_senders_back_and_loses_nothing() {
     let mut since: Option<Instant> = None;
     let payload = |i: u32| [&i.to_le_bytes()[..], &[7; 2_000]].concat();
     while since.is_none_or(|since| since.elapsed() < Duration::from_secs(1)) {
-        match group.try_cast(Order::Fifo, false, &payload(accepted)) {
+        match group.try_cast(Order::Fifo, Stability::Plain, &payload(accepted)) {
             Ok(_) => (accepted, since) = (accepted + 1, None),
             Err(CallError::Full) => {
                 since.get_or_insert_with(Instant::now);
@@ -99,7 +101,7 @@ fn what_is_cast_together_arrives_one_by_one_in_its_order() {
     thread::scope(|scope| {
         scope.spawn(|| {
             for batch in payloads.chunks(1_500) {
-                group.cast_all(Order::Total, false, batch).expect("accepted");
+                group.cast_all(Order::Total, Stability::Plain, batch).expect("accepted");
             }
         });
         for cell in [&a, &b] {
@@ -116,9 +118,9 @@ fn what_is_cast_together_arrives_one_by_one_in_its_order() {
             assert!(seen == payloads, "all, one by one, in order");
         }
     });
-    assert_eq!(group.cast_all(Order::Fifo, false, [[0_u8; 1]; 0]), Ok(()), "nothing is not an error");
+    assert_eq!(group.cast_all(Order::Fifo, Stability::Plain, [[0_u8; 1]; 0]), Ok(()), "nothing is not an error");
     let long = vec![0; phalanx::core::MESSAGE_BYTES_MAX / 2 + 1];
-    let refused = group.cast_all(Order::Fifo, false, [&long, &long]);
+    let refused = group.cast_all(Order::Fifo, Stability::Plain, [&long, &long]);
     assert!(matches!(refused, Err(CallError::Refused(CommandError::TooLong(_)))), "{refused:?}");
     assert_eq!(b.recv_many(&mut Vec::new(), 0), Ok(0));
 }
@@ -142,7 +144,7 @@ fn a_member_whose_application_takes_nothing_is_expelled_and_the_others_go_on() {
     let gone = slow.me().incarnation;
     let begun = Instant::now();
     let left = 'expelled: loop {
-        while group.try_cast(Order::Causal, false, &[7; 2_000]).is_ok() {}
+        while group.try_cast(Order::Causal, Stability::Plain, &[7; 2_000]).is_ok() {}
         thread::sleep(Duration::from_millis(1));
         while peer.try_recv().expect("here").is_some() {}
         while let Some(item) = fast.try_recv().expect("here") {
@@ -155,7 +157,7 @@ fn a_member_whose_application_takes_nothing_is_expelled_and_the_others_go_on() {
     };
     assert_eq!(left, [(gone, LeaveReason::TooSlow)]);
     // What is sent from here on is for the two that are left.
-    group.cast(Order::Causal, true, b"on").expect("accepted");
+    group.cast(Order::Causal, Stability::Uniform, b"on").expect("accepted");
     while messages(&peer, 1)[0].payload[..] != b"on"[..] {}
     // It learns of it behind all that it had not taken, and comes back.
     await_event(&slow, |event| matches!(event, Event::Excluded { .. }).then_some(()));
@@ -181,7 +183,9 @@ fn nothing_is_lost_over_a_bad_network() {
     }
     for (_, group) in &members {
         for i in 0..300_u32 {
-            group.cast(Order::Total, false, &[i.to_le_bytes().as_slice(), &[1; 500]].concat()).expect("accepted");
+            group
+                .cast(Order::Total, Stability::Plain, &[i.to_le_bytes().as_slice(), &[1; 500]].concat())
+                .expect("accepted");
         }
     }
     let seen: Vec<_> = members.iter().map(|(cell, _)| payloads(&messages(cell, 900))).collect();
@@ -222,23 +226,25 @@ fn a_joiner_takes_the_state_of_each_group() {
     let join = |cell: &Cell, name: &str| {
         let log = Log::default();
         let state: Box<dyn State> = Box::new(log.clone());
-        let group = cell.join_group(name, JoinOptions { with_state: true, state: Some(state) }).expect("a good name");
+        let group = cell
+            .join_group(name, JoinOptions { with_state: true, state: Some(state), ..JoinOptions::default() })
+            .expect("a good name");
         (group, log)
     };
     let first = Cell::start(options(dir.path(), "first")).expect("starts");
     let ((red, red_log), (blue, blue_log)) = (join(&first, "red"), join(&first, "blue"));
     for i in 0..200_u8 {
-        red.cast(Order::Total, false, &[i; 700]).expect("accepted");
-        blue.cast(Order::Total, false, &[255 - i]).expect("accepted");
+        red.cast(Order::Total, Stability::Plain, &[i; 700]).expect("accepted");
+        blue.cast(Order::Total, Stability::Plain, &[255 - i]).expect("accepted");
     }
     messages(&first, 400);
     let second = Cell::start(options(dir.path(), "second")).expect("starts");
     let ((red_too, red_copy), (blue_too, blue_copy)) = (join(&second, "red"), join(&second, "blue"));
     // Casts go on while the state moves.
     for i in 200..=255_u8 {
-        red.cast(Order::Total, false, &[i; 700]).expect("accepted");
-        red_too.cast(Order::Total, false, &[1]).expect("accepted");
-        blue_too.cast(Order::Total, false, &[2]).expect("accepted");
+        red.cast(Order::Total, Stability::Plain, &[i; 700]).expect("accepted");
+        red_too.cast(Order::Total, Stability::Plain, &[1]).expect("accepted");
+        blue_too.cast(Order::Total, Stability::Plain, &[2]).expect("accepted");
     }
     let all = |log: &Log, len: usize| {
         for _ in 0..PATIENCE.as_millis() {
@@ -266,7 +272,7 @@ fn a_graceful_leave_is_seen_as_one() {
     await_members(&stays, 2);
     await_members(&goes, 2);
     let gone = goes.me().incarnation;
-    last.cast(Order::Fifo, false, b"last words").expect("accepted");
+    last.cast(Order::Fifo, Stability::Plain, b"last words").expect("accepted");
     goes.leave(PATIENCE).expect("leaves");
     let (mut words, mut left) = (Vec::new(), Vec::new());
     let without = loop {
@@ -279,7 +285,7 @@ fn a_graceful_leave_is_seen_as_one() {
     };
     assert_eq!(words, [b"last words"], "what was cast before arrives before the view without the sender");
     assert_eq!((left, &without.left), (vec![(gone, LeaveReason::Left)], &vec![(gone, LeaveReason::Left)]));
-    assert_eq!(last.cast(Order::Fifo, false, b"more"), Err(CallError::Over));
+    assert_eq!(last.cast(Order::Fifo, Stability::Plain, b"more"), Err(CallError::Over));
 }
 
 #[test]
@@ -294,11 +300,11 @@ fn leaving_by_steps_ends_the_items() {
     assert!(matches!(cell.join_group("", JoinOptions::default()), Err(CallError::Refused(CommandError::BadName))));
     group.leave().expect("accepted");
     await_event(&cell, |event| matches!(event, Event::GroupLeft { .. }).then_some(()));
-    assert_eq!(group.try_cast(Order::Fifo, false, b"x"), Err(CallError::Refused(CommandError::NotMember)));
+    assert_eq!(group.try_cast(Order::Fifo, Stability::Plain, b"x"), Err(CallError::Refused(CommandError::NotMember)));
     // The name is free again, and the next membership is another.
     let again = cell.join_group("g", JoinOptions::default()).expect("free");
     await_members(&cell, 1);
-    again.cast(Order::Fifo, false, b"y").expect("accepted");
+    again.cast(Order::Fifo, Stability::Plain, b"y").expect("accepted");
     assert_eq!(messages(&cell, 1)[0].payload[..], b"y"[..]);
     cell.begin_leave().expect("here");
     let mut left = false;
@@ -378,7 +384,7 @@ fn how_a_process_stands_can_be_read_from_its_counters() {
     let (cell, group) = member(options(dir.path(), "a"));
     await_members(&cell, 1);
     for _ in 0..10 {
-        group.cast(Order::Total, true, b"x").expect("accepted");
+        group.cast(Order::Total, Stability::Uniform, b"x").expect("accepted");
     }
     messages(&cell, 10);
     let local = LocalCell::open(Some(&run(dir.path())), "default").expect("opens");
@@ -435,7 +441,7 @@ fn a_trace_of_each_life_is_written() {
     traced.config.trace = Some(dir.path().join("traces"));
     let (cell, group) = member(traced);
     await_members(&cell, 1);
-    group.cast(Order::Total, false, b"x").expect("accepted");
+    group.cast(Order::Total, Stability::Plain, b"x").expect("accepted");
     messages(&cell, 1);
     let incarnation = cell.me().incarnation;
     cell.leave(PATIENCE).expect("leaves");

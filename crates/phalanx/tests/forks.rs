@@ -18,7 +18,8 @@ use futures_core::Stream;
 use phalanx::config::DriverMode;
 use phalanx::core::wire::DropReason;
 use phalanx::core::{
-    Delivery, Effects, Event, Founding, GroupId, Incarnation, Lane, MemberInfo, Order, Security, Settings, Snapshot,
+    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Lane, MemberInfo, Order, Security, Settings,
+    Snapshot, Stability,
 };
 use phalanx::driver::{Driver, Shm, Transmit, Udp, UdpOptions, Wait};
 use phalanx::local::LocalCell;
@@ -74,7 +75,7 @@ impl Peer {
             let listening = |inner: Shm<Udp>| Listening { inner, heard: hears };
             let mut process = Inline::start_with(&options, listening).expect("starts");
             let mut app = App::default();
-            process.join_group("g", false, &mut app).expect("a good name");
+            process.join_group("g", false, GroupTerms::default(), &mut app).expect("a good name");
             while !ending.load(Ordering::Relaxed) {
                 if !process.turn(&mut app).more {
                     process.wait(Some(Duration::from_millis(5))).expect("waits");
@@ -189,16 +190,16 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
         let panics = Box::new(|error: &_| panic!("{error}"));
         let mut app = Some(to_directory(App::default(), "default", &traces, panics).expect("a directory"));
         let shared = app.as_mut().expect("there");
-        parent.join_group("g", false, shared).expect("a good name");
+        parent.join_group("g", false, GroupTerms::default(), shared).expect("a good name");
         let peer = Peer::start(with_driver(dir.path(), "b", driver));
         turn_until(parent, shared, "both are in the group", |app| app.inner().members.len() == 2);
         let group = shared.inner().group.expect("in the group");
         let other = *shared.inner().members.iter().find(|m| **m != parent.node().incarnation()).expect("two");
-        parent.multicast(group, Order::Total, false, b"before", shared).expect("accepted");
+        parent.multicast(group, Order::Total, Stability::Plain, b"before", shared).expect("accepted");
         turn_until(parent, shared, "the peer has it", |_| peer.has(1));
         turn_for(parent, shared, Duration::from_millis(300));
         // Accepted, and not on its way: it goes out once.
-        parent.multicast(group, Order::Total, false, b"queued", shared).expect("accepted");
+        parent.multicast(group, Order::Total, Stability::Plain, b"queued", shared).expect("accepted");
         let local = LocalCell::open(Some(&run), "default").expect("opens");
         let me = parent.node().incarnation();
         let own = local.living().expect("readable").into_iter().find(|live| live.incarnation == me).expect("lives");
@@ -209,10 +210,11 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
         let mut wrong = in_child(|child| {
             let dead = process.as_mut().expect("inherited");
             let app_ = app.as_mut().expect("inherited");
-            child.refused("multicast", || dead.multicast(group, Order::Fifo, false, MARK, app_));
-            child.refused("a long multicast", || dead.multicast(group, Order::Total, true, &long(), app_));
+            child.refused("multicast", || dead.multicast(group, Order::Fifo, Stability::Plain, MARK, app_));
+            child
+                .refused("a long multicast", || dead.multicast(group, Order::Total, Stability::Uniform, &long(), app_));
             child.refused("send", || dead.send(other, MARK, app_));
-            child.refused("join_group", || dead.join_group("h", true, app_));
+            child.refused("join_group", || dead.join_group("h", true, GroupTerms::default(), app_));
             child.tries("turn", || (0..50).all(|_| dead.turn(app_) == phalanx::TurnReport::default()));
             child.refused("wait", || dead.wait(None));
             child.refused("wait_also", || dead.wait_also(Some(Duration::from_millis(1)), &[]));
@@ -251,7 +253,7 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
         // Before anything else: it was not touched.
         let after = files(&[&run, &traces], &own.counters);
         let (parent, shared) = (process.as_mut().expect("there"), app.as_mut().expect("there"));
-        parent.multicast(group, Order::Total, true, b"after", shared).expect("accepted");
+        parent.multicast(group, Order::Total, Stability::Uniform, b"after", shared).expect("accepted");
         let sent = Instant::now();
         while !peer.has(3) && sent.elapsed() < Duration::from_secs(10) {
             turn_for(parent, shared, Duration::from_millis(50));
@@ -324,33 +326,33 @@ fn an_inherited_node_is_dead_in_a_forked_child() {
         }
     };
     let parent = node.as_mut().expect("there");
-    parent.join_group(clock::now(), "g", false, &mut app).expect("a good name");
+    parent.join_group(clock::now(), "g", false, GroupTerms::default(), &mut app).expect("a good name");
     let peer = Peer::start(peer);
     turn_until(parent, &mut app, "both are in the group", &|app| app.members.len() == 2);
     let group = app.group.expect("in the group");
     let other = *app.members.iter().find(|m| **m != Incarnation(0xaaaa)).expect("two");
     let at = parent.process().cell_view().expect("a view").members.iter().find(|m| m.name == "b").expect("in").data;
-    parent.multicast(clock::now(), group, Order::Total, false, &[b"before"], &mut app).expect("accepted");
+    parent.multicast(clock::now(), group, Order::Total, Stability::Plain, &[b"before"], &mut app).expect("accepted");
     turn_until(parent, &mut app, "the peer has it", &|_| peer.has(1));
     let settled = Instant::now();
     turn_until(parent, &mut app, "it settles", &|_| settled.elapsed() > Duration::from_millis(300));
-    parent.multicast(clock::now(), group, Order::Total, false, &[b"queued"], &mut app).expect("accepted");
+    parent.multicast(clock::now(), group, Order::Total, Stability::Plain, &[b"queued"], &mut app).expect("accepted");
     let told = app.told;
 
     let mut wrong = in_child(|child| {
         let dead = node.as_mut().expect("inherited");
         let now = clock::now();
         let nothing = phalanx::TurnReport::default();
-        child.refused("multicast", || dead.multicast(now, group, Order::Fifo, false, &[MARK], &mut app));
-        child.refused("long", || dead.multicast(now, group, Order::Total, true, &[&long()], &mut app));
+        child.refused("multicast", || dead.multicast(now, group, Order::Fifo, Stability::Plain, &[MARK], &mut app));
+        child.refused("long", || dead.multicast(now, group, Order::Total, Stability::Uniform, &[&long()], &mut app));
         child.refused("send", || dead.send(now, other, MARK, &mut app));
-        child.refused("join_group", || dead.join_group(now, "h", true, &mut app));
+        child.refused("join_group", || dead.join_group(now, "h", true, GroupTerms::default(), &mut app));
         child.tries("turn", || (0..50).all(|_| dead.turn(clock::now(), &mut app) == nothing));
         child.refused("wait of its driver", || dead.driver_mut().wait(None, &[]));
         child.tries("what is made past it reaches nobody", || {
             let mut gather = Gather(Vec::new());
             let process = dead.process_mut();
-            let _ = process.multicast(now, group, Order::Fifo, false, &[MARK], &mut gather);
+            let _ = process.multicast(now, group, Order::Fifo, Stability::Plain, &[MARK], &mut gather);
             process.turn(clock::now(), &mut gather);
             process.flush(clock::now(), &mut gather);
             let driver = dead.driver_mut();
@@ -383,7 +385,7 @@ fn an_inherited_node_is_dead_in_a_forked_child() {
     });
 
     let parent = node.as_mut().expect("there");
-    parent.multicast(clock::now(), group, Order::Total, true, &[b"after"], &mut app).expect("accepted");
+    parent.multicast(clock::now(), group, Order::Total, Stability::Uniform, &[b"after"], &mut app).expect("accepted");
     let sent = Instant::now();
     turn_until(parent, &mut app, "it goes on", &|_| peer.has(3) || sent.elapsed() > Duration::from_secs(10));
     let settled = Instant::now();
@@ -439,14 +441,14 @@ fn a_turn_ends_in_a_child_that_a_handler_forked() {
         let dir = directory();
         let mut process = Inline::start(&with_driver(dir.path(), "a", driver)).expect("starts");
         let mut app = Forks::default();
-        process.join_group("g", false, &mut app).expect("a good name");
+        process.join_group("g", false, GroupTerms::default(), &mut app).expect("a good name");
         let peer = Peer::start(with_driver(dir.path(), "b", driver));
         turn_until(&mut process, &mut app, "both are in the group", |app| app.app.members.len() == 2);
         let group = app.app.group.expect("in the group");
-        process.multicast(group, Order::Total, false, b"before", &mut app).expect("accepted");
+        process.multicast(group, Order::Total, Stability::Plain, b"before", &mut app).expect("accepted");
         turn_until(&mut process, &mut app, "the peer has it", |_| peer.has(1));
         for payload in [&b"fork"[..], b"1", b"2", b"3"] {
-            process.multicast(group, Order::Fifo, false, payload, &mut app).expect("accepted");
+            process.multicast(group, Order::Fifo, Stability::Plain, payload, &mut app).expect("accepted");
         }
         let began = Instant::now();
         while !app.is_child && app.ended.is_none() {
@@ -456,7 +458,7 @@ fn a_turn_ends_in_a_child_that_a_handler_forked() {
         if app.is_child {
             for _ in 0..200 {
                 process.turn(&mut app);
-                let _ = process.multicast(group, Order::Fifo, false, MARK, &mut app);
+                let _ = process.multicast(group, Order::Fifo, Stability::Plain, MARK, &mut app);
                 std::thread::sleep(Duration::from_millis(1));
             }
             end(process.is_over() && process.wait(None).is_err());
@@ -804,9 +806,9 @@ fn inherited_handles_of_a_cell_are_dead_in_a_forked_child() {
     stream.replace(cell.as_ref().expect("there").stream());
     let wrong = in_child(|child| {
         let dead = cell.take().expect("inherited");
-        child.refused("try_cast", || group.try_cast(Order::Fifo, false, MARK));
-        child.refused("cast", || group.cast(Order::Fifo, false, MARK));
-        child.refused("cast_all", || group.cast_all(Order::Fifo, false, [MARK]));
+        child.refused("try_cast", || group.try_cast(Order::Fifo, Stability::Plain, MARK));
+        child.refused("cast", || group.cast(Order::Fifo, Stability::Plain, MARK));
+        child.refused("cast_all", || group.cast_all(Order::Fifo, Stability::Plain, [MARK]));
         child.refused("leave the group", || group.leave());
         child.refused("send", || dead.send(me, MARK));
         child.refused("join_group", || dead.join_group("h", JoinOptions::default()).map(drop));
@@ -831,7 +833,7 @@ fn inherited_handles_of_a_cell_are_dead_in_a_forked_child() {
     });
     assert_eq!(wrong, [""; 0]);
     // The parent's is as alive as before.
-    group.cast(Order::Fifo, false, b"from the parent").expect("accepted");
+    group.cast(Order::Fifo, Stability::Plain, b"from the parent").expect("accepted");
     let cell = cell.expect("there");
     assert_eq!(common::messages(&cell, 1)[0].payload[..], b"from the parent"[..]);
     assert!(matches!(cell.try_recv(), Ok(_) | Err(CallError::Over)));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{PATIENCE, await_event, await_members, directory, member, options, run};
 use phalanx::config::DriverMode;
-use phalanx::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Timing};
+use phalanx::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Stability, Timing};
 use phalanx::counters::CountersFile;
 use phalanx::local::LocalCell;
 use phalanx::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
@@ -133,7 +133,9 @@ impl Text {
     fn join(cell: &Cell, name: &str) -> (Group, Self) {
         let text = Self::default();
         let state: Box<dyn State> = Box::new(text.clone());
-        let group = cell.join_group(name, JoinOptions { with_state: true, state: Some(state) }).expect("a good name");
+        let group = cell
+            .join_group(name, JoinOptions { with_state: true, state: Some(state), ..JoinOptions::default() })
+            .expect("a good name");
         (group, text)
     }
 
@@ -243,7 +245,7 @@ fn a_stopped_member_is_excluded_told_and_comes_back_with_its_groups() {
     child.await_line("excluded");
     let again = await_members(&a, 3).members;
     assert!(!again.contains(&left[0].0), "it is another incarnation");
-    group.cast(Order::Total, true, b"welcome back").expect("accepted");
+    group.cast(Order::Total, Stability::Uniform, b"welcome back").expect("accepted");
     assert_eq!(child.await_line("message "), "welcome back");
     drop(b);
 }
@@ -274,10 +276,10 @@ fn after_an_exclusion_each_group_gets_its_own_state_again() {
     child.stop();
     joined(&a, "red", 1);
     for _ in 0..3 {
-        red.cast(Order::Total, false, b"r").expect("accepted");
-        blue.cast(Order::Total, false, b"b").expect("accepted");
+        red.cast(Order::Total, Stability::Plain, b"r").expect("accepted");
+        blue.cast(Order::Total, Stability::Plain, b"b").expect("accepted");
     }
-    blue.cast(Order::Total, false, b"lue").expect("accepted");
+    blue.cast(Order::Total, Stability::Plain, b"lue").expect("accepted");
     common::messages(&a, 7);
     assert_eq!((red_text.get(), blue_text.get()), ("rrr".to_owned(), "bbblue".to_owned()));
     child.signal(rustix::process::Signal::CONT);
@@ -294,7 +296,7 @@ fn a_child_that_is_killed_in_the_midst_of_sending_harms_nobody() {
         let mut child = Child::start(dir.path(), &format!("victim{round}"));
         await_members(&a, 2);
         for i in 0..200 {
-            group.cast(Order::Total, i % 2 == 0, format!("{round}.{i}").as_bytes()).expect("accepted");
+            group.cast(Order::Total, (i % 2 == 0).into(), format!("{round}.{i}").as_bytes()).expect("accepted");
         }
         child.await_line("message ");
         child.kill();
@@ -335,7 +337,7 @@ fn await_counter(dir: &Path, name: &str, which: &str, value: u64) {
 /// Casts so many messages, and waits until all the children and the process itself have delivered them.
 fn cast_and_await(cell: &Cell, group: &Group, children: &mut [&mut Child], what: &str, count: usize) {
     for i in 0..count {
-        group.cast(Order::Total, i % 2 == 0, format!("{what}.{i}").as_bytes()).expect("accepted");
+        group.cast(Order::Total, (i % 2 == 0).into(), format!("{what}.{i}").as_bytes()).expect("accepted");
     }
     for child in children {
         (0..count).for_each(|i| assert_eq!(child.await_line("message "), format!("{what}.{i}")));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use phalanx::config::Config;
-use phalanx::core::{Delivery, Event, Order, Snapshot};
+use phalanx::core::{Delivery, Event, Order, Snapshot, Stability};
 use phalanx::{Cell, Frozen, Item, JoinOptions, Options, State};
 
 #[derive(Clone, Default)]
@@ -47,9 +47,9 @@ impl State for Ledger {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cell = Cell::start(Options::from(Config::load(&[], std::env::vars(), None)?.config))?;
     let ledger = Ledger::default();
-    let state = JoinOptions { with_state: true, state: Some(Box::new(ledger.clone())) };
+    let state = JoinOptions { with_state: true, state: Some(Box::new(ledger.clone())), ..JoinOptions::default() };
     let group = cell.join_group("ledger", state)?;
-    std::env::args().skip(1).try_for_each(|entry| group.cast(Order::Total, false, entry.as_bytes()))?;
+    std::env::args().skip(1).try_for_each(|entry| group.cast(Order::Total, Stability::Plain, entry.as_bytes()))?;
     loop {
         match cell.recv()? {
             Item::Event(Event::GroupView(view)) => println!("{} members, {}", view.members.len(), ledger.text()),

@@ -120,10 +120,10 @@ impl Work {
                 ((elapsed * pace.per_second) as u64).saturating_sub(pace.offered).min(BURST)
             }
         };
-        let (order, uniform) = load.ordering.of_library();
+        let (order, stability) = load.ordering.of_library();
         let mut accepted = 0;
         while accepted < due {
-            match member.multicast(group, order, uniform, &load.message, app) {
+            match member.multicast(group, order, stability, &load.message, app) {
                 Ok(()) => accepted += 1,
                 Err(error) if for_now(&error) => {
                     self.held_back = true;
@@ -157,8 +157,8 @@ impl Work {
         // A probe carries the time at which it was due: what held it up counts as its way.
         let stamp = if stamped.kind == PROBE { stamped.due_ns } else { now }.to_le_bytes();
         stamped.message[1..STAMPED_BYTES].copy_from_slice(&stamp);
-        let (order, uniform) = stamped.ordering.of_library();
-        match member.multicast(group, order, uniform, &stamped.message, app) {
+        let (order, stability) = stamped.ordering.of_library();
+        match member.multicast(group, order, stability, &stamped.message, app) {
             Ok(()) if stamped.kind == PING => {
                 stamped.under_way = true;
                 (app.awaited, app.awaited_stamp) = (stamped.answers, stamp);
@@ -181,8 +181,8 @@ impl Work {
             let answered = if app.answer == Answer::Alone {
                 member.send(asker, &self.reply, app)
             } else {
-                let (order, uniform) = ordering.of_library();
-                member.multicast(group, order, uniform, &self.reply, app)
+                let (order, stability) = ordering.of_library();
+                member.multicast(group, order, stability, &self.reply, app)
             };
             match answered {
                 Ok(()) => accepted += 1,

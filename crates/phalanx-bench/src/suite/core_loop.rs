@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use phalanx::core::seal::CellKey;
 use phalanx::core::{
-    CommandError, Delivery, Effects, Event, Founding, GroupId, Incarnation, Instant, Lane, Limits, MemberInfo, Order,
-    Origin, Packet, Process, Security, Settings, Timing,
+    CommandError, Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Lane, Limits,
+    MemberInfo, Order, Origin, Packet, Process, Security, Settings, Stability, Timing,
 };
 use phalanx::driver::udp::{PACKET_BYTES_ETHERNET, PACKET_BYTES_LOOPBACK};
 use rustix::time::{ClockId, clock_gettime};
@@ -120,8 +120,8 @@ impl Side {
         let mut accepted = 0;
         if let Some((group, _)) = self.wire.group {
             while accepted < count {
-                match self.process.multicast(now, group, Order::Total, false, &[message], &mut self.wire) {
-                    Ok(()) => accepted += 1,
+                match self.process.multicast(now, group, Order::Total, Stability::Plain, &[message], &mut self.wire) {
+                    Ok(_plain) => accepted += 1,
                     Err(CommandError::NoCredit) => break,
                     Err(error) => return Err(error),
                 }
@@ -139,7 +139,7 @@ impl Side {
     fn trip_turn(&mut self, other: &mut Self, message: Option<&[u8]>) -> Result<(), CommandError> {
         let now = now();
         if let (Some(message), Some((group, _))) = (message, self.wire.group) {
-            self.process.multicast(now, group, Order::Total, false, &[message], &mut self.wire)?;
+            self.process.multicast(now, group, Order::Total, Stability::Plain, &[message], &mut self.wire)?;
         }
         self.process.flush(now, &mut self.wire);
         self.take(now, other);
@@ -173,7 +173,7 @@ impl Pair {
         let security = if sealed { Security::Sealed(CellKey::from_bytes([9; 32])) } else { Security::None };
         let mut sides = [Side::new(0, &security, packet), Side::new(1, &security, packet)];
         for side in &mut sides {
-            side.process.join_group(now(), "core", false).map_err(refused)?;
+            side.process.join_group(now(), "core", false, GroupTerms::default()).map_err(refused)?;
         }
         let [a, b] = &mut sides;
         while [&*a, &*b].iter().any(|side| side.wire.group.is_none_or(|(_, members)| members != 2)) {

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use phalanx::core::Order;
+use phalanx::core::{Order, Stability};
 use phalanx::{CallError, Group};
 
 use super::text::{Splitter, Text};
@@ -23,7 +23,7 @@ pub(super) enum Go {
 pub(super) struct Sending {
     pub(super) group: Group,
     pub(super) order: Order,
-    pub(super) uniform: bool,
+    pub(super) stability: Stability,
     pub(super) name: String,
     pub(super) start: u64,
 }
@@ -80,7 +80,7 @@ impl Sending {
     fn send(&self, text: &Text<'_>) -> Result<(), CallError> {
         let mut payload = Vec::with_capacity(text.bytes.len() + text.from.len() + HEAD_BYTES);
         text.encode(&mut payload);
-        self.group.cast(self.order, self.uniform, &payload)
+        self.group.cast(self.order, self.stability, &payload)
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use phalanx::config::parse_duration;
-use phalanx::core::{Event, Order};
+use phalanx::core::{Event, Order, Stability};
 use phalanx::{CallError, Cell, Item, JoinOptions, Options};
 
 use crate::exit::{Exit, Failure, While};
@@ -42,9 +42,13 @@ pub(crate) struct Cat {
     /// On joining, print the last N lines that were said before
     #[arg(long, value_name = "N", default_value_t = 0)]
     history: usize,
-    /// Deliver a line only when every member has it: if anybody prints it, all survivors do
-    #[arg(long)]
+    /// Deliver the own lines only when every member has them: if anybody prints one, all survivors do. What happens where
+    /// neither this nor --plain is given was decided by who founded the group; `phalanx cat` founds it so
+    #[arg(long, conflicts_with = "plain")]
     uniform: bool,
+    /// Deliver the own lines without waiting for that
+    #[arg(long)]
+    plain: bool,
     /// Causal order instead of one total order: faster, and unrelated lines may differ in order
     #[arg(long)]
     causal: bool,
@@ -64,18 +68,28 @@ pub(crate) struct Cat {
     cell: CellFlags,
 }
 
+impl Cat {
+    fn stability(&self) -> Stability {
+        match (self.plain, self.uniform) {
+            (true, _) => Stability::Plain,
+            (false, true) => Stability::Uniform,
+            (false, false) => Stability::GroupDefault,
+        }
+    }
+}
+
 pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
     let resolved = cat.cell.load()?;
     let cell = start(Options::from(resolved.config))?;
     let ending = Ending::watch(&cell)?;
     let past = Past::new(cat.history);
-    let options = JoinOptions { with_state: true, state: Some(Box::new(past.clone())) };
+    let options = JoinOptions { with_state: true, state: Some(Box::new(past.clone())), ..JoinOptions::default() };
     let group = cell.join_group(&cat.group, options).when(format_args!("cannot join group {}", cat.group))?;
     let me = cell.me();
     let sending = Sending {
         group,
         order: if cat.causal { Order::Causal } else { Order::Total },
-        uniform: cat.uniform,
+        stability: cat.stability(),
         name: me.name.clone(),
         start: me.incarnation.0,
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use phalanx::config::Config;
-use phalanx::core::{CommandError, Order};
+use phalanx::core::{CommandError, GroupTerms, Order};
 use phalanx::{Inline, Options, Traced, traced};
 
 use super::ledger::{ACCOUNTS, Transfer};
@@ -53,7 +53,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     let mut handler = traced::to_directory(Replica::new(), CELL, &traces, failed)
         .when(format_args!("cannot use {}", traces.display()))?;
     let mut process = Inline::start(&Options::from(config)).when("cannot start")?;
-    process.join_group(GROUP, true, &mut handler).when("cannot join the group")?;
+    process.join_group(GROUP, true, GroupTerms::default(), &mut handler).when("cannot join the group")?;
     let waker = process.waker();
     let orders = crate::child::listen(move || waker.wake()).when("cannot start a thread")?;
     let mut feed = Feed::new(&member.name);
@@ -148,7 +148,7 @@ impl Feed {
             let now = now_ns();
             // Some are uniform, so that the checker sees both kinds mixed.
             let uniform = self.number.is_multiple_of(UNIFORM_EVERY);
-            match process.multicast(group, Order::Total, uniform, &transfer.encode(), handler) {
+            match process.multicast(group, Order::Total, uniform.into(), &transfer.encode(), handler) {
                 Ok(()) => {
                     self.number += 1;
                     self.sent += 1;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use phalanx::core::rng::Rng;
-use phalanx::core::{CommandError, Order};
+use phalanx::core::{CommandError, GroupTerms, Order};
 use phalanx::{Inline, Options, Traced, traced};
 
 use super::app::{App, HEAD_BYTES, SIDE, WORK};
@@ -70,9 +70,9 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     let calls = Calls::start(&config, member.seed)?;
     handler.inner_mut().reports.push(Report::Endpoint { incarnation: calls.incarnation() });
     let mut process = Inline::start(&Options::from(config)).when("cannot start")?;
-    process.join_group(WORK, true, &mut handler).when("cannot join the group")?;
+    process.join_group(WORK, true, GroupTerms::default(), &mut handler).when("cannot join the group")?;
     if member.side {
-        process.join_group(SIDE, true, &mut handler).when("cannot join the group")?;
+        process.join_group(SIDE, true, GroupTerms::default(), &mut handler).when("cannot join the group")?;
     }
     let waker = process.waker();
     let orders = crate::child::listen(move || waker.wake()).when("cannot start a thread")?;
@@ -124,7 +124,7 @@ fn obey<W: Write>(
 
 fn rejoin<W: Write>(process: &mut Inline, handler: &mut Traced<App, W>) {
     if handler.inner().to_join {
-        match process.join_group(WORK, true, handler) {
+        match process.join_group(WORK, true, GroupTerms::default(), handler) {
             Ok(()) | Err(CommandError::AlreadyMember) => handler.inner_mut().to_join = false,
             // Asked again with the next turn.
             Err(_) => {}
@@ -212,7 +212,7 @@ impl Talker {
         self.fill(handler.inner().incarnation());
         let uniform = self.rng.below(UNIFORM_ONE_IN) == 0;
         // Refused without credit, or between two lives: such a message is dropped, as an application might.
-        if process.multicast(group, order, uniform, &self.payload, handler).is_ok() && in_work {
+        if process.multicast(group, order, uniform.into(), &self.payload, handler).is_ok() && in_work {
             self.sent = self.number;
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::messages::{Ballot, GroupChange, GroupCut, Proposal, Report, Unread};
 use super::verdict::judge_all;
 use super::{Directory, GroupEntry, Rise, mismatch};
-use crate::api::LeaveReason;
+use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::link::Said;
 use crate::time::Instant;
@@ -23,6 +23,8 @@ pub struct Wishes {
     pub group_joins: Vec<(String, Incarnation)>,
     /// Members that want out of a group.
     pub group_leaves: Vec<(String, Incarnation)>,
+    /// What a group is agreed to be that one of those who want into it makes, by name and wisher.
+    pub terms: BTreeMap<(String, Incarnation), GroupTerms>,
     /// A level that the cell is to rise to.
     pub rise: Option<Rise>,
 }
@@ -279,7 +281,9 @@ pub fn build_proposal(
         let (group, space) = (GroupId(next.group), next.space());
         next.group += 1;
         let name = name.to_owned();
-        let (left, tail) = (Vec::new(), Tags::default());
+        // Rank 0 of its first view founds it.
+        let terms = coming.first().and_then(|&who| wishes.terms.get(&(name.clone(), who)));
+        let (left, tail) = (Vec::new(), terms.map(|terms| terms.tags()).unwrap_or_default());
         groups.push(GroupChange { group, name, view: 1, space, cut: None, joined: coming, left, tail });
     }
     Proposal {
@@ -549,16 +553,21 @@ mod tests {
     #[test]
     fn a_new_group_is_made_of_those_who_ask() {
         let reports = BTreeMap::from([(0, report(&[])), (1, report(&[]))]);
-        let wishes = Wishes {
+        let mut wishes = Wishes {
             joiners: vec![(member(9), vec!["new".into()])],
             group_joins: vec![("new".into(), Incarnation(2)), ("new".into(), Incarnation(2))],
             ..Wishes::default()
         };
-        let p =
-            build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        let plain = build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        assert_eq!(GroupTerms::of(&plain.groups[0].tail), GroupTerms { uniform: false }, "they told of no terms");
+        wishes.terms.insert(("new".into(), Incarnation(9)), GroupTerms { uniform: false });
+        wishes.terms.insert(("new".into(), Incarnation(2)), GroupTerms { uniform: true });
+        let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
         assert_eq!(p.groups.len(), 1);
         assert_eq!(p.groups[0].joined, [Incarnation(2), Incarnation(9)]);
         assert_eq!((p.groups[0].group, p.next_group), (GroupId(2), 3));
+        let entry = &directory(2).after(&p).groups[&GroupId(2)];
+        assert_eq!(GroupTerms::of(&entry.tail), GroupTerms { uniform: true }, "as the first of them wished");
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Directory;
-use crate::api::LeaveReason;
+use super::{Directory, read_wished_terms, wished_terms};
+use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
-use crate::wire::Tags;
+use crate::wire::{Malformed, Tags, put_with_tail, read_with_tail};
 
 /// A try at a decree: later rounds beat earlier ones, ties go to the higher rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
@@ -162,6 +162,9 @@ pub struct GroupWish {
     pub join: bool,
     /// Come only with the making of the group: its state was not taken.
     pub only_new: bool,
+    /// What it would be agreed to be if the wisher made it; `None`: an earlier build wishes. Told in the message's tail.
+    #[serde(skip)]
+    pub terms: Option<GroupTerms>,
 }
 
 /// All that a member wishes for and no decree has fulfilled.
@@ -340,4 +343,30 @@ pub enum Control {
     FoundDecide(FirstView),
     /// See [`Unreadable`].
     Unreadable(Unreadable),
+}
+
+impl Control {
+    /// As it travels, with what its tail tells.
+    ///
+    /// # Errors
+    /// When it cannot be encoded.
+    pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
+        let tail = match self {
+            Self::Wishes(list) => wished_terms(list.groups.iter().map(|wish| wish.terms)),
+            _ => Tags::default(),
+        };
+        put_with_tail(self, &tail, Vec::new())
+    }
+
+    /// Reads what [`Self::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`Malformed`] when it makes no sense.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (mut message, tail) = read_with_tail(bytes)?;
+        if let Self::Wishes(list) = &mut message {
+            read_wished_terms(&tail, list.groups.iter_mut().map(|wish| &mut wish.terms))?;
+        }
+        Ok(message)
+    }
 }

@@ -15,6 +15,7 @@ mod hearing;
 mod messages;
 mod slow;
 mod sparse;
+mod terms;
 mod verdict;
 mod watch;
 
@@ -29,5 +30,6 @@ pub use messages::{
     Unread, Unreadable, Wedge, Welcome, WishList,
 };
 pub use slow::{Complaint, Slow};
+pub use terms::{read_wished_terms, wished_terms};
 pub use verdict::{Outcome, Verdict, judge, judge_all};
 pub use watch::{Claim, Targets, Watch};

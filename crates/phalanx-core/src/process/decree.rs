@@ -104,7 +104,8 @@ impl Process {
 
     /// What the next view should bring.
     fn current_wishes(&mut self, now: Instant) -> Wishes {
-        let mut wishes = Wishes { joiners: self.ready_joiners(now), ..Wishes::default() };
+        let (joiners, terms) = self.ready_joiners(now);
+        let mut wishes = Wishes { joiners, terms, ..Wishes::default() };
         wishes.leavers = self.leavers.iter().copied().filter(|who| self.directory.rank(*who).is_some()).collect();
         let decree = self.directory.decree;
         for (&who, list) in self.wishes.iter().filter(|(_, list)| list.decree == decree) {
@@ -115,7 +116,10 @@ impl Process {
                 }
                 let is_member = entry.is_some_and(|(_, e)| e.members.contains(&who));
                 match (wish.join, is_member) {
-                    (true, false) => wishes.group_joins.push((wish.name.clone(), who)),
+                    (true, false) => {
+                        wishes.group_joins.push((wish.name.clone(), who));
+                        wishes.terms.extend(wish.terms.map(|terms| ((wish.name.clone(), who), terms)));
+                    }
                     (false, true) => wishes.group_leaves.push((wish.name.clone(), who)),
                     _ => {}
                 }

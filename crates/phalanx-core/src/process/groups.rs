@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Process, Stage};
-use crate::api::{CommandError, Event};
+use crate::api::{CommandError, Event, GroupTerms};
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Control, GroupWish, WishList};
 use crate::order::Flow;
@@ -13,6 +13,8 @@ use crate::time::Instant;
 #[derive(Clone, Debug)]
 pub(super) struct GroupWant {
     pub(super) with_state: bool,
+    /// What it is agreed to be if this process makes it.
+    pub(super) terms: GroupTerms,
     /// Asked to leave, and when.
     pub(super) leaving: Option<Instant>,
     /// The cell may be asked to take us in.
@@ -47,7 +49,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 const STAY: Duration = Duration::from_secs(1);
 
 /// Wishes of one member about groups that a coordinator knows of at a time.
-pub(super) const WISHES_MAX: usize = 1024;
+pub const WISHES_MAX: usize = 1024;
 
 /// The longest name of a group, in bytes.
 const NAME_BYTES_MAX: usize = 200;
@@ -60,11 +62,18 @@ pub(super) fn is_group_name(name: &str) -> bool {
 impl Process {
     /// Asks to become a member of the named group, which is made if it is not there. The first
     /// [`Event::GroupView`] with its name tells the [`GroupId`]. `with_state`: a member's state is taken first,
-    /// through [`crate::Effects::snapshot`] there and [`crate::Effects::restore`] here.
+    /// through [`crate::Effects::snapshot`] there and [`crate::Effects::restore`] here. If the group is made with this process
+    /// as its rank 0, `terms` are agreed for it.
     ///
     /// # Errors
     /// [`CommandError::BadName`], [`CommandError::AlreadyMember`], [`CommandError::Over`]; nothing was asked.
-    pub fn join_group(&mut self, now: Instant, name: &str, with_state: bool) -> Result<(), CommandError> {
+    pub fn join_group(
+        &mut self,
+        now: Instant,
+        name: &str,
+        with_state: bool,
+        terms: GroupTerms,
+    ) -> Result<(), CommandError> {
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
         }
@@ -75,7 +84,7 @@ impl Process {
             return Err(CommandError::AlreadyMember);
         }
         let ready = if with_state { Ready::No } else { Ready::Yes };
-        self.wants.insert(name.to_owned(), GroupWant { with_state, leaving: None, ready, partial: false });
+        self.wants.insert(name.to_owned(), GroupWant { with_state, terms, leaving: None, ready, partial: false });
         self.advance_wants(now);
         Ok(())
     }
@@ -93,6 +102,7 @@ impl Process {
             .ok_or(CommandError::NotMember)?;
         let want = self.wants.entry(name).or_insert(GroupWant {
             with_state: false,
+            terms: GroupTerms::default(),
             leaving: None,
             ready: Ready::Yes,
             partial: false,
@@ -130,16 +140,18 @@ impl Process {
                 let flow = entry.and_then(|(_, e)| self.flows.get(&e.space)).map(|f| &f.flow);
                 flow.is_none_or(|flow| has_drained(flow, now.since(at)))
             };
+            let terms = Some(want.terms);
+            let wish = |join, only_new| GroupWish { name: name.clone(), join, only_new, terms };
             match want.leaving {
                 _ if entry.is_some_and(|(id, _)| self.transfers.retreats_from(id)) => {
-                    wishes.push(GroupWish { name: name.clone(), join: false, only_new: false });
+                    wishes.push(wish(false, false));
                 }
                 Some(at) if is_member && drained(at) => {
-                    wishes.push(GroupWish { name: name.clone(), join: false, only_new: false });
+                    wishes.push(wish(false, false));
                 }
                 None if !is_member && want.ready != Ready::No => {
                     let only_new = want.ready == Ready::IfNew;
-                    wishes.push(GroupWish { name: name.clone(), join: true, only_new });
+                    wishes.push(wish(true, only_new));
                 }
                 _ => {}
             }

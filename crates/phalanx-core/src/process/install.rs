@@ -9,7 +9,7 @@ use super::groups::Ready;
 use super::port::{FlowMeta, GroupFlow, flow_port};
 use super::unreadable::is_loss;
 use super::{Process, Stage};
-use crate::api::{CellView, Effects, Event, GroupView, LeaveReason, Order};
+use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order};
 use crate::id::MemberInfo;
 use crate::member::{Acceptor, Directory, GroupChange, Hearing, Proposal};
 use crate::order::{Flow, FlowSettings};
@@ -206,7 +206,9 @@ impl Process {
         let prev = ended.as_ref().map(|ended| ended.view);
         let new = || Ended { view: 0, since: change.view, told: None, unsent: Unsent::new() };
         let Ended { since, told, unsent, .. } = ended.unwrap_or_else(new);
-        let members = self.directory.groups.get(&change.group).map(|entry| entry.members.clone()).unwrap_or_default();
+        let entry = self.directory.groups.get(&change.group);
+        let (members, terms) =
+            entry.map(|entry| (entry.members.clone(), GroupTerms::of(&entry.tail))).unwrap_or_default();
         let Some(my_rank) = members.iter().position(|who| *who == me) else {
             if prev.is_some() {
                 self.leave_behind(change);
@@ -251,6 +253,7 @@ impl Process {
             members: members.clone(),
             addresses,
             others,
+            terms,
         };
         self.flows.insert(change.space, GroupFlow::new(flow, meta));
         let view = Arc::new(GroupView {
@@ -261,6 +264,7 @@ impl Process {
             members: members.clone(),
             joined: change.joined.clone(),
             left: change.left.clone(),
+            terms,
         });
         if prev.is_none() {
             self.begin_state(&view);

@@ -4,7 +4,7 @@
 //! memory. Only an answer to a fresh challenge of the coordinator becomes a join, so replayed packets make no
 //! ghosts. Greetings are not repaired: probing is repeated.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use super::founding::Foundation;
 use super::packets::CHANNEL_WINDOW_MIN;
 use super::port::Peer;
 use super::{Process, Stage};
-use crate::api::{Effects, Event, Founding};
+use crate::api::{Effects, Event, Founding, GroupTerms};
 use crate::id::{Incarnation, Lane, MemberInfo};
-use crate::member::{Mismatch, Welcome};
+use crate::member::{Mismatch, Welcome, read_wished_terms, wished_terms};
 use crate::rng::Rng;
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags, put_with_tail, read_with_tail};
@@ -44,10 +44,15 @@ pub(super) struct Search {
     pub(super) founding: Foundation,
 }
 
+/// What groups are agreed to be, by name and the joiner that would make them.
+type WishedTerms = BTreeMap<(String, Incarnation), GroupTerms>;
+
 /// A process that asks to come in.
 pub(super) struct Joiner {
     pub(super) info: MemberInfo,
     pub(super) groups: Vec<String>,
+    /// What each of them is agreed to be if the joiner makes it.
+    pub(super) terms: Vec<Option<GroupTerms>>,
     pub(super) first: Instant,
     pub(super) last: Instant,
 }
@@ -265,7 +270,11 @@ impl Process {
     }
 
     fn send_greeting(&mut self, to: &[SocketAddr], greeting: &Greeting, fx: &mut impl Effects) {
-        let Ok(frames) = put_with_tail(greeting, &Tags::default(), Vec::new()) else { return };
+        self.send_greeting_with(to, greeting, &Tags::default(), fx);
+    }
+
+    fn send_greeting_with(&mut self, to: &[SocketAddr], greeting: &Greeting, tail: &Tags, fx: &mut impl Effects) {
+        let Ok(frames) = put_with_tail(greeting, tail, Vec::new()) else { return };
         if !to.is_empty() {
             let label = self.net.greeting();
             self.net.send(label, Lane::Control, to, &frames, &mut self.counters, fx);
@@ -280,7 +289,7 @@ impl Process {
         frames: &[u8],
         fx: &mut impl Effects,
     ) {
-        let Ok((greeting, _)) = read_with_tail::<Greeting>(frames) else {
+        let Ok((greeting, tail)) = read_with_tail::<Greeting>(frames) else {
             return self.counters.drop(DropReason::Malformed);
         };
         match greeting {
@@ -304,7 +313,11 @@ impl Process {
                 if info.incarnation != sender || groups.len() > GROUPS_MAX || info.name.len() > 200 {
                     return self.counters.drop(DropReason::Malformed);
                 }
-                self.take_join(now, from, info, nonce, stamp, cookie, groups, fx);
+                let mut terms = vec![None; groups.len()];
+                if read_wished_terms(&tail, terms.iter_mut()).is_err() {
+                    return self.counters.drop(DropReason::Malformed);
+                }
+                self.take_join(now, from, info, nonce, stamp, cookie, (groups, terms), fx);
             }
             Greeting::Refused { nonce, why } => {
                 if !self.probing.nonces.contains(&nonce) {
@@ -425,15 +438,11 @@ impl Process {
             }
             return;
         }
-        let groups = self
-            .wants
-            .iter()
-            .filter(|(_, w)| w.joins_at_once())
-            .map(|(name, _)| name.clone())
-            .take(GROUPS_MAX)
-            .collect();
+        let wanted = || self.wants.iter().filter(|(_, want)| want.joins_at_once()).take(GROUPS_MAX);
+        let groups = wanted().map(|(name, _)| name.clone()).collect();
+        let tail = wished_terms(wanted().map(|(_, want)| Some(want.terms)));
         let info = self.set.me.clone();
-        self.send_greeting(&[from], &Greeting::Join { info, nonce, stamp, cookie, groups }, fx);
+        self.send_greeting_with(&[from], &Greeting::Join { info, nonce, stamp, cookie, groups }, &tail, fx);
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one greeting")]
@@ -445,7 +454,7 @@ impl Process {
         nonce: u64,
         stamp: u64,
         cookie: [u8; 16],
-        groups: Vec<String>,
+        (groups, terms): (Vec<String>, Vec<Option<GroupTerms>>),
         fx: &mut impl Effects,
     ) {
         let fresh = stamp <= now.nanos() && now.since(Instant(stamp)) < COOKIE_LIFE;
@@ -489,37 +498,42 @@ impl Process {
         let joiner = self.joiners.entry(info.incarnation).or_insert_with(|| Joiner {
             info: info.clone(),
             groups: Vec::new(),
+            terms: Vec::new(),
             first: now,
             last: now,
         });
         joiner.info = info;
         joiner.last = now;
-        joiner.groups = groups;
+        (joiner.groups, joiner.terms) = (groups, terms);
         if name_taken && now.since(joiner.first) > self.set.timing.suspect_after * 2 {
             return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::NameTaken }, fx);
         }
         self.attention = true;
     }
 
-    /// Joiners that may be proposed now: they gather for a moment, so that a herd comes in few views.
-    pub(super) fn ready_joiners(&mut self, now: Instant) -> Vec<(MemberInfo, Vec<String>)> {
+    /// Joiners that may be proposed now, with the groups that they want and what those are agreed to be where one of them makes
+    /// it. They gather for a moment, so that a herd comes in few views.
+    pub(super) fn ready_joiners(&mut self, now: Instant) -> (Vec<(MemberInfo, Vec<String>)>, WishedTerms) {
         self.joiners.retain(|who, j| now.since(j.last) < JOINER_LIFE && self.directory.rank(*who).is_none());
         let free = |name: &str| self.directory.members.iter().all(|m| m.name != name);
         let ready: Vec<&Joiner> = self.joiners.values().filter(|j| free(&j.info.name)).collect();
         let (Some(newest), Some(oldest)) = (ready.iter().map(|j| j.first).max(), ready.iter().map(|j| j.first).min())
         else {
-            return Vec::new();
+            return Default::default();
         };
         let full = ready.len() >= self.directory.members.len();
         if !full && now.since(newest) < GATHER_QUIET && now.since(oldest) < GATHER_MAX {
-            return Vec::new();
+            return Default::default();
         }
-        let mut names = std::collections::BTreeSet::new();
-        ready
-            .into_iter()
-            .filter(|j| names.insert(j.info.name.clone()))
-            .map(|j| (j.info.clone(), j.groups.clone()))
-            .collect()
+        let mut names = BTreeSet::new();
+        let (mut joiners, mut wished) = (Vec::new(), WishedTerms::new());
+        for joiner in ready.into_iter().filter(|j| names.insert(j.info.name.clone())) {
+            joiners.push((joiner.info.clone(), joiner.groups.clone()));
+            for (name, terms) in joiner.groups.iter().zip(&joiner.terms) {
+                wished.extend(terms.map(|terms| ((name.clone(), joiner.info.incarnation), terms)));
+            }
+        }
+        (joiners, wished)
     }
 
     /// Whether joiners wait, ready or not.
@@ -622,7 +636,7 @@ mod tests {
         let mut kept = all(bound);
         keep_some(&mut kept, &mut rng);
         assert_eq!(kept, all(bound));
-        let mut asked = std::collections::BTreeSet::new();
+        let mut asked = BTreeSet::new();
         for _ in 0..50 {
             let mut kept = all(bound + 100);
             keep_some(&mut kept, &mut rng);

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::api::{CellView, CommandError, Effects, Event, Order, Settings};
+use crate::api::{CellView, CommandError, Effects, Event, Order, Settings, Stability};
 use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Acceptor, Agreed, Coordinator, Directory, Hearing, Patience, Proposal, Wedge, WishList};
@@ -50,6 +50,7 @@ use peers::Peers;
 use port::{FlowPort, GroupFlow, Net, flow_port};
 use transfer::Transfers;
 
+pub use groups::WISHES_MAX;
 pub use status::{Activity, DecreeState, GateState, Gauge, StreamStatus};
 
 /// One process: owns no socket, thread or clock.
@@ -492,6 +493,7 @@ impl Process {
 
     /// Multicasts `parts`, concatenated, to the group's view. Accepted means queued; it goes out at the latest with
     /// [`Self::turn`], and belongs to the view told by [`Effects::sent`]. During a view change it waits for the next view.
+    /// Gives whether it is uniform: as asked for by name, else as agreed for the group.
     ///
     /// # Errors
     /// [`CommandError::NotMember`], [`CommandError::NoCredit`] (try again after a turn), [`CommandError::TooLong`],
@@ -501,10 +503,10 @@ impl Process {
         now: Instant,
         group: GroupId,
         order: Order,
-        uniform: bool,
+        stability: Stability,
         parts: &[&[u8]],
         fx: &mut impl Effects,
-    ) -> Result<(), CommandError> {
+    ) -> Result<bool, CommandError> {
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
         }
@@ -515,9 +517,14 @@ impl Process {
         let in_group = |flow: &&mut GroupFlow| flow.meta.group == group && flow.meta.told.is_some();
         let flow = self.flows.values_mut().find(in_group).ok_or(CommandError::NotMember)?;
         flow.touched = true;
+        let uniform = match stability {
+            Stability::GroupDefault => flow.meta.terms.uniform,
+            Stability::Plain => false,
+            Stability::Uniform => true,
+        };
         let mut port = flow_port!(self, fx, &flow.meta);
         let taken = flow.flow.multicast(now, order, uniform, parts, &mut port);
-        taken.then_some(()).ok_or(CommandError::NoCredit)
+        taken.then_some(uniform).ok_or(CommandError::NoCredit)
     }
 
     /// The packet space of the group's view in force here.

@@ -226,7 +226,7 @@ impl Process {
         }
         for message in messages {
             if control {
-                let (message, _) = read_with_tail(&message)?;
+                let message = Control::decode(&message)?;
                 self.handle_control(now, header.sender, message, fx);
             } else {
                 self.handle_data(now, header.sender, &message, fx)?;
@@ -321,7 +321,7 @@ impl Process {
     /// Queues a control message to `to`.
     pub(super) fn send_control(&mut self, to: Incarnation, message: &Control) {
         if let Some(peer) = self.peers.get_mut(to)
-            && let Ok(bytes) = put_with_tail(message, &Tags::default(), Vec::new())
+            && let Ok(bytes) = message.encode()
             && peer.control_channel.send(Bytes::from(bytes), CONTROL_OUTBOX_BYTES).is_err()
         {
             self.counters.control_refused += 1;

@@ -8,7 +8,7 @@ use super::counters::Counters;
 use super::peers::Peers;
 use super::transfer::Transfers;
 use super::unrepaired::{Target, put_receipt, put_status};
-use crate::api::{Delivery, Effects, Order};
+use crate::api::{Delivery, Effects, GroupTerms, Order};
 use crate::id::{GroupId, Incarnation, Lane};
 use crate::link::{Channel, Receipt};
 use crate::order::{Deliverable, Flow, Full, Outgoing, Status};
@@ -226,6 +226,8 @@ pub(super) struct FlowMeta {
     /// Data addresses by rank, and those of all others.
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) others: Vec<SocketAddr>,
+    /// What was agreed for the group.
+    pub(super) terms: GroupTerms,
 }
 
 impl FlowMeta {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use phalanx_core::{GroupId, Incarnation, Instant, Lane, Order, Origin, Packet};
+use phalanx_core::{GroupId, GroupTerms, Incarnation, Instant, Lane, Order, Origin, Packet, Stability};
 
 use super::forge::Forger;
 use super::member::{GROUPS, Line, Member, address, slot};
@@ -316,13 +316,17 @@ impl LiveCell {
 
     fn multicast(&mut self, who: usize, how: u8, len: usize) {
         let order = [Order::Fifo, Order::Causal, Order::Total][usize::from(how) % 3];
+        let stability = match how & 0x60 {
+            0x20 => Stability::GroupDefault,
+            other => Stability::from(other & 0x40 != 0),
+        };
         let payload = vec![how; len];
         let member = &mut self.members[who];
         let name = GROUPS[usize::from(how >> 7)];
         if let Some(group) = member.group(name).filter(|_| member.alive) {
             let (now, out) = (self.now, &mut member.out);
             // A command may be refused; it must not hurt.
-            let _refused = member.process.multicast(now, group, order, how & 0x40 != 0, &[&payload], out);
+            let _refused = member.process.multicast(now, group, order, stability, &[&payload], out);
         }
         self.turn(who);
     }
@@ -333,7 +337,7 @@ impl LiveCell {
         let name = GROUPS[which % GROUPS.len()];
         let _refused = match member.group(name) {
             Some(group) => member.process.leave_group(now, group),
-            None => member.process.join_group(now, name, which & 2 == 0),
+            None => member.process.join_group(now, name, which & 2 == 0, GroupTerms::default()),
         };
     }
 

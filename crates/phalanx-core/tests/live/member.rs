@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    Delivery, Effects, Event, Founding, GroupId, Incarnation, Instant, Lane, Limits, MemberInfo, Process, Security,
-    Settings, Snapshot, Timing,
+    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Lane, Limits, MemberInfo, Process,
+    Security, Settings, Snapshot, Timing,
 };
 
 pub(super) const CELL: &str = "hostile";
@@ -137,7 +137,7 @@ impl Member {
             },
         };
         let mut process = Process::new(now, settings, &security(sealed), me.0);
-        process.join_group(now, GROUPS[0], true).expect("a good name");
+        process.join_group(now, GROUPS[0], true, GroupTerms::default()).expect("a good name");
         Self { process, out: Out::default(), alive: true }
     }
 

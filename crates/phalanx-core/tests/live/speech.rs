@@ -48,7 +48,7 @@ impl Speech<'_> {
             }),
             9 => Control::Wishes(WishList {
                 decree: self.number(),
-                groups: self.some(|s| GroupWish { name: s.name(), join: s.coin(), only_new: s.coin() }),
+                groups: self.some(|s| GroupWish { name: s.name(), join: s.coin(), only_new: s.coin(), terms: None }),
                 level: self.level(),
             }),
             10 => Control::Leave,

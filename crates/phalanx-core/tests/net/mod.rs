@@ -8,8 +8,8 @@ use std::time::Duration;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    Delivery, Effects, Event, Founding, GroupId, Incarnation, Instant, LEVEL, Lane, Limits, MemberInfo, Order, Origin,
-    Packet, Process, Security, Settings, Snapshot, Timing,
+    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, LEVEL, Lane, Limits, MemberInfo,
+    Order, Origin, Packet, Process, Security, Settings, Snapshot, Timing,
 };
 
 /// Lane, from, to, bytes.
@@ -28,6 +28,10 @@ pub(crate) struct Seen {
     /// What was told of settings that differ and levels that are not reached.
     pub(crate) refused: Vec<Event>,
     pub(crate) group: Option<GroupId>,
+    /// Of the last group view.
+    pub(crate) terms: Option<GroupTerms>,
+    /// Of each delivery in turn: whether it is uniform.
+    pub(crate) uniform: Vec<bool>,
     /// (view, members) and what was delivered in it.
     pub(crate) views: Vec<(u64, usize, Vec<Line>)>,
     pub(crate) replayed: usize,
@@ -65,6 +69,7 @@ impl Effects for Seen {
             self.replayed += 1;
             return;
         }
+        self.uniform.push(d.uniform);
         let line = (d.view, d.sender.0, d.seq, d.order, d.position);
         self.views.last_mut().expect("a view comes before its deliveries").2.push(line);
     }
@@ -76,6 +81,7 @@ impl Effects for Seen {
             }
             Event::GroupView(v) => {
                 self.group = Some(v.group);
+                self.terms = Some(v.terms);
                 self.views.push((v.view, v.members.len(), Vec::new()));
             }
             Event::StateBegin { .. } => {
@@ -157,7 +163,7 @@ impl Net {
         for i in 0..n {
             net.add(if i == 0 { Founding::Alone } else { Founding::Join });
             let now = net.now;
-            net.nodes[i].0.join_group(now, "g", false).expect("a good name");
+            net.nodes[i].0.join_group(now, "g", false, GroupTerms::default()).expect("a good name");
         }
         net.run_until(30, |net| net.alive().all(|(_, s)| s.views.last().is_some_and(|v| v.1 == n)));
         net
@@ -225,7 +231,7 @@ impl Net {
         let now = self.now;
         let (process, seen, _) = &mut self.nodes[i];
         let Some(group) = seen.group else { return false };
-        let ok = process.multicast(now, group, order, uniform, &[payload], seen).is_ok();
+        let ok = process.multicast(now, group, order, uniform.into(), &[payload], seen).is_ok();
         process.turn(now, seen);
         self.drain(i);
         ok

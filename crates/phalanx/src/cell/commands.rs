@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crossbeam_queue::ArrayQueue;
-use phalanx_core::{Incarnation, Order};
+use phalanx_core::{GroupTerms, Incarnation, Order, Stability};
 use phalanx_driver::Waker;
 
 use super::batch::Batch;
@@ -16,10 +16,10 @@ use crate::state::State;
 
 /// A command that waits for the protocol thread.
 pub(super) enum Command {
-    Cast { slot: Arc<Slot>, order: Order, uniform: bool, payload: Bytes },
-    CastAll { slot: Arc<Slot>, order: Order, uniform: bool, batch: Batch },
+    Cast { slot: Arc<Slot>, order: Order, stability: Stability, payload: Bytes },
+    CastAll { slot: Arc<Slot>, order: Order, stability: Stability, batch: Batch },
     Send { to: Incarnation, payload: Bytes },
-    Join { slot: Arc<Slot>, with_state: bool, state: Option<Box<dyn State>> },
+    Join { slot: Arc<Slot>, with_state: bool, terms: GroupTerms, state: Option<Box<dyn State>> },
     LeaveGroup { slot: Arc<Slot> },
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use phalanx_core::{CommandError, GroupId, GroupView, MESSAGE_BYTES_MAX, Order};
+use phalanx_core::{CommandError, GroupId, GroupView, MESSAGE_BYTES_MAX, Order, Stability};
 
 use super::batch::Batch;
 use super::commands::{Command, Refused};
@@ -67,23 +67,24 @@ impl Group {
         self.view().map(|view| view.group)
     }
 
-    /// Multicasts `payload`. Waits while too much waits already, also while the process is still joining.
+    /// Multicasts `payload`. Waits while too much waits already, also while the process is still joining. Unless asked for by
+    /// name, it is uniform where the group was founded so, see [`JoinOptions::terms`](super::JoinOptions::terms).
     ///
     /// Accepted means queued: it goes out in the view that is in force when its turn comes. If this incarnation
     /// ends before that, it goes out in the next one's view, or, without a next one, not at all.
     ///
     /// # Errors
     /// [`CallError`]; nothing was queued.
-    pub fn cast(&self, order: Order, uniform: bool, payload: &[u8]) -> Result<(), CallError> {
-        self.cast_bytes(order, uniform, Bytes::copy_from_slice(payload))
+    pub fn cast(&self, order: Order, stability: Stability, payload: &[u8]) -> Result<(), CallError> {
+        self.cast_bytes(order, stability, Bytes::copy_from_slice(payload))
     }
 
     /// The same without a copy.
     ///
     /// # Errors
     /// [`CallError`]; nothing was queued.
-    pub fn cast_bytes(&self, order: Order, uniform: bool, payload: Bytes) -> Result<(), CallError> {
-        let command = self.command(order, uniform, payload)?;
+    pub fn cast_bytes(&self, order: Order, stability: Stability, payload: Bytes) -> Result<(), CallError> {
+        let command = self.command(order, stability, payload)?;
         self.shared.commands.push(command, None).map_err(CallError::from)
     }
 
@@ -91,8 +92,8 @@ impl Group {
     ///
     /// # Errors
     /// [`CallError::Full`] when too much waits already; else see [`CallError`]. Nothing was queued.
-    pub fn try_cast(&self, order: Order, uniform: bool, payload: &[u8]) -> Result<(), CallError> {
-        let command = self.command(order, uniform, Bytes::copy_from_slice(payload))?;
+    pub fn try_cast(&self, order: Order, stability: Stability, payload: &[u8]) -> Result<(), CallError> {
+        let command = self.command(order, stability, Bytes::copy_from_slice(payload))?;
         self.shared.commands.try_push(command).map_err(|(refused, _)| refused.into())
     }
 
@@ -105,7 +106,7 @@ impl Group {
     pub fn cast_all<P: AsRef<[u8]>>(
         &self,
         order: Order,
-        uniform: bool,
+        stability: Stability,
         payloads: impl IntoIterator<Item = P>,
     ) -> Result<(), CallError> {
         self.check()?;
@@ -119,7 +120,7 @@ impl Group {
         if batch.is_empty() {
             return Ok(());
         }
-        let command = Command::CastAll { slot: Arc::clone(&self.slot), order, uniform, batch };
+        let command = Command::CastAll { slot: Arc::clone(&self.slot), order, stability, batch };
         self.shared.commands.push(command, None).map_err(CallError::from)
     }
 
@@ -136,12 +137,12 @@ impl Group {
         Ok(())
     }
 
-    fn command(&self, order: Order, uniform: bool, payload: Bytes) -> Result<Command, CallError> {
+    fn command(&self, order: Order, stability: Stability, payload: Bytes) -> Result<Command, CallError> {
         self.check()?;
         if payload.len() > MESSAGE_BYTES_MAX {
             return Err(CallError::Refused(CommandError::TooLong(payload.len())));
         }
-        Ok(Command::Cast { slot: Arc::clone(&self.slot), order, uniform, payload })
+        Ok(Command::Cast { slot: Arc::clone(&self.slot), order, stability, payload })
     }
 
     fn check(&self) -> Result<(), CallError> {

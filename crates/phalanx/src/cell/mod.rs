@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use phalanx_core::{CellView, CommandError, Incarnation, MemberInfo};
+use phalanx_core::{CellView, CommandError, GroupTerms, Incarnation, MemberInfo};
 use phalanx_driver::fork::{Forked, Home};
 
 use crate::fork;
@@ -49,6 +49,8 @@ pub struct Cell {
 pub struct JoinOptions {
     /// Take the state of a member before the first view. Without [`JoinOptions::state`] pieces are dropped.
     pub with_state: bool,
+    /// What is agreed for the group if this process founds it. Default: what is cast is uniform unless asked for otherwise.
+    pub terms: GroupTerms,
     /// The state this member holds for the group.
     pub state: Option<Box<dyn State>>,
 }
@@ -161,8 +163,8 @@ impl Cell {
             }
             groups.insert(Arc::clone(&slot.name), Arc::clone(&slot));
         }
-        let JoinOptions { with_state, state } = options;
-        let command = Command::Join { slot: Arc::clone(&slot), with_state, state };
+        let JoinOptions { with_state, terms, state } = options;
+        let command = Command::Join { slot: Arc::clone(&slot), with_state, terms, state };
         if let Err(refused) = self.shared.commands.push(command, None) {
             self.shared.forget(&slot);
             return Err(refused.into());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use phalanx_core::{CommandError, Instant, Order};
+use phalanx_core::{CommandError, Instant, Order, Stability};
 use phalanx_driver::fork::Home;
 use phalanx_driver::{Lossy, Shm, Udp, Wait};
 use phalanx_trace::TraceError;
@@ -179,12 +179,12 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
     /// Gives the command back if it has to wait.
     fn carry(&mut self, mut command: Command, queueing: fn(&mut H) -> &mut Queueing) -> Option<Command> {
         match &mut command {
-            Command::Cast { slot, order, uniform, payload } => {
-                self.cast(slot, *order, *uniform, payload, queueing).then_some(command)
+            Command::Cast { slot, order, stability, payload } => {
+                self.cast(slot, *order, *stability, payload, queueing).then_some(command)
             }
-            Command::CastAll { slot, order, uniform, batch } => {
+            Command::CastAll { slot, order, stability, batch } => {
                 while let Some(payload) = batch.front() {
-                    if self.cast(slot, *order, *uniform, payload, queueing) {
+                    if self.cast(slot, *order, *stability, payload, queueing) {
                         return Some(command);
                     }
                     batch.forget_front();
@@ -218,12 +218,12 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         &mut self,
         slot: &Arc<Slot>,
         order: Order,
-        uniform: bool,
+        stability: Stability,
         payload: &[u8],
         queueing: fn(&mut H) -> &mut Queueing,
     ) -> bool {
         let Some(group) = queueing(&mut self.handler).number(slot) else { return !slot.has_left() };
-        match self.process.multicast(group, order, uniform, payload, &mut self.handler) {
+        match self.process.multicast(group, order, stability, payload, &mut self.handler) {
             Err(CommandError::NoCredit) => true,
             // Between an exclusion and the next life's view.
             Err(CommandError::NotMember | CommandError::Over) => !self.process.is_over() && !slot.has_left(),
@@ -232,9 +232,9 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
     }
 
     fn join(&mut self, command: Command, queueing: fn(&mut H) -> &mut Queueing) {
-        let Command::Join { slot, with_state, state } = command else { return };
+        let Command::Join { slot, with_state, terms, state } = command else { return };
         queueing(&mut self.handler).add(Arc::clone(&slot), state);
-        if let Err(error) = self.process.join_group(&slot.name, with_state, &mut self.handler) {
+        if let Err(error) = self.process.join_group(&slot.name, with_state, terms, &mut self.handler) {
             // The name was checked before, so the life is over; a next one is asked by the node itself.
             queueing(&mut self.handler).notice(format!("group {} is not joined: {error}", slot.name));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phalanx_core::{CommandError, Instant, Process};
+use phalanx_core::{CommandError, GroupTerms, Instant, Process};
 
 use crate::handler::{Command, Handler};
 
@@ -16,13 +16,14 @@ pub(super) struct Wanted {
 #[derive(Debug)]
 struct Want {
     with_state: bool,
+    terms: GroupTerms,
     asked: bool,
 }
 
 impl Wanted {
     /// Notes a group already asked for in this life.
-    pub(super) fn insert(&mut self, name: &str, with_state: bool) {
-        self.groups.insert(name.to_owned(), Want { with_state, asked: true });
+    pub(super) fn insert(&mut self, name: &str, with_state: bool, terms: GroupTerms) {
+        self.groups.insert(name.to_owned(), Want { with_state, terms, asked: true });
     }
 
     pub(super) fn remove(&mut self, name: &str) {
@@ -61,7 +62,7 @@ impl Wanted {
                 open = true;
                 continue;
             }
-            let outcome = process.join_group(now, name, want.with_state);
+            let outcome = process.join_group(now, name, want.with_state, want.terms);
             if outcome.is_ok() {
                 handler.command(&Command::JoinGroup { name, with_state: want.with_state });
             }

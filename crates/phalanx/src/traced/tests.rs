@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use phalanx_core::{CellView, GroupView, LeaveReason};
+use phalanx_core::{CellView, GroupTerms, GroupView, LeaveReason};
 use phalanx_trace::{Header, TraceReader};
 
 use super::*;
@@ -65,6 +65,7 @@ fn group_view(view: u64) -> Event {
         members: vec![Incarnation(7)],
         joined: vec![Incarnation(7)],
         left: vec![(Incarnation(5), LeaveReason::Died)],
+        terms: GroupTerms::default(),
     }))
 }
 

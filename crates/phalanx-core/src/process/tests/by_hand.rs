@@ -12,7 +12,6 @@ use crate::process::groups::WISHES_MAX;
 use crate::process::port::Peer;
 use crate::process::unrepaired::{Target, put_receipt};
 use crate::seal::Sealer;
-use crate::wire::read_with_tail;
 
 pub(in crate::process) const NOW: Instant = Instant(1_000_000_000);
 const NANO: Duration = Duration::from_nanos(1);
@@ -131,7 +130,7 @@ fn said(process: &mut Process, to: Incarnation) -> Vec<Control> {
     let peer = process.peers.get_mut(to).expect("it is known");
     let (mut frames, mut said) = (Vec::new(), Vec::new());
     if peer.control_channel.fill(1 << 16, &mut frames) {
-        let mut read = |message: Bytes| said.push(read_with_tail::<Control>(&message).expect("it makes sense").0);
+        let mut read = |message: Bytes| said.push(Control::decode(&message).expect("it makes sense"));
         let arrived = Channel::new(1, 1, NOW).handle_packet(NOW, 1, &frames, Duration::ZERO, &mut read);
         arrived.expect("whole messages");
     }
@@ -139,8 +138,8 @@ fn said(process: &mut Process, to: Incarnation) -> Vec<Control> {
 }
 
 fn multicast(process: &mut Process, payload: &[u8], fx: &mut Out) {
-    let taken = process.multicast(NOW, GROUP, Order::Fifo, false, &[payload], fx);
-    assert_eq!(taken, Ok(()));
+    let taken = process.multicast(NOW, GROUP, Order::Fifo, Stability::Plain, &[payload], fx);
+    assert_eq!(taken, Ok(false));
     process.flush(NOW, fx);
 }
 
@@ -306,7 +305,7 @@ fn a_decision_is_taken_if_it_fits() {
 #[test]
 fn only_members_ask_for_changes_and_within_bounds() {
     let (mut process, mut fx) = in_cell(A, 3);
-    let wish = |len: usize| GroupWish { name: "g".repeat(len), join: true, only_new: false };
+    let wish = |len: usize| GroupWish { name: "g".repeat(len), join: true, only_new: false, terms: None };
     let mut kept = |from, decree, groups: Vec<GroupWish>| {
         process.handle_control(NOW, from, Control::Wishes(WishList { decree, groups, level: 0 }), &mut fx);
         process.wishes.remove(&from).is_some()
@@ -474,7 +473,7 @@ fn a_message_may_be_as_long_as_its_bound() {
     let zeros = vec![0; max + 1];
     assert_ne!(process.send(NOW, B, &zeros[..max - 1]), Err(CommandError::TooLong(max - 1)));
     assert_eq!(process.send(NOW, B, &zeros[..max]), Err(CommandError::TooLong(max)));
-    let mut multicast = |len| process.multicast(NOW, GROUP, Order::Fifo, false, &[&zeros[..len]], &mut fx);
+    let mut multicast = |len| process.multicast(NOW, GROUP, Order::Fifo, Stability::Plain, &[&zeros[..len]], &mut fx);
     assert_eq!(multicast(max + 1), Err(CommandError::TooLong(max + 1)));
     assert_ne!(multicast(max), Err(CommandError::TooLong(max)));
 }

@@ -1,0 +1,123 @@
+//! What is agreed for a group when it is made, in the tails of messages and of the group's entry (`docs/levels.md`).
+
+use crate::api::GroupTerms;
+use crate::wire::codec::{Reader, put_varint};
+use crate::wire::{Malformed, Tags};
+
+/// In the tail of a message with wishes about groups: the terms that its sender would found each of them with, in order.
+const WISHED: u64 = 1;
+
+/// In the tail of a group's change and entry: 1 where its default is uniform.
+const UNIFORM: u64 = 1;
+
+impl GroupTerms {
+    /// Those of a group that was made by a build which knows of none.
+    const UNTOLD: Self = Self { uniform: false };
+
+    /// As they stand in a group's entry.
+    #[must_use]
+    pub fn tags(self) -> Tags {
+        let mut tags = Tags::default();
+        tags.put_number(UNIFORM, u64::from(self.uniform));
+        tags
+    }
+
+    /// Of the group with this tail in its entry. What makes no sense is taken as not told: all members read the same.
+    #[must_use]
+    pub fn of(tail: &Tags) -> Self {
+        let number = |tag| tail.number(tag).ok().flatten();
+        Self { uniform: number(UNIFORM).map_or(Self::UNTOLD.uniform, |n| n == 1) }
+    }
+
+    /// As one number, above 0.
+    fn to_number(self) -> u64 {
+        1 + u64::from(self.uniform)
+    }
+
+    fn from_number(number: u64) -> Result<Self, Malformed> {
+        match number {
+            1 | 2 => Ok(Self { uniform: number == 2 }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// The tail of a message with wishes about groups.
+#[must_use]
+pub fn wished_terms(wishes: impl Iterator<Item = Option<GroupTerms>>) -> Tags {
+    let (mut numbers, mut told) = (Vec::new(), false);
+    for terms in wishes {
+        told |= terms.is_some();
+        put_varint(&mut numbers, terms.map_or(0, GroupTerms::to_number));
+    }
+    let mut tags = Tags::default();
+    if told {
+        tags.put(WISHED, &numbers);
+    }
+    tags
+}
+
+/// Reads what [`wished_terms`] wrote into the wishes. An earlier build tells of none.
+///
+/// # Errors
+/// [`Malformed`] when the entry makes no sense, or is not about so many wishes.
+pub fn read_wished_terms<'a>(
+    tail: &Tags,
+    wishes: impl Iterator<Item = &'a mut Option<GroupTerms>>,
+) -> Result<(), Malformed> {
+    let Some(numbers) = tail.get(WISHED) else { return Ok(()) };
+    let mut r = Reader::new(numbers);
+    for wish in wishes {
+        *wish = match r.varint()? {
+            0 => None,
+            number => Some(GroupTerms::from_number(number)?),
+        };
+    }
+    if r.is_empty() { Ok(()) } else { Err(Malformed) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<GroupTerms> {
+        [false, true].map(|uniform| GroupTerms { uniform }).to_vec()
+    }
+
+    #[test]
+    fn an_entry_tells_the_terms_and_a_group_without_one_is_plain() {
+        for terms in all() {
+            assert_eq!(GroupTerms::of(&terms.tags()), terms);
+        }
+        assert_eq!(GroupTerms::of(&Tags::default()), GroupTerms::UNTOLD);
+        let mut odd = Tags::default();
+        odd.put(UNIFORM, b"xx");
+        assert_eq!(GroupTerms::of(&odd), GroupTerms::UNTOLD);
+    }
+
+    #[test]
+    fn wishes_are_read_as_they_were_told_and_only_for_as_many_groups() {
+        let mut told = vec![None];
+        told.extend(all().into_iter().map(Some));
+        let tail = wished_terms(told.iter().copied());
+        let mut read = vec![None; told.len()];
+        assert_eq!(read_wished_terms(&tail, read.iter_mut()), Ok(()));
+        assert_eq!(read, told);
+        for count in [told.len() - 1, told.len() + 1] {
+            assert_eq!(read_wished_terms(&tail, vec![None; count].iter_mut()), Err(Malformed), "{count} wishes");
+        }
+        assert_eq!(read_wished_terms(&Tags::default(), read.iter_mut()), Ok(()));
+        assert!(wished_terms([None, None].into_iter()).is_empty());
+        let mut bad = Tags::default();
+        bad.put(WISHED, &[0x80, 0x80, 0x80, 1]);
+        assert_eq!(read_wished_terms(&bad, [None].iter_mut()), Err(Malformed));
+    }
+
+    /// Wishes and their terms fit in one message however they are.
+    #[test]
+    fn the_longest_list_of_terms_fits_in_a_tail() {
+        let longest = all().into_iter().max_by_key(|terms| terms.to_number());
+        let tail = wished_terms(std::iter::repeat_n(longest, crate::process::WISHES_MAX));
+        assert_eq!(Tags::parse(tail.as_bytes()), Ok(tail));
+    }
+}
