@@ -88,6 +88,10 @@ pub struct Limits {
     pub token_tally: u64,
     /// What becomes of a member that stays behind. Agreed: a joiner takes the cell's. Default: it is waited for.
     pub slow_members: SlowMembers,
+    /// A cell view with fewer members is inadequate: views are decided as ever, but no uniform message is sent in it. More keeps
+    /// a few survivors from answering for all; with more than can come back, nothing uniform is ever sent again. Agreed from
+    /// level 2 on: a joiner takes the cell's. Default 1.
+    pub members_min: usize,
 }
 
 impl Default for Limits {
@@ -100,6 +104,7 @@ impl Default for Limits {
             watchers: 16,
             token_tally: 1024,
             slow_members: SlowMembers::Wait,
+            members_min: 1,
         }
     }
 }
@@ -154,11 +159,14 @@ impl From<bool> for Stability {
 pub struct GroupTerms {
     /// Whether a multicast that asks for neither, [`Stability::GroupDefault`], is uniform. Default true.
     pub uniform: bool,
+    /// A view of the group in which fewer members hold its state is inadequate: no uniform message is sent in it. Who still
+    /// takes the state does not count. In force from level 2 of the cell on. 0 is 1. Default 1.
+    pub members_min: u16,
 }
 
 impl Default for GroupTerms {
     fn default() -> Self {
-        Self { uniform: true }
+        Self { uniform: true, members_min: 1 }
     }
 }
 
@@ -221,6 +229,17 @@ pub struct CellView {
     pub joined: Vec<Incarnation>,
     /// Who went with this view, and why.
     pub left: Vec<(Incarnation, LeaveReason)>,
+    /// With fewer members it is inadequate, see [`Limits::members_min`].
+    pub members_min: usize,
+}
+
+impl CellView {
+    /// Whether it has as many members as the cell agreed on: in one that has not, nothing uniform is sent, and whoever
+    /// grants or answers for the cell does not.
+    #[must_use]
+    pub fn is_adequate(&self) -> bool {
+        self.members.len() >= self.members_min
+    }
 }
 
 /// A group's members, as decided.
@@ -242,6 +261,9 @@ pub struct GroupView {
     pub left: Vec<(Incarnation, LeaveReason)>,
     /// What was agreed for the group when it was made.
     pub terms: GroupTerms,
+    /// Whether as many members are known here to hold the group's state as its terms ask for. Where that changes within the
+    /// view, [`Event::GroupAdequacy`] tells. The cell's own minimum is told with [`CellView::is_adequate`].
+    pub adequate: bool,
 }
 
 /// What the core tells the application, in order with the deliveries.
@@ -252,6 +274,16 @@ pub enum Event {
     CellView(Arc<CellView>),
     /// A group view was installed.
     GroupView(Arc<GroupView>),
+    /// Within a view, the number of members that are known to hold the group's state came to what its terms ask for (a
+    /// joiner's state is complete), or the terms came into force (the cell rose to level 2) and it is less.
+    GroupAdequacy {
+        /// The group.
+        group: GroupId,
+        /// Its view.
+        view: u64,
+        /// Whether uniform messages are sent in it, as far as the group goes.
+        adequate: bool,
+    },
     /// This process is not in the group any more; nothing more of it will be delivered, unless it comes back.
     GroupLeft {
         /// The group.

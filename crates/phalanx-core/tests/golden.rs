@@ -21,7 +21,7 @@ use phalanx_core::process::unrepaired::{
 use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
 use phalanx_core::wire::{Header, Kind, Reader, Tags, cell_tag, put_with_tail, read_with_tail};
-use phalanx_core::{GroupId, Incarnation, LeaveReason, Limits, MemberInfo, Timing};
+use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, Timing};
 
 const CELL: &str = "golden";
 const SENDER: Incarnation = Incarnation(0x0102_0304_0506_0708);
@@ -220,8 +220,24 @@ fn control_messages() {
         ("found_decide", Control::FoundDecide(first_view())),
         ("unreadable", Control::Unreadable(unreadable(None))),
         ("unreadable_in_a_ballot", Control::Unreadable(unreadable(Some(Ballot { round: 3, rank: 2 })))),
+        ("holds_state", Control::HoldsState { group: GroupId(1), view: 3 }),
     ];
     messages("control.txt", &all);
+}
+
+/// What is agreed for a group: as wished for, and as it stands in the group's entry.
+#[test]
+fn terms_of_groups() {
+    let terms = |uniform, members_min| GroupTerms { uniform, members_min };
+    let wish = |terms| GroupWish { name: "ledger".into(), join: true, only_new: false, terms };
+    let groups = vec![wish(None), wish(Some(terms(false, 1))), wish(Some(terms(true, 300)))];
+    let wishes = Control::Wishes(WishList { decree: 4, groups, level: 0 });
+    let encoded = wishes.encode().expect("it can be written");
+    let entry = terms(true, 300).tags().as_bytes().to_vec();
+    hold("terms.txt", vec![("wishes".to_owned(), encoded), ("entry".to_owned(), entry)]);
+    let [(_, encoded), (_, entry)] = read("terms.txt").try_into().expect("two lines");
+    assert_eq!(Control::decode(&encoded), Ok(wishes));
+    assert_eq!(GroupTerms::of(&Tags::parse(&entry).expect("entries")), terms(true, 300));
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn founders_with_different_windows_found_nothing_and_say_why() {
     net.add(named());
     net.add(named());
     let limits = Limits { group_window_bytes: 1 << 20, outbox_bytes: 1 << 17, ..Limits::default() };
-    net.add_with(named(), 1, Timing::default(), limits);
+    net.add_with(named(), LEVEL, Timing::default(), limits);
     net.run(Duration::from_secs(8));
     assert!(net.alive().all(|(_, seen)| seen.cell_views.is_empty()));
     let told = |i: usize| net.nodes[i].1.refused.iter().map(|event| format!("{event:?}")).collect::<Vec<_>>();
@@ -156,11 +156,14 @@ fn a_groups_default_is_its_founders_and_whoever_joins_takes_it() {
             let founding = if i == 0 { Founding::Alone } else { Founding::Join };
             net.add_with(founding, LEVEL, Timing::default(), Limits::default());
             let now = net.now;
-            net.nodes[i].0.join_group(now, "g", i == 2, GroupTerms { uniform: wished }).expect("a good name");
+            net.nodes[i]
+                .0
+                .join_group(now, "g", i == 2, GroupTerms { uniform: wished, ..GroupTerms::default() })
+                .expect("a good name");
             net.run_until(30, |net| net.alive().all(|(_, seen)| seen.views.last().is_some_and(|view| view.1 == i + 1)));
         }
         for i in 0..3 {
-            assert_eq!(net.nodes[i].1.terms, Some(GroupTerms { uniform }), "m{i}");
+            assert_eq!(net.nodes[i].1.terms, Some(GroupTerms { uniform, ..GroupTerms::default() }), "m{i}");
             for (asked, is) in
                 [(Stability::GroupDefault, uniform), (Stability::Plain, false), (Stability::Uniform, true)]
             {

@@ -29,6 +29,8 @@ pub struct Agreed {
     pub ballot_step: Duration,
     /// See [`crate::Timing::expel_after`].
     pub expel_after: Duration,
+    /// See [`crate::Limits::members_min`].
+    pub members_min: usize,
 }
 
 /// Two processes whose settings do not go together.
@@ -79,7 +81,19 @@ struct Setting {
 /// In microseconds: a tenth of a millisecond to a day.
 const DURATIONS: (u64, u64) = (100, 86_400_000_000);
 
-const SETTINGS: [Setting; 7] = [
+/// The least members of an adequate cell view. A cell of level 1 has none: each is adequate.
+const MEMBERS_MIN: Setting = Setting {
+    tag: 8,
+    level: 2,
+    name: "limits.members_min",
+    differing: Differing::Adopts,
+    range: (1, 65_535),
+    get: |a| a.members_min as u64,
+    set: |a, n| a.members_min = usize::try_from(n).unwrap_or(usize::MAX),
+    show: |n| n.to_string(),
+};
+
+const SETTINGS: [Setting; 8] = [
     Setting {
         tag: 1,
         level: 1,
@@ -114,6 +128,7 @@ const SETTINGS: [Setting; 7] = [
     duration(5, "timing.suspect_after", |a| micros(a.suspect_after), |a, n| a.suspect_after = Duration::from_micros(n)),
     duration(6, "timing.ballot_step", |a| micros(a.ballot_step), |a, n| a.ballot_step = Duration::from_micros(n)),
     duration(7, "timing.expel_after", |a| micros(a.expel_after), |a, n| a.expel_after = Duration::from_micros(n)),
+    MEMBERS_MIN,
 ];
 
 /// A duration of level 1, which a joiner takes from its cell.
@@ -162,6 +177,7 @@ impl Agreed {
             suspect_after: timing.suspect_after,
             ballot_step: timing.ballot_step,
             expel_after: timing.expel_after,
+            members_min: limits.members_min,
         };
         for setting in &SETTINGS {
             let value = (setting.get)(&own).clamp(setting.range.0, setting.range.1);
@@ -203,6 +219,12 @@ impl Agreed {
             && (level > LEVEL || tags.iter().all(|(tag, _)| known(tag)))
     }
 
+    /// The least members of an adequate cell view where `tags` are in force.
+    #[must_use]
+    pub fn members_min(tags: &Tags) -> usize {
+        MEMBERS_MIN.read(tags).map_or(1, |n| usize::try_from(n).unwrap_or(usize::MAX))
+    }
+
     /// These settings, with those that are in force.
     #[must_use]
     pub fn under(&self, tags: &Tags) -> Self {
@@ -220,6 +242,7 @@ impl Agreed {
         limits.group_window_bytes = self.group_window_bytes;
         limits.watchers = self.watchers;
         limits.slow_members = self.slow_members;
+        limits.members_min = self.members_min;
         timing.heartbeat = self.heartbeat;
         timing.suspect_after = self.suspect_after;
         timing.ballot_step = self.ballot_step;

@@ -559,15 +559,19 @@ mod tests {
             ..Wishes::default()
         };
         let plain = build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
-        assert_eq!(GroupTerms::of(&plain.groups[0].tail), GroupTerms { uniform: false }, "they told of no terms");
-        wishes.terms.insert(("new".into(), Incarnation(9)), GroupTerms { uniform: false });
-        wishes.terms.insert(("new".into(), Incarnation(2)), GroupTerms { uniform: true });
+        assert_eq!(
+            GroupTerms::of(&plain.groups[0].tail),
+            GroupTerms { uniform: false, ..GroupTerms::default() },
+            "they told of no terms"
+        );
+        wishes.terms.insert(("new".into(), Incarnation(9)), GroupTerms { uniform: false, ..GroupTerms::default() });
+        wishes.terms.insert(("new".into(), Incarnation(2)), GroupTerms::default());
         let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
         assert_eq!(p.groups.len(), 1);
         assert_eq!(p.groups[0].joined, [Incarnation(2), Incarnation(9)]);
         assert_eq!((p.groups[0].group, p.next_group), (GroupId(2), 3));
         let entry = &directory(2).after(&p).groups[&GroupId(2)];
-        assert_eq!(GroupTerms::of(&entry.tail), GroupTerms { uniform: true }, "as the first of them wished");
+        assert_eq!(GroupTerms::of(&entry.tail), GroupTerms::default(), "as the first of them wished");
     }
 
     #[test]

@@ -343,6 +343,13 @@ pub enum Control {
     FoundDecide(FirstView),
     /// See [`Unreadable`].
     Unreadable(Unreadable),
+    /// From level 2 on, where a group's terms ask for more than one member: the sender, of its view, holds its state.
+    HoldsState {
+        /// The group.
+        group: GroupId,
+        /// Its view, or an earlier one since which the sender is a member.
+        view: u64,
+    },
 }
 
 impl Control {

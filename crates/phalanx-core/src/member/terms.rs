@@ -9,16 +9,19 @@ const WISHED: u64 = 1;
 
 /// In the tail of a group's change and entry: 1 where its default is uniform.
 const UNIFORM: u64 = 1;
+/// In the same: the least members with its state of an adequate view.
+const MEMBERS_MIN: u64 = 2;
 
 impl GroupTerms {
     /// Those of a group that was made by a build which knows of none.
-    const UNTOLD: Self = Self { uniform: false };
+    const UNTOLD: Self = Self { uniform: false, members_min: 1 };
 
     /// As they stand in a group's entry.
     #[must_use]
     pub fn tags(self) -> Tags {
         let mut tags = Tags::default();
         tags.put_number(UNIFORM, u64::from(self.uniform));
+        tags.put_number(MEMBERS_MIN, u64::from(self.members_min.max(1)));
         tags
     }
 
@@ -26,19 +29,21 @@ impl GroupTerms {
     #[must_use]
     pub fn of(tail: &Tags) -> Self {
         let number = |tag| tail.number(tag).ok().flatten();
-        Self { uniform: number(UNIFORM).map_or(Self::UNTOLD.uniform, |n| n == 1) }
+        let members_min = number(MEMBERS_MIN).and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0);
+        Self {
+            uniform: number(UNIFORM).map_or(Self::UNTOLD.uniform, |n| n == 1),
+            members_min: members_min.unwrap_or(Self::UNTOLD.members_min),
+        }
     }
 
-    /// As one number, above 0.
+    /// As one number, above 0: twice the minimum, and one less where it is plain.
     fn to_number(self) -> u64 {
-        1 + u64::from(self.uniform)
+        2 * u64::from(self.members_min.max(1)) - u64::from(!self.uniform)
     }
 
     fn from_number(number: u64) -> Result<Self, Malformed> {
-        match number {
-            1 | 2 => Ok(Self { uniform: number == 2 }),
-            _ => Err(Malformed),
-        }
+        let members_min = u16::try_from(number.div_ceil(2)).map_err(|_too_large| Malformed)?;
+        Ok(Self { uniform: number.is_multiple_of(2), members_min })
     }
 }
 
@@ -81,7 +86,8 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<GroupTerms> {
-        [false, true].map(|uniform| GroupTerms { uniform }).to_vec()
+        let with = |members_min| [false, true].map(|uniform| GroupTerms { uniform, members_min });
+        [1, 2, 300, u16::MAX].into_iter().flat_map(with).collect()
     }
 
     #[test]
@@ -90,9 +96,13 @@ mod tests {
             assert_eq!(GroupTerms::of(&terms.tags()), terms);
         }
         assert_eq!(GroupTerms::of(&Tags::default()), GroupTerms::UNTOLD);
-        let mut odd = Tags::default();
-        odd.put(UNIFORM, b"xx");
-        assert_eq!(GroupTerms::of(&odd), GroupTerms::UNTOLD);
+        for odd in [&b"xx"[..], &[0], &[0x80, 0x80, 4]] {
+            let mut tags = Tags::default();
+            tags.put(UNIFORM, odd);
+            tags.put(MEMBERS_MIN, odd);
+            assert_eq!(GroupTerms::of(&tags), GroupTerms::UNTOLD, "{odd:?}");
+        }
+        assert_eq!(GroupTerms::of(&GroupTerms { uniform: true, members_min: 0 }.tags()), GroupTerms::default());
     }
 
     #[test]

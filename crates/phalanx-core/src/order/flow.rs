@@ -101,6 +101,8 @@ pub enum Hold {
     Change,
     /// The system takes no more packets for now.
     System,
+    /// The first of them is uniform, and the view has fewer members than were agreed on.
+    Inadequate,
 }
 
 /// What became of the token of one group view at one member.
@@ -149,6 +151,8 @@ pub struct Flow {
     pub(super) wedged: bool,
     /// The system takes no more packets for now: messages wait in the outbox.
     pub(super) congested: bool,
+    /// Too few members: no uniform message is sent, nor what comes behind one.
+    pub(super) inadequate: bool,
     /// Receipts ask how far the streams go.
     asks_standing: bool,
     /// Who holds our stream back.
@@ -188,6 +192,7 @@ impl Flow {
             prompt_up_to: 0,
             wedged: false,
             congested: false,
+            inadequate: false,
             asks_standing: false,
             behind: Behind::default(),
             full: Fullness::default(),
@@ -343,11 +348,22 @@ impl Flow {
         !self.wedged && !self.congested && self.tx.may_send()
     }
 
+    /// Whether the members are as many as were agreed on. While they are not, no uniform message is sent.
+    pub fn set_adequate(&mut self, is_adequate: bool) {
+        self.inadequate = !is_adequate;
+    }
+
+    /// Whether the message in front waits for more members.
+    #[inline]
+    pub(super) fn waits_for_members(&self) -> bool {
+        self.inadequate && self.outbox.front().is_some_and(|front| front.uniform)
+    }
+
     /// Whether something waits that could go out now.
     #[must_use]
     #[inline]
     pub fn is_packing(&self) -> bool {
-        !self.packer.is_empty() || (!self.outbox.is_empty() && self.may_pack())
+        !self.packer.is_empty() || (!self.outbox.is_empty() && self.may_pack() && !self.waits_for_members())
     }
 
     /// Sends what was accepted or ordered since the last packet, before anything that comes in is looked at.
@@ -494,10 +510,10 @@ impl Flow {
         self.outside = !is_primary;
     }
 
-    /// Whether all that was accepted here has been sent.
+    /// Whether all that was accepted here has been sent, but for what waits for more members.
     #[must_use]
     pub fn is_sent(&self) -> bool {
-        self.outbox.is_empty()
+        self.outbox.is_empty() || self.waits_for_members()
     }
 
     /// Whether the view is being left.
@@ -580,6 +596,9 @@ impl Flow {
         }
         if self.congested {
             return Some(Hold::System);
+        }
+        if self.waits_for_members() {
+            return Some(Hold::Inadequate);
         }
         let slowest = self.tx.slowest().filter(|_| !self.tx.may_send())?;
         Some(if self.tx.has_all(slowest) { Hold::Credit } else { Hold::Receipt })

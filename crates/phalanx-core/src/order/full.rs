@@ -13,6 +13,8 @@ pub enum Full {
     Credit,
     /// The same: a member does not acknowledge.
     Receipts,
+    /// The number of members: a uniform message waits, and those behind it.
+    Members,
     /// The window, and what may be ordered beyond it: abcasts of others wait for their order.
     Orders,
 }
@@ -22,6 +24,7 @@ pub enum Full {
 pub(super) struct Fullness {
     outbox: bool,
     window: bool,
+    members: bool,
     orders: bool,
     hold: Option<Hold>,
 }
@@ -38,6 +41,11 @@ impl Flow {
     /// End of a turn.
     #[inline]
     pub(super) fn note_window(&mut self, io: &mut impl Outgoing) {
+        let short = self.inadequate && !self.wedged && self.waits_for_members();
+        if short && !self.full.members {
+            io.full(Full::Members);
+        }
+        self.full.members = short;
         if self.outbox.is_empty() {
             self.full.window = false;
         } else if !self.full.window && !self.wedged && !self.tx.may_send() {
@@ -64,7 +72,7 @@ impl Flow {
             match hold {
                 Some(Hold::Credit) => io.full(Full::Credit),
                 Some(Hold::Receipt) => io.full(Full::Receipts),
-                Some(Hold::Change | Hold::System) | None => {}
+                Some(Hold::Change | Hold::System | Hold::Inadequate) | None => {}
             }
         }
     }

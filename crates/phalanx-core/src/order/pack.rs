@@ -24,7 +24,8 @@ impl Flow {
         io: &mut impl Outgoing,
     ) -> bool {
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        if self.outbox.is_empty() && self.tell_past(now, order, io) && self.make_room(now, len, io) {
+        let held = uniform && self.inadequate;
+        if self.outbox.is_empty() && !held && self.tell_past(now, order, io) && self.make_room(now, len, io) {
             self.pack(order, uniform, Part::Whole, len, io, |packer| {
                 parts.iter().for_each(|p| packer.extend_from_slice(p));
             });
@@ -104,6 +105,9 @@ impl Flow {
         let mut outbox = std::mem::take(&mut self.outbox);
         while let Some(next) = outbox.front() {
             let Pending { order, uniform, payload, cut } = next;
+            if uniform && self.inadequate {
+                break;
+            }
             if !self.tell_past(now, order, io) {
                 break;
             }

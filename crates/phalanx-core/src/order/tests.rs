@@ -451,6 +451,41 @@ fn while_the_system_takes_nothing_messages_wait_and_orders_go_out() {
 }
 
 #[test]
+fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
+    let mut t = Three::new();
+    let (flow, port) = &mut t.flows[A];
+    flow.set_adequate(false);
+    for uniform in [false, true, false] {
+        assert!(flow.multicast(t.now, Order::Fifo, uniform, &[b"m"], port), "accepted");
+    }
+    while flow.turn(t.now, port) {}
+    assert!(!flow.is_packing(), "nothing to do");
+    assert_eq!((flow.hold(), flow.queued().0), (Some(Hold::Inadequate), 2));
+    assert_eq!(port.bounds, [Full::Members], "said once");
+    assert!(flow.is_sent() && !flow.is_drained(), "a leaver waits for these no longer than for what is unstable");
+    t.carry(A, &[B, C]);
+    assert_eq!(t.delivered(C), [(A, 1)]);
+    let (flow, port) = &mut t.flows[A];
+    flow.set_adequate(true);
+    assert!(flow.is_packing());
+    while flow.turn(t.now, port) {}
+    assert_eq!((flow.hold(), flow.queued().0), (None, 0));
+    // One of many packets that has begun goes on only when enough are there again.
+    assert!(flow.multicast(t.now, Order::Fifo, true, &[&[0; 200_000]], port));
+    while flow.turn(t.now, port) {}
+    assert!(flow.is_cut_off(), "it is longer than the window");
+    flow.set_adequate(false);
+    let sent = port.packets.len();
+    t.carry(A, &[B, C]);
+    t.tell();
+    let (flow, port) = &mut t.flows[A];
+    assert_eq!((port.packets.len(), flow.hold(), flow.is_blocked()), (sent, Some(Hold::Inadequate), false));
+    flow.set_adequate(true);
+    while flow.turn(t.now, port) {}
+    assert!(port.packets.len() > sent);
+}
+
+#[test]
 fn more_runs_than_one_announcement_holds_are_announced_one_after_the_other() {
     // Who sent, and packets by number.
     type Said = (usize, Vec<(u64, Vec<u8>)>);

@@ -101,6 +101,8 @@ counters! {
     held_by_credit,
     /// See `held_by_credit`: for a member's receipts.
     held_by_receipts,
+    /// Times uniform messages of a group came to wait because its view, or the cell's, had fewer members than were agreed on.
+    held_for_members,
     /// Times the system came to take no more packets for a while, and messages waited for that.
     congested,
     /// Control messages that this process wanted to send and had no room for.

@@ -26,6 +26,7 @@ impl Process {
             }
             Control::Welcome(welcome) => return self.handle_welcome(now, *welcome, fx),
             Control::Wedge(wedge) => return self.handle_wedge(now, from, &wedge, fx),
+            Control::HoldsState { group, view } => return self.handle_holds_state(from, group, view),
             _ => {}
         }
         if !matches!(self.stage, Stage::Member | Stage::Leaving { .. }) {
@@ -59,7 +60,8 @@ impl Process {
             | Control::FoundAccept { .. }
             | Control::FoundDecide { .. }
             | Control::Welcome(_)
-            | Control::Wedge(_) => {}
+            | Control::Wedge(_)
+            | Control::HoldsState { .. } => {}
         }
     }
 

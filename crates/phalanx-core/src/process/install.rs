@@ -11,7 +11,7 @@ use super::unreadable::is_loss;
 use super::{Process, Stage};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order};
 use crate::id::MemberInfo;
-use crate::member::{Acceptor, Directory, GroupChange, Hearing, Proposal};
+use crate::member::{Acceptor, Agreed, Directory, GroupChange, Hearing, Proposal};
 use crate::order::{Flow, FlowSettings};
 use crate::time::Instant;
 use crate::wire::DropReason;
@@ -87,7 +87,9 @@ impl Process {
         let decree = next.decree;
         self.former = self.directory.members.iter().map(|m| m.incarnation).collect();
         self.counters.levels_risen += u64::from(!first && next.level > self.directory.level);
+        let former_level = if first { next.level } else { self.directory.level };
         self.directory = next;
+        self.forget_state_holders();
         self.adopt_settings();
         self.meet_members(now);
         // In the application's order: the rest of the old group views, who is in the cell, the new group views.
@@ -99,6 +101,8 @@ impl Process {
         for (change, ended) in proposal.groups.iter().zip(ended) {
             self.begin_group(now, change, ended);
         }
+        self.bring_group_minima(former_level);
+        self.judge_adequacy();
         self.go_on(now, fx);
         for (who, _) in &proposal.left {
             self.leavers.remove(who);
@@ -173,6 +177,7 @@ impl Process {
             members: self.directory.members.clone(),
             joined: proposal.joiners().collect(),
             left: proposal.left.clone(),
+            members_min: Agreed::members_min(&self.directory.settings),
         });
         self.cell_view = Some(view.clone());
         self.app.event(Event::CellView(view));
@@ -243,6 +248,7 @@ impl Process {
         self.counters.carried_over += unsent.len() as u64;
         self.counters.carried_over_long += unsent.iter().filter(|(.., m)| m.len() >= packet_room).count() as u64;
         flow.put_outbox(unsent);
+        let adequate = self.enter_adequacy(change, prev.is_none(), terms);
         let meta = FlowMeta {
             group: change.group,
             name: name.clone(),
@@ -254,6 +260,7 @@ impl Process {
             addresses,
             others,
             terms,
+            adequate,
         };
         self.flows.insert(change.space, GroupFlow::new(flow, meta));
         let view = Arc::new(GroupView {
@@ -265,11 +272,13 @@ impl Process {
             joined: change.joined.clone(),
             left: change.left.clone(),
             terms,
+            adequate,
         });
         if prev.is_none() {
             self.begin_state(&view);
         }
         self.transfers.hold(&mut self.app, super::app::Item::Event(Event::GroupView(view)), change.group);
+        self.tell_new_members(change, prev.is_none());
     }
 
     /// This process is in the group no more. Who lost its state comes back by itself.

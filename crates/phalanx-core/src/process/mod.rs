@@ -3,9 +3,10 @@
 //! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `beat` (heartbeats
 //! and suspicion), `watch` (the same in a large cell), `slow` (members that
 //! stay behind), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
-//! `level` (the level in force and agreed settings), `fetch` (filling a cut), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
+//! `level` (the level in force and agreed settings), `adequacy` (views of too few members), `fetch` (filling a cut), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
 //! packets come in, parts change, effects go out through [`Effects`].
 
+mod adequacy;
 mod app;
 mod beat;
 mod counters;
@@ -103,6 +104,7 @@ pub struct Process {
     outcasts: BTreeSet<Incarnation>,
     /// The level that this process's application asked for last; 0: none.
     wanted_level: u16,
+    state_holders: adequacy::StateHolders,
     used_cookies: join::UsedCookies,
     cookie_key: CookieKey,
     probing: Probing,
@@ -225,6 +227,7 @@ impl Process {
             unreadable: BTreeMap::new(),
             outcasts: BTreeSet::new(),
             wanted_level: 0,
+            state_holders: adequacy::StateHolders::default(),
             used_cookies: join::UsedCookies::default(),
             cookie_key: CookieKey::new(&cookie_key),
             probing: Probing::new(now),

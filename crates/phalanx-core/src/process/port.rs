@@ -228,6 +228,8 @@ pub(super) struct FlowMeta {
     pub(super) others: Vec<SocketAddr>,
     /// What was agreed for the group.
     pub(super) terms: GroupTerms,
+    /// Whether as many members hold the group's state as its terms ask for, as the application is told.
+    pub(super) adequate: bool,
 }
 
 impl FlowMeta {
@@ -346,6 +348,7 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
             Full::Window => &mut self.counters.window_full,
             Full::Credit => &mut self.counters.held_by_credit,
             Full::Receipts => &mut self.counters.held_by_receipts,
+            Full::Members => &mut self.counters.held_for_members,
             Full::Orders => &mut self.counters.orders_held,
         };
         *counter += 1;

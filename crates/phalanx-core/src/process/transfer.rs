@@ -182,8 +182,8 @@ impl Transfers {
     /// This process left the group: nothing of it waits any more. False: the application was never told that it
     /// was in.
     pub(super) fn group_left(&mut self, group: GroupId, app: &mut AppQueue) -> bool {
-        let incomplete = self.taking.values().any(|t| t.group == group && t.first_view.is_some());
-        let untold = self.retreats.remove(&group) || incomplete;
+        let untold = self.is_incomplete(group);
+        self.retreats.remove(&group);
         if untold {
             self.held.remove(&group);
         }
@@ -205,6 +205,11 @@ impl Transfers {
         let before = self.giving.len();
         self.giving.retain(|g| g.to != to || g.transfer != transfer);
         self.giving.len() < before
+    }
+
+    /// Whether this process was taken into the group and does not hold its state.
+    pub(super) fn is_incomplete(&self, group: GroupId) -> bool {
+        self.retreats.contains(&group) || self.taking.values().any(|t| t.group == group && t.first_view.is_some())
     }
 
     /// Whether the state of the named group is being taken.
@@ -236,9 +241,8 @@ impl Transfers {
             .keys()
             .copied()
             .filter(|group| {
-                let incomplete = self.taking.values().any(|t| t.group == *group && t.first_view.is_some());
                 let full = self.giving.iter().any(|g| g.group == *group && g.record_bytes > RECORD_BYTES / 2);
-                is_primary && !incomplete && !full && !self.retreats.contains(group)
+                is_primary && !self.is_incomplete(*group) && !full
             })
             .collect();
         for group in release {
@@ -451,6 +455,7 @@ impl Process {
         for item in self.transfers.held.remove(&group).unwrap_or_default() {
             self.app.push(item);
         }
+        self.tell_group_of_state(group);
     }
 
     /// The transfer failed. If the group has taken us in already, our view of it must not be told: we leave it

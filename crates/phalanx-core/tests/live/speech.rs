@@ -17,7 +17,7 @@ pub(crate) struct Speech<'a>(pub(crate) &'a mut Rng);
 impl Speech<'_> {
     /// A message of the control channel.
     pub(crate) fn control(&mut self) -> Vec<u8> {
-        let message = match self.0.below(15) {
+        let message = match self.0.below(16) {
             0 => Control::Wedge(Wedge {
                 decree: self.number(),
                 ballot: self.ballot(),
@@ -62,6 +62,7 @@ impl Speech<'_> {
                     Unread { group, streams: s.some(|s| (s.rank(), s.number(), s.coin())) }
                 }),
             }),
+            14 => Control::HoldsState { group: self.group(), view: self.number() },
             _ => Control::FoundDecide(self.first_view()),
         };
         put_with_tail(&message, &self.tail(), Vec::new()).expect("a message can be written")

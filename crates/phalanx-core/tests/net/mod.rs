@@ -30,6 +30,8 @@ pub(crate) struct Seen {
     pub(crate) group: Option<GroupId>,
     /// Of the last group view.
     pub(crate) terms: Option<GroupTerms>,
+    /// What was told of the group's views: the view, and whether it is adequate.
+    pub(crate) adequate: Vec<(u64, bool)>,
     /// Of each delivery in turn: whether it is uniform.
     pub(crate) uniform: Vec<bool>,
     /// (view, members) and what was delivered in it.
@@ -82,8 +84,10 @@ impl Effects for Seen {
             Event::GroupView(v) => {
                 self.group = Some(v.group);
                 self.terms = Some(v.terms);
+                self.adequate.push((v.view, v.adequate));
                 self.views.push((v.view, v.members.len(), Vec::new()));
             }
+            Event::GroupAdequacy { view, adequate, .. } => self.adequate.push((view, adequate)),
             Event::StateBegin { .. } => {
                 self.restored.clear();
                 self.sum = 0;

@@ -167,6 +167,7 @@ fn hold_word(hold: Hold) -> &'static str {
         Hold::Receipt => "receipt",
         Hold::Change => "change",
         Hold::System => "system",
+        Hold::Inadequate => "inadequate",
     }
 }
 

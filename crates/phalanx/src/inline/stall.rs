@@ -56,6 +56,9 @@ fn explain(stream: &StreamStatus, stalled: Duration) -> String {
         Some(Hold::System) => {
             "the system takes no more packets: its send buffer, or the interface's queue, is full".to_owned()
         }
+        Some(Hold::Inadequate) => {
+            "the first of them is uniform, and the cell or the group has fewer members than were agreed on".to_owned()
+        }
         None => "nothing holds them back now".to_owned(),
     };
     format!(
@@ -102,6 +105,8 @@ mod tests {
         );
         assert_eq!(stalls.look(at(5000), &[status(5, 4, Some(Hold::Receipt))]), [""; 0]);
         assert_eq!(stalls.look(at(5100), &[status(6, 4, None)]), ["group stock: messages go out again"]);
+        let told = stalls.look(at(6200), &[status(6, 4, Some(Hold::Inadequate))]);
+        assert!(told[0].ends_with("the cell or the group has fewer members than were agreed on"), "{told:?}");
     }
 
     #[test]

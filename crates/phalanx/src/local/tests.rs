@@ -268,6 +268,7 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
         members: vec![member(9, here), member(1, here), member(2, here), member(3, here + 1)],
         joined: Vec::new(),
         left: Vec::new(),
+        members_min: 1,
     };
     let mut deaths = Deaths::new(cell.scope());
     deaths.watch(&view, Incarnation(9));
@@ -301,6 +302,7 @@ fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
         members: vec![info],
         joined: Vec::new(),
         left: Vec::new(),
+        members_min: 1,
     });
     let mut deaths = Deaths::new(cell.scope());
     deaths.watch(&view, Incarnation(9));

@@ -66,6 +66,7 @@ fn group_view(view: u64) -> Event {
         joined: vec![Incarnation(7)],
         left: vec![(Incarnation(5), LeaveReason::Died)],
         terms: GroupTerms::default(),
+        adequate: true,
     }))
 }
 
@@ -111,6 +112,7 @@ fn a_life_is_written_down_in_order() {
         members: vec![me(7)],
         joined: vec![Incarnation(7)],
         left: Vec::new(),
+        members_min: 1,
     })));
     traced.command(&Command::JoinGroup { name: "g", with_state: true });
     traced.at(Instant(20));

@@ -24,9 +24,10 @@ fn what_was_decided_takes_the_place_of_what_a_process_has() {
         suspect_after: Duration::from_millis(400),
         ballot_step: Duration::from_millis(70),
         expel_after: Duration::from_secs(3),
+        members_min: 4,
     };
-    let tags = cell.tags(1);
-    assert!(Agreed::are_settings(&tags, 1));
+    let tags = cell.tags(LEVEL);
+    assert!(Agreed::are_settings(&tags, LEVEL));
     assert_eq!(own().under(&tags), cell);
     let (mut limits, mut timing) = (Limits::default(), Timing::default());
     cell.apply(&mut limits, &mut timing);
@@ -35,11 +36,11 @@ fn what_was_decided_takes_the_place_of_what_a_process_has() {
 
 #[test]
 fn settings_are_complete_possible_and_known() {
-    let tags = own().tags(1);
+    let tags = own().tags(LEVEL);
     for setting in &SETTINGS {
         let mut without = Tags::default();
         tags.iter().filter(|(tag, _)| *tag != setting.tag).for_each(|(tag, bytes)| without.put(tag, bytes));
-        assert!(!Agreed::are_settings(&without, 1), "without {}", setting.name);
+        assert!(!Agreed::are_settings(&without, LEVEL), "without {}", setting.name);
         for (value, possible) in [
             (setting.range.0, true),
             (setting.range.1, true),
@@ -48,7 +49,7 @@ fn settings_are_complete_possible_and_known() {
         ] {
             let mut with = tags.clone();
             with.put_number(setting.tag, value);
-            assert_eq!(Agreed::are_settings(&with, 1), possible, "{} is {value}", setting.name);
+            assert_eq!(Agreed::are_settings(&with, LEVEL), possible, "{} is {value}", setting.name);
         }
     }
     let mut more = tags.clone();
@@ -62,7 +63,20 @@ fn a_window_beyond_what_can_be_in_force_is_taken_as_the_nearest_that_can() {
     let limits = Limits { group_window_bytes: 0, ..Limits::default() };
     let least = Agreed::of(&limits, &Timing::default());
     assert_eq!(least.group_window_bytes, 1);
-    assert!(Agreed::are_settings(&least.tags(1), 1));
+    assert!(Agreed::are_settings(&least.tags(LEVEL), LEVEL));
+}
+
+#[test]
+fn a_cell_of_level_1_has_no_minimum_and_a_rise_brings_it() {
+    let cell = Agreed { members_min: 3, ..own() };
+    let first = cell.tags(1);
+    assert!(Agreed::are_settings(&first, 1) && !Agreed::are_settings(&first, 2));
+    assert!(!Agreed::are_settings(&cell.tags(2), 1), "a setting of a later level");
+    assert_eq!(Agreed::members_min(&first), 1);
+    let brought = cell.new_at(2, &first);
+    assert_eq!(brought.iter().map(|(tag, _)| tag).collect::<Vec<_>>(), [8]);
+    assert_eq!(Agreed::members_min(&first.under(&brought)), 3);
+    assert_eq!(mismatch(2, &first.under(&brought), &member(2, &own())), None, "a joiner takes it");
 }
 
 #[test]

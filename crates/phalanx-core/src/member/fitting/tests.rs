@@ -148,7 +148,8 @@ fn those_who_left_last_are_remembered_and_the_oldest_forgotten() {
 #[test]
 fn a_level_rises_with_its_settings_where_all_can_follow() {
     refused(|p| p.level = 0);
-    refused(|p| p.level = 2); // and nobody knows it
+    refused(|p| p.level = 3); // and nobody knows it
+    refused(|p| p.level = 2); // without the settings that it brings
     refused(|p| p.settings.put_number(1, 5)); // one that is in force
     refused(|p| p.settings.put_number(99, 5)); // one that no level in force has
     let mut able = directory();
@@ -156,6 +157,7 @@ fn a_level_rises_with_its_settings_where_all_can_follow() {
     let mut rises = proposal();
     rises.joined[0].level = 2;
     rises.level = 2;
+    rises.settings = Agreed::of(&Limits::default(), &Timing::default()).new_at(2, &able.settings);
     assert!(able.admits(&rises));
     let after = able.after(&rises);
     assert_eq!((after.level, after.is_sound()), (2, true));

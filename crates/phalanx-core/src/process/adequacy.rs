@@ -1,0 +1,203 @@
+//! Whether as many members are there as were agreed on: in a view that is inadequate no uniform message is sent.
+//!
+//! Of the cell its members count. Of a group those count that hold its state: who made the group, who joined without taking
+//! the state, and who said that its state is complete. That is told from level 2 on, and only where the group's terms ask for
+//! more than one member: by whoever has just come to hold it to all, and by all who hold it to those who come.
+
+use std::collections::BTreeMap;
+
+use super::{Process, Stage, WISHES_MAX};
+use crate::api::{Event, GroupTerms};
+use crate::id::{GroupId, Incarnation};
+use crate::member::{Agreed, Control, Directory, GroupChange};
+use crate::wire::DropReason;
+
+/// The level from which on a group's minimum is in force: members tell each other of their state.
+const GROUP_MINIMA_LEVEL: u16 = 2;
+
+/// Groups of which a process says that it holds the state, and in which it is not a member here yet. It is at most one decree
+/// ahead, which brings it into no more groups than it may wish for at a time.
+const EARLY_STATES_MAX: usize = WISHES_MAX;
+
+/// Who is known to hold the state of which group, and since which of its views at the latest.
+#[derive(Debug, Default)]
+pub(super) struct StateHolders(BTreeMap<(Incarnation, GroupId), u64>);
+
+impl StateHolders {
+    fn note(&mut self, who: Incarnation, group: GroupId, view: u64) {
+        let since = self.0.entry((who, group)).or_default();
+        *since = view.max(*since);
+    }
+
+    /// The same of what another process says. False: it says it of too many groups in which it is not a member here yet.
+    fn note_said(&mut self, directory: &Directory, who: Incarnation, group: GroupId, view: u64) -> bool {
+        let is_member = |group| directory.groups.get(group).is_some_and(|entry| entry.members.contains(&who));
+        let all = (who, GroupId(0))..=(who, GroupId(u32::MAX));
+        let early = || self.0.range(all).filter(|((_, group), _)| !is_member(group)).count();
+        let has_room = is_member(&group) || self.0.contains_key(&(who, group)) || early() < EARLY_STATES_MAX;
+        if has_room {
+            self.note(who, group, view);
+        }
+        has_room
+    }
+
+    fn holds(&self, who: Incarnation, group: GroupId) -> bool {
+        self.0.contains_key(&(who, group))
+    }
+
+    /// Forgets who left the cell or the group. What was said of a view that is not installed here yet is kept.
+    fn forget_departed(&mut self, directory: &Directory) {
+        self.0.retain(|(who, group), since| {
+            let is_member = directory.rank(*who).is_some();
+            is_member
+                && match directory.groups.get(group) {
+                    Some(entry) => entry.members.contains(who) || *since > entry.view,
+                    None => group.0 >= directory.next_group,
+                }
+        });
+    }
+}
+
+impl Process {
+    /// A member says that it holds a group's state.
+    pub(super) fn handle_holds_state(&mut self, from: Incarnation, group: GroupId, view: u64) {
+        let is_searching = matches!(self.stage, Stage::Searching(_));
+        if !is_searching && self.directory.rank(from).is_none() {
+            return;
+        }
+        if !self.state_holders.note_said(&self.directory, from, group, view) {
+            return self.counters.drop(DropReason::Overload);
+        }
+        self.judge_adequacy();
+    }
+
+    /// The next directory is in force: who left holds nothing any more.
+    pub(super) fn forget_state_holders(&mut self) {
+        self.state_holders.forget_departed(&self.directory);
+    }
+
+    /// A group's view begins here; `came`: this process came with it. Gives whether it is adequate, as far as is known.
+    pub(super) fn enter_adequacy(&mut self, change: &GroupChange, came: bool, terms: GroupTerms) -> bool {
+        if change.cut.is_none() {
+            // There was no state to take.
+            for &who in &change.joined {
+                self.state_holders.note(who, change.group, change.view);
+            }
+        }
+        !self.asks_for_members(terms) || (!came || change.cut.is_none()) && self.is_group_adequate(change.group, terms)
+    }
+
+    /// A group's view began here: who came with it learns that this process holds the state; or all, if it came itself.
+    pub(super) fn tell_new_members(&mut self, change: &GroupChange, came: bool) {
+        if change.cut.is_none() {
+            return; // all made it
+        }
+        let others: Vec<Incarnation> = match came {
+            true => self.directory.groups.get(&change.group).map(|entry| entry.members.clone()).unwrap_or_default(),
+            false => change.joined.clone(),
+        };
+        self.tell_holding(change.group, &others);
+    }
+
+    /// The state of a group is complete here, or its terms have come into force.
+    pub(super) fn tell_group_of_state(&mut self, group: GroupId) {
+        let others = self.directory.groups.get(&group).map(|entry| entry.members.clone()).unwrap_or_default();
+        self.tell_holding(group, &others);
+        self.judge_adequacy();
+    }
+
+    fn tell_holding(&mut self, group: GroupId, others: &[Incarnation]) {
+        let me = self.me();
+        let Some(flow) = self.flows.values().find(|flow| flow.meta.group == group) else { return };
+        let (terms, view) = (flow.meta.terms, flow.meta.view);
+        if !self.asks_for_members(terms) || self.transfers.is_incomplete(group) {
+            return;
+        }
+        for &to in others.iter().filter(|who| **who != me) {
+            self.send_control(to, &Control::HoldsState { group, view });
+        }
+    }
+
+    /// Where the cell rose to the level from which on minima of groups are in force, holders tell of themselves.
+    pub(super) fn bring_group_minima(&mut self, former_level: u16) {
+        if former_level < GROUP_MINIMA_LEVEL && self.directory.level >= GROUP_MINIMA_LEVEL {
+            let groups: Vec<GroupId> = self.flows.values().map(|flow| flow.meta.group).collect();
+            groups.into_iter().for_each(|group| self.tell_group_of_state(group));
+        }
+    }
+
+    /// Lets each group send uniform messages, or not; the application is told where that has changed within a view.
+    pub(super) fn judge_adequacy(&mut self) {
+        let cell = self.directory.members.len() >= Agreed::members_min(&self.directory.settings);
+        let groups: Vec<(u32, bool)> = self
+            .flows
+            .iter()
+            .map(|(&space, flow)| {
+                let terms = flow.meta.terms;
+                (space, !self.asks_for_members(terms) || self.is_group_adequate(flow.meta.group, terms))
+            })
+            .collect();
+        for (space, adequate) in groups {
+            let Some(flow) = self.flows.get_mut(&space) else { continue };
+            flow.flow.set_adequate(cell && adequate);
+            flow.touched = true;
+            if std::mem::replace(&mut flow.meta.adequate, adequate) != adequate {
+                let (group, view) = (flow.meta.group, flow.meta.view);
+                let item = super::app::Item::Event(Event::GroupAdequacy { group, view, adequate });
+                self.transfers.hold(&mut self.app, item, group);
+            }
+        }
+    }
+
+    fn asks_for_members(&self, terms: GroupTerms) -> bool {
+        terms.members_min > 1 && self.directory.level >= GROUP_MINIMA_LEVEL
+    }
+
+    /// Whether as many members as `terms` ask for are known to hold the group's state.
+    fn is_group_adequate(&self, group: GroupId, terms: GroupTerms) -> bool {
+        let me = self.me();
+        let Some(entry) = self.directory.groups.get(&group) else { return false };
+        let holds = |who: &&Incarnation| match **who == me {
+            true => !self.transfers.is_incomplete(group),
+            false => self.state_holders.holds(**who, group),
+        };
+        entry.members.iter().filter(holds).count() >= usize::from(terms.members_min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Tags;
+
+    fn directory(view: u64, members: &[u64]) -> Directory {
+        let info =
+            |number: u64| crate::id::MemberInfo { incarnation: Incarnation(number), ..crate::process::tests::member() };
+        let mut directory = Directory::found((1..=3).map(info).collect(), 2, Tags::default());
+        let members = members.iter().copied().map(Incarnation).collect();
+        let entry = crate::member::GroupEntry { name: "g".into(), view, space: 1, members, tail: Tags::default() };
+        directory.groups.insert(GroupId(1), entry);
+        directory.next_group = 2;
+        directory
+    }
+
+    #[test]
+    fn who_left_holds_nothing_and_what_is_said_early_is_kept() {
+        let mut holders = StateHolders::default();
+        for (who, group, view) in [(1, 1, 2), (2, 1, 2), (3, 1, 4), (2, 2, 1), (3, 0, 1), (9, 1, 4)] {
+            holders.note(Incarnation(who), GroupId(group), view);
+        }
+        holders.forget_departed(&directory(3, &[1]));
+        let left: Vec<_> = holders.0.into_iter().map(|((who, group), view)| (who.0, group.0, view)).collect();
+        assert_eq!(left, [(1, 1, 2), (2, 2, 1), (3, 1, 4)], "a member; of a group and of a view to come");
+    }
+
+    #[test]
+    fn of_groups_that_a_process_is_not_in_yet_it_says_that_it_holds_a_bounded_number() {
+        let (mut holders, directory) = (StateHolders::default(), directory(3, &[1]));
+        let mut said = |who, group| holders.note_said(&directory, Incarnation(who), GroupId(group), 1);
+        let groups = u32::try_from(EARLY_STATES_MAX).expect("small");
+        assert!((2..2 + groups).all(|group| said(1, group)));
+        assert!(!said(1, 2 + groups) && said(1, 2) && said(1, 1) && said(2, 2 + groups), "its own groups always");
+    }
+}
