@@ -139,13 +139,29 @@ impl Narrator {
             Event::CellView(view) => {
                 let members: Vec<Incarnation> = view.members.iter().map(|member| member.incarnation).collect();
                 let instance = format!("{:016x}", view.instance);
-                let value = json!({"event": "cell_view", "view": view.view, "level": view.level, "instance": instance});
-                self.change("cell view", view.view, &members, &view.joined, &view.left, value)
+                let adequate = view.is_adequate();
+                let value = json!({
+                    "event": "cell_view", "view": view.view, "level": view.level, "instance": instance, "adequate": adequate
+                });
+                let (text, value) = self.change("cell view", view.view, &members, &view.joined, &view.left, value);
+                let few = format!("; too few for uniform messages: {} are asked for", view.members_min);
+                (text + if adequate { "" } else { &few }, value)
             }
             Event::GroupView(view) => {
-                let value = json!({"event": "group_view", "group": &*view.name, "view": view.view});
+                let value = json!({
+                    "event": "group_view", "group": &*view.name, "view": view.view, "adequate": view.adequate,
+                    "uniform": view.terms.uniform
+                });
                 let what = format!("group {} view", view.name);
-                self.change(&what, view.view, &view.members, &view.joined, &view.left, value)
+                let (text, value) = self.change(&what, view.view, &view.members, &view.joined, &view.left, value);
+                let few =
+                    format!("; too few with its state for uniform messages: {} are asked for", view.terms.members_min);
+                (text + if view.adequate { "" } else { &few }, value)
+            }
+            Event::GroupAdequacy { view, adequate, .. } => {
+                let which = if *adequate { "enough members for" } else { "too few members with its state for" };
+                let value = json!({"event": "group_adequacy", "view": view, "adequate": adequate});
+                (format!("group view {view}: {which} uniform messages"), value)
             }
             Event::NonPrimary { heard, needed, why } => (
                 format!("NOT in the primary partition: {why}"),

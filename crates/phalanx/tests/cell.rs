@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads, run};
 use phalanx::config::SecurityMode;
-use phalanx::core::{CommandError, Delivery, Event, GroupView, LeaveReason, Order, SlowMembers, Snapshot, Stability};
+use phalanx::core::{
+    CommandError, Delivery, Event, GroupTerms, GroupView, LeaveReason, Order, SlowMembers, Snapshot, Stability,
+};
 use phalanx::counters::CountersFile;
 use phalanx::driver::Faults;
 use phalanx::local::LocalCell;
@@ -263,6 +265,24 @@ fn a_joiner_takes_the_state_of_each_group() {
         all(copy, len);
         assert!(log.all() == copy.all(), "the same in the same order");
     }
+}
+
+#[test]
+fn a_group_of_too_few_casts_what_is_uniform_by_default_when_another_holds_its_state() {
+    let dir = directory();
+    let cell = Cell::start(options(dir.path(), "first")).expect("starts");
+    let terms = GroupTerms { members_min: 2, ..GroupTerms::default() };
+    let group = cell.join_group("g", JoinOptions { terms, ..JoinOptions::default() }).expect("a good name");
+    assert!(!await_members(&cell, 1).adequate);
+    group.cast(Order::Total, Stability::Plain, b"plain").expect("accepted");
+    group.cast(Order::Total, Stability::GroupDefault, b"uniform").expect("accepted");
+    assert_eq!(messages(&cell, 1)[0].payload[..], b"plain"[..]);
+    let (other, _group) = member(options(dir.path(), "second"));
+    await_event(&cell, |event| matches!(event, Event::GroupAdequacy { adequate: true, .. }).then_some(()));
+    assert!(group.view().is_some_and(|view| view.adequate && view.members.len() == 2 && view.terms == terms));
+    let message = &messages(&cell, 1)[0];
+    assert!(message.payload[..] == b"uniform"[..] && message.uniform);
+    assert_eq!(messages(&other, 1)[0].payload[..], b"uniform"[..]);
 }
 
 #[test]

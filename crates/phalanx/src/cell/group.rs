@@ -54,7 +54,8 @@ impl Group {
         &self.slot.name
     }
 
-    /// The view in force, as last handed to the application. `None` before the first and after the last, and in a forked child.
+    /// The view in force, as last handed to the application, and whether it is adequate now. `None` before the first and after
+    /// the last, and in a forked child.
     #[must_use]
     pub fn view(&self) -> Option<Arc<GroupView>> {
         self.shared.check().ok()?;

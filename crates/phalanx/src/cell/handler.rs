@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, LeaveReason, MemberInfo, Snapshot};
+use phalanx_core::{Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Snapshot};
 
 use super::Shared;
 use super::group::Slot;
@@ -142,6 +142,13 @@ impl Handler for Queueing {
                     if let Some(state) = &mut joined.state {
                         state.view(view);
                     }
+                }
+            }
+            Event::GroupAdequacy { group, adequate, .. } => {
+                if let Some(joined) = self.names.get(group).and_then(|name| self.groups.get(name))
+                    && let Some(view) = joined.slot.view()
+                {
+                    joined.slot.set_view(Some(Arc::new(GroupView { adequate: *adequate, ..GroupView::clone(&view) })));
                 }
             }
             Event::GroupLeft { group, why: LeaveReason::Anew } => {

@@ -213,6 +213,13 @@ pub const KEYS: &[Key] = &[
         show: |c| Some(c.limits.members.to_string()),
     },
     Key {
+        name: "limits.members_min",
+        takes: "count",
+        help: "In a cell view with fewer members no uniform message is sent.",
+        set: |c, w| count(w, 1..=1024).map(|v| c.limits.members_min = v),
+        show: |c| Some(c.limits.members_min.to_string()),
+    },
+    Key {
         name: "limits.slow_members",
         takes: "\"wait\" or \"expel\"",
         help: "What becomes of a member that stays behind: the others wait for it, or go on without it.",

@@ -1,6 +1,6 @@
 //! Merges the sources, field by field, and remembers where each value came from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::error::{ConfigError, Origin};
@@ -113,6 +113,13 @@ impl Resolved {
             self.warnings.push(format!(
                 "security = \"none\" ({origin}): packets are neither authenticated nor encrypted; anybody who \
                  reaches the port can join the cell and forge messages"
+            ));
+        }
+        if self.config.founders.iter().collect::<BTreeSet<_>>().len() == 2 {
+            let origin = self.origin("founders");
+            self.warnings.push(format!(
+                "founders ({origin}) are two: half of a view with rank 0 is its quorum, so when the first of them by name is \
+                 lost the other does not go on; name a third"
             ));
         }
         Ok(())

@@ -126,6 +126,12 @@ impl Config {
         if self.limits.outbox_bytes > self.limits.group_window_bytes {
             return Some(("limits.outbox", "must not exceed limits.group_window".to_owned()));
         }
+        if self.limits.members_min > self.limits.members {
+            return Some((
+                "limits.members_min",
+                "must not exceed limits.members: nothing uniform would ever be sent".to_owned(),
+            ));
+        }
         None
     }
 }

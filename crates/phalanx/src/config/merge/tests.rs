@@ -151,3 +151,23 @@ fn every_key_is_documented() {
         }
     }
 }
+
+#[test]
+fn of_two_founders_the_loss_of_the_first_stops_the_cell_and_a_warning_says_so() {
+    let warnings = |founders: &str| {
+        let flags = [("founders".to_owned(), founders.to_owned())];
+        Config::load(&flags, [], None).expect("good").warnings
+    };
+    let said = warnings("one,two");
+    assert!(said.len() == 1 && said[0].contains("the other does not go on"), "{said:?}");
+    assert!(warnings("one,two,three").is_empty() && warnings("one").is_empty());
+}
+
+#[test]
+fn no_more_members_are_asked_for_than_there_may_be() {
+    let load = |text| load_text("minimum", text);
+    assert_eq!(load("[limits]\nmembers_min = 3\n").expect("good").config.limits.members_min, 3);
+    let error = load("[limits]\nmembers = 2\nmembers_min = 3\n").expect_err("more than there may be");
+    assert!(error.starts_with("FILE:3: limits.members_min: must not exceed limits.members"), "{error}");
+    assert!(load("[limits]\nmembers_min = 0\n").is_err());
+}
