@@ -7,8 +7,8 @@ use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    CommandError, Founding, GroupId, GroupTerms, Incarnation, LEVEL, Lane, Limits, MemberInfo, Order, Security,
-    Settings, SlowMembers, Timing,
+    CommandError, Founding, GroupId, Incarnation, LEVEL, Lane, Limits, MemberInfo, Order, Security, Settings,
+    SlowMembers, Stability, Timing,
 };
 use phalanx_trace as trace;
 
@@ -16,6 +16,7 @@ use crate::address::Endpoint;
 use crate::app::CELL;
 use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver};
 use crate::memory::Memory;
+use crate::minima::Minima;
 use crate::neighbours::Neighbours;
 use crate::world::{Event, World};
 
@@ -87,6 +88,7 @@ impl World {
             watchers: self.settings.watchers,
             token_tally: self.settings.token_tally,
             slow_members: self.settings.expel_after.map_or(SlowMembers::Wait, |_| SlowMembers::Expel),
+            members_min: self.settings.minima.map_or(1, |minima| minima.of_process(index)),
             ..Limits::default()
         };
         if let Some(own) = own {
@@ -254,11 +256,12 @@ impl World {
 
     /// Asks for membership of a group.
     pub(crate) fn join_group(&mut self, index: usize, name: &str, with_state: bool) -> Result<(), CommandError> {
+        let terms = self.settings.minima.map(Minima::terms).unwrap_or_default();
         let slot = &mut self.slots[index];
         let now = slot.local(self.now_ns);
         let node = slot.node.as_mut().ok_or(CommandError::Over)?;
         slot.app.now_ns = self.now_ns;
-        node.join_group(now, name, with_state, GroupTerms::default(), &mut slot.app)?;
+        node.join_group(now, name, with_state, terms, &mut slot.app)?;
         slot.app.wanted.insert(name.to_owned(), with_state);
         self.wake(index, self.now_ns);
         Ok(())
@@ -301,7 +304,10 @@ impl World {
         let now = slot.local(self.now_ns);
         let node = slot.node.as_mut().ok_or(CommandError::Over)?;
         slot.app.now_ns = self.now_ns;
-        let outcome = node.multicast(now, group, order, uniform.into(), &[payload], &mut slot.app);
+        // Asked for by name only where the group's default is another.
+        let stability =
+            if slot.app.default_of(group) == Some(uniform) { Stability::GroupDefault } else { uniform.into() };
+        let outcome = node.multicast(now, group, order, stability, &[payload], &mut slot.app);
         match &outcome {
             Ok(()) => self.counters.multicasts += 1,
             Err(CommandError::NoCredit) => self.counters.refused += 1,

@@ -30,6 +30,7 @@ mod leaving;
 mod links;
 mod lost_view;
 mod memory;
+mod minima;
 mod neighbours;
 mod network;
 mod nonsense;

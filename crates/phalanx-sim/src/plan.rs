@@ -14,6 +14,7 @@ use crate::laggards::{add_laggards, draw_expel_after};
 use crate::leaving::add_leaving;
 use crate::lost_view::add_lost_views;
 use crate::memory::MemorySettings;
+use crate::minima::{Minima, draw_minima};
 use crate::network::Weather;
 use crate::nonsense::add_nonsense;
 use crate::partial::Partial;
@@ -72,6 +73,8 @@ pub struct Plan {
     pub unequal: Vec<Own>,
     /// Processes run earlier and later builds.
     pub builds: Option<Builds>,
+    /// Too few members send nothing uniform.
+    pub minima: Option<Minima>,
     /// Processes that are always late, and how long each of their turns takes, in nanoseconds.
     pub late: Vec<(usize, u64)>,
     /// The members of a group of its own.
@@ -166,6 +169,7 @@ impl Plan {
             expel_after: draw_expel_after(&mut root.fork("expel after")),
             unequal: Vec::new(),
             builds: draw_builds(&mut root.fork("builds")),
+            minima: draw_minima(&mut root.fork("minima"), members),
             late: Vec::new(),
             minority: Vec::new(),
             twin: None,
@@ -196,7 +200,7 @@ impl Plan {
     /// The plan of `seed`, and in it one class of faults that today's core is known not to stand.
     #[must_use]
     pub fn draw_frontier(seed: u64, members: usize) -> Self {
-        let mut plan = Self::draw(seed, members);
+        let mut plan = Self { minima: None, ..Self::draw(seed, members) };
         let root = Rng::new(seed);
         if plan.mild {
             plan.mild = false;

@@ -88,6 +88,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         copies: Vec::new(),
         unequal: plan.unequal.clone(),
         builds: plan.builds,
+        minima: plan.minima,
         late: plan.late.clone(),
         minority: plan.minority.clone(),
         founders: plan.founders,
@@ -238,6 +239,7 @@ fn count_shape(world: &mut World, plan: &Plan) {
     };
     count("members with settings of their own", plan.unequal.len());
     count("seeds between two builds", usize::from(plan.builds.is_some()));
+    count("seeds with minima of members", usize::from(plan.minima.is_some()));
     count("members with agreed settings of their own", plan.unequal.iter().filter(|own| own.agreed.is_some()).count());
     count("members late for the whole run", plan.late.len());
     count("cells late as a whole", usize::from(plan.late.len() == plan.members));
@@ -385,6 +387,9 @@ fn describe(plan: &Plan, options: &Options) -> String {
     }
     if let Some(class) = plan.class {
         let _ = writeln!(text, "class {class:?}");
+    }
+    if let Some(minima) = plan.minima {
+        let _ = writeln!(text, "{minima:?}");
     }
     for (slot, own) in plan.unequal.iter().enumerate() {
         let _ = writeln!(text, "p{slot}: {own:?}");

@@ -20,6 +20,7 @@ use crate::chain::Chain;
 use crate::clock::Clock;
 use crate::lost_view::LostView;
 use crate::memory::{Memory, MemorySettings};
+use crate::minima::Minima;
 use crate::neighbours::Neighbours;
 use crate::network::{Lost, Network};
 use crate::operate::Guarded;
@@ -76,6 +77,8 @@ pub struct WorldSettings {
     pub unequal: Vec<Own>,
     /// Processes run earlier and later builds, drawn anew with each life, and ask the cell to rise to the later one's level.
     pub builds: Option<Builds>,
+    /// Too few members send nothing uniform.
+    pub minima: Option<Minima>,
     /// Processes that are always late, and how long each of their turns takes, in nanoseconds.
     pub late: Vec<(usize, u64)>,
     /// The members of a group of its own, "m".
@@ -124,6 +127,7 @@ impl WorldSettings {
             copies: Vec::new(),
             unequal: Vec::new(),
             builds: None,
+            minima: None,
             late: Vec::new(),
             minority: Vec::new(),
             founders: 0,

@@ -477,4 +477,30 @@ pub enum Event {
         /// Why: nonsense, taken anew, or stopped.
         why: LeaveReason,
     },
+    /// What goes with the cell view just installed, after its level: with fewer members it is inadequate, and nothing uniform is
+    /// sent in it.
+    CellMinimum {
+        /// The least members.
+        members: u64,
+    },
+    /// What goes with the group view just installed: right after it.
+    GroupTerms {
+        /// The group.
+        group: u32,
+        /// Whether a multicast that asks for neither is uniform.
+        uniform: bool,
+        /// With fewer members that hold the group's state it is inadequate, where the level in force has such minima.
+        members_min: u64,
+        /// Whether it is adequate, as far as the group goes.
+        adequate: bool,
+    },
+    /// Whether the group view in force is adequate, as far as the group goes, has changed.
+    GroupAdequacy {
+        /// The group.
+        group: u32,
+        /// Its view.
+        view: u64,
+        /// It is, from here on.
+        adequate: bool,
+    },
 }

@@ -7,8 +7,8 @@ pub const MAGIC: [u8; 8] = *b"PHXTRACE";
 
 /// The format version this crate writes. Files of a later version are refused.
 ///
-/// Versions 2 to 6 added events, and reasons for leaving, at the end of their lists.
-pub const FORMAT_VERSION: u16 = 6;
+/// Versions 2 to 7 added events, and reasons for leaving, at the end of their lists.
+pub const FORMAT_VERSION: u16 = 7;
 
 /// The oldest format version this crate reads.
 pub const FORMAT_VERSION_MIN: u16 = 1;

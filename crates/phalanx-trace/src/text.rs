@@ -158,6 +158,19 @@ impl Display for Event {
             Self::Differs { setting, cell, own } => {
                 write!(f, "kept out of the cell: {setting} is {cell} there and {own} here")
             }
+            Self::CellMinimum { members } => write!(f, "the cell is to have {members} members for uniform messages"),
+            Self::GroupTerms { group, uniform, members_min, adequate } => {
+                let default = if *uniform { "uniform" } else { "plain" };
+                let few = if *adequate { "" } else { ", and has too few" };
+                write!(
+                    f,
+                    "group {group} is {default} by default, and to have {members_min} members with its state{few}"
+                )
+            }
+            Self::GroupAdequacy { group, view, adequate } => {
+                let which = if *adequate { "enough" } else { "too few" };
+                write!(f, "group {group} view {view} has {which} members with its state for uniform messages")
+            }
             Self::CallDeadline { call, within_ns } => {
                 let (s, ms) = (within_ns / 1_000_000_000, within_ns / 1_000_000 % 1000);
                 write!(f, "call {call} is to end within {s}.{ms:03} s")

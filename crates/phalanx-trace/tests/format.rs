@@ -75,6 +75,9 @@ fn every_event() -> Vec<Event> {
         Event::Level { level: 1, known: 2 },
         Event::RiseAsked { level: 2 },
         Event::Differs { setting: name(), cell: name(), own: name() },
+        Event::CellMinimum { members: 3 },
+        Event::GroupTerms { group: 2, uniform: true, members_min: 300, adequate: false },
+        Event::GroupAdequacy { group: 2, view: 9, adequate: true },
     ]
 }
 

@@ -236,8 +236,13 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         if let Some(record) = records::event(&event) {
             self.record(&record);
         }
-        if let Event::CellView(view) = &event {
-            self.record(&records::level(view));
+        match &event {
+            Event::CellView(view) => {
+                self.record(&records::level(view));
+                self.record(&records::cell_minimum(view));
+            }
+            Event::GroupView(view) => self.record(&records::group_terms(view)),
+            _ => {}
         }
         self.inner.event(event);
         match compare {

@@ -1,4 +1,5 @@
-//! Multicasts delivered in a second, beside a raw stream of the same size to as many receivers.
+//! Multicasts delivered in a second, beside a raw stream of the same size to as many receivers; and uniform abcasts beside
+//! plain ones.
 
 use crate::bench::{Bench, Case};
 use crate::cell::CellPlan;
@@ -47,7 +48,34 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
         combined(&request.selection)
     };
     let case = |plan: Plan| Case::new(plan.name(), plan.what(), move |bench| measure(bench, &plan));
-    plans.into_iter().map(case).collect()
+    let mut cases: Vec<Case> = plans.into_iter().map(case).collect();
+    if request.selection == Selection::default() {
+        let case = |plan: Plan| {
+            let what = format!("{}, beside plain abcasts", plan.what());
+            Case::new(format!("beside-plain-{}", plan.name()), what, move |bench| measure_beside_plain(bench, &plan))
+        };
+        cases.extend(beside_plain(request.is_sketch()).into_iter().map(case));
+    }
+    cases
+}
+
+/// Uniform abcasts, to be measured beside plain ones.
+fn beside_plain(quick: bool) -> Vec<Plan> {
+    let sizes: &[usize] = if quick { &[100] } else { &[100, 1_024, 7_168] };
+    let mut plans = Vec::new();
+    for &transport in Transport::ALL {
+        for &senders in Senders::ALL {
+            plans.extend(sizes.iter().map(|&size| Plan {
+                ordering: Ordering::Uniform,
+                senders,
+                members: if quick { 2 } else { 4 },
+                size,
+                transport,
+                security: Security::Sealed,
+            }));
+        }
+    }
+    plans
 }
 
 /// What says most in some minutes; in seconds, if it must be quick.
@@ -136,6 +164,22 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     }
     bench.keep(cell);
     bench.report([&rate, &sender, &receiver, &packets, &drops]);
+    Ok(())
+}
+
+/// The same cell, in each round first with plain abcasts and then with uniform ones.
+fn measure_beside_plain(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
+    let Plan { senders, members, size, transport, security, .. } = *plan;
+    let mut cell = bench.cell(&CellPlan::new(members, transport, security))?;
+    let times = bench.times();
+    let mut rate = Series::new("throughput", "msg/s", members, size).against("plain abcasts".to_owned());
+    for round in 0..bench.rounds() {
+        bench.round(round)?;
+        let plain = cell.measure(senders, Ordering::Total, size, times)?.delivered_per_s();
+        rate.add_beside(cell.measure(senders, Ordering::Uniform, size, times)?.delivered_per_s(), plain);
+    }
+    bench.keep(cell);
+    bench.report([&rate]);
     Ok(())
 }
 

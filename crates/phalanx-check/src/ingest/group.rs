@@ -46,6 +46,7 @@ impl Builder {
             view,
             install: moment,
             prev: *prev,
+            terms: None,
             prev_epoch,
             members,
             joined,

@@ -13,8 +13,8 @@ use crate::findings::Place;
 use crate::model::accepted::What;
 use crate::model::intern::{FastMap, Messages};
 use crate::model::{
-    AfterOver, CellInstall, EpochEnd, EpochIx, GroupJoin, Kinds, Model, Moment, Over, Proc, ProcIx, Step, TraceInfo,
-    Transfer,
+    Adequacy, AfterOver, CellInstall, EpochEnd, EpochIx, GroupJoin, Kinds, Model, Moment, Over, Proc, ProcIx, Step,
+    Terms, TraceInfo, Transfer,
 };
 use stream::StreamRules;
 
@@ -156,6 +156,23 @@ impl Builder {
                     self.model.installs[install].level = Some((*level, *known));
                 }
             }
+            Event::CellMinimum { members } => {
+                if let Some(install) = proc.installs.last().map(|&ix| &mut self.model.installs[ix]) {
+                    install.minimum = Some(*members);
+                    let adequate = install.members.len() as u64 >= *members;
+                    proc.adequacy.push(Adequacy { group: None, adequate, moment });
+                }
+            }
+            Event::GroupTerms { group, uniform, members_min, adequate } => {
+                let terms = Terms { uniform: *uniform, members_min: *members_min };
+                if let Some(&epoch) = self.now.open.get(group) {
+                    self.model.epochs[epoch].terms = Some(terms);
+                }
+                proc.adequacy.push(Adequacy { group: Some(*group), adequate: *adequate, moment });
+            }
+            Event::GroupAdequacy { group, adequate, .. } => {
+                proc.adequacy.push(Adequacy { group: Some(*group), adequate: *adequate, moment });
+            }
             Event::RiseAsked { level } => self.model.rises_asked.push((*level, moment)),
             Event::Differs { setting, cell, own } => {
                 let kept_out = (setting.clone(), cell.clone(), own.clone(), moment);
@@ -262,9 +279,21 @@ impl Builder {
         proc.nonprimary = false;
         let prev = proc.installs.iter().copied().rfind(|&i| self.model.installs[i].instance == *instance);
         proc.installs.push(ix);
-        let level = None;
-        let install =
-            CellInstall { proc: me, instance: *instance, view: *view, members, names, left, level, prev, moment };
+        // Until a minimum is told there is none.
+        proc.adequacy.push(Adequacy { group: None, adequate: true, moment });
+        let (level, minimum) = (None, None);
+        let install = CellInstall {
+            proc: me,
+            instance: *instance,
+            view: *view,
+            members,
+            names,
+            left,
+            level,
+            minimum,
+            prev,
+            moment,
+        };
         self.model.installs.push(install);
         self.model.cells.entry(*instance).or_default().entry(*view).or_default().push(ix);
     }
@@ -335,6 +364,7 @@ impl Proc {
             kept_out: Vec::new(),
             nonprimary: false,
             primacy: Vec::new(),
+            adequacy: Vec::new(),
             blocks: Vec::new(),
             crashed: None,
             killed_after: false,

@@ -163,6 +163,9 @@ impl StreamRules {
             | Event::Level { .. }
             | Event::RiseAsked { .. }
             | Event::Differs { .. }
+            | Event::CellMinimum { .. }
+            | Event::GroupTerms { .. }
+            | Event::GroupAdequacy { .. }
             | Event::End => None,
         }
     }

@@ -103,6 +103,8 @@ pub(crate) struct Proc {
     pub(crate) nonprimary: bool,
     /// Each time it was told that it hears no quorum (false), or one again (true).
     pub(crate) primacy: Vec<(bool, Moment)>,
+    /// Each time it was told whether its cell view, or a group's view, has enough members for uniform messages.
+    pub(crate) adequacy: Vec<Adequacy>,
     /// Each time a view change asked it for silence, and when that was over.
     pub(crate) blocks: Vec<(Moment, Option<Moment>)>,
     /// By the harness, in the experiment.
@@ -125,6 +127,22 @@ impl Proc {
     pub(crate) fn is_kept_out(&self, at_ns: u64) -> bool {
         self.installs.is_empty() && self.kept_out.iter().any(|(.., moment)| moment.at_ns < at_ns)
     }
+}
+
+/// Whether a view is adequate, as a process was told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Adequacy {
+    /// The group; `None`: the cell.
+    pub(crate) group: Option<u32>,
+    pub(crate) adequate: bool,
+    pub(crate) moment: Moment,
+}
+
+/// What is agreed for a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) uniform: bool,
+    pub(crate) members_min: u64,
 }
 
 /// A request to join a group.
@@ -171,6 +189,8 @@ pub(crate) struct CellInstall {
     pub(crate) left: Vec<(ProcIx, LeaveReason)>,
     /// The level in force, and the highest that all members know, if that was told.
     pub(crate) level: Option<(u16, u16)>,
+    /// With fewer members it is inadequate, if that was told.
+    pub(crate) minimum: Option<u64>,
     /// What the same process had installed before in this instance.
     pub(crate) prev: Option<InstallIx>,
     pub(crate) moment: Moment,
@@ -204,6 +224,8 @@ pub(crate) struct Epoch {
     pub(crate) install: Moment,
     /// As the record says.
     pub(crate) prev: Option<u64>,
+    /// What is agreed for the group, if that was told.
+    pub(crate) terms: Option<Terms>,
     /// What the same process was in before, without having left in between.
     pub(crate) prev_epoch: Option<EpochIx>,
     pub(crate) members: Vec<ProcIx>,

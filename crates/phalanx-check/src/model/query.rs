@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use phalanx_trace::LeaveReason;
 
-use super::{EpochEnd, EpochIx, MessageIx, Model, ProcIx, SetSum, Step, Stream, ViewIx, intern};
+use super::{EpochEnd, EpochIx, MessageIx, Model, Moment, ProcIx, SetSum, Step, Stream, ViewIx, intern};
 use crate::findings::Place;
 
 impl SetSum {
@@ -93,5 +93,43 @@ impl Model {
 
     pub(crate) fn seq(&self, step: &Step) -> u64 {
         self.messages[step.message as usize].seq
+    }
+
+    /// Each time that a process was told something of whether it may send uniform messages to a group: whether it may, as far
+    /// as its cell view and its group view go. It may until it is told otherwise.
+    pub(crate) fn adequacy(&self, p: ProcIx, group: u32) -> impl Iterator<Item = (Moment, bool)> {
+        let (mut cell, mut own) = (true, true);
+        self.procs[p].adequacy.iter().filter_map(move |told| {
+            match told.group {
+                None => cell = told.adequate,
+                Some(of) if of == group => own = told.adequate,
+                Some(_) => return None,
+            }
+            Some((told.moment, cell && own))
+        })
+    }
+
+    /// Whether it might at some time from one of its records to another.
+    pub(crate) fn is_ever_adequate(&self, p: ProcIx, group: u32, from: usize, to: usize) -> bool {
+        let mut last = true;
+        for (at, adequate) in self.adequacy(p, group).take_while(|(at, _)| at.place.index < to) {
+            if at.place.index >= from && (last || adequate) {
+                return true;
+            }
+            last = adequate;
+        }
+        last
+    }
+
+    /// Whether it might not at some time from one moment to another.
+    pub(crate) fn is_ever_inadequate(&self, p: ProcIx, group: u32, from_ns: u64, to_ns: u64) -> bool {
+        let mut last = true;
+        for (at, adequate) in self.adequacy(p, group).take_while(|(at, _)| at.at_ns <= to_ns) {
+            if at.at_ns >= from_ns && !(last && adequate) {
+                return true;
+            }
+            last = adequate;
+        }
+        !last
     }
 }

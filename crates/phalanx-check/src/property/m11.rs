@@ -1,5 +1,5 @@
 //! M11, levels and settings are agreed: all who install a cell view have the same level in force in it, which every member of
-//! the view knows. From one view of an instance to the next the level never falls. It rises only to what a process asked for
+//! the view knows, and the same least number of members for uniform messages. All who are in a group have the same terms of it. From one view of an instance to the next the level never falls. It rises only to what a process asked for
 //! before (judged where all traces are there), and only if all members of the view before know it.
 //!
 //! Who is kept out of a cell for a setting has another value than the cell, and all who are kept out for it are told the same
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use super::Run;
 use crate::findings::{Findings, Place};
+use crate::model::InstallIx;
 
 /// The level of a cell view, as one who installed it told it.
 #[derive(Clone, Copy)]
@@ -42,9 +43,35 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 }
             }
             before = first.or(before);
+            same_minimum(run, view, installs, out);
         }
     }
+    same_terms(run, out);
     kept_out(run, out);
+}
+
+fn same_minimum(run: &Run<'_>, view: u64, installs: &[InstallIx], out: &mut Findings) {
+    let told = installs.iter().map(|&ix| &run.model.installs[ix]);
+    let mut told = told.filter_map(|install| Some((install.minimum?, install.moment.place)));
+    let Some((first, place)) = told.next() else { return };
+    for (own, at) in told.filter(|(own, _)| *own != first) {
+        out.violation(&[place, at], || {
+            format!("cell view {view} is to have {first} members at one and {own} at another")
+        });
+    }
+}
+
+fn same_terms(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    for group in &model.groups {
+        let stays = group.views.values().flat_map(|&view| &model.views[view].epochs).map(|&e| &model.epochs[e]);
+        let mut told = stays.filter_map(|stay| Some((stay.terms?, stay.install.place)));
+        let Some((first, place)) = told.next() else { continue };
+        for (own, at) in told.filter(|(own, _)| *own != first) {
+            let text = || format!("the terms of group {} are {first:?} at one and {own:?} at another", group.id);
+            out.violation(&[place, at], text);
+        }
+    }
 }
 
 fn same_for_all(own: InForce, first: InForce, out: &mut Findings) {

@@ -53,6 +53,7 @@ mod u3;
 mod u4;
 mod u5;
 mod u6;
+mod u7;
 mod unsent;
 mod v1;
 mod v10;
@@ -162,6 +163,7 @@ properties! {
     U4 "what a sender knows to be uniform, every survivor delivers" u4;
     U5 "who hears no quorum delivers nothing uniform" u5;
     U6 "what is delivered as uniform is in the state from which the group goes on" u6;
+    U7 "too few send nothing uniform" u7;
     X1 "a joiner's state is the members' state at its first view" x1;
     X2 "snapshot and replay meet without gap or overlap" x2;
     X3 "one state transfer for each join" x3;

@@ -10,6 +10,9 @@
 //! - Nothing is sent that was not accepted, by a process that records what it accepts. If all traces are there and one process
 //!   records that, all do.
 //!
+//! Where there are too few members for uniform messages (U7), those wait, and what is behind them: neither of the last two rules
+//! asks for what a process accepted and did not send while it was told that there are too few.
+//!
 //! What waits when a process dies, is excluded, or goes from a cell that did not let it go, is lost. The first two rules need
 //! no clock; the third is judged only if V1 holds.
 //!
@@ -62,9 +65,12 @@ fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
     if asked.is_some_and(|asked| asked.place.index < accepted.place.index) {
         return;
     }
+    let had_too_few = |from: Moment, to: Moment| model.is_ever_inadequate(wait.proc, wait.group, from.at_ns, to.at_ns);
     if let Some(quiet) = overdue(run, wait) {
         out.violation(&[quiet.place, accepted.place], || format!("{}, and did not send it within the bound", who()));
-    } else if let Some(leave) = leave.filter(|leave| leave.let_go) {
+    } else if let Some(leave) = leave.filter(|leave| leave.let_go)
+        && !had_too_few(leave.asked.unwrap_or(leave.left), leave.left)
+    {
         let evidence = [Some(accepted), leave.asked, leave.without, Some(leave.left)].into_iter().flatten();
         let evidence: Vec<_> = evidence.map(|moment| moment.place).collect();
         out.violation(&evidence, || format!("{}, and left the {what} without having sent it", who()));
@@ -135,6 +141,11 @@ fn overdue<'a>(run: &'a Run<'_>, wait: &Wait) -> Option<&'a Quiet> {
     let quiet = v4::due(run).filter(|quiet| quiet.running.contains(&wait.proc))?;
     let deadline = v4::deadline(run, quiet, wait.accepted.at_ns);
     if deadline > quiet.end_ns || !run.model.procs[wait.proc].tail_complete {
+        return None;
+    }
+    // It has its bound from when there are enough.
+    let since = deadline.saturating_sub(run.options.delivery_bound_ns);
+    if run.model.is_ever_inadequate(wait.proc, wait.group, since, deadline) {
         return None;
     }
     let ended = match wait.end {

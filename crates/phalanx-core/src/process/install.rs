@@ -241,6 +241,7 @@ impl Process {
             outbox_bytes: self.set.limits.outbox_bytes,
             token_tally: self.set.limits.token_tally,
         };
+        let adequate = self.enter_adequacy(change, prev.is_none(), terms);
         let name: Arc<str> = change.name.as_str().into();
         let mut flow = Flow::new(settings, now);
         flow.set_primary(self.primary);
@@ -248,7 +249,6 @@ impl Process {
         self.counters.carried_over += unsent.len() as u64;
         self.counters.carried_over_long += unsent.iter().filter(|(.., m)| m.len() >= packet_room).count() as u64;
         flow.put_outbox(unsent);
-        let adequate = self.enter_adequacy(change, prev.is_none(), terms);
         let meta = FlowMeta {
             group: change.group,
             name: name.clone(),

@@ -161,12 +161,17 @@ impl Process {
         let mut gauge = |name, value: usize, limit: u64, idle: u64| {
             each(Gauge { name, value: value as u64, limit, idle });
         };
-        let (mut outbox, mut unstable, mut kept, mut waiting) = (0, 0, 0, 0);
+        let (mut outbox, mut held_back, mut unstable, mut kept, mut waiting) = (0, 0, 0, 0, 0);
         let (mut window, mut sent, mut undelivered) = (0, 0, EVENTS_MAX);
         for flow in self.flows.values().map(|f| &f.flow) {
             let (messages, bytes) = flow.queued();
             // The first message may be longer than the bound, and each has a byte of its own.
-            outbox = outbox.max(if messages > 1 { bytes.saturating_sub(messages) } else { 0 });
+            let counted = if messages > 1 { bytes.saturating_sub(messages) } else { 0 };
+            outbox = outbox.max(counted);
+            // For as long as nobody comes, whatever goes on.
+            if flow.hold() == Some(Hold::Inadequate) {
+                held_back = held_back.max(counted as u64);
+            }
             unstable = unstable.max(usize::try_from(flow.unstable_packets()).unwrap_or(usize::MAX));
             let held = flow.held();
             (kept, waiting) = (held.0.max(kept), held.1.max(waiting));
@@ -176,7 +181,7 @@ impl Process {
             // No message takes less than two bytes of a packet.
             undelivered += set.window * (set.members.len() * set.packet_room / 2) as u64;
         }
-        gauge("outbox bytes", outbox, self.set.limits.outbox_bytes as u64, 0);
+        gauge("outbox bytes", outbox, self.set.limits.outbox_bytes as u64, held_back);
         gauge("unstable packets", unstable, sent, 0);
         // A sender tells what is stable with its next packets, so a receiver may keep a window more than it.
         gauge("kept packets", kept, window + sent, 0);

@@ -80,6 +80,8 @@ pub(crate) struct Group {
     /// The view in force; 0 before the first.
     pub(crate) view: u64,
     pub(crate) members: Vec<Incarnation>,
+    /// A multicast that asks for neither is uniform.
+    uniform: bool,
     /// Delivered in this view.
     pub(crate) delivered: u64,
     state: State,
@@ -163,6 +165,12 @@ impl App {
         });
         let known = view.members.iter().map(|m| m.level).min().unwrap_or_default();
         self.record(trace::Event::Level { level: view.level, known });
+        self.record(trace::Event::CellMinimum { members: view.members_min as u64 });
+    }
+
+    /// Whether a multicast to the group that asks for neither is uniform.
+    pub(crate) fn default_of(&self, group: GroupId) -> Option<bool> {
+        self.groups.get(&group).filter(|group| group.view > 0).map(|group| group.uniform)
     }
 
     fn group_view(&mut self, view: &GroupView) {
@@ -176,11 +184,18 @@ impl App {
             joined: view.joined.iter().map(|m| m.0).collect(),
             left: gone(&view.left),
         });
+        self.record(trace::Event::GroupTerms {
+            group: view.group.0,
+            uniform: view.terms.uniform,
+            members_min: u64::from(view.terms.members_min),
+            adequate: view.adequate,
+        });
         let group = self.groups.entry(view.group).or_default();
         if group.name.is_empty() {
             group.name = view.name.to_string();
         }
         group.view = view.view;
+        group.uniform = view.terms.uniform;
         group.members.clone_from(&view.members);
         group.delivered = 0;
         let event = digest(view.group, group);
@@ -318,6 +333,9 @@ impl Handler for App {
         match event {
             Event::CellView(view) => self.cell_view(&view),
             Event::GroupView(view) => self.group_view(&view),
+            Event::GroupAdequacy { group, view, adequate } => {
+                self.record(trace::Event::GroupAdequacy { group: group.0, view, adequate });
+            }
             Event::GroupLeft { group, why } => {
                 if why != LeaveReason::Left {
                     self.record(trace::Event::GroupLost { group: group.0, why: reason(why) });

@@ -44,6 +44,9 @@ pub(super) fn event(event: &Event) -> Option<Record> {
         Event::Differs { setting, cell, own } => {
             Record::Differs { setting: setting.clone(), cell: cell.clone(), own: own.clone() }
         }
+        Event::GroupAdequacy { group, view, adequate } => {
+            Record::GroupAdequacy { group: group.0, view: *view, adequate: *adequate }
+        }
         Event::StateBegin { group, bytes } => Record::SnapshotIn { group: group.0, bytes: *bytes },
         _ => return None,
     })
@@ -61,6 +64,21 @@ fn cell_view(view: &CellView) -> Record {
 /// What stands behind the record of a cell view.
 pub(super) fn level(view: &CellView) -> Record {
     Record::Level { level: view.level, known: view.members.iter().map(|m| m.level).min().unwrap_or_default() }
+}
+
+/// What stands behind that.
+pub(super) fn cell_minimum(view: &CellView) -> Record {
+    Record::CellMinimum { members: view.members_min as u64 }
+}
+
+/// What stands behind the record of a group view.
+pub(super) fn group_terms(view: &GroupView) -> Record {
+    Record::GroupTerms {
+        group: view.group.0,
+        uniform: view.terms.uniform,
+        members_min: u64::from(view.terms.members_min),
+        adequate: view.adequate,
+    }
 }
 
 fn group_view(view: &GroupView) -> Record {

@@ -140,6 +140,7 @@ fn a_life_is_written_down_in_order() {
         (10, Record::JoinAsked { cell: "cell".into() }),
         (10, Record::CellView { instance: 99, view: 1, members: vec![(7, "n".into())], left: Vec::new() }),
         (10, Record::Level { level: 1, known: 2 }),
+        (10, Record::CellMinimum { members: 1 }),
         (10, Record::GroupJoinAsked { name: "g".into(), with_state: true }),
         (20, Record::SnapshotIn { group, bytes: 5 }),
         (20, Record::StateEnd { group, digest: 0 }),
@@ -155,6 +156,7 @@ fn a_life_is_written_down_in_order() {
                 left: vec![(5, phalanx_trace::LeaveReason::Died)],
             },
         ),
+        (20, Record::GroupTerms { group, uniform: true, members_min: 1, adequate: true }),
         (20, Record::Digest { group, view, delivered: 0, digest: 0 }),
         (20, Record::Send { group, view, seq, order, uniform, hash: payload }),
         (

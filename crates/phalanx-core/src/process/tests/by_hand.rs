@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::api::{Delivery, LeaveReason};
+use crate::api::{Delivery, GroupTerms, LeaveReason};
 use crate::id::{LEVEL, Lane, Origin};
 use crate::link::Channel;
 use crate::member::{Ballot, Control, FirstView, GroupChange, GroupCut, GroupWish, Phase, Report, Wishes};
@@ -141,6 +141,37 @@ fn multicast(process: &mut Process, payload: &[u8], fx: &mut Out) {
     let taken = process.multicast(NOW, GROUP, Order::Fifo, Stability::Plain, &[payload], fx);
     assert_eq!(taken, Ok(false));
     process.flush(NOW, fx);
+}
+
+#[test]
+fn who_takes_the_state_does_not_count() {
+    let (mut process, mut fx) = in_cell(A, 3);
+    let is_adequate = |process: &Process| process.flows.values().map(|flow| flow.meta.adequate).collect::<Vec<_>>();
+    let mut made = with_group(1);
+    made.groups[0].tail = GroupTerms { members_min: 2, ..GroupTerms::default() }.tags();
+    process.handle_control(NOW, B, Control::Decide(Arc::new(made)), &mut fx);
+    assert_eq!(is_adequate(&process), [false], "one of two");
+    let change = |view: u32, members: usize, joined: Vec<Incarnation>, left| {
+        let cut = Some(GroupCut { prefixes: vec![0; members], holders: vec![Incarnation::NONE; members] });
+        let (name, tail, space) = ("g".into(), Tags::default(), view);
+        let change = GroupChange { group: GROUP, name, view: view.into(), space, cut, joined, left, tail };
+        Control::Decide(Arc::new(decision(u64::from(view) + 1, vec![change])))
+    };
+    process.handle_control(NOW, B, change(2, 1, vec![B], Vec::new()), &mut fx);
+    assert_eq!(is_adequate(&process), [false], "it may still take the state");
+    assert_eq!(said(&mut process, B).last(), Some(&Control::HoldsState { group: GROUP, view: 2 }));
+    // A member that is ahead says it of the view to come; one that is in no such group is not counted.
+    for (from, group) in [(C, GROUP), (B, GroupId(7)), (STRANGER, GROUP)] {
+        process.handle_control(NOW, from, Control::HoldsState { group, view: 3 }, &mut fx);
+        assert_eq!(is_adequate(&process), [false]);
+    }
+    process.handle_control(NOW, B, change(3, 2, vec![C], Vec::new()), &mut fx);
+    assert_eq!(is_adequate(&process), [true], "the third has it, and said so before");
+    let gone = vec![(C, LeaveReason::Left)];
+    process.handle_control(NOW, B, change(4, 3, Vec::new(), gone), &mut fx);
+    assert_eq!(is_adequate(&process), [false]);
+    process.handle_control(NOW, B, Control::HoldsState { group: GROUP, view: 4 }, &mut fx);
+    assert_eq!(is_adequate(&process), [true]);
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! U7, too few send nothing uniform: who was told that its cell view, or its group view, has fewer members than were agreed on
+//! sends no uniform message to the group before it is told that there are enough, or that a view with enough followed.
+//!
+//! A message is bound to a view before the application is told of the next one, or after: what a process had been told when it
+//! sent is the least that was in force, and what it has been told when it delivers its own message is the most. A message is
+//! in vain if neither of them, and nothing in between, was adequate. A message that its sender does not deliver is not judged.
+//!
+//! And what is told is so: a group view that is said to be adequate, in a cell of a level with such minima, has as many
+//! members, and as many of them can hold the group's state. Who never came into the view, and later into another one of the
+//! group, did not have it.
+//!
+//! Instances: uniform messages that their sender delivered, by processes that were told of a minimum above 1; *under failure*:
+//! those accepted where there were too few at some time before. Source: none of the classical properties; it is the primary
+//! partition model with a least size (Chockler, Keidar, Vitenberg 2001, section 3.2), for what is uniform alone.
+
+use super::Run;
+use crate::findings::{Findings, Place};
+use crate::model::intern::FastMap;
+use crate::model::{EpochIx, Model, Moment, ProcIx};
+
+/// The level from which on minima of groups are in force.
+const GROUP_MINIMA_LEVEL: u16 = 2;
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    for e in 0..model.epochs.len() {
+        sends(model, e, out);
+        is_so(model, e, out);
+    }
+}
+
+/// Whether anybody told it of a minimum that a view may fall short of.
+fn has_minimum(model: &Model, e: EpochIx) -> bool {
+    let epoch = &model.epochs[e];
+    let asks = |minimum: Option<u64>| minimum.is_some_and(|members| members > 1);
+    asks(epoch.terms.map(|terms| terms.members_min))
+        || model.procs[epoch.proc].installs.iter().any(|&i| asks(model.installs[i].minimum))
+}
+
+fn sends(model: &Model, e: EpochIx, out: &mut Findings) {
+    if !has_minimum(model, e) {
+        return;
+    }
+    let (p, group) = (model.epochs[e].proc, model.views[model.epochs[e].view].group);
+    let group = model.groups[group].id;
+    let deliveries: FastMap<_, _> = model.delivered(e).map(|step| (step.message, step.index)).collect();
+    for sent in model.sent(e).filter(|step| step.uniform) {
+        let Some(&delivered) = deliveries.get(&sent.message) else { continue };
+        out.instance_when(model.adequacy(p, group).any(|(at, adequate)| !adequate && at.place.index < sent.index));
+        if !model.is_ever_adequate(p, group, sent.index, delivered) {
+            let text = || {
+                format!(
+                    "{} sent {} as uniform where there were too few members",
+                    model.who(p),
+                    model.what(sent.message)
+                )
+            };
+            let mut evidence = vec![model.place(e, sent.index), model.place(e, delivered)];
+            evidence.extend(told_before(model, p, group, sent.index));
+            out.violation(&evidence, text);
+        }
+    }
+}
+
+/// Where it was told of that.
+fn told_before(model: &Model, p: ProcIx, group: u32, index: usize) -> Option<Place> {
+    let told = model.adequacy(p, group).take_while(|(at, _)| at.place.index < index);
+    told.last().map(|(at, _)| at.place)
+}
+
+fn is_so(model: &Model, e: EpochIx, out: &mut Findings) {
+    let epoch = &model.epochs[e];
+    let Some(terms) = epoch.terms else { return };
+    let (p, view) = (epoch.proc, &model.views[epoch.view]);
+    let group = model.groups[view.group].id;
+    let next = model.procs[p].epochs.iter().map(|&o| model.epochs[o].install.place.index);
+    let end = next.filter(|index| *index > epoch.install.place.index).min().unwrap_or(usize::MAX);
+    let stay = epoch.install.place.index..end;
+    let told = model.procs[p].adequacy.iter().filter(|told| told.group == Some(group) && told.adequate);
+    for at in told.map(|told| told.moment).filter(|at| stay.contains(&at.place.index)) {
+        if !has_minima(model, p, at) {
+            continue;
+        }
+        let holders = epoch.members.iter().filter(|&&q| !cannot_hold(model, q, e)).count();
+        if (holders as u64) < terms.members_min {
+            let text = || {
+                let (asked, who) = (terms.members_min, model.who(p));
+                format!("{who} was told that a view of group {group} is adequate with {holders} members of {asked}")
+            };
+            out.violation(&[epoch.install.place, at.place], text);
+        }
+    }
+}
+
+/// Whether minima of groups were in force for a process.
+fn has_minima(model: &Model, p: ProcIx, at: Moment) -> bool {
+    let mut installs = model.procs[p].installs.iter().map(|&i| &model.installs[i]);
+    let last = installs.rfind(|install| install.moment.place.index < at.place.index);
+    last.and_then(|install| install.level).is_some_and(|(level, _)| level >= GROUP_MINIMA_LEVEL)
+}
+
+/// Whether a member never had the state in that view: it was told of it only with a later one.
+fn cannot_hold(model: &Model, q: ProcIx, e: EpochIx) -> bool {
+    let view = &model.views[model.epochs[e].view];
+    let own = model.procs[q].epochs.iter().map(|&o| &model.views[model.epochs[o].view]);
+    let mut later = false;
+    for other in own.filter(|other| other.group == view.group) {
+        if other.number == view.number {
+            return false;
+        }
+        later |= other.number > view.number;
+    }
+    later
+}
