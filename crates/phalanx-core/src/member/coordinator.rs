@@ -558,7 +558,8 @@ mod tests {
             group_joins: vec![("new".into(), Incarnation(2)), ("new".into(), Incarnation(2))],
             ..Wishes::default()
         };
-        let plain = build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        let plain =
+            build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
         assert_eq!(
             GroupTerms::of(&plain.groups[0].tail),
             GroupTerms { uniform: false, ..GroupTerms::default() },
@@ -566,7 +567,8 @@ mod tests {
         );
         wishes.terms.insert(("new".into(), Incarnation(9)), GroupTerms { uniform: false, ..GroupTerms::default() });
         wishes.terms.insert(("new".into(), Incarnation(2)), GroupTerms::default());
-        let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        let p =
+            build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
         assert_eq!(p.groups.len(), 1);
         assert_eq!(p.groups[0].joined, [Incarnation(2), Incarnation(9)]);
         assert_eq!((p.groups[0].group, p.next_group), (GroupId(2), 3));

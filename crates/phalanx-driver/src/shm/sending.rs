@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use phalanx_core::Lane;
+use phalanx_core::{Incarnation, Lane};
 
 use super::lend::Joined;
 use super::parked::{self, Knock};
@@ -116,6 +116,11 @@ impl Sending {
 
 #[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
+    #[inline]
+    fn can_read(&mut self, sender: Incarnation, space: u32, number: u64) -> bool {
+        self.parts().1.can_read(sender, space, number)
+    }
+
     fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         let (mine, _) = self.parts();
         if !mine.home.is_here() {
