@@ -60,19 +60,22 @@ impl World {
         if many == 0 || wrong {
             return None;
         }
+        let first = index(&mut self.rng, others.len());
+        let blind: Vec<usize> = (0..many).map(|step| others[(first + step) % others.len()]).collect();
+        self.blind(slot, group, ahead, &blind)
+    }
+
+    /// Some processes cannot read one of the next packets of another's stream.
+    pub(crate) fn blind(&mut self, slot: usize, group: GroupId, ahead: u64, readers: &[usize]) -> Option<Blind> {
         let (space, next) = self.next_packet(slot, group)?;
         let packet = (self.slots[slot].incarnation()?, space, next + ahead - 1);
-        let first = index(&mut self.rng, others.len());
-        let blind: Blind = (0..many).map(|step| (others[(first + step) % others.len()], packet)).collect();
-        for (reader, packet) in &blind {
-            self.unreadable(*reader, |packets| packets.push(*packet));
+        for &reader in readers {
+            self.unreadable(reader, |packets| packets.push(packet));
         }
-        let sender = packet.0;
-        self.trouble(Trouble::Nonsense, sender, true);
-        self.trouble(Trouble::Nonsense, sender, false);
-        let who: Vec<usize> = blind.iter().map(|(reader, _)| *reader).collect();
-        self.note(Some(slot), format!("its packet {} in space {space} makes no sense to {who:?} of {all}", packet.2));
-        Some(blind)
+        self.trouble(Trouble::Nonsense, packet.0, true);
+        self.trouble(Trouble::Nonsense, packet.0, false);
+        self.note(Some(slot), format!("its packet {} in space {space} makes no sense to {readers:?}", packet.2));
+        Some(readers.iter().map(|&reader| (reader, packet)).collect())
     }
 
     /// Whoever has not met such a packet by now can read it.

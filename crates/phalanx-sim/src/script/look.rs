@@ -62,6 +62,15 @@ impl Cell {
         node.process().decree_state().acceptor.accepted().map(|(ballot, _)| *ballot)
     }
 
+    /// The next packet of a process's stream in a group makes no sense to some of the others.
+    ///
+    /// # Panics
+    /// When it is not a member of the group.
+    pub fn cannot_read(&mut self, readers: &[usize], sender: usize, group: &str) {
+        let (group, _) = self.world.slots[sender].app.member_of(group).expect("a member of the group");
+        self.world.blind(sender, group, 1, readers).expect("it runs");
+    }
+
     /// Packets sent so far by all processes, one for each receiver.
     #[must_use]
     pub fn packets(&self) -> u64 {

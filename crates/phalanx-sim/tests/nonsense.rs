@@ -1,0 +1,132 @@
+//! Packets of a member's stream that make no sense to some of its readers (`docs/fail-stop.md`): who has to go.
+
+use std::time::Duration;
+
+use phalanx_core::Order;
+use phalanx_core::wire::Kind;
+use phalanx_sim::Cell;
+use phalanx_trace::{Event, LeaveReason};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// Why a process lost a group, each time that it did.
+fn lost(cell: &Cell, slot: usize) -> Vec<LeaveReason> {
+    let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
+    let why = records.filter_map(|record| match record.event {
+        Event::GroupLost { why, .. } => Some(why),
+        _ => None,
+    });
+    why.collect()
+}
+
+/// Each of them multicasts some, the sender of nonsense first.
+fn talk(cell: &mut Cell, slots: &[usize]) {
+    for round in 0..4 {
+        for &slot in slots {
+            let order = [Order::Total, Order::Causal, Order::Fifo][round % 3];
+            // Refused by who is out of the group for the moment.
+            let _ = cell.multicast(slot, "a", order, round == 1, 40);
+        }
+        cell.run_for(20 * MS);
+    }
+}
+
+fn members(cell: &Cell, slot: usize) -> usize {
+    cell.group_view(slot, "a").map_or(0, |(_, members)| members)
+}
+
+#[test]
+fn one_of_five_takes_the_state_anew() {
+    for reader in 1..5 {
+        let mut cell = Cell::settled(5, 40 + reader as u64).titled(format!("{reader} cannot read it"));
+        let taken = cell.transfers(reader);
+        cell.cannot_read(&[reader], 0, "a");
+        talk(&mut cell, &[0, 1, 2, 3, 4]);
+        cell.settle();
+        for slot in 0..5 {
+            let expected: &[LeaveReason] = if slot == reader { &[LeaveReason::Anew] } else { &[] };
+            assert_eq!((lost(&cell, slot).as_slice(), members(&cell, slot)), (expected, 5), "p{slot}");
+            assert_eq!(cell.exclusions(slot), 0);
+        }
+        assert_eq!(cell.transfers(reader), taken + 1);
+        cell.finish_clean();
+    }
+}
+
+#[test]
+fn a_sender_that_most_cannot_read_goes_and_comes_back_as_another() {
+    let mut cell = Cell::settled(5, 50);
+    cell.cannot_read(&[1, 2, 3], 0, "a");
+    talk(&mut cell, &[0, 1, 2, 3, 4]);
+    assert!(cell.run_until(5 * SECOND, |cell| cell.exclusions(0) == 1));
+    cell.settle();
+    assert_eq!(lost(&cell, 0), [LeaveReason::Nonsense]);
+    assert!((1..4).all(|slot| lost(&cell, slot).is_empty()));
+    assert_eq!(lost(&cell, 4), [LeaveReason::Anew], "it acted upon what the others cannot read");
+    assert!((0..5).all(|slot| members(&cell, slot) == 5));
+    cell.finish_clean();
+}
+
+/// Only one of them has the packet. The others fetch it for the cut, and find that they cannot read it either: nobody but its
+/// sender goes.
+#[test]
+fn what_is_found_in_a_packet_that_was_fetched_counts() {
+    let mut cell = Cell::settled(5, 51);
+    cell.cannot_read(&[1, 2, 3, 4], 0, "a");
+    cell.lose_if(|packet| packet.kind == Kind::Multicast && packet.from == 0 && packet.to != 3);
+    talk(&mut cell, &[0, 1, 2, 4]);
+    assert!(cell.run_until(5 * SECOND, |cell| cell.exclusions(0) == 1));
+    cell.heal();
+    cell.settle();
+    assert_eq!(lost(&cell, 0), [LeaveReason::Nonsense]);
+    assert!((1..5).all(|slot| lost(&cell, slot).is_empty()), "they have acted upon the same");
+    cell.finish_clean();
+}
+
+#[test]
+fn half_against_half_stops_the_group_and_the_cell_goes_on() {
+    let mut cell = Cell::settled(4, 52);
+    let view = cell.cell_view(0).expect("in a view").0;
+    cell.cannot_read(&[2, 3], 0, "a");
+    talk(&mut cell, &[0, 1, 2, 3]);
+    cell.run_for(2 * SECOND);
+    for slot in 0..4 {
+        assert_eq!((lost(&cell, slot).as_slice(), members(&cell, slot)), (&[LeaveReason::Stopped][..], 0), "p{slot}");
+    }
+    assert_eq!(cell.cell_view(0).expect("in a view").0, view);
+    // Whoever wants it founds it again, and it is another one.
+    (0..4).for_each(|slot| cell.join(slot, "a"));
+    cell.settle();
+    talk(&mut cell, &[0, 1, 2, 3]);
+    cell.settle();
+    assert!((0..4).all(|slot| members(&cell, slot) == 4));
+    cell.finish_clean();
+}
+
+/// Who is gone has no vote: half against half, the longer prefix counts, and nobody stops.
+#[test]
+fn half_against_half_without_the_sender_goes_on() {
+    let mut cell = Cell::settled(5, 53);
+    cell.cannot_read(&[1, 2], 0, "a");
+    cell.multicast(0, "a", Order::Fifo, false, 40).expect("in the group");
+    cell.run_for(MS);
+    cell.crash(0);
+    cell.settle();
+    for slot in 1..5 {
+        let expected: &[LeaveReason] = if slot < 3 { &[LeaveReason::Anew] } else { &[] };
+        assert_eq!((lost(&cell, slot).as_slice(), members(&cell, slot)), (expected, 4), "p{slot}");
+    }
+    cell.finish_clean();
+}
+
+/// In a cell of two nobody can know which of them is at fault.
+#[test]
+fn of_two_the_group_stops() {
+    let mut cell = Cell::settled(2, 54);
+    cell.cannot_read(&[1], 0, "a");
+    talk(&mut cell, &[0, 1]);
+    cell.run_for(2 * SECOND);
+    assert!((0..2).all(|slot| lost(&cell, slot) == [LeaveReason::Stopped]));
+    cell.finish_clean();
+}
