@@ -25,6 +25,8 @@ pub struct Link {
     pub dead: bool,
     /// It hears nobody: in a large cell, what it sends is no sign of life.
     deaf: bool,
+    /// What it sends makes no sense here: it counts as unheard, whatever comes.
+    distrusted: bool,
 }
 
 /// The view's links as seen from one member.
@@ -53,8 +55,15 @@ impl Hearing {
     /// A fresh view: everybody counts as heard now.
     #[must_use]
     pub fn new(me: usize, members: usize, now: Instant, patience: Patience) -> Self {
-        let link =
-            Link { last_heard: now, last_beat: now, jitter: Duration::ZERO, hears: None, dead: false, deaf: false };
+        let link = Link {
+            last_heard: now,
+            last_beat: now,
+            jitter: Duration::ZERO,
+            hears: None,
+            dead: false,
+            deaf: false,
+            distrusted: false,
+        };
         let watch = (members > patience.watchers).then(|| Watch::new(me, members, patience.watchers));
         Self { me, links: vec![link; members], patience, watch, slow: Slow::default() }
     }
@@ -155,6 +164,13 @@ impl Hearing {
         self.watch.as_mut().is_some_and(|watch| watch.take_claim(rank, claim))
     }
 
+    /// What `rank` sends makes no sense here: in this view it is not heard any more.
+    pub fn distrust(&mut self, rank: usize) {
+        if let Some(link) = self.links.get_mut(rank) {
+            link.distrusted = true;
+        }
+    }
+
     /// The operating system proved `rank` dead.
     pub fn died(&mut self, rank: usize) {
         if let Some(link) = self.links.get_mut(rank) {
@@ -188,6 +204,7 @@ impl Hearing {
         rank == self.me
             || link.is_some_and(|l| {
                 !l.dead
+                    && !l.distrusted
                     && match &self.watch {
                         None => now.since(l.last_heard) < l.bears(&self.patience),
                         Some(watch) => watch.reaches(rank) && !watch.accuses(self.me, rank),

@@ -141,6 +141,8 @@ counters! {
     transfers_taken,
     /// Times a packet of a member's stream made no sense here: the stream is read no further.
     nonsense_streams,
+    /// Times a message on a channel made no sense here: nothing more is read from that process.
+    nonsense_channels,
     /// Groups judged by this process as coordinator because a packet made no sense to one member, to more but fewer than
     /// half of those that took part, to half, and to more.
     nonsense_to_one,

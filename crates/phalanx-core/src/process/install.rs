@@ -127,6 +127,7 @@ impl Process {
         }
         self.stage = Stage::Member;
         self.hearing = Hearing::new(self.my_rank(), self.directory.members.len(), now, self.patience());
+        self.distrust();
         self.next_beat = now; // tells the others at once that it is installed
         if self.lowest_survivor() == Some(me) {
             for who in proposal.joiners() {

@@ -217,22 +217,27 @@ impl Process {
             return Err(DropReason::Overload); // not received: its sender sends it again
         }
         let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
+        if peer.is_unreadable {
+            return Err(DropReason::Malformed); // neither read nor acknowledged, whatever it is
+        }
         let mut messages: Vec<Bytes> = Vec::new();
         let channel = if control { &mut peer.control_channel } else { &mut peer.data_channel };
-        match channel.handle_packet(now, header.number, frames, delay, &mut |m| messages.push(m))? {
-            Arrival::New => {}
-            Arrival::Duplicate => return Err(DropReason::Replayed),
-            Arrival::Ahead => return Err(DropReason::Ahead),
+        let arrival = channel.handle_packet(now, header.number, frames, delay, &mut |m| messages.push(m));
+        let read = arrival.map_err(DropReason::from).and_then(|arrival| match arrival {
+            Arrival::New => messages.into_iter().try_for_each(|message| {
+                if control {
+                    self.handle_control(now, header.sender, Control::decode(&message)?, fx);
+                    return Ok(());
+                }
+                self.handle_data(now, header.sender, &message, fx)
+            }),
+            Arrival::Duplicate => Err(DropReason::Replayed),
+            Arrival::Ahead => Err(DropReason::Ahead),
+        });
+        if read == Err(DropReason::Malformed) {
+            self.stop_reading(header.sender);
         }
-        for message in messages {
-            if control {
-                let message = Control::decode(&message)?;
-                self.handle_control(now, header.sender, message, fx);
-            } else {
-                self.handle_data(now, header.sender, &message, fx)?;
-            }
-        }
-        Ok(())
+        read
     }
 
     /// Whether so much that came on data channels waits for the application that no more is received.

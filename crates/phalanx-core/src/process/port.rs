@@ -143,6 +143,8 @@ pub(super) struct Peer {
     pub(super) data_channel: Channel,
     pub(super) direct_seen: ReplayWindow,
     pub(super) spread_seen: ReplayWindow,
+    /// A message on one of its channels made no sense.
+    pub(super) is_unreadable: bool,
     /// Frames for its next direct packet.
     pub(super) direct: Vec<u8>,
     /// Bytes of frames that fit in a packet to it.
@@ -166,6 +168,7 @@ impl Peer {
             data_channel: Channel::new(net.channel_space(), window, now),
             direct_seen: ReplayWindow::default(),
             spread_seen: ReplayWindow::default(),
+            is_unreadable: false,
             direct: Vec::new(),
             packet_room,
         }

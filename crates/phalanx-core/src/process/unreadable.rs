@@ -83,6 +83,22 @@ impl Process {
         }
     }
 
+    /// A message on a channel makes no sense: nothing more is read from that process. The link to it counts as unheard from here
+    /// on, which accuses both ends of it.
+    pub(super) fn stop_reading(&mut self, who: Incarnation) {
+        let Some(peer) = self.peers.get_mut(who) else { return };
+        self.counters.nonsense_channels += u64::from(!peer.is_unreadable);
+        peer.is_unreadable = true;
+        self.distrust();
+        self.attention = true;
+    }
+
+    /// Members that cannot be read count as unheard in the view in force.
+    pub(super) fn distrust(&mut self) {
+        let Self { peers, hearing, .. } = self;
+        peers.values().filter(|peer| peer.is_unreadable).filter_map(|peer| peer.rank).for_each(|r| hearing.distrust(r));
+    }
+
     /// Whether a group's view ends here without its cut: this process does not keep its state.
     pub(super) fn loses_state(&self, proposal: &Proposal, group: GroupId) -> bool {
         let me = self.me();

@@ -12,6 +12,7 @@ use crate::process::groups::WISHES_MAX;
 use crate::process::port::Peer;
 use crate::process::unrepaired::{Target, put_receipt};
 use crate::seal::Sealer;
+use crate::wire::put_with_tail;
 
 pub(in crate::process) const NOW: Instant = Instant(1_000_000_000);
 const NANO: Duration = Duration::from_nanos(1);
@@ -466,6 +467,38 @@ fn streams_that_make_no_sense_are_counted() {
     let origin = Origin::Network(named(2).data);
     process.handle_packet(NOW, Lane::Data, origin, Packet::Lent(&mut packet), &mut fx);
     assert_eq!(process.counters.nonsense_streams, 1);
+}
+
+/// What a member says on a channel makes no sense: nothing more is read or acknowledged, and it counts as unheard, in later
+/// views as well.
+#[test]
+fn a_member_whose_channel_makes_no_sense_is_unheard() {
+    for (kind, bad) in [(Kind::Control, &[0xff; 3][..]), (Kind::Data, &[9][..]), (Kind::Control, &[][..])] {
+        let (mut process, mut fx) = in_cell(A, 3);
+        let mut sealer = Sealer::new(&Security::None, "test", B);
+        let mut say = |process: &mut Process, number: u64, bytes: &[u8]| {
+            let mut packet = Vec::new();
+            sealer.header(kind, 77, number).write(&mut packet);
+            let len = u8::try_from(bytes.len()).expect("short");
+            packet.extend_from_slice(&[3, len, len]);
+            packet.extend_from_slice(bytes);
+            sealer.seal(A, &mut packet);
+            let origin = Origin::Network(named(2).data);
+            process.handle_packet(NOW, Lane::Data, origin, Packet::Lent(&mut packet), &mut fx);
+        };
+        let rank = process.directory.rank(B).expect("a member");
+        assert!(process.hearing.hears(NOW, rank));
+        say(&mut process, 1, bad);
+        assert!(!process.hearing.hears(NOW, rank) && process.attention);
+        assert_eq!(process.counters.nonsense_channels, 1);
+        let leave = put_with_tail(&Control::Leave, &Tags::default(), Vec::new()).expect("a message");
+        say(&mut process, 2, &leave);
+        assert!(process.leavers.is_empty(), "it is not read");
+        assert_eq!(process.counters.nonsense_channels, 1);
+        process.hearing = Hearing::new(0, 3, NOW, process.patience());
+        process.distrust();
+        assert!(!process.hearing.hears(NOW, rank));
+    }
 }
 
 #[test]
