@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let group = app.group.ok_or("in the group by now")?;
         for i in 0..10 {
             let number = rank as u8 * 10 + i;
-            member.multicast(group, Order::Total, Stability::Plain, &[number], app)?;
+            member.multicast(group, Order::Total, Stability::GroupDefault, &[number], app)?;
         }
     }
     turn_until(&mut members, |app| app.seen.len() == 30)?;

@@ -93,7 +93,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     for member in &members {
         for amount in 1..=100_u64 {
-            member.account.cast(Order::Total, Stability::Plain, &amount.to_le_bytes())?;
+            member.account.cast(Order::Total, Stability::GroupDefault, &amount.to_le_bytes())?;
         }
     }
     for member in &members {

@@ -29,7 +29,7 @@ async fn greet(cell: &Cell) -> Result<Vec<String>, Box<dyn Error>> {
             break;
         }
     }
-    group.cast(Order::Total, Stability::Uniform, format!("hello from {}", cell.me().name).as_bytes())?;
+    group.cast(Order::Total, Stability::GroupDefault, format!("hello from {}", cell.me().name).as_bytes())?;
     let mut greetings = Vec::new();
     while greetings.len() < 2 {
         if let Item::Message(message) = next(&mut items).await? {

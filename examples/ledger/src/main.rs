@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ledger = Ledger::default();
     let state = JoinOptions { with_state: true, state: Some(Box::new(ledger.clone())), ..JoinOptions::default() };
     let group = cell.join_group("ledger", state)?;
-    std::env::args().skip(1).try_for_each(|entry| group.cast(Order::Total, Stability::Plain, entry.as_bytes()))?;
+    std::env::args().skip(1).try_for_each(|entry| group.cast(Order::Total, Stability::GroupDefault, entry.as_bytes()))?;
     loop {
         match cell.recv()? {
             Item::Event(Event::GroupView(view)) => println!("{} members, {}", view.members.len(), ledger.text()),
