@@ -16,7 +16,7 @@ use super::port::Peer;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding, GroupTerms};
 use crate::id::{Incarnation, Lane, MemberInfo};
-use crate::member::{Mismatch, Welcome, read_wished_terms, wished_terms};
+use crate::member::{Directory, Mismatch, Welcome, mismatch, read_wished_terms, wished_terms};
 use crate::rng::Rng;
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags, put_with_tail, read_with_tail};
@@ -514,7 +514,11 @@ impl Process {
     /// Joiners that may be proposed now, with the groups that they want and what those are agreed to be where one of them makes
     /// it. They gather for a moment, so that a herd comes in few views.
     pub(super) fn ready_joiners(&mut self, now: Instant) -> (Vec<(MemberInfo, Vec<String>)>, WishedTerms) {
-        self.joiners.retain(|who, j| now.since(j.last) < JOINER_LIFE && self.directory.rank(*who).is_none());
+        let Directory { level, settings, .. } = &self.directory;
+        // Who came to differ when the level rose asks again, and is refused then.
+        let fits = |j: &Joiner| mismatch(*level, settings, &j.info).is_none();
+        self.joiners
+            .retain(|who, j| now.since(j.last) < JOINER_LIFE && self.directory.rank(*who).is_none() && fits(j));
         let free = |name: &str| self.directory.members.iter().all(|m| m.name != name);
         let ready: Vec<&Joiner> = self.joiners.values().filter(|j| free(&j.info.name)).collect();
         let (Some(newest), Some(oldest)) = (ready.iter().map(|j| j.first).max(), ready.iter().map(|j| j.first).min())

@@ -469,6 +469,19 @@ fn streams_that_make_no_sense_are_counted() {
     assert_eq!(process.counters.nonsense_streams, 1);
 }
 
+/// A joiner that the level left behind is proposed no more: a ballot for it alone would decide nothing, again and again.
+#[test]
+fn a_joiner_that_cannot_follow_the_level_is_forgotten() {
+    let (mut process, _) = in_cell(A, 3);
+    for (level, ready) in [(process.directory.level, 1), (process.directory.level - 1, 0)] {
+        let info = MemberInfo { level, incarnation: Incarnation(77), name: "late".to_owned(), ..named(7) };
+        let later = NOW + Duration::from_secs(1);
+        let joiner = Joiner { info, groups: Vec::new(), terms: Vec::new(), first: NOW, last: later };
+        process.joiners.insert(Incarnation(77), joiner);
+        assert_eq!((process.ready_joiners(later).0.len(), process.joiners.len()), (ready, ready), "level {level}");
+    }
+}
+
 /// What a member says on a channel makes no sense: nothing more is read or acknowledged, and it counts as unheard, in later
 /// views as well.
 #[test]
