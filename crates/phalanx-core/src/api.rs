@@ -242,6 +242,21 @@ impl CellView {
     }
 }
 
+/// Where an incarnation stands in its cell, as its process believes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Membership {
+    /// It looks for its cell: no view holds it yet, as far as it knows.
+    Searching,
+    /// It is in a view and hears a quorum of it.
+    Primary,
+    /// It is in a view and hears no quorum of it: the others may have gone on without it.
+    NonPrimary,
+    /// A decided view does not hold it: this incarnation is over.
+    Excluded,
+    /// It left, or is left out of the decided view at its own wish.
+    Over,
+}
+
 /// A group's members, as decided.
 #[derive(Clone, Debug)]
 pub struct GroupView {

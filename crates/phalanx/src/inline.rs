@@ -8,16 +8,17 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::{CommandError, Founding, GroupId, GroupTerms, Incarnation, Instant, Order, Stability};
+use phalanx_core::{CommandError, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Stability};
 use phalanx_driver::fork::Forked;
 use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
 
+use crate::belief::{Belief, Believer};
 use crate::clock;
 use crate::handler::Handler;
 use crate::node::{Node, NodeOptions, TurnReport};
 use crate::start::{Options, Prepared, StartError, prepare};
 use attendant::Attendant;
-use gate::Gated;
+use gate::{Gated, Pass};
 
 /// A process of a cell, turned by its application.
 ///
@@ -52,6 +53,7 @@ use gate::Gated;
 pub struct Inline<D: Wait = Shm<Udp>> {
     node: Node<D>,
     attendant: Attendant,
+    believer: Believer,
     /// The clock as last read.
     now: Instant,
     /// Turns in a row that found nothing to do.
@@ -94,11 +96,11 @@ impl<D: Wait> Inline<D> {
 
     /// The process itself lives and dies in one thread; what it is made of may come from another.
     pub(crate) fn assemble(prepared: Prepared, rejoin: bool, wrap: impl FnOnce(Shm<Udp>) -> D) -> Self {
-        let Prepared { driver, settings, security, entropy, presence, local, plan, notices } = prepared;
+        let Prepared { driver, settings, security, entropy, presence, local, plan, notices, believer } = prepared;
         let now = clock::now();
         let mut node = Node::new(now, wrap(driver), settings, security, entropy, NodeOptions { rejoin });
         let attendant = Attendant::new(&mut node, presence, local, plan, notices);
-        Self { node, attendant, now, idle: 0 }
+        Self { node, attendant, believer, now, idle: 0 }
     }
 
     /// One turn; see [`Node::turn`]. Also looks after what the process keeps on this host.
@@ -111,11 +113,21 @@ impl<D: Wait> Inline<D> {
             return report;
         }
         self.idle = if report == TurnReport::default() { self.idle.wrapping_add(1) } else { 0 };
-        if self.idle > 0 && !is_fresh {
-            return report;
+        if self.idle == 0 || is_fresh {
+            report.more |= self.attendant.tend(now, &mut self.node, handler);
         }
-        report.more |= self.attendant.tend(now, &mut self.node, handler);
+        self.tell_belief(now);
         report
+    }
+
+    fn tell_belief(&mut self, now: Instant) {
+        let mut membership = self.node.membership();
+        // Whether its first view counts is still being asked: it may have to join another cell.
+        if self.attendant.gate.pass == Pass::Asking && membership != Membership::Over {
+            membership = Membership::Searching;
+        }
+        let view = self.node.process().cell_view().map_or((0, 0), |view| (view.instance, view.view));
+        self.believer.tell(now, self.node.incarnation(), membership, view);
     }
 
     /// Sleeps until something is to be done: a datagram, a wake-up, a death, a timer of the protocol, or until
@@ -233,6 +245,12 @@ impl<D: Wait> Inline<D> {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.node.is_over()
+    }
+
+    /// What this process believes of its membership, for any thread and beside its handler: as of its last turn.
+    #[must_use]
+    pub fn belief(&self) -> Belief {
+        self.believer.belief()
     }
 
     /// The node inside.

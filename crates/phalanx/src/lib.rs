@@ -2,6 +2,7 @@
 //! same order.
 #![deny(missing_docs)]
 
+pub mod belief;
 pub mod cell;
 pub mod clock;
 pub mod config;
@@ -19,6 +20,7 @@ pub mod state;
 mod sync;
 pub mod traced;
 
+pub use belief::{Belief, Believed};
 pub use cell::{CallError, Cell, CellStream, Group, Item, JoinOptions, Message};
 pub use handler::Handler;
 pub use inline::Inline;

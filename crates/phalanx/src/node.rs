@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use phalanx_core::{
-    CommandError, Founding, GroupId, GroupTerms, Incarnation, Instant, Order, Process, Security, Settings, Stability,
+    CommandError, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Process, Security, Settings, Stability,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::{Driver, Transmit};
@@ -383,6 +383,13 @@ impl<D: Driver> Node<D> {
     #[must_use]
     pub fn is_over(&self) -> bool {
         !self.home.is_here() || self.watch.left || self.watch.excluded && (self.leaving || !self.rejoin)
+    }
+
+    /// Where this process stands in its cell as of its last turn: it may be ahead of what the handler was told.
+    #[must_use]
+    #[inline]
+    pub fn membership(&self) -> Membership {
+        if self.is_over() { Membership::Over } else { self.process.membership() }
     }
 
     /// The protocol core, to look at.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use phalanx_core::{Founding, Incarnation, MemberInfo, Security, Settings};
 use phalanx_driver::{Driver, Faults, Shm, ShmOptions, Udp, UdpOptions};
 
+use crate::belief::Believer;
 use crate::config::{Config, DriverMode, SecurityMode};
 use crate::local::{Card, LocalCell, Presence, host, read_key};
 use crate::node::Entropy;
@@ -71,6 +72,7 @@ pub(crate) struct Prepared {
     pub(crate) local: LocalCell,
     pub(crate) plan: Plan,
     pub(crate) notices: Vec<String>,
+    pub(crate) believer: Believer,
 }
 
 /// Binds, enters the presence and decides how to come in.
@@ -101,13 +103,14 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
         timing: config.timing.clone(),
         limits: config.limits.clone(),
     };
+    let believer = Believer::new(settings.me.incarnation);
     let mut notices = plan.notices();
     if let Some(error) = driver.unavailable() {
         notices.push(format!(
             "no shared memory, so processes of this host are reached by datagrams: {error}; driver = \"udp\" says no more of it"
         ));
     }
-    Ok(Prepared { driver, settings, security, entropy, presence, local, plan, notices })
+    Ok(Prepared { driver, settings, security, entropy, presence, local, plan, notices, believer })
 }
 
 /// A driver as configured. `longest`: the longest packet to take in, in bytes; `None`: what is usual where it is bound.

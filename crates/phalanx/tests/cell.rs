@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads, run};
 use phalanx::config::SecurityMode;
-use phalanx::core::{
-    CommandError, Delivery, Event, GroupTerms, GroupView, LeaveReason, Order, SlowMembers, Snapshot, Stability,
-};
+use phalanx::core::{CommandError, Delivery, Event, GroupTerms, GroupView, LeaveReason, Membership, Order, SlowMembers, Snapshot, Stability};
 use phalanx::counters::CountersFile;
 use phalanx::driver::Faults;
 use phalanx::local::LocalCell;
-use phalanx::{CallError, Cell, Frozen, Item, JoinOptions, StartError, State};
+use phalanx::{CallError, Cell, Frozen, Handler, Inline, Item, JoinOptions, StartError, State};
 
 #[test]
 fn all_deliver_the_same_in_the_same_order() {
@@ -158,6 +156,14 @@ fn a_member_whose_application_takes_nothing_is_expelled_and_the_others_go_on() {
         assert!(begun.elapsed() < PATIENCE, "it is waited for");
     };
     assert_eq!(left, [(gone, LeaveReason::TooSlow)]);
+    // Its queue is full and nobody reads it; who asks beside it knows at once.
+    let belief = slow.belief();
+    let mut seen = belief.look();
+    while seen.membership != Membership::Excluded {
+        assert!(!seen.is_primary(Duration::MAX) || seen.incarnation == gone, "{seen:?}");
+        seen = belief.wait(&seen, Some(PATIENCE)).expect("it is told");
+    }
+    assert_eq!(seen.incarnation, gone);
     // What is sent from here on is for the two that are left.
     group.cast(Order::Causal, Stability::Uniform, b"on").expect("accepted");
     while messages(&peer, 1)[0].payload[..] != b"on"[..] {}
@@ -167,6 +173,90 @@ fn a_member_whose_application_takes_nothing_is_expelled_and_the_others_go_on() {
         Event::CellView(view) => (view.members.len() == 3).then_some(()),
         _ => None,
     });
+    let back = belief.look();
+    assert!(back.incarnation != gone && back.changes > seen.changes, "{back:?}");
+}
+
+/// The younger of two, whose elder dies, hears no quorum. Its application reads nothing; threads and tasks that ask beside the queue
+/// learn of it, and then of the end. The queue keeps all in its order.
+#[test]
+fn a_lost_quorum_is_told_beside_a_queue_that_nobody_reads() {
+    let dir = directory();
+    let (elder, group) = member(options(dir.path(), "elder"));
+    await_members(&elder, 1);
+    let mut younger = options(dir.path(), "younger");
+    younger.queue_items = 4;
+    let (younger, _youngers) = member(younger);
+    let belief = younger.belief();
+    let begun = await_members(&elder, 2).view;
+    let mut seen = belief.look();
+    while seen.membership != Membership::Primary {
+        seen = belief.wait(&seen, Some(PATIENCE)).expect("it is told");
+    }
+    assert_eq!((seen.view, seen.incarnation), (2, younger.me().incarnation));
+    await_members(&younger, 2);
+    for i in 0..20_u8 {
+        group.cast(Order::Fifo, false, &[i]).expect("accepted");
+    }
+    messages(&elder, 20);
+    let (told, end) = thread::scope(|scope| {
+        let waits = |seen| {
+            let belief = younger.belief();
+            scope.spawn(move || pollster::block_on(belief.changed(&seen)))
+        };
+        let task = waits(seen);
+        drop((group, elder.leave(Duration::ZERO)));
+        let told = belief.wait(&seen, Some(PATIENCE)).expect("it is told");
+        assert_eq!(task.join().expect("no panic").map(|now| now.changes), Ok(told.changes));
+        // It still turns, so the belief is renewed although the queue is full.
+        let old = belief.look();
+        thread::sleep(old.age.max(Duration::from_millis(20)));
+        let begun = Instant::now();
+        while belief.look().age >= old.age + begun.elapsed() {
+            assert!(begun.elapsed() < PATIENCE, "it turns");
+        }
+        let task = waits(told);
+        // The same messages, and behind them the event, as before.
+        let come = payloads(&messages(&younger, 20));
+        assert!(come.iter().enumerate().all(|(i, payload)| payload[..] == [i as u8]), "{come:?}");
+        await_event(&younger, |event| matches!(event, Event::NonPrimary { .. }).then_some(()));
+        drop(younger.begin_leave());
+        while younger.recv().is_ok() {}
+        (told, task.join().expect("no panic"))
+    });
+    assert_eq!((told.membership, told.view), (Membership::NonPrimary, 2), "view {begun} of the group");
+    assert_eq!(end.map(|end| end.membership), Ok(Membership::Over));
+    assert_eq!(belief.wait(&belief.look(), None), Err(CallError::Over));
+}
+
+/// A process that its application does not turn grows old in the eyes of other threads; its membership is as it was.
+#[test]
+fn the_age_of_a_belief_grows_while_nobody_turns_the_process() {
+    struct App;
+    impl Handler for App {
+        fn deliver(&mut self, _: &Delivery<'_>) {}
+        fn event(&mut self, _: Event) {}
+    }
+    let dir = directory();
+    let mut process = Inline::start(&options(dir.path(), "a")).expect("starts");
+    let belief = process.belief();
+    assert_eq!(belief.look().membership, Membership::Searching);
+    let begun = Instant::now();
+    while belief.look().membership != Membership::Primary {
+        process.turn(&mut App);
+        assert!(begun.elapsed() < PATIENCE, "it founds its cell");
+    }
+    let rests = Duration::from_millis(100);
+    thread::sleep(rests);
+    let old = thread::scope(|scope| scope.spawn(|| belief.look()).join().expect("no panic"));
+    assert!(old.age >= rests && old.membership == Membership::Primary, "{old:?}");
+    assert!(!old.is_primary(rests - Duration::from_millis(1)) && old.is_primary(old.age));
+    let turning = Instant::now();
+    process.wait(Some(Duration::ZERO)).expect("waits");
+    process.turn(&mut App);
+    assert!(belief.look().age <= turning.elapsed(), "the turn renewed it");
+    drop(process);
+    assert_eq!(belief.look().membership, Membership::Over);
 }
 
 #[test]

@@ -18,8 +18,7 @@ use futures_core::Stream;
 use phalanx::config::DriverMode;
 use phalanx::core::wire::DropReason;
 use phalanx::core::{
-    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Lane, MemberInfo, Order, Security, Settings,
-    Snapshot, Stability,
+    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Lane, MemberInfo, Membership, Order, Security, Settings, Snapshot, Stability,
 };
 use phalanx::driver::{Driver, Shm, Transmit, Udp, UdpOptions, Wait};
 use phalanx::local::LocalCell;
@@ -233,6 +232,8 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
                 true
             });
             child.tries("is_over", || dead.is_over());
+            child.tries("it believes so", || dead.belief().look().membership == Membership::Over);
+            child.tries("its node, too", || dead.node().membership() == Membership::Over);
             child.tries("its application is told nothing", || app_.inner().told == told);
             child.tries("a process of its own", || {
                 let mut own = Inline::start(&fresh).expect("starts");
@@ -803,6 +804,11 @@ fn inherited_handles_of_a_cell_are_dead_in_a_forked_child() {
     await_members(cell.as_ref().expect("there"), 1);
     let me = cell.as_ref().expect("there").me().incarnation;
     let fresh = options(dir.path(), "fresh");
+    let belief = cell.as_ref().expect("there").belief();
+    let seen = belief.look();
+    let mut waiting = Some(Box::pin(belief.changed(&seen)));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(waiting.as_mut().expect("there").as_mut().poll(&mut context).is_pending());
     stream.replace(cell.as_ref().expect("there").stream());
     let wrong = in_child(|child| {
         let dead = cell.take().expect("inherited");
@@ -823,6 +829,14 @@ fn inherited_handles_of_a_cell_are_dead_in_a_forked_child() {
         child.tries("the stream ends", || next().is_none());
         child.tries("it knows no view", || dead.view().is_none() && group.view().is_none() && group.id().is_none());
         child.tries("it is in no partition", || !dead.is_primary());
+        child.tries("it believes to be over", || belief.look().membership == Membership::Over);
+        child.tries("never primary", || !belief.look().is_primary(Duration::from_secs(3600)));
+        child.refused("wait for another belief", || belief.wait(&seen, None).map(drop));
+        child.refused("a task for another belief", || pollster::block_on(belief.changed(&seen)).map(drop));
+        child.tries("drop a task that waits", || {
+            drop(waiting.take());
+            true
+        });
         child.tries("who it was", || dead.me().incarnation == me && dead.control_address().port() > 0);
         child.tries("a cell of its own, and drop", || {
             let own = Cell::start(fresh).expect("starts");

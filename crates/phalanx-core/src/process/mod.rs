@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::api::{CellView, CommandError, Effects, Event, Order, Settings, Stability};
+use crate::api::{CellView, CommandError, Effects, Event, Membership, Order, Settings, Stability};
 use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Acceptor, Agreed, Coordinator, Directory, Hearing, Patience, Proposal, Wedge, WishList};
@@ -111,6 +111,8 @@ pub struct Process {
     /// What this process's application wants.
     wants: BTreeMap<String, GroupWant>,
     leaving: Option<Instant>,
+    /// It is over because a decided view does not hold it.
+    was_excluded: bool,
     transfers: Transfers,
     primary: bool,
     /// A view was to end with a cut that makes no sense here.
@@ -233,6 +235,7 @@ impl Process {
             probing: Probing::new(now),
             wants: BTreeMap::new(),
             leaving: None,
+            was_excluded: false,
             transfers: Transfers::new(rng.fork("transfer")),
             primary: true,
             cannot_go_on: false,
@@ -567,6 +570,19 @@ impl Process {
         self.primary && matches!(self.stage, Stage::Member | Stage::Leaving { .. })
     }
 
+    /// Where this incarnation stands, as of the last turn or packet: it may be ahead of what the application was told.
+    #[must_use]
+    #[inline]
+    pub fn membership(&self) -> Membership {
+        match self.stage {
+            Stage::Searching(_) => Membership::Searching,
+            Stage::Member if self.primary => Membership::Primary,
+            Stage::Member => Membership::NonPrimary,
+            Stage::Over if self.was_excluded => Membership::Excluded,
+            Stage::Leaving { .. } | Stage::Over => Membership::Over,
+        }
+    }
+
     /// True after [`Event::Excluded`] or [`Event::Left`].
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -581,6 +597,7 @@ impl Process {
     /// This incarnation is over.
     fn end(&mut self, event: Event) {
         self.stage = Stage::Over;
+        self.was_excluded = matches!(event, Event::Excluded { .. });
         self.coordinator = None;
         self.flows.values().for_each(|f| self.counters.add_token(f.flow.token_counts()));
         self.left_undelivered = self.app.len();

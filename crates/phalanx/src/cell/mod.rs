@@ -24,6 +24,7 @@ use bytes::Bytes;
 use phalanx_core::{CellView, CommandError, GroupTerms, Incarnation, MemberInfo};
 use phalanx_driver::fork::{Forked, Home};
 
+use crate::belief::Belief;
 use crate::fork;
 use crate::start::{NAME_BYTES_MAX, Options, StartError};
 use crate::state::State;
@@ -82,6 +83,7 @@ struct Shared {
     items: Items,
     groups: Mutex<BTreeMap<Arc<str>, Arc<Slot>>>,
     facts: Mutex<Facts>,
+    belief: Belief,
     /// Who it was when it began.
     born: MemberInfo,
     home: Home,
@@ -267,7 +269,14 @@ impl Cell {
         self.shared.facts().view
     }
 
-    /// Whether the process was in the primary partition as last handed to the application.
+    /// What the protocol thread believes of its membership now, beside the queue of items, which may be long.
+    #[must_use]
+    pub fn belief(&self) -> Belief {
+        self.shared.belief.clone()
+    }
+
+    /// Whether the process was in the primary partition as last handed to the application. What it believes by now:
+    /// [`Cell::belief`].
     #[must_use]
     pub fn is_primary(&self) -> bool {
         self.shared.facts().primary

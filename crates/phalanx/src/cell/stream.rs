@@ -8,12 +8,21 @@ use futures_core::Stream;
 
 use super::items::Item;
 use super::{CallError, Shared};
+use crate::belief::Belief;
 
 /// Gives each item once, and ends after the last. In a forked child it gives [`CallError::Forked`], and ends.
 pub struct CellStream {
     pub(super) shared: Arc<Shared>,
     /// Its end was told.
     pub(super) over: bool,
+}
+
+impl CellStream {
+    /// What the protocol thread believes of its membership now, beside the items; see [`Cell::belief`](super::Cell::belief).
+    #[must_use]
+    pub fn belief(&self) -> Belief {
+        self.shared.belief.clone()
+    }
 }
 
 impl Stream for CellStream {

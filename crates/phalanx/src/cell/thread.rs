@@ -41,6 +41,7 @@ fn spawn<D: Wait>(
         commands: Commands::new(waker.clone()),
         items: Items::new(options.queue_items, options.queue_bytes, waker),
         groups: Mutex::default(),
+        belief: prepared.believer.belief(),
         facts: Mutex::new(Facts::of(prepared.settings.me.clone())),
         born: prepared.settings.me.clone(),
         home: Home::here(),

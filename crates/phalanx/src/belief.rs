@@ -1,0 +1,354 @@
+//! What a process believes of its own membership, told beside the ordered items: they may have to wait behind others.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use phalanx_core::{Incarnation, Instant, Membership};
+use phalanx_driver::fork::{Forked, Home};
+
+use crate::cell::CallError;
+use crate::clock;
+
+/// What a process believed of its membership at its last turn, and how long ago that was.
+///
+/// It is no lease: a process that was cut off believes to be primary until it notices, and the others may have gone on
+/// meanwhile. `docs/fencing.md` says what may rest on it, and what needs [`Believed::view`] as a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Believed {
+    /// Where it stood.
+    pub membership: Membership,
+    /// Which life of the process: another one after an exclusion.
+    pub incarnation: Incarnation,
+    /// The cell instance of its view; 0 before the first.
+    pub instance: u64,
+    /// The number of its cell view; 0 before the first. It grows with each view of an instance.
+    pub view: u64,
+    /// How often one of these changed since the process began.
+    pub changes: u64,
+    /// The time since its last turn. A process that runs and has nothing to do turns about once a heartbeat; one that is stopped, starved
+    /// or held up in its handler does not.
+    pub age: Duration,
+}
+
+impl Believed {
+    /// Whether it believed to be primary, no longer ago than `age_max`.
+    #[must_use]
+    pub fn is_primary(&self, age_max: Duration) -> bool {
+        self.membership == Membership::Primary && self.age <= age_max
+    }
+}
+
+/// Asks what a process believes of its membership, from any thread, and waits for changes. Cheap to clone.
+///
+/// In a forked child it is dead: the process is over, and its age has no bound.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use phalanx::core::Membership;
+/// use phalanx::{Cell, Options};
+///
+/// let cell = Cell::start(Options::default())?;
+/// let belief = cell.belief();
+/// std::thread::spawn(move || {
+///     let mut seen = belief.look();
+///     while let Ok(now) = belief.wait(&seen, None) {
+///         if now.membership != Membership::Primary || now.incarnation != seen.incarnation {
+///             // Stop what only the primary may do, though deliveries still wait in the queue.
+///         }
+///         seen = now;
+///     }
+/// });
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Belief {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// When the process had its last turn, on its clock.
+    turned_at_ns: AtomicU64,
+    told: Mutex<Told>,
+    changed: Condvar,
+    home: Home,
+}
+
+#[derive(Debug)]
+struct Told {
+    membership: Membership,
+    incarnation: Incarnation,
+    /// Instance and number.
+    view: (u64, u64),
+    changes: u64,
+    tasks: Vec<(u64, Waker)>,
+    tasks_named: u64,
+}
+
+impl Shared {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A change is told under the lock before its turn is noted: while `told` is held, it is as new as the turn noted last.
+    fn believed(&self, told: &Told) -> Believed {
+        let (instance, view) = told.view;
+        let turned_at = Instant(self.turned_at_ns.load(Ordering::Acquire));
+        Believed {
+            membership: told.membership,
+            incarnation: told.incarnation,
+            instance,
+            view,
+            changes: told.changes,
+            age: clock::now().since(turned_at),
+        }
+    }
+
+    /// What is believed, if it is not what was `seen`; `Over` if it will not change any more.
+    fn news(&self, told: &Told, seen: &Believed) -> Option<Result<Believed, CallError>> {
+        if told.changes != seen.changes {
+            Some(Ok(self.believed(told)))
+        } else if told.membership == Membership::Over {
+            Some(Err(CallError::Over))
+        } else {
+            None
+        }
+    }
+}
+
+impl Belief {
+    /// What the process believed at its last turn.
+    #[must_use]
+    pub fn look(&self) -> Believed {
+        if !self.shared.home.is_here() {
+            // Whoever held the lock when the process was forked is not there to give it back.
+            let membership = Membership::Over;
+            let incarnation = Incarnation::NONE;
+            return Believed { membership, incarnation, instance: 0, view: 0, changes: u64::MAX, age: Duration::MAX };
+        }
+        self.shared.believed(&self.shared.told())
+    }
+
+    /// Waits until the process believes something else than was `seen`: gives the latest, which may be several changes on. A
+    /// process that comes back at once after an exclusion may be found searching, or primary again, as another incarnation.
+    ///
+    /// # Errors
+    /// [`CallError::Timeout`]; [`CallError::Over`] if nothing changes any more; [`CallError::Forked`].
+    pub fn wait(&self, seen: &Believed, patience: Option<Duration>) -> Result<Believed, CallError> {
+        self.shared.home.check().map_err(|Forked| CallError::Forked)?;
+        let until = patience.and_then(|patience| std::time::Instant::now().checked_add(patience));
+        let mut told = self.shared.told();
+        loop {
+            if let Some(news) = self.shared.news(&told, seen) {
+                return news;
+            }
+            told = match until {
+                None => self.shared.changed.wait(told).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.saturating_duration_since(std::time::Instant::now());
+                    if left.is_zero() {
+                        return Err(CallError::Timeout);
+                    }
+                    self.shared.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// The same as [`Belief::wait`], for a task of any executor; any number of tasks may wait.
+    #[must_use]
+    pub fn changed(&self, seen: &Believed) -> Changed {
+        Changed { shared: Arc::clone(&self.shared), seen: *seen, task: None }
+    }
+}
+
+/// A change of what a process believes of its membership; see [`Belief::changed`].
+#[derive(Debug)]
+pub struct Changed {
+    shared: Arc<Shared>,
+    seen: Believed,
+    /// Its name among those that wait.
+    task: Option<u64>,
+}
+
+impl Future for Changed {
+    type Output = Result<Believed, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Err(Forked) = self.shared.home.check() {
+            return Poll::Ready(Err(CallError::Forked));
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut told = shared.told();
+        if let Some(news) = shared.news(&told, &self.seen) {
+            return Poll::Ready(news);
+        }
+        let waker = context.waker();
+        let known = self.task.and_then(|task| told.tasks.iter_mut().find(|(name, _)| *name == task));
+        if let Some((_, task)) = known {
+            task.clone_from(waker);
+        } else {
+            told.tasks_named += 1;
+            let name = told.tasks_named;
+            told.tasks.push((name, waker.clone()));
+            self.task = Some(name);
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Changed {
+    fn drop(&mut self) {
+        if let Some(task) = self.task
+            && self.shared.home.is_here()
+        {
+            self.shared.told().tasks.retain(|(name, _)| *name != task);
+        }
+    }
+}
+
+/// The process's own end: tells what it believes after each turn. Dropped, it tells that the process is over.
+#[derive(Debug)]
+pub(crate) struct Believer {
+    shared: Arc<Shared>,
+    incarnation: Incarnation,
+    membership: Membership,
+    view: (u64, u64),
+}
+
+impl Believer {
+    pub(crate) fn new(incarnation: Incarnation) -> Self {
+        let (membership, view) = (Membership::Searching, (0, 0));
+        let told = Told { membership, incarnation, view, changes: 0, tasks: Vec::new(), tasks_named: 0 };
+        let shared = Arc::new(Shared {
+            turned_at_ns: AtomicU64::new(clock::now().0),
+            told: Mutex::new(told),
+            changed: Condvar::new(),
+            home: Home::here(),
+        });
+        Self { shared, incarnation, membership, view }
+    }
+
+    pub(crate) fn belief(&self) -> Belief {
+        Belief { shared: Arc::clone(&self.shared) }
+    }
+
+    /// After a turn that took its time as `now`. Costs a store, unless something changed.
+    #[inline]
+    pub(crate) fn tell(&mut self, now: Instant, incarnation: Incarnation, membership: Membership, view: (u64, u64)) {
+        if (incarnation, membership, view) != (self.incarnation, self.membership, self.view) {
+            self.change(incarnation, membership, view);
+        }
+        // After the change: whoever reads this time reads what was believed then, or later.
+        self.shared.turned_at_ns.store(now.0, Ordering::Release);
+    }
+
+    #[cold]
+    fn change(&mut self, incarnation: Incarnation, membership: Membership, view: (u64, u64)) {
+        (self.incarnation, self.membership, self.view) = (incarnation, membership, view);
+        let mut told = self.shared.told();
+        (told.incarnation, told.membership, told.view) = (incarnation, membership, view);
+        told.changes += 1;
+        let tasks = std::mem::take(&mut told.tasks);
+        drop(told);
+        self.shared.changed.notify_all();
+        tasks.into_iter().for_each(|(_, task)| task.wake());
+    }
+}
+
+impl Drop for Believer {
+    fn drop(&mut self) {
+        if self.shared.home.is_here() && self.membership != Membership::Over {
+            self.change(self.incarnation, Membership::Over, self.view);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const ME: Incarnation = Incarnation(7);
+
+    fn tell(believer: &mut Believer, membership: Membership, view: u64) {
+        believer.tell(clock::now(), ME, membership, (1, view));
+    }
+
+    #[test]
+    fn a_thread_and_tasks_that_wait_are_told_of_each_change_and_of_the_end() {
+        let mut believer = Believer::new(ME);
+        let belief = believer.belief();
+        let begun = belief.look();
+        assert_eq!((begun.membership, begun.view, begun.changes), (Membership::Searching, 0, 0));
+        assert_eq!(belief.wait(&begun, Some(Duration::ZERO)), Err(CallError::Timeout));
+        let follow = |wait: &dyn Fn(&Believed) -> Result<Believed, CallError>| {
+            let (mut seen, mut all) = (begun, Vec::new());
+            let end = loop {
+                match wait(&seen) {
+                    Ok(now) => all.push(now.membership),
+                    Err(end) => break end,
+                }
+                seen = belief.look();
+            };
+            (end, all.last().copied())
+        };
+        thread::scope(|scope| {
+            let waiting = [
+                scope.spawn(|| follow(&|seen| belief.wait(seen, None))),
+                scope.spawn(|| follow(&|seen| pollster::block_on(belief.changed(seen)))),
+                scope.spawn(|| follow(&|seen| pollster::block_on(belief.changed(seen)))),
+            ];
+            for view in 1..=1_000 {
+                let membership = if view % 2 == 0 { Membership::NonPrimary } else { Membership::Primary };
+                tell(&mut believer, membership, view);
+            }
+            drop(believer);
+            for waiter in waiting {
+                assert_eq!(waiter.join().expect("no panic"), (CallError::Over, Some(Membership::Over)));
+            }
+        });
+        let end = belief.look();
+        assert_eq!((end.membership, end.view, end.changes), (Membership::Over, 1_000, 1_001));
+    }
+
+    #[test]
+    fn a_task_that_waits_no_more_is_forgotten() {
+        let believer = Believer::new(ME);
+        let belief = believer.belief();
+        let seen = belief.look();
+        let mut changed = Box::pin(belief.changed(&seen));
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            assert!(changed.as_mut().poll(&mut context).is_pending());
+        }
+        assert_eq!(belief.shared.told().tasks.len(), 1, "one place for each task, however often it is asked");
+        drop(changed);
+        assert_eq!(belief.shared.told().tasks.len(), 0);
+    }
+
+    #[test]
+    fn what_is_believed_grows_old_unless_it_is_told_again() {
+        let mut believer = Believer::new(ME);
+        let belief = believer.belief();
+        tell(&mut believer, Membership::Primary, 1);
+        assert!(belief.look().is_primary(Duration::from_secs(3600)));
+        thread::sleep(Duration::from_millis(20));
+        let old = belief.look();
+        assert!(old.age >= Duration::from_millis(20), "{old:?}");
+        assert!(!old.is_primary(Duration::from_millis(19)), "{old:?}");
+        tell(&mut believer, Membership::Primary, 1);
+        let at = belief.shared.turned_at_ns.load(Ordering::Relaxed);
+        assert_eq!(belief.look().changes, old.changes, "nothing changed");
+        tell(&mut believer, Membership::NonPrimary, 1);
+        assert!(belief.shared.turned_at_ns.load(Ordering::Relaxed) >= at);
+        assert!(!belief.look().is_primary(Duration::MAX), "not primary, however fresh");
+    }
+}
