@@ -12,6 +12,11 @@ fn at_once(w: &mut World, m: M) {
     w.accept(m);
 }
 
+/// `p` is told that the last so many it accepted will not be sent.
+fn unsent(w: &mut World, p: usize, messages: u64) {
+    w.push(p, Event::Unsent { group: GROUP, messages });
+}
+
 #[test]
 fn s8_sent_at_once_later_and_in_the_next_view_holds() {
     let mut w = World::group(3);
@@ -161,11 +166,85 @@ fn s8_whoever_dies_or_is_excluded_may_lose_it() {
         w.cell_view(p, 2, &[0, 1], &left);
         w.group_view(p, 2, Some(1), &[0, 1], &[], &left);
     }
+    unsent(&mut w, 3, 1);
     w.push(3, Event::Excluded { view: 2 });
     w.push(3, Event::End);
     w.quiet();
     w.wait(20 * SECOND);
     w.end(&[0, 1]);
+    w.holds(&[Property::S8]);
+}
+
+/// `c` sends one message, accepts three more and is told of so many, in turn, that they will not be sent; then its stay ends.
+fn ends_with_three_unsent(told: &[u64], end: Event) -> World {
+    let mut w = World::group(3);
+    w.accept(fifo(2, 1, 1));
+    w.multicast(fifo(2, 1, 1), &[0, 1, 2]);
+    w.push(2, Event::LeaveAsked);
+    (2..5).for_each(|seq| w.accept(fifo(2, 1, seq)));
+    told.iter().for_each(|&messages| unsent(&mut w, 2, messages));
+    let why = if end == Event::Left { LeaveReason::Left } else { LeaveReason::Unreachable };
+    for p in [0, 1] {
+        w.cell_view(p, 2, &[0, 1], &[(2, why)]);
+        w.group_view(p, 2, Some(1), &[0, 1], &[], &[(2, why)]);
+    }
+    let leaves_group = matches!(end, Event::GroupLeft { .. });
+    w.push(2, end);
+    if leaves_group {
+        w.push(2, Event::Excluded { view: 2 });
+    }
+    w.push(2, Event::End);
+    w.end(&[0, 1]);
+    w
+}
+
+fn ends() -> [Event; 3] {
+    [Event::Excluded { view: 2 }, Event::Left, Event::GroupLeft { group: GROUP }]
+}
+
+#[test]
+fn s8_told_of_all_that_was_not_sent_before_the_end_holds() {
+    for end in ends() {
+        for told in [&[3][..], &[1, 2]] {
+            ends_with_three_unsent(told, end.clone()).holds(&[Property::S8]);
+        }
+    }
+}
+
+#[test]
+fn s8_told_of_none_of_fewer_or_of_more_than_was_not_sent() {
+    for end in ends() {
+        for told in [&[][..], &[2], &[1, 1], &[4], &[3, 1], &[3, 0]] {
+            ends_with_three_unsent(told, end.clone()).breaks(Property::S8);
+        }
+    }
+}
+
+#[test]
+fn s8_told_that_it_will_not_be_sent_and_sent() {
+    let mut w = World::group(2);
+    w.accept(fifo(0, 1, 1));
+    unsent(&mut w, 0, 1);
+    w.multicast(fifo(0, 1, 1), &[0, 1]);
+    w.end(&[0, 1]);
+    w.breaks(Property::S8);
+}
+
+#[test]
+fn s8_a_trace_of_an_earlier_format_has_no_word_for_what_was_not_sent() {
+    for end in ends() {
+        let mut w = ends_with_three_unsent(&[], end);
+        w.traces[2].header.format = phalanx_trace::FORMAT_UNSENT - 1;
+        w.holds(&[Property::S8]);
+    }
+}
+
+#[test]
+fn s8_killed_before_it_is_told_holds() {
+    let mut w = World::group(2);
+    w.accept(fifo(1, 1, 1));
+    w.lose(1, &[0]);
+    w.end(&[0]);
     w.holds(&[Property::S8]);
 }
 
@@ -182,6 +261,7 @@ fn leaves_the_group(asks_first: bool) -> World {
     for p in [0, 1] {
         w.group_view(p, 2, Some(1), &[0, 1], &[], &[(2, LeaveReason::Left)]);
     }
+    unsent(&mut w, 2, 1);
     w.push(2, Event::GroupLeft { group: GROUP });
     w.end(&[0, 1, 2]);
     w
@@ -234,6 +314,7 @@ fn leaves_again_and_reads_late(asks_first: bool) -> World {
     }
     w.ask_group(2, false);
     asks(&mut w);
+    unsent(&mut w, 2, 1);
     w.push(2, Event::GroupLeft { group: GROUP });
     w.group_view(2, 5, None, &[0, 1, 2], &[2], &[]);
     w.push(2, Event::GroupLeft { group: GROUP });
@@ -268,6 +349,7 @@ fn leaves_the_cell(why: Option<LeaveReason>, told: bool, asks_first: bool) -> Wo
         w.cell_view(p, 2, &[0, 1], &left);
         w.group_view(p, 2, Some(1), &[0, 1], &[], &left);
     }
+    unsent(&mut w, 2, 1);
     if told {
         w.push(2, Event::GroupLeft { group: GROUP });
     }
@@ -327,6 +409,7 @@ fn s8_a_leave_after_the_quiet_phase_ends_no_wait_in_it() {
         w.wait(20 * SECOND);
         w.harness_says(Event::End);
         w.push(1, Event::LeaveAsked);
+        unsent(&mut w, 1, 1);
         if leaves_group {
             w.push(1, Event::GroupLeft { group: GROUP });
         }

@@ -299,6 +299,15 @@ pub enum Event {
         /// Whether uniform messages are sent in it, as far as the group goes.
         adequate: bool,
     },
+    /// Multicasts that were accepted, were not bound to any view, and never will be: this process leaves the group, or its
+    /// incarnation is over. Said once, before the event that says so. What it sends in a group goes out in the order in which it was
+    /// accepted, so they are the last that were.
+    Unsent {
+        /// The group.
+        group: GroupId,
+        /// How many: at least one.
+        messages: u64,
+    },
     /// This process is not in the group any more; nothing more of it will be delivered, unless it comes back.
     GroupLeft {
         /// The group.

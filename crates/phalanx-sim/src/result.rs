@@ -42,6 +42,8 @@ pub struct Counters {
     pub take_overs_at: BTreeMap<String, u64>,
     /// Processes told that they are excluded.
     pub exclusions: u64,
+    /// Multicasts accepted and told not to be sent.
+    pub unsent: u64,
     /// Times a process left the primary without being excluded.
     pub non_primary: u64,
     /// State transfers that ended.
@@ -125,6 +127,7 @@ impl Counters {
             (&mut self.lossy_changes, other.lossy_changes),
             (&mut self.take_overs, other.take_overs),
             (&mut self.exclusions, other.exclusions),
+            (&mut self.unsent, other.unsent),
             (&mut self.non_primary, other.non_primary),
             (&mut self.transfers, other.transfers),
             (&mut self.multicasts, other.multicasts),

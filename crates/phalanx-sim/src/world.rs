@@ -484,6 +484,7 @@ impl World {
             counters.cell_view_installs += counts.cell_views;
             counters.group_view_installs += counts.group_views;
             counters.exclusions += counts.exclusions;
+            counters.unsent += counts.unsent;
             counters.non_primary += counts.non_primary;
             counters.transfers += counts.transfers;
         }

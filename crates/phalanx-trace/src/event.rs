@@ -503,4 +503,12 @@ pub enum Event {
         /// It is, from here on.
         adequate: bool,
     },
+    /// The process was told that the last so many of the multicasts that it accepted for the group will not be sent. Before the
+    /// record of what ends its stay there.
+    Unsent {
+        /// The group.
+        group: u32,
+        /// How many.
+        messages: u64,
+    },
 }

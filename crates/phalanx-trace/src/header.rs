@@ -7,8 +7,11 @@ pub const MAGIC: [u8; 8] = *b"PHXTRACE";
 
 /// The format version this crate writes. Files of a later version are refused.
 ///
-/// Versions 2 to 7 added events, and reasons for leaving, at the end of their lists.
-pub const FORMAT_VERSION: u16 = 7;
+/// Versions 2 to 8 added events, and reasons for leaving, at the end of their lists.
+pub const FORMAT_VERSION: u16 = 8;
+
+/// Since this version the trace of a process tells which multicasts were accepted and not sent.
+pub const FORMAT_UNSENT: u16 = 8;
 
 /// The oldest format version this crate reads.
 pub const FORMAT_VERSION_MIN: u16 = 1;
@@ -27,13 +30,23 @@ pub struct Header {
     /// The writer hands its records to the operating system before anything they tell of can be seen by another
     /// process. Then a file that simply stops still holds all that mattered; otherwise its last records may be lost.
     pub write_ahead: bool,
+    /// The format version it was written in. Stands before the header.
+    #[serde(skip)]
+    pub format: u16,
 }
 
 impl Header {
     /// The header of a process's trace.
     #[must_use]
     pub fn process(cell: &str, node: &str, incarnation: u64, clock: &str) -> Self {
-        Self { cell: cell.into(), node: node.into(), incarnation, clock: clock.into(), write_ahead: false }
+        Self {
+            cell: cell.into(),
+            node: node.into(),
+            incarnation,
+            clock: clock.into(),
+            write_ahead: false,
+            format: FORMAT_VERSION,
+        }
     }
 
     /// The header of the harness's trace.

@@ -111,6 +111,7 @@ impl<R: Read> TraceReader<R> {
         }
         self.advance(FIXED);
         self.header = self.read_value()?.ok_or_else(|| self.empty())?;
+        self.header.format = found;
         Ok(())
     }
 

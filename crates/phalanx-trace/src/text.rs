@@ -171,6 +171,9 @@ impl Display for Event {
                 let which = if *adequate { "enough" } else { "too few" };
                 write!(f, "group {group} view {view} has {which} members with its state for uniform messages")
             }
+            Self::Unsent { group, messages } => {
+                write!(f, "the last {messages} accepted for group {group} will not be sent")
+            }
             Self::CallDeadline { call, within_ns } => {
                 let (s, ms) = (within_ns / 1_000_000_000, within_ns / 1_000_000 % 1000);
                 write!(f, "call {call} is to end within {s}.{ms:03} s")

@@ -9,9 +9,24 @@ use crate::model::{Moment, Over, ProcIx};
 /// One group's multicasts at the process being read.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    waiting: VecDeque<(What, Moment)>,
+    waiting: VecDeque<Waiting>,
     /// A send whose acceptance is to come next: it went out at once.
     ahead: Option<(What, Moment)>,
+}
+
+/// A multicast that was accepted and not sent.
+#[derive(Debug)]
+struct Waiting {
+    what: What,
+    accepted: Moment,
+    /// Since when its process knows that it will not be.
+    told: Option<Moment>,
+}
+
+impl Waiting {
+    fn new(what: What, accepted: Moment) -> Self {
+        Self { what, accepted, told: None }
+    }
 }
 
 impl Builder {
@@ -22,28 +37,39 @@ impl Builder {
         match queue.ahead.take() {
             Some((sent, at)) if sent == what => {
                 let overtaken: Vec<_> = queue.waiting.drain(..).collect();
-                for (_, accepted) in overtaken {
-                    self.waited(me, group, accepted, WaitEnd::Overtaken(at));
+                for waiting in overtaken {
+                    self.waited(me, group, &waiting, WaitEnd::Overtaken(at));
                 }
             }
             Some((_, at)) => {
-                queue.waiting.push_back((what, moment));
+                queue.waiting.push_back(Waiting::new(what, moment));
                 self.now.unasked.push(at);
             }
-            None => queue.waiting.push_back((what, moment)),
+            None => queue.waiting.push_back(Waiting::new(what, moment)),
         }
     }
 
     pub(super) fn sent(&mut self, me: ProcIx, group: u32, what: What, moment: Moment) {
         let queue = self.now.queues.entry(group).or_default();
-        if let Some(spot) = queue.waiting.iter().position(|(waiting, _)| *waiting == what) {
+        if let Some(spot) = queue.waiting.iter().position(|waiting| waiting.what == what) {
             let done: Vec<_> = queue.waiting.drain(..=spot).collect();
-            for (i, (_, accepted)) in done.into_iter().enumerate() {
+            for (i, waiting) in done.into_iter().enumerate() {
                 let end = if i == spot { WaitEnd::Sent(moment) } else { WaitEnd::Overtaken(moment) };
-                self.waited(me, group, accepted, end);
+                self.waited(me, group, &waiting, end);
             }
         } else if let Some((_, unasked)) = queue.ahead.replace((what, moment)) {
             self.now.unasked.push(unasked);
+        }
+    }
+
+    /// The process was told that the last so many will not be sent.
+    pub(super) fn unsent(&mut self, me: ProcIx, group: u32, messages: u64, moment: Moment) {
+        let queue = self.now.queues.entry(group).or_default();
+        let mut untold: Vec<_> = queue.waiting.iter_mut().filter(|waiting| waiting.told.is_none()).collect();
+        let last = usize::try_from(messages).ok().and_then(|messages| untold.len().checked_sub(messages));
+        match last {
+            Some(first) if messages > 0 => untold[first..].iter_mut().for_each(|waiting| waiting.told = Some(moment)),
+            _ => self.model.accepted.told_of_none.push((me, moment)),
         }
     }
 
@@ -58,7 +84,8 @@ impl Builder {
     pub(super) fn forsake_all(&mut self, me: ProcIx, over: Option<(Over, Moment)>) {
         let end = match over {
             Some((Over::Left, moment)) => WaitEnd::Left(moment),
-            Some((Over::Excluded(_), _)) | None => WaitEnd::Over,
+            Some((Over::Excluded(_), moment)) => WaitEnd::Excluded(moment),
+            None => WaitEnd::Over,
         };
         self.close_queues(me, end);
     }
@@ -84,12 +111,12 @@ impl Builder {
 
     fn close_queue(&mut self, me: ProcIx, group: u32, queue: Queue, end: WaitEnd) {
         self.now.unasked.extend(queue.ahead.map(|(_, at)| at));
-        for (_, accepted) in queue.waiting {
-            self.waited(me, group, accepted, end);
+        for waiting in queue.waiting {
+            self.waited(me, group, &waiting, end);
         }
     }
 
-    fn waited(&mut self, proc: ProcIx, group: u32, accepted: Moment, end: WaitEnd) {
-        self.model.accepted.waits.push(Wait { proc, group, accepted, end });
+    fn waited(&mut self, proc: ProcIx, group: u32, &Waiting { accepted, told, .. }: &Waiting, end: WaitEnd) {
+        self.model.accepted.waits.push(Wait { proc, group, accepted, told, end });
     }
 }

@@ -78,6 +78,7 @@ impl Builder {
             label,
             cell: header.cell.clone(),
             clock: header.clock.clone(),
+            format: header.format,
             records: 0,
             last_at_ns: 0,
             last_active_ns: 0,
@@ -205,6 +206,7 @@ impl Builder {
             Event::Accept { group, order, uniform, hash } => {
                 self.accept(me, *group, What { order: *order, uniform: *uniform, hash: *hash }, moment);
             }
+            Event::Unsent { group, messages } => self.unsent(me, *group, *messages, moment),
             Event::Deliver { .. } => self.deliver(event, moment),
             Event::SnapshotOut { group, view, .. } => self.snapshot_out(*group, *view),
             Event::SnapshotIn { group, bytes } => self.snapshot_in(me, *group, *bytes, moment),

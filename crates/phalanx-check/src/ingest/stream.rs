@@ -85,6 +85,9 @@ impl StreamRules {
                 self.groups.remove(group);
                 None
             }
+            Event::Unsent { group, .. } => {
+                (!self.groups.contains_key(group)).then_some("told of multicasts to a group it is not in")
+            }
             Event::Send { group, view, seq, .. } => self.send_rule(*group, *view, *seq),
             Event::Deliver { group, view, order, position, replayed, .. } => {
                 if let Some(counts) = self.groups.get_mut(group).filter(|c| c.view == *view && !replayed) {

@@ -13,6 +13,8 @@ pub(crate) struct Accepted {
     pub(crate) waits: Vec<Wait>,
     /// Sends without an acceptance, and whether their process records acceptances at all.
     pub(crate) unasked: Vec<(ProcIx, Moment, bool)>,
+    /// Where a process was told of more unsent multicasts than it had accepted and not sent, or of none.
+    pub(crate) told_of_none: Vec<(ProcIx, Moment)>,
 }
 
 /// A multicast, as its acceptance and its send tell of it alike.
@@ -29,6 +31,8 @@ pub(crate) struct Wait {
     pub(crate) proc: ProcIx,
     pub(crate) group: u32,
     pub(crate) accepted: Moment,
+    /// Where its process was told that it will not be sent.
+    pub(crate) told: Option<Moment>,
     pub(crate) end: WaitEnd,
 }
 
@@ -43,7 +47,9 @@ pub(crate) enum WaitEnd {
     GroupLeft(Moment),
     /// The process left the cell.
     Left(Moment),
-    /// The process was excluded, or is in another cell instance now.
+    /// The process was excluded.
+    Excluded(Moment),
+    /// The process is in another cell instance now.
     Over,
     /// It waits still where the trace ends.
     Open,

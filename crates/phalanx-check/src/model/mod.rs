@@ -58,6 +58,7 @@ pub(crate) struct TraceInfo {
     pub(crate) label: String,
     pub(crate) cell: String,
     pub(crate) clock: String,
+    pub(crate) format: u16,
     pub(crate) records: u64,
     pub(crate) last_at_ns: u64,
     /// The last time its application sent or asked for something, or was told who is there.

@@ -5,22 +5,25 @@
 //! - Whoever leaves a group, by its own will, has sent what it had accepted before it asked to leave; and so has whoever
 //!   leaves the cell, if it is told that it left its group with that, a view says that it left, or its last view holds nobody
 //!   else.
+//! - Whoever leaves a group or the cell, or is excluded, is told right before of each multicast that it accepted and did not
+//!   send, by their number: they are the last that it accepted. It is told once, of no other, and sends none of them after. Asked of traces
+//!   whose format has a word for it.
 //! - In the quiet phase, a running, connected process sends what it accepts within V3's bound, and what it accepted before
 //!   within the bound from V1's deadline; whatever it leaves after.
 //! - Nothing is sent that was not accepted, by a process that records what it accepts. If all traces are there and one process
 //!   records that, all do.
 //!
-//! Where there are too few members for uniform messages (U7), those wait, and what is behind them: neither of the last two rules
+//! Where there are too few members for uniform messages (U7), those wait, and what is behind them: neither the rule about the quiet phase nor the one about leaving
 //! asks for what a process accepted and did not send while it was told that there are too few.
 //!
-//! What waits when a process dies, is excluded, or goes from a cell that did not let it go, is lost. The first two rules need
-//! no clock; the third is judged only if V1 holds.
+//! What waits when a process dies, is excluded, or goes from a cell that did not let it go, is lost. Only the rule about the quiet phase
+//! needs a clock; it is judged only if V1 holds.
 //!
 //! Instances: multicasts accepted; *under failure*: those that did not go out at once. Source: the queue of a reliable
 //! channel (Cachin, Guerraoui, Rodrigues 2011, validity of a broadcast begins with its request); none of the classical
 //! properties speaks of messages before they are bound to a view.
 
-use phalanx_trace::LeaveReason;
+use phalanx_trace::{FORMAT_UNSENT, LeaveReason};
 
 use super::{Run, v4};
 use crate::findings::Findings;
@@ -39,6 +42,11 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         }
         out.violation(&[sent.place], || format!("{} sent what it had not accepted", run.model.who(proc)));
     }
+    for &(proc, told) in &accepted.told_of_none {
+        out.violation(&[told.place], || {
+            format!("{} was told of more multicasts not sent than it had accepted and not sent", run.model.who(proc))
+        });
+    }
     for wait in &accepted.waits {
         judge(run, wait, out);
     }
@@ -48,8 +56,21 @@ fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
     let model = run.model;
     let who = || format!("{} accepted a multicast to group {}", model.who(wait.proc), wait.group);
     let accepted = wait.accepted;
+    match (wait.end, wait.told) {
+        (WaitEnd::Sent(sent), Some(told)) => {
+            return out.violation(&[accepted.place, told.place, sent.place], || {
+                format!("{}, was told that it will not be sent, and sent it", who())
+            });
+        }
+        (WaitEnd::GroupLeft(end) | WaitEnd::Left(end) | WaitEnd::Excluded(end), None) if tells(run, wait) => {
+            return out.violation(&[accepted.place, end.place], || {
+                format!("{}, did not send it, and was not told so before its stay was over", who())
+            });
+        }
+        _ => {}
+    }
     let (leave, what) = match wait.end {
-        WaitEnd::Over => return,
+        WaitEnd::Excluded(_) | WaitEnd::Over => return,
         WaitEnd::Overtaken(by) => {
             return out.violation(&[accepted.place, by.place], || {
                 format!("{}, and sent one that it accepted later without having sent it", who())
@@ -81,6 +102,12 @@ fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
 fn has_lost(model: &Model, wait: &Wait, left: Moment) -> bool {
     let is_it = |stay: &Epoch| stay.left_at.is_some_and(|at| at.place == left.place) && stay.lost.is_some();
     model.procs[wait.proc].epochs.iter().any(|&stay| is_it(&model.epochs[stay]))
+}
+
+/// Whether the process's trace has a word for what was not sent.
+fn tells(run: &Run<'_>, wait: &Wait) -> bool {
+    let trace = run.model.procs[wait.proc].trace;
+    trace.is_some_and(|trace| run.model.traces[trace].format >= FORMAT_UNSENT)
 }
 
 /// How a process went from a group or from the cell.
@@ -150,7 +177,7 @@ fn overdue<'a>(run: &'a Run<'_>, wait: &Wait) -> Option<&'a Quiet> {
     }
     let ended = match wait.end {
         WaitEnd::Sent(moment) | WaitEnd::GroupLeft(moment) | WaitEnd::Left(moment) => Some(moment),
-        WaitEnd::Overtaken(_) | WaitEnd::Over | WaitEnd::Open => None,
+        WaitEnd::Overtaken(_) | WaitEnd::Excluded(_) | WaitEnd::Over | WaitEnd::Open => None,
     };
     ended.is_none_or(|ended| ended.at_ns > deadline).then_some(quiet)
 }

@@ -104,6 +104,21 @@ impl AppQueue {
         self.push(Item::Event(event));
     }
 
+    /// So many multicasts that were accepted for the group will not be sent.
+    pub(super) fn unsent(&mut self, group: GroupId, messages: usize) {
+        if messages > 0 {
+            self.event(Event::Unsent { group, messages: messages as u64 });
+        }
+    }
+
+    /// What is to be told of such, and was not taken.
+    pub(super) fn untold_unsent(&self) -> impl Iterator<Item = (GroupId, u64)> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Event(Event::Unsent { group, messages }) => Some((*group, *messages)),
+            _ => None,
+        })
+    }
+
     pub(super) fn pop(&mut self) -> Option<Item> {
         let item = self.items.pop_front()?;
         if let Some((count, bytes)) = self.owed.share(&item) {

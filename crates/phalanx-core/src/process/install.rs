@@ -217,7 +217,7 @@ impl Process {
             entry.map(|entry| (entry.members.clone(), GroupTerms::of(&entry.tail))).unwrap_or_default();
         let Some(my_rank) = members.iter().position(|who| *who == me) else {
             if prev.is_some() {
-                self.leave_behind(change);
+                self.leave_behind(change, unsent.len());
             }
             return;
         };
@@ -282,8 +282,8 @@ impl Process {
         self.tell_new_members(change, prev.is_none());
     }
 
-    /// This process is in the group no more. Who lost its state comes back by itself.
-    fn leave_behind(&mut self, change: &GroupChange) {
+    /// This process is in the group no more, and has not sent so many multicasts. Who lost its state comes back by itself.
+    fn leave_behind(&mut self, change: &GroupChange, unsent: usize) {
         let me = self.me();
         let why = change.left.iter().find(|(who, _)| *who == me).map_or(LeaveReason::Left, |(_, why)| *why);
         self.counters.state_anew += u64::from(why == LeaveReason::Anew);
@@ -298,6 +298,7 @@ impl Process {
             self.wants.remove(&change.name);
         }
         if was_told {
+            self.app.unsent(change.group, unsent);
             self.app.event(Event::GroupLeft { group: change.group, why });
         }
     }

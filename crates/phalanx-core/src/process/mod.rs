@@ -601,10 +601,20 @@ impl Process {
         self.coordinator = None;
         self.flows.values().for_each(|f| self.counters.add_token(f.flow.token_counts()));
         self.left_undelivered = self.app.len();
+        for flow in self.flows.values() {
+            let (messages, _) = flow.flow.queued();
+            self.app.unsent(flow.meta.group, messages);
+        }
         self.flows.clear();
         self.past.clear();
         self.early.clear();
         self.app.event(event);
+    }
+
+    /// By group, multicasts that are lost, and not told to be by [`Event::Unsent`], if this process is given up now.
+    pub fn unsent(&self) -> impl Iterator<Item = (GroupId, u64)> {
+        let queued = self.flows.values().map(|flow| (flow.meta.group, flow.flow.queued().0 as u64));
+        queued.filter(|(_, messages)| *messages > 0).chain(self.app.untold_unsent())
     }
 }
 

@@ -40,6 +40,9 @@ pub(crate) struct Seen {
     pub(crate) restored: Vec<u8>,
     pub(crate) state_complete: bool,
     pub(crate) ended: Option<String>,
+    /// Multicasts that went on their way, and those told not to be.
+    pub(crate) sent: u64,
+    pub(crate) unsent: Vec<(GroupId, u64)>,
     pub(crate) non_primary: usize,
     pub(crate) sum: u64,
     /// Length and sum of the point-to-point messages.
@@ -93,12 +96,19 @@ impl Effects for Seen {
                 self.sum = 0;
             }
             Event::StateEnd { .. } => self.state_complete = true,
+            Event::Unsent { group, messages } => {
+                assert!(self.ended.is_none(), "told before the end");
+                self.unsent.push((group, messages));
+            }
             Event::NonPrimary { .. } => self.non_primary += 1,
             Event::Searching { why, .. } => self.searching = why,
             Event::Differs { .. } | Event::LevelRefused { .. } => self.refused.push(event),
             Event::Excluded { .. } | Event::Left => self.ended = Some(format!("{event:?}")),
             _ => {}
         }
+    }
+    fn sent(&mut self, _: GroupId, _: u64, _: u64, _: Order, _: bool, _: &[u8]) {
+        self.sent += 1;
     }
     fn message(&mut self, _from: Incarnation, payload: &[u8]) {
         self.messages.push((payload.len(), payload.iter().map(|b| u64::from(*b)).sum()));

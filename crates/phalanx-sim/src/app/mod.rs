@@ -69,6 +69,7 @@ pub(crate) struct AppCounts {
     pub(crate) cell_views: u64,
     pub(crate) group_views: u64,
     pub(crate) exclusions: u64,
+    pub(crate) unsent: u64,
     pub(crate) non_primary: u64,
     pub(crate) transfers: u64,
 }
@@ -335,6 +336,10 @@ impl Handler for App {
             Event::GroupView(view) => self.group_view(&view),
             Event::GroupAdequacy { group, view, adequate } => {
                 self.record(trace::Event::GroupAdequacy { group: group.0, view, adequate });
+            }
+            Event::Unsent { group, messages } => {
+                self.counts.unsent += messages;
+                self.record(trace::Event::Unsent { group: group.0, messages });
             }
             Event::GroupLeft { group, why } => {
                 if why != LeaveReason::Left {
