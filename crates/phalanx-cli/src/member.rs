@@ -125,7 +125,19 @@ impl Narrator {
             let names = view.members.iter().map(|member| (member.incarnation, member.name.clone())).collect();
             self.before = std::mem::replace(&mut self.names, names);
         }
-        let Some((text, value)) = self.describe(event) else { return };
+        if let Some((text, value)) = self.describe(event) {
+            self.tell(text, value);
+        }
+    }
+
+    /// Tells of messages that were accepted and are not sent; see [`phalanx::Item::Unsent`].
+    pub(crate) fn note_unsent(&self, group: &str, first: u64, messages: u64) {
+        let last = first + messages.saturating_sub(1);
+        let text = format!("group {group}: of the messages given to it, numbers {first} to {last} are not sent");
+        self.tell(text, json!({"event": "unsent", "group": group, "first": first, "messages": messages}));
+    }
+
+    fn tell(&self, text: String, value: Value) {
         match (self.told, self.json) {
             (Told::Out, true) => drop(data(value)),
             (Told::Out, false) => drop(data(text)),

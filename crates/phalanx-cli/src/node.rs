@@ -63,6 +63,7 @@ pub(crate) fn follow(cell: &Arc<Cell>, patience: Option<Duration>, json: bool) -
                 in_view |= matches!(event, Event::CellView(_));
                 narrator.note(&event);
             }
+            Ok(Item::Unsent { group, first, messages }) => narrator.note_unsent(&group, first, messages),
             Ok(Item::Notice(notice)) => say(notice),
             Ok(_) => {}
             Err(CallError::Over) => return Ok(ending.exit(cell)),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use phalanx_core::{
-    CommandError, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Process, Security, Settings, Stability,
+    CommandError, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Process, Security, Settings, Stability,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::{Driver, Transmit};
@@ -67,6 +67,8 @@ pub struct Node<D: Driver> {
     /// Before then nothing is due unless something comes: a turn that finds nothing ends early, as most do in a process
     /// that spins. Zero: not known.
     quiet_until: Instant,
+    /// Multicasts that a life that was given up did not send, and the handler was not told so.
+    lost: Vec<(GroupId, u64)>,
     /// What the lives before this one counted.
     counted: BTreeMap<&'static str, u64>,
 }
@@ -101,6 +103,7 @@ impl<D: Driver> Node<D> {
             wanted: Wanted::default(),
             rested: true,
             quiet_until: Instant::ZERO,
+            lost: Vec::new(),
             counted: BTreeMap::new(),
         }
     }
@@ -205,6 +208,9 @@ impl<D: Driver> Node<D> {
         handler.at(now);
         if !self.announced {
             self.announced = true;
+            for (group, messages) in self.lost.drain(..) {
+                handler.event(Event::Unsent { group, messages });
+            }
             handler.begin(&self.settings.me);
         }
     }
@@ -220,7 +226,7 @@ impl<D: Driver> Node<D> {
 
     /// Gives up this life and starts the next: same name and addresses, a fresh incarnation, the same groups.
     /// `seeds` are added to the places it knows. Nothing is told to the cell: whoever knew this incarnation will
-    /// find it silent. [`Handler::begin`] announces the new one with the next turn.
+    /// find it silent. [`Event::Unsent`] tells what it had accepted and not sent, and [`Handler::begin`] announces the new one with the next turn.
     pub fn begin_anew(&mut self, now: Instant, founding: Founding, seeds: &[SocketAddr]) {
         // The sockets would still be its parent's.
         if !self.home.is_here() {
@@ -235,6 +241,7 @@ impl<D: Driver> Node<D> {
         self.settings.founding = founding;
         self.watch = Watch::default();
         self.announced = false;
+        self.lost.extend(self.process.unsent());
         self.wanted.forget_asked();
         self.quiet_until = Instant::ZERO;
         self.process.counters(&mut |name, count| *self.counted.entry(name).or_default() += count);

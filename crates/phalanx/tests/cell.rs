@@ -2,17 +2,19 @@
 
 mod common;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads, run};
 use phalanx::config::SecurityMode;
-use phalanx::core::{CommandError, Delivery, Event, GroupTerms, GroupView, LeaveReason, Membership, Order, SlowMembers, Snapshot, Stability};
+use phalanx::core::{CommandError, Delivery, Event, GroupId, GroupTerms, GroupView, Incarnation, LeaveReason, MemberInfo, Membership, Order, SlowMembers, Snapshot, Stability};
 use phalanx::counters::CountersFile;
 use phalanx::driver::Faults;
 use phalanx::local::LocalCell;
-use phalanx::{CallError, Cell, Frozen, Handler, Inline, Item, JoinOptions, StartError, State};
+use phalanx::{CallError, Cell, Frozen, Handler, Inline, Item, JoinOptions, Options, StartError, State};
+use phalanx_trace::{Event as Record, Trace};
 
 #[test]
 fn all_deliver_the_same_in_the_same_order() {
@@ -257,6 +259,132 @@ fn the_age_of_a_belief_grows_while_nobody_turns_the_process() {
     assert!(belief.look().age <= turning.elapsed(), "the turn renewed it");
     drop(process);
     assert_eq!(belief.look().membership, Membership::Over);
+}
+
+/// Two members, the elder of which dies; the younger accepts multicasts until no more fit.
+fn without_a_quorum(dir: &Path, mut options: Options) -> Options {
+    let limits = &mut options.config.limits;
+    (limits.group_window_bytes, limits.outbox_bytes) = (64 << 10, 16 << 10);
+    options.config.trace = Some(dir.join("traces"));
+    options
+}
+
+/// The records of the traces of incarnation `of`.
+fn records(dir: &Path, of: Incarnation) -> Vec<Record> {
+    let files = std::fs::read_dir(dir.join("traces")).expect("traces");
+    let traces = files.map(|file| Trace::read(&file.expect("readable").path()).expect("a trace"));
+    let mine = traces.filter(|trace| trace.header.incarnation == of.0);
+    mine.flat_map(|trace| trace.records.into_iter().map(|record| record.event)).collect()
+}
+
+fn count(records: &[Record], is: impl Fn(&Record) -> u64) -> u64 {
+    records.iter().map(is).sum()
+}
+
+#[test]
+fn what_was_accepted_and_is_not_sent_is_told_before_the_end() {
+    let dir = directory();
+    let (elder, elders) = member(without_a_quorum(dir.path(), options(dir.path(), "elder")));
+    await_members(&elder, 1);
+    let (younger, group) = member(without_a_quorum(dir.path(), options(dir.path(), "younger")));
+    await_members(&elder, 2);
+    await_members(&younger, 2);
+    let me = younger.me().incarnation;
+    drop((elders, elder.leave(Duration::ZERO)));
+    await_event(&younger, |event| matches!(event, Event::NonPrimary { .. }).then_some(()));
+    let (mut accepted, mut since) = (0_u64, Instant::now());
+    while since.elapsed() < Duration::from_secs(1) {
+        match group.try_cast(Order::Fifo, false, &[7; 2_000]) {
+            Ok(()) => (accepted, since) = (accepted + 1, Instant::now()),
+            Err(refused) => assert_eq!(refused, CallError::Full),
+        }
+    }
+    younger.begin_leave().expect("here");
+    let mut next = None;
+    let ended = loop {
+        match younger.recv_timeout(PATIENCE) {
+            Ok(Item::Unsent { group, first, messages }) => {
+                assert_eq!(&*group, "g");
+                assert!(messages > 0 && next.is_none_or(|next| next == first), "{first} after {next:?}");
+                next = Some(first + messages);
+            }
+            Ok(Item::Event(Event::Left)) => break younger.recv(),
+            Ok(_) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert!(matches!(ended, Err(CallError::Over)), "{ended:?}");
+    assert_eq!(next, Some(accepted + 1), "all to the last one");
+    // The core had accepted some; what was still on its way to it is told, too.
+    let records = records(dir.path(), me);
+    let sent = count(&records, |record| u64::from(matches!(record, Record::Send { .. })));
+    let taken = count(&records, |record| u64::from(matches!(record, Record::Accept { .. })));
+    let unsent = count(&records, |record| if let Record::Unsent { messages, .. } = record { *messages } else { 0 });
+    assert_eq!(taken, sent + unsent);
+    assert!(sent > 0 && unsent > 0 && taken < accepted, "{sent} + {unsent} = {taken} of {accepted}");
+}
+
+#[test]
+fn a_life_that_is_given_up_tells_what_it_did_not_send() {
+    #[derive(Default)]
+    struct App {
+        group: Option<GroupId>,
+        members: usize,
+        primary: bool,
+        told: Vec<String>,
+        sent: u64,
+    }
+    impl Handler for App {
+        fn begin(&mut self, _: &MemberInfo) {
+            self.told.push("begin".to_owned());
+        }
+        fn sent(&mut self, _: GroupId, _: u64, _: u64, _: Order, _: bool, _: &[u8]) {
+            self.sent += 1;
+        }
+        fn deliver(&mut self, _: &Delivery<'_>) {}
+        fn event(&mut self, event: Event) {
+            match event {
+                Event::GroupView(view) => (self.group, self.members) = (Some(view.group), view.members.len()),
+                Event::NonPrimary { .. } => self.primary = false,
+                Event::CellView(_) => self.primary = true,
+                Event::Unsent { messages, .. } => self.told.push(messages.to_string()),
+                _ => {}
+            }
+        }
+    }
+    let dir = directory();
+    let (elder, elders) = member(without_a_quorum(dir.path(), options(dir.path(), "elder")));
+    await_members(&elder, 1);
+    let younger = without_a_quorum(dir.path(), options(dir.path(), "younger"));
+    let (mut process, mut app) = (Inline::start(&younger).expect("starts"), App::default());
+    process.join_group("g", false, &mut app).expect("a good name");
+    let turn_until = |process: &mut Inline, app: &mut App, is: &dyn Fn(&App) -> bool| {
+        let begun = Instant::now();
+        while !is(app) {
+            if !process.turn(app).more {
+                process.wait(Some(Duration::from_millis(5))).expect("waits");
+            }
+            assert!(begun.elapsed() < PATIENCE, "it comes");
+        }
+    };
+    turn_until(&mut process, &mut app, &|app| app.members == 2);
+    drop((elders, elder.leave(Duration::ZERO)));
+    turn_until(&mut process, &mut app, &|app| !app.primary);
+    let group = app.group.expect("in the group");
+    let mut accepted = 0_u64;
+    let refused = loop {
+        match process.multicast(group, Order::Fifo, false, &[7; 2_000], &mut app) {
+            Ok(()) => accepted += 1,
+            Err(refused) => break refused,
+        }
+        process.turn(&mut app);
+    };
+    assert_eq!(refused, CommandError::NoCredit);
+    process.begin_anew();
+    process.turn(&mut app);
+    let unsent = accepted - app.sent;
+    assert!(unsent > 0);
+    assert_eq!(app.told, ["begin", &unsent.to_string(), "begin"], "once, and as the end of the life that accepted it");
 }
 
 #[test]

@@ -181,6 +181,7 @@ impl Printer<'_> {
                 None => say("a message that is not from `phalanx cat` was left out"),
             },
             Item::Event(event) => self.event(&event),
+            Item::Unsent { group, first, messages } => self.narrator.note_unsent(&group, first, messages),
             Item::Notice(notice) => say(notice),
             _ => {}
         }

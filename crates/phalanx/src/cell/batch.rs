@@ -28,6 +28,11 @@ impl Batch {
         self.taken += 1;
     }
 
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len().saturating_sub(self.taken)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.taken >= self.ends.len()
     }

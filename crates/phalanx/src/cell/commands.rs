@@ -24,6 +24,15 @@ pub(super) enum Command {
 }
 
 impl Command {
+    /// What it would multicast, and how many messages.
+    pub(super) fn multicasts(&self) -> Option<(&Arc<Slot>, u64)> {
+        match self {
+            Self::Cast { slot, .. } => Some((slot, 1)),
+            Self::CastAll { slot, batch, .. } => Some((slot, batch.len() as u64)),
+            Self::Send { .. } | Self::Join { .. } | Self::LeaveGroup { .. } => None,
+        }
+    }
+
     fn cost(&self) -> usize {
         match self {
             Self::Cast { payload, .. } | Self::Send { payload, .. } => payload.len() + COMMAND_BYTES,
@@ -71,22 +80,24 @@ impl Commands {
 
     /// Gives the command back if it is not taken.
     pub(super) fn try_push(&self, command: Command) -> Result<(), (Refused, Command)> {
-        if self.is_closed() {
-            return Err((Refused::Over, command));
-        }
         // A single command may exceed the bound: else a long message would never go.
         if self.bytes.load(Ordering::Relaxed) >= BYTES_MAX {
-            return Err((Refused::Full, command));
+            return Err((if self.is_closed() { Refused::Over } else { Refused::Full }, command));
         }
+        // Counted before it is asked whether the end has come: `close` waits for what is counted and not there yet.
         let cost = command.cost();
-        self.bytes.fetch_add(cost, Ordering::Relaxed);
+        self.bytes.fetch_add(cost, Ordering::SeqCst);
+        if self.is_closed() {
+            self.bytes.fetch_sub(cost, Ordering::SeqCst);
+            return Err((Refused::Over, command));
+        }
         match self.ring.push(command) {
             Ok(()) => {
                 self.protocol.wake();
                 Ok(())
             }
             Err(command) => {
-                self.bytes.fetch_sub(cost, Ordering::Relaxed);
+                self.bytes.fetch_sub(cost, Ordering::SeqCst);
                 Err((Refused::Full, command))
             }
         }
@@ -112,7 +123,7 @@ impl Commands {
 
     pub(super) fn pop(&self) -> Option<Command> {
         let command = self.ring.pop()?;
-        self.bytes.fetch_sub(command.cost(), Ordering::Relaxed);
+        self.bytes.fetch_sub(command.cost(), Ordering::SeqCst);
         Some(command)
     }
 
@@ -146,10 +157,19 @@ impl Commands {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// The protocol thread has ended.
-    pub(super) fn end(&self) {
+    /// Takes nothing any more, and gives to `each` what was taken and not carried out: all that was accepted is among it.
+    pub(super) fn close(&self, mut each: impl FnMut(Command)) {
         self.over.store(true, Ordering::SeqCst);
-        while self.pop().is_some() {}
+        loop {
+            while let Some(command) = self.pop() {
+                each(command);
+            }
+            if self.bytes.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            // Somebody is between the count and the ring.
+            std::thread::yield_now();
+        }
         self.room.notify();
     }
 }

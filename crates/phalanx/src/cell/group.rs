@@ -1,6 +1,6 @@
 //! A handle to a group.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -16,11 +16,21 @@ pub(super) struct Slot {
     pub(super) name: Arc<str>,
     view: Mutex<Option<Arc<GroupView>>>,
     left: AtomicBool,
+    /// Multicasts taken from the queue of commands so far, and the last of them that the core accepted. The protocol thread
+    /// counts.
+    taken: AtomicU64,
+    accepted: AtomicU64,
 }
 
 impl Slot {
     pub(super) fn new(name: &str) -> Self {
-        Self { name: name.into(), view: Mutex::new(None), left: AtomicBool::new(false) }
+        Self {
+            name: name.into(),
+            view: Mutex::new(None),
+            left: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+            accepted: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn view(&self) -> Option<Arc<GroupView>> {
@@ -29,6 +39,24 @@ impl Slot {
 
     pub(super) fn set_view(&self, view: Option<Arc<GroupView>>) {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
+    }
+
+    /// So many more were taken. Returns how many in all.
+    pub(super) fn take(&self, messages: u64) -> u64 {
+        // There is one writer.
+        let taken = self.taken.load(Ordering::Relaxed) + messages;
+        self.taken.store(taken, Ordering::Relaxed);
+        taken
+    }
+
+    /// One more was taken, and the core accepted it.
+    pub(super) fn accept(&self) {
+        self.accepted.store(self.take(1), Ordering::Relaxed);
+    }
+
+    /// The number of the last that the core accepted.
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
     }
 
     pub(super) fn leave(&self) {
@@ -72,7 +100,8 @@ impl Group {
     /// name, it is uniform where the group was founded so, see [`JoinOptions::terms`](super::JoinOptions::terms).
     ///
     /// Accepted means queued: it goes out in the view that is in force when its turn comes. If this incarnation
-    /// ends before that, it goes out in the next one's view, or, without a next one, not at all.
+    /// ends before it has come that far, it goes out in the next one's view, or not at all: an [`Item::Unsent`](super::Item::Unsent)
+    /// tells of each that does not.
     ///
     /// # Errors
     /// [`CallError`]; nothing was queued.

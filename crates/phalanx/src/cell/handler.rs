@@ -14,9 +14,14 @@ use crate::state::State;
 /// Queues what comes, and keeps the groups' states.
 pub(super) struct Queueing {
     shared: Arc<Shared>,
+    rejoin: bool,
     copier: Copier,
     /// What came although there was no room. Kept in order; nothing more is asked for meanwhile.
     spilled: VecDeque<Item>,
+    /// The last that will not be sent: group, first, how many. What follows on may be added.
+    lost: Option<(Arc<str>, u64, u64)>,
+    /// What tells that the process is over for good, until all that it did not send was told.
+    last: Option<Event>,
     groups: BTreeMap<Arc<str>, Joined>,
     names: BTreeMap<GroupId, Arc<str>>,
     /// The group whose state was asked for and whose first view has not come. One at a time: a state that begins
@@ -30,9 +35,20 @@ struct Joined {
 }
 
 impl Queueing {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    /// `rejoin`: the process comes back after an exclusion.
+    pub(super) fn new(shared: Arc<Shared>, rejoin: bool) -> Self {
         let (spilled, groups, names) = (VecDeque::new(), BTreeMap::new(), BTreeMap::new());
-        Self { shared, copier: Copier::default(), spilled, groups, names, awaiting: None }
+        Self {
+            shared,
+            rejoin,
+            copier: Copier::default(),
+            spilled,
+            lost: None,
+            last: None,
+            groups,
+            names,
+            awaiting: None,
+        }
     }
 
     /// A group is about to be joined.
@@ -60,13 +76,48 @@ impl Queueing {
         self.push(Item::Notice(notice.into()));
     }
 
+    /// So many multicasts that were taken from the queue of commands for that group, the last of them as number `last`, will not be
+    /// sent.
+    pub(super) fn unsent(&mut self, slot: &Slot, messages: u64, last: u64) {
+        if messages == 0 {
+            return;
+        }
+        let first = last.saturating_sub(messages) + 1;
+        match &mut self.lost {
+            Some((group, begun, count)) if *group == slot.name && *begun + *count == first => *count += messages,
+            _ => {
+                self.tell_lost();
+                self.lost = Some((Arc::clone(&slot.name), first, messages));
+            }
+        }
+    }
+
+    fn tell_lost(&mut self) {
+        if let Some((group, first, messages)) = self.lost.take() {
+            self.queue(Item::Unsent { group, first, messages });
+        }
+    }
+
+    /// The process is over, and all that it did not send was told.
+    pub(super) fn finish(&mut self) {
+        if let Some(last) = self.last.take() {
+            self.push(Item::Event(last));
+        }
+    }
+
     /// Wakes who waits for what came.
     pub(super) fn publish(&mut self) {
+        self.tell_lost();
         self.unspill();
         self.shared.items.publish();
     }
 
     fn push(&mut self, item: Item) {
+        self.tell_lost();
+        self.queue(item);
+    }
+
+    fn queue(&mut self, item: Item) {
         self.unspill();
         let refused = if self.spilled.is_empty() { self.shared.items.push(item).err() } else { Some(item) };
         self.spilled.extend(refused);
@@ -178,7 +229,18 @@ impl Handler for Queueing {
                     state.restored();
                 }
             }
+            Event::Unsent { group, messages } => {
+                let slot = self.names.get(group).and_then(|name| self.groups.get(name)).map(|joined| &joined.slot);
+                if let Some(slot) = slot.cloned() {
+                    self.unsent(&slot, *messages, slot.accepted());
+                }
+                return;
+            }
             _ => {}
+        }
+        if matches!(event, Event::Left) || !self.rejoin && matches!(event, Event::Excluded { .. }) {
+            self.last = Some(event);
+            return;
         }
         self.push(Item::Event(event));
     }

@@ -28,6 +28,17 @@ pub enum Item {
     },
     /// A view, or another event.
     Event(Event),
+    /// Multicasts that were accepted and will not be sent. Before the event that tells why, or, of those that were still on their way
+    /// to the protocol thread then, after it and before the end.
+    Unsent {
+        /// The group's name.
+        group: Arc<str>,
+        /// The first of them: its number among all that were accepted for the group since it was joined, from 1, whatever became of
+        /// the process meanwhile.
+        first: u64,
+        /// How many, one behind the other.
+        messages: u64,
+    },
     /// Something the operator should know: a directory that cannot be written, a trace that stopped.
     Notice(Arc<str>),
 }
@@ -162,7 +173,7 @@ fn cost(item: &Item) -> usize {
     match item {
         Item::Message(message) => message.payload.len() + ITEM_BYTES,
         Item::Direct { payload, .. } => payload.len() + ITEM_BYTES,
-        Item::Event(_) | Item::Notice(_) => ITEM_BYTES,
+        Item::Event(_) | Item::Unsent { .. } | Item::Notice(_) => ITEM_BYTES,
     }
 }
 

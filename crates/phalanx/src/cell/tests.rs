@@ -145,7 +145,7 @@ fn commands_are_bounded_and_end() {
     assert_eq!(commands.push(send(1), Some(Duration::from_millis(1))), Err(Refused::Full));
     let waiter = Arc::clone(&commands);
     let waits = thread::spawn(move || waiter.push(Command::Send { to: Incarnation(1), payload: Bytes::new() }, None));
-    commands.end();
+    commands.close(drop);
     assert_eq!(waits.join().expect("no panic"), Err(Refused::Over), "the end wakes who waits");
     assert!(commands.pop().is_none());
 }
@@ -161,4 +161,42 @@ fn small_payloads_share_memory_and_stay_whole() {
         })
         .collect();
     assert!(copies.iter().all(|(payload, copy)| copy == payload));
+}
+
+/// Pushes that meet the end are refused, or given back by it: none is taken and forgotten.
+#[test]
+fn what_was_taken_and_not_carried_out_is_given_back_at_the_end() {
+    for _ in 0..200 {
+        let driver = driver();
+        let commands = Commands::new(driver.waker());
+        let slot = Arc::new(Slot::new("g"));
+        let cast = || Command::Cast {
+            slot: Arc::clone(&slot),
+            order: phalanx_core::Order::Fifo,
+            uniform: false,
+            payload: Bytes::from_static(b"x"),
+        };
+        let (mut carried, mut given_back) = (0_u64, 0_u64);
+        let accepted: u64 = thread::scope(|scope| {
+            let pushers: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut accepted = 0;
+                        while commands.push(cast(), None).is_ok() {
+                            accepted += 1;
+                        }
+                        accepted
+                    })
+                })
+                .collect();
+            while carried < 50 {
+                carried += commands.pop().map_or(0, |command| command.multicasts().map_or(0, |(_, count)| count));
+                commands.popped();
+            }
+            commands.close(|command| given_back += command.multicasts().map_or(0, |(_, count)| count));
+            pushers.into_iter().map(|pusher| pusher.join().expect("no panic")).sum()
+        });
+        assert_eq!(accepted, carried + given_back);
+        assert!(commands.pop().is_none());
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use phalanx_core::{CommandError, Instant, Order, Stability};
+use phalanx_core::{CommandError, Event, Instant, Order, Stability};
 use phalanx_driver::fork::Home;
 use phalanx_driver::{Lossy, Shm, Udp, Wait};
 use phalanx_trace::TraceError;
@@ -48,7 +48,7 @@ fn spawn<D: Wait>(
         trace_lost: AtomicBool::new(false),
     });
     let (ends, theirs) = (Ends(Arc::clone(&shared)), Arc::clone(&shared));
-    let queueing = Queueing::new(Arc::clone(&shared));
+    let queueing = Queueing::new(Arc::clone(&shared), options.rejoin);
     let (rejoin, spin) = (options.rejoin, options.spin);
     let builder = Builder::new().name("phalanx".to_owned());
     let thread = match &options.config.trace {
@@ -83,7 +83,7 @@ struct Ends(Arc<Shared>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        self.0.commands.end();
+        self.0.commands.close(drop);
         self.0.items.end();
     }
 }
@@ -113,11 +113,32 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         if let Err(error) = outcome {
             queueing(&mut self.handler).notice(format!("the process stops: {error}"));
         }
+        self.tell_unsent(queueing);
         finish(&mut self.handler);
         self.tell(queueing);
         // Sockets, presence and counters go before anybody is told that this process is over.
         drop(self);
         drop(ends);
+    }
+
+    /// Tells of all that was accepted and will not be sent, now that nothing is any more.
+    fn tell_unsent(&mut self, queueing: fn(&mut H) -> &mut Queueing) {
+        let lost: Vec<_> = self.process.node().process().unsent().collect();
+        for (group, messages) in lost {
+            self.handler.event(Event::Unsent { group, messages });
+        }
+        let mut left: Vec<Command> = self.pending.take().into_iter().collect();
+        self.shared.commands.close(|command| left.push(command));
+        left.iter().for_each(|command| self.give_up(command, queueing));
+        queueing(&mut self.handler).finish();
+    }
+
+    /// What it would multicast will not be sent.
+    fn give_up(&mut self, command: &Command, queueing: fn(&mut H) -> &mut Queueing) {
+        if let Some((slot, messages)) = command.multicasts() {
+            let last = slot.take(messages);
+            queueing(&mut self.handler).unsent(slot, messages, last);
+        }
     }
 
     fn turns(&mut self, queueing: fn(&mut H) -> &mut Queueing) -> io::Result<()> {
@@ -162,7 +183,8 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
     /// Carries out commands, up to one that has to wait. Returns how many.
     fn carry_out(&mut self, queueing: fn(&mut H) -> &mut Queueing) -> usize {
         let mut count = 0;
-        while count < COMMANDS_PER_TURN {
+        // Once the leave has begun, what still waits has had its time.
+        while count < COMMANDS_PER_TURN && !self.left {
             let Some(command) = self.pending.take().or_else(|| self.shared.commands.pop()) else { break };
             self.pending = self.carry(command, queueing);
             if self.pending.is_some() {
@@ -223,13 +245,26 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         payload: &[u8],
         queueing: fn(&mut H) -> &mut Queueing,
     ) -> bool {
-        let Some(group) = queueing(&mut self.handler).number(slot) else { return !slot.has_left() };
-        match self.process.multicast(group, order, stability, payload, &mut self.handler) {
+        let outcome = match queueing(&mut self.handler).number(slot) {
+            Some(group) => self.process.multicast(group, order, stability, payload, &mut self.handler),
+            None => Err(CommandError::NotMember),
+        };
+        let waits = match outcome {
+            Ok(()) => {
+                slot.accept();
+                return false;
+            }
             Err(CommandError::NoCredit) => true,
-            // Between an exclusion and the next life's view.
+            // Not joined yet, or between an exclusion and the next life's view.
             Err(CommandError::NotMember | CommandError::Over) => !self.process.is_over() && !slot.has_left(),
-            _ => false,
+            // What it may be refused for else was refused when it was queued.
+            Err(_) => false,
+        };
+        if !waits {
+            let last = slot.take(1);
+            queueing(&mut self.handler).unsent(slot, 1, last);
         }
+        waits
     }
 
     fn join(&mut self, command: Command, queueing: fn(&mut H) -> &mut Queueing) {
@@ -252,7 +287,6 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         if idle || now.since(since) > LEAVE_AFTER {
             self.left = true;
             self.leaving = None;
-            self.pending = None;
             self.process.leave(&mut self.handler);
         }
     }
