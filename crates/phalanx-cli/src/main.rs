@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod exit;
 mod flags;
+mod level;
 mod member;
 mod node;
 mod notice;
@@ -68,6 +69,7 @@ enum Command {
     #[command(hide = true)]
     BenchChild(bench::Child),
     Doctor(doctor::Doctor),
+    Level(level::Level),
     Reform(reform::Reform),
 }
 
@@ -93,6 +95,7 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::Sim(sim) => sim::run(sim),
         Command::Check(check) => check::run(check),
         Command::Stat(stat) => stat::run(stat),
+        Command::Level(level) => level::run(level),
         Command::Reform(reform) => reform::run(reform),
         Command::Torture(torture) => torture::run(torture),
         Command::TortureMember(member) => torture::run_member(member),

@@ -72,13 +72,18 @@ fn look(live: &Live) -> Option<Seen> {
     }
 }
 
+/// A level as a process tells it: builds before there were levels tell none, nor does who is in no view.
+pub(crate) fn level(level: u64) -> String {
+    if level == 0 { "-".to_owned() } else { level.to_string() }
+}
+
 fn state(seen: &Seen) -> String {
     let state = &seen.reading.status.state;
     if seen.age > STALE { format!("{state}, silent for {} s", seen.age.as_secs()) } else { state.clone() }
 }
 
 fn tell(seen: &[Seen], with_counters: bool) {
-    let mut processes = Table::new(&["process", "pid", "incarnation", "state", "view", "members"]);
+    let mut processes = Table::new(&["process", "pid", "incarnation", "state", "view", "level", "members"]);
     for one in seen {
         let reading = &one.reading;
         let status = &reading.status;
@@ -88,6 +93,7 @@ fn tell(seen: &[Seen], with_counters: bool) {
             reading.incarnation.to_string(),
             state(one),
             status.view.to_string(),
+            level(status.level),
             status.members.join(","),
         ]);
     }
@@ -156,7 +162,8 @@ fn as_json(seen: &Seen) -> serde_json::Value {
         "cell": status.cell, "name": status.name, "pid": reading.pid,
         "incarnation": reading.incarnation.to_string(),
         "state": status.state, "why": status.why, "age_ms": u64::try_from(seen.age.as_millis()).unwrap_or(u64::MAX),
-        "view": status.view, "members": status.members,
+        "view": status.view, "level": status.level, "level_known": status.level_known,
+        "members": status.members, "levels": status.levels,
         "groups": status.groups.iter().map(group).collect::<Vec<_>>(),
         "counters": counters,
     })

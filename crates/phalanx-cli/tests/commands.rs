@@ -105,6 +105,44 @@ fn stat(dir: &std::path::Path) -> (i32, serde_json::Value) {
 }
 
 #[test]
+fn the_level_of_a_cell_is_shown_and_a_visitor_asks_for_more() {
+    let dir = directory();
+    let known = u64::from(phalanx::core::LEVEL);
+    let nobody = ["level", "--timeout", "300ms"];
+    assert_eq!(code(&run(dir.path(), &nobody)), 3);
+    let seeds = ["--seeds", "127.0.0.1:9"];
+    for how in ["--join", "--raise"] {
+        let output = run(dir.path(), &[&nobody[..], &seeds[..], &[how]].concat());
+        assert_eq!(code(&output), 3, "{}", said(&output));
+    }
+    let one = node(dir.path(), "one", &[]);
+    await_line(&one, "cell view 1: one");
+    let other = node(dir.path(), "other", &[]);
+    await_line(&other, "cell view 2: one, other");
+    let level = |arguments: &[&str]| {
+        let output = run(dir.path(), &[&["level", "--json"], arguments].concat());
+        assert_eq!(code(&output), 0, "{}", said(&output));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    let told = wait_for("the counters files", || Some(level(&[])).filter(|told| told["view"] == 2));
+    let members = serde_json::json!([{"name": "one", "level": known}, {"name": "other", "level": known}]);
+    assert_eq!(told, serde_json::json!({"view": 2, "level": known, "highest": known, "members": members}));
+    let processes = stat(dir.path()).1;
+    assert_eq!((&processes[0]["level"], &processes[0]["levels"]), (&known.into(), &serde_json::json!([known, known])));
+    // A visitor has a name and ports of its own, whatever is configured, and leaves again.
+    let joined = level(&["--join", "--name", "one"]);
+    assert_eq!((&joined["view"], &joined["members"]), (&3.into(), &members));
+    await_line(&one, "cell view 4: one, other; gone: level-");
+    let raised = level(&["--raise"]);
+    assert_eq!((&raised["level"], &raised["members"]), (&known.into(), &members), "it was in force already");
+    await_line(&other, "cell view 6: one, other; gone: level-");
+    let output = run(dir.path(), &["level", "--raise", "60000"]);
+    assert_eq!(code(&output), 1);
+    assert!(said(&output).contains("60000 is not known to this build"), "{}", said(&output));
+    assert_eq!(code(&run(dir.path(), &["level", "--raise", "0"])), 2);
+}
+
+#[test]
 fn a_lost_quorum_is_told_and_only_an_operator_reforms() {
     let dir = directory();
     let one = node(dir.path(), "one", &[]);

@@ -21,6 +21,7 @@ pub(super) enum Command {
     Send { to: Incarnation, payload: Bytes },
     Join { slot: Arc<Slot>, with_state: bool, terms: GroupTerms, state: Option<Box<dyn State>> },
     LeaveGroup { slot: Arc<Slot> },
+    RaiseLevel { level: u16 },
 }
 
 impl Command {
@@ -29,7 +30,7 @@ impl Command {
         match self {
             Self::Cast { slot, .. } => Some((slot, 1)),
             Self::CastAll { slot, batch, .. } => Some((slot, batch.len() as u64)),
-            Self::Send { .. } | Self::Join { .. } | Self::LeaveGroup { .. } => None,
+            Self::Send { .. } | Self::Join { .. } | Self::LeaveGroup { .. } | Self::RaiseLevel { .. } => None,
         }
     }
 
@@ -37,7 +38,7 @@ impl Command {
         match self {
             Self::Cast { payload, .. } | Self::Send { payload, .. } => payload.len() + COMMAND_BYTES,
             Self::CastAll { batch, .. } => batch.bytes() + COMMAND_BYTES,
-            Self::Join { .. } | Self::LeaveGroup { .. } => COMMAND_BYTES,
+            Self::Join { .. } | Self::LeaveGroup { .. } | Self::RaiseLevel { .. } => COMMAND_BYTES,
         }
     }
 }

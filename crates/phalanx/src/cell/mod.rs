@@ -187,6 +187,16 @@ impl Cell {
         self.shared.commands.push(Command::Send { to, payload }, None).map_err(CallError::from)
     }
 
+    /// Asks the cell to rise to a level, once this process is in a view. A [`CellView`] of that level tells that it is in force, and
+    /// [`Event::LevelRefused`](phalanx_core::Event::LevelRefused) who cannot follow; nothing comes if it was in force already.
+    ///
+    /// # Errors
+    /// [`CallError`]; nothing was asked.
+    pub fn raise_level(&self, level: u16) -> Result<(), CallError> {
+        self.shared.check()?;
+        self.shared.commands.push(Command::RaiseLevel { level }, None).map_err(CallError::from)
+    }
+
     /// Waits for the next item.
     ///
     /// # Errors

@@ -233,6 +233,15 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
                     Err(_) => (!self.process.is_over()).then_some(command),
                 }
             }
+            Command::RaiseLevel { level } => match self.process.raise_level(*level, &mut self.handler) {
+                // Before the first view, or between an exclusion and the next life's.
+                Err(CommandError::NoView | CommandError::Over) => (!self.process.is_over()).then_some(command),
+                Err(CommandError::LevelRefused { level, why }) => {
+                    self.handler.event(Event::LevelRefused { level, why });
+                    None
+                }
+                Ok(()) | Err(_) => None,
+            },
         }
     }
 

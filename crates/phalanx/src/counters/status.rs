@@ -17,8 +17,14 @@ pub struct Status {
     pub why: String,
     /// The cell view's number; 0 before the first.
     pub view: u64,
+    /// The level in force; 0 before the first view, and where the process is of a build that does not tell.
+    pub level: u64,
+    /// The highest level that all members of the view know.
+    pub level_known: u64,
     /// Names of the cell view's members, in rank order.
     pub members: Vec<String>,
+    /// The highest level that each of them knows.
+    pub levels: Vec<u64>,
     /// The groups this process is a member of.
     pub groups: Vec<GroupStatus>,
 }
@@ -94,6 +100,9 @@ impl Status {
         put("state", self.state.clone().into());
         put("why", self.why.clone().into());
         put("view", number(self.view));
+        put("level", number(self.level));
+        put("level_known", number(self.level_known));
+        put("levels", Value::Array(self.levels.iter().take(members).map(|level| number(*level)).collect()));
         put("members", Value::Array(self.members.iter().take(members).map(|m| m.clone().into()).collect()));
         put("members_left_out", number((self.members.len() - members) as u64));
         put("group", Value::Array(self.groups.iter().take(groups).map(|g| g.table().into()).collect()));
@@ -105,6 +114,7 @@ impl Status {
     pub(super) fn from_text(text: &str) -> Option<Self> {
         let table: Table = text.parse().ok()?;
         let members = table.get("members").and_then(Value::as_array);
+        let levels = table.get("levels").and_then(Value::as_array);
         let groups = table.get("group").and_then(Value::as_array);
         Some(Self {
             cell: word(&table, "cell"),
@@ -112,6 +122,13 @@ impl Status {
             state: word(&table, "state"),
             why: word(&table, "why"),
             view: count(&table, "view"),
+            level: count(&table, "level"),
+            level_known: count(&table, "level_known"),
+            levels: levels
+                .into_iter()
+                .flatten()
+                .map(|l| l.as_integer().and_then(|n| u64::try_from(n).ok()).unwrap_or(0))
+                .collect(),
             members: members.into_iter().flatten().filter_map(|m| m.as_str().map(str::to_owned)).collect(),
             groups: groups.into_iter().flatten().filter_map(Value::as_table).map(GroupStatus::from_table).collect(),
         })

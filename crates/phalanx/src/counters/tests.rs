@@ -18,7 +18,10 @@ fn status() -> Status {
         state: "primary".into(),
         why: String::new(),
         view: 7,
+        level: 2,
+        level_known: 3,
         members: vec!["n".into(), "m".into()],
+        levels: vec![3, 4],
         groups: vec![GroupStatus {
             name: "g".into(),
             number: 1,
@@ -65,7 +68,12 @@ fn a_text_that_does_not_fit_is_cut_and_says_so() {
     let path = dir.path().join("a.counters");
     let mut writer = CountersWriter::create(&path, &NAMES).expect("made");
     let group = status().groups.remove(0);
-    let large = Status { groups: vec![group; 1_000], members: vec!["m".repeat(200); 1_000], ..status() };
+    let large = Status {
+        groups: vec![group; 1_000],
+        members: vec!["m".repeat(200); 1_000],
+        levels: vec![1; 1_000],
+        ..status()
+    };
     writer.update(Instant(5), Incarnation(9), &[], &large);
     let reading = read(&path).expect("sound");
     assert!(!reading.status.groups.is_empty() && reading.status.groups.len() < 1_000);

@@ -268,6 +268,9 @@ impl Attendant {
             state: self.gate.state.to_owned(),
             why: self.gate.why.clone(),
             view: view.map_or(0, |view| view.view),
+            level: view.map_or(0, |view| u64::from(view.level)),
+            level_known: u64::from(process.highest_level()),
+            levels: view.map_or(Vec::new(), |view| view.members.iter().map(|m| u64::from(m.level)).collect()),
             members: view.map_or(Vec::new(), |view| view.members.iter().map(|m| m.name.clone()).collect()),
             groups: process.streams().iter().map(GroupStatus::from).collect(),
         };
