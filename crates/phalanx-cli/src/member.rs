@@ -187,6 +187,10 @@ impl Narrator {
             Event::Searching { probes, why } => {
                 (format!("looking for the cell: {why}"), json!({"event": "searching", "probes": probes, "why": why}))
             }
+            Event::Differs { setting, cell, own } if setting == "level" => (
+                format!("kept out of the cell: level is {cell} there and {own} here; start a build that knows {cell}"),
+                json!({"event": "differs", "setting": setting, "cell": cell, "own": own}),
+            ),
             Event::Differs { setting, cell, own } => (
                 format!("kept out of the cell: {setting} is {cell} there and {own} here; set it to the cell's value"),
                 json!({"event": "differs", "setting": setting, "cell": cell, "own": own}),

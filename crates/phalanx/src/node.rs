@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use phalanx_core::{
-    CommandError, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Process, Security, Settings, Stability,
+    CommandError, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Process, Security,
+    Settings, Stability,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::{Driver, Transmit};

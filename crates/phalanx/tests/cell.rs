@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads, run};
 use phalanx::config::SecurityMode;
-use phalanx::core::{CommandError, Delivery, Event, GroupId, GroupTerms, GroupView, Incarnation, LeaveReason, MemberInfo, Membership, Order, SlowMembers, Snapshot, Stability};
+use phalanx::core::{
+    CommandError, Delivery, Event, GroupId, GroupTerms, GroupView, Incarnation, LeaveReason, MemberInfo, Membership,
+    Order, SlowMembers, Snapshot, Stability,
+};
 use phalanx::counters::CountersFile;
 use phalanx::driver::Faults;
 use phalanx::local::LocalCell;
@@ -198,7 +201,7 @@ fn a_lost_quorum_is_told_beside_a_queue_that_nobody_reads() {
     assert_eq!((seen.view, seen.incarnation), (2, younger.me().incarnation));
     await_members(&younger, 2);
     for i in 0..20_u8 {
-        group.cast(Order::Fifo, false, &[i]).expect("accepted");
+        group.cast(Order::Fifo, Stability::Plain, &[i]).expect("accepted");
     }
     messages(&elder, 20);
     let (told, end) = thread::scope(|scope| {
@@ -294,7 +297,7 @@ fn what_was_accepted_and_is_not_sent_is_told_before_the_end() {
     await_event(&younger, |event| matches!(event, Event::NonPrimary { .. }).then_some(()));
     let (mut accepted, mut since) = (0_u64, Instant::now());
     while since.elapsed() < Duration::from_secs(1) {
-        match group.try_cast(Order::Fifo, false, &[7; 2_000]) {
+        match group.try_cast(Order::Fifo, Stability::Plain, &[7; 2_000]) {
             Ok(()) => (accepted, since) = (accepted + 1, Instant::now()),
             Err(refused) => assert_eq!(refused, CallError::Full),
         }
@@ -357,7 +360,7 @@ fn a_life_that_is_given_up_tells_what_it_did_not_send() {
     await_members(&elder, 1);
     let younger = without_a_quorum(dir.path(), options(dir.path(), "younger"));
     let (mut process, mut app) = (Inline::start(&younger).expect("starts"), App::default());
-    process.join_group("g", false, &mut app).expect("a good name");
+    process.join_group("g", false, GroupTerms::default(), &mut app).expect("a good name");
     let turn_until = |process: &mut Inline, app: &mut App, is: &dyn Fn(&App) -> bool| {
         let begun = Instant::now();
         while !is(app) {
@@ -373,7 +376,7 @@ fn a_life_that_is_given_up_tells_what_it_did_not_send() {
     let group = app.group.expect("in the group");
     let mut accepted = 0_u64;
     let refused = loop {
-        match process.multicast(group, Order::Fifo, false, &[7; 2_000], &mut app) {
+        match process.multicast(group, Order::Fifo, Stability::Plain, &[7; 2_000], &mut app) {
             Ok(()) => accepted += 1,
             Err(refused) => break refused,
         }

@@ -18,7 +18,8 @@ use futures_core::Stream;
 use phalanx::config::DriverMode;
 use phalanx::core::wire::DropReason;
 use phalanx::core::{
-    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Lane, MemberInfo, Membership, Order, Security, Settings, Snapshot, Stability,
+    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Lane, MemberInfo, Membership, Order,
+    Security, Settings, Snapshot, Stability,
 };
 use phalanx::driver::{Driver, Shm, Transmit, Udp, UdpOptions, Wait};
 use phalanx::local::LocalCell;

@@ -173,7 +173,7 @@ fn what_was_taken_and_not_carried_out_is_given_back_at_the_end() {
         let cast = || Command::Cast {
             slot: Arc::clone(&slot),
             order: phalanx_core::Order::Fifo,
-            uniform: false,
+            stability: phalanx_core::Stability::Plain,
             payload: Bytes::from_static(b"x"),
         };
         let (mut carried, mut given_back) = (0_u64, 0_u64);

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds the commit that tests/namespaces/old-build names, an earlier build for members of an upgrade, and prints where it is:
+#
+#   old_build.sh TARGET    TARGET is the target directory of this tree, whose quick build it borrows dependencies of
+#
+# What was built once is kept there. Exit code 77: the commit is not in this clone.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+target=$1
+commit=$(cat "$root/tests/namespaces/old-build")
+program=$target/old-build/$commit/phalanx
+if [ ! -x "$program" ]; then
+  git -C "$root" cat-file -e "$commit^{commit}" 2>/dev/null || { echo "commit $commit is not in this clone" >&2; exit 77; }
+  build=$target/old-build/building tree=$(mktemp -d)
+  trap 'git -C "$root" worktree remove --force "$tree"; rm -rf "$build"' EXIT
+  git -C "$root" worktree add --quiet --force --detach "$tree" "$commit" >&2
+  # The same crates from the registry in the same profile: links to what is built already save most of the time.
+  rm -rf "$build"
+  mkdir -p "$build/quick"
+  for part in .fingerprint build deps; do
+    [ ! -d "$target/quick/$part" ] || cp -al "$target/quick/$part" "$build/quick/"
+  done
+  (cd "$tree" && CARGO_TARGET_DIR=$build cargo build --profile quick --locked --quiet --package phalanx-cli) >&2
+  mkdir -p "$(dirname "$program")"
+  cp "$build/quick/phalanx" "$program"
+fi
+echo "$program"
