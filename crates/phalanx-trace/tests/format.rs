@@ -131,7 +131,7 @@ fn a_file_of_the_first_version_is_read() {
     let trace = read(&old).expect("versions 1 and 2 are read");
     let events: Vec<&Event> = trace.records.iter().map(|r| &r.event).collect();
     assert_eq!(events, [&Event::Start, &Event::Crash { incarnation: 7 }, &Event::End]);
-    assert_eq!(trace.header, Header::harness("cell", "c"));
+    assert_eq!(trace.header, Header { format: 1, ..Header::harness("cell", "c") });
     assert_eq!(bytes_of(&trace)[MAGIC.len() + 2..], old[MAGIC.len() + 2..], "old records are written as before");
 }
 
