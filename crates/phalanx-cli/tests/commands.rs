@@ -81,10 +81,8 @@ fn the_version_tells_build_and_wire_level() {
     let dir = directory();
     let output = run(dir.path(), &["--version"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        text.starts_with("phalanx ") && text.contains("build ") && text.contains("wire version 3, level 1"),
-        "{text}"
-    );
+    let speaks = format!("wire version 3, level {}", phalanx::core::LEVEL);
+    assert!(text.starts_with("phalanx ") && text.contains("build ") && text.contains(&speaks), "{text}");
 }
 
 /// A node whose views go to standard output.
