@@ -96,7 +96,7 @@ const MOMENTS: &[Moment] = &[
     ("uniform messages on the first lost packet, whose only holders died", |c| holders(c, "first of the past"), 400),
     ("token passes known only to holders that died", |c| holders(c, "pass"), 120),
     ("groups judged for a packet that made no sense to one", |c| core(c, "nonsense_to_one"), 200),
-    ("the same, to more but fewer than half", |c| core(c, "nonsense_to_fewer"), 15),
+    ("the same, to more but fewer than half", |c| core(c, "nonsense_to_fewer"), 30),
     ("the same, to half", |c| core(c, "nonsense_to_half"), 55),
     ("the same, to more than half", |c| core(c, "nonsense_to_more"), 95),
     ("members that took a group's state anew", |c| core(c, "state_anew"), 230),
