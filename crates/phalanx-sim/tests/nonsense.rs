@@ -130,3 +130,22 @@ fn of_two_the_group_stops() {
     assert!((0..2).all(|slot| lost(&cell, slot) == [LeaveReason::Stopped]));
     cell.finish_clean();
 }
+
+/// A group that stopped is joined again by who asks for it, and by nobody that comes back as a new incarnation.
+#[test]
+fn who_comes_back_does_not_join_a_group_that_stopped() {
+    let mut cell = Cell::settled(4, 55);
+    cell.cannot_read(&[2, 3], 0, "a");
+    talk(&mut cell, &[0, 1, 2, 3]);
+    cell.run_for(2 * SECOND);
+    (0..3).for_each(|slot| cell.join(slot, "a"));
+    cell.run_for(2 * SECOND);
+    cell.cut_off(&[3]);
+    cell.run_for(4 * SECOND);
+    cell.heal();
+    assert!(cell.run_until(5 * SECOND, |cell| cell.exclusions(3) == 1));
+    cell.run_for(5 * SECOND);
+    assert!(cell.cell_view(3).is_some_and(|(_, members)| members.len() == 4), "it is back in the cell");
+    assert_eq!([0, 1, 2, 3].map(|slot| members(&cell, slot)), [3, 3, 3, 0]);
+    cell.finish_clean();
+}

@@ -143,6 +143,7 @@ impl<D: Driver> Node<D> {
         if was_at_rest && !self.rested {
             let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
             if self.process.deliver(now, &mut sink) {
+                self.forget_stopped();
                 self.flush(&mut report);
                 self.quiet_until = Instant::ZERO;
                 report.more = true;
@@ -156,6 +157,7 @@ impl<D: Driver> Node<D> {
         let joined = |name: &str| names.values().any(|joined| **joined == *name);
         self.wanted.ask(now, &mut self.process, joined, handler);
         self.process.turn(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
+        self.forget_stopped();
         self.flush(&mut report);
         report.more |= self.process.is_packing();
         handler.silent(self.process.activity().flushing);
@@ -170,6 +172,13 @@ impl<D: Driver> Node<D> {
                 Instant::ZERO
             };
         report
+    }
+
+    /// A group that stopped is over: a new life joins it only if it is asked to.
+    fn forget_stopped(&mut self) {
+        for name in self.watch.stopped.drain(..) {
+            self.wanted.remove(&name);
+        }
     }
 
     /// Hands what was sent to the system. If that takes no more, or takes it again, the process learns it with the next

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use phalanx_core::{Delivery, Effects, Event, GroupId, Incarnation, Lane, Order, Snapshot};
+use phalanx_core::{Delivery, Effects, Event, GroupId, Incarnation, Lane, LeaveReason, Order, Snapshot};
 use phalanx_driver::Transmit;
 
 use crate::handler::Handler;
@@ -18,6 +18,8 @@ pub(super) struct Watch {
     pub(super) left: bool,
     /// Names of the groups this process is a member of.
     pub(super) names: BTreeMap<GroupId, Arc<str>>,
+    /// Names of groups that stopped since the node last looked.
+    pub(super) stopped: Vec<Arc<str>>,
 }
 
 pub(super) struct Sink<'a, T: ?Sized, H> {
@@ -68,8 +70,9 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
             Event::GroupView(view) => {
                 self.watch.names.insert(view.group, Arc::clone(&view.name));
             }
-            Event::GroupLeft { group, .. } => {
-                self.watch.names.remove(group);
+            Event::GroupLeft { group, why } => {
+                let name = self.watch.names.remove(group);
+                self.watch.stopped.extend(name.filter(|_| *why == LeaveReason::Stopped));
             }
             Event::Excluded { .. } => self.watch.excluded = true,
             Event::Left => self.watch.left = true,
