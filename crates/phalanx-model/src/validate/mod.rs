@@ -18,7 +18,7 @@ use phalanx_core::process::{DecreeState, GateState, Process};
 use phalanx_sim::{Options, watch_seed};
 
 use crate::rules::Rules;
-use record::{Cell, Decree, Try, is_filled};
+use record::{Cell, Decree, Try, is_filled, is_judged};
 pub use steps::Steps;
 
 /// Judges one run.
@@ -289,7 +289,13 @@ fn explain_phase(
     let fixed = decree.ballots.get(&c.ballot).and_then(|this| this.proposal.clone());
     if let Some(fixed) = fixed {
         if *fixed != **proposal {
-            out.push(format!("{:?} proposes something else than what it had filled", c.ballot));
+            // What is decided of groups with a packet that makes no sense is known only when all have filled the cuts.
+            if step != Step::Proposing || !is_judged(c, &fixed, proposal) {
+                out.push(format!("{:?} proposes something else than what it had filled", c.ballot));
+            } else if let Some(this) = decree.ballots.get_mut(&c.ballot) {
+                steps.judged += 1;
+                this.proposal = Some(proposal.clone());
+            }
         }
     } else {
         match decree.may_propose(rules, c.ballot, proposal, Some(&c.reports)) {
@@ -304,7 +310,7 @@ fn explain_phase(
         }
     }
     let adopted = decree.ballots.get(&c.ballot).is_some_and(|this| this.adopted);
-    if step == Step::Proposing && !adopted && !is_filled(rules, c, proposal) {
+    if step == Step::Proposing && !adopted && !is_filled(rules, c, &decree.acceptors, proposal) {
         out.push(format!("{:?} proposes a cut that is not held by all who reported", c.ballot));
     }
 }

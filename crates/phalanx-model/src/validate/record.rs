@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_core::member::{Ballot, Coordinator, Proposal, Report};
+use phalanx_core::member::{Ballot, Coordinator, GroupChange, GroupCut, Proposal, Report};
 use phalanx_core::{GroupId, Incarnation, LeaveReason};
 
 use crate::rules::Rules;
@@ -131,10 +131,35 @@ impl Decree {
     }
 }
 
-/// Whether all that reported hold the cuts of a proposal.
-pub(super) fn is_filled(rules: Rules, c: &Coordinator, proposal: &Proposal) -> bool {
-    proposal.cuts().all(|(group, cut)| {
-        let mut held = c.reports.values().flat_map(|r| r.prefixes.iter().filter(|(g, _)| *g == group));
+/// Whether all that reported hold the cuts of a proposal, but for those that lose the state of the group and do not deliver
+/// to its cut.
+pub(super) fn is_filled(rules: Rules, c: &Coordinator, acceptors: &[Incarnation], proposal: &Proposal) -> bool {
+    proposal.groups.iter().filter_map(|change| Some((change, change.cut.as_ref()?))).all(|(change, cut)| {
+        let loses = |rank: &usize| {
+            let mut left = change.left.iter().filter(|(who, _)| acceptors.get(*rank) == Some(who));
+            left.any(|(_, why)| matches!(why, LeaveReason::Nonsense | LeaveReason::Anew | LeaveReason::Stopped))
+        };
+        let keepers = c.reports.iter().filter(|(rank, _)| !loses(rank)).map(|(_, report)| report);
+        let mut held = keepers.flat_map(|r| r.prefixes.iter().filter(|(g, _)| *g == change.group));
         held.all(|(_, held)| held.iter().zip(&cut.prefixes).all(|(held, cut)| !rules.must_fill(held, cut)))
     })
+}
+
+/// Whether a proposal is what was filled, and what was judged of groups with a packet that makes no sense: there the cut may end
+/// sooner, and more may leave.
+pub(super) fn is_judged(c: &Coordinator, filled: &Proposal, proposal: &Proposal) -> bool {
+    let unreadable = c.unreadable_groups();
+    let rest = |proposal: &Proposal| {
+        let mut rest = proposal.clone();
+        for change in rest.groups.iter_mut().filter(|change| unreadable.contains(&change.group)) {
+            (change.cut, change.left, change.joined) = (None, Vec::new(), Vec::new());
+        }
+        rest
+    };
+    let follows = |(before, after): (&GroupChange, &GroupChange)| {
+        let ends = |cut: &Option<GroupCut>| cut.as_ref().map(|cut| cut.prefixes.clone()).unwrap_or_default();
+        let no_later = ends(&before.cut).iter().zip(&ends(&after.cut)).all(|(before, after)| after <= before);
+        no_later && before.left.iter().all(|(who, _)| after.left.iter().any(|(other, _)| other == who))
+    };
+    rest(filled) == rest(proposal) && filled.groups.iter().zip(&proposal.groups).all(follows)
 }

@@ -15,6 +15,8 @@ pub struct Steps {
     pub filling: u64,
     /// Proposals made.
     pub proposed: u64,
+    /// Of them, with more than was filled: what was judged of groups with a packet that makes no sense.
+    pub judged: u64,
     /// Of them, what another ballot had proposed.
     pub adopted: u64,
     /// Acceptances.
@@ -32,7 +34,7 @@ pub struct Steps {
 impl Steps {
     /// Each count, with its name.
     #[must_use]
-    pub fn each(&self) -> [(&'static str, u64); 12] {
+    pub fn each(&self) -> [(&'static str, u64); 13] {
         [
             ("turns", self.turns),
             ("started", self.started),
@@ -40,6 +42,7 @@ impl Steps {
             ("promised", self.promised),
             ("filling", self.filling),
             ("proposed", self.proposed),
+            ("judged", self.judged),
             ("adopted", self.adopted),
             ("accepted", self.accepted),
             ("decided", self.decided),
@@ -63,6 +66,7 @@ impl Steps {
         self.promised += other.promised;
         self.filling += other.filling;
         self.proposed += other.proposed;
+        self.judged += other.judged;
         self.adopted += other.adopted;
         self.accepted += other.accepted;
         self.decided += other.decided;
