@@ -214,6 +214,18 @@ pub enum LeaveReason {
     Stopped,
 }
 
+impl LeaveReason {
+    /// Whether who leaves a group for this reason did not ask to, and lives: it neither keeps the group's state nor delivers to
+    /// the cut.
+    #[must_use]
+    pub fn is_loss(self) -> bool {
+        match self {
+            Self::Nonsense | Self::Anew | Self::Stopped => true,
+            Self::Left | Self::Died | Self::Unreachable | Self::TooSlow => false,
+        }
+    }
+}
+
 /// The processes of a cell, as decided.
 #[derive(Clone, Debug)]
 pub struct CellView {

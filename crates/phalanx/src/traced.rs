@@ -13,6 +13,7 @@ use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 use crate::handler::{Command, Handler};
 pub(crate) use directory::create;
 pub use directory::to_directory;
+pub use records::{left, lost, order};
 
 /// Opens the trace of one life of the process. Called with each new incarnation.
 pub type OpenTrace<W> = Box<dyn FnMut(&MemberInfo) -> Result<TraceWriter<W>, TraceError> + Send>;
@@ -229,7 +230,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         };
         let over = matches!(event, Event::Excluded { .. } | Event::Left);
         if let Event::GroupLeft { group, why } = event
-            && let Some(lost) = records::lost(group, why)
+            && let Some(lost) = lost(group, why)
         {
             self.record(&lost);
         }

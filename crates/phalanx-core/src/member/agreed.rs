@@ -82,16 +82,8 @@ struct Setting {
 const DURATIONS: (u64, u64) = (100, 86_400_000_000);
 
 /// The least members of an adequate cell view. A cell of level 1 has none: each is adequate.
-const MEMBERS_MIN: Setting = Setting {
-    tag: 8,
-    level: 2,
-    name: "limits.members_min",
-    differing: Differing::Adopts,
-    range: (1, 65_535),
-    get: |a| a.members_min as u64,
-    set: |a, n| a.members_min = usize::try_from(n).unwrap_or(usize::MAX),
-    show: |n| n.to_string(),
-};
+const MEMBERS_MIN: Setting =
+    count(8, 2, "limits.members_min", |a| a.members_min as u64, |a, n| a.members_min = as_count(n));
 
 const SETTINGS: [Setting; 8] = [
     Setting {
@@ -101,19 +93,10 @@ const SETTINGS: [Setting; 8] = [
         differing: Differing::IsRefused,
         range: (1, 1 << 40),
         get: |a| a.group_window_bytes as u64,
-        set: |a, n| a.group_window_bytes = usize::try_from(n).unwrap_or(usize::MAX),
+        set: |a, n| a.group_window_bytes = as_count(n),
         show: show_bytes,
     },
-    Setting {
-        tag: 2,
-        level: 1,
-        name: "limits.watchers",
-        differing: Differing::Adopts,
-        range: (1, 65_535),
-        get: |a| a.watchers as u64,
-        set: |a, n| a.watchers = usize::try_from(n).unwrap_or(usize::MAX),
-        show: |n| n.to_string(),
-    },
+    count(2, 1, "limits.watchers", |a| a.watchers as u64, |a, n| a.watchers = as_count(n)),
     Setting {
         tag: 3,
         level: 1,
@@ -134,6 +117,21 @@ const SETTINGS: [Setting; 8] = [
 /// A duration of level 1, which a joiner takes from its cell.
 const fn duration(tag: u64, name: &'static str, get: fn(&Agreed) -> u64, set: fn(&mut Agreed, u64)) -> Setting {
     Setting { tag, level: 1, name, differing: Differing::Adopts, range: DURATIONS, get, set, show: show_micros }
+}
+
+/// A number of members, which a joiner takes from its cell.
+const fn count(
+    tag: u64,
+    level: u16,
+    name: &'static str,
+    get: fn(&Agreed) -> u64,
+    set: fn(&mut Agreed, u64),
+) -> Setting {
+    Setting { tag, level, name, differing: Differing::Adopts, range: (1, 65_535), get, set, show: |n| n.to_string() }
+}
+
+fn as_count(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 fn micros(duration: Duration) -> u64 {

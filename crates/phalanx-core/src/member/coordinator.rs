@@ -116,8 +116,7 @@ impl Coordinator {
     /// Groups with a packet that makes no sense to somebody that reported.
     #[must_use]
     pub fn unreadable_groups(&self) -> BTreeSet<GroupId> {
-        let nonsense = |unread: &&Unread| unread.streams.iter().any(|(.., nonsense)| *nonsense);
-        self.unread.values().flatten().filter(nonsense).map(|unread| unread.group).collect()
+        self.unread.values().flatten().filter(|unread| unread.has_nonsense()).map(|unread| unread.group).collect()
     }
 
     /// Who has to fill the cuts that `proposal` ends groups' views with, and has not: whoever reported less and can read on;
@@ -151,8 +150,7 @@ impl Coordinator {
     #[must_use]
     pub fn votes(&self) -> Vec<(usize, usize)> {
         let of_group = |group: GroupId| {
-            let against = self.unread.values().flatten();
-            let against = against.filter(|u| u.group == group && u.streams.iter().any(|(.., nonsense)| *nonsense));
+            let against = self.unread.values().flatten().filter(|u| u.group == group && u.has_nonsense());
             let part = self.reports.values().filter(|r| r.prefixes.iter().any(|(of, _)| *of == group));
             (against.count(), part.count())
         };

@@ -57,6 +57,14 @@ pub struct Unread {
     pub streams: Vec<(u16, u64, bool)>,
 }
 
+impl Unread {
+    /// Whether one of them makes no sense.
+    #[must_use]
+    pub fn has_nonsense(&self) -> bool {
+        self.streams.iter().any(|(.., nonsense)| *nonsense)
+    }
+}
+
 /// A member cannot read on, or says more of what it reports. From level 2 on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
@@ -97,6 +105,14 @@ pub struct GroupChange {
     pub left: Vec<(Incarnation, LeaveReason)>,
     /// What later builds add.
     pub tail: Tags,
+}
+
+impl GroupChange {
+    /// Whether a member loses the group's state with it.
+    #[must_use]
+    pub fn is_lost_to(&self, who: Incarnation) -> bool {
+        self.left.iter().any(|(left, why)| *left == who && why.is_loss())
+    }
 }
 
 /// What a decree decides, as the difference from the directory in force: one member of a thousand leaves in a few bytes.

@@ -162,7 +162,7 @@ impl Taker for Keep<'_> {
     }
 }
 
-/// Takes nothing but the token's way: reads only to know whether a packet makes sense.
+/// Takes nothing but token passes: for reading that only asks whether a packet makes sense.
 struct Look {
     pass: Option<u16>,
 }
@@ -287,8 +287,9 @@ impl Stream {
 
     /// To read on from here without acting upon it; `None` if nothing more is held that could be read.
     pub(super) fn ahead(&self) -> Option<Ahead> {
-        let (context, next) = (self.context.clone(), self.rx.prefix() + 1);
-        (self.nonsense.is_none() && self.rx.has(next)).then_some(Ahead { context, next, waits: false })
+        let next = self.rx.prefix() + 1;
+        let is_more = self.nonsense.is_none() && self.rx.has(next);
+        is_more.then(|| Ahead { context: self.context.clone(), next, waits: false })
     }
 
     /// Reads as far as it can without another stream, and notes what makes no sense. `tenure` follows the passes read.

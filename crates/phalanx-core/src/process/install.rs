@@ -7,7 +7,6 @@ use bytes::Bytes;
 
 use super::groups::Ready;
 use super::port::{FlowMeta, GroupFlow, flow_port};
-use super::unreadable::is_loss;
 use super::{Process, Stage};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order};
 use crate::id::MemberInfo;
@@ -52,14 +51,16 @@ impl Process {
     /// Installs the decided proposal, once its cut is held.
     pub(super) fn try_install(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(proposal) = self.decided.clone() else { return };
-        let mut cuts: Vec<_> = proposal.cuts().collect();
-        cuts.retain(|(group, _)| !self.loses_state(&proposal, *group));
-        if self.is_past(cuts.iter().copied()) {
+        // Who loses a group's state does not deliver to its cut.
+        let me = self.me();
+        let kept = || proposal.groups.iter().filter(|change| !change.is_lost_to(me));
+        let cuts = || kept().filter_map(|change| Some((change.group, change.cut.as_ref()?)));
+        if self.is_past(cuts()) {
             // Nobody can have decided it: whoever says so errs, or lies.
             self.decided = None;
             return self.counters.drop(DropReason::Malformed);
         }
-        if !self.holds_cuts(cuts.into_iter()) {
+        if !self.holds_cuts(cuts()) {
             return self.fetch_soon(now);
         }
         let next = self.directory.after(&proposal);
@@ -189,8 +190,7 @@ impl Process {
         let space = self.space_of(change.group)?;
         let mut old = self.flows.remove(&space)?;
         let me = self.me();
-        let lost = change.left.iter().find(|(who, why)| *who == me && is_loss(*why)).map(|(_, why)| *why);
-        if let Some(cut) = change.cut.as_ref().filter(|_| lost.is_none()) {
+        if let Some(cut) = change.cut.as_ref().filter(|_| !change.is_lost_to(me)) {
             let mut port = flow_port!(self, fx, &old.meta);
             match old.flow.finish(&cut.prefixes, &mut port) {
                 Some(discarded) => self.counters.discarded += discarded,

@@ -98,8 +98,8 @@ pub struct Process {
     leavers: BTreeSet<Incarnation>,
     /// Wishes about groups, and the decree they were made in: what came of it may have changed the wisher's mind.
     wishes: BTreeMap<Incarnation, WishList>,
-    /// Groups in which a member cannot read a packet, as it says, and the decree in force there.
-    unreadable: BTreeMap<Incarnation, (u64, BTreeSet<GroupId>)>,
+    /// Groups in which a member cannot read a packet, as it said under the decree in force.
+    unreadable: BTreeSet<GroupId>,
     /// Members whose streams made no sense to most: they leave with the next decree.
     outcasts: BTreeSet<Incarnation>,
     /// The level that this process's application asked for last; 0: none.
@@ -226,7 +226,7 @@ impl Process {
             joiners: BTreeMap::new(),
             leavers: BTreeSet::new(),
             wishes: BTreeMap::new(),
-            unreadable: BTreeMap::new(),
+            unreadable: BTreeSet::new(),
             outcasts: BTreeSet::new(),
             wanted_level: 0,
             state_holders: adequacy::StateHolders::default(),

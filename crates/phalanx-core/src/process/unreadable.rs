@@ -27,9 +27,7 @@ impl Process {
         if self.directory.level < JUDGES {
             return BTreeSet::new();
         }
-        let told = self.unreadable.iter().filter(|(who, _)| self.directory.rank(**who).is_some());
-        let told = told.filter(|(_, (decree, _))| *decree == self.directory.decree).flat_map(|(_, (_, groups))| groups);
-        let mut groups: BTreeSet<GroupId> = told.copied().collect();
+        let mut groups = self.unreadable.clone();
         groups.extend(self.own_unreadable());
         groups
     }
@@ -69,10 +67,8 @@ impl Process {
         let Unreadable { ballot, groups, .. } = unreadable;
         match ballot {
             None => {
-                let decree = self.directory.decree;
                 let groups = groups.into_iter().map(|unread| unread.group);
-                let known = groups.filter(|group| self.directory.groups.contains_key(group)).collect();
-                self.unreadable.insert(from, (decree, known));
+                self.unreadable.extend(groups.filter(|group| self.directory.groups.contains_key(group)));
                 self.attention = true;
             }
             Some(ballot) => {
@@ -99,13 +95,6 @@ impl Process {
         peers.values().filter(|peer| peer.is_unreadable).filter_map(|peer| peer.rank).for_each(|r| hearing.distrust(r));
     }
 
-    /// Whether a group's view ends here without its cut: this process does not keep its state.
-    pub(super) fn loses_state(&self, proposal: &Proposal, group: GroupId) -> bool {
-        let me = self.me();
-        let mut changes = proposal.groups.iter().filter(|change| change.group == group);
-        changes.any(|change| change.left.iter().any(|(who, why)| *who == me && is_loss(*why)))
-    }
-
     /// Notes whose streams made no sense: the next decree leaves them out of the cell.
     pub(super) fn note_outcasts(&mut self, proposal: &Proposal) {
         let left = proposal.groups.iter().flat_map(|change| &change.left);
@@ -115,13 +104,5 @@ impl Process {
 
     pub(super) fn outcast_ranks(&self) -> impl Iterator<Item = usize> {
         self.outcasts.iter().filter_map(|who| self.directory.rank(*who))
-    }
-}
-
-/// Whether who leaves a group for that reason neither keeps its state nor delivers to the cut.
-pub(super) fn is_loss(why: LeaveReason) -> bool {
-    match why {
-        LeaveReason::Nonsense | LeaveReason::Anew | LeaveReason::Stopped => true,
-        LeaveReason::Left | LeaveReason::Died | LeaveReason::Unreachable | LeaveReason::TooSlow => false,
     }
 }

@@ -135,10 +135,7 @@ impl Decree {
 /// to its cut.
 pub(super) fn is_filled(rules: Rules, c: &Coordinator, acceptors: &[Incarnation], proposal: &Proposal) -> bool {
     proposal.groups.iter().filter_map(|change| Some((change, change.cut.as_ref()?))).all(|(change, cut)| {
-        let loses = |rank: &usize| {
-            let mut left = change.left.iter().filter(|(who, _)| acceptors.get(*rank) == Some(who));
-            left.any(|(_, why)| matches!(why, LeaveReason::Nonsense | LeaveReason::Anew | LeaveReason::Stopped))
-        };
+        let loses = |rank: &usize| acceptors.get(*rank).is_some_and(|who| change.is_lost_to(*who));
         let keepers = c.reports.iter().filter(|(rank, _)| !loses(rank)).map(|(_, report)| report);
         let mut held = keepers.flat_map(|r| r.prefixes.iter().filter(|(g, _)| *g == change.group));
         held.all(|(_, held)| held.iter().zip(&cut.prefixes).all(|(held, cut)| !rules.must_fill(held, cut)))

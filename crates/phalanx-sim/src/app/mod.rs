@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use phalanx::Handler;
 use phalanx::handler::Command;
+use phalanx::traced;
 use phalanx_core::{
     CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Snapshot,
 };
@@ -162,7 +163,7 @@ impl App {
             instance: view.instance,
             view: view.view,
             members: view.members.iter().map(|m| (m.incarnation.0, m.name.clone())).collect(),
-            left: gone(&view.left),
+            left: traced::left(&view.left),
         });
         let known = view.members.iter().map(|m| m.level).min().unwrap_or_default();
         self.record(trace::Event::Level { level: view.level, known });
@@ -183,7 +184,7 @@ impl App {
             prev: view.prev,
             members: view.members.iter().map(|m| m.0).collect(),
             joined: view.joined.iter().map(|m| m.0).collect(),
-            left: gone(&view.left),
+            left: traced::left(&view.left),
         });
         self.record(trace::Event::GroupTerms {
             group: view.group.0,
@@ -264,7 +265,7 @@ impl Handler for App {
             Command::Send { to, payload } => self.sent_to(to, payload),
             Command::Multicast { group, order, uniform, parts } => {
                 let hash = payload_hash(&parts.concat());
-                self.record(trace::Event::Accept { group: group.0, order: traced(order), uniform, hash });
+                self.record(trace::Event::Accept { group: group.0, order: traced::order(order), uniform, hash });
             }
             // Commands to come are recorded when the trace has a word for them.
             _ => {}
@@ -292,7 +293,7 @@ impl Handler for App {
             group: group.0,
             view,
             seq,
-            order: traced(order),
+            order: traced::order(order),
             uniform,
             hash: payload_hash(payload),
         });
@@ -309,7 +310,7 @@ impl Handler for App {
             view: delivery.view,
             sender: delivery.sender.0,
             seq: delivery.seq,
-            order: traced(delivery.order),
+            order: traced::order(delivery.order),
             uniform: delivery.uniform,
             position: delivery.position,
             hash,
@@ -342,8 +343,8 @@ impl Handler for App {
                 self.record(trace::Event::Unsent { group: group.0, messages });
             }
             Event::GroupLeft { group, why } => {
-                if why != LeaveReason::Left {
-                    self.record(trace::Event::GroupLost { group: group.0, why: reason(why) });
+                if let Some(lost) = traced::lost(group, why) {
+                    self.record(lost);
                 }
                 self.record(trace::Event::GroupLeft { group: group.0 });
                 if let Some(left) = self.groups.remove(&group) {
@@ -406,29 +407,5 @@ impl Handler for App {
             Some(incoming) => incoming.take(chunk),
             None => self.faults.push(("X3", format!("a chunk of state came for group {} outside of a transfer", id.0))),
         }
-    }
-}
-
-fn gone(left: &[(Incarnation, LeaveReason)]) -> Vec<(u64, trace::LeaveReason)> {
-    left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
-}
-
-fn reason(reason: LeaveReason) -> trace::LeaveReason {
-    match reason {
-        LeaveReason::Left => trace::LeaveReason::Left,
-        LeaveReason::Died => trace::LeaveReason::Died,
-        LeaveReason::Unreachable => trace::LeaveReason::Unreachable,
-        LeaveReason::TooSlow => trace::LeaveReason::TooSlow,
-        LeaveReason::Nonsense => trace::LeaveReason::Nonsense,
-        LeaveReason::Anew => trace::LeaveReason::Anew,
-        LeaveReason::Stopped => trace::LeaveReason::Stopped,
-    }
-}
-
-fn traced(order: Order) -> trace::Order {
-    match order {
-        Order::Fifo => trace::Order::Fifo,
-        Order::Causal => trace::Order::Causal,
-        Order::Total => trace::Order::Total,
     }
 }

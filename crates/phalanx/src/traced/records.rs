@@ -3,7 +3,9 @@
 use phalanx_core::{CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Order};
 use phalanx_trace::{Event as Record, payload_hash};
 
-pub(super) fn order(order: Order) -> phalanx_trace::Order {
+/// An order, as traces name it.
+#[must_use]
+pub fn order(order: Order) -> phalanx_trace::Order {
     match order {
         Order::Fifo => phalanx_trace::Order::Fifo,
         Order::Causal => phalanx_trace::Order::Causal,
@@ -26,7 +28,8 @@ pub(super) fn delivery(delivery: &Delivery<'_>) -> Record {
 }
 
 /// What stands before the record that a group was left: why, if this process did not ask for it.
-pub(super) fn lost(group: GroupId, why: LeaveReason) -> Option<Record> {
+#[must_use]
+pub fn lost(group: GroupId, why: LeaveReason) -> Option<Record> {
     let why = reason(why);
     (why != phalanx_trace::LeaveReason::Left).then_some(Record::GroupLost { group: group.0, why })
 }
@@ -94,7 +97,9 @@ fn group_view(view: &GroupView) -> Record {
     }
 }
 
-fn left(left: &[(Incarnation, LeaveReason)]) -> Vec<(u64, phalanx_trace::LeaveReason)> {
+/// Who went, and why, as traces name it.
+#[must_use]
+pub fn left(left: &[(Incarnation, LeaveReason)]) -> Vec<(u64, phalanx_trace::LeaveReason)> {
     left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
 }
 
