@@ -302,12 +302,14 @@ impl World {
     ) -> Result<(), CommandError> {
         let slot = &mut self.slots[index];
         let now = slot.local(self.now_ns);
-        let node = slot.node.as_mut().ok_or(CommandError::Over)?;
         slot.app.now_ns = self.now_ns;
         // Asked for by name only where the group's default is another.
         let stability =
             if slot.app.default_of(group) == Some(uniform) { Stability::GroupDefault } else { uniform.into() };
+        let was_outside = slot.begin_watch();
+        let node = slot.node.as_mut().ok_or(CommandError::Over)?;
         let outcome = node.multicast(now, group, order, stability, &[payload], &mut slot.app);
+        slot.end_watch(was_outside);
         match &outcome {
             Ok(()) => self.counters.multicasts += 1,
             Err(CommandError::NoCredit) => self.counters.refused += 1,

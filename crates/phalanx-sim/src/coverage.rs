@@ -86,6 +86,7 @@ const MOMENTS: &[Moment] = &[
     ("times agreed settings took the place of others", |c| core(c, "settings_adopted"), 3_000),
     ("seeds with minima of members", |c| moment(c, "seeds with minima of members"), 1_000),
     ("uniform messages held in an inadequate view", |c| core(c, "held_for_members"), 5_500),
+    ("uniform messages held outside the primary", |c| core(c, "held_for_quorum"), 1_500),
     ("leaves while a member was silent", |c| moment(c, "leaves while a member was silent"), 940),
     ("leaves while a state was given", |c| moment(c, "leaves while a state was given"), 800),
     ("uniform messages whose only holders died", |c| holders(c, "own"), 2_000),

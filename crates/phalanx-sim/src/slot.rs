@@ -4,7 +4,7 @@
 use phalanx::Node;
 use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
-use phalanx_core::{Incarnation, Instant};
+use phalanx_core::{Incarnation, Instant, Membership};
 
 use crate::app::App;
 use crate::clock::Clock;
@@ -89,6 +89,25 @@ impl Slot {
         let deadline = self.node.as_ref()?.deadline().map(|deadline| self.clock.virtual_ns(deadline));
         let written = self.memory().and_then(Memory::next_ns);
         [deadline, written].into_iter().flatten().min()
+    }
+
+    /// Whether its process hears no quorum, before it does anything.
+    pub(crate) fn begin_watch(&mut self) -> bool {
+        self.app.sent_uniform = None;
+        self.is_outside()
+    }
+
+    /// It did something: while it hears no quorum it sends nothing as uniform.
+    pub(crate) fn end_watch(&mut self, was_outside: bool) {
+        if let Some((group, seq)) = self.app.sent_uniform.filter(|_| was_outside && self.is_outside()) {
+            let text =
+                format!("{} sent its message {seq} in group {} as uniform, outside the primary", self.name, group.0);
+            self.app.faults.push(("sent_outside", text));
+        }
+    }
+
+    fn is_outside(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| node.membership() == Membership::NonPrimary)
     }
 
     /// What it shares with those of its host, while it runs.

@@ -332,10 +332,13 @@ impl World {
         self.watch_slot(index);
         let slot = &mut self.slots[index];
         let now = slot.local(now_ns);
-        let Some(node) = slot.node.as_mut() else { return };
         slot.app.now_ns = now_ns;
+        let was_outside = slot.begin_watch();
+        let Some(node) = slot.node.as_mut() else { return };
         node.driver_mut().at(now_ns);
         let report = node.turn(now, &mut slot.app);
+        slot.end_watch(was_outside);
+        let Some(node) = slot.node.as_mut() else { return };
         slot.busy_until_ns = now_ns + slot.turn_ns;
         let seen =
             node.process().cell_view().filter(|view| slot.noted_view != (node.incarnation(), view.view)).cloned();

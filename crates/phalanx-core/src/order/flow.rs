@@ -101,6 +101,8 @@ pub enum Hold {
     Change,
     /// The system takes no more packets for now.
     System,
+    /// The first of them is uniform, and this process hears no quorum of the cell.
+    Outside,
     /// The first of them is uniform, and the view has fewer members than were agreed on.
     Inadequate,
 }
@@ -135,7 +137,7 @@ pub struct Flow {
     pub(super) sent: u64,
     /// The last abcast of ours that went out unordered: one of our messages, by its number.
     pub(super) last_unplaced: u64,
-    /// This process hears no quorum of the cell: nothing is delivered as uniform before it does, or the view ends.
+    /// This process hears no quorum of the cell: nothing is sent as uniform before it does, or the view ends, and nothing delivered.
     pub(super) outside: bool,
     /// The tenure in which this member passed the token on.
     pub(super) passed_tenure: Option<u32>,
@@ -353,17 +355,23 @@ impl Flow {
         self.inadequate = !is_adequate;
     }
 
-    /// Whether the message in front waits for more members.
+    /// Whether uniform messages wait: for a quorum of the cell, or for more members.
     #[inline]
-    pub(super) fn waits_for_members(&self) -> bool {
-        self.inadequate && self.outbox.front().is_some_and(|front| front.uniform)
+    pub(super) fn withholds(&self) -> bool {
+        self.outside || self.inadequate
+    }
+
+    /// Whether the message in front waits for a quorum of the cell, or for more members.
+    #[inline]
+    pub(super) fn front_is_withheld(&self) -> bool {
+        self.withholds() && self.outbox.front().is_some_and(|front| front.uniform)
     }
 
     /// Whether something waits that could go out now.
     #[must_use]
     #[inline]
     pub fn is_packing(&self) -> bool {
-        !self.packer.is_empty() || (!self.outbox.is_empty() && self.may_pack() && !self.waits_for_members())
+        !self.packer.is_empty() || (!self.outbox.is_empty() && self.may_pack() && !self.front_is_withheld())
     }
 
     /// Sends what was accepted or ordered since the last packet, before anything that comes in is looked at.
@@ -504,16 +512,16 @@ impl Flow {
         !self.wedged && open && self.outbox.is_empty() && self.streams.iter().enumerate().all(is_silent)
     }
 
-    /// Whether this process hears a quorum of the cell. While it does not, nothing is delivered as uniform: the others may go on
-    /// without what this group delivers. What a cut holds is decided, and delivered in any case.
+    /// Whether this process hears a quorum of the cell. While it does not, nothing is sent or delivered as uniform: the others may go
+    /// on without what this group delivers. What a cut holds is decided, and delivered in any case.
     pub fn set_primary(&mut self, is_primary: bool) {
         self.outside = !is_primary;
     }
 
-    /// Whether all that was accepted here has been sent, but for what waits for more members.
+    /// Whether all that was accepted here has been sent, but for what waits for a quorum or for more members.
     #[must_use]
     pub fn is_sent(&self) -> bool {
-        self.outbox.is_empty() || self.waits_for_members()
+        self.outbox.is_empty() || self.front_is_withheld()
     }
 
     /// Whether the view is being left.
@@ -597,8 +605,8 @@ impl Flow {
         if self.congested {
             return Some(Hold::System);
         }
-        if self.waits_for_members() {
-            return Some(Hold::Inadequate);
+        if self.front_is_withheld() {
+            return Some(if self.outside { Hold::Outside } else { Hold::Inadequate });
         }
         let slowest = self.tx.slowest().filter(|_| !self.tx.may_send())?;
         Some(if self.tx.has_all(slowest) { Hold::Credit } else { Hold::Receipt })

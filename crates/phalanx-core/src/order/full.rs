@@ -15,6 +15,8 @@ pub enum Full {
     Receipts,
     /// The number of members: a uniform message waits, and those behind it.
     Members,
+    /// No quorum is heard: the same.
+    Quorum,
     /// The window, and what may be ordered beyond it: abcasts of others wait for their order.
     Orders,
 }
@@ -24,7 +26,7 @@ pub enum Full {
 pub(super) struct Fullness {
     outbox: bool,
     window: bool,
-    members: bool,
+    withheld: bool,
     orders: bool,
     hold: Option<Hold>,
 }
@@ -41,11 +43,11 @@ impl Flow {
     /// End of a turn.
     #[inline]
     pub(super) fn note_window(&mut self, io: &mut impl Outgoing) {
-        let short = self.inadequate && !self.wedged && self.waits_for_members();
-        if short && !self.full.members {
-            io.full(Full::Members);
+        let withheld = !self.wedged && self.front_is_withheld();
+        if withheld && !self.full.withheld {
+            io.full(if self.outside { Full::Quorum } else { Full::Members });
         }
-        self.full.members = short;
+        self.full.withheld = withheld;
         if self.outbox.is_empty() {
             self.full.window = false;
         } else if !self.full.window && !self.wedged && !self.tx.may_send() {
@@ -72,7 +74,7 @@ impl Flow {
             match hold {
                 Some(Hold::Credit) => io.full(Full::Credit),
                 Some(Hold::Receipt) => io.full(Full::Receipts),
-                Some(Hold::Change | Hold::System | Hold::Inadequate) | None => {}
+                Some(Hold::Change | Hold::System | Hold::Outside | Hold::Inadequate) | None => {}
             }
         }
     }

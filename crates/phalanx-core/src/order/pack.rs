@@ -24,7 +24,7 @@ impl Flow {
         io: &mut impl Outgoing,
     ) -> bool {
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        let held = uniform && self.inadequate;
+        let held = uniform && self.withholds();
         if self.outbox.is_empty() && !held && self.tell_past(now, order, io) && self.make_room(now, len, io) {
             self.pack(order, uniform, Part::Whole, len, io, |packer| {
                 parts.iter().for_each(|p| packer.extend_from_slice(p));
@@ -105,7 +105,7 @@ impl Flow {
         let mut outbox = std::mem::take(&mut self.outbox);
         while let Some(next) = outbox.front() {
             let Pending { order, uniform, payload, cut } = next;
-            if uniform && self.inadequate {
+            if uniform && self.withholds() {
                 break;
             }
             if !self.tell_past(now, order, io) {

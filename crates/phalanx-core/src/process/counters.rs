@@ -103,6 +103,8 @@ counters! {
     held_by_receipts,
     /// Times uniform messages of a group came to wait because its view, or the cell's, had fewer members than were agreed on.
     held_for_members,
+    /// The same because this process hears no quorum of the cell.
+    held_for_quorum,
     /// Times the system came to take no more packets for a while, and messages waited for that.
     congested,
     /// Control messages that this process wanted to send and had no room for.

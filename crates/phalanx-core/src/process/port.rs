@@ -352,6 +352,7 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
             Full::Credit => &mut self.counters.held_by_credit,
             Full::Receipts => &mut self.counters.held_by_receipts,
             Full::Members => &mut self.counters.held_for_members,
+            Full::Quorum => &mut self.counters.held_for_quorum,
             Full::Orders => &mut self.counters.orders_held,
         };
         *counter += 1;

@@ -169,7 +169,7 @@ impl Process {
             let counted = if messages > 1 { bytes.saturating_sub(messages) } else { 0 };
             outbox = outbox.max(counted);
             // For as long as nobody comes, whatever goes on.
-            if flow.hold() == Some(Hold::Inadequate) {
+            if matches!(flow.hold(), Some(Hold::Outside | Hold::Inadequate)) {
                 held_back = held_back.max(counted as u64);
             }
             unstable = unstable.max(usize::try_from(flow.unstable_packets()).unwrap_or(usize::MAX));

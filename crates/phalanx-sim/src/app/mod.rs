@@ -50,6 +50,8 @@ pub(crate) struct App {
     silent: bool,
     /// This life was told that it is over.
     over: bool,
+    /// What it sent as uniform since the last look: where it hears no quorum all the while, it may send nothing.
+    pub(crate) sent_uniform: Option<(GroupId, u64)>,
     /// The cell does not take this life, because of its build or a setting.
     pub(crate) kept_out: bool,
     /// Lives of this process that were told of their exclusion.
@@ -105,6 +107,7 @@ impl App {
             marked: None,
             silent: false,
             over: false,
+            sent_uniform: None,
             kept_out: false,
             excluded: Vec::new(),
             faults: Vec::new(),
@@ -289,6 +292,9 @@ impl Handler for App {
     }
 
     fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniform: bool, payload: &[u8]) {
+        if uniform {
+            self.sent_uniform = Some((group, seq));
+        }
         self.record(trace::Event::Send {
             group: group.0,
             view,

@@ -184,6 +184,7 @@ fn hold_word(hold: Hold) -> &'static str {
         Hold::Receipt => "receipt",
         Hold::Change => "change",
         Hold::System => "system",
+        Hold::Outside => "not primary",
         Hold::Inadequate => "inadequate",
     }
 }

@@ -56,6 +56,9 @@ fn explain(stream: &StreamStatus, stalled: Duration) -> String {
         Some(Hold::System) => {
             "the system takes no more packets: its send buffer, or the interface's queue, is full".to_owned()
         }
+        Some(Hold::Outside) => {
+            "the first of them is uniform, and no quorum of the cell is heard: the others may have gone on without this process".to_owned()
+        }
         Some(Hold::Inadequate) => {
             "the first of them is uniform, and the cell or the group has fewer members than were agreed on".to_owned()
         }
