@@ -3,6 +3,7 @@
 use crate::credits::{Credits, FINISH, Missing};
 use crate::explore::{always_reaches, shortest};
 use crate::levels::{self, Levels};
+use crate::orphans::{self, Orphans};
 use crate::rules::Mutant;
 use crate::view_change::property::{
     BLAME, CAN_FINISH, FEWER, ONE_DECISION, REACHABLE, SAME_DELIVERIES, SKIPPED, UNIFORM,
@@ -176,5 +177,70 @@ pub fn without_level_rule(missing: levels::Missing) -> Vec<(Levels, Option<&'sta
         Missing::JudgesByOwnView => vec![(with(&[2, 2], 2), Some(SENSE))],
         Missing::AcceptsAnyLevel => vec![(old_joiner.bounds(3, 1, 1), None)],
         Missing::WrongCoordinators => vec![(old_member.bounds(2, 1, 1), None), (old_joiner.bounds(2, 1, 1), None)],
+    }
+}
+
+/// The configurations of the model of orphans: a few, and those of the long run.
+#[must_use]
+pub fn orphans(long: bool) -> Vec<Orphans> {
+    let with = Orphans::new;
+    let (uniform, both) = ([(0, true)], [(0, true), (1, false)]);
+    let mut all = vec![
+        with(2, 2, &both).bounds(3, 1, 2),
+        // The state of a member is under way; somebody leaves at its wish.
+        Orphans { incomplete: 0b10, leaves: 1, ..with(2, 2, &both).bounds(3, 0, 2) },
+        // A holder starts anew.
+        Orphans { incomplete: 0b10, starts: 1, ..with(2, 2, &uniform).bounds(2, 1, 1) },
+        // The group begins with one member, and another joins.
+        with(2, 1, &uniform).bounds(3, 0, 1),
+        with(3, 3, &uniform).bounds(2, 0, 2),
+    ];
+    if long {
+        let three = [(0, true), (1, true), (0, false)];
+        all.extend([
+            with(3, 2, &uniform).bounds(3, 0, 2),
+            with(3, 3, &both).bounds(2, 1, 2),
+            Orphans { incomplete: 0b100, ..with(3, 3, &[(0, true), (1, true)]).bounds(2, 1, 2) },
+            Orphans { starts: 1, leaves: 1, ..with(2, 2, &uniform).bounds(4, 1, 3) },
+            Orphans { incomplete: 0b10, starts: 1, leaves: 1, ..with(2, 2, &three).bounds(3, 1, 2) },
+            with(4, 3, &uniform).bounds(2, 0, 2),
+        ]);
+    }
+    all
+}
+
+/// Where the lack of a rule of orphans shows, and what breaks there; `None`: nothing does, it is a choice.
+#[must_use]
+pub fn without_orphan_rule(missing: orphans::Missing) -> Vec<(Orphans, Option<&'static str>)> {
+    use orphans::{FORGET, FREE, HISTORY, LIVE, Missing, RESOLVED, SAME, UNIFORM};
+    let with =
+        |members, messages: &[(usize, bool)]| Orphans { missing: Some(missing), ..Orphans::new(2, members, messages) };
+    let (bare, uniform) = (with(2, &[]), with(2, &[(0, true)]));
+    let joiner = Orphans { incomplete: 0b10, ..bare.clone() };
+    match missing {
+        Missing::EndsWhenDropped | Missing::NameIsFree => vec![(bare, Some(FREE))],
+        Missing::StruckWhenBack | Missing::StruckWhenSilent => vec![(bare, Some(FREE))],
+        Missing::IncompleteByLastDecree | Missing::HoldersKnownComplete | Missing::CompletesAfterReport => {
+            vec![(joiner.bounds(2, 1, 1), Some(FREE))]
+        }
+        Missing::CompletesWhenOut => vec![(joiner.bounds(2, 1, 1), Some(FREE))],
+        Missing::BelievedComplete => vec![(joiner, Some(LIVE))],
+        Missing::NeverDeclines => vec![(joiner, Some(RESOLVED))],
+        Missing::LongestPrefix | Missing::OlderView => {
+            vec![(with(2, &[(1, true)]).bounds(3, 0, 1), Some(UNIFORM))]
+        }
+        Missing::IncompleteDonor => vec![(with(1, &[(0, true)]).bounds(3, 0, 1), Some(UNIFORM))],
+        Missing::HeldIsDropped => {
+            vec![(uniform.clone(), Some(UNIFORM)), (uniform.bounds(3, 0, 2), Some(FORGET))]
+        }
+        Missing::DeliversBeforeDecree => vec![(uniform.bounds(2, 0, 2), Some(UNIFORM))],
+        Missing::PastTheCut => vec![(with(2, &[(1, false)]).bounds(3, 0, 1), Some(HISTORY))],
+        Missing::CutNotKept => vec![(uniform.bounds(3, 0, 1), Some(UNIFORM))],
+        Missing::SkipsOrphanedView => vec![(bare.bounds(3, 0, 2), Some(FREE))],
+        Missing::OnlyInstalled => vec![(bare.bounds(3, 0, 1), Some(FREE))],
+        Missing::FrozenAcknowledges => vec![(uniform, Some(UNIFORM))],
+        Missing::FreezesAsDonor => vec![(with(2, &[(0, true), (1, false)]).bounds(3, 1, 2), None)],
+        Missing::ManyDonors => vec![(with(2, &[(0, false)]).bounds(2, 0, 2), Some(SAME))],
+        Missing::ListsOneIncarnation => vec![(bare.bounds(2, 0, 2), Some(FREE))],
     }
 }

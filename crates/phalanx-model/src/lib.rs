@@ -1,5 +1,6 @@
-//! The rules of the view change, of the acknowledgement gate, of the flush and of credits, as models that are explored
-//! exhaustively, and the same rules as a judge of simulated runs. `docs/model.md` tells what is modelled and how to run it.
+//! The rules of the view change, of the acknowledgement gate, of the flush, of levels, of orphans and of credits, as
+//! models that are explored exhaustively, and the same rules as a judge of simulated runs. `docs/model.md` tells what is
+//! modelled and how to run it.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_possible_truncation)]
@@ -8,6 +9,7 @@ pub mod cases;
 pub mod credits;
 pub mod explore;
 pub mod levels;
+pub mod orphans;
 pub mod rules;
 pub mod validate;
 pub mod verdict;

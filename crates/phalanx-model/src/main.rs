@@ -83,9 +83,12 @@ fn main() -> ExitCode {
             (_, Some(processes)) => phalanx_model::cases::long(processes),
             (_, None) => [3, 4].into_iter().flat_map(phalanx_model::cases::long).collect(),
         };
-        // The levels go with the short run, and with the runs of 3 processes.
-        let levels = if asked.processes == Some(4) { Vec::new() } else { phalanx_model::cases::levels(!asked.short) };
-        report::explorations(&configs, &levels, asked.threads, asked.json)
+        // Levels and orphans go with the short run, and with the runs of 3 processes.
+        let (levels, orphans) = match asked.processes {
+            Some(4) if !asked.short => (Vec::new(), Vec::new()),
+            _ => (phalanx_model::cases::levels(!asked.short), phalanx_model::cases::orphans(!asked.short)),
+        };
+        report::explorations(&configs, &levels, &orphans, asked.threads, asked.json)
     };
     ExitCode::from(u8::from(!good))
 }

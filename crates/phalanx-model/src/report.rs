@@ -11,18 +11,32 @@ use phalanx_model::cases;
 use phalanx_model::credits::{FINISH, Missing};
 use phalanx_model::explore::{Outcome, always_reaches, explore, shortest};
 use phalanx_model::levels::{self, Levels};
+use phalanx_model::orphans::{self, Orphans};
 use phalanx_model::rules::Mutant;
 use phalanx_model::validate::{Steps, validate_seed};
 use phalanx_model::view_change::{Config, ViewChange};
 use phalanx_sim::Options;
 use stateright::Model;
 
-/// Explores these, and the levels and credits; true if all holds and all was reached.
-pub(crate) fn explorations(configs: &[Config], levels: &[Levels], threads: usize, json: bool) -> bool {
+/// Explores these, and the credits; true if all holds and all was reached.
+pub(crate) fn explorations(
+    configs: &[Config],
+    levels: &[Levels],
+    orphans: &[Orphans],
+    threads: usize,
+    json: bool,
+) -> bool {
     let (mut good, mut unique, mut seconds) = (true, 0, 0.0);
     for levels in levels {
         let outcome = explore(levels.clone(), threads, &[]);
         print(&levels.describe(), &outcome, json);
+        good &= outcome.is_good();
+        unique += outcome.unique;
+        seconds += outcome.seconds;
+    }
+    for orphans in orphans {
+        let outcome = explore(orphans.clone(), threads, &[]);
+        print(&orphans.describe(), &outcome, json);
         good &= outcome.is_good();
         unique += outcome.unique;
         seconds += outcome.seconds;
@@ -134,6 +148,11 @@ pub(crate) fn mutants(json: bool) -> bool {
     }
     for missing in levels::Missing::ALL {
         for (model, property) in cases::without_level_rule(missing) {
+            tell(missing.name(), property, breaks(&model, property));
+        }
+    }
+    for missing in orphans::Missing::ALL {
+        for (model, property) in cases::without_orphan_rule(missing) {
             tell(missing.name(), property, breaks(&model, property));
         }
     }

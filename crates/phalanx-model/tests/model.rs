@@ -4,6 +4,7 @@ use phalanx_model::cases;
 use phalanx_model::credits::Missing;
 use phalanx_model::explore::{always_reaches, explore};
 use phalanx_model::levels;
+use phalanx_model::orphans;
 use phalanx_model::rules::Mutant;
 use phalanx_model::view_change::property::TAKE_OVER;
 use phalanx_model::view_change::{Config, ViewChange};
@@ -83,6 +84,31 @@ fn levels_rise_by_command_and_past_nobody() {
 fn each_missing_rule_of_levels_breaks_what_it_protects() {
     for missing in levels::Missing::ALL {
         for (model, property) in cases::without_level_rule(missing) {
+            let outcome = explore(model, 1, property.as_slice());
+            let broken: Vec<_> = outcome.broken().map(|f| f.name).collect();
+            match property {
+                Some(property) => assert!(broken.contains(&property), "{}: {broken:?}", missing.name()),
+                None => assert!(broken.is_empty(), "{}: {broken:?}", missing.name()),
+            }
+        }
+    }
+}
+
+#[test]
+fn orphans_come_back_with_all_that_is_uniform() {
+    for model in cases::orphans(false) {
+        let outcome = explore(model.clone(), 2, &[]);
+        let broken: Vec<_> = outcome.broken().collect();
+        assert!(broken.is_empty(), "{}: {broken:#?}", model.describe());
+        let missed: Vec<_> = outcome.missed().map(|f| f.name).collect();
+        assert!(missed.is_empty(), "{}: never reached: {missed:?}", model.describe());
+    }
+}
+
+#[test]
+fn each_missing_rule_of_orphans_breaks_what_it_protects() {
+    for missing in orphans::Missing::ALL {
+        for (model, property) in cases::without_orphan_rule(missing) {
             let outcome = explore(model, 1, property.as_slice());
             let broken: Vec<_> = outcome.broken().map(|f| f.name).collect();
             match property {

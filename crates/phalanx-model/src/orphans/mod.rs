@@ -1,0 +1,233 @@
+//! Orphans: groups of which nobody that has the state is left in the primary, and how they come back.
+//!
+//! The cell's decrees are a log: consensus is modelled elsewhere ([`crate::view_change`]). A decree wedges, reports, fills
+//! and decides in one step, and each process learns it later, or never. Whoever decides is not among the processes.
+
+mod property;
+mod state;
+mod step;
+
+use stateright::{Model, Property};
+
+pub use property::{FORGET, FREE, HISTORY, LIVE, RESOLVED, SAME, UNIFORM};
+pub use state::{Action, Entry, Message, Process, State, View};
+
+/// The most processes.
+pub const PROCESSES: usize = 4;
+/// The most views of the group.
+pub const VIEWS: usize = 5;
+/// The most messages.
+pub const MESSAGES: usize = 3;
+
+/// A rule of orphans that is missing or replaced by a wrong one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The group ends when no member that has the state stays, whoever lives.
+    EndsWhenDropped,
+    /// A group is founded though the name belongs to an orphan.
+    NameIsFree,
+    /// Who was incomplete at the decree before is taken for incomplete.
+    IncompleteByLastDecree,
+    /// The coordinator takes all members for complete.
+    BelievedComplete,
+    /// Holders are only those leavers that were complete at the decree before.
+    HoldersKnownComplete,
+    /// A member becomes complete after it reported that it is not, before it learns the decree.
+    CompletesAfterReport,
+    /// The donor is whoever is back with most messages, of any view.
+    LongestPrefix,
+    /// The donor may be of the view before, without having been in the orphaned one.
+    OlderView,
+    /// The donor need not be complete.
+    IncompleteDonor,
+    /// The donor does not deliver what it holds.
+    HeldIsDropped,
+    /// A holder delivers what it holds when it is back, before it is the donor by decree.
+    DeliversBeforeDecree,
+    /// A donor of the view before delivers all it holds, not only to the cut.
+    PastTheCut,
+    /// The entry does not keep the cut: a donor of the view before goes on from what it had delivered.
+    CutNotKept,
+    /// A donor of the view before makes the next view without installing the orphaned one.
+    SkipsOrphanedView,
+    /// Only who installed the orphaned view may be donor.
+    OnlyInstalled,
+    /// Who is out goes on acknowledging.
+    FrozenAcknowledges,
+    /// The same, until it is the donor. Allowed.
+    FreezesAsDonor,
+    /// Each holder that is back makes the next view by itself.
+    ManyDonors,
+    /// A holder is struck off when it is back, whatever it has.
+    StruckWhenBack,
+    /// A holder is struck off because it is not heard.
+    StruckWhenSilent,
+    /// A holder that cannot be donor does not say so.
+    NeverDeclines,
+    /// What is listed is the incarnation that was left out, not the process that kept its state.
+    ListsOneIncarnation,
+    /// A state becomes complete though its holder knows that it is out, as long as it is not back. Allowed.
+    CompletesWhenOut,
+}
+
+impl Missing {
+    /// All of them.
+    pub const ALL: [Self; 23] = [
+        Self::EndsWhenDropped,
+        Self::NameIsFree,
+        Self::IncompleteByLastDecree,
+        Self::BelievedComplete,
+        Self::HoldersKnownComplete,
+        Self::CompletesAfterReport,
+        Self::LongestPrefix,
+        Self::OlderView,
+        Self::IncompleteDonor,
+        Self::HeldIsDropped,
+        Self::DeliversBeforeDecree,
+        Self::PastTheCut,
+        Self::CutNotKept,
+        Self::SkipsOrphanedView,
+        Self::OnlyInstalled,
+        Self::FrozenAcknowledges,
+        Self::FreezesAsDonor,
+        Self::ManyDonors,
+        Self::StruckWhenBack,
+        Self::StruckWhenSilent,
+        Self::NeverDeclines,
+        Self::ListsOneIncarnation,
+        Self::CompletesWhenOut,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EndsWhenDropped => "ends_when_dropped",
+            Self::NameIsFree => "name_is_free",
+            Self::IncompleteByLastDecree => "incomplete_by_last_decree",
+            Self::BelievedComplete => "believed_complete",
+            Self::HoldersKnownComplete => "holders_known_complete",
+            Self::CompletesAfterReport => "completes_after_report",
+            Self::LongestPrefix => "longest_prefix",
+            Self::OlderView => "older_view",
+            Self::IncompleteDonor => "incomplete_donor",
+            Self::HeldIsDropped => "held_is_dropped",
+            Self::DeliversBeforeDecree => "delivers_before_decree",
+            Self::PastTheCut => "past_the_cut",
+            Self::CutNotKept => "cut_not_kept",
+            Self::SkipsOrphanedView => "skips_orphaned_view",
+            Self::OnlyInstalled => "only_installed",
+            Self::FrozenAcknowledges => "frozen_acknowledges",
+            Self::FreezesAsDonor => "freezes_as_donor",
+            Self::ManyDonors => "many_donors",
+            Self::StruckWhenBack => "struck_when_back",
+            Self::StruckWhenSilent => "struck_when_silent",
+            Self::NeverDeclines => "never_declines",
+            Self::ListsOneIncarnation => "lists_one_incarnation",
+            Self::CompletesWhenOut => "completes_when_out",
+        }
+    }
+}
+
+/// One bounded model.
+#[derive(Clone, Debug)]
+pub struct Orphans {
+    /// Processes, besides those that decide.
+    pub processes: usize,
+    /// Members of view 1, a bit each.
+    pub members: u8,
+    /// Those of them whose state is under way, from member 0.
+    pub incomplete: u8,
+    /// Messages: the sender of each, and whether it is uniform. Who sends several sends them in this order.
+    pub messages: Vec<(usize, bool)>,
+    /// Views of the group, the first included.
+    pub views: u8,
+    /// Crashes in all.
+    pub crashes: u8,
+    /// Returns of processes to the cell in all.
+    pub returns: u8,
+    /// New starts without the state in all.
+    pub starts: u8,
+    /// Leaves at wish in all.
+    pub leaves: u8,
+    /// The rule that is missing, if any.
+    pub missing: Option<Missing>,
+}
+
+impl Orphans {
+    /// So many processes, of which the first `members` are in view 1.
+    #[must_use]
+    pub fn new(processes: usize, members: usize, messages: &[(usize, bool)]) -> Self {
+        let members = (1 << members) - 1;
+        let messages = messages.to_vec();
+        Self {
+            processes,
+            members,
+            incomplete: 0,
+            messages,
+            views: 2,
+            crashes: 0,
+            returns: 1,
+            starts: 0,
+            leaves: 0,
+            missing: None,
+        }
+    }
+
+    /// The same with so many views, crashes and returns.
+    #[must_use]
+    pub fn bounds(self, views: u8, crashes: u8, returns: u8) -> Self {
+        Self { views, crashes, returns, ..self }
+    }
+
+    /// What a run of it is called.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let messages: Vec<String> =
+            self.messages.iter().map(|(s, u)| format!("{s}{}", if *u { "u" } else { "" })).collect();
+        format!(
+            "orphans: processes {} members {:03b} incomplete {:03b} messages {messages:?} views {} crashes {} returns {} starts {} leaves {}",
+            self.processes,
+            self.members,
+            self.incomplete,
+            self.views,
+            self.crashes,
+            self.returns,
+            self.starts,
+            self.leaves
+        )
+    }
+
+    fn lacks(&self, missing: Missing) -> bool {
+        self.missing == Some(missing)
+    }
+
+    /// The uniform messages.
+    fn uniform(&self) -> u8 {
+        self.messages.iter().enumerate().filter(|(_, (_, uniform))| *uniform).fold(0, |set, (m, _)| set | 1 << m)
+    }
+}
+
+impl Model for Orphans {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        assert!(self.processes <= PROCESSES, "at most {PROCESSES} processes");
+        assert!(usize::from(self.views) <= VIEWS, "at most {VIEWS} views");
+        assert!(self.messages.len() <= MESSAGES, "at most {MESSAGES} messages");
+        vec![State::new(self)]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        step::list(self, state, actions);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        step::next(self, state, action)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        property::all(self)
+    }
+}
