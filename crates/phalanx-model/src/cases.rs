@@ -2,6 +2,8 @@
 
 use crate::credits::{Credits, FINISH, Missing};
 use crate::explore::{always_reaches, shortest};
+use crate::founding::{self, Founding};
+use crate::leaving::{self, Leaving};
 use crate::levels::{self, Levels};
 use crate::orphans::{self, Orphans};
 use crate::rules::Mutant;
@@ -177,6 +179,115 @@ pub fn without_level_rule(missing: levels::Missing) -> Vec<(Levels, Option<&'sta
         Missing::JudgesByOwnView => vec![(with(&[2, 2], 2), Some(SENSE))],
         Missing::AcceptsAnyLevel => vec![(old_joiner.bounds(3, 1, 1), None)],
         Missing::WrongCoordinators => vec![(old_member.bounds(2, 1, 1), None), (old_joiner.bounds(2, 1, 1), None)],
+    }
+}
+
+/// The configurations of the model of founding: a few, and those of the long run.
+#[must_use]
+pub fn founding(long: bool) -> Vec<Founding> {
+    let with = Founding::new;
+    let lists = |lists: &[u8]| Founding { lists: lists.to_vec(), ..with(3) };
+    let mut all = vec![
+        // Founders that start again, with their directory or an emptied one, while others found.
+        with(2).bounds(2, 2, 1).faults(1, 1),
+        with(3).bounds(2, 1, 0).faults(1, 0),
+        // A second process under a founder's name.
+        with(2).bounds(2, 1, 1).faults(1, 0).twin(0),
+        Founding { twin_hears: true, ..with(2).bounds(2, 1, 0).faults(1, 1).twin(0) },
+        // All founders leave, and a joiner goes on.
+        with(2).bounds(2, 1, 3).faults(1, 0).joiner(),
+        // Lists that differ.
+        lists(&[0b111, 0b111, 0b100]).bounds(2, 2, 0).faults(1, 0),
+        lists(&[0b011, 0b011, 0b110]).bounds(2, 1, 0).faults(1, 1),
+    ];
+    if long {
+        all.extend([
+            with(2).bounds(2, 1, 3).faults(2, 2).joiner(),
+            with(2).bounds(3, 2, 1).faults(1, 1),
+            with(2).bounds(2, 2, 1).faults(1, 1).twin(0),
+            with(2).bounds(2, 2, 1).faults(1, 1).twin(1),
+            Founding { twin_hears: true, ..with(2).bounds(2, 1, 1).faults(2, 1).twin(0) },
+            with(3).bounds(2, 1, 1).faults(1, 1),
+            with(3).bounds(2, 1, 0).faults(2, 1),
+            with(3).bounds(2, 1, 0).faults(1, 0).twin(0),
+            with(3).bounds(2, 1, 1).twin(1),
+            with(3).bounds(3, 1, 0).faults(1, 0),
+        ]);
+    }
+    all
+}
+
+/// Where the lack of a rule of founding shows, and what breaks there.
+#[must_use]
+pub fn without_founding_rule(missing: founding::Missing) -> Vec<(Founding, &'static str)> {
+    use founding::{CAN_FINISH, Missing, ONE_LIST, ONE_PRIMARY};
+    let with = |names: usize| Founding { missing: Some(missing), ..Founding::new(names) };
+    let two = || with(2).bounds(2, 1, 1);
+    let heard = || Founding { twin_hears: true, ..with(2).bounds(2, 1, 0).twin(0) };
+    let lists = |lists: &[u8]| Founding { lists: lists.to_vec(), ..with(3).bounds(2, 1, 0) };
+    match missing {
+        Missing::MajorityAccepts => {
+            vec![(with(3).bounds(2, 1, 0).twin(0), ONE_PRIMARY), (with(3).bounds(2, 1, 0).faults(1, 1), ONE_LIST)]
+        }
+        Missing::FirstHalfConfirms => vec![(two().twin(0), ONE_PRIMARY), (two().faults(1, 1), ONE_LIST)],
+        Missing::IgnoresMarks | Missing::MarkAfter => vec![(two().bounds(2, 1, 3).joiner(), ONE_PRIMARY)],
+        Missing::ConfirmsRenounced => vec![(with(3).bounds(2, 1, 0).twin(1), ONE_PRIMARY)],
+        Missing::JoinsUnmarked => vec![(two().faults(3, 2), ONE_LIST)],
+        Missing::HeardDoesNotCount => vec![(heard().faults(1, 1), ONE_PRIMARY)],
+        Missing::HeardIsForgotten => vec![(heard().faults(2, 1), ONE_PRIMARY)],
+        Missing::BuriesOne => vec![(heard().bounds(2, 1, 2).faults(1, 1).joiner(), ONE_PRIMARY)],
+        Missing::ListsNotCompared => {
+            vec![
+                (lists(&[0b111, 0b111, 0b100]), ONE_PRIMARY),
+                (lists(&[0b011, 0b011, 0b110]).faults(1, 1), ONE_PRIMARY),
+            ]
+        }
+        Missing::NotRestored => vec![(two().faults(2, 2), ONE_LIST)],
+        Missing::AdoptsUnmarked | Missing::NeverOverruled | Missing::OnlyListedConfirm => {
+            vec![(two().faults(1, 0), CAN_FINISH)]
+        }
+        Missing::OverrulesUnseen => vec![(two().faults(1, 1), ONE_LIST)],
+        Missing::AllDamaged => vec![(two().faults(2, 2), ONE_LIST), (two().faults(1, 1).twin(0), ONE_PRIMARY)],
+    }
+}
+
+/// The configurations of the model of leaving: a few, and those of the long run.
+#[must_use]
+pub fn leaving(long: bool) -> Vec<Leaving> {
+    let with = Leaving::new;
+    let mut all = vec![
+        with(2, 2, 2).bounds(2, 1, 2),
+        // A joiner that is no founder, and a member that is none.
+        with(3, 2, 2).bounds(2, 1, 2),
+        with(3, 3, 2).bounds(2, 1, 2),
+        with(4, 4, 2).bounds(2, 0, 0),
+    ];
+    if long {
+        all.extend([
+            with(3, 2, 2).bounds(3, 1, 2),
+            with(3, 3, 2).bounds(3, 2, 3),
+            with(4, 3, 2).bounds(2, 1, 1),
+            with(4, 4, 2).bounds(2, 1, 2),
+            with(4, 4, 3).bounds(3, 0, 0),
+        ]);
+    }
+    all
+}
+
+/// Where the lack of a rule of leaving shows, and what breaks there.
+#[must_use]
+pub fn without_leaving_rule(missing: leaving::Missing) -> (Leaving, &'static str) {
+    use leaving::{CAN_GO_ON, FINDABLE, Missing, NOBODY, ONE_DECISION, OVER};
+    let with = |members, founders| Leaving { missing: Some(missing), ..Leaving::new(members, members, founders) };
+    match missing {
+        Missing::OnlyWholeQuorum => (with(3, 3), NOBODY),
+        Missing::OnlyMajorityOfRest => (with(3, 3), ONE_DECISION),
+        Missing::MajorityOfRest => (with(2, 2).bounds(1, 1, 0), CAN_GO_ON),
+        Missing::GoesAtOnce => (with(2, 2), FINDABLE),
+        Missing::GoesAfterOne => (with(4, 4).bounds(1, 1, 0), FINDABLE),
+        Missing::LeaverClears | Missing::AllFoundersLeft | Missing::EndsRegardless | Missing::EndsWithoutLeavers => {
+            (with(3, 2).bounds(2, 0, 2), OVER)
+        }
     }
 }
 

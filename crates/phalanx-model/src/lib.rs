@@ -8,6 +8,7 @@
 pub mod cases;
 pub mod credits;
 pub mod explore;
+pub mod founding;
 pub mod levels;
 pub mod orphans;
 pub mod rules;

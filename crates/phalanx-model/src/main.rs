@@ -88,7 +88,8 @@ fn main() -> ExitCode {
             Some(4) if !asked.short => (Vec::new(), Vec::new()),
             _ => (phalanx_model::cases::levels(!asked.short), phalanx_model::cases::orphans(!asked.short)),
         };
-        report::explorations(&configs, &levels, &orphans, asked.threads, asked.json)
+        let cells = asked.processes == Some(4) || report::cells(!asked.short, asked.threads, asked.json);
+        report::explorations(&configs, &levels, &orphans, asked.threads, asked.json) && cells
     };
     ExitCode::from(u8::from(!good))
 }

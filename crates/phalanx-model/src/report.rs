@@ -10,6 +10,8 @@ use std::time::Instant;
 use phalanx_model::cases;
 use phalanx_model::credits::{FINISH, Missing};
 use phalanx_model::explore::{Outcome, always_reaches, explore, shortest};
+use phalanx_model::founding;
+use phalanx_model::leaving;
 use phalanx_model::levels::{self, Levels};
 use phalanx_model::orphans::{self, Orphans};
 use phalanx_model::rules::Mutant;
@@ -17,6 +19,26 @@ use phalanx_model::validate::{Steps, validate_seed};
 use phalanx_model::view_change::{Config, ViewChange};
 use phalanx_sim::Options;
 use stateright::Model;
+
+/// Explores how cells begin and end; true if all holds and all was reached.
+pub(crate) fn cells(long: bool, threads: usize, json: bool) -> bool {
+    let (mut good, mut unique) = (true, 0);
+    let mut tell = |text: &str, outcome: &Outcome| {
+        print(text, outcome, json);
+        good &= outcome.is_good();
+        unique += outcome.unique;
+    };
+    for model in cases::founding(long) {
+        tell(&model.describe(), &explore(model, threads, &[]));
+    }
+    for model in cases::leaving(long) {
+        tell(&model.describe(), &explore(model, threads, &[]));
+    }
+    if !json {
+        println!("{unique} unique states of founding and leaving: {}", verdict(good));
+    }
+    good
+}
 
 /// Explores these, and the credits; true if all holds and all was reached.
 pub(crate) fn explorations(
@@ -150,6 +172,15 @@ pub(crate) fn mutants(json: bool) -> bool {
         for (model, property) in cases::without_level_rule(missing) {
             tell(missing.name(), property, breaks(&model, property));
         }
+    }
+    for missing in founding::Missing::ALL {
+        for (model, property) in cases::without_founding_rule(missing) {
+            tell(missing.name(), Some(property), shortest(&model, property));
+        }
+    }
+    for missing in leaving::Missing::ALL {
+        let (model, property) = cases::without_leaving_rule(missing);
+        tell(missing.name(), Some(property), shortest(&model, property));
     }
     for missing in orphans::Missing::ALL {
         for (model, property) in cases::without_orphan_rule(missing) {

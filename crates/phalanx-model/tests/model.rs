@@ -3,6 +3,8 @@
 use phalanx_model::cases;
 use phalanx_model::credits::Missing;
 use phalanx_model::explore::{always_reaches, explore};
+use phalanx_model::founding;
+use phalanx_model::leaving;
 use phalanx_model::levels;
 use phalanx_model::orphans;
 use phalanx_model::rules::Mutant;
@@ -91,6 +93,47 @@ fn each_missing_rule_of_levels_breaks_what_it_protects() {
                 None => assert!(broken.is_empty(), "{}: {broken:?}", missing.name()),
             }
         }
+    }
+}
+
+#[test]
+fn a_cell_is_founded_once_and_can_be() {
+    for model in cases::founding(false) {
+        let outcome = explore(model.clone(), 2, &[]);
+        let broken: Vec<_> = outcome.broken().collect();
+        assert!(broken.is_empty(), "{}: {broken:#?}", model.describe());
+        let missed: Vec<_> = outcome.missed().map(|f| f.name).collect();
+        assert!(missed.is_empty(), "{}: never reached: {missed:?}", model.describe());
+    }
+}
+
+#[test]
+fn each_missing_rule_of_founding_breaks_what_it_protects() {
+    for missing in founding::Missing::ALL {
+        for (model, property) in cases::without_founding_rule(missing) {
+            let outcome = explore(model, 1, &[property]);
+            assert!(outcome.broken().any(|f| f.name == property), "{}", missing.name());
+        }
+    }
+}
+
+#[test]
+fn members_leave_in_order_and_the_cell_is_founded_again() {
+    for model in cases::leaving(false) {
+        let outcome = explore(model.clone(), 2, &[]);
+        let broken: Vec<_> = outcome.broken().collect();
+        assert!(broken.is_empty(), "{}: {broken:#?}", model.describe());
+        let missed: Vec<_> = outcome.missed().map(|f| f.name).collect();
+        assert!(missed.is_empty(), "{}: never reached: {missed:?}", model.describe());
+    }
+}
+
+#[test]
+fn each_missing_rule_of_leaving_breaks_what_it_protects() {
+    for missing in leaving::Missing::ALL {
+        let (model, property) = cases::without_leaving_rule(missing);
+        let outcome = explore(model, 1, &[property]);
+        assert!(outcome.broken().any(|f| f.name == property), "{}", missing.name());
     }
 }
 
