@@ -149,3 +149,19 @@ fn who_comes_back_does_not_join_a_group_that_stopped() {
     assert_eq!([0, 1, 2, 3].map(|slot| members(&cell, slot)), [3, 3, 3, 0]);
     cell.finish_clean();
 }
+
+/// The sender leaves the cell only where the others are a quorum: here one of them dies before, and the two that are left need it.
+#[test]
+fn a_sender_of_nonsense_stays_while_the_others_are_no_quorum() {
+    let mut cell = Cell::settled(4, 53);
+    cell.cannot_read(&[1, 2, 3], 0, "a");
+    cell.multicast(0, "a", Order::Fifo, false, 40).expect("in the group");
+    assert!(cell.run_until(2 * SECOND, |cell| lost(cell, 0) == [LeaveReason::Nonsense]));
+    cell.crash(3);
+    let drops_it = |cell: &Cell| cell.cell_view(1).is_some_and(|(_, members)| !members.contains(&3));
+    assert!(cell.run_until(5 * SECOND, drops_it), "they go on");
+    cell.start(3);
+    cell.settle();
+    assert_eq!(cell.exclusions(0), 1, "then the others are a quorum");
+    cell.finish_clean();
+}

@@ -272,7 +272,7 @@ impl Process {
     }
 
     pub(super) fn is_eligible(&self, now: Instant, rank: usize) -> bool {
-        let is_out = self.hearing.slow().leavers().contains(&rank) || self.outcast_ranks().any(|out| out == rank);
+        let is_out = self.hearing.slow().leavers().contains(&rank) || self.outcast_ranks(now).contains(&rank);
         if is_out || !self.hearing.hears(now, rank) {
             return false;
         }

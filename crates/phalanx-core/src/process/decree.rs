@@ -76,7 +76,7 @@ impl Process {
         let wishes = self.current_wishes(now);
         let mut candidates = self.hearing.candidates(now, &BTreeSet::new());
         candidates.extend(self.hearing.slow().leavers());
-        candidates.extend(self.outcast_ranks());
+        candidates.extend(self.outcast_ranks(now));
         let is_unreadable = !self.unreadable_groups().is_empty();
         let need = !candidates.is_empty() || self.acceptor.promised().is_some() || !wishes.is_empty() || is_unreadable;
         if !need {
@@ -214,7 +214,7 @@ impl Process {
             candidates.extend(mute);
         }
         candidates.extend(self.hearing.slow().leavers());
-        candidates.extend(self.outcast_ranks());
+        candidates.extend(self.outcast_ranks(now));
         let wishes = self.current_wishes(now);
         self.coordinator = None;
         self.start_ballot(now, candidates, wishes, fx);

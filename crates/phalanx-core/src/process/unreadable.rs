@@ -102,7 +102,13 @@ impl Process {
         self.outcasts.retain(|who| self.directory.rank(*who).is_some());
     }
 
-    pub(super) fn outcast_ranks(&self) -> impl Iterator<Item = usize> {
-        self.outcasts.iter().filter_map(|who| self.directory.rank(*who))
+    /// Those of them that the next decree can leave out: while the others that are heard are no quorum, it needs them.
+    pub(super) fn outcast_ranks(&self, now: Instant) -> BTreeSet<usize> {
+        let out: BTreeSet<usize> = self.outcasts.iter().filter_map(|who| self.directory.rank(*who)).collect();
+        if out.is_empty() {
+            return out;
+        }
+        let heard = self.hearing.heard_by_me(now);
+        if self.directory.is_quorum(|rank| heard[rank] && !out.contains(&rank)) { out } else { BTreeSet::new() }
     }
 }
