@@ -9,6 +9,7 @@ pub mod cases;
 pub mod credits;
 pub mod explore;
 pub mod founding;
+pub mod leaving;
 pub mod levels;
 pub mod orphans;
 pub mod rules;
