@@ -24,7 +24,7 @@ const USAGE: &str = "usage: phalanx-model [--processes 3|4] [--short] [--threads
        phalanx-model --mutants [--json]
        phalanx-model --validate A..B [--members N] [--threads N] [--json]
 
-Without an option: all configurations of the long run, more than ten million states. --short: the two million of the
+Without an option: all configurations of the long run, more than ten million states. --short: over two million of the
 test. --mutants: each rule missing in turn, and the shortest way to what that breaks. --validate: these seeds of the
 simulator, each step of each process judged by the model's rules; cells of N processes (5), or, with 0, as the seed
 says.";
@@ -83,13 +83,9 @@ fn main() -> ExitCode {
             (_, Some(processes)) => phalanx_model::cases::long(processes),
             (_, None) => [3, 4].into_iter().flat_map(phalanx_model::cases::long).collect(),
         };
-        // Levels and orphans go with the short run, and with the runs of 3 processes.
-        let (levels, orphans) = match asked.processes {
-            Some(4) if !asked.short => (Vec::new(), Vec::new()),
-            _ => (phalanx_model::cases::levels(!asked.short), phalanx_model::cases::orphans(!asked.short)),
-        };
-        let cells = asked.processes == Some(4) || report::cells(!asked.short, asked.threads, asked.json);
-        report::explorations(&configs, &levels, &orphans, asked.threads, asked.json) && cells
+        // The small models go with the short run, and with the runs of 3 processes.
+        let long = (asked.short || asked.processes != Some(4)).then_some(!asked.short);
+        report::explorations(&configs, long, asked.threads, asked.json)
     };
     ExitCode::from(u8::from(!good))
 }

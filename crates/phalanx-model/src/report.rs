@@ -12,69 +12,56 @@ use phalanx_model::credits::{FINISH, Missing};
 use phalanx_model::explore::{Outcome, always_reaches, explore, shortest};
 use phalanx_model::founding;
 use phalanx_model::leaving;
-use phalanx_model::levels::{self, Levels};
-use phalanx_model::orphans::{self, Orphans};
+use phalanx_model::levels;
+use phalanx_model::orphans;
 use phalanx_model::rules::Mutant;
 use phalanx_model::validate::{Steps, validate_seed};
 use phalanx_model::view_change::{Config, ViewChange};
 use phalanx_sim::Options;
 use stateright::Model;
 
-/// Explores how cells begin and end; true if all holds and all was reached.
-pub(crate) fn cells(long: bool, threads: usize, json: bool) -> bool {
-    let (mut good, mut unique) = (true, 0);
-    let mut tell = |text: &str, outcome: &Outcome| {
-        print(text, outcome, json);
-        good &= outcome.is_good();
-        unique += outcome.unique;
-    };
-    for model in cases::founding(long) {
-        tell(&model.describe(), &explore(model, threads, &[]));
-    }
-    for model in cases::leaving(long) {
-        tell(&model.describe(), &explore(model, threads, &[]));
-    }
-    if !json {
-        println!("{unique} unique states of founding and leaving: {}", verdict(good));
-    }
-    good
-}
-
-/// Explores these, and the credits; true if all holds and all was reached.
-pub(crate) fn explorations(
-    configs: &[Config],
-    levels: &[Levels],
-    orphans: &[Orphans],
+/// Everything that was explored so far.
+struct Explored {
     threads: usize,
     json: bool,
-) -> bool {
-    let (mut good, mut unique, mut seconds) = (true, 0, 0.0);
-    for levels in levels {
-        let outcome = explore(levels.clone(), threads, &[]);
-        print(&levels.describe(), &outcome, json);
-        good &= outcome.is_good();
-        unique += outcome.unique;
-        seconds += outcome.seconds;
+    good: bool,
+    unique: usize,
+    seconds: f64,
+}
+
+impl Explored {
+    /// Explores a model and tells what was found.
+    fn add<M>(&mut self, text: &str, model: M)
+    where
+        M: Model + Send + Sync + 'static,
+        M::State: Clone + std::fmt::Debug + std::hash::Hash + PartialEq + Send + Sync + 'static,
+        M::Action: Clone + std::fmt::Debug + PartialEq + Send + Sync,
+    {
+        let outcome = explore(model, self.threads, &[]);
+        print(text, &outcome, self.json);
+        self.good &= outcome.is_good();
+        self.unique += outcome.unique;
+        self.seconds += outcome.seconds;
     }
-    for orphans in orphans {
-        let outcome = explore(orphans.clone(), threads, &[]);
-        print(&orphans.describe(), &outcome, json);
-        good &= outcome.is_good();
-        unique += outcome.unique;
-        seconds += outcome.seconds;
+}
+
+/// Explores these, the credits, and the models of levels, orphans, founding and leaving, if their `long` or short run is asked for;
+/// true if all holds and all was reached.
+pub(crate) fn explorations(configs: &[Config], long: Option<bool>, threads: usize, json: bool) -> bool {
+    let mut all = Explored { threads, json, good: true, unique: 0, seconds: 0.0 };
+    if let Some(long) = long {
+        cases::levels(long).into_iter().for_each(|model| all.add(&model.describe(), model));
+        cases::orphans(long).into_iter().for_each(|model| all.add(&model.describe(), model));
+        cases::founding(long).into_iter().for_each(|model| all.add(&model.describe(), model));
+        cases::leaving(long).into_iter().for_each(|model| all.add(&model.describe(), model));
     }
     for config in configs {
-        let outcome = explore(ViewChange { config: config.clone() }, threads, &[]);
-        print(&config.describe(), &outcome, json);
-        good &= outcome.is_good();
-        unique += outcome.unique;
-        seconds += outcome.seconds;
+        all.add(&config.describe(), ViewChange { config: config.clone() });
     }
     for credits in cases::credits() {
         let text =
             format!("credits: receivers {} packets {} window {}", credits.receivers, credits.packets, credits.window);
-        let outcome = explore(credits.clone(), threads, &[]);
-        print(&text, &outcome, json);
+        all.add(&text, credits.clone());
         let (states, stuck) = always_reaches(&credits, |s| credits.is_finished(s));
         if json {
             let steps = stuck.as_ref().map_or("null".to_owned(), |path| path.len().to_string());
@@ -84,10 +71,9 @@ pub(crate) fn explorations(
         } else {
             println!("  {} {FINISH}, from each of {states} states", verdict(stuck.is_none()));
         }
-        good &= outcome.is_good() && stuck.is_none();
-        unique += outcome.unique;
-        seconds += outcome.seconds;
+        all.good &= stuck.is_none();
     }
+    let Explored { good, unique, seconds, .. } = all;
     if json {
         println!("{{\"unique\":{unique},\"seconds\":{seconds:.1},\"good\":{good}}}");
     } else {

@@ -1,5 +1,8 @@
 //! The models hold what they must, reach what they must, and notice each missing rule.
 
+use std::fmt::Debug;
+use std::hash::Hash;
+
 use phalanx_model::cases;
 use phalanx_model::credits::Missing;
 use phalanx_model::explore::{always_reaches, explore};
@@ -10,18 +13,44 @@ use phalanx_model::orphans;
 use phalanx_model::rules::Mutant;
 use phalanx_model::view_change::property::TAKE_OVER;
 use phalanx_model::view_change::{Config, ViewChange};
+use stateright::Model;
+
+/// A model holds what it must and reaches what it must; how many states it has.
+fn holds<M>(text: &str, model: M) -> usize
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq + Send + Sync,
+{
+    let outcome = explore(model, 2, &[]);
+    let broken: Vec<_> = outcome.broken().collect();
+    assert!(broken.is_empty(), "{text}: {broken:#?}");
+    let missed: Vec<_> = outcome.missed().map(|f| f.name).collect();
+    assert!(missed.is_empty(), "{text}: never reached: {missed:?}");
+    outcome.unique
+}
+
+/// A model without a rule breaks a property, or, where the rule is a choice, none.
+fn breaks<M>(missing: &str, model: M, property: Option<&'static str>)
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq + Send + Sync,
+{
+    let outcome = explore(model, 1, property.as_slice());
+    let broken: Vec<_> = outcome.broken().map(|f| f.name).collect();
+    match property {
+        Some(property) => assert!(broken.contains(&property), "{missing}: {broken:?}"),
+        None => assert!(broken.is_empty(), "{missing}: {broken:?}"),
+    }
+}
 
 /// Over seven hundred thousand states, with crashes, loss, rivals and take-over.
 #[test]
 fn the_view_change_holds() {
     let mut unique = 0;
     for config in cases::short() {
-        let outcome = explore(ViewChange { config: config.clone() }, 2, &[]);
-        let broken: Vec<_> = outcome.broken().collect();
-        assert!(broken.is_empty(), "{}: {broken:#?}", config.describe());
-        let missed: Vec<_> = outcome.missed().map(|f| f.name).collect();
-        assert!(missed.is_empty(), "{}: never reached: {missed:?}", config.describe());
-        unique += outcome.unique;
+        unique += holds(&config.describe(), ViewChange { config });
     }
     assert!(unique > 700_000, "{unique} states are fewer than they were");
 }
@@ -45,12 +74,7 @@ fn what_is_not_reached_is_told() {
 fn each_missing_rule_breaks_what_it_protects() {
     for mutant in Mutant::ALL {
         let (config, property) = cases::mutant(mutant);
-        let outcome = explore(ViewChange { config }, 1, property.as_slice());
-        let broken: Vec<_> = outcome.broken().map(|f| f.name).collect();
-        match property {
-            Some(property) => assert!(broken.contains(&property), "{}: {broken:?}", mutant.name()),
-            None => assert!(broken.is_empty(), "{}: {broken:?}", mutant.name()),
-        }
+        breaks(mutant.name(), ViewChange { config }, property);
     }
 }
 
@@ -74,11 +98,7 @@ fn each_missing_rule_of_credits_breaks_what_it_protects() {
 #[test]
 fn levels_rise_by_command_and_past_nobody() {
     for model in cases::levels(false) {
-        let outcome = explore(model.clone(), 2, &[]);
-        let broken: Vec<_> = outcome.broken().collect();
-        assert!(broken.is_empty(), "{}: {broken:#?}", model.describe());
-        let missed: Vec<_> = outcome.missed().map(|f| f.name).collect();
-        assert!(missed.is_empty(), "{}: never reached: {missed:?}", model.describe());
+        holds(&model.describe(), model);
     }
 }
 
@@ -86,12 +106,7 @@ fn levels_rise_by_command_and_past_nobody() {
 fn each_missing_rule_of_levels_breaks_what_it_protects() {
     for missing in levels::Missing::ALL {
         for (model, property) in cases::without_level_rule(missing) {
-            let outcome = explore(model, 1, property.as_slice());
-            let broken: Vec<_> = outcome.broken().map(|f| f.name).collect();
-            match property {
-                Some(property) => assert!(broken.contains(&property), "{}: {broken:?}", missing.name()),
-                None => assert!(broken.is_empty(), "{}: {broken:?}", missing.name()),
-            }
+            breaks(missing.name(), model, property);
         }
     }
 }
@@ -99,11 +114,7 @@ fn each_missing_rule_of_levels_breaks_what_it_protects() {
 #[test]
 fn a_cell_is_founded_once_and_can_be() {
     for model in cases::founding(false) {
-        let outcome = explore(model.clone(), 2, &[]);
-        let broken: Vec<_> = outcome.broken().collect();
-        assert!(broken.is_empty(), "{}: {broken:#?}", model.describe());
-        let missed: Vec<_> = outcome.missed().map(|f| f.name).collect();
-        assert!(missed.is_empty(), "{}: never reached: {missed:?}", model.describe());
+        holds(&model.describe(), model);
     }
 }
 
@@ -111,8 +122,7 @@ fn a_cell_is_founded_once_and_can_be() {
 fn each_missing_rule_of_founding_breaks_what_it_protects() {
     for missing in founding::Missing::ALL {
         for (model, property) in cases::without_founding_rule(missing) {
-            let outcome = explore(model, 1, &[property]);
-            assert!(outcome.broken().any(|f| f.name == property), "{}", missing.name());
+            breaks(missing.name(), model, Some(property));
         }
     }
 }
@@ -120,11 +130,7 @@ fn each_missing_rule_of_founding_breaks_what_it_protects() {
 #[test]
 fn members_leave_in_order_and_the_cell_is_founded_again() {
     for model in cases::leaving(false) {
-        let outcome = explore(model.clone(), 2, &[]);
-        let broken: Vec<_> = outcome.broken().collect();
-        assert!(broken.is_empty(), "{}: {broken:#?}", model.describe());
-        let missed: Vec<_> = outcome.missed().map(|f| f.name).collect();
-        assert!(missed.is_empty(), "{}: never reached: {missed:?}", model.describe());
+        holds(&model.describe(), model);
     }
 }
 
@@ -132,19 +138,14 @@ fn members_leave_in_order_and_the_cell_is_founded_again() {
 fn each_missing_rule_of_leaving_breaks_what_it_protects() {
     for missing in leaving::Missing::ALL {
         let (model, property) = cases::without_leaving_rule(missing);
-        let outcome = explore(model, 1, &[property]);
-        assert!(outcome.broken().any(|f| f.name == property), "{}", missing.name());
+        breaks(missing.name(), model, Some(property));
     }
 }
 
 #[test]
 fn orphans_come_back_with_all_that_is_uniform() {
     for model in cases::orphans(false) {
-        let outcome = explore(model.clone(), 2, &[]);
-        let broken: Vec<_> = outcome.broken().collect();
-        assert!(broken.is_empty(), "{}: {broken:#?}", model.describe());
-        let missed: Vec<_> = outcome.missed().map(|f| f.name).collect();
-        assert!(missed.is_empty(), "{}: never reached: {missed:?}", model.describe());
+        holds(&model.describe(), model);
     }
 }
 
@@ -152,12 +153,7 @@ fn orphans_come_back_with_all_that_is_uniform() {
 fn each_missing_rule_of_orphans_breaks_what_it_protects() {
     for missing in orphans::Missing::ALL {
         for (model, property) in cases::without_orphan_rule(missing) {
-            let outcome = explore(model, 1, property.as_slice());
-            let broken: Vec<_> = outcome.broken().map(|f| f.name).collect();
-            match property {
-                Some(property) => assert!(broken.contains(&property), "{}: {broken:?}", missing.name()),
-                None => assert!(broken.is_empty(), "{}: {broken:?}", missing.name()),
-            }
+            breaks(missing.name(), model, property);
         }
     }
 }

@@ -66,7 +66,7 @@ pub enum Missing {
     NeverDeclines,
     /// What is listed is the incarnation that was left out, not the process that kept its state.
     ListsOneIncarnation,
-    /// A state becomes complete though its holder knows that it is out, as long as it is not back. Allowed.
+    /// A state becomes complete though its holder knows that it is out.
     CompletesWhenOut,
 }
 
