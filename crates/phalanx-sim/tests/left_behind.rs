@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phalanx_core::Order;
-use phalanx_sim::Cell;
+use phalanx_sim::{Cell, WorldSettings};
 use phalanx_trace::{Event, LeaveReason};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -82,4 +82,28 @@ fn a_leaver_without_a_quorum_goes_by_itself() {
     cell.leave(2);
     assert!(cell.run_until(4 * SECOND, |cell| !cell.runs(2)), "it does not wait any longer");
     cell.finish_clean();
+}
+
+/// The member that was to welcome a joiner hears nobody and knows of no such view, and the others are no quorum without
+/// the joiner: whoever it asks tells it that it is in.
+#[test]
+fn who_was_taken_in_hears_of_it_from_any_member() {
+    for (seed, after) in (0..20).map(|seed| (seed, 100 * seed)) {
+        let after = Duration::from_micros(after);
+        let mut cell = Cell::new(WorldSettings::quiet(4), seed).titled(format!("deaf {after:?} after it proposed"));
+        (0..3).for_each(|slot| cell.start(slot));
+        cell.settle();
+        let oldest = cell.cell_view(0).expect("in a view").1[0];
+        cell.start(3);
+        assert!(cell.run_until(5 * SECOND, |cell| cell.activity(oldest).proposing));
+        cell.run_for(after);
+        (0..4).filter(|slot| *slot != oldest).for_each(|slot| cell.cut(slot, oldest));
+        let taken_in = cell.run_until(5 * SECOND, |cell| {
+            (0..4).filter(|slot| *slot != oldest).all(|slot| cell.cell_view(slot).is_some_and(|(_, m)| m.len() == 3))
+        });
+        assert!(taken_in, "the others go on with the joiner, {after:?}");
+        cell.heal();
+        cell.settle();
+        cell.finish_clean();
+    }
 }

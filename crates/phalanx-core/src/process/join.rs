@@ -386,9 +386,13 @@ impl Process {
         }
     }
 
-    /// Members answer, and founders answer each other.
+    /// Members answer, and founders answer each other. Who asks and is in already missed that it was taken in, and any member can
+    /// tell it: whoever was to welcome it may be dead, and the coordinator may hear nobody and not know itself.
     fn answer_probe(&mut self, now: Instant, from: SocketAddr, info: &MemberInfo, nonce: u64, fx: &mut impl Effects) {
+        let missed = self.directory.rank(info.incarnation).is_some()
+            && now.since(self.installed_at) >= self.set.timing.heartbeat;
         let (view, coordinator, is_coordinator) = match &self.stage {
+            Stage::Member if missed => (self.directory.view, self.set.me.control, true),
             Stage::Member => {
                 let rank = self.lowest_eligible(now).unwrap_or(self.my_rank());
                 let to = self.directory.members.get(rank).map_or(self.set.me.control, |m| m.control);
