@@ -150,6 +150,30 @@ fn who_comes_back_does_not_join_a_group_that_stopped() {
     cell.finish_clean();
 }
 
+/// Its application takes nothing for a while, and asks for the group before it is told that the one of that name stopped: what it
+/// is told then is about the old one, and it stays in the new one, as another incarnation too.
+#[test]
+fn who_asks_anew_before_it_is_told_of_the_stop_is_in_the_new_group() {
+    let mut cell = Cell::settled(4, 56);
+    cell.set_takes(1, false);
+    cell.cannot_read(&[2, 3], 0, "a");
+    talk(&mut cell, &[0, 1, 2, 3]);
+    cell.run_for(2 * SECOND);
+    assert_eq!([0, 1, 2, 3].map(|slot| lost(&cell, slot).len()), [1, 0, 1, 1], "p1 is not told yet");
+    (0..4).for_each(|slot| cell.join(slot, "a"));
+    cell.run_for(SECOND);
+    cell.set_takes(1, true);
+    cell.settle();
+    assert_eq!([0, 1, 2, 3].map(|slot| (lost(&cell, slot).len(), members(&cell, slot))), [(1, 4); 4]);
+    cell.cut_off(&[1]);
+    cell.run_for(4 * SECOND);
+    cell.heal();
+    assert!(cell.run_until(5 * SECOND, |cell| cell.exclusions(1) == 1));
+    cell.settle();
+    assert_eq!([0, 1, 2, 3].map(|slot| members(&cell, slot)), [4; 4]);
+    cell.finish_clean();
+}
+
 /// The sender leaves the cell only where the others are a quorum: here one of them dies before, and the two that are left need it.
 #[test]
 fn a_sender_of_nonsense_stays_while_the_others_are_no_quorum() {

@@ -174,9 +174,10 @@ impl<D: Driver> Node<D> {
         report
     }
 
-    /// A group that stopped is over: a new life joins it only if it is asked to.
+    /// A group that stopped is over: a new life joins it only if it is asked to. A handler that is told late may have asked
+    /// for it again, and means the one that comes after it.
     fn forget_stopped(&mut self) {
-        for name in self.watch.stopped.drain(..) {
+        for name in self.watch.stopped.drain(..).filter(|name| !self.process.wants_group(name)) {
             self.wanted.remove(&name);
         }
     }

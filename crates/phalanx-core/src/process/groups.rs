@@ -112,6 +112,13 @@ impl Process {
         Ok(())
     }
 
+    /// Whether this process is in the group of that name, or asked for it and may not ask again yet. After a group's end that is
+    /// so if it asked anew since, which it may before it takes [`Event::GroupLeft`].
+    #[must_use]
+    pub fn wants_group(&self, name: &str) -> bool {
+        self.wants.contains_key(name)
+    }
+
     /// Moves every want one step on, as far as that can be done now.
     pub(super) fn advance_wants(&mut self, now: Instant) {
         if !matches!(self.stage, Stage::Member) {

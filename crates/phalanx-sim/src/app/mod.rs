@@ -84,6 +84,8 @@ pub(crate) struct Group {
     /// The view in force; 0 before the first.
     pub(crate) view: u64,
     pub(crate) members: Vec<Incarnation>,
+    /// Another one of its name was asked for: this one is over, as will be told.
+    is_over: bool,
     /// A multicast that asks for neither is uniform.
     uniform: bool,
     /// Delivered in this view.
@@ -259,6 +261,8 @@ impl Handler for App {
     fn command(&mut self, command: &Command<'_>) {
         match *command {
             Command::JoinGroup { name, with_state } => {
+                // Accepted, so that the one before is over, whether or not that was told.
+                self.groups.values_mut().filter(|group| group.name == name).for_each(|group| group.is_over = true);
                 let name = name.to_owned();
                 self.record(trace::Event::GroupJoinAsked { name, with_state });
             }
@@ -357,7 +361,7 @@ impl Handler for App {
                     if left.name == OBJECTS_GROUP {
                         self.calls.left(group);
                     }
-                    if why == LeaveReason::Stopped {
+                    if why == LeaveReason::Stopped && !left.is_over {
                         self.wanted.remove(&left.name); // to be joined again with the next tick
                     }
                 }
