@@ -259,6 +259,44 @@ fn v9_a_stopped_member_holds_nobody_up() {
     assert_eq!(report.violated(), [Property::V3, Property::V9], "{report}");
 }
 
+/// `c` is stopped, and `a` does not deliver what it sent, as it lost the group after so long; the cell goes on in time.
+fn hostage_that_loses_its_group(lost_after: u64, why: LeaveReason) -> World {
+    let mut w = World::group(3);
+    for begins in [true, false] {
+        w.harness_says(Event::Trouble { what: Trouble::Nonsense, incarnation: id(0), begins });
+    }
+    w.harness_says(Event::Stop { incarnation: id(2) });
+    w.send(uniform(fifo(0, 1, 1)));
+    let stopped = w.now;
+    w.wait(2 * SECOND);
+    for p in [0, 1] {
+        w.cell_view(p, 2, &[0, 1], &[(2, UNREACHABLE)]);
+    }
+    w.now = stopped + lost_after;
+    for p in [0, 1] {
+        w.push(p, Event::GroupLost { group: GROUP, why });
+        w.push(p, Event::GroupLeft { group: GROUP });
+    }
+    w.wait(10 * SECOND);
+    w.harness_says(Event::Cont { incarnation: id(2) });
+    w.push(2, Event::Excluded { view: 2 });
+    w.end(&[0, 1]);
+    w
+}
+
+/// What it sent there is not due where it loses the group in time: M12 judges whether it may. Who loses it later, or leaves it
+/// without having lost it, was held up.
+#[test]
+fn v9_asks_for_no_message_of_a_group_that_was_lost() {
+    for why in [LeaveReason::Stopped, LeaveReason::Anew, LeaveReason::Nonsense] {
+        let broken = |lost_after| hostage_that_loses_its_group(lost_after, why).report().violated();
+        assert_eq!((broken(3 * SECOND), broken(5 * SECOND)), (vec![], vec![Property::V9]), "{why}");
+    }
+    let mut left = hostage_that_loses_its_group(3 * SECOND, LeaveReason::Stopped);
+    left.traces[0].records.retain(|record| !matches!(record.event, Event::GroupLost { .. }));
+    assert!(left.report().violated().contains(&Property::V9));
+}
+
 #[test]
 fn v9_is_not_due_in_trouble() {
     let mut w = hostage(5 * SECOND, true);

@@ -4,7 +4,7 @@
 //! Judged from the moment a member is stopped, if it stays so for the bound, and meanwhile no other member is stopped,
 //! dead or in trouble, no link between the others is cut, the network is sound, and the others are a quorum. All members had
 //! installed the view by then. What each of the others sent in the first half of that time it has delivered itself at
-//! its end. (A slow reader is not excluded: it holds its senders back, by policy.)
+//! its end, unless it lost the group by then: why is judged by M12. (A slow reader is not excluded: it holds its senders back, by policy.)
 //!
 //! Instances: members that judge a stopped one. Source: Birman and Joseph 1987 (progress despite failures), with a bound.
 
@@ -14,7 +14,7 @@ use phalanx_trace::Trouble;
 
 use super::Run;
 use crate::findings::Findings;
-use crate::model::{CellInstall, FaultKind, Model, ProcIx, Span};
+use crate::model::{CellInstall, EpochIx, FaultKind, Model, ProcIx, Span};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -45,7 +45,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 continue;
             }
             let half_ns = from_ns.saturating_add(run.options.hostage_bound_ns / 2);
-            for &e in &model.procs[r].epochs {
+            let lost = |e: EpochIx| model.epochs[e].lost.is_some_and(|(_, told)| told.at_ns <= until_ns);
+            for e in model.procs[r].epochs.iter().copied().filter(|&e| !lost(e)) {
                 let delivered: HashMap<_, _> = model.delivered(e).map(|s| (s.message, s.at_ns)).collect();
                 for step in model.sent(e).filter(|s| s.at_ns >= from_ns && s.at_ns <= half_ns) {
                     if delivered.get(&step.message).is_none_or(|&at| at > until_ns) {
