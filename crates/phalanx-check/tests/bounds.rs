@@ -259,6 +259,29 @@ fn v9_a_stopped_member_holds_nobody_up() {
     assert_eq!(report.violated(), [Property::V3, Property::V9], "{report}");
 }
 
+/// `b` is stopped while the view takes in `c`, which dies, or somebody outside does: the two that are gone are most of three.
+#[test]
+fn v9_is_not_due_if_a_joiner_goes_too() {
+    let run = |dead: Option<usize>| {
+        let mut w = World::strangers(4);
+        (0..2).for_each(|p| w.cell_view(p, 1, &[0, 1], &[]));
+        w.harness_says(Event::Stop { incarnation: id(1) });
+        [0, 2].into_iter().for_each(|p| w.cell_view(p, 2, &[0, 1, 2], &[]));
+        dead.into_iter().for_each(|p| w.crash(p));
+        if dead == Some(2) {
+            w.push(0, Event::NonPrimary);
+        }
+        w.wait(10 * SECOND);
+        let alive: Vec<usize> = [0, 2].into_iter().filter(|p| Some(*p) != dead).collect();
+        w.end(&alive);
+        w
+    };
+    let joiner_died = run(Some(2)).report();
+    assert_eq!((joiner_died.violated(), joiner_died.instances(Property::V9)), (vec![], 0), "{joiner_died}");
+    run(None).breaks(Property::V9);
+    run(Some(3)).breaks(Property::V9);
+}
+
 /// `c` is stopped, and `a` does not deliver what it sent, as it lost the group after so long; the cell goes on in time.
 fn hostage_that_loses_its_group(lost_after: u64, why: LeaveReason) -> World {
     let mut w = World::group(3);

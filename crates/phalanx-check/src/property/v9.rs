@@ -3,12 +3,14 @@
 //!
 //! Judged from the moment a member is stopped, if it stays so for the bound, and meanwhile no other member is stopped,
 //! dead or in trouble, no link between the others is cut, the network is sound, and the others are a quorum. All members had
-//! installed the view by then. What each of the others sent in the first half of that time it has delivered itself at
-//! its end, unless it lost the group by then: why is judged by M12. (A slow reader is not excluded: it holds its senders back, by policy.)
+//! installed the view by then; members of the views that the others install meanwhile count as well, so that a joiner
+//! that dies is no peace. What each of the others sent in the first half of that time it has delivered itself at its end,
+//! unless it lost the group by then: why is judged by M12. (A slow reader is not excluded: it holds its senders back, by
+//! policy.)
 //!
 //! Instances: members that judge a stopped one. Source: Birman and Joseph 1987 (progress despite failures), with a bound.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use phalanx_trace::Trouble;
 
@@ -31,7 +33,11 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         let others: Vec<ProcIx> = view.members.iter().copied().filter(|&r| r != q).collect();
         let with_oldest = view.members.first().is_some_and(|&r| r != q);
         let quorum = run.options.quorum.holds(view.members.len(), others.len(), with_oldest);
-        if !stays || ends || !quorum || !undisturbed(model, &absences, view, &others, (from_ns, until_ns)) {
+        if !stays || ends || !quorum {
+            continue;
+        }
+        let members = concerned(model, view, &others, until_ns);
+        if !undisturbed(model, &absences, (q, &members), (from_ns, until_ns)) {
             continue;
         }
         for &r in &others {
@@ -73,15 +79,21 @@ fn view_of(model: &Model, q: ProcIx, at_ns: u64) -> Option<&CellInstall> {
     view.members.iter().all(same).then_some(view)
 }
 
+/// The members of `view`, and of every view that `others` of it install by then.
+fn concerned(model: &Model, view: &CellInstall, others: &[ProcIx], until_ns: u64) -> BTreeSet<ProcIx> {
+    let installs = others.iter().flat_map(|&r| &model.procs[r].installs).map(|&i| &model.installs[i]);
+    let later = installs.filter(|i| i.instance == view.instance && i.view > view.view && i.moment.at_ns <= until_ns);
+    later.chain([view]).flat_map(|i| &i.members).copied().collect()
+}
+
 fn undisturbed(
     model: &Model,
     absences: &[Vec<Span>],
-    view: &CellInstall,
-    others: &[ProcIx],
+    (q, members): (ProcIx, &BTreeSet<ProcIx>),
     (from_ns, until_ns): (u64, u64),
 ) -> bool {
     let meets = |spans: &[Span]| spans.iter().any(|s| s.meets(from_ns, until_ns));
-    let troubled = |(_, whom): &(Trouble, Option<ProcIx>)| whom.is_none_or(|w| view.members.contains(&w));
+    let troubled = |(_, whom): &(Trouble, Option<ProcIx>)| whom.is_none_or(|w| members.contains(&w));
     let trouble = model.harness.troubles.iter().any(|(key, spans)| troubled(key) && meets(spans));
     let attacked = meets(&model.harness.attacks);
     let going = |p: ProcIx| {
@@ -89,9 +101,9 @@ fn undisturbed(
         let ends = [proc.leave_asked, proc.over.map(|(_, m)| m), proc.ended, proc.crashed];
         proc.trace.is_none() || ends.into_iter().flatten().any(|m| m.at_ns <= until_ns)
     };
-    let cut = |a: ProcIx| view.members.iter().any(|&b| a != b && meets(model.cut(a, b)));
+    let cut = |a: ProcIx| members.iter().any(|&b| a != b && meets(model.cut(a, b)));
     !trouble
         && !attacked
-        && others.iter().all(|&r| !meets(&absences[r]) && !going(r))
-        && !view.members.iter().any(|&a| cut(a))
+        && members.iter().filter(|&&r| r != q).all(|&r| !meets(&absences[r]) && !going(r))
+        && !members.iter().any(|&a| cut(a))
 }
