@@ -127,9 +127,12 @@ impl World {
     }
 
     /// All running processes that are not ruined are in one primary cell view of exactly themselves, and in the group views of exactly
-    /// those that want to be in those groups. If not, why not.
+    /// those that want to be in those groups. If not, why not. There is somebody: a cell of which nobody is left is not settled.
     pub(crate) fn unsettled(&self) -> Option<String> {
         let running: BTreeSet<Incarnation> = self.whole().filter_map(Slot::incarnation).collect();
+        if running.is_empty() {
+            return Some("nobody runs that its cell takes".to_owned());
+        }
         let first = self.whole().find_map(|slot| slot.node.as_ref()?.process().cell_view());
         for slot in self.whole() {
             let Some(node) = slot.node.as_ref() else { continue };

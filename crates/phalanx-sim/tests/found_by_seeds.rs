@@ -433,3 +433,15 @@ fn a_ballot_given_up_is_taken_up_though_everybody_is_heard_again() {
     }
     cell.finish_clean();
 }
+
+/// Nobody is left of the cell: nothing is due, and it is not taken for one that came to rest.
+#[test]
+fn a_cell_whose_last_member_died_has_not_settled() {
+    let mut cell = Cell::new(WorldSettings::quiet(2), 71);
+    cell.start(0);
+    cell.settle();
+    cell.crash(0);
+    let result = cell.finish();
+    assert_eq!(result.violations, [], "{}", result.story.unwrap_or_default());
+    assert_eq!(result.counters.without_quorum, 1);
+}
