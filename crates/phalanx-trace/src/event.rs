@@ -511,4 +511,32 @@ pub enum Event {
         /// How many.
         messages: u64,
     },
+    /// Of a group whose members with its state were all cut off: it goes on with the state that this process kept since an earlier
+    /// life. What is replayed next belongs to it too, then comes the first view.
+    StateKept {
+        /// The group.
+        group: u32,
+        /// The earlier life.
+        #[serde(with = "fixint::le")]
+        was: u64,
+        /// The last view of the group that is part of the state, with what is replayed.
+        view: u64,
+        /// The application's digest of the state as it was kept.
+        #[serde(with = "fixint::le")]
+        digest: u64,
+    },
+    /// The state that this process kept of a group since an earlier life is not what the group went on from, or the group is over.
+    Forgotten {
+        /// The group.
+        group: u32,
+        /// The view that the earlier life was in last.
+        view: u64,
+        /// Of each member of that view how many of its messages the group went on from, if that is known.
+        kept: Option<Vec<(u64, u64)>>,
+    },
+    /// It asked that a group waits no more for members that are cut off.
+    GivenUp {
+        /// Its name.
+        name: String,
+    },
 }

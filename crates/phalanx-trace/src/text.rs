@@ -174,6 +174,18 @@ impl Display for Event {
             Self::Unsent { group, messages } => {
                 write!(f, "the last {messages} accepted for group {group} will not be sent")
             }
+            Self::StateKept { group, was, view, digest } => {
+                let (was, digest) = (Id(*was), Id(*digest));
+                write!(f, "goes on with the state of group {group} that {was} left, up to view {view}, digest {digest}")
+            }
+            Self::Forgotten { group, view, kept: Some(kept) } => {
+                let kept = List(kept.iter().map(|(who, count)| format!("{}:{count}", Id(*who))));
+                write!(f, "group {group} went on from view {view} with {kept}")
+            }
+            Self::Forgotten { group, view, kept: None } => {
+                write!(f, "the state of group {group} as of view {view} is of no use any more")
+            }
+            Self::GivenUp { name } => write!(f, "asks that group {name} waits no more"),
             Self::CallDeadline { call, within_ns } => {
                 let (s, ms) = (within_ns / 1_000_000_000, within_ns / 1_000_000 % 1000);
                 write!(f, "call {call} is to end within {s}.{ms:03} s")

@@ -13,8 +13,8 @@ use crate::findings::Place;
 use crate::model::accepted::What;
 use crate::model::intern::{FastMap, Messages};
 use crate::model::{
-    Adequacy, AfterOver, CellInstall, EpochEnd, EpochIx, GroupJoin, Kinds, Model, Moment, Over, Proc, ProcIx, Step,
-    Terms, TraceInfo, Transfer,
+    Adequacy, AfterOver, CellInstall, EpochEnd, EpochIx, GroupJoin, Kept, Kinds, Model, Moment, Over, Proc, ProcIx,
+    Step, Terms, TraceInfo, Transfer,
 };
 use stream::StreamRules;
 
@@ -174,6 +174,13 @@ impl Builder {
             Event::GroupAdequacy { group, adequate, .. } => {
                 proc.adequacy.push(Adequacy { group: Some(*group), adequate: *adequate, moment });
             }
+            Event::StateKept { group, was, view, digest } => {
+                let was = self.proc(*was);
+                let kept = Kept { was, view: *view, digest: *digest, place: moment.place };
+                self.now.transfers.insert(*group, Transfer { kept: Some(kept), ..Transfer::default() });
+            }
+            Event::Forgotten { group, view, .. } => proc.forgotten.push((*group, *view, moment)),
+            Event::GivenUp { name } => self.model.given_up.push((name.clone(), moment)),
             Event::RiseAsked { level } => self.model.rises_asked.push((*level, moment)),
             Event::Differs { setting, cell, own } => {
                 let kept_out = (setting.clone(), cell.clone(), own.clone(), moment);
@@ -375,6 +382,7 @@ impl Proc {
             group_joins: Vec::new(),
             group_leaves: Vec::new(),
             begun: Vec::new(),
+            forgotten: Vec::new(),
             p2p: crate::model::P2p::default(),
             endpoint: None,
         }

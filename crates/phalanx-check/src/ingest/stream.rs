@@ -152,7 +152,12 @@ impl StreamRules {
             Event::CallAnswered { run, .. } => {
                 (*run == 0 || *run > self.runs).then_some("the answer of a handler that was not begun")
             }
+            Event::StateKept { group, .. } => {
+                self.groups.contains_key(group).then_some("goes on with a kept state of a group that it is in")
+            }
             Event::Guard { .. }
+            | Event::Forgotten { .. }
+            | Event::GivenUp { .. }
             | Event::Accept { .. }
             | Event::Balance { .. }
             | Event::JoinAsked { .. }

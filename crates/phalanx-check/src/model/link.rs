@@ -48,9 +48,14 @@ impl Model {
         for i in 0..self.views[view].epochs.len() {
             let e = self.views[view].epochs[i];
             let epoch = &self.epochs[e];
-            let stateful = match epoch.prev_epoch {
-                Some(prev) => self.epochs[prev].stateful,
-                None => founding || epoch.transfer.as_ref().is_some_and(|t| !t.ends.is_empty()),
+            let kept = epoch.transfer.as_ref().and_then(|transfer| transfer.kept);
+            let stateful = match (epoch.prev_epoch, kept) {
+                (Some(prev), _) => self.epochs[prev].stateful,
+                (None, Some(kept)) => {
+                    let left = self.last_stay(kept.was, self.views[view].group);
+                    left.is_some_and(|left| self.epochs[left].stateful)
+                }
+                (None, None) => founding || epoch.transfer.as_ref().is_some_and(|t| !t.ends.is_empty()),
             };
             self.epochs[e].stateful = stateful;
         }

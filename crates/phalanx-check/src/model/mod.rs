@@ -48,6 +48,8 @@ pub(crate) struct Model {
     pub(crate) objects: object::Objects,
     pub(crate) calls: call::Calls,
     pub(crate) accepted: accepted::Accepted,
+    /// Names of groups that were to wait no more for members that are cut off.
+    pub(crate) given_up: Vec<(String, Moment)>,
     /// Levels that processes asked their cell to rise to.
     pub(crate) rises_asked: Vec<(u16, Moment)>,
 }
@@ -118,6 +120,8 @@ pub(crate) struct Proc {
     pub(crate) group_leaves: Vec<(u32, Moment)>,
     /// Groups whose state it began to take, and when.
     pub(crate) begun: Vec<(usize, Moment)>,
+    /// Groups, and views of them, whose state it had kept from an earlier life in vain.
+    pub(crate) forgotten: Vec<(u32, u64, Moment)>,
     pub(crate) p2p: P2p,
     /// Where it is called: it is an endpoint, no member.
     pub(crate) endpoint: Option<String>,
@@ -303,8 +307,21 @@ pub(crate) struct Transfer {
     pub(crate) snapshot: Option<(u64, Place)>,
     pub(crate) replayed: Vec<Replayed>,
     pub(crate) ends: Vec<(u64, Place)>,
+    /// It is the state that an earlier life of the process left.
+    pub(crate) kept: Option<Kept>,
     /// A snapshot, or its end, that came while the process was a member.
     pub(crate) misplaced: Vec<Place>,
+}
+
+/// The state of an earlier life.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// That life.
+    pub(crate) was: ProcIx,
+    /// The last view that is part of it, with what is replayed.
+    pub(crate) view: u64,
+    pub(crate) digest: u64,
+    pub(crate) place: Place,
 }
 
 /// A delivery that is part of a state transfer.

@@ -95,6 +95,17 @@ impl Model {
         self.messages[step.message as usize].seq
     }
 
+    /// The last stay of a process in a group.
+    pub(crate) fn last_stay(&self, p: ProcIx, group: usize) -> Option<EpochIx> {
+        self.procs[p].epochs.iter().copied().rfind(|&e| self.views[self.epochs[e].view].group == group)
+    }
+
+    /// Whether an operator gave up the group of that name before `at`, after the other moment: its members with the state were cut
+    /// off, and it waits for them no more.
+    pub(crate) fn was_given_up(&self, name: &str, after: &Moment, at: &Moment) -> bool {
+        self.given_up.iter().any(|(of, asked)| of == name && (after.at_ns..=at.at_ns).contains(&asked.at_ns))
+    }
+
     /// Each time that a process was told something of whether it may send uniform messages to a group: whether it may, as far
     /// as its cell view and its group view go. It may until it is told otherwise.
     pub(crate) fn adequacy(&self, p: ProcIx, group: u32) -> impl Iterator<Item = (Moment, bool)> {

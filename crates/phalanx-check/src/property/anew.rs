@@ -6,7 +6,10 @@ use phalanx_trace::LeaveReason;
 
 use super::Run;
 use crate::findings::Place;
-use crate::model::{CellInstall, EpochEnd, EpochIx, Model, Moment, ProcIx, ViewIx};
+use crate::model::{CellInstall, EpochEnd, EpochIx, Model, Moment, Proc, ProcIx, ViewIx};
+
+/// The level from which on a group waits for members with its state that are cut off.
+const ORPHANS_LEVEL: u16 = 3;
 
 /// A group that ended, as its successor of the same name shows.
 #[derive(Debug)]
@@ -53,8 +56,12 @@ pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
             if model.views[last].epochs.iter().any(stopped) {
                 continue;
             }
+            let begun = model.views[last].epochs.iter().map(|&e| model.epochs[e].install).min_by_key(|at| at.at_ns);
             let founded = model.views[first].epochs.iter().map(|&e| model.epochs[e].install);
-            let Some(founded) = founded.min_by_key(|install| install.at_ns) else { continue };
+            let (Some(founded), Some(begun)) = (founded.min_by_key(|install| install.at_ns), begun) else { continue };
+            if model.was_given_up(&model.groups[pair[0]].name, &begun, &founded) {
+                continue;
+            }
             let alive = outlived(run, last, founded);
             all.push(Anew { last, first, founded, alive });
         }
@@ -80,7 +87,16 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
         let Some(stay) = stays.rfind(|&e| model.views[model.epochs[e].view].group == model.views[last].group) else {
             continue;
         };
-        if drop.is_some_and(|drop| !ended_with_it(drop)) || !lives(run, stay, group.id, end) {
+        // Below this level a group ends with the last of its members that is in the cell.
+        let waits = drop.is_none_or(|drop| drop.level.is_none_or(|(level, _)| level >= ORPHANS_LEVEL));
+        if drop.is_some_and(|drop| !ended_with_it(drop)) || !waits || !lives(run, stay, group.id, end) {
+            continue;
+        }
+        // It gave the group up meanwhile, not knowing that it was out.
+        let since = model.epochs[stay].install.place.index;
+        let asked = |(of, at): &(u32, Moment)| *of == group.id && at.place.index > since && at.at_ns <= founded.at_ns;
+        let has_asked = model.procs[p].group_leaves.iter().any(asked);
+        if drop.is_some() && (has_asked || !lives_on(model, p, &group.name, founded)) {
             continue;
         }
         alive.push(Alive { stay, dropped: drop.map(|drop| drop.moment.place) });
@@ -110,6 +126,47 @@ fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<&CellInstall>, d
         model.reads_to_the_end(q) || later.any(|install| install.view > drop.view)
     };
     other.is_some_and(|other| other.view <= drop.view) || left() || proc.tail_complete && went_on()
+}
+
+/// Whether what was promised from level 3 on was promised to the process of this stay, as far as is told.
+pub(super) fn is_promised(model: &Model, stay: EpochIx) -> bool {
+    let installs = model.procs[model.epochs[stay].proc].installs.iter().rev();
+    let level = installs.filter_map(|&i| model.installs[i].level).next();
+    level.is_none_or(|(level, _)| level >= ORPHANS_LEVEL)
+}
+
+/// Whether a process that was excluded ran on until then, in one life after the other, and had not asked to leave.
+fn lives_on(model: &Model, p: ProcIx, name: &str, until: Moment) -> bool {
+    let by_then = |moment: &&Moment| moment.at_ns <= until.at_ns;
+    let mut life = p;
+    loop {
+        let proc = &model.procs[life];
+        if [proc.crashed, proc.leave_asked].iter().flatten().any(|moment| by_then(&moment)) {
+            return false;
+        }
+        let Some((_, over)) = proc.over.filter(|(_, over)| by_then(&over)) else { return true };
+        // What a process goes on as begins with the turn after.
+        let next = |(_, q): &(ProcIx, &Proc)| {
+            q.name == proc.name
+                && q.started.is_some_and(|started| started.at_ns >= over.at_ns)
+                && q.incarnation != proc.incarnation
+        };
+        let later = model.procs.iter().enumerate().filter(next);
+        let Some((next, _)) = later.min_by_key(|(_, q)| q.started.map(|started| started.at_ns)) else { return false };
+        // Whoever does not ask for the group again has no use for its state.
+        let wants = model.procs[next].group_joins.iter().any(|join| join.name == name);
+        if !wants
+            || model.procs.iter().any(|q| {
+                q.name == proc.name
+                    && q.crashed.is_some_and(|at| {
+                        at.at_ns >= over.at_ns && at.at_ns <= model.procs[next].started.map_or(u64::MAX, |s| s.at_ns)
+                    })
+            })
+        {
+            return false;
+        }
+        life = next;
+    }
 }
 
 /// Whether the process of this stay lived at that time, and had asked to leave neither the group nor the cell.

@@ -40,7 +40,23 @@ pub(super) fn carriers(run: &Run<'_>) -> Vec<Carrier> {
         let view = &model.views[model.epochs[joiner].view];
         view.epochs.iter().all(|&e| model.epochs[e].prev_epoch.is_none())
     };
-    x1::joiners(model).filter(alone).filter_map(|joiner| carrier(model, joiner)).collect()
+    let kept = (0..model.epochs.len()).filter_map(|e| from_kept(model, e));
+    x1::joiners(model).filter(alone).filter_map(|joiner| carrier(model, joiner)).chain(kept).collect()
+}
+
+/// A group that was cut off goes on with what an earlier life of the process had of it.
+fn from_kept(model: &Model, e: EpochIx) -> Option<Carrier> {
+    let stay = &model.epochs[e];
+    let transfer = stay.transfer.as_ref()?;
+    let kept = transfer.kept?;
+    let snapshots = model.last_stay(kept.was, model.views[stay.view].group).into_iter();
+    let snapshots = snapshots.map(|left| (model.number(left), model.delivered(left).map(|s| s.message).collect()));
+    Some(Carrier {
+        stay: e,
+        followed: true,
+        replayed: transfer.replayed.iter().map(|r| r.step.message).collect(),
+        snapshots: snapshots.collect(),
+    })
 }
 
 fn carrier(model: &Model, joiner: EpochIx) -> Option<Carrier> {

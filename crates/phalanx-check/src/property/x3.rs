@@ -1,17 +1,31 @@
 //! X3, one transfer: for each join at most one state transfer is completed, before the first view, and it was begun; a member
 //! takes none.
-//! (A snapshot that is begun anew voids what came before; so partial transfers leave nothing.)
+//! (A snapshot that is begun anew voids what came before; so partial transfers leave nothing.) In the place of a transfer the
+//! state of an earlier life of the process may stand, if the group waited for it: that of its last stay in the group, unchanged, and
+//! then messages of the same view that it had not delivered, each once.
 //!
-//! Instances: joins with a completed transfer. Source: as X1.
+//! Instances: joins with a completed transfer, or with such a state. Source: as X1.
+
+use std::collections::HashSet;
 
 use super::{Run, x1};
 use crate::findings::Findings;
+use crate::model::{EpochIx, Kept, MessageIx, Model, Replayed};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     out.instances += x1::joiners(model).count() as u64;
-    for epoch in &model.epochs {
+    for (ix, epoch) in model.epochs.iter().enumerate() {
         let Some(transfer) = &epoch.transfer else { continue };
+        if let Some(kept) = &transfer.kept {
+            out.instance();
+            if let Some(wrong) = wrong_of_kept(model, ix, kept) {
+                let who = model.who(epoch.proc);
+                out.violation(&[kept.place, epoch.install.place], || {
+                    format!("{who} goes on with a kept state, {wrong}")
+                });
+            }
+        }
         if let [(_, first), (_, second), ..] = transfer.ends.as_slice() {
             let text = || format!("{} completed two state transfers for one join", model.who(epoch.proc));
             out.violation(&[*first, *second], text);
@@ -27,4 +41,33 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             out.violation(&[epoch.install.place, place], text);
         }
     }
+}
+
+/// What is wrong with a state that was kept from an earlier life, if anything is: it is that of the last stay of this life in the
+/// group, whole, and what is replayed to it follows on that.
+fn wrong_of_kept(model: &Model, stay: EpochIx, kept: &Kept) -> Option<&'static str> {
+    let epoch = &model.epochs[stay];
+    let transfer = epoch.transfer.as_ref()?;
+    if transfer.snapshot.is_some() || !transfer.ends.is_empty() {
+        return Some("and takes another one");
+    }
+    let Some(left) = model.last_stay(kept.was, model.views[epoch.view].group) else {
+        return Some("of a life that was not in the group");
+    };
+    if model.procs[kept.was].name != model.procs[epoch.proc].name {
+        return Some("of another process");
+    }
+    if !(model.number(left)..model.number(stay)).contains(&kept.view) {
+        return Some("of views that it was not in");
+    }
+    let last = model.epochs[left].digests.iter().rfind(|digest| digest.delivered == model.epochs[left].deliveries);
+    if last.is_some_and(|last| last.digest != kept.digest) {
+        return Some("which is not the one that the earlier life had");
+    }
+    let mut had: HashSet<MessageIx> = model.delivered(left).map(|step| step.message).collect();
+    let follows = |replayed: &Replayed| {
+        let message = replayed.step.message;
+        had.insert(message) && model.views[model.stream_of(message).view].number == model.number(left)
+    };
+    (!transfer.replayed.iter().all(follows)).then_some("to which it replays what does not follow on it")
 }

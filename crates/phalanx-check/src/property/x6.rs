@@ -47,7 +47,9 @@ fn abandoned(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     for anew in anew::begun_anew(run) {
         let group = model.views[anew.last].group;
-        for &e in model.views[anew.last].epochs.iter().filter(|&&e| left_gracefully(model, e)) {
+        for &e in
+            model.views[anew.last].epochs.iter().filter(|&&e| left_gracefully(model, e) && anew::is_promised(model, e))
+        {
             let leaver = &model.epochs[e];
             let Some((at, step)) = u6::last_of(model, leaver.proc, group) else { continue };
             let Some(left) = leaver.left_at.or(model.procs[leaver.proc].over.map(|(_, told)| told)) else { continue };
