@@ -162,11 +162,15 @@ pub struct GroupTerms {
     /// A view of the group in which fewer members hold its state is inadequate: no uniform message is sent in it. Who still
     /// takes the state does not count. In force from level 2 of the cell on. 0 is 1. Default 1.
     pub members_min: u16,
+    /// What becomes of the group when nobody in the primary has its state any more, and members that have it are cut off: false,
+    /// its name waits for them ([`Event::GroupOrphaned`]); true, it ends, and may be made again without its state. In force
+    /// from level 3 of the cell on. Default false.
+    pub ends_alone: bool,
 }
 
 impl Default for GroupTerms {
     fn default() -> Self {
-        Self { uniform: true, members_min: 1 }
+        Self { uniform: true, members_min: 1, ends_alone: false }
     }
 }
 
@@ -372,10 +376,49 @@ pub enum Event {
         /// Why it may be, for people.
         why: String,
     },
+    /// A group that this process asked to be in waits: nobody in the cell has its state, and members that have it are cut off.
+    /// It goes on when one of these is back; it ends when all are proved dead, or were started again without the state, or
+    /// by a command ([`crate::process::Process::give_up_group`]). Said when that changes.
+    GroupOrphaned {
+        /// The group.
+        group: GroupId,
+        /// Its name.
+        name: Arc<str>,
+        /// Whom it waits for.
+        waits_for: Vec<(Incarnation, String)>,
+    },
+    /// An earlier life of this process had the state of a group, and the group is over or went on without it: what the state held
+    /// that the others do not have is lost to them. Nothing has to be thrown away: that is asked for with
+    /// [`Event::StateBegin`], if this process takes the group's state.
+    GroupForgotten {
+        /// The group.
+        group: GroupId,
+        /// Its name.
+        name: Arc<str>,
+        /// The view that the earlier life was in last.
+        view: u64,
+        /// Its members, and how many messages of each, in that view, are in the state with which the group went on: what was
+        /// delivered beyond is forgotten. `None`: not known, or the group is over.
+        kept: Option<Vec<(Incarnation, u64)>>,
+    },
+    /// The group goes on with the state that this process has kept of it since an earlier life, see [`Effects::keeps_state`]. What
+    /// else belongs to it follows as replayed deliveries, then the first view.
+    StateKept {
+        /// The group.
+        group: GroupId,
+        /// Its name.
+        name: Arc<str>,
+        /// The earlier life that was in it.
+        was: Incarnation,
+        /// The last view of the group that is part of the state with what follows.
+        view: u64,
+    },
     /// A donor's state begins: forget what this group's state was. Chunks and replayed deliveries follow.
     StateBegin {
         /// The group.
         group: GroupId,
+        /// Its name.
+        name: Arc<str>,
         /// Total bytes of the snapshot.
         bytes: u64,
     },
@@ -478,6 +521,9 @@ pub enum CommandError {
         /// Who cannot, and by what.
         why: String,
     },
+    /// No group of that name waits for members that are cut off.
+    #[error("no group of that name waits for members that are cut off")]
+    NotOrphan,
     /// Not in a view yet.
     #[error("not in a view yet")]
     NoView,

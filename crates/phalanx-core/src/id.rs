@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::wire::Tags;
 
 /// The level of this build: what it may send and understands (`docs/levels.md`).
-pub const LEVEL: u16 = 2;
+pub const LEVEL: u16 = 3;
 
 /// Which life of a process: random 64 bits, new at every start, never zero. Identifies a process in a cell.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -67,7 +67,8 @@ pub struct MemberInfo {
     pub receive_packets: u32,
     /// The highest level that its build knows.
     pub level: u16,
-    /// What later builds add. Tag 1: its own values of the settings that it may be refused for.
+    /// What later builds add. Tag 1: its own values of the settings that it may be refused for. Tags 2 and 3: its seat, and
+    /// the lives whose state it kept (`docs/orphans.md`).
     pub tail: Tags,
 }
 

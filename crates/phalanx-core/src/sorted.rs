@@ -69,6 +69,11 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         Some(*self.entries.remove(index).1)
     }
 
+    /// Takes all values out, in the order of their keys.
+    pub(crate) fn take_values(&mut self) -> Vec<V> {
+        std::mem::take(&mut self.entries).into_iter().map(|(_, value)| *value).collect()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }

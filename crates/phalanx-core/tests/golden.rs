@@ -11,7 +11,8 @@ use file::{blesses, hold, read};
 use phalanx_core::link::Receipt;
 use phalanx_core::member::{
     Agreed, Ballot, Claim, Complaint, Control, Directory, FirstView, GroupChange, GroupCut, GroupEntry, GroupWish,
-    Proposal, RecoveredPacket, Report, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
+    Proposal, RecoveredPacket, Report, Return, ReturnPoint, Revived, StateMessage, Unread, Unreadable, Wedge, Welcome,
+    WishList,
 };
 use phalanx_core::order::Status;
 use phalanx_core::process::unrepaired::{
@@ -204,8 +205,8 @@ fn control_messages() {
     let all = [
         ("wedge", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts: Vec::new() })),
         ("wedge_to_fill", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts })),
-        ("report", Control::Report(Report { decree: 5, ballot, accepted: None, prefixes: prefixes.clone() })),
-        ("report_accepted", Control::Report(Report { decree: 5, ballot, accepted, prefixes })),
+        ("report", Control::Report(Report { decree: 5, ballot, prefixes: prefixes.clone(), ..Report::default() })),
+        ("report_accepted", Control::Report(Report { decree: 5, ballot, accepted, prefixes, ..Report::default() })),
         ("refuse", Control::Refuse { decree: 5, promised: ballot }),
         ("propose", Control::Propose { ballot, proposal: proposed.clone() }),
         ("accepted", Control::Accepted { decree: 5, ballot }),
@@ -213,7 +214,7 @@ fn control_messages() {
         ("welcome", Control::Welcome(Box::new(welcome))),
         ("fetch", Control::Fetch { space: 9, rank: 2, from: 298, to: 300 }),
         ("recovered", Control::Recovered(recovered)),
-        ("wishes", Control::Wishes(WishList { decree: 4, groups: vec![wish], level: 2 })),
+        ("wishes", Control::Wishes(WishList { decree: 4, groups: vec![wish], level: 2, ..WishList::default() })),
         ("leave", Control::Leave),
         ("found_list", Control::FoundList { round: 1, first: first_view() }),
         ("found_accept", Control::FoundAccept { round: 1 }),
@@ -228,16 +229,108 @@ fn control_messages() {
 /// What is agreed for a group: as wished for, and as it stands in the group's entry.
 #[test]
 fn terms_of_groups() {
-    let terms = |uniform, members_min| GroupTerms { uniform, members_min };
+    let terms = |uniform, members_min| GroupTerms { uniform, members_min, ends_alone: false };
     let wish = |terms| GroupWish { name: "ledger".into(), join: true, only_new: false, terms };
     let groups = vec![wish(None), wish(Some(terms(false, 1))), wish(Some(terms(true, 300)))];
-    let wishes = Control::Wishes(WishList { decree: 4, groups, level: 0 });
+    let wishes = Control::Wishes(WishList { decree: 4, groups, ..WishList::default() });
     let encoded = wishes.encode().expect("it can be written");
     let entry = terms(true, 300).tags().as_bytes().to_vec();
     hold("terms.txt", vec![("wishes".to_owned(), encoded), ("entry".to_owned(), entry)]);
     let [(_, encoded), (_, entry)] = read("terms.txt").try_into().expect("two lines");
     assert_eq!(Control::decode(&encoded), Ok(wishes));
     assert_eq!(GroupTerms::of(&Tags::parse(&entry).expect("entries")), terms(true, 300));
+}
+
+/// Groups that wait: what stands in records, reports, wishes, changes and entries.
+#[test]
+fn orphans() {
+    let mut seated = member(4);
+    seated.sit(0x5ea7_0004);
+    seated.keeps(&[Incarnation(2), Incarnation(300)]);
+    let ballot = Ballot { round: 2, rank: 1 };
+    let groups = |id| vec![GroupId(id)];
+    let report = Report {
+        decree: 5,
+        ballot,
+        incomplete: groups(1),
+        giving: groups(2),
+        taking: groups(300),
+        ..Report::default()
+    };
+    let from = ReturnPoint { view: 3, prefixes: vec![7, 0, 300], counts: vec![9, 0, 400] };
+    let back = |from| Return { group: GroupId(1), was: Incarnation(2), from };
+    let wishes = WishList {
+        decree: 4,
+        returns: vec![back(Some(from.clone())), back(None)],
+        given_up: vec!["ledger".into()],
+        dead: vec![Incarnation(3)],
+        ..WishList::default()
+    };
+    let (report, wishes) = (Control::Report(report), Control::Wishes(wishes));
+    // All members of the group are cut off; one of them is struck off; the other brings the group back.
+    let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(3);
+    let mut before = Directory::found(vec![member(1), seated.clone(), member(3)], 3, settings);
+    let members = vec![Incarnation(4), Incarnation(3)];
+    let entry = GroupEntry { name: "ledger".into(), view: 3, space: 9, members, tail: Tags::default() };
+    before.groups.insert(GroupId(1), entry);
+    let lost = |who| (Incarnation(who), LeaveReason::Unreachable);
+    let change = |cut, joined, left| GroupChange {
+        group: GroupId(1),
+        name: "ledger".into(),
+        view: 4,
+        space: 10,
+        cut,
+        joined,
+        left,
+        tail: Tags::default(),
+    };
+    let decide = |change, left| Proposal {
+        joined: Vec::new(),
+        left,
+        groups: vec![change],
+        level: 3,
+        tail: Tags::default(),
+        ..proposal()
+    };
+    let cut = |prefixes: &[u64]| {
+        Some(GroupCut { prefixes: prefixes.to_vec(), holders: vec![Incarnation::NONE; prefixes.len()] })
+    };
+    let out = decide(change(cut(&[7, 300]), vec![], vec![lost(4), lost(3)]), vec![lost(4), lost(3)]);
+    let orphaned = before.after(&out);
+    let mut strike = change(None, vec![], vec![]);
+    strike.strike(&[Incarnation(3)]);
+    let struck = orphaned.after(&decide(strike.clone(), vec![]));
+    let mut revival = change(cut(&[7, 299]), vec![Incarnation(1)], vec![]);
+    revival.revive(&Revived { view: 3, was: Incarnation(4), counts: vec![9, 400] });
+    let revived = struck.after(&decide(revival.clone(), vec![]));
+    let entry = |directory: &Directory| directory.groups[&GroupId(1)].tail.as_bytes().to_vec();
+    let all = vec![
+        ("member", seated.tail.as_bytes().to_vec()),
+        ("report", report.encode().expect("it can be written")),
+        ("wishes", wishes.encode().expect("it can be written")),
+        ("strike", strike.tail.as_bytes().to_vec()),
+        ("revival", revival.tail.as_bytes().to_vec()),
+        ("entry_orphaned", entry(&orphaned)),
+        ("entry_struck", entry(&struck)),
+        ("entry_revived", entry(&revived)),
+    ];
+    hold("orphans.txt", all.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect());
+    let read = read("orphans.txt");
+    let tags = |at: usize| Tags::parse(&read[at].1).expect("entries");
+    assert_eq!(tags(0), seated.tail);
+    assert_eq!(Control::decode(&read[1].1), Ok(report));
+    assert_eq!(Control::decode(&read[2].1), Ok(wishes));
+    let waits_for = |directory: &Directory| {
+        let orphan = directory.groups[&GroupId(1)].orphan().expect("it waits");
+        assert_eq!(orphan.members, 2);
+        orphan.holders.into_iter().map(|holder| (holder.who.0, holder.seat, holder.name)).collect::<Vec<_>>()
+    };
+    assert_eq!(waits_for(&orphaned), [(4, 0x5ea7_0004, "m4".into()), (3, 0, "m3".into())]);
+    assert_eq!(waits_for(&struck), [(4, 0x5ea7_0004, "m4".into())]);
+    let entry = &revived.groups[&GroupId(1)];
+    assert_eq!((entry.view, &entry.members[..]), (4, &[Incarnation(1)][..]));
+    assert_eq!((entry.orphan(), entry.begun_at()), (None, Some(vec![7, 299])));
+    assert_eq!(entry.revived(), revival.revived());
 }
 
 #[test]

@@ -94,28 +94,26 @@ impl World {
         if let Some(own) = own {
             own.apply(&mut timing, &mut limits);
         }
+        let level = self
+            .settings
+            .builds
+            .map_or(LEVEL, |builds| builds.draw(&mut slot.rng.fork(&format!("build {}", slot.life)), slot.life == 0));
+        let mut me = MemberInfo {
+            host: slot.host,
+            packet_bytes_max: packet_bytes,
+            receive_packets: if self.settings.tells_buffers { self.receive_packets(packet_bytes) } else { 0 },
+            level,
+            ..MemberInfo::new(
+                Incarnation::NONE,
+                slot.name.clone(),
+                self.endpoint(index, Lane::Data).address(),
+                self.endpoint(index, Lane::Control).address(),
+            )
+        };
+        // Each slot has a directory of its own.
+        me.sit(index as u64 + 1);
         let seeds: Vec<SocketAddr> = others.map(|other| self.endpoint(other, Lane::Control).address()).collect();
-        Settings {
-            cell: CELL.into(),
-            me: MemberInfo {
-                host: slot.host,
-                packet_bytes_max: packet_bytes,
-                receive_packets: if self.settings.tells_buffers { self.receive_packets(packet_bytes) } else { 0 },
-                level: self.settings.builds.map_or(LEVEL, |builds| {
-                    builds.draw(&mut slot.rng.fork(&format!("build {}", slot.life)), slot.life == 0)
-                }),
-                ..MemberInfo::new(
-                    Incarnation::NONE,
-                    slot.name.clone(),
-                    self.endpoint(index, Lane::Data).address(),
-                    self.endpoint(index, Lane::Control).address(),
-                )
-            },
-            founding,
-            seeds,
-            timing,
-            limits,
-        }
+        Settings { cell: CELL.into(), me, founding, seeds, timing, limits }
     }
 
     /// Whether a process bears a founder's name by mistake.

@@ -104,20 +104,23 @@ const MOMENTS: &[Moment] = &[
     ("members whose own stream made no sense to most", |c| core(c, "outcast"), 95),
     ("groups stopped, by member", |c| core(c, "groups_stopped"), 170),
     ("members that stopped alone in front of nonsense", |c| core(c, "stopped_alone"), 80),
+    ("groups cut off or stopped as a whole", |c| moment(c, "groups cut off or stopped as a whole"), 30),
+    (
+        "groups founded while their members were cut off",
+        |c| moment(c, "groups founded while their members were cut off"),
+        30,
+    ),
+    ("leaves of a process that gave a state", |c| moment(c, "leaves of a process that gave a state"), 30),
+    ("times told that a group waits", |c| moment(c, "times told that a group waits"), 30),
+    ("groups that went on with a kept state", |c| moment(c, "groups that went on with a kept state"), 30),
+    ("states kept in vain", |c| moment(c, "states kept in vain"), 30),
+    ("groups given up", |c| moment(c, "groups given up"), 30),
     ("views lost with the only one that knew them", |c| c.lost_views, 250),
     ("seeds with a minority broken for good", |c| c.ruined, 1_900),
 ];
 
 /// The same for the plans beyond what the core stands.
 const FRONTIER: &[Moment] = &[
-    ("groups cut off or stopped as a whole", |c| moment(c, "groups cut off or stopped as a whole"), 600),
-    (
-        "groups founded while their members were cut off",
-        |c| moment(c, "groups founded while their members were cut off"),
-        550,
-    ),
-    ("leaves of a process that gave a state", |c| moment(c, "leaves of a process that gave a state"), 550),
-    ("leaves while a member was silent", |c| moment(c, "leaves while a member was silent"), 1_700),
     ("founders with a twin", |c| moment(c, "founders with a twin"), 700),
     ("members with agreed settings of their own", |c| moment(c, "members with agreed settings of their own"), 1_500),
     ("members late for the whole run", |c| moment(c, "members late for the whole run"), 2_400),

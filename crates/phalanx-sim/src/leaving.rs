@@ -14,9 +14,11 @@ pub(crate) fn add_leaving(rng: &mut Rng, plan: &mut Plan) {
     for _ in 0..1 + rng.below(3) {
         let at_ns = 3 * SECOND + rng.below(plan.heal_ns - 6 * SECOND);
         if rng.chance_ppm(500_000) {
-            leave_in_transfer(rng, plan, at_ns, Role::Bystander);
+            let who = if rng.chance_ppm(500_000) { Role::Donor } else { Role::Bystander };
+            leave_in_transfer(rng, plan, at_ns, who);
         } else {
-            leave_beside_silence(rng, plan, at_ns, 1);
+            let leavers = 1 + index(rng, 3);
+            leave_beside_silence(rng, plan, at_ns, leavers);
         }
     }
 }

@@ -34,6 +34,6 @@ impl Minima {
 
     /// What a group is agreed to be.
     pub(crate) fn terms(self) -> GroupTerms {
-        GroupTerms { uniform: self.uniform, members_min: self.group }
+        GroupTerms { uniform: self.uniform, members_min: self.group, ends_alone: false }
     }
 }

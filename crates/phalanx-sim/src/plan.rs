@@ -18,6 +18,7 @@ use crate::minima::{Minima, draw_minima};
 use crate::network::Weather;
 use crate::nonsense::add_nonsense;
 use crate::partial::Partial;
+use crate::stranded::add_stranded;
 use crate::swarm::{add_rivals, draw_memory_faults, draw_swarm, index};
 use crate::unequal::{Builds, Own, break_rules, draw_builds, draw_unequal};
 
@@ -186,6 +187,7 @@ impl Plan {
             if mild { draw_mild(&mut root.fork("mild"), heal_ns) } else { draw_swarm(&mut root.fork("faults"), &plan) };
         add_laggards(&mut root.fork("laggards"), &mut plan);
         add_leaving(&mut root.fork("leaving"), &mut plan);
+        add_stranded(&mut root.fork("stranded"), &mut plan);
         add_holders(&mut root.fork("holders"), &mut plan);
         sharpen_holders(&mut root.fork("sharper holders"), &mut plan);
         add_rivals(&mut root.fork("rivals"), &mut plan);

@@ -161,6 +161,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     while world.now_ns < quiet_ns + SETTLE_NS + deliver_ns {
         let next_ns = world.now_ns + 50 * MS;
         go(world, &mut chaos, next_ns);
+        world.tend_orphans();
         if settled_ns.is_none() && world.unsettled().is_none() {
             settled_ns = Some(world.now_ns);
         }

@@ -189,6 +189,8 @@ pub(crate) struct World {
     pub(crate) ruined: Vec<usize>,
     /// Slots at the ends of paths that are broken in part for good.
     pub(crate) impaired: Vec<usize>,
+    /// When a group was given up last.
+    pub(crate) tended_ns: Option<u64>,
     /// The applications multicast by themselves.
     pub(crate) sending: bool,
     /// They leave groups and come back by themselves.
@@ -266,6 +268,7 @@ impl World {
             lost_view: None,
             ruined: Vec::new(),
             impaired: Vec::new(),
+            tended_ns: None,
             sending: true,
             regrouping: true,
             guarded: Guarded::default(),
@@ -490,6 +493,14 @@ impl World {
             counters.unsent += counts.unsent;
             counters.non_primary += counts.non_primary;
             counters.transfers += counts.transfers;
+            let of_orphans = [
+                ("times told that a group waits", counts.orphaned),
+                ("groups that went on with a kept state", counts.kept),
+                ("states kept in vain", counts.forgotten),
+            ];
+            for (name, count) in of_orphans.into_iter().filter(|(_, count)| *count > 0) {
+                add_to(&mut counters.moments, name, count);
+            }
         }
         counters
     }

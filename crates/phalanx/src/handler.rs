@@ -41,6 +41,11 @@ pub enum Command<'a> {
         /// The level.
         level: u16,
     },
+    /// Asks that a group waits no more for members that are cut off.
+    GiveUpGroup {
+        /// Its name.
+        name: &'a str,
+    },
     /// Asks to leave the cell.
     Leave,
 }
@@ -97,6 +102,13 @@ pub trait Handler {
 
     /// A piece of a donor's snapshot, in order.
     fn restore(&mut self, _group: GroupId, _chunk: &[u8]) {}
+
+    /// This life was excluded: whether the application still has the state of the group as it was delivered, and keeps it until it
+    /// is told what became of the group: [`Event::StateKept`] goes on with it, [`Event::StateBegin`] asks to forget it.
+    /// False where it threw it away: then it cannot bring the group back if nobody else has its state. Default true.
+    fn keeps_state(&mut self, _group: GroupId) -> bool {
+        true
+    }
 
     /// A digest of the application's state of the group now, for an observer that compares members. At the start
     /// of a group view it must be a function of the set of messages delivered so far. `None`: there is none.

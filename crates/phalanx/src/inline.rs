@@ -204,6 +204,15 @@ impl<D: Wait> Inline<D> {
         self.node.raise_level(now, level, handler)
     }
 
+    /// See [`Node::give_up_group`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn give_up_group(&mut self, name: &str, handler: &mut impl Handler) -> Result<(), CommandError> {
+        let now = self.read_clock();
+        self.node.give_up_group(now, name, handler)
+    }
+
     /// See [`Node::multicast`]. It goes out with the next turn, together with whatever else was multicast.
     ///
     /// # Errors

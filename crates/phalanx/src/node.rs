@@ -153,16 +153,14 @@ impl<D: Driver> Node<D> {
                 self.drain(now, false, &mut report, handler);
             }
         }
-        let names = &self.watch.names;
-        let joined = |name: &str| names.values().any(|joined| **joined == *name);
-        self.wanted.ask(now, &mut self.process, joined, handler);
+        self.wanted.ask(now, &mut self.process, handler);
         self.process.turn(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
         self.forget_stopped();
         self.flush(&mut report);
         report.more |= self.process.is_packing();
         handler.silent(self.process.activity().flushing);
         if self.watch.excluded && self.process.is_over() && self.rejoin && !self.leaving {
-            self.come_back(now);
+            self.come_back(now, handler);
             report.more = true;
         }
         self.quiet_until =
@@ -227,12 +225,14 @@ impl<D: Driver> Node<D> {
     }
 
     /// Comes back after an exclusion. It only joins, at the places it was given and at the members it last knew.
-    fn come_back(&mut self, now: Instant) {
+    fn come_back(&mut self, now: Instant, handler: &mut impl Handler) {
         let me = self.settings.me.incarnation;
         let known: Vec<SocketAddr> = self.process.cell_view().map_or(Vec::new(), |view| {
             view.members.iter().filter(|m| m.incarnation != me).map(|m| m.control).collect()
         });
+        let kept = self.process.take_kept(|group| handler.keeps_state(group));
         self.begin_anew(now, Founding::Join, &known);
+        self.process.resume(kept);
     }
 
     /// Gives up this life and starts the next: same name and addresses, a fresh incarnation, the same groups.
@@ -256,7 +256,10 @@ impl<D: Driver> Node<D> {
         self.wanted.forget_asked();
         self.quiet_until = Instant::ZERO;
         self.process.counters(&mut |name, count| *self.counted.entry(name).or_default() += count);
+        // What a life before this one kept is kept on.
+        let kept = self.process.take_kept(|_| true);
         self.process = Process::new(now, self.settings.clone(), &self.security, (self.entropy)());
+        self.process.resume(kept);
     }
 
     /// Every counter by name, of this life and of those before it, in a fixed order.
@@ -318,6 +321,17 @@ impl<D: Driver> Node<D> {
         self.begin(now, handler)?;
         self.process.raise_level(now, level)?;
         handler.command(&Command::RaiseLevel { level });
+        Ok(())
+    }
+
+    /// Asks that a group waits no more for members that are cut off, see [`Process::give_up_group`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn give_up_group(&mut self, now: Instant, name: &str, handler: &mut impl Handler) -> Result<(), CommandError> {
+        self.begin(now, handler)?;
+        self.process.give_up_group(now, name)?;
+        handler.command(&Command::GiveUpGroup { name });
         Ok(())
     }
 

@@ -85,12 +85,13 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     let driver = bind(config, None)?;
     let name = name(config)?;
     let addresses = identity::reachable(&driver, &seeds)?;
-    let me = MemberInfo {
+    let mut me = MemberInfo {
         host: host::host_id(),
         packet_bytes_max: driver.packet_bytes_max(),
         receive_packets: driver.receive_packets(),
         ..MemberInfo::new(Incarnation(entropy().max(1)), name, addresses.data, addresses.control)
     };
+    me.sit(local.seat(&me.name)?);
     let plan = Plan::new(options, &local, &me.name, seeds)?;
     let card = Card::mine(&me.name, me.data, me.control).with_memory(driver.offer());
     let (presence, standing) = local.enter(me.incarnation, &card, plan.intent())?;

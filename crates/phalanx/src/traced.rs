@@ -155,6 +155,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
                 self.record(&Record::GroupJoinAsked { name: name.to_owned(), with_state });
             }
             Command::LeaveGroup { group } => self.record(&Record::GroupLeaveAsked { group: group.0 }),
+            Command::GiveUpGroup { name } => self.record(&Record::GivenUp { name: name.to_owned() }),
             Command::RaiseLevel { level } => self.record(&Record::RiseAsked { level }),
             Command::Leave => self.record(&Record::LeaveAsked),
             Command::Multicast { group, order, uniform, parts } if self.writer.is_some() => {
@@ -228,6 +229,10 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             Event::GroupView(view) => Some((view.group, Some(view.view))),
             _ => None,
         };
+        if let Event::StateKept { group, was, view, .. } = &event {
+            let digest = self.digest_or_zero(*group);
+            self.record(&Record::StateKept { group: group.0, was: was.0, view: *view, digest });
+        }
         let over = matches!(event, Event::Excluded { .. } | Event::Left);
         if let Event::GroupLeft { group, why } = event
             && let Some(lost) = lost(group, why)
@@ -281,6 +286,10 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
 
     fn restore(&mut self, group: GroupId, chunk: &[u8]) {
         self.inner.restore(group, chunk);
+    }
+
+    fn keeps_state(&mut self, group: GroupId) -> bool {
+        self.inner.keeps_state(group)
     }
 
     fn digest(&mut self, group: GroupId) -> Option<u64> {

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::messages::{Ballot, GroupChange, GroupCut, Proposal, Report, Unread};
+use super::messages::{Ballot, GroupCut, Proposal, Report, Unread};
 use super::verdict::judge_all;
-use super::{Directory, GroupEntry, Rise, mismatch};
+use super::{Directory, Returns, Rise, build_proposal};
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::link::Said;
 use crate::time::Instant;
-use crate::wire::Tags;
 
 /// What the next view should bring, as known to a coordinator.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +26,8 @@ pub struct Wishes {
     pub terms: BTreeMap<(String, Incarnation), GroupTerms>,
     /// A level that the cell is to rise to.
     pub rise: Option<Rise>,
+    /// Orphans that are back, or wait for fewer.
+    pub returns: BTreeMap<GroupId, Returns>,
 }
 
 impl Wishes {
@@ -38,6 +39,7 @@ impl Wishes {
             && self.group_joins.is_empty()
             && self.group_leaves.is_empty()
             && self.rise.is_none()
+            && self.returns.is_empty()
     }
 }
 
@@ -169,7 +171,14 @@ impl Coordinator {
             let (Some(cut), Some(entry)) = (&mut change.cut, directory.groups.get(&change.group)) else { continue };
             let said: Vec<Option<Vec<Said>>> =
                 entry.members.iter().map(|who| self.said(directory.rank(*who)?, change.group, cut)).collect();
-            let stays = |rank: usize| change.left.iter().all(|(who, _)| *who != entry.members[rank]);
+            if entry.members.iter().all(|who| change.left.iter().any(|(left, _)| left == who)) {
+                continue; // nobody goes on with its state anyway
+            }
+            let has_state = |rank: usize| {
+                let report = directory.rank(entry.members[rank]).and_then(|rank| self.reports.get(&rank));
+                !report.is_some_and(|report| report.incomplete.contains(&change.group))
+            };
+            let stays = |rank: usize| change.left.iter().all(|(who, _)| *who != entry.members[rank]) && has_state(rank);
             let outcome = judge_all(&said, stays);
             let mut goes: Vec<(usize, LeaveReason)> = Vec::new();
             if outcome.stops {
@@ -205,160 +214,12 @@ impl Coordinator {
     }
 }
 
-/// Builds a proposal: survivors are exactly those that reported and do not want to leave.
-#[must_use]
-pub fn build_proposal(
-    directory: &Directory,
-    reports: &BTreeMap<usize, Report>,
-    wedged: &BTreeSet<GroupId>,
-    unreadable: &BTreeSet<GroupId>,
-    wishes: &Wishes,
-    reason: impl Fn(usize) -> LeaveReason,
-) -> Proposal {
-    let stays = |r: usize| reports.contains_key(&r) && !wishes.leavers.contains(&directory.members[r].incarnation);
-    let survivors: Vec<&MemberInfo> =
-        directory.members.iter().enumerate().filter(|&(r, _)| stays(r)).map(|(_, m)| m).collect();
-    let left: Vec<(Incarnation, LeaveReason)> = directory
-        .members
-        .iter()
-        .enumerate()
-        .filter(|&(r, _)| !stays(r))
-        .map(|(r, m)| (m.incarnation, if reports.contains_key(&r) { LeaveReason::Left } else { reason(r) }))
-        .collect();
-    // Who is left out must be able to follow as well: it may be back in a moment.
-    let rise = wishes.rise.as_ref().filter(|rise| rise.hindered_by(directory).is_none());
-    let level = rise.map_or(directory.level, |rise| rise.level);
-    let brought = rise.map(|rise| rise.settings.clone()).unwrap_or_default();
-    let settings = directory.settings.under(&brought);
-    // Survivors must be a quorum of the next view as well: no more joiners than survivors (half, with rank 0).
-    let joiners: Vec<_> = wishes
-        .joiners
-        .iter()
-        .filter(|(j, _)| survivors.iter().all(|s| s.name != j.name && s.incarnation != j.incarnation))
-        .filter(|(j, _)| mismatch(level, &settings, j).is_none())
-        .take(survivors.len())
-        .collect();
-    let joined: Vec<MemberInfo> = joiners.iter().map(|(j, _)| j.clone()).collect();
-
-    let mut next = NextIds { group: directory.next_group, space: directory.next_space };
-    let group_joins = wishes
-        .group_joins
-        .iter()
-        .map(|(name, who)| (name.as_str(), *who))
-        .chain(joiners.iter().flat_map(|(j, groups)| groups.iter().map(|g| (g.as_str(), j.incarnation))));
-    let present: BTreeSet<Incarnation> = survivors.into_iter().chain(&joined).map(|m| m.incarnation).collect();
-    let mut coming: BTreeMap<&str, Vec<Incarnation>> = BTreeMap::new();
-    for (name, who) in group_joins.filter(|(_, who)| present.contains(who)) {
-        let list = coming.entry(name).or_default();
-        if !list.contains(&who) {
-            list.push(who);
-        }
-    }
-    let mut groups = Vec::new();
-    for &id in wedged {
-        let Some(entry) = directory.groups.get(&id) else { continue };
-        let coming = coming.remove(entry.name.as_str()).unwrap_or_default();
-        let ends = unreadable.contains(&id);
-        groups.extend(change_group(
-            directory,
-            id,
-            entry,
-            reports,
-            &left,
-            &wishes.group_leaves,
-            &coming,
-            ends,
-            &mut next,
-        ));
-    }
-    for (name, mut coming) in coming {
-        if directory.group_named(name).is_some() {
-            continue; // it exists and was not wedged in this ballot: the next decree brings it
-        }
-        coming.dedup();
-        let (group, space) = (GroupId(next.group), next.space());
-        next.group += 1;
-        let name = name.to_owned();
-        // Rank 0 of its first view founds it.
-        let terms = coming.first().and_then(|&who| wishes.terms.get(&(name.clone(), who)));
-        let (left, tail) = (Vec::new(), terms.map(|terms| terms.tags()).unwrap_or_default());
-        groups.push(GroupChange { group, name, view: 1, space, cut: None, joined: coming, left, tail });
-    }
-    Proposal {
-        decree: directory.decree + 1,
-        view: directory.view + u64::from(!joined.is_empty() || !left.is_empty() || rise.is_some()),
-        joined,
-        left,
-        groups,
-        next_group: next.group,
-        next_space: next.space,
-        level,
-        settings: brought,
-        tail: Tags::default(),
-    }
-}
-
-struct NextIds {
-    group: u32,
-    space: u32,
-}
-
-impl NextIds {
-    fn space(&mut self) -> u32 {
-        self.space += 1;
-        self.space - 1
-    }
-}
-
-/// The next view of one wedged group; `None` if nothing changes and it does not have to end.
-#[expect(clippy::too_many_arguments, reason = "all of them are parts of one decision")]
-fn change_group(
-    directory: &Directory,
-    group: GroupId,
-    entry: &GroupEntry,
-    reports: &BTreeMap<usize, Report>,
-    cell_left: &[(Incarnation, LeaveReason)],
-    leaves: &[(String, Incarnation)],
-    coming: &[Incarnation],
-    ends: bool,
-    next: &mut NextIds,
-) -> Option<GroupChange> {
-    let mut left: Vec<(Incarnation, LeaveReason)> =
-        cell_left.iter().filter(|(who, _)| entry.members.contains(who)).copied().collect();
-    for (name, who) in leaves {
-        if *name == entry.name && entry.members.contains(who) && left.iter().all(|(w, _)| w != who) {
-            left.push((*who, LeaveReason::Left));
-        }
-    }
-    // A group goes on through those that stay. If nobody does it ends, and its state with it; who wants in comes into a
-    // new one, of another number, with the next decree.
-    let goes_on = entry.members.iter().any(|member| left.iter().all(|(who, _)| who != member));
-    let new = coming.iter().filter(|who| goes_on && !entry.members.contains(who));
-    let joined: Vec<Incarnation> = new.copied().collect();
-    if left.is_empty() && joined.is_empty() && !ends {
-        return None;
-    }
-    let n = entry.members.len();
-    let mut cut = GroupCut { prefixes: vec![0; n], holders: vec![Incarnation::NONE; n] };
-    for (&rank, report) in reports {
-        let Some((_, prefixes)) = report.prefixes.iter().find(|(g, _)| *g == group) else { continue };
-        for (stream, &prefix) in prefixes.iter().enumerate().take(n) {
-            if prefix > cut.prefixes[stream] {
-                cut.prefixes[stream] = prefix;
-                cut.holders[stream] = directory.members[rank].incarnation;
-            }
-        }
-    }
-    let space = next.space();
-    let (name, tail) = (entry.name.clone(), Tags::default());
-    Some(GroupChange { group, name, view: entry.view + 1, space, cut: Some(cut), joined, left, tail })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::api::{Limits, Timing};
-    use crate::member::{Agreed, is_quorum};
+    use crate::member::{Agreed, GroupEntry, is_quorum};
+    use crate::wire::Tags;
     use std::net::SocketAddr;
 
     fn member(i: u64) -> MemberInfo {
@@ -377,7 +238,8 @@ mod tests {
 
     fn report(prefixes: &[u64]) -> Report {
         let ballot = Ballot { round: 1, rank: 0 };
-        Report { decree: 2, ballot, accepted: None, prefixes: vec![(GroupId(1), prefixes.to_vec())] }
+        let prefixes = vec![(GroupId(1), prefixes.to_vec())];
+        Report { decree: 2, ballot, prefixes, ..Report::default() }
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub struct GroupEntry {
     pub view: u64,
     /// The packet space of that view.
     pub space: u32,
-    /// Members in rank order.
+    /// Members in rank order. Nobody: it waits for members that are out of the cell (`docs/orphans.md`), and its view is its last.
     pub members: Vec<Incarnation>,
     /// What later builds added to the decrees about it so far: of each tag the latest.
     pub tail: Tags,
@@ -86,12 +86,11 @@ impl Directory {
         for change in &proposal.groups {
             let entry = next.groups.remove(&change.group);
             let members = members_after(entry.as_ref(), change);
-            if !members.is_empty() {
-                let (name, view, space) = (change.name.clone(), change.view, change.space);
-                let tail = entry.map(|entry| entry.tail).unwrap_or_default().under(&change.tail);
-                next.groups.insert(change.group, GroupEntry { name, view, space, members, tail });
+            if let Some(entry) = self.entry_after(entry, change, members) {
+                next.groups.insert(change.group, entry);
             }
         }
+        next.strike_proved(self, proposal);
         next
     }
 

@@ -44,6 +44,12 @@ impl Directory {
 
     fn admits_change(&self, proposal: &Proposal, change: &GroupChange, next: &[MemberInfo]) -> bool {
         let entry = self.groups.get(&change.group);
+        if let Some((entry, orphan)) = entry.and_then(|entry| Some((entry, entry.orphan()?))) {
+            return change.fits_orphan(entry, &orphan)
+                && entry.tail.fits_under(&change.tail)
+                && (self.next_space..proposal.next_space).contains(&change.space)
+                && are_among(&change.joined, next);
+        }
         let fits = match (&change.cut, entry) {
             (Some(cut), Some(entry)) => {
                 cut.prefixes.len() == entry.members.len()
@@ -70,7 +76,9 @@ impl Directory {
             && spaces.len() == self.groups.len()
             && spaces.iter().all(|space| *space < self.next_space)
             && self.groups.iter().all(|(id, entry)| {
-                id.0 < self.next_group && !entry.members.is_empty() && are_among(&entry.members, &self.members)
+                let is_one =
+                    !entry.members.is_empty() || entry.orphan().is_some_and(|orphan| !orphan.holders.is_empty());
+                id.0 < self.next_group && is_one && are_among(&entry.members, &self.members)
             })
     }
 }
@@ -90,6 +98,7 @@ impl Welcome {
             && directory.next_space == proposal.next_space
             && groups.len() == proposal.groups.len()
             && proposal.groups.iter().all(|change| match directory.groups.get(&change.group) {
+                Some(entry) if entry.members.is_empty() => entry.name == change.name && change.joined.is_empty(),
                 Some(entry) => {
                     (&entry.name, entry.view, entry.space) == (&change.name, change.view, change.space)
                         && entry.members.ends_with(&change.joined)

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Directory, read_wished_terms, wished_terms};
+use super::orphan::tails;
+use super::{Directory, Return, read_wished_terms, wished_terms};
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::wire::{Malformed, Tags, put_with_tail, read_with_tail};
@@ -33,7 +34,7 @@ pub struct Wedge {
 }
 
 /// An acceptor's promise and what it holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// The decree.
     pub decree: u64,
@@ -45,6 +46,16 @@ pub struct Report {
     /// view.
     #[serde(with = "super::sparse::prefixes")]
     pub prefixes: Vec<(GroupId, Vec<u64>)>,
+    /// Wedged groups of which the reporter has not the whole state: it does not come to have it before the decision. Told in
+    /// the message's tail, from level 3 on.
+    #[serde(skip)]
+    pub incomplete: Vec<GroupId>,
+    /// Wedged groups whose state the reporter gives to somebody, and does not want to leave before that is done. Told like that.
+    #[serde(skip)]
+    pub giving: Vec<GroupId>,
+    /// Wedged groups whose state the reporter takes, or looks for, without being a member. Told like that.
+    #[serde(skip)]
+    pub taking: Vec<GroupId>,
 }
 
 /// Streams of a group that a member cannot read as far as it holds them, or had not acted upon as far.
@@ -192,6 +203,24 @@ pub struct WishList {
     pub groups: Vec<GroupWish>,
     /// The level that the cell is to rise to; 0: no wish.
     pub level: u16,
+    /// Groups that wait for the wisher. This and what follows is told in the message's tail, from level 3 on.
+    #[serde(skip)]
+    pub returns: Vec<Return>,
+    /// Names of groups that are to wait no more.
+    #[serde(skip)]
+    pub given_up: Vec<String>,
+    /// Lives that groups wait for, and that are proved dead.
+    #[serde(skip)]
+    pub dead: Vec<Incarnation>,
+}
+
+impl WishList {
+    /// Whether it wishes for nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Self { decree: _, groups, level, returns, given_up, dead } = self;
+        groups.is_empty() && *level == 0 && returns.is_empty() && given_up.is_empty() && dead.is_empty()
+    }
 }
 
 /// View 1, as its leader proposes it to the founders.
@@ -374,10 +403,15 @@ impl Control {
     /// # Errors
     /// When it cannot be encoded.
     pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
-        let tail = match self {
-            Self::Wishes(list) => wished_terms(list.groups.iter().map(|wish| wish.terms)),
-            _ => Tags::default(),
-        };
+        let mut tail = Tags::default();
+        match self {
+            Self::Wishes(list) => {
+                tail = wished_terms(list.groups.iter().map(|wish| wish.terms));
+                tails::put_wishes(&mut tail, list);
+            }
+            Self::Report(report) => tails::put_report(&mut tail, report),
+            _ => {}
+        }
         put_with_tail(self, &tail, Vec::new())
     }
 
@@ -387,8 +421,13 @@ impl Control {
     /// [`Malformed`] when it makes no sense.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let (mut message, tail) = read_with_tail(bytes)?;
-        if let Self::Wishes(list) = &mut message {
-            read_wished_terms(&tail, list.groups.iter_mut().map(|wish| &mut wish.terms))?;
+        match &mut message {
+            Self::Wishes(list) => {
+                read_wished_terms(&tail, list.groups.iter_mut().map(|wish| &mut wish.terms))?;
+                tails::read_wishes(&tail, list)?;
+            }
+            Self::Report(report) => tails::read_report(&tail, report)?,
+            _ => {}
         }
         Ok(message)
     }

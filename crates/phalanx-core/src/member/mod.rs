@@ -9,10 +9,12 @@ mod acceptor;
 mod agreed;
 mod coordinator;
 mod directory;
+mod draft;
 mod fitting;
 mod graph;
 mod hearing;
 mod messages;
+mod orphan;
 mod slow;
 mod sparse;
 mod terms;
@@ -21,13 +23,17 @@ mod watch;
 
 pub use acceptor::{Acceptor, Promise};
 pub use agreed::{Agreed, Mismatch, Rise, mismatch};
-pub use coordinator::{Coordinator, Phase, Wishes, build_proposal};
+pub use coordinator::{Coordinator, Phase, Wishes};
 pub use directory::{Directory, GroupEntry, is_quorum};
+pub use draft::build_proposal;
 pub use graph::WatchGraph;
 pub use hearing::{Hearing, Link, Patience};
 pub use messages::{
     Ballot, Control, FirstView, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage,
     Unread, Unreadable, Wedge, Welcome, WishList,
+};
+pub use orphan::{
+    Holder, LIVES_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, Return, ReturnPoint, Returns, Revived,
 };
 pub use slow::{Complaint, Slow};
 pub use terms::{read_wished_terms, wished_terms};

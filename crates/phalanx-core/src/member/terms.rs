@@ -6,15 +6,19 @@ use crate::wire::{Malformed, Tags};
 
 /// In the tail of a message with wishes about groups: the terms that its sender would found each of them with, in order.
 const WISHED: u64 = 1;
+/// In the same: which of them end rather than wait, by their places. Builds that do not know it make groups that wait.
+const WISHED_ALONE: u64 = 5;
 
 /// In the tail of a group's change and entry: 1 where its default is uniform.
 const UNIFORM: u64 = 1;
 /// In the same: the least members with its state of an adequate view.
 const MEMBERS_MIN: u64 = 2;
+/// In the same: 1 where it ends rather than waits for members that are cut off.
+const ENDS_ALONE: u64 = 7;
 
 impl GroupTerms {
     /// Those of a group that was made by a build which knows of none.
-    const UNTOLD: Self = Self { uniform: false, members_min: 1 };
+    const UNTOLD: Self = Self { uniform: false, members_min: 1, ends_alone: false };
 
     /// As they stand in a group's entry.
     #[must_use]
@@ -22,6 +26,9 @@ impl GroupTerms {
         let mut tags = Tags::default();
         tags.put_number(UNIFORM, u64::from(self.uniform));
         tags.put_number(MEMBERS_MIN, u64::from(self.members_min.max(1)));
+        if self.ends_alone {
+            tags.put_number(ENDS_ALONE, 1);
+        }
         tags
     }
 
@@ -33,6 +40,7 @@ impl GroupTerms {
         Self {
             uniform: number(UNIFORM).map_or(Self::UNTOLD.uniform, |n| n == 1),
             members_min: members_min.unwrap_or(Self::UNTOLD.members_min),
+            ends_alone: number(ENDS_ALONE) == Some(1),
         }
     }
 
@@ -43,21 +51,25 @@ impl GroupTerms {
 
     fn from_number(number: u64) -> Result<Self, Malformed> {
         let members_min = u16::try_from(number.div_ceil(2)).map_err(|_too_large| Malformed)?;
-        Ok(Self { uniform: number.is_multiple_of(2), members_min })
+        Ok(Self { uniform: number.is_multiple_of(2), members_min, ends_alone: false })
     }
 }
 
 /// The tail of a message with wishes about groups.
 #[must_use]
 pub fn wished_terms(wishes: impl Iterator<Item = Option<GroupTerms>>) -> Tags {
-    let (mut numbers, mut told) = (Vec::new(), false);
-    for terms in wishes {
+    let (mut numbers, mut told, mut alone) = (Vec::new(), false, Vec::new());
+    for (place, terms) in (0u32..).zip(wishes) {
         told |= terms.is_some();
+        alone.extend(terms.filter(|terms| terms.ends_alone).map(|_| place));
         put_varint(&mut numbers, terms.map_or(0, GroupTerms::to_number));
     }
     let mut tags = Tags::default();
     if told {
         tags.put(WISHED, &numbers);
+    }
+    if !alone.is_empty() {
+        tags.put_value(WISHED_ALONE, &alone);
     }
     tags
 }
@@ -72,10 +84,11 @@ pub fn read_wished_terms<'a>(
 ) -> Result<(), Malformed> {
     let Some(numbers) = tail.get(WISHED) else { return Ok(()) };
     let mut r = Reader::new(numbers);
-    for wish in wishes {
+    let alone: Vec<u32> = tail.value(WISHED_ALONE)?.unwrap_or_default();
+    for (place, wish) in (0u32..).zip(wishes) {
         *wish = match r.varint()? {
             0 => None,
-            number => Some(GroupTerms::from_number(number)?),
+            number => Some(GroupTerms { ends_alone: alone.contains(&place), ..GroupTerms::from_number(number)? }),
         };
     }
     if r.is_empty() { Ok(()) } else { Err(Malformed) }
@@ -86,8 +99,9 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<GroupTerms> {
-        let with = |members_min| [false, true].map(|uniform| GroupTerms { uniform, members_min });
-        [1, 2, 300, u16::MAX].into_iter().flat_map(with).collect()
+        let with =
+            |members_min, ends_alone| [false, true].map(|uniform| GroupTerms { uniform, members_min, ends_alone });
+        [1, 2, 300, u16::MAX].into_iter().flat_map(|n| [with(n, false), with(n, true)].concat()).collect()
     }
 
     #[test]
@@ -102,7 +116,10 @@ mod tests {
             tags.put(MEMBERS_MIN, odd);
             assert_eq!(GroupTerms::of(&tags), GroupTerms::UNTOLD, "{odd:?}");
         }
-        assert_eq!(GroupTerms::of(&GroupTerms { uniform: true, members_min: 0 }.tags()), GroupTerms::default());
+        assert_eq!(
+            GroupTerms::of(&GroupTerms { members_min: 0, ..GroupTerms::default() }.tags()),
+            GroupTerms::default()
+        );
     }
 
     #[test]

@@ -623,6 +623,12 @@ impl Flow {
         (self.sent, self.streams.iter().map(|s| s.delivered).sum())
     }
 
+    /// By rank: the messages of each sender that were delivered in this view.
+    #[must_use]
+    pub fn delivered_counts(&self) -> Vec<u64> {
+        self.streams.iter().map(|s| s.delivered).collect()
+    }
+
     /// What became of the token, as far as this member knows.
     #[must_use]
     pub fn token_counts(&self) -> TokenCounts {

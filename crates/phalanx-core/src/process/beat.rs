@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::port::flow_port;
 use super::unrepaired::{put_beat, put_excluded};
 use super::{EXCLUDED_MAX, Process, Stage};
-use crate::api::{Effects, Event};
+use crate::api::{Effects, Event, LeaveReason};
 use crate::id::{Incarnation, Lane};
 use crate::member::{Control, Patience, Welcome, is_quorum};
 use crate::time::Instant;
@@ -82,9 +82,24 @@ impl Process {
         } else {
             self.beat_all(now, fx);
         }
+        self.tell_leavers(now, fx);
         for flow in self.flows.values_mut() {
             let mut port = flow_port!(self, &mut *fx, &flow.meta);
             flow.flow.heartbeat(&mut port);
+        }
+    }
+
+    /// Who left with the decree in force goes when a quorum has installed it.
+    fn tell_leavers(&mut self, now: Instant, fx: &mut impl Effects) {
+        let Some(decision) = &self.last_decision else { return };
+        let goes = |who: &Incarnation| decision.left.contains(&(*who, LeaveReason::Left));
+        let leavers = self.departed.iter().map(|(who, _)| *who).filter(goes);
+        let to: Vec<_> = leavers.filter_map(|who| Some(self.peers.get(who)?.control)).collect();
+        if !to.is_empty() {
+            let mut frames = Vec::with_capacity(32);
+            put_beat(&mut frames, self.directory.decree, &self.hearing.heard_by_me(now));
+            let label = self.net.spread();
+            self.net.send(label, Lane::Control, &to, &frames, &mut self.counters, fx);
         }
     }
 

@@ -160,6 +160,11 @@ counters! {
     outcast,
     /// Groups of this process that stopped because nobody could say who was at fault.
     groups_stopped,
+    /// Times this process as coordinator did not let a leaver go yet: those that stay would be no quorum of the others, or a
+    /// group would be left to members without its state.
+    leavers_held,
+    /// Groups that this process goes on with from the state that it kept through an exclusion.
+    groups_revived,
     /// Times this process stopped by itself because it could read no further and nobody would judge.
     stopped_alone,
 }

@@ -15,6 +15,9 @@ use crate::member::{
 use crate::time::Instant;
 use crate::wire::DropReason;
 
+/// A leaver that was not let go by one decree waits so long for the next.
+const HELD_FOR: Duration = Duration::from_millis(200);
+
 impl Process {
     pub(super) fn handle_control(&mut self, now: Instant, from: Incarnation, message: Control, fx: &mut impl Effects) {
         if matches!(self.stage, Stage::Over) {
@@ -45,7 +48,8 @@ impl Process {
                 self.counters.wishes_late += u64::from(is_late);
                 let stands = !is_late && self.directory.rank(from).is_some();
                 let named = wishes.groups.iter().all(|wish| is_group_name(&wish.name));
-                if stands && named && wishes.groups.len() <= WISHES_MAX {
+                let lens = [wishes.groups.len(), wishes.returns.len(), wishes.given_up.len(), wishes.dead.len()];
+                if stands && named && lens.iter().all(|len| *len <= WISHES_MAX) {
                     self.wishes.insert(from, wishes);
                     self.attention = true;
                 }
@@ -108,13 +112,16 @@ impl Process {
     fn current_wishes(&mut self, now: Instant) -> Wishes {
         let (joiners, terms) = self.ready_joiners(now);
         let mut wishes = Wishes { joiners, terms, ..Wishes::default() };
-        wishes.leavers = self.leavers.iter().copied().filter(|who| self.directory.rank(*who).is_some()).collect();
+        self.held_leavers.retain(|_, since| now.since(*since) < HELD_FOR);
+        let held = &self.held_leavers;
+        let may_go = |who: &Incarnation| self.directory.rank(*who).is_some() && !held.contains_key(who);
+        wishes.leavers = self.leavers.iter().copied().filter(may_go).collect();
         let decree = self.directory.decree;
         for (&who, list) in self.wishes.iter().filter(|(_, list)| list.decree == decree) {
             for wish in &list.groups {
                 let entry = self.directory.group_named(&wish.name);
-                if wish.only_new && entry.is_some() {
-                    continue; // it was made meanwhile: the joiner takes its state first
+                if wish.only_new && entry.is_some() || entry.is_some_and(|(_, entry)| entry.members.is_empty()) {
+                    continue; // it was made meanwhile: the joiner takes its state first; or nobody has it, and all wait
                 }
                 let is_member = entry.is_some_and(|(_, e)| e.members.contains(&who));
                 match (wish.join, is_member) {
@@ -122,12 +129,13 @@ impl Process {
                         wishes.group_joins.push((wish.name.clone(), who));
                         wishes.terms.extend(wish.terms.map(|terms| ((wish.name.clone(), who), terms)));
                     }
-                    (false, true) => wishes.group_leaves.push((wish.name.clone(), who)),
+                    (false, true) if !held.contains_key(&who) => wishes.group_leaves.push((wish.name.clone(), who)),
                     _ => {}
                 }
             }
         }
         wishes.rise = self.wished_rise();
+        wishes.returns = self.wished_returns(now);
         wishes
     }
 
@@ -151,7 +159,8 @@ impl Process {
             .collect();
         let unreadable = self.unreadable_groups();
         let changes = |(id, e): &(&GroupId, &GroupEntry)| {
-            named.contains(e.name.as_str()) || e.members.iter().any(leaving) || unreadable.contains(id)
+            let is_wished = named.contains(e.name.as_str()) && !e.members.is_empty();
+            is_wished || e.members.iter().any(leaving) || unreadable.contains(id)
         };
         let groups: BTreeSet<GroupId> = self.directory.groups.iter().filter(changes).map(|(&id, _)| id).collect();
         if self.acceptor.promised().is_some_and(|b| usize::from(b.rank) != me) {
@@ -284,7 +293,14 @@ impl Process {
             self.say_unreadable(from, Unreadable { decree, ballot, groups: unread });
         }
         let accepted = self.acceptor.accepted().map(|(b, p)| (*b, (**p).clone()));
-        let report = Report { decree: wedge.decree, ballot: wedge.ballot, accepted, prefixes };
+        let is_told = self.directory.has_orphans();
+        let is_incomplete = |group: &GroupId| is_told && self.transfers.is_incomplete(*group);
+        let own = || prefixes.iter().map(|(group, _)| *group);
+        let incomplete = own().filter(is_incomplete).collect();
+        let giving = own().filter(|group| self.gives_while_leaving(now, *group)).collect();
+        let taking = wedge.groups.iter().copied().filter(|group| is_told && self.seeks_state_of(*group)).collect();
+        let (decree, ballot) = (wedge.decree, wedge.ballot);
+        let report = Report { decree, ballot, accepted, prefixes, incomplete, giving, taking };
         if from == self.me() {
             self.handle_report(now, from, report, fx);
         } else {
@@ -325,6 +341,17 @@ impl Process {
                     false => LeaveReason::Unreachable,
                 };
                 let proposal = c.proposal(&self.directory, reason);
+                let goes = |who: &Incarnation| {
+                    proposal
+                        .left
+                        .iter()
+                        .chain(proposal.groups.iter().flat_map(|g| &g.left))
+                        .any(|(left, _)| left == who)
+                };
+                let asked = c.wishes.leavers.iter().chain(c.wishes.group_leaves.iter().map(|(_, who)| who));
+                for who in asked.filter(|who| !goes(who)) {
+                    self.counters.leavers_held += u64::from(self.held_leavers.insert(*who, now).is_none());
+                }
                 self.counters.rival_proposals += u64::from(c.has_rivals());
                 if c.reports.values().any(|r| r.accepted.is_some()) {
                     self.counters.adopted += 1; // its cuts were filled before it was proposed first

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::port::GroupFlow;
 use super::{Process, Stage};
 use crate::api::{CommandError, Event, GroupTerms};
 use crate::id::{GroupId, Incarnation};
@@ -41,13 +42,10 @@ pub(super) enum Ready {
     Yes,
 }
 
-/// A leaver that hears no quorum goes after this long.
+/// A leaver that hears no quorum, of its view or of the one without it, goes after this long.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
 /// What was sent is given this long to become stable before a leave is asked for.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
-/// A leaver stays this long for others that may need what it holds.
-const STAY: Duration = Duration::from_secs(1);
-
 /// Wishes of one member about groups that a coordinator knows of at a time.
 pub const WISHES_MAX: usize = 1024;
 
@@ -129,10 +127,14 @@ impl Process {
                 self.seek_state(now, &name);
             }
         }
-        let wishes = self.open_wishes(now);
+        let mut groups = self.open_wishes(now);
+        // As many as one member may have told of at a time: the others follow when these are fulfilled.
+        groups.truncate(WISHES_MAX);
         let level = self.level_wanted();
-        if !wishes.is_empty() || level > 0 {
-            self.tell_wishes(now, wishes, level);
+        let mut wishes = WishList { decree: self.directory.decree, groups, level, ..WishList::default() };
+        self.wishes_of_orphans(&mut wishes);
+        if !wishes.is_empty() {
+            self.tell_wishes(now, wishes);
         }
     }
 
@@ -145,7 +147,8 @@ impl Process {
             let is_member = entry.is_some_and(|(_, e)| e.members.contains(&me));
             let drained = |at: Instant| {
                 let flow = entry.and_then(|(_, e)| self.flows.get(&e.space)).map(|f| &f.flow);
-                flow.is_none_or(|flow| has_drained(flow, now.since(at)))
+                let gives = entry.is_some_and(|(id, _)| self.gives_and_waits(id, now.since(at)));
+                !gives && flow.is_none_or(|flow| has_drained(flow, now.since(at)))
             };
             let terms = Some(want.terms);
             let wish = |join, only_new| GroupWish { name: name.clone(), join, only_new, terms };
@@ -166,11 +169,8 @@ impl Process {
         wishes
     }
 
-    /// Tells as many as one member may have told of at a time: the others follow when these are fulfilled.
-    fn tell_wishes(&mut self, now: Instant, mut groups: Vec<GroupWish>, level: u16) {
+    fn tell_wishes(&mut self, now: Instant, wishes: WishList) {
         let Some(coordinator) = self.coordinator_now(now) else { return };
-        groups.truncate(WISHES_MAX);
-        let wishes = WishList { decree: self.directory.decree, groups, level };
         if coordinator == self.me() {
             self.wishes.insert(coordinator, wishes);
             self.attention = true;
@@ -194,7 +194,10 @@ impl Process {
 
     fn ask_to_leave(&mut self, now: Instant) {
         let Some(since) = self.leaving else { return };
-        if !self.flows.values().all(|f| has_drained(&f.flow, now.since(since))) {
+        let goes = |f: &GroupFlow| {
+            has_drained(&f.flow, now.since(since)) && !self.gives_and_waits(f.meta.group, now.since(since))
+        };
+        if !self.flows.values().all(goes) {
             return;
         }
         let me = self.me();
@@ -208,12 +211,30 @@ impl Process {
         }
     }
 
+    /// Whether this process asked to leave the group, or the cell, and does not want to before it has given the group's state.
+    pub(super) fn gives_while_leaving(&self, now: Instant, group: GroupId) -> bool {
+        let name = self.directory.groups.get(&group).map(|entry| &entry.name);
+        let of_group = name.and_then(|name| self.wants.get(name)).and_then(|want| want.leaving);
+        [self.leaving, of_group].into_iter().flatten().any(|since| self.gives_and_waits(group, now.since(since)))
+    }
+
+    /// Whether this process wants the group's state and is no member.
+    pub(super) fn seeks_state_of(&self, group: GroupId) -> bool {
+        let Some(entry) = self.directory.groups.get(&group) else { return false };
+        let wants = self.wants.get(&entry.name).is_some_and(|want| want.with_state && want.leaving.is_none());
+        wants && !entry.members.contains(&self.me())
+    }
+
+    /// Whether a leave that was asked for so long ago waits for those who take the group's state from this process.
+    pub(super) fn gives_and_waits(&self, group: GroupId, waited: Duration) -> bool {
+        self.directory.has_orphans() && waited <= DRAIN_PATIENCE && self.transfers.gives_in(group)
+    }
+
     /// The leave under way: alone, or outside the primary, a process just goes.
     pub(super) fn leave_step(&mut self, now: Instant) {
         if let Stage::Leaving { since } = self.stage {
-            let decree = self.directory.decree;
-            let all_told = self.told_decree.iter().all(|d| *d >= decree) && !self.told_decree.is_empty();
-            if now.since(since) > STAY || all_told {
+            // The decision must not go away with this process, which may be part of the quorum that made it.
+            if self.directory.members.is_empty() || self.is_spread() || now.since(since) > LEAVE_PATIENCE {
                 self.end(Event::Left);
             }
             return;

@@ -102,6 +102,7 @@ impl Process {
         for (change, ended) in proposal.groups.iter().zip(ended) {
             self.begin_group(now, change, ended);
         }
+        self.look_at_orphans(now);
         self.bring_group_minima(former_level);
         self.judge_adequacy();
         self.go_on(now, fx);
@@ -276,6 +277,7 @@ impl Process {
             adequate,
         });
         if prev.is_none() {
+            self.go_on_from_kept(change);
             self.begin_state(&view);
         }
         self.transfers.hold(&mut self.app, super::app::Item::Event(Event::GroupView(view)), change.group);
@@ -317,7 +319,7 @@ impl Process {
         }
         want.ready = Ready::Yes;
         if std::mem::take(&mut want.partial) {
-            self.app.event(Event::StateBegin { group, bytes: 0 });
+            self.app.event(Event::StateBegin { group, name: view.name.clone(), bytes: 0 });
             self.app.event(Event::StateEnd { group });
         }
     }

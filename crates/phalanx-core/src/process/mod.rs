@@ -3,7 +3,7 @@
 //! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `beat` (heartbeats
 //! and suspicion), `watch` (the same in a large cell), `slow` (members that
 //! stay behind), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
-//! `level` (the level in force and agreed settings), `adequacy` (views of too few members), `fetch` (filling a cut), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
+//! `level` (the level in force and agreed settings), `adequacy` (views of too few members), `fetch` (filling a cut), `orphans` (groups that wait for members that were cut off), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
 //! packets come in, parts change, effects go out through [`Effects`].
 
 mod adequacy;
@@ -17,6 +17,7 @@ mod groups;
 mod install;
 mod join;
 mod level;
+mod orphans;
 mod packets;
 mod peers;
 mod port;
@@ -52,6 +53,7 @@ use port::{FlowPort, GroupFlow, Net, flow_port};
 use transfer::Transfers;
 
 pub use groups::WISHES_MAX;
+pub use orphans::Kept;
 pub use status::{Activity, DecreeState, GateState, Gauge, StreamStatus};
 
 /// One process: owns no socket, thread or clock.
@@ -96,6 +98,8 @@ pub struct Process {
     /// Who wants to come and go, as told to this process as (possible) coordinator.
     joiners: BTreeMap<Incarnation, Joiner>,
     leavers: BTreeSet<Incarnation>,
+    /// Those that the last decree of this process did not let go, and when.
+    held_leavers: BTreeMap<Incarnation, Instant>,
     /// Wishes about groups, and the decree they were made in: what came of it may have changed the wisher's mind.
     wishes: BTreeMap<Incarnation, WishList>,
     /// Groups in which a member cannot read a packet, as it said under the decree in force.
@@ -105,6 +109,7 @@ pub struct Process {
     /// The level that this process's application asked for last; 0: none.
     wanted_level: u16,
     state_holders: adequacy::StateHolders,
+    waiting: orphans::Waiting,
     used_cookies: join::UsedCookies,
     cookie_key: CookieKey,
     probing: Probing,
@@ -225,11 +230,13 @@ impl Process {
             left_undelivered: 0,
             joiners: BTreeMap::new(),
             leavers: BTreeSet::new(),
+            held_leavers: BTreeMap::new(),
             wishes: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             outcasts: BTreeSet::new(),
             wanted_level: 0,
             state_holders: adequacy::StateHolders::default(),
+            waiting: orphans::Waiting::default(),
             used_cookies: join::UsedCookies::default(),
             cookie_key: CookieKey::new(&cookie_key),
             probing: Probing::new(now),
@@ -472,6 +479,7 @@ impl Process {
             self.hearing.died(rank);
             self.attention = true;
         }
+        self.note_death(dead);
         self.joiners.remove(&dead);
     }
 
@@ -604,6 +612,9 @@ impl Process {
         for flow in self.flows.values() {
             let (messages, _) = flow.flow.queued();
             self.app.unsent(flow.meta.group, messages);
+        }
+        if self.was_excluded {
+            self.freeze();
         }
         self.flows.clear();
         self.past.clear();

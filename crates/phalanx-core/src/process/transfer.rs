@@ -117,6 +117,11 @@ impl Transfers {
         !self.giving.is_empty()
     }
 
+    /// Whether somebody takes the group's state from this process.
+    pub(super) fn gives_in(&self, group: GroupId) -> bool {
+        self.giving.iter().any(|g| g.group == group)
+    }
+
     pub(super) fn is_active(&self) -> bool {
         !self.giving.is_empty() || !self.taking.is_empty()
     }
@@ -193,6 +198,11 @@ impl Transfers {
             app.push(item);
         }
         !untold
+    }
+
+    /// What waited here of a group, when this process is over.
+    pub(super) fn take_held(&mut self, group: GroupId) -> VecDeque<Item> {
+        self.held.remove(&group).unwrap_or_default()
     }
 
     /// What is given to `to` under that name.
@@ -330,7 +340,9 @@ impl Process {
         // On a full interface two transfers at once take as long as one after the other, and the first joiner can be a donor then.
         let gives_another = self.transfers.giving.iter().any(|g| g.to != to);
         let busy = self.transfers.giving.len() >= GIVING_MAX || (gives_another && self.congested);
-        if !is_member || is_in || busy || self.directory.rank(to).is_none() {
+        // A leaver that reported that it gives no state may be let go.
+        let has_reported = self.flows.values().any(|flow| flow.meta.group == group && flow.flow.is_wedged());
+        if !is_member || is_in || busy || has_reported || self.directory.rank(to).is_none() {
             self.send_state(to, &StateMessage::Abort { transfer });
             return;
         }
@@ -383,7 +395,7 @@ impl Process {
                 if let Some(want) = self.wants.get_mut(&name) {
                     want.partial = true;
                 }
-                self.app.event(Event::StateBegin { group, bytes });
+                self.app.event(Event::StateBegin { group, name: name.as_str().into(), bytes });
             }
             StateMessage::Chunk { offset, bytes, .. } => {
                 if offset != taking.received || taking.expected.is_none_or(|e| offset + bytes.len() as u64 > e) {
@@ -441,10 +453,12 @@ impl Process {
             self.counters.records_astray += 1;
             return self.start_over(name);
         }
-        if !self.primary {
+        // Who reported that the state is not complete is counted upon for that until the decision.
+        let group = taking.group;
+        let has_reported = self.flows.values().any(|flow| flow.meta.group == group && flow.flow.is_wedged());
+        if !self.primary || has_reported {
             return;
         }
-        let group = taking.group;
         self.left_undelivered = self.app.len();
         self.transfers.taking.remove(name);
         if let Some(want) = self.wants.get_mut(name) {

@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::codec::{Malformed, Reader, put_prefixed, put_varint};
 
-/// The most bytes that the entries of one record take: 4,096.
-pub const TAGS_BYTES_MAX: usize = 4096;
+/// The most bytes that the entries of one record take: 1 MiB. Builds that know level 2 at most take 4,096, and no more is told them.
+pub const TAGS_BYTES_MAX: usize = 1 << 20;
 
 /// Entries of a tag and some bytes each, in rising order of tags.
 ///
@@ -77,6 +77,32 @@ impl Tags {
         let mut one = Vec::new();
         put_entry(&mut one, tag, bytes);
         *self = self.under(&Self(one));
+    }
+
+    /// Takes an entry out.
+    pub fn remove(&mut self, tag: u64) {
+        let mut kept = Vec::with_capacity(self.0.len());
+        self.iter().filter(|(found, _)| *found != tag).for_each(|(tag, bytes)| put_entry(&mut kept, tag, bytes));
+        self.0 = kept;
+    }
+
+    /// The entry as it was put with [`Self::put_value`].
+    ///
+    /// # Errors
+    /// [`Malformed`] when the entry is there and holds something else.
+    pub fn value<T: serde::de::DeserializeOwned>(&self, tag: u64) -> Result<Option<T>, Malformed> {
+        let Some(bytes) = self.get(tag) else { return Ok(None) };
+        match postcard::take_from_bytes(bytes) {
+            Ok((value, [])) => Ok(Some(value)),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Puts an entry that holds a value in the encoding of control messages. One that cannot be encoded is not put.
+    pub fn put_value(&mut self, tag: u64, value: &impl Serialize) {
+        if let Ok(bytes) = postcard::to_allocvec(value) {
+            self.put(tag, &bytes);
+        }
     }
 
     /// Puts an entry that holds one varint.
@@ -173,8 +199,8 @@ mod tests {
             put_entry(&mut out, 1, &vec![0; len]);
             out
         };
-        assert!(Tags::parse(&with(TAGS_BYTES_MAX - 3)).is_ok());
-        assert_eq!(Tags::parse(&with(TAGS_BYTES_MAX - 2)), Err(Malformed));
+        assert!(Tags::parse(&with(TAGS_BYTES_MAX - 4)).is_ok());
+        assert_eq!(Tags::parse(&with(TAGS_BYTES_MAX - 3)), Err(Malformed));
     }
 
     #[test]

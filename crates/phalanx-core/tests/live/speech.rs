@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use phalanx_core::member::{
     Agreed, Ballot, Control, Directory, FirstView, GroupChange, GroupCut, GroupEntry, GroupWish, Proposal,
-    RecoveredPacket, Report, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
+    RecoveredPacket, Report, Return, ReturnPoint, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{Tags, put_with_tail};
@@ -29,6 +29,9 @@ impl Speech<'_> {
                 ballot: self.ballot(),
                 accepted: self.maybe(|s| (s.ballot(), s.proposal())),
                 prefixes: self.some(|s| (s.group(), s.some(Self::number))),
+                incomplete: self.some(Self::group),
+                giving: self.some(Self::group),
+                taking: self.some(Self::group),
             }),
             2 => Control::Refuse { decree: self.number(), promised: self.ballot() },
             3 => Control::Propose { ballot: self.ballot(), proposal: Arc::new(self.proposal()) },
@@ -50,6 +53,9 @@ impl Speech<'_> {
                 decree: self.number(),
                 groups: self.some(|s| GroupWish { name: s.name(), join: s.coin(), only_new: s.coin(), terms: None }),
                 level: self.level(),
+                returns: self.some(Self::back),
+                given_up: self.some(Self::name),
+                dead: self.some(Self::who),
             }),
             10 => Control::Leave,
             11 => Control::FoundList { round: self.small(), first: self.first_view() },
@@ -65,7 +71,18 @@ impl Speech<'_> {
             14 => Control::HoldsState { group: self.group(), view: self.number() },
             _ => Control::FoundDecide(self.first_view()),
         };
-        put_with_tail(&message, &self.tail(), Vec::new()).expect("a message can be written")
+        let with_own_tail = self.coin();
+        if with_own_tail { message.encode() } else { put_with_tail(&message, &self.tail(), Vec::new()) }
+            .expect("a message can be written")
+    }
+
+    fn back(&mut self) -> Return {
+        let from = self.maybe(|s| ReturnPoint {
+            view: s.number(),
+            prefixes: s.some(Self::number),
+            counts: s.some(Self::number),
+        });
+        Return { group: self.group(), was: self.who(), from }
     }
 
     /// A message of the data channel: one for the application, or of a state transfer.

@@ -40,6 +40,8 @@ pub(crate) struct App {
     pub(crate) traces: Vec<Trace>,
     /// Groups it is, or is becoming, a member of, in this life.
     pub(crate) groups: BTreeMap<GroupId, Group>,
+    /// Groups of its last life, which was excluded, with their states.
+    kept: BTreeMap<GroupId, Group>,
     /// Groups it means to be in, and whether with their state.
     pub(crate) wanted: BTreeMap<String, bool>,
     /// Messages of others that may be answered: the group and the length of the chain so far.
@@ -50,6 +52,8 @@ pub(crate) struct App {
     silent: bool,
     /// This life was told that it is over.
     over: bool,
+    /// Because a view does not hold it.
+    was_excluded: bool,
     /// What it sent as uniform since the last look: where it hears no quorum all the while, it may send nothing.
     pub(crate) sent_uniform: Option<(GroupId, u64)>,
     /// The cell does not take this life, because of its build or a setting.
@@ -75,6 +79,10 @@ pub(crate) struct AppCounts {
     pub(crate) unsent: u64,
     pub(crate) non_primary: u64,
     pub(crate) transfers: u64,
+    /// Groups that wait, as it was told; that go on with what it kept; and whose state it kept in vain.
+    pub(crate) orphaned: u64,
+    pub(crate) kept: u64,
+    pub(crate) forgotten: u64,
 }
 
 /// A group as one member sees it.
@@ -104,11 +112,13 @@ impl App {
             state_bytes,
             traces: Vec::new(),
             groups: BTreeMap::new(),
+            kept: BTreeMap::new(),
             wanted: BTreeMap::new(),
             answerable: Vec::new(),
             marked: None,
             silent: false,
             over: false,
+            was_excluded: false,
             sent_uniform: None,
             kept_out: false,
             excluded: Vec::new(),
@@ -222,6 +232,18 @@ impl App {
         group.incoming = Some(Incoming::new(bytes));
     }
 
+    fn state_kept(&mut self, id: GroupId, was: Incarnation, view: u64) {
+        self.counts.kept += 1;
+        let Some(kept) = self.kept.remove(&id) else {
+            return self.faults.push(("X3", format!("group {} goes on with a state that is not kept", id.0)));
+        };
+        let digest = kept.state.digest();
+        self.record(trace::Event::StateKept { group: id.0, was: was.0, view, digest });
+        // Its first view in this life is to come.
+        let members = Vec::new();
+        self.groups.insert(id, Group { view: 0, members, delivered: 0, incoming: None, ..kept });
+    }
+
     /// The snapshot is whole when the first replayed delivery or the end comes.
     fn take_state(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(&id) else { return };
@@ -248,7 +270,13 @@ fn digest(id: GroupId, group: &Group) -> trace::Event {
 impl Handler for App {
     fn begin(&mut self, me: &MemberInfo) {
         // The trace of the life before ends with what ended it: a crash in the harness's trace, or the exclusion.
-        self.groups.clear();
+        let left = std::mem::take(&mut self.groups);
+        if self.was_excluded {
+            self.kept.extend(left.into_iter().filter(|(_, group)| group.view > 0));
+        } else {
+            self.kept.clear(); // its process was started again
+        }
+        self.was_excluded = false;
         self.answerable.clear();
         self.point_to_point.clear();
         (self.silent, self.over, self.kept_out) = (false, false, false);
@@ -267,6 +295,7 @@ impl Handler for App {
                 self.record(trace::Event::GroupJoinAsked { name, with_state });
             }
             Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
+            Command::GiveUpGroup { name } => self.record(trace::Event::GivenUp { name: name.to_owned() }),
             Command::RaiseLevel { level } => self.record(trace::Event::RiseAsked { level }),
             Command::Leave => self.record(trace::Event::LeaveAsked),
             Command::Send { to, payload } => self.sent_to(to, payload),
@@ -373,7 +402,7 @@ impl Handler for App {
             Event::Primary => self.record(trace::Event::Primary),
             Event::Excluded { view } => {
                 self.counts.exclusions += 1;
-                self.over = true;
+                (self.over, self.was_excluded) = (true, true);
                 self.excluded.extend(self.traces.last().map(|trace| Incarnation(trace.header.incarnation)));
                 if self.must_stay {
                     self.faults
@@ -387,7 +416,14 @@ impl Handler for App {
                 self.record(trace::Event::Left);
                 self.calls.close();
             }
-            Event::StateBegin { group, bytes } => self.state_begin(group, bytes),
+            Event::StateBegin { group, bytes, .. } => self.state_begin(group, bytes),
+            Event::StateKept { group, was, view, .. } => self.state_kept(group, was, view),
+            Event::GroupForgotten { group, view, kept, .. } => {
+                self.counts.forgotten += 1;
+                let kept = kept.map(|kept| kept.into_iter().map(|(who, count)| (who.0, count)).collect());
+                self.record(trace::Event::Forgotten { group: group.0, view, kept });
+            }
+            Event::GroupOrphaned { .. } => self.counts.orphaned += 1,
             Event::StateEnd { group } => self.state_end(group),
             Event::Differs { setting, cell, own } => {
                 self.kept_out = true;

@@ -36,6 +36,28 @@ impl Cell {
         &self.world.slots[slot].app.traces
     }
 
+    /// Groups that wait for members that are cut off, as the process of the slot knows: names, and the holders' names.
+    #[must_use]
+    pub fn orphans(&self, slot: usize) -> Vec<(String, Vec<String>)> {
+        let Some(node) = &self.world.slots[slot].node else { return Vec::new() };
+        let names = |holders: Vec<(Incarnation, String)>| holders.into_iter().map(|(_, name)| name).collect();
+        node.process().orphans().map(|(name, holders)| (name.to_owned(), names(holders))).collect()
+    }
+
+    /// Asks that a group waits no more.
+    ///
+    /// # Errors
+    /// As [`phalanx_core::Process::give_up_group`].
+    pub fn give_up(&mut self, slot: usize, group: &str) -> Result<(), phalanx_core::CommandError> {
+        let place = &mut self.world.slots[slot];
+        let now = place.local(self.world.now_ns);
+        place.app.now_ns = self.world.now_ns;
+        let node = place.node.as_mut().expect("a process runs there");
+        let outcome = node.give_up_group(now, group, &mut place.app);
+        self.world.wake(slot, self.world.now_ns);
+        outcome
+    }
+
     /// How many states a process's application took since it was first started.
     #[must_use]
     pub fn transfers(&self, slot: usize) -> u64 {

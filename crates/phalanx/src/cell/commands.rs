@@ -22,6 +22,7 @@ pub(super) enum Command {
     Join { slot: Arc<Slot>, with_state: bool, terms: GroupTerms, state: Option<Box<dyn State>> },
     LeaveGroup { slot: Arc<Slot> },
     RaiseLevel { level: u16 },
+    GiveUpGroup { name: String },
 }
 
 impl Command {
@@ -30,7 +31,11 @@ impl Command {
         match self {
             Self::Cast { slot, .. } => Some((slot, 1)),
             Self::CastAll { slot, batch, .. } => Some((slot, batch.len() as u64)),
-            Self::Send { .. } | Self::Join { .. } | Self::LeaveGroup { .. } | Self::RaiseLevel { .. } => None,
+            Self::Send { .. }
+            | Self::Join { .. }
+            | Self::LeaveGroup { .. }
+            | Self::RaiseLevel { .. }
+            | Self::GiveUpGroup { .. } => None,
         }
     }
 
@@ -38,7 +43,9 @@ impl Command {
         match self {
             Self::Cast { payload, .. } | Self::Send { payload, .. } => payload.len() + COMMAND_BYTES,
             Self::CastAll { batch, .. } => batch.bytes() + COMMAND_BYTES,
-            Self::Join { .. } | Self::LeaveGroup { .. } | Self::RaiseLevel { .. } => COMMAND_BYTES,
+            Self::Join { .. } | Self::LeaveGroup { .. } | Self::RaiseLevel { .. } | Self::GiveUpGroup { .. } => {
+                COMMAND_BYTES
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use phalanx_core::{Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason
 use super::Shared;
 use super::group::Slot;
 use super::items::{Copier, Item};
-use crate::handler::{Command, Handler};
+use crate::handler::Handler;
 use crate::state::State;
 
 /// Queues what comes, and keeps the groups' states.
@@ -24,9 +24,6 @@ pub(super) struct Queueing {
     last: Option<Event>,
     groups: BTreeMap<Arc<str>, Joined>,
     names: BTreeMap<GroupId, Arc<str>>,
-    /// The group whose state was asked for and whose first view has not come. One at a time: a state that begins
-    /// names its group by a number that only the first view would explain.
-    awaiting: Option<Arc<str>>,
 }
 
 struct Joined {
@@ -38,17 +35,7 @@ impl Queueing {
     /// `rejoin`: the process comes back after an exclusion.
     pub(super) fn new(shared: Arc<Shared>, rejoin: bool) -> Self {
         let (spilled, groups, names) = (VecDeque::new(), BTreeMap::new(), BTreeMap::new());
-        Self {
-            shared,
-            rejoin,
-            copier: Copier::default(),
-            spilled,
-            lost: None,
-            last: None,
-            groups,
-            names,
-            awaiting: None,
-        }
+        Self { shared, rejoin, copier: Copier::default(), spilled, lost: None, last: None, groups, names }
     }
 
     /// A group is about to be joined.
@@ -60,11 +47,6 @@ impl Queueing {
     pub(super) fn number(&self, slot: &Arc<Slot>) -> Option<GroupId> {
         let joined = self.groups.get(&slot.name).filter(|joined| Arc::ptr_eq(&joined.slot, slot))?;
         joined.slot.view().map(|view| view.group)
-    }
-
-    /// Whether a group's state is being waited for.
-    pub(super) fn awaits_state(&self) -> bool {
-        self.awaiting.is_some()
     }
 
     /// Whether another membership of a group of that name still ends.
@@ -141,7 +123,6 @@ impl Queueing {
 impl Handler for Queueing {
     fn begin(&mut self, me: &MemberInfo) {
         self.names.clear();
-        self.awaiting = None;
         for joined in self.groups.values() {
             joined.slot.set_view(None);
         }
@@ -150,12 +131,6 @@ impl Handler for Queueing {
             facts.view = None;
             facts.primary = false;
         });
-    }
-
-    fn command(&mut self, command: &Command<'_>) {
-        if let Command::JoinGroup { name, with_state: true } = command {
-            self.awaiting = Some((*name).into());
-        }
     }
 
     fn ready(&mut self) -> bool {
@@ -185,9 +160,6 @@ impl Handler for Queueing {
             }),
             Event::GroupView(view) => {
                 self.names.insert(view.group, Arc::clone(&view.name));
-                if self.awaiting.as_ref() == Some(&view.name) {
-                    self.awaiting = None;
-                }
                 if let Some(joined) = self.groups.get_mut(&view.name) {
                     joined.slot.set_view(Some(Arc::clone(view)));
                     if let Some(state) = &mut joined.state {
@@ -216,10 +188,12 @@ impl Handler for Queueing {
                     self.shared.forget(&joined.slot);
                 }
             }
-            Event::StateBegin { group, .. } => {
-                if let Some(name) = &self.awaiting {
-                    self.names.insert(*group, Arc::clone(name));
-                }
+            Event::StateKept { group, name, .. } => {
+                // The state is there, as the life before left it.
+                self.names.insert(*group, Arc::clone(name));
+            }
+            Event::StateBegin { group, name, .. } => {
+                self.names.insert(*group, Arc::clone(name));
                 if let Some(state) = self.state(*group) {
                     state.clear();
                 }

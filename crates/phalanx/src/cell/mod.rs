@@ -197,6 +197,16 @@ impl Cell {
         self.shared.commands.push(Command::RaiseLevel { level }, None).map_err(CallError::from)
     }
 
+    /// Asks that a group waits no more for members that are cut off, if it does: their state is lost, and its name is free. See
+    /// [`Event::GroupOrphaned`](phalanx_core::Event::GroupOrphaned).
+    ///
+    /// # Errors
+    /// [`CallError`]; nothing was asked.
+    pub fn give_up_group(&self, name: impl Into<String>) -> Result<(), CallError> {
+        self.shared.check()?;
+        self.shared.commands.push(Command::GiveUpGroup { name: name.into() }, None).map_err(CallError::from)
+    }
+
     /// Waits for the next item.
     ///
     /// # Errors

@@ -218,9 +218,8 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
                 let outcome = self.process.send(*to, payload, &mut self.handler);
                 matches!(outcome, Err(CommandError::NoCredit)).then_some(command)
             }
-            Command::Join { slot, with_state, .. } => {
-                let queue = queueing(&mut self.handler);
-                if queue.has(&slot.name) || *with_state && queue.awaits_state() {
+            Command::Join { slot, .. } => {
+                if queueing(&mut self.handler).has(&slot.name) {
                     return Some(command);
                 }
                 self.join(command, queueing);
@@ -233,6 +232,10 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
                     Err(_) => (!self.process.is_over()).then_some(command),
                 }
             }
+            Command::GiveUpGroup { name } => match self.process.give_up_group(name, &mut self.handler) {
+                Err(CommandError::NoView | CommandError::Over) => (!self.process.is_over()).then_some(command),
+                Ok(()) | Err(_) => None,
+            },
             Command::RaiseLevel { level } => match self.process.raise_level(*level, &mut self.handler) {
                 // Before the first view, or between an exclusion and the next life's.
                 Err(CommandError::NoView | CommandError::Over) => (!self.process.is_over()).then_some(command),

@@ -43,6 +43,12 @@ pub enum LocalError {
         /// The path.
         path: PathBuf,
     },
+    /// The file with the directory's number holds none.
+    #[error("{} holds no number (16 hexadecimal digits): remove it, and start the processes of this host that use it again", path.display())]
+    BadId {
+        /// The path.
+        path: PathBuf,
+    },
     /// The presence was entered before a fork, and this is the child. Nothing changed.
     #[error("{}: {Forked}", path.display())]
     Forked {

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use phalanx_core::seal::CellKey;
 
@@ -28,17 +28,46 @@ pub(super) fn read_or_make(path: &Path) -> Result<CellKey, LocalError> {
     }
     let mut bytes = [0; CellKey::LEN];
     getrandom::fill(&mut bytes).map_err(|error| LocalError::io("draw a key for", path)(std::io::Error::from(error)))?;
-    let draft = draft_path(path)?;
-    let written = write(&draft, &CellKey::from_bytes(bytes));
+    make_once(path, &CellKey::from_bytes(bytes).to_hex()).map_err(LocalError::io("make the cell key", path))?;
+    read_key(path)
+}
+
+/// The number of the directory, drawn when it is made: whoever starts in it finds the same, until it is emptied.
+pub(super) fn directory_id(path: &Path) -> Result<u64, LocalError> {
+    let read = || -> Result<Option<u64>, LocalError> {
+        let file = match open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(LocalError::io("read", path)(error)),
+        };
+        check(path, &file)?;
+        let mut text = String::new();
+        file.take(KEY_FILE_BYTES).read_to_string(&mut text).map_err(LocalError::io("read", path))?;
+        u64::from_str_radix(text.trim(), 16)
+            .map(Some)
+            .map_err(|_not_hex| LocalError::BadId { path: path.to_path_buf() })
+    };
+    if let Some(id) = read()? {
+        return Ok(id);
+    }
+    let id =
+        getrandom::u64().map_err(|error| LocalError::io("draw a number for", path)(std::io::Error::from(error)))?;
+    make_once(path, &format!("{id:016x}")).map_err(LocalError::io("make", path))?;
+    read()?.ok_or_else(|| LocalError::BadId { path: path.to_path_buf() })
+}
+
+/// Makes a file of one line, whole or not at all. Of many that do so at once, one wins.
+fn make_once(path: &Path, line: &str) -> std::io::Result<()> {
+    let unique = getrandom::u64().map_err(std::io::Error::from)?;
+    let draft = path.with_extension(format!("{unique:016x}.draft"));
+    let written = write(&draft, line);
     // A link fails where the name is taken: whoever comes second finds the first one's whole file.
     let linked = written.and_then(|()| fs::hard_link(&draft, path));
     let _ = fs::remove_file(&draft);
     match linked {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(LocalError::io("make the cell key", path)(error)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        outcome => outcome,
     }
-    read_key(path)
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
@@ -58,16 +87,10 @@ fn from_file(path: &Path, file: File) -> Result<CellKey, LocalError> {
     }
 }
 
-fn write(draft: &Path, key: &CellKey) -> std::io::Result<()> {
+fn write(draft: &Path, line: &str) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
-    file.write_all(format!("{}\n", key.to_hex()).as_bytes())?;
+    file.write_all(format!("{line}\n").as_bytes())?;
     file.sync_all()
-}
-
-fn draft_path(path: &Path) -> Result<PathBuf, LocalError> {
-    let unique =
-        getrandom::u64().map_err(|error| LocalError::io("name a draft of", path)(std::io::Error::from(error)))?;
-    Ok(path.with_extension(format!("{unique:016x}.draft")))
 }
 
 /// A key file is 65 bytes; a little more is read so that a longer one is seen to be wrong.

@@ -114,6 +114,16 @@ impl LocalCell {
         presence::enter(self, incarnation, card, intent)
     }
 
+    /// The number by which a process of that name, started in this directory, is known again by its cell: see
+    /// [`phalanx_core::MemberInfo::seat`]. Never 0.
+    ///
+    /// # Errors
+    /// When the directory's own number can neither be read nor made.
+    pub fn seat(&self, name: &str) -> Result<u64, LocalError> {
+        let id = key::directory_id(&self.cell.join("id"))?;
+        Ok(host::fnv1a(&[&id.to_le_bytes(), name.as_bytes()]).max(1))
+    }
+
     /// The mark of a fixed founder of that name.
     #[must_use]
     pub fn founding_mark(&self, name: &str) -> FoundingMark {

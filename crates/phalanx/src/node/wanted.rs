@@ -41,34 +41,19 @@ impl Wanted {
         self.open = !self.groups.is_empty();
     }
 
-    /// Asks for what was not asked for in this life. `joined` tells whether a group's first view was reached.
-    ///
-    /// Of the groups with state one is asked for at a time: a state that begins names its group by a number that
-    /// only the first view would explain.
-    pub(super) fn ask(
-        &mut self,
-        now: Instant,
-        process: &mut Process,
-        joined: impl Fn(&str) -> bool,
-        handler: &mut impl Handler,
-    ) {
+    /// Asks for what was not asked for in this life.
+    pub(super) fn ask(&mut self, now: Instant, process: &mut Process, handler: &mut impl Handler) {
         if !self.open {
             return;
         }
-        let mut awaits_state = self.groups.iter().any(|(name, want)| want.with_state && want.asked && !joined(name));
         let mut open = false;
         for (name, want) in self.groups.iter_mut().filter(|(_, want)| !want.asked) {
-            if want.with_state && awaits_state {
-                open = true;
-                continue;
-            }
             let outcome = process.join_group(now, name, want.with_state, want.terms);
             if outcome.is_ok() {
                 handler.command(&Command::JoinGroup { name, with_state: want.with_state });
             }
             want.asked = matches!(outcome, Ok(()) | Err(CommandError::AlreadyMember));
             open |= !want.asked;
-            awaits_state |= want.with_state && want.asked;
         }
         self.open = open;
     }

@@ -51,7 +51,12 @@ pub(super) fn event(event: &Event) -> Option<Record> {
         Event::GroupAdequacy { group, view, adequate } => {
             Record::GroupAdequacy { group: group.0, view: *view, adequate: *adequate }
         }
-        Event::StateBegin { group, bytes } => Record::SnapshotIn { group: group.0, bytes: *bytes },
+        Event::GroupForgotten { group, view, kept, .. } => Record::Forgotten {
+            group: group.0,
+            view: *view,
+            kept: kept.as_ref().map(|kept| kept.iter().map(|(who, count)| (who.0, *count)).collect()),
+        },
+        Event::StateBegin { group, bytes, .. } => Record::SnapshotIn { group: group.0, bytes: *bytes },
         _ => return None,
     })
 }

@@ -28,8 +28,13 @@ fn directory() -> Directory {
 
 /// The third comes into the group, a fourth into the cell and a new group.
 fn proposal() -> Proposal {
-    let report =
-        |prefixes: Vec<(GroupId, Vec<u64>)>| Report { decree: 2, ballot: Ballot::default(), accepted: None, prefixes };
+    let report = |prefixes: Vec<(GroupId, Vec<u64>)>| Report {
+        decree: 2,
+        ballot: Ballot::default(),
+        accepted: None,
+        prefixes,
+        ..Report::default()
+    };
     let held = vec![(GroupId(1), vec![5, 9])];
     let reports = BTreeMap::from([(0, report(held.clone())), (1, report(held)), (2, report(Vec::new()))]);
     let wishes = Wishes {

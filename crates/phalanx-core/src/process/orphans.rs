@@ -1,0 +1,391 @@
+//! Groups that wait for members that were cut off, and what a process keeps of them through an exclusion
+//! (`docs/orphans.md`).
+//!
+//! A process that is excluded keeps, of each group whose state it has, the streams of the last view that it installed. Its next
+//! life takes them over, and says in its wishes which groups can go on from there. The decree that makes it the group's next view
+//! has it deliver what it holds; until then nothing of it is delivered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::app::{Held, Item};
+use super::groups::Ready;
+use super::port::{FlowMeta, GroupFlow};
+use super::{Process, Stage, WISHES_MAX};
+use crate::api::{CommandError, Delivery, Event, Order};
+use crate::id::{GroupId, Incarnation};
+use crate::link::Receipt;
+use crate::member::{GroupChange, GroupEntry, LIVES_MAX, Orphan, Return, ReturnPoint, Returns, WishList};
+use crate::order::{Deliverable, Full, Outgoing, Status};
+use crate::time::Instant;
+use std::time::Duration;
+
+/// When the first member with an orphan's state is back, others have so long to come: they may hold more.
+const GATHER: Duration = Duration::from_secs(1);
+
+/// Proofs of death of processes that are out of the cell, kept for groups that wait for them.
+const DEAD_MAX: usize = 256;
+
+/// What the next life of a process takes over: the groups' states that its application keeps.
+#[derive(Default)]
+pub struct Kept {
+    /// The cell instance that they belong to.
+    instance: u64,
+    /// Earlier lives of the process, oldest first.
+    lives: Vec<Incarnation>,
+    groups: Vec<KeptGroup>,
+}
+
+impl Kept {
+    /// Names of the groups whose state is kept.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().map(|kept| &*kept.name)
+    }
+}
+
+/// One group as an earlier life of this process left it.
+pub(super) struct KeptGroup {
+    group: GroupId,
+    name: Arc<str>,
+    /// The life that was in it.
+    was: Incarnation,
+    /// The view that was installed last, and its members.
+    view: u64,
+    members: Vec<Incarnation>,
+    place: Place,
+    /// What belongs to the state and was not given to the application.
+    rest: Vec<Held>,
+}
+
+/// Where a kept group stands.
+enum Place {
+    /// In the middle of its view.
+    Within(Box<GroupFlow>),
+    /// At the end of all that is held of it.
+    At(ReturnPoint),
+    /// What is held makes no sense: the state cannot be gone on from.
+    Lost,
+}
+
+/// Where the streams of a view that is over go: nowhere. What they hold is collected.
+struct Shelf<'a> {
+    meta: &'a FlowMeta,
+    rest: &'a mut Vec<Held>,
+}
+
+impl Outgoing for Shelf<'_> {
+    fn multicast(&mut self, _space: u32, _number: u64, _frames: &[u8]) {}
+
+    fn is_congested(&mut self) -> bool {
+        false
+    }
+
+    fn repair(&mut self, _rank: usize, _space: u32, _number: u64, _frames: &[u8]) {}
+
+    fn receipt(&mut self, _space: u32, _rank: usize, _receipt: &Receipt, _wants_stable: bool) {}
+
+    fn status(&mut self, _space: u32, _rank: Option<usize>, _status: &Status) {}
+
+    fn deliver(&mut self, d: Deliverable<'_>) -> bool {
+        let delivery = Delivery {
+            group: self.meta.group,
+            view: self.meta.view,
+            sender: self.meta.members[d.rank],
+            seq: d.seq,
+            order: d.order,
+            uniform: d.uniform,
+            position: d.position,
+            replayed: true,
+            payload: d.payload,
+        };
+        self.rest.push(Held::of(&delivery, self.meta.space, d.rank));
+        false
+    }
+
+    fn sent(&mut self, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
+
+    fn full(&mut self, _bound: Full) {}
+
+    fn can_read(&mut self, _space: u32, _rank: usize, _number: u64) -> bool {
+        true
+    }
+
+    fn nonsense(&mut self, _rank: usize) {}
+}
+
+impl KeptGroup {
+    fn new(was: Incarnation, flow: GroupFlow, rest: Vec<Held>) -> Self {
+        let FlowMeta { group, name, view, members, .. } = &flow.meta;
+        let (group, name, view, members) = (*group, name.clone(), *view, members.clone());
+        Self { group, name, was, view, members, place: Place::Within(Box::new(flow)), rest }
+    }
+
+    /// Takes what is held of its view, all of it or up to where the view is known to have ended, behind what is there already.
+    fn finish(&mut self, now: Instant, cut: Option<&[u64]>) {
+        let Place::Within(kept) = &mut self.place else { return };
+        let GroupFlow { flow, meta, .. } = kept.as_mut();
+        let mut shelf = Shelf { meta, rest: &mut self.rest };
+        let own: Vec<u64> = flow.wedge(now, &mut shelf).into_iter().map(|said| said.prefix).collect();
+        let prefixes = cut.map_or(own, <[u64]>::to_vec);
+        let done = flow.holds(&prefixes) && !flow.is_past(&prefixes) && flow.finish(&prefixes, &mut shelf).is_some();
+        self.place = match done {
+            true => Place::At(ReturnPoint { view: self.view, prefixes, counts: flow.delivered_counts() }),
+            false => Place::Lost,
+        };
+    }
+
+    /// Comes to where it can be gone on from, if the entry's last view is the one it is in, or the one after.
+    fn come_up(&mut self, now: Instant, entry: &GroupEntry, orphan: &Orphan, stayed: bool) {
+        if self.view == entry.view {
+            return self.finish(now, None);
+        }
+        let Some(cut) = entry.begun_at().filter(|_| stayed && self.view.checked_add(1) == Some(entry.view)) else {
+            self.place = Place::Lost;
+            return;
+        };
+        self.finish(now, Some(&cut));
+        // It has installed the entry's view, with nothing received.
+        let streams = usize::try_from(orphan.members).unwrap_or(0);
+        let nothing = ReturnPoint { view: entry.view, prefixes: vec![0; streams], counts: vec![0; streams] };
+        self.place = match &self.place {
+            Place::At(point) if point.prefixes == cut => Place::At(nothing),
+            _ => Place::Lost,
+        };
+        self.view = entry.view;
+    }
+}
+
+/// What a process remembers for groups that wait.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// Of its own earlier lives.
+    kept: Kept,
+    /// Streams of the views in which it was excluded.
+    frozen: Vec<KeptGroup>,
+    /// When the first member with the state of a group was back, as coordinator.
+    gathering: BTreeMap<GroupId, Instant>,
+    /// Processes out of the cell that are proved dead.
+    dead: BTreeSet<Incarnation>,
+    /// Groups that are to wait no more, as this process was told.
+    given_up: BTreeSet<GroupId>,
+    /// Whom the groups that the application wants wait for, as it was told.
+    told: BTreeMap<GroupId, Vec<Incarnation>>,
+}
+
+impl Process {
+    /// This incarnation was excluded: what it has of its groups stays for the next one.
+    pub(super) fn freeze(&mut self) {
+        let me = self.me();
+        for flow in self.flows.take_values() {
+            let group = flow.meta.group;
+            if self.transfers.is_incomplete(group) {
+                continue;
+            }
+            let held = self.transfers.take_held(group);
+            let delivery = |item| if let Item::Delivery(held) = item { Some(held) } else { None };
+            let rest = held.into_iter().filter_map(delivery).map(|held| Held { replayed: true, ..held }).collect();
+            self.waiting.frozen.push(KeptGroup::new(me, flow, rest));
+        }
+    }
+
+    /// What the next life of this process takes over with [`Self::resume`], once this one is over and the application took
+    /// all that came for it. `keeps`: whether the application keeps the state of a group, as it has it now.
+    pub fn take_kept(&mut self, mut keeps: impl FnMut(GroupId) -> bool) -> Kept {
+        let mut kept = std::mem::take(&mut self.waiting.kept);
+        if self.instance != 0 {
+            kept.instance = self.instance;
+        }
+        kept.lives.push(self.me());
+        let too_many = kept.lives.len().saturating_sub(LIVES_MAX);
+        kept.lives.drain(..too_many);
+        kept.groups.extend(std::mem::take(&mut self.waiting.frozen));
+        kept.groups.retain(|group| keeps(group.group));
+        kept
+    }
+
+    /// Takes over what an earlier life of this process kept, right after [`Self::new`].
+    pub fn resume(&mut self, kept: Kept) {
+        self.set.me.keeps(&kept.lives);
+        self.waiting.kept = kept;
+    }
+
+    /// Asks that a group waits no more for members that are cut off: with them its state is lost, and its name is free.
+    ///
+    /// # Errors
+    /// [`CommandError::NotOrphan`], [`CommandError::NoView`], [`CommandError::Over`]; nothing was asked.
+    pub fn give_up_group(&mut self, now: Instant, name: &str) -> Result<(), CommandError> {
+        match self.stage {
+            Stage::Over => return Err(CommandError::Over),
+            Stage::Searching(_) => return Err(CommandError::NoView),
+            Stage::Member | Stage::Leaving { .. } => {}
+        }
+        let found = self.directory.group_named(name).filter(|(_, entry)| entry.orphan().is_some());
+        let (group, _) = found.ok_or(CommandError::NotOrphan)?;
+        self.waiting.given_up.insert(group);
+        self.advance_wants(now);
+        Ok(())
+    }
+
+    /// Groups that wait for members that are cut off: the name of each, and whom it waits for.
+    pub fn orphans(&self) -> impl Iterator<Item = (&str, Vec<(Incarnation, String)>)> {
+        self.directory.orphans().map(|(_, entry, orphan)| (&*entry.name, named(orphan)))
+    }
+
+    /// A process is proved dead that is no member.
+    pub(super) fn note_death(&mut self, dead: Incarnation) {
+        let is_waited_for = |(_, _, orphan): (_, _, Orphan)| orphan.holders.iter().any(|holder| holder.who == dead);
+        if self.waiting.dead.len() < DEAD_MAX && self.directory.orphans().any(is_waited_for) {
+            self.waiting.dead.insert(dead);
+            self.attention = true;
+        }
+    }
+
+    /// A view was installed: which groups wait, and what of the kept ones is of use.
+    pub(super) fn look_at_orphans(&mut self, now: Instant) {
+        self.look_at_kept(now);
+        let orphans: BTreeMap<GroupId, (String, Orphan)> =
+            self.directory.orphans().map(|(id, entry, orphan)| (id, (entry.name.clone(), orphan))).collect();
+        self.waiting.gathering.retain(|group, _| orphans.contains_key(group));
+        self.waiting.given_up.retain(|group| orphans.contains_key(group));
+        self.waiting.told.retain(|group, _| orphans.contains_key(group));
+        let listed = |who: &Incarnation| orphans.values().any(|(_, o)| o.holders.iter().any(|h| h.who == *who));
+        self.waiting.dead.retain(listed);
+        for (group, (name, orphan)) in orphans {
+            let holders: Vec<Incarnation> = orphan.holders.iter().map(|holder| holder.who).collect();
+            if self.wants.contains_key(&name) && self.waiting.told.get(&group) != Some(&holders) {
+                self.waiting.told.insert(group, holders);
+                let name = name.into();
+                self.app.event(Event::GroupOrphaned { group, name, waits_for: named(orphan) });
+            }
+        }
+    }
+
+    fn look_at_kept(&mut self, now: Instant) {
+        let mut kept = std::mem::take(&mut self.waiting.kept);
+        let is_here = kept.instance == self.instance;
+        kept.groups.retain_mut(|group| {
+            let entry = self.directory.groups.get(&group.group).filter(|_| is_here);
+            if let Some((entry, orphan)) = entry.and_then(|entry| Some((entry, entry.orphan()?))) {
+                let listed = orphan.holders.iter().find(|holder| kept.lives.contains(&holder.who));
+                match (listed, &group.place) {
+                    (None, _) => {}
+                    (Some(_), Place::At(point)) if point.view == entry.view => return true,
+                    (Some(holder), _) => {
+                        group.come_up(now, entry, &orphan, holder.stayed);
+                        return true;
+                    }
+                }
+            }
+            let revived = entry.and_then(GroupEntry::revived).filter(|revived| revived.view == group.view);
+            let counts = revived.filter(|revived| revived.counts.len() == group.members.len());
+            let kept = counts.map(|revived| group.members.iter().copied().zip(revived.counts).collect());
+            let (group, name, view) = (group.group, group.name.clone(), group.view);
+            self.app.event(Event::GroupForgotten { group, name, view, kept });
+            false
+        });
+        self.waiting.kept = kept;
+    }
+
+    /// What this process says of groups that wait for an earlier life of it.
+    fn own_returns(&self) -> Vec<Return> {
+        let kept = &self.waiting.kept;
+        let of_group = |(group, entry, orphan): (GroupId, &GroupEntry, Orphan)| {
+            let was = orphan.holders.iter().map(|holder| holder.who).find(|who| kept.lives.contains(who))?;
+            let is_wanted = self.wants.get(&entry.name).is_some_and(|want| want.leaving.is_none());
+            let here = kept.groups.iter().find(|kept| kept.group == group).filter(|_| is_wanted);
+            let from = here.and_then(|kept| match &kept.place {
+                Place::At(point) if point.view == entry.view => Some(point.clone()),
+                _ => None,
+            });
+            Some(Return { group, was, from })
+        };
+        self.directory.orphans().filter_map(of_group).collect()
+    }
+
+    /// What of a member's wishes is about groups that wait.
+    pub(super) fn wishes_of_orphans(&self, list: &mut WishList) {
+        if !self.directory.has_orphans() {
+            return;
+        }
+        list.returns = self.own_returns();
+        let entry = |group: &GroupId| self.directory.groups.get(group).map(|entry| entry.name.clone());
+        list.given_up = self.waiting.given_up.iter().filter_map(entry).take(WISHES_MAX).collect();
+        list.dead = self.waiting.dead.iter().copied().collect();
+    }
+
+    /// What the next view should bring to groups that wait.
+    pub(super) fn wished_returns(&mut self, now: Instant) -> BTreeMap<GroupId, Returns> {
+        let mut all = BTreeMap::new();
+        let decree = self.directory.decree;
+        let gathering = &mut self.waiting.gathering;
+        for (group, entry, orphan) in self.directory.orphans() {
+            let is_listed = |who: &Incarnation| orphan.holders.iter().any(|holder| holder.who == *who);
+            let streams = usize::try_from(orphan.members).unwrap_or(usize::MAX);
+            let (mut struck, mut back) = (BTreeSet::new(), Vec::new());
+            for (who, list) in self.wishes.iter().filter(|(_, list)| list.decree == decree) {
+                let Some(info) = self.directory.rank(*who).map(|rank| &self.directory.members[rank]) else { continue };
+                if list.given_up.contains(&entry.name) {
+                    struck.extend(orphan.holders.iter().map(|holder| holder.who));
+                }
+                struck.extend(list.dead.iter().copied().filter(is_listed));
+                let own = |back: &&Return| back.group == group && is_listed(&back.was) && info.is_or_keeps(back.was);
+                for said in list.returns.iter().filter(own) {
+                    match &said.from {
+                        None => _ = struck.insert(said.was),
+                        Some(from) => {
+                            let fits = from.prefixes.len() == streams && from.counts.len() == streams;
+                            if from.view == entry.view && fits {
+                                back.push((*who, said.clone()));
+                            }
+                        }
+                    }
+                }
+            }
+            let mut donor = None;
+            if back.is_empty() {
+                gathering.remove(&group);
+            } else {
+                let since = *gathering.entry(group).or_insert(now);
+                let has_answered = |who: Incarnation| struck.contains(&who) || back.iter().any(|(_, r)| r.was == who);
+                if now.since(since) >= GATHER || orphan.holders.iter().all(|holder| has_answered(holder.who)) {
+                    let held = |back: &Return| back.from.iter().flat_map(|from| &from.prefixes).sum::<u64>();
+                    donor = back.into_iter().max_by_key(|(who, said)| (held(said), *who));
+                }
+            }
+            if donor.is_some() || !struck.is_empty() {
+                all.insert(group, Returns { donor, struck: struck.into_iter().collect() });
+            }
+        }
+        all
+    }
+
+    /// A group goes on from what this process kept: the application gets the rest of it, before the first view.
+    pub(super) fn go_on_from_kept(&mut self, change: &GroupChange) {
+        let Some(revived) = change.revived() else { return };
+        let groups = &mut self.waiting.kept.groups;
+        let found = groups.iter().position(|kept| kept.group == change.group);
+        let Some(KeptGroup { name, was, view, place: Place::At(point), rest, .. }) = found.map(|at| groups.remove(at))
+        else {
+            return self.transfers.retreat(change.group);
+        };
+        let cut = change.cut.as_ref().map(|cut| &cut.prefixes);
+        if view != revived.view || cut != Some(&point.prefixes) {
+            return self.transfers.retreat(change.group); // it is not what this process said
+        }
+        self.counters.groups_revived += 1;
+        self.app.event(Event::StateKept { group: change.group, name, was, view });
+        rest.into_iter().for_each(|held| self.app.push(Item::Delivery(held)));
+        self.left_undelivered = self.app.len();
+        if let Some(want) = self.wants.get_mut(&change.name) {
+            want.ready = Ready::Yes;
+            want.partial = false;
+        }
+    }
+}
+
+fn named(orphan: Orphan) -> Vec<(Incarnation, String)> {
+    orphan.holders.into_iter().map(|holder| (holder.who, holder.name)).collect()
+}
+
+#[cfg(test)]
+mod tests;

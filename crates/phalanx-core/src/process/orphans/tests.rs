@@ -1,0 +1,64 @@
+//! What a process keeps through exclusions, and remembers for groups that wait.
+
+use super::*;
+use crate::member::{Directory, Holder};
+use crate::process::tests::by_hand::{NOW, Out, in_cell};
+use crate::wire::Tags;
+
+/// A group of the cell that waits for these.
+fn wait_for(directory: &mut Directory, who: impl Iterator<Item = u64>) {
+    let holder = |who| Holder { who: Incarnation(who), seat: 0, stayed: false, name: format!("m{who}") };
+    let holders: Vec<Holder> = who.map(holder).collect();
+    let members = u32::try_from(holders.len()).expect("small");
+    let entry = GroupEntry { name: "g".into(), view: 1, space: 1, members: Vec::new(), tail: Tags::default() };
+    directory.groups.insert(GroupId(1), entry.waiting_for(Orphan { members, holders }));
+}
+
+#[test]
+fn a_process_names_its_last_lives_and_no_more() {
+    let mut kept = Kept::default();
+    for life in 1..=2 + LIVES_MAX as u64 {
+        let (mut process, _) = in_cell(Incarnation(life), life);
+        process.resume(kept);
+        kept = process.take_kept(|_| true);
+    }
+    let (mut process, _) = in_cell(Incarnation(1000), 1000);
+    process.resume(kept);
+    let lives = process.set.me.lives();
+    assert_eq!((lives.len(), lives.first(), lives.last()), (LIVES_MAX, Some(&Incarnation(3)), Some(&Incarnation(66))));
+}
+
+#[test]
+fn proofs_of_death_are_kept_for_whom_a_group_waits_for_and_not_without_end() {
+    let (mut process, _) = in_cell(Incarnation(1), 3);
+    let first = 100;
+    wait_for(&mut process.directory, first..first + 2 * DEAD_MAX as u64);
+    process.handle_death(NOW, Incarnation(99));
+    assert!(process.waiting.dead.is_empty(), "nobody waits for it");
+    (first..first + 2 * DEAD_MAX as u64).for_each(|who| process.handle_death(NOW, Incarnation(who)));
+    assert_eq!(process.waiting.dead.len(), DEAD_MAX);
+    // What was told makes room for more when it is decided.
+    process.directory.groups.clear();
+    process.look_at_orphans(NOW);
+    assert!(process.waiting.dead.is_empty());
+}
+
+#[test]
+fn only_a_group_that_waits_is_given_up() {
+    let (mut process, mut fx) = in_cell(Incarnation(1), 3);
+    assert_eq!(process.give_up_group(NOW, "g"), Err(CommandError::NotOrphan));
+    wait_for(&mut process.directory, 7..9);
+    assert_eq!(
+        process.orphans().map(|(name, who)| (name.to_owned(), who.len())).collect::<Vec<_>>(),
+        [("g".into(), 2)]
+    );
+    assert_eq!(process.give_up_group(NOW, "other"), Err(CommandError::NotOrphan));
+    assert_eq!(process.give_up_group(NOW, "g"), Ok(()));
+    let mut list = WishList::default();
+    process.wishes_of_orphans(&mut list);
+    assert_eq!(list.given_up, ["g"]);
+    process.end(Event::Excluded { view: 2 });
+    process.deliver(NOW, &mut Out::default());
+    assert_eq!(process.give_up_group(NOW, "g"), Err(CommandError::Over));
+    let _ = &mut fx;
+}

@@ -1,0 +1,62 @@
+//! The operator of groups that wait for members that are cut off: once everything is healed, a group waits for nobody who
+//! does not come back.
+
+use std::collections::BTreeSet;
+
+use phalanx_core::{Incarnation, Membership};
+
+use crate::plan::SECOND;
+use crate::result::add_to;
+use crate::world::World;
+
+/// A command is given again after this long, if the group still waits.
+const AGAIN_NS: u64 = 2 * SECOND;
+
+impl World {
+    /// Gives up the groups all of whose holders are gone for good: dead and not started again, or broken.
+    pub(crate) fn tend_orphans(&mut self) {
+        if self.tended_ns.is_some_and(|at_ns| self.now_ns < at_ns + AGAIN_NS) {
+            return;
+        }
+        let mut asked = BTreeSet::new();
+        for index in 0..self.slots.len() {
+            let Some(node) = self.slots[index].node.as_ref().filter(|_| !self.ruined.contains(&index)) else {
+                continue;
+            };
+            if node.membership() != Membership::Primary {
+                continue;
+            }
+            let orphans: Vec<(String, Vec<Incarnation>)> = node
+                .process()
+                .orphans()
+                .map(|(name, holders)| (name.to_owned(), holders.into_iter().map(|(who, _)| who).collect()))
+                .collect();
+            for (name, holders) in orphans {
+                if !asked.contains(&name) && holders.iter().all(|who| self.is_gone_for_good(*who)) {
+                    self.give_up(index, &name);
+                    asked.insert(name);
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, index: usize, name: &str) {
+        let slot = &mut self.slots[index];
+        let now = slot.local(self.now_ns);
+        slot.app.now_ns = self.now_ns;
+        let Some(node) = slot.node.as_mut() else { return };
+        if node.give_up_group(now, name, &mut slot.app).is_ok() {
+            self.tended_ns = Some(self.now_ns);
+            add_to(&mut self.counters.moments, "groups given up", 1);
+            self.note(Some(index), format!("gives up group {name:?}"));
+            self.wake(index, self.now_ns);
+        }
+    }
+
+    /// Whether the process of that life does not run, or does not come back.
+    fn is_gone_for_good(&self, who: Incarnation) -> bool {
+        let of = |slot: &crate::slot::Slot| slot.app.traces.iter().any(|trace| trace.header.incarnation == who.0);
+        let Some(index) = self.slots.iter().position(of) else { return true };
+        !self.slots[index].runs() || self.ruined.contains(&index)
+    }
+}

@@ -1,0 +1,236 @@
+//! Groups all of whose members are cut off from the cell or stopped, though none of them crashes; and the last member with a group's
+//! state that leaves (`docs/orphans.md`).
+
+use std::time::Duration;
+
+use phalanx_core::{CommandError, Order};
+use phalanx_sim::Cell;
+use phalanx_trace::Event;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// The group "two" is the second that is made.
+const TWO: u32 = 2;
+
+/// What the lives of a process were told, each event as its record.
+fn told(cell: &Cell, slot: usize, which: impl Fn(&Event) -> bool) -> usize {
+    let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
+    records.filter(|record| which(&record.event)).count()
+}
+
+fn kept(cell: &Cell, slot: usize) -> usize {
+    told(cell, slot, |event| matches!(event, Event::StateKept { group: TWO, .. }))
+}
+
+fn forgotten(cell: &Cell, slot: usize) -> usize {
+    told(cell, slot, |event| matches!(event, Event::Forgotten { group: TWO, .. }))
+}
+
+/// Five members, of which the last two are the group "two", with some messages in it.
+fn of_two(seed: u64) -> Cell {
+    with_two(5, seed)
+}
+
+fn with_two(members: usize, seed: u64) -> Cell {
+    let mut cell = Cell::settled(members, seed);
+    for slot in [3, 4] {
+        cell.join(slot, "two");
+    }
+    cell.settle();
+    for slot in [3, 4] {
+        cell.multicast(slot, "two", Order::Total, true, 40).expect("it is accepted");
+    }
+    cell.run_for(50 * MS);
+    cell
+}
+
+fn waits_for(cell: &Cell, slot: usize) -> Vec<String> {
+    cell.orphans(slot).into_iter().find(|(name, _)| name == "two").map(|(_, who)| who).unwrap_or_default()
+}
+
+/// The first three reach the process again, and it them.
+fn reach(cell: &mut Cell, slot: usize) {
+    for other in 0..3 {
+        cell.mend(other, slot);
+        cell.mend(slot, other);
+    }
+}
+
+/// Both members are cut off for longer than silence is borne, and somebody else asks for the group meanwhile: it waits, and gets the
+/// state when they are back.
+#[test]
+fn a_group_that_is_cut_off_as_a_whole_waits_and_goes_on() {
+    for seed in 0..10 {
+        let mut cell = of_two(seed);
+        cell.cut_off(&[3, 4]);
+        assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
+        cell.join(0, "two");
+        cell.run_for(3 * SECOND);
+        assert_eq!(cell.group_view(0, "two"), None, "its name is taken");
+        cell.heal();
+        cell.settle();
+        assert_eq!((kept(&cell, 3) + kept(&cell, 4), cell.orphans(0)), (1, Vec::new()));
+        assert_eq!(cell.group_view(0, "two").map(|(_, members)| members), Some(3));
+        cell.finish_clean();
+    }
+}
+
+/// The same, of members that are stopped as a whole: they learn only afterwards that they were away.
+#[test]
+fn a_group_that_is_stopped_as_a_whole_goes_on() {
+    let mut cell = of_two(20);
+    [3, 4].into_iter().for_each(|slot| cell.pause(slot));
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
+    cell.run_for(2 * SECOND);
+    [3, 4].into_iter().for_each(|slot| cell.resume(slot));
+    cell.settle();
+    assert_eq!(kept(&cell, 3) + kept(&cell, 4), 1);
+    cell.finish_clean();
+}
+
+/// One of two is back, and the other stays away: one is enough, after a moment.
+#[test]
+fn one_holder_that_is_back_brings_the_group_back() {
+    let mut cell = of_two(21);
+    cell.cut_off(&[3]);
+    cell.cut_off(&[4]);
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
+    reach(&mut cell, 3);
+    assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(3, "two").is_some_and(|(view, _)| view > 2)));
+    assert_eq!(kept(&cell, 3), 1);
+    cell.heal();
+    cell.settle();
+    assert_eq!(
+        (kept(&cell, 4), forgotten(&cell, 4)),
+        (0, 1),
+        "it is told what came of its state, and takes the group's"
+    );
+    assert_eq!(cell.group_view(4, "two").map(|(_, members)| members), Some(2));
+    cell.finish_clean();
+}
+
+/// Of two holders one sent plain messages that the other did not get: it has more, and is the donor though it is back last.
+#[test]
+fn the_holder_with_most_is_the_donor() {
+    let mut cell = of_two(22);
+    cell.cut(3, 4);
+    cell.multicast(3, "two", Order::Fifo, false, 40).expect("it is accepted");
+    cell.run_for(20 * MS);
+    cell.cut_off(&[3]);
+    cell.cut_off(&[4]);
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
+    // The others hear both again; between the two nothing passes from the one to the other.
+    reach(&mut cell, 3);
+    reach(&mut cell, 4);
+    assert!(cell.run_until(5 * SECOND, |cell| kept(cell, 3) + kept(cell, 4) > 0));
+    cell.heal();
+    cell.settle();
+    assert_eq!((kept(&cell, 3), kept(&cell, 4)), (1, 0));
+    cell.finish_clean();
+}
+
+/// Both holders are killed and started again: their places are taken by processes that know nothing, and the group is over.
+#[test]
+fn holders_that_are_started_again_are_waited_for_no_more() {
+    let mut cell = of_two(23);
+    cell.cut_off(&[3, 4]);
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
+    cell.join(0, "two");
+    cell.crash(3);
+    cell.heal();
+    cell.crash(4);
+    cell.start(3);
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0) == ["p4"]), "{:?}", cell.orphans(0));
+    assert_eq!(cell.group_view(0, "two"), None);
+    cell.start(4);
+    assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(0, "two") == Some((1, 1))));
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// The holders never come back: an operator decides, and only about groups that wait.
+#[test]
+fn an_operator_gives_a_group_up() {
+    let mut cell = of_two(24);
+    assert_eq!(cell.give_up(1, "two"), Err(CommandError::NotOrphan));
+    cell.cut_off(&[3, 4]);
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
+    cell.join(0, "two");
+    cell.run_for(5 * SECOND);
+    assert_eq!(cell.group_view(0, "two"), None, "nobody is struck off for being silent");
+    assert_eq!(cell.give_up(1, "two"), Ok(()));
+    assert!(cell.run_until(2 * SECOND, |cell| cell.group_view(0, "two") == Some((1, 1))));
+    cell.heal();
+    cell.settle();
+    assert_eq!((kept(&cell, 3), forgotten(&cell, 3), forgotten(&cell, 4)), (0, 1, 1));
+    cell.finish_clean();
+}
+
+/// Both members are cut off at any moment of a view change that takes one more in: those that installed the new view, and those that
+/// know only of the one before, come back to it.
+#[test]
+fn a_group_cut_off_inside_a_view_change_comes_back() {
+    let mut revived = 0;
+    for step in 0..40 {
+        let mut cell = with_two(7, 30 + step);
+        cell.join(2, "two");
+        cell.run_for(Duration::from_micros(100 + step * 137));
+        cell.multicast(3, "two", Order::Causal, true, 40).expect("it is accepted");
+        cell.run_for(Duration::from_micros(step * 53));
+        [2, 3, 4].into_iter().for_each(|slot| cell.cut_off(&[slot]));
+        cell.run_for(3 * SECOND);
+        cell.heal();
+        cell.settle();
+        revived += (0..7).map(|slot| kept(&cell, slot)).sum::<usize>();
+        cell.finish_clean();
+    }
+    assert_eq!(revived, 40);
+}
+
+/// The donor leaves while a joiner takes its state: it stays until that is done.
+#[test]
+fn the_last_with_the_state_leaves_when_it_has_given_it() {
+    for step in 0..20 {
+        let mut cell = Cell::settled(4, 100 + step);
+        cell.join(3, "one");
+        cell.settle();
+        cell.multicast(3, "one", Order::Fifo, true, 40).expect("it is accepted");
+        cell.run_for(20 * MS);
+        cell.join(1, "one");
+        cell.run_for(Duration::from_micros(step * 211));
+        cell.leave(3);
+        assert!(cell.run_until(5 * SECOND, |cell| !cell.runs(3)), "it leaves");
+        cell.settle();
+        let view = cell.group_view(1, "one").expect("it is in the group");
+        assert!(view.0 > 1 || cell.transfers(1) == 0, "the group was founded anew: {view:?}");
+        cell.finish_clean();
+    }
+}
+
+/// Two leave while a third is silent for a moment: the silent one is not left with nobody, and no view is decided in which those that
+/// stay are no quorum of the others.
+#[test]
+fn leavers_do_not_decide_for_the_silent() {
+    let mut cell = Cell::settled(3, 40);
+    cell.cut_off(&[2]);
+    cell.leave(0);
+    cell.leave(1);
+    cell.run_for(2 * SECOND);
+    // It is left out first, by a decree of its own, which is no view of nobody.
+    let of_two = |event: &Event| matches!(event, Event::CellView { members, .. } if members.len() == 2);
+    assert!(told(&cell, 0, of_two) > 0 && !cell.is_primary(2));
+    cell.heal();
+    assert!(cell.run_until(25 * SECOND, |cell| !cell.runs(0) && !cell.runs(1)));
+    assert_eq!(cell.exclusions(2), 0);
+}
+
+/// Who leaves goes as soon as those that stay know of it.
+#[test]
+fn a_leave_takes_no_longer_than_its_view() {
+    let mut cell = Cell::settled(5, 41);
+    cell.leave(4);
+    assert!(cell.run_until(400 * MS, |cell| !cell.runs(4)));
+    cell.settle();
+    cell.finish_clean();
+}
