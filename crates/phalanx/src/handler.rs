@@ -56,7 +56,8 @@ pub enum Command<'a> {
 /// from inside a call: what it wants to send it keeps, and sends between turns.
 pub trait Handler {
     /// A life of this process begins; everything that follows belongs to it. Called before the first effect, and
-    /// again after an exclusion when the process comes back as a new incarnation.
+    /// again after an exclusion when the process comes back as a new incarnation. It keeps the states of its groups, see
+    /// [`Handler::keeps_state`].
     fn begin(&mut self, _me: &MemberInfo) {}
 
     /// It is `now`: said before each turn and command, and never going back within a life.

@@ -8,6 +8,11 @@ use phalanx_core::{Delivery, GroupView, Snapshot};
 /// All calls come from the protocol thread, in the order the cell decided, so that a snapshot holds exactly the
 /// messages applied before it. Keep them short: the process answers nobody meanwhile. Share the state with other
 /// threads behind a lock of your own.
+///
+/// A process that was excluded comes back as a new incarnation with the same state. Keep it as it is until one of these calls
+/// decides: [`State::clear`], where the group went on elsewhere, or [`State::kept`], where nobody else had its state and the
+/// group waited for it. If the group is over, and this process makes it anew, neither comes, and the state that is here is the
+/// group's first.
 pub trait State: Send {
     /// A message of the group; every member applies the same in the same order (as far as their order is asked
     /// for).
@@ -27,6 +32,10 @@ pub trait State: Send {
 
     /// It is complete.
     fn restored(&mut self) {}
+
+    /// The group goes on with the state as it is here: this process was excluded, and no member in the primary partition had the
+    /// state. Messages that belong to it as well follow with [`Delivery::replayed`] set, then a view.
+    fn kept(&mut self) {}
 
     /// A digest of the state now, for traces; see [`crate::Handler::digest`].
     fn digest(&mut self) -> Option<u64> {

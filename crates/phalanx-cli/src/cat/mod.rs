@@ -105,6 +105,7 @@ pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
         out: Vec::new(),
         broken: false,
         in_view: false,
+        goes_on: false,
         began: false,
         was_member: false,
         lost: 0,
@@ -135,6 +136,8 @@ struct Printer<'a> {
     /// Nobody reads standard output any more.
     broken: bool,
     in_view: bool,
+    /// The group goes on with the history that this member kept, and the first view of that is to come.
+    goes_on: bool,
     /// The input was told to begin.
     began: bool,
     /// In a view of the group at least once: what is taken as state later was missed.
@@ -174,8 +177,8 @@ impl Printer<'_> {
 
     fn take(&mut self, cell: &Arc<Cell>, item: Item) {
         match item {
-            // What is replayed is part of the history that is taken, and printed from there.
-            Item::Message(message) if message.replayed => {}
+            // What is replayed with a history that is taken is part of it, and printed from there.
+            Item::Message(message) if message.replayed && !self.goes_on => {}
             Item::Message(message) => match Text::decode(&message.payload) {
                 Some(text) => self.print(cell, text),
                 None => say("a message that is not from `phalanx cat` was left out"),
@@ -210,12 +213,14 @@ impl Printer<'_> {
                     let _ = self.input.send(Go::Again);
                 }
                 self.in_view = true;
+                self.goes_on = false;
                 self.was_member = true;
                 if !self.began && view.members.len() >= self.cat.expect {
                     self.began = true;
                     let _ = self.input.send(Go::Begin);
                 }
             }
+            Event::StateKept { .. } => self.goes_on = true,
             Event::StateEnd { .. } => self.catch_up(),
             Event::Excluded { .. } => self.in_view = false,
             _ => {}

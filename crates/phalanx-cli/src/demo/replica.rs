@@ -106,7 +106,7 @@ impl Replica {
 impl Handler for Replica {
     fn begin(&mut self, me: &MemberInfo) {
         self.me = me.incarnation;
-        self.ledger = Ledger::new();
+        // The ledger stays: the group may go on with it after an exclusion.
         self.incoming = None;
         self.group = None;
         self.under_way.clear();
@@ -154,6 +154,8 @@ impl Handler for Replica {
                 self.incoming = Some(Incoming::default());
                 self.reports.push(Report::StateBegin { at_ns: now_ns(), bytes });
             }
+            // If the group is made anew, it begins with a new ledger.
+            Event::GroupForgotten { .. } => self.ledger = Ledger::new(),
             Event::StateEnd { .. } => {
                 let whole = self.take_over();
                 self.reports.push(Report::StateEnd { at_ns: now_ns(), whole });

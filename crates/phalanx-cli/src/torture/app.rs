@@ -20,6 +20,8 @@ pub(super) struct App {
     /// Of the cell view, for messages from one to one.
     pub(super) peers: Vec<Incarnation>,
     groups: BTreeMap<GroupId, Group>,
+    /// What lives that were excluded left: their groups may go on with it.
+    kept: BTreeMap<GroupId, Group>,
     /// The last message from each sender in [`WORK`].
     pub(super) heard: BTreeMap<Incarnation, u64>,
     /// It left [`WORK`] on order and is to join it again.
@@ -36,6 +38,13 @@ struct Group {
     incoming: Option<Vec<u8>>,
 }
 
+impl Group {
+    /// A view of it was installed in this life.
+    fn is_joined(&self) -> bool {
+        !self.name.is_empty()
+    }
+}
+
 /// What every payload begins with: its sender's incarnation and its number there.
 pub(super) const HEAD_BYTES: usize = 16;
 
@@ -47,7 +56,7 @@ impl App {
 
     /// Groups it is a member of.
     pub(super) fn joined(&self) -> impl Iterator<Item = (GroupId, &str)> {
-        self.groups.iter().filter(|(_, group)| !group.name.is_empty()).map(|(id, group)| (*id, group.name.as_str()))
+        self.groups.iter().filter(|(_, group)| group.is_joined()).map(|(id, group)| (*id, group.name.as_str()))
     }
 
     pub(super) fn id_of(&self, name: &str) -> Option<GroupId> {
@@ -72,6 +81,14 @@ impl App {
                 let what = format!("the state of group {} came damaged, {} bytes of it", id.0, bytes.len());
                 self.wrong(what);
             }
+        }
+    }
+
+    /// A group goes on with what was kept of it; its first view in this life is to come.
+    fn go_on(&mut self, id: GroupId) {
+        match self.kept.remove(&id) {
+            Some(kept) => _ = self.groups.insert(id, Group { name: String::new(), ..kept }),
+            None => self.wrong(format!("group {} goes on with a state that is not kept", id.0)),
         }
     }
 
@@ -106,8 +123,9 @@ impl App {
 
 impl Handler for App {
     fn begin(&mut self, me: &MemberInfo) {
-        let reports = std::mem::take(&mut self.reports);
-        *self = Self { me: Some(me.incarnation), reports, ..Self::default() };
+        let (reports, mut kept) = (std::mem::take(&mut self.reports), std::mem::take(&mut self.kept));
+        kept.extend(std::mem::take(&mut self.groups).into_iter().filter(|(_, group)| group.is_joined()));
+        *self = Self { me: Some(me.incarnation), reports, kept, ..Self::default() };
         self.reports.push(Report::Begin { incarnation: me.incarnation.0 });
     }
 
@@ -143,6 +161,8 @@ impl Handler for App {
                 self.groups.insert(group, Group { incoming: Some(Vec::new()), ..Group::default() });
             }
             Event::StateEnd { group } => self.take_over(group),
+            Event::StateKept { group, .. } => self.go_on(group),
+            Event::GroupForgotten { group, .. } => _ = self.kept.remove(&group),
             Event::NonPrimary { .. } => self.reports.push(Report::Primary { primary: false }),
             Event::Primary => self.reports.push(Report::Primary { primary: true }),
             Event::Excluded { .. } => self.reports.push(Report::Excluded),
@@ -162,8 +182,13 @@ impl Handler for App {
         }
     }
 
+    fn keeps_state(&mut self, id: GroupId) -> bool {
+        self.kept.contains_key(&id) || self.groups.get(&id).is_some_and(Group::is_joined)
+    }
+
     fn digest(&mut self, id: GroupId) -> Option<u64> {
         self.take_over(id);
-        self.groups.get(&id).map(|group| group.tally.digest())
+        // A state that is kept is compared before the group goes on with it.
+        self.groups.get(&id).or_else(|| self.kept.get(&id)).map(|group| group.tally.digest())
     }
 }

@@ -28,7 +28,17 @@ pub(super) struct Queueing {
 
 struct Joined {
     slot: Arc<Slot>,
+    with_state: bool,
     state: Option<Box<dyn State>>,
+    /// The group whose state is here, also through an exclusion.
+    holds: Option<GroupId>,
+}
+
+impl Joined {
+    /// Whether it has the whole state of the group. Pieces of a state that no [`State`] takes are dropped.
+    fn keeps(&self, group: GroupId) -> bool {
+        self.holds == Some(group) && (self.state.is_some() || !self.with_state)
+    }
 }
 
 impl Queueing {
@@ -39,8 +49,8 @@ impl Queueing {
     }
 
     /// A group is about to be joined.
-    pub(super) fn add(&mut self, slot: Arc<Slot>, state: Option<Box<dyn State>>) {
-        self.groups.insert(Arc::clone(&slot.name), Joined { slot, state });
+    pub(super) fn add(&mut self, slot: Arc<Slot>, with_state: bool, state: Option<Box<dyn State>>) {
+        self.groups.insert(Arc::clone(&slot.name), Joined { slot, with_state, state, holds: None });
     }
 
     /// The number of the group of that slot, once it is joined.
@@ -161,6 +171,7 @@ impl Handler for Queueing {
             Event::GroupView(view) => {
                 self.names.insert(view.group, Arc::clone(&view.name));
                 if let Some(joined) = self.groups.get_mut(&view.name) {
+                    joined.holds = Some(view.group);
                     joined.slot.set_view(Some(Arc::clone(view)));
                     if let Some(state) = &mut joined.state {
                         state.view(view);
@@ -189,13 +200,18 @@ impl Handler for Queueing {
                 }
             }
             Event::StateKept { group, name, .. } => {
-                // The state is there, as the life before left it.
                 self.names.insert(*group, Arc::clone(name));
+                if let Some(state) = self.state(*group) {
+                    state.kept();
+                }
             }
             Event::StateBegin { group, name, .. } => {
                 self.names.insert(*group, Arc::clone(name));
-                if let Some(state) = self.state(*group) {
-                    state.clear();
+                if let Some(joined) = self.groups.get_mut(name) {
+                    joined.holds = None;
+                    if let Some(state) = &mut joined.state {
+                        state.clear();
+                    }
                 }
             }
             Event::StateEnd { group } => {
@@ -232,6 +248,10 @@ impl Handler for Queueing {
         if let Some(state) = self.state(group) {
             state.restore(chunk);
         }
+    }
+
+    fn keeps_state(&mut self, group: GroupId) -> bool {
+        self.groups.values().any(|joined| joined.keeps(group))
     }
 
     fn digest(&mut self, group: GroupId) -> Option<u64> {

@@ -197,8 +197,9 @@ impl Cell {
         self.shared.commands.push(Command::RaiseLevel { level }, None).map_err(CallError::from)
     }
 
-    /// Asks that a group waits no more for members that are cut off, if it does: their state is lost, and its name is free. See
-    /// [`Event::GroupOrphaned`](phalanx_core::Event::GroupOrphaned).
+    /// Asks that a group waits no more for members that are cut off, once this process is in a view: their state is lost, and its
+    /// name is free. See [`Event::GroupOrphaned`](phalanx_core::Event::GroupOrphaned). An [`Item::Notice`] tells if no group of that
+    /// name waits.
     ///
     /// # Errors
     /// [`CallError`]; nothing was asked.

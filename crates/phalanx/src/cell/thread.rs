@@ -234,7 +234,11 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
             }
             Command::GiveUpGroup { name } => match self.process.give_up_group(name, &mut self.handler) {
                 Err(CommandError::NoView | CommandError::Over) => (!self.process.is_over()).then_some(command),
-                Ok(()) | Err(_) => None,
+                Err(error) => {
+                    queueing(&mut self.handler).notice(format!("group {name} is not given up: {error}"));
+                    None
+                }
+                Ok(()) => None,
             },
             Command::RaiseLevel { level } => match self.process.raise_level(*level, &mut self.handler) {
                 // Before the first view, or between an exclusion and the next life's.
@@ -281,7 +285,7 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
 
     fn join(&mut self, command: Command, queueing: fn(&mut H) -> &mut Queueing) {
         let Command::Join { slot, with_state, terms, state } = command else { return };
-        queueing(&mut self.handler).add(Arc::clone(&slot), state);
+        queueing(&mut self.handler).add(Arc::clone(&slot), with_state, state);
         if let Err(error) = self.process.join_group(&slot.name, with_state, terms, &mut self.handler) {
             // The name was checked before, so the life is over; a next one is asked by the node itself.
             queueing(&mut self.handler).notice(format!("group {} is not joined: {error}", slot.name));

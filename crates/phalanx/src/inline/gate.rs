@@ -157,6 +157,10 @@ impl<H: Handler> Handler for Gated<'_, H> {
         self.inner.restore(group, chunk);
     }
 
+    fn keeps_state(&mut self, group: GroupId) -> bool {
+        self.inner.keeps_state(group)
+    }
+
     fn digest(&mut self, group: GroupId) -> Option<u64> {
         self.inner.digest(group)
     }

@@ -116,7 +116,7 @@ fn a_life_is_written_down_in_order() {
     })));
     traced.command(&Command::JoinGroup { name: "g", with_state: true });
     traced.at(Instant(20));
-    traced.event(Event::StateBegin { group: GroupId(3), bytes: 5 });
+    traced.event(Event::StateBegin { group: GroupId(3), name: "g".into(), bytes: 5 });
     traced.restore(GroupId(3), b"state");
     traced.event(Event::StateEnd { group: GroupId(3) });
     traced.event(group_view(1));
