@@ -1,10 +1,11 @@
 //! `phalanx stat`: what the members of a cell on this host say of themselves, read from their counters files.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
 use phalanx::clock;
-use phalanx::counters::{CountersFile, Reading};
+use phalanx::counters::{CountersFile, HolderStatus, OrphanStatus, Reading};
 use phalanx::local::{Live, LocalCell};
 use serde_json::json;
 
@@ -125,12 +126,45 @@ fn tell(seen: &[Seen], with_counters: bool) {
         data("");
         data(groups);
     }
+    tell_orphans(seen);
     for one in seen.iter().filter(|one| !one.reading.status.why.is_empty()) {
         data(format_args!("\n{}: {}", one.reading.status.name, one.reading.status.why));
     }
     if with_counters {
         tell_counters(seen);
     }
+}
+
+/// Groups that wait are the same at all members of one view: each is told once for each set that it waits for.
+fn tell_orphans(seen: &[Seen]) {
+    let orphans: BTreeSet<(&str, String)> =
+        seen.iter().flat_map(|one| &one.reading.status.orphans).map(waits).collect();
+    if orphans.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&["group that waits", "for one of"]);
+    for (name, waits_for) in orphans {
+        table.row([name.to_owned(), waits_for]);
+    }
+    data("");
+    data(table);
+    let left_out = seen.iter().map(|one| one.reading.status.orphans_left_out).max().unwrap_or(0);
+    if left_out > 0 {
+        data(format_args!("and {left_out} more"));
+    }
+    data("Only these had the state of the group. If none of them will be back: `phalanx give-up GROUP`");
+}
+
+fn waits(orphan: &OrphanStatus) -> (&str, String) {
+    let holder = |holder: &HolderStatus| match holder.name.as_str() {
+        "" => holder.incarnation.clone(),
+        name => format!("{name} {}", holder.incarnation),
+    };
+    let mut waits_for: Vec<String> = orphan.waits_for.iter().map(holder).collect();
+    if orphan.left_out > 0 {
+        waits_for.push(format!("{} more", orphan.left_out));
+    }
+    (&orphan.name, waits_for.join(", "))
 }
 
 fn tell_counters(seen: &[Seen]) {
@@ -156,6 +190,11 @@ fn as_json(seen: &Seen) -> serde_json::Value {
             "hold": group.hold, "orders": group.orders,
         })
     };
+    let orphan = |orphan: &OrphanStatus| {
+        let holder = |holder: &HolderStatus| json!({"name": holder.name, "incarnation": holder.incarnation});
+        let waits_for: Vec<_> = orphan.waits_for.iter().map(holder).collect();
+        json!({"name": orphan.name, "waits_for": waits_for, "left_out": orphan.left_out})
+    };
     let counters: serde_json::Map<_, _> =
         reading.counters.iter().map(|(name, count)| (name.clone(), (*count).into())).collect();
     json!({
@@ -165,6 +204,7 @@ fn as_json(seen: &Seen) -> serde_json::Value {
         "view": status.view, "level": status.level, "level_known": status.level_known,
         "members": status.members, "levels": status.levels,
         "groups": status.groups.iter().map(group).collect::<Vec<_>>(),
+        "orphans": status.orphans.iter().map(orphan).collect::<Vec<_>>(), "orphans_left_out": status.orphans_left_out,
         "counters": counters,
     })
 }

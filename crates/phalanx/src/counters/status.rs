@@ -1,7 +1,7 @@
 //! How a process stands, in words: the text area of a counters file. It is TOML.
 
-use phalanx_core::StreamStatus;
 use phalanx_core::order::Hold;
+use phalanx_core::{Incarnation, StreamStatus};
 use toml::{Table, Value};
 
 /// How a process stands.
@@ -27,7 +27,37 @@ pub struct Status {
     pub levels: Vec<u64>,
     /// The groups this process is a member of.
     pub groups: Vec<GroupStatus>,
+    /// Groups of the cell that wait for members that are cut off: the first [`ORPHANS_TOLD`] of them.
+    pub orphans: Vec<OrphanStatus>,
+    /// How many more there are.
+    pub orphans_left_out: u64,
 }
+
+/// A group that nobody in the cell has the state of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OrphanStatus {
+    /// The group's name.
+    pub name: String,
+    /// Members that have its state and are cut off, the first [`HOLDERS_TOLD`] of them: it goes on when one of them is back.
+    pub waits_for: Vec<HolderStatus>,
+    /// How many more there are.
+    pub left_out: u64,
+}
+
+/// One of those that a group waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HolderStatus {
+    /// Its name; empty where it is not known.
+    pub name: String,
+    /// Its incarnation, in hexadecimal digits.
+    pub incarnation: String,
+}
+
+/// Groups that wait and are told of.
+pub const ORPHANS_TOLD: usize = 32;
+
+/// Members that one group waits for and that are told of.
+pub const HOLDERS_TOLD: usize = 16;
 
 /// How one group's stream stands at a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,21 +108,49 @@ impl From<&StreamStatus> for GroupStatus {
     }
 }
 
+impl OrphanStatus {
+    /// A group of that name, and all that it waits for.
+    #[must_use]
+    pub fn new(name: &str, waits_for: Vec<(Incarnation, String)>) -> Self {
+        let left_out = waits_for.len().saturating_sub(HOLDERS_TOLD) as u64;
+        let told = waits_for.into_iter().take(HOLDERS_TOLD);
+        let told = told.map(|(who, name)| HolderStatus { name, incarnation: who.to_string() });
+        Self { name: name.to_owned(), waits_for: told.collect(), left_out }
+    }
+
+    fn table(&self) -> Table {
+        let holder = |holder: &HolderStatus| {
+            let HolderStatus { name, incarnation } = holder.clone();
+            Table::from_iter([("name".to_owned(), name.into()), ("incarnation".to_owned(), incarnation.into())]).into()
+        };
+        Table::from_iter([
+            ("name".to_owned(), self.name.clone().into()),
+            ("waits_for".to_owned(), Value::Array(self.waits_for.iter().map(holder).collect())),
+            ("left_out".to_owned(), number(self.left_out)),
+        ])
+    }
+
+    fn from_table(table: &Table) -> Self {
+        let holder = |table| HolderStatus { name: word(table, "name"), incarnation: word(table, "incarnation") };
+        let waits_for = tables(table, "waits_for").map(holder).collect();
+        Self { name: word(table, "name"), waits_for, left_out: count(table, "left_out") }
+    }
+}
+
 impl Status {
-    /// As text of at most `room_bytes`: groups and members that do not fit are left out, and said to be.
+    /// As text of at most `room_bytes`: members and groups that do not fit are left out, and said to be.
     pub(super) fn to_text(&self, room_bytes: usize) -> String {
-        let mut members = self.members.len();
-        let mut groups = self.groups.len();
+        let mut counts = [self.members.len(), self.groups.len(), self.orphans.len()];
         loop {
-            let text = self.table(members, groups).to_string();
-            if text.len() <= room_bytes || members + groups == 0 {
+            let text = self.table(counts).to_string();
+            if text.len() <= room_bytes || counts == [0; 3] {
                 return text;
             }
-            (members, groups) = (members / 2, groups / 2);
+            counts = counts.map(|count| count / 2);
         }
     }
 
-    fn table(&self, members: usize, groups: usize) -> Table {
+    fn table(&self, [members, groups, orphans]: [usize; 3]) -> Table {
         let mut table = Table::new();
         let mut put = |key: &str, value: Value| table.insert(key.to_owned(), value);
         put("cell", self.cell.clone().into());
@@ -107,6 +165,8 @@ impl Status {
         put("members_left_out", number((self.members.len() - members) as u64));
         put("group", Value::Array(self.groups.iter().take(groups).map(|g| g.table().into()).collect()));
         put("groups_left_out", number((self.groups.len() - groups) as u64));
+        put("orphan", Value::Array(self.orphans.iter().take(orphans).map(|o| o.table().into()).collect()));
+        put("orphans_left_out", number(self.orphans_left_out + (self.orphans.len() - orphans) as u64));
         table
     }
 
@@ -115,7 +175,6 @@ impl Status {
         let table: Table = text.parse().ok()?;
         let members = table.get("members").and_then(Value::as_array);
         let levels = table.get("levels").and_then(Value::as_array);
-        let groups = table.get("group").and_then(Value::as_array);
         Some(Self {
             cell: word(&table, "cell"),
             name: word(&table, "name"),
@@ -130,7 +189,9 @@ impl Status {
                 .map(|l| l.as_integer().and_then(|n| u64::try_from(n).ok()).unwrap_or(0))
                 .collect(),
             members: members.into_iter().flatten().filter_map(|m| m.as_str().map(str::to_owned)).collect(),
-            groups: groups.into_iter().flatten().filter_map(Value::as_table).map(GroupStatus::from_table).collect(),
+            groups: tables(&table, "group").map(GroupStatus::from_table).collect(),
+            orphans: tables(&table, "orphan").map(OrphanStatus::from_table).collect(),
+            orphans_left_out: count(&table, "orphans_left_out"),
         })
     }
 }
@@ -191,6 +252,10 @@ fn hold_word(hold: Hold) -> &'static str {
 
 fn number(value: u64) -> Value {
     Value::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn tables<'a>(table: &'a Table, key: &str) -> impl Iterator<Item = &'a Table> {
+    table.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_table)
 }
 
 fn word(table: &Table, key: &str) -> String {

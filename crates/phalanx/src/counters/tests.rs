@@ -36,6 +36,8 @@ fn status() -> Status {
             hold: Some("credit".into()),
             orders: Some("n".into()),
         }],
+        orphans: vec![OrphanStatus::new("lost", vec![(Incarnation(10), "x".into()), (Incarnation(11), String::new())])],
+        orphans_left_out: 1,
     }
 }
 
@@ -68,8 +70,12 @@ fn a_text_that_does_not_fit_is_cut_and_says_so() {
     let path = dir.path().join("a.counters");
     let mut writer = CountersWriter::create(&path, &NAMES).expect("made");
     let group = status().groups.remove(0);
+    let holders = (1..=1_000).map(|id| (Incarnation(id), "h".repeat(200))).collect();
+    let orphan = OrphanStatus::new(&"o".repeat(200), holders);
+    assert_eq!((orphan.waits_for.len(), orphan.left_out), (HOLDERS_TOLD, 1_000 - HOLDERS_TOLD as u64));
     let large = Status {
         groups: vec![group; 1_000],
+        orphans: vec![orphan; ORPHANS_TOLD],
         members: vec!["m".repeat(200); 1_000],
         levels: vec![1; 1_000],
         ..status()
@@ -77,6 +83,9 @@ fn a_text_that_does_not_fit_is_cut_and_says_so() {
     writer.update(Instant(5), Incarnation(9), &[], &large);
     let reading = read(&path).expect("sound");
     assert!(!reading.status.groups.is_empty() && reading.status.groups.len() < 1_000);
+    let told = reading.status.orphans.len();
+    assert!((1..ORPHANS_TOLD).contains(&told), "{told} groups that wait");
+    assert_eq!(reading.status.orphans_left_out, 1 + (ORPHANS_TOLD - told) as u64);
     assert_eq!(reading.status.state, "primary");
     // The next text leaves nothing of the longer one behind.
     writer.update(Instant(6), Incarnation(9), &[], &status());

@@ -8,7 +8,7 @@ use phalanx_driver::{Driver, Wait};
 
 use super::gate::{Gate, Pass};
 use super::stall::Stalls;
-use crate::counters::{CountersWriter, GroupStatus, Status};
+use crate::counters::{CountersWriter, GroupStatus, ORPHANS_TOLD, OrphanStatus, Status};
 use crate::deaths::Deaths;
 use crate::handler::Handler;
 use crate::local::{LocalCell, LocalError, Presence, Settled, Standing};
@@ -32,6 +32,8 @@ pub(super) struct Attendant {
     /// The life the presence stands for.
     entered: Incarnation,
     stalls: Stalls,
+    /// Groups that wait, as told; and how many more.
+    orphans: (Vec<OrphanStatus>, u64),
     deaths_due: bool,
     last_turn: Instant,
     next_round: Instant,
@@ -71,6 +73,7 @@ impl Attendant {
             values: vec![0; names.len()],
             entered: node.incarnation(),
             stalls: Stalls::default(),
+            orphans: (Vec::new(), 0),
             deaths_due: false,
             last_turn: Instant::ZERO,
             next_round: Instant::ZERO,
@@ -198,6 +201,9 @@ impl Attendant {
         self.notices.extend(notice);
         let stalled = self.stalls.look(now, &node.process().streams());
         self.notices.extend(stalled);
+        if self.rounds.is_multiple_of(ORPHAN_ROUNDS) {
+            self.look_at_orphans(node);
+        }
         self.count(now, node);
         again
     }
@@ -250,6 +256,14 @@ impl Attendant {
         }
     }
 
+    /// Which groups wait, and how many more than are told of.
+    fn look_at_orphans<D: Wait>(&mut self, node: &Node<D>) {
+        let mut orphans = node.process().orphans();
+        let told = orphans.by_ref().take(ORPHANS_TOLD).map(|(name, waits_for)| OrphanStatus::new(name, waits_for));
+        let told = told.collect();
+        self.orphans = (told, orphans.count() as u64);
+    }
+
     fn count<D: Wait>(&mut self, now: Instant, node: &Node<D>) {
         self.gate.unwritten = false;
         let Some(counters) = &mut self.counters else { return };
@@ -273,6 +287,8 @@ impl Attendant {
             levels: view.map_or(Vec::new(), |view| view.members.iter().map(|m| u64::from(m.level)).collect()),
             members: view.map_or(Vec::new(), |view| view.members.iter().map(|m| m.name.clone()).collect()),
             groups: process.streams().iter().map(GroupStatus::from).collect(),
+            orphans: self.orphans.0.clone(),
+            orphans_left_out: self.orphans.1,
         };
         counters.update(now, node.incarnation(), &self.values, &status);
     }
@@ -305,6 +321,9 @@ const SEEK_ROUNDS: u32 = 3;
 
 /// Locks of neighbours are tried every so many rounds; descriptors tell at once.
 const DEATH_ROUNDS: u32 = 5;
+
+/// Groups that wait are looked for every so many rounds: a large directory is read to its end for it.
+const ORPHAN_ROUNDS: u32 = 3;
 
 /// How soon to ask again while another process decides.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
