@@ -1,22 +1,20 @@
 //! `phalanx level`: what the members of a cell may send to each other, and the operator's order to let them send more.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use phalanx::config::{Config, parse_duration};
-use phalanx::core::{CellView, Event, Founding, LEVEL, Membership};
+use phalanx::core::{CommandError, Event, LEVEL};
 use phalanx::counters::{CountersFile, Status};
 use phalanx::local::LocalCell;
-use phalanx::{CallError, Cell, Item, Options};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
 use crate::flags::CellFlags;
-use crate::member::start;
-use crate::notice::{data, say};
+use crate::notice::data;
 use crate::stat::level as shown;
 use crate::table::Table;
+use crate::visit::{Visitor, visit};
 
 /// Shows the level of a cell and of its members, and asks the cell to rise
 ///
@@ -62,9 +60,9 @@ impl Known {
         Self { view: status.view, level: status.level, highest: status.level_known, members: members.collect() }
     }
 
-    /// `but`: this command's own process, which is about to leave.
-    fn of_view(view: &CellView, but: &Cell) -> Self {
-        let me = but.me().incarnation;
+    /// Without this command's own process, which is about to leave.
+    fn of_view(visitor: &Visitor) -> Self {
+        let (view, me) = (&visitor.view, visitor.me());
         let others = view.members.iter().filter(|member| member.incarnation != me);
         let members: Vec<_> = others.map(|member| (member.name.clone(), u64::from(member.level))).collect();
         let highest = members.iter().map(|(_, level)| *level).min().unwrap_or_default();
@@ -97,7 +95,8 @@ impl Known {
 pub(crate) fn run(level: &Level) -> Result<Exit, Failure> {
     let config = level.cell.load()?.config;
     let Some(raise) = level.raise else {
-        let known = if level.join { look(&config, level.timeout)? } else { told_here(&config)? };
+        let look = |visitor: &mut Visitor| Ok(Known::of_view(visitor));
+        let known = if level.join { visit("level", &config, level.timeout, look)? } else { told_here(&config)? };
         known.tell(level.json);
         return Ok(Exit::Good);
     };
@@ -107,10 +106,7 @@ pub(crate) fn run(level: &Level) -> Result<Exit, Failure> {
             format!("level {wanted} is not known to this build, which knows {LEVEL} at most: ask with a later one");
         return Err(Failure::new(Exit::Failure, what));
     }
-    let visitor = Visitor::join(&config, level.timeout)?;
-    let known = visitor.raise(wanted);
-    visitor.leave();
-    let known = known?;
+    let known = visit("level", &config, level.timeout, |visitor| rise(visitor, wanted))?;
     if level.json {
         data(known.as_json());
     } else {
@@ -142,115 +138,25 @@ fn told_here(config: &Config) -> Result<Known, Failure> {
     Ok(Known::of_status(&status))
 }
 
-fn look(config: &Config, timeout: Duration) -> Result<Known, Failure> {
-    let visitor = Visitor::join(config, timeout)?;
-    let known = Known::of_view(&visitor.view, &visitor.cell);
-    visitor.leave();
-    Ok(known)
-}
-
-/// A member for a moment.
-struct Visitor {
-    cell: Arc<Cell>,
-    /// The first view that holds it.
-    view: Arc<CellView>,
-    until: Instant,
-}
-
-impl Visitor {
-    fn join(config: &Config, timeout: Duration) -> Result<Self, Failure> {
-        let until = Instant::now() + timeout;
-        let config = Config {
-            // The name and the ports of a configuration may be those of a member that runs.
-            name: Some(format!("level-{}-{}", hostname(), std::process::id())),
-            data_port: 0,
-            control_port: 0,
-            ..config.clone()
-        };
-        let cell = start(Options { founding: Some(Founding::Join), rejoin: false, ..Options::from(config.clone()) })?;
-        let mut why = String::new();
-        let view = loop {
-            match next(&cell, until)? {
-                Some(Event::CellView(view)) => break view,
-                Some(Event::Searching { why: now, .. }) => why = format!(": {now}"),
-                Some(Event::Differs { setting, cell: theirs, own }) if setting == "level" => {
-                    let what =
-                        format!("the cell is at level {theirs}, and this build knows {own} at most: use a later one");
-                    return Err(Failure::new(Exit::Failure, what));
-                }
-                Some(Event::Differs { setting, cell: theirs, own }) => {
-                    let what = format!("kept out of the cell: {setting} is {theirs} there and {own} here");
-                    return Err(Failure::new(Exit::Configuration, what));
-                }
-                Some(_) => {}
-                None => {
-                    let what = format!("cell '{}' was not found in time{why}", config.cell);
-                    return Err(Failure::new(Exit::Unreachable, what));
-                }
-            }
-        };
-        Ok(Self { cell, view, until })
-    }
-
-    /// Asks for a level, and waits until it is in force.
-    fn raise(&self, level: u16) -> Result<Known, Failure> {
-        if self.view.level >= level {
-            return Ok(Known::of_view(&self.view, &self.cell));
-        }
-        self.cell.raise_level(level).map_err(|error| Failure::new(Exit::Failure, error.to_string()))?;
-        loop {
-            match next(&self.cell, self.until)? {
-                Some(Event::CellView(view)) if view.level >= level => return Ok(Known::of_view(&view, &self.cell)),
-                Some(Event::LevelRefused { why, .. }) => {
-                    let what = format!("the cell stays at level {}, and does not rise to {level}: {why}", self.level());
-                    return Err(Failure::new(Exit::Failure, what));
-                }
-                Some(_) => {}
-                None if self.cell.belief().look().membership == Membership::NonPrimary => {
-                    let what = "no quorum of the cell is heard from here: it decides nothing";
-                    return Err(Failure::new(Exit::Degraded, what));
-                }
-                None => {
-                    let what = format!("the cell did not rise to level {level} in time, and may yet");
-                    return Err(Failure::new(Exit::TimedOut, what));
-                }
-            }
-        }
-    }
-
-    /// As seen last.
-    fn level(&self) -> u16 {
-        self.cell.view().map_or(self.view.level, |view| view.level)
-    }
-
-    fn leave(self) {
-        let Ok(cell) = Arc::try_unwrap(self.cell) else { return };
-        if cell.leave(LEAVE_PATIENCE).is_err() {
-            say("could not leave in time; the others will learn of it as of a death");
-        }
-    }
-}
-
-/// The next event; `None` when the time is used up.
-fn next(cell: &Cell, until: Instant) -> Result<Option<Event>, Failure> {
-    loop {
-        match cell.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(Item::Event(Event::Excluded { .. })) => {
-                return Err(Failure::new(Exit::Failure, "the cell excluded this command's process: ask again"));
-            }
-            Ok(Item::Event(event)) => return Ok(Some(event)),
-            Ok(Item::Notice(notice)) => say(notice),
-            Ok(_) => {}
-            Err(CallError::Timeout) => return Ok(None),
+/// Asks for a level, and waits until it is in force.
+fn rise(visitor: &mut Visitor, level: u16) -> Result<Known, Failure> {
+    let refused = |visitor: &Visitor, why: String| {
+        let now = visitor.view.level;
+        Failure::new(Exit::Failure, format!("the cell stays at level {now}, and does not rise to {level}: {why}"))
+    };
+    if visitor.view.level < level {
+        match visitor.process.raise_level(level, &mut visitor.seen) {
+            Ok(()) => {}
+            Err(CommandError::LevelRefused { why, .. }) => return Err(refused(visitor, why)),
             Err(error) => return Err(Failure::new(Exit::Failure, error.to_string())),
         }
     }
+    while visitor.view.level < level {
+        match visitor.next()? {
+            Some(Event::LevelRefused { why, .. }) => return Err(refused(visitor, why)),
+            Some(_) => {}
+            None => return Err(visitor.in_vain(format!("the cell did not rise to level {level} in time, and may yet"))),
+        }
+    }
+    Ok(Known::of_view(visitor))
 }
-
-fn hostname() -> String {
-    let host = rustix::system::uname();
-    host.nodename().to_string_lossy().chars().take(64).collect()
-}
-
-/// A leave takes a view; beyond this the process just ends.
-const LEAVE_PATIENCE: Duration = Duration::from_secs(5);

@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod exit;
 mod flags;
+mod give_up;
 mod level;
 mod member;
 mod node;
@@ -20,6 +21,7 @@ mod sim;
 mod stat;
 mod table;
 mod torture;
+mod visit;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -70,6 +72,7 @@ enum Command {
     BenchChild(bench::Child),
     Doctor(doctor::Doctor),
     Level(level::Level),
+    GiveUp(give_up::GiveUp),
     Reform(reform::Reform),
 }
 
@@ -96,6 +99,7 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::Check(check) => check::run(check),
         Command::Stat(stat) => stat::run(stat),
         Command::Level(level) => level::run(level),
+        Command::GiveUp(give_up) => give_up::run(give_up),
         Command::Reform(reform) => reform::run(reform),
         Command::Torture(torture) => torture::run(torture),
         Command::TortureMember(member) => torture::run_member(member),

@@ -19,18 +19,21 @@ const LEAVE_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Starts a member.
 pub(crate) fn start(options: Options) -> Result<Arc<Cell>, Failure> {
-    let cell = Cell::start(options).map_err(|error| {
-        let exit = match error {
-            StartError::NoWayIn { .. }
-            | StartError::NoKey { .. }
-            | StartError::NoAddress { .. }
-            | StartError::BadName { .. }
-            | StartError::Seed { .. } => Exit::Configuration,
-            _ => Exit::Failure,
-        };
-        Failure::new(exit, error.to_string())
-    })?;
-    Ok(Arc::new(cell))
+    Ok(Arc::new(Cell::start(options).map_err(not_started)?))
+}
+
+/// What an error at the start means for the exit code.
+#[expect(clippy::needless_pass_by_value, reason = "it is what an error is mapped by")]
+pub(crate) fn not_started(error: StartError) -> Failure {
+    let exit = match error {
+        StartError::NoWayIn { .. }
+        | StartError::NoKey { .. }
+        | StartError::NoAddress { .. }
+        | StartError::BadName { .. }
+        | StartError::Seed { .. } => Exit::Configuration,
+        _ => Exit::Failure,
+    };
+    Failure::new(exit, error.to_string())
 }
 
 /// How a member came to its end.
@@ -199,12 +202,39 @@ impl Narrator {
                 format!("the cell does not rise to level {level}: {why}"),
                 json!({"event": "level_refused", "level": level, "why": why}),
             ),
-            Event::StateBegin { bytes, .. } => {
-                (format!("taking {bytes} bytes of state"), json!({"event": "state_begin", "bytes": bytes}))
-            }
+            Event::GroupOrphaned { name, waits_for, .. } => orphaned(name, waits_for),
+            Event::GroupForgotten { name, view, kept, .. } => self.forgotten(name, *view, kept.as_deref()),
+            Event::StateKept { name, view, .. } => (
+                format!("group {name} goes on with the state that this process kept of its view {view}"),
+                json!({"event": "state_kept", "group": &**name, "view": view}),
+            ),
+            Event::StateBegin { name, bytes, .. } => (
+                format!("taking {bytes} bytes of state of group {name}"),
+                json!({"event": "state_begin", "group": &**name, "bytes": bytes}),
+            ),
             Event::Left => ("left the cell".to_owned(), json!({"event": "left"})),
             _ => return None,
         })
+    }
+
+    /// What this process kept of a group is of no use any more.
+    fn forgotten(&self, group: &str, view: u64, kept: Option<&[(Incarnation, u64)]>) -> (String, Value) {
+        let mut value = json!({"event": "group_forgotten", "group": group, "view": view});
+        let Some(kept) = kept else {
+            let text = format!(
+                "group {group} is over, or went on without this process after its view {view}: what nobody else had delivered \
+                 by then is not in its state, and may be sent again"
+            );
+            return (text, value);
+        };
+        let senders = kept.iter().map(|(who, count)| format!("{count} of {}", self.name(*who)));
+        let text = format!(
+            "group {group} went on without this process, with these messages of its view {view}: {}; what else this process \
+             delivered there is not in its state, and may be sent again",
+            senders.collect::<Vec<_>>().join(", ")
+        );
+        value["kept"] = kept.iter().map(|(who, count)| json!({"name": self.name(*who), "messages": count})).collect();
+        (text, value)
     }
 
     fn change(
@@ -243,6 +273,26 @@ impl Narrator {
         }
         (text, value)
     }
+}
+
+/// Whom a group waits for: names, and incarnations where there is no name.
+pub(crate) fn names_of(waits_for: &[(Incarnation, String)]) -> String {
+    let name = |(who, name): &(Incarnation, String)| if name.is_empty() { who.to_string() } else { name.clone() };
+    waits_for.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// The same for programs.
+pub(crate) fn waits_for_json(waits_for: &[(Incarnation, String)]) -> Value {
+    waits_for.iter().map(|(who, name)| json!({"name": name, "incarnation": who.to_string()})).collect()
+}
+
+fn orphaned(group: &str, waits_for: &[(Incarnation, String)]) -> (String, Value) {
+    let text = format!(
+        "group {group} WAITS for one of {}: nobody else has its state. It goes on when one of them is back; if none will be, \
+         `phalanx give-up {group}` gives the state up",
+        names_of(waits_for)
+    );
+    (text, json!({"event": "group_orphaned", "group": group, "waits_for": waits_for_json(waits_for)}))
 }
 
 fn eprintln_json(value: &Value) {

@@ -141,6 +141,78 @@ fn the_level_of_a_cell_is_shown_and_a_visitor_asks_for_more() {
 }
 
 #[test]
+fn a_group_that_waits_is_shown_and_an_operator_gives_it_up() {
+    let dir = directory();
+    assert_eq!(code(&run(dir.path(), &["give-up", "--timeout", "300ms", "--seeds", "127.0.0.1:9"])), 3);
+    assert_eq!(code(&run(dir.path(), &["give-up", "--yes"])), 2, "of which group?");
+    let one = node(dir.path(), "one", &[]);
+    await_line(&one, "cell view 1: one");
+    let other = node(dir.path(), "other", &[]);
+    await_line(&other, "cell view 2: one, other");
+    let holder = node(dir.path(), "holder", &["--group", "red"]);
+    await_line(&holder, "group red view 1: holder");
+    let asked = |arguments: &[&str], exit: i32| {
+        let output = run(dir.path(), &[&["give-up", "--json"], arguments].concat());
+        assert_eq!(code(&output), exit, "{}", said(&output));
+        (said(&output), serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap_or_default())
+    };
+    assert_eq!(asked(&[], 0).1, serde_json::json!({"orphans": []}));
+    let nothing = asked(&["red", "--yes"], 1).0;
+    assert!(nothing.contains("red does not wait, and no other group does: nothing was given up"), "{nothing}");
+    // Without its members in the cell it waits, and only a word gives it up.
+    holder.signal(Signal::STOP);
+    await_line(&one, "gone: holder (unreachable)");
+    let waiting = wait_for("the counters files", || {
+        let (_, processes) = stat(dir.path());
+        let told = processes.as_array()?.iter().find(|process| process["name"] == "one")?["orphans"].clone();
+        told.get(0).is_some().then_some(told)
+    });
+    let waits_for = &waiting[0]["waits_for"];
+    assert_eq!((&waiting[0]["name"], &waits_for[0]["name"]), (&"red".into(), &"holder".into()));
+    let table = String::from_utf8_lossy(&run(dir.path(), &["stat"]).stdout).into_owned();
+    assert!(table.contains("group that waits") && table.contains("red               holder "), "{table}");
+    assert_eq!(asked(&[], 0).1, serde_json::json!({"orphans": [{"name": "red", "waits_for": waits_for}]}));
+    let another = asked(&["blue", "--yes"], 1).0;
+    assert!(another.contains("nothing was given up; these groups wait: red (for holder)"), "{another}");
+    let careful = asked(&["red"], 2).0;
+    assert!(
+        careful.contains("waits for one of holder: only they had its state") && careful.contains("--yes"),
+        "{careful}"
+    );
+    let waits = node(dir.path(), "waits", &["--group", "red"]);
+    await_line(&waits, "group red WAITS for one of holder: nobody else has its state");
+    assert!(!String::from_utf8_lossy(&waits.out()).contains("group red view"), "it waits");
+    let (warned, done) = asked(&["red", "--yes"], 0);
+    assert!(warned.contains("WARNING: giving up the state of group red, which only holder had"), "{warned}");
+    assert_eq!((&done["group"], &done["given_up"]), (&"red".into(), waits_for));
+    await_line(&waits, "group red view 1: waits");
+    holder.signal(Signal::CONT);
+    await_line(&holder, "group red is over, or went on without this process after its view 1");
+    await_line(&holder, "group red view 2: waits, holder");
+}
+
+#[test]
+fn what_a_member_kept_of_a_group_that_waited_goes_on() {
+    let dir = directory();
+    let one = node(dir.path(), "one", &[]);
+    await_line(&one, "cell view 1: one");
+    let other = node(dir.path(), "other", &[]);
+    await_line(&other, "cell view 2: one, other");
+    let mut holder = Running::cat(dir.path(), "holder", &["--history", "10"]);
+    holder.say(b"before\n");
+    holder.await_out(b"before\n");
+    holder.signal(Signal::STOP);
+    await_line(&one, "gone: holder (unreachable)");
+    let mut waits = Running::cat(dir.path(), "waits", &["--history", "10"]);
+    waits.await_notice("group g WAITS for one of holder");
+    holder.signal(Signal::CONT);
+    holder.await_notice("group g goes on with the state that this process kept of its view 1");
+    waits.await_out(b"before\n");
+    waits.say(b"after\n");
+    holder.await_out(b"before\nafter\n");
+}
+
+#[test]
 fn a_lost_quorum_is_told_and_only_an_operator_reforms() {
     let dir = directory();
     let one = node(dir.path(), "one", &[]);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::{PATIENCE, await_event, await_members, directory, member, options, run};
 use phalanx::config::DriverMode;
 use phalanx::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Stability, Timing};
-use phalanx::counters::CountersFile;
+use phalanx::counters::{CountersFile, OrphanStatus, Reading, Status};
 use phalanx::local::LocalCell;
 use phalanx::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
 
@@ -114,6 +114,7 @@ fn a_member_of_its_own() {
             Item::Event(Event::CellView(view)) => format!("cell {:016x} {}\n", view.instance, view.members.len()),
             Item::Event(Event::GroupView(view)) => format!("group {} {}\n", view.view, view.members.len()),
             Item::Event(Event::Excluded { .. }) => "excluded\n".to_owned(),
+            Item::Event(Event::StateKept { name, .. }) => format!("kept {name}\n"),
             Item::Event(Event::Searching { .. }) => "searching\n".to_owned(),
             Item::Event(Event::StateEnd { .. }) => {
                 format!("states {}\n", texts.iter().map(Text::get).collect::<Vec<_>>().join(" "))
@@ -288,6 +289,80 @@ fn after_an_exclusion_each_group_gets_its_own_state_again() {
     drop(b);
 }
 
+/// Waits until a process of that cell is told that group `red` waits, and returns for whom.
+fn await_orphaned(cell: &Cell) -> Vec<String> {
+    let mut names = await_event(cell, |event| match event {
+        Event::GroupOrphaned { name, waits_for, .. } if **name == *"red" => Some(waits_for.clone()),
+        _ => None,
+    });
+    names.sort_by(|(_, a), (_, b)| a.cmp(b));
+    names.into_iter().map(|(_, name)| name).collect()
+}
+
+fn await_red(cell: &Cell, count: usize) -> u64 {
+    await_event(cell, |event| match event {
+        Event::GroupView(view) if *view.name == *"red" && view.members.len() == count => Some(view.view),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_group_whose_members_are_all_stopped_waits_for_them_and_goes_on_with_its_state() {
+    let dir = directory();
+    let (a, _group) = member(impatient(dir.path(), "a"));
+    let others = ["b", "c"].map(|name| member(impatient(dir.path(), name)));
+    let (red, _text) = Text::join(&a, "red");
+    let mut holders = ["x", "y"].map(|name| Child::start_with_states(dir.path(), name));
+    await_red(&a, 3);
+    red.cast(Order::Total, Stability::Uniform, b"kept").expect("accepted");
+    common::messages(&a, 1);
+    red.leave().expect("a member");
+    await_event(&a, |event| matches!(event, Event::GroupLeft { .. }).then_some(()));
+    holders.iter().for_each(Child::stop);
+    await_event(&a, |event| matches!(event, Event::CellView(view) if view.members.len() == 3).then_some(()));
+    let (again, text) = Text::join(&a, "red");
+    assert_eq!(await_orphaned(&a), ["x", "y"]);
+    // Everybody tells in its counters file, whether it wants the group or not.
+    let orphans = await_status(dir.path(), "b", |status| (!status.orphans.is_empty()).then_some(status.orphans));
+    let waits = |orphan: &OrphanStatus| {
+        let mut names: Vec<String> = orphan.waits_for.iter().map(|holder| holder.name.clone()).collect();
+        names.sort();
+        (orphan.name.clone(), names)
+    };
+    let both = || vec!["x".to_owned(), "y".to_owned()];
+    let told: std::collections::BTreeMap<_, _> = orphans.iter().map(waits).collect();
+    assert_eq!(told, [("blue".to_owned(), both()), ("red".to_owned(), both())].into());
+    assert!(again.view().is_none(), "it waits");
+    holders.iter().for_each(|holder| holder.signal(rustix::process::Signal::CONT));
+    await_red(&a, 3);
+    assert_eq!(text.get(), "kept");
+    holders.iter_mut().for_each(|holder| _ = holder.await_line("excluded"));
+    await_status(dir.path(), "b", |status| status.orphans.is_empty().then_some(()));
+    drop(others);
+}
+
+#[test]
+fn a_group_whose_only_member_is_started_again_without_its_state_is_made_anew_by_who_waits() {
+    let dir = directory();
+    let (a, _group) = member(impatient(dir.path(), "a"));
+    let (b, _group) = member(impatient(dir.path(), "b"));
+    let mut holder = Child::start_with_states(dir.path(), "x");
+    holder.await_line("cell ");
+    await_status(dir.path(), "x", |status| (status.groups.len() == 3).then_some(()));
+    holder.stop();
+    await_event(&a, |event| matches!(event, Event::CellView(view) if !view.left.is_empty()).then_some(()));
+    let (red, text) = Text::join(&a, "red");
+    assert_eq!(await_orphaned(&a), ["x"]);
+    holder.kill();
+    // Nobody watches a process that is out of the cell: that it has ended proves its next start.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(red.view().is_none(), "it waits");
+    let _again = Child::start(dir.path(), "x");
+    assert_eq!(await_red(&a, 1), 1, "another group of that name");
+    assert_eq!(text.get(), "");
+    drop(b);
+}
+
 #[test]
 fn a_child_that_is_killed_in_the_midst_of_sending_harms_nobody() {
     let dir = directory();
@@ -315,12 +390,29 @@ fn a_child_that_is_killed_in_the_midst_of_sending_harms_nobody() {
     }
 }
 
-/// A counter of the process of that name, as its file says.
-fn counter(dir: &Path, name: &str, counter: &str) -> u64 {
+/// What the file of the process of that name says.
+fn reading(dir: &Path, name: &str) -> Reading {
     let living = LocalCell::open(Some(&run(dir)), "default").expect("opens").living().expect("readable");
     let named = living.iter().find(|live| live.card.as_ref().is_some_and(|card| card.name == name));
     let file = CountersFile::open(&named.expect("it lives").counters).expect("it is there");
-    let reading = file.read().expect("whole");
+    file.read().expect("whole")
+}
+
+/// Waits until the status in that file is as wanted.
+fn await_status<T>(dir: &Path, name: &str, wanted: impl Fn(Status) -> Option<T>) -> T {
+    let started = std::time::Instant::now();
+    loop {
+        if let Some(value) = wanted(reading(dir, name).status) {
+            return value;
+        }
+        assert!(started.elapsed() < PATIENCE, "{name} says {:?}", reading(dir, name).status);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A counter of the process of that name, as its file says.
+fn counter(dir: &Path, name: &str, counter: &str) -> u64 {
+    let reading = reading(dir, name);
     let value = reading.counters.iter().find(|(n, _)| n == counter).map(|(_, value)| *value);
     value.unwrap_or_else(|| panic!("there is no counter {counter}"))
 }
