@@ -83,6 +83,7 @@ impl Process {
         }
         let ready = if with_state { Ready::No } else { Ready::Yes };
         self.wants.insert(name.to_owned(), GroupWant { with_state, terms, leaving: None, ready, partial: false });
+        self.tell_of_orphans(); // it may wait already, and no view need come
         self.advance_wants(now);
         Ok(())
     }

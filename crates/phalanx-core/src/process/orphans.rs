@@ -243,19 +243,24 @@ impl Process {
     /// A view was installed: which groups wait, and what of the kept ones is of use.
     pub(super) fn look_at_orphans(&mut self, now: Instant) {
         self.look_at_kept(now);
-        let orphans: BTreeMap<GroupId, (String, Orphan)> =
-            self.directory.orphans().map(|(id, entry, orphan)| (id, (entry.name.clone(), orphan))).collect();
+        let orphans: BTreeMap<GroupId, Orphan> = self.directory.orphans().map(|(id, _, orphan)| (id, orphan)).collect();
         self.waiting.gathering.retain(|group, _| orphans.contains_key(group));
         self.waiting.given_up.retain(|group| orphans.contains_key(group));
         self.waiting.told.retain(|group, _| orphans.contains_key(group));
-        let listed = |who: &Incarnation| orphans.values().any(|(_, o)| o.holders.iter().any(|h| h.who == *who));
+        let listed = |who: &Incarnation| orphans.values().any(|o| o.holders.iter().any(|h| h.who == *who));
         self.waiting.dead.retain(listed);
-        for (group, (name, orphan)) in orphans {
+        self.tell_of_orphans();
+    }
+
+    /// Tells the application for whom the groups that it wants wait, if it does not know.
+    pub(super) fn tell_of_orphans(&mut self) {
+        let Self { directory, wants, waiting, app, .. } = self;
+        for (group, entry, orphan) in directory.orphans().filter(|(_, entry, _)| wants.contains_key(&entry.name)) {
             let holders: Vec<Incarnation> = orphan.holders.iter().map(|holder| holder.who).collect();
-            if self.wants.contains_key(&name) && self.waiting.told.get(&group) != Some(&holders) {
-                self.waiting.told.insert(group, holders);
-                let name = name.into();
-                self.app.event(Event::GroupOrphaned { group, name, waits_for: named(orphan) });
+            if waiting.told.get(&group) != Some(&holders) {
+                waiting.told.insert(group, holders);
+                let name = entry.name.as_str().into();
+                app.event(Event::GroupOrphaned { group, name, waits_for: named(orphan) });
             }
         }
     }

@@ -1,6 +1,10 @@
 //! What a process keeps through exclusions, and remembers for groups that wait.
 
+use std::net::SocketAddr;
+
 use super::*;
+use crate::api::{Effects, GroupTerms};
+use crate::id::Lane;
 use crate::member::{Directory, Holder};
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
 use crate::wire::Tags;
@@ -61,4 +65,39 @@ fn only_a_group_that_waits_is_given_up() {
     process.deliver(NOW, &mut Out::default());
     assert_eq!(process.give_up_group(NOW, "g"), Err(CommandError::Over));
     let _ = &mut fx;
+}
+
+#[test]
+fn who_asks_for_a_group_that_waits_is_told_so_without_another_view() {
+    let (mut process, _) = in_cell(Incarnation(1), 3);
+    wait_for(&mut process.directory, 7..9);
+    process.join_group(NOW, "other", true, GroupTerms::default()).expect("a good name");
+    assert!(process.app.is_empty(), "nothing is told of groups that it does not want");
+    process.join_group(NOW, "g", true, GroupTerms::default()).expect("a good name");
+    process.look_at_orphans(NOW);
+    let told = Told::of(&mut process);
+    let waits_for = vec![(Incarnation(7), "m7".to_owned()), (Incarnation(8), "m8".to_owned())];
+    assert_eq!(told.0, [("g".to_owned(), waits_for)], "once");
+}
+
+/// Which groups wait, as the application is told.
+#[derive(Default)]
+struct Told(Vec<(String, Vec<(Incarnation, String)>)>);
+
+impl Told {
+    fn of(process: &mut Process) -> Self {
+        let mut told = Self::default();
+        process.deliver(NOW, &mut told);
+        told
+    }
+}
+
+impl Effects for Told {
+    fn transmit(&mut self, _lane: Lane, _to: &[SocketAddr], _packet: &[u8]) {}
+    fn deliver(&mut self, _delivery: &Delivery<'_>) {}
+    fn event(&mut self, event: Event) {
+        if let Event::GroupOrphaned { name, waits_for, .. } = event {
+            self.0.push((name.to_string(), waits_for));
+        }
+    }
 }
