@@ -192,3 +192,89 @@ impl Handler for App {
         self.groups.get(&id).or_else(|| self.kept.get(&id)).map(|group| group.tally.digest())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use phalanx::core::{GroupTerms, Order};
+
+    use super::*;
+
+    const GROUP: GroupId = GroupId(3);
+
+    fn begin(app: &mut App, life: u64) {
+        let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+        app.begin(&MemberInfo::new(Incarnation(life), "n", nowhere, nowhere));
+    }
+
+    fn view(view: u64, life: u64) -> Event {
+        Event::GroupView(Arc::new(GroupView {
+            group: GROUP,
+            name: SIDE.into(),
+            view,
+            prev: None,
+            members: vec![Incarnation(life)],
+            joined: vec![Incarnation(life)],
+            left: Vec::new(),
+            terms: GroupTerms::default(),
+            adequate: true,
+        }))
+    }
+
+    fn deliver(app: &mut App, number: u64, replayed: bool) {
+        let payload = [1_u64.to_le_bytes(), number.to_le_bytes()].concat();
+        app.deliver(&Delivery {
+            group: GROUP,
+            view: 1,
+            sender: Incarnation(1),
+            seq: number,
+            order: Order::Total,
+            uniform: true,
+            position: Some(number),
+            replayed,
+            payload: &payload,
+        });
+    }
+
+    /// A member that saw two messages, and was excluded twice.
+    fn excluded() -> App {
+        let mut app = App::default();
+        begin(&mut app, 1);
+        app.event(view(1, 1));
+        (1..=2).for_each(|number| deliver(&mut app, number, false));
+        for life in 2..=3 {
+            assert!(app.keeps_state(GROUP));
+            app.event(Event::Excluded { view: life });
+            begin(&mut app, life);
+            assert_eq!(app.joined().count(), 0);
+        }
+        app
+    }
+
+    #[test]
+    fn a_group_goes_on_with_the_state_that_was_kept() {
+        let mut app = excluded();
+        let digest = app.digest(GROUP);
+        assert!(digest.is_some());
+        let name: Arc<str> = SIDE.into();
+        app.event(Event::StateKept { group: GROUP, name, was: Incarnation(1), view: 1 });
+        assert_eq!(app.digest(GROUP), digest, "as it was left");
+        deliver(&mut app, 3, true);
+        app.event(view(2, 3));
+        assert_ne!(app.digest(GROUP), digest, "what is replayed belongs to it");
+        assert_eq!(app.joined().collect::<Vec<_>>(), [(GROUP, SIDE)]);
+        assert!(!app.reports.iter().any(|report| matches!(report, Report::Wrong { .. })), "{:?}", app.reports);
+    }
+
+    #[test]
+    fn a_group_that_is_made_anew_begins_with_no_state() {
+        let mut app = excluded();
+        let name: Arc<str> = SIDE.into();
+        app.event(Event::GroupForgotten { group: GROUP, name: Arc::clone(&name), view: 1, kept: None });
+        assert!(!app.keeps_state(GROUP));
+        assert_eq!(app.digest(GROUP), None);
+        app.event(Event::StateKept { group: GROUP, name, was: Incarnation(1), view: 1 });
+        assert!(app.reports.iter().any(|report| matches!(report, Report::Wrong { .. })), "it is not kept");
+    }
+}

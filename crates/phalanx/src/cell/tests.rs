@@ -6,12 +6,15 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use phalanx_core::{Event, Incarnation};
+use phalanx_core::{Delivery, Event, GroupId, GroupView, Incarnation, Snapshot};
 use phalanx_driver::{Udp, UdpOptions, Wait};
 
 use super::commands::{Command, Commands, Refused};
+use super::handler::Queueing;
 use super::items::{Copier, Items};
 use super::*;
+use crate::belief::Believer;
+use crate::handler::Handler;
 
 fn driver() -> Udp {
     Udp::bind(&UdpOptions::default()).expect("loopback has free ports")
@@ -199,4 +202,79 @@ fn what_was_taken_and_not_carried_out_is_given_back_at_the_end() {
         assert_eq!(accepted, carried + given_back);
         assert!(commands.pop().is_none());
     }
+}
+
+/// It notes what it was told.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<&'static str>>>);
+
+impl State for Notes {
+    fn apply(&mut self, _message: &Delivery<'_>) {}
+    fn snapshot(&mut self) -> Box<dyn Snapshot> {
+        unreachable!("nobody joins")
+    }
+    fn clear(&mut self) {
+        self.0.lock().expect("no panic").push("clear");
+    }
+    fn restore(&mut self, _chunk: &[u8]) {}
+    fn kept(&mut self) {
+        self.0.lock().expect("no panic").push("kept");
+    }
+}
+
+fn me(life: u64) -> MemberInfo {
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
+    MemberInfo::new(Incarnation(life), "n", nowhere, nowhere)
+}
+
+fn view(group: u32, name: &str) -> Event {
+    Event::GroupView(Arc::new(GroupView {
+        group: GroupId(group),
+        name: name.into(),
+        view: 1,
+        prev: None,
+        members: vec![Incarnation(1)],
+        joined: vec![Incarnation(1)],
+        left: Vec::new(),
+        terms: GroupTerms::default(),
+        adequate: true,
+    }))
+}
+
+/// What a process keeps through exclusions, however often it comes back before a group goes on.
+#[test]
+fn a_state_is_kept_where_something_holds_it_until_another_begins() {
+    let driver = driver();
+    let shared = Arc::new(Shared {
+        commands: Commands::new(driver.waker()),
+        items: Items::new(100, 10_000, driver.waker()),
+        groups: Mutex::default(),
+        facts: Mutex::new(Facts::of(me(1))),
+        belief: Believer::new(Incarnation(1)).belief(),
+        born: me(1),
+        home: Home::here(),
+        trace_lost: AtomicBool::new(false),
+    });
+    let mut queueing = Queueing::new(shared, true);
+    let notes = Notes::default();
+    let names = ["state", "messages", "pieces"];
+    let slots = names.map(|name| Arc::new(Slot::new(name)));
+    queueing.add(Arc::clone(&slots[0]), true, Some(Box::new(notes.clone())));
+    queueing.add(Arc::clone(&slots[1]), false, None);
+    queueing.add(Arc::clone(&slots[2]), true, None);
+    let kept = |queueing: &mut Queueing| [1, 2, 3].map(|group| queueing.keeps_state(GroupId(group)));
+    queueing.begin(&me(1));
+    assert_eq!(kept(&mut queueing), [false; 3], "it is in no view");
+    (1..).zip(names).for_each(|(group, name)| queueing.event(view(group, name)));
+    assert_eq!(kept(&mut queueing), [true, true, false], "nothing holds pieces that are dropped");
+    for life in 2..4 {
+        queueing.event(Event::Excluded { view: 2 });
+        queueing.begin(&me(life));
+        assert_eq!(kept(&mut queueing), [true, true, false], "in life {life}");
+    }
+    let name: Arc<str> = "state".into();
+    queueing.event(Event::StateKept { group: GroupId(1), name: Arc::clone(&name), was: Incarnation(1), view: 1 });
+    queueing.event(Event::StateBegin { group: GroupId(1), name, bytes: 0 });
+    assert_eq!(*notes.0.lock().expect("no panic"), ["kept", "clear"]);
+    assert_eq!(kept(&mut queueing), [false, true, false], "another state begins");
 }

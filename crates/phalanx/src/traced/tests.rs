@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use phalanx_core::{CellView, GroupTerms, GroupView, LeaveReason};
+use phalanx_core::{CellView, GroupTerms, GroupView, LEVEL, LeaveReason};
 use phalanx_trace::{Header, TraceReader};
 
 use super::*;
@@ -139,7 +139,7 @@ fn a_life_is_written_down_in_order() {
         (10, Record::Start),
         (10, Record::JoinAsked { cell: "cell".into() }),
         (10, Record::CellView { instance: 99, view: 1, members: vec![(7, "n".into())], left: Vec::new() }),
-        (10, Record::Level { level: 1, known: 2 }),
+        (10, Record::Level { level: 1, known: LEVEL }),
         (10, Record::CellMinimum { members: 1 }),
         (10, Record::GroupJoinAsked { name: "g".into(), with_state: true }),
         (20, Record::SnapshotIn { group, bytes: 5 }),
