@@ -50,7 +50,8 @@ pub struct Cell {
 pub struct JoinOptions {
     /// Take the state of a member before the first view. Without [`JoinOptions::state`] pieces are dropped.
     pub with_state: bool,
-    /// What is agreed for the group if this process founds it. Default: what is cast is uniform unless asked for otherwise.
+    /// What is agreed for the group if this process founds it. Default: what is cast is uniform unless asked for otherwise, any
+    /// number of members is enough, and the group waits for members with its state that are cut off.
     pub terms: GroupTerms,
     /// The state this member holds for the group.
     pub state: Option<Box<dyn State>>,
