@@ -362,7 +362,7 @@ impl Chaos {
             Kind::FoundAgain => {
                 let slot = world.outside_the_minority()?;
                 world.note(Some(slot), "wants to be in group \"m\"");
-                add_to(&mut world.counters.moments, "groups founded while their members were cut off", 1);
+                add_to(&mut world.counters.moments, "groups asked for while their members were cut off", 1);
                 world.settings.minority.push(slot);
                 None
             }

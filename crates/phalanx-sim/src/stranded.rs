@@ -2,7 +2,7 @@
 
 use phalanx_core::rng::Rng;
 
-use crate::fault::{Aim, Fault, Kind};
+use crate::fault::{Aim, Fault, Kind, Role, Shape};
 use crate::plan::{MS, Plan, SECOND};
 use crate::swarm::index;
 
@@ -24,6 +24,12 @@ fn strand(rng: &mut Rng, plan: &mut Plan) {
         let lasts_ns = 1_500 * MS + rng.below(3_500) * MS;
         let kind = Kind::Strand { stops: rng.chance_ppm(400_000) };
         plan.faults.push(Fault { aim: Aim::At(at_ns), kind, lasts_ns });
+        if count > 1 && rng.chance_ppm(500_000) {
+            // One of them comes back later than the others.
+            let (late, role) = (Aim::At(at_ns + lasts_ns + MS), Role::Slot(first));
+            let lasts_ns = 2 * SECOND + rng.below(2 * SECOND);
+            plan.faults.push(Fault { aim: late, kind: Kind::Cut(Shape::Isolate(role)), lasts_ns });
+        }
         if rng.chance_ppm(600_000) {
             let aim = Aim::At(at_ns + lasts_ns / 2 + rng.below(lasts_ns / 2));
             plan.faults.push(Fault { aim, kind: Kind::FoundAgain, lasts_ns: 0 });

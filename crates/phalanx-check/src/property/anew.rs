@@ -62,6 +62,12 @@ pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
             if model.was_given_up(&model.groups[pair[0]].name, &begun, &founded) {
                 continue;
             }
+            // Somebody kept the state of a later view, of which its application had not been told: those of `last` were not the last.
+            let (id, number) = (model.groups[pair[0]].id, model.views[last].number);
+            let kept_later = |(of, view, _): &(u32, u64, Moment)| *of == id && *view > number;
+            if model.procs.iter().any(|proc| proc.forgotten.iter().any(kept_later)) {
+                continue;
+            }
             let alive = outlived(run, last, founded);
             all.push(Anew { last, first, founded, alive });
         }

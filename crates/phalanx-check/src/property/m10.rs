@@ -8,6 +8,10 @@
 //! last of them were killed before they told of a view, that cannot be known, and is not judged. Who was taken into
 //! the group and never told of it (the transfer of the state failed) is no member.
 //!
+//! A process lives until it is killed or asks to leave, through exclusions, from one incarnation to the next; if the next one does
+//! not ask for the group again, it has no use for its state. Not asked for is a group that an operator gave up, and, below
+//! level 3, one whose members are dropped (`docs/orphans.md`).
+//!
 //! A new beginning under the old group's number is M6.
 //!
 //! Instances: groups of a name that another group had before; *under failure*: those whose predecessor ended with a

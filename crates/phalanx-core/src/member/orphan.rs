@@ -139,6 +139,8 @@ pub struct ReturnPoint {
 pub struct Returns {
     /// Who is to go on with it, from what.
     pub donor: Option<(Incarnation, Return)>,
+    /// Others that may have its state have not answered.
+    pub by_some: bool,
     /// Holders that are no more.
     pub struck: Vec<Incarnation>,
 }

@@ -165,6 +165,8 @@ counters! {
     leavers_held,
     /// Groups that this process goes on with from the state that it kept through an exclusion.
     groups_revived,
+    /// Ballots of this process to bring a group back before all members that may have its state had answered.
+    revivals_by_some,
     /// Times this process stopped by itself because it could read no further and nobody would judge.
     stopped_alone,
 }

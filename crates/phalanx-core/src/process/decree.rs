@@ -10,7 +10,7 @@ use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{GroupId, Incarnation};
 use crate::member::{
-    Ballot, Control, Coordinator, GroupEntry, Phase, Promise, Proposal, Report, Unreadable, Wedge, Wishes,
+    Ballot, Control, Coordinator, GroupEntry, Phase, Promise, Proposal, Report, Returns, Unreadable, Wedge, Wishes,
 };
 use crate::time::Instant;
 use crate::wire::DropReason;
@@ -167,6 +167,8 @@ impl Process {
             self.counters.take_overs += 1;
         }
         self.counters.ballots += 1;
+        let by_some = |returns: &&Returns| returns.donor.is_some() && returns.by_some;
+        self.counters.revivals_by_some += wishes.returns.values().filter(by_some).count() as u64;
         // A member that is wrong may have named the last round there is: rounds end, ballots do not.
         self.max_round = self.max_round.max(self.acceptor.promised().map_or(0, |b| b.round)).saturating_add(1);
         let ballot = Ballot { round: self.max_round, rank: u16::try_from(me).unwrap_or(u16::MAX) };

@@ -346,19 +346,20 @@ impl Process {
                     }
                 }
             }
-            let mut donor = None;
+            let (mut donor, mut by_some) = (None, false);
             if back.is_empty() {
                 gathering.remove(&group);
             } else {
                 let since = *gathering.entry(group).or_insert(now);
                 let has_answered = |who: Incarnation| struck.contains(&who) || back.iter().any(|(_, r)| r.was == who);
-                if now.since(since) >= GATHER || orphan.holders.iter().all(|holder| has_answered(holder.who)) {
+                by_some = !orphan.holders.iter().all(|holder| has_answered(holder.who));
+                if now.since(since) >= GATHER || !by_some {
                     let held = |back: &Return| back.from.iter().flat_map(|from| &from.prefixes).sum::<u64>();
                     donor = back.into_iter().max_by_key(|(who, said)| (held(said), *who));
                 }
             }
             if donor.is_some() || !struck.is_empty() {
-                all.insert(group, Returns { donor, struck: struck.into_iter().collect() });
+                all.insert(group, Returns { donor, by_some, struck: struck.into_iter().collect() });
             }
         }
         all

@@ -48,6 +48,9 @@ impl Cell {
     ///
     /// # Errors
     /// As [`phalanx_core::Process::give_up_group`].
+    ///
+    /// # Panics
+    /// When no process runs there.
     pub fn give_up(&mut self, slot: usize, group: &str) -> Result<(), phalanx_core::CommandError> {
         let place = &mut self.world.slots[slot];
         let now = place.local(self.world.now_ns);

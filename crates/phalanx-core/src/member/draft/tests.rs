@@ -105,7 +105,10 @@ fn returns(donor: Option<(u64, u64, u64)>, struck: &[u64]) -> Wishes {
     let back =
         |(who, was, view)| (Incarnation(who), Return { group: GROUP, was: Incarnation(was), from: Some(point(view)) });
     let struck = struck.iter().copied().map(Incarnation).collect();
-    Wishes { returns: BTreeMap::from([(GROUP, Returns { donor: donor.map(back), struck })]), ..Wishes::default() }
+    Wishes {
+        returns: BTreeMap::from([(GROUP, Returns { donor: donor.map(back), by_some: false, struck })]),
+        ..Wishes::default()
+    }
 }
 
 #[test]
