@@ -26,7 +26,6 @@ use crate::visit::{Visitor, visit};
 /// Exit code 1: no group of that name waits. 2: it does, and --yes is missing. 3: no cell is found. 5: the cell has no primary
 /// partition here. 6: the time was used up.
 #[derive(Args, Debug)]
-#[command(name = "give-up")]
 pub(crate) struct GiveUp {
     /// The group
     group: Option<String>,

@@ -168,7 +168,10 @@ fn next(
 /// One turn, and a wait if nothing came of it. False: the time is used up.
 fn turn(process: &mut Inline, seen: &mut Seen, until: Instant, interrupted: &AtomicBool) -> Result<bool, Failure> {
     if interrupted.load(Ordering::SeqCst) {
-        return Err(Failure::new(Exit::Interrupted, "interrupted: what was asked for may still be done"));
+        return Err(Failure::new(
+            Exit::Interrupted,
+            "interrupted; what this command had asked for by then may still be done",
+        ));
     }
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {
