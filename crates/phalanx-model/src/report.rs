@@ -193,7 +193,8 @@ where
     shortest(model, property)
 }
 
-/// Judges simulated runs by the model's rules; true if every step is explained, take-overs and adoptions among them.
+/// Judges simulated runs by the model's rules; true if every step is explained, and all kinds of steps that matter are among
+/// them.
 pub(crate) fn validation(seeds: Range<u64>, members: usize, threads: usize, json: bool) -> bool {
     let options = Options { members, ..Options::default() };
     let started = Instant::now();
@@ -223,7 +224,8 @@ pub(crate) fn validation(seeds: Range<u64>, members: usize, threads: usize, json
         }
     });
     let seconds = started.elapsed().as_secs_f64();
-    let reached = total.take_overs > 0 && total.adopted > 0 && total.filling > 0;
+    let ballots = total.take_overs > 0 && total.adopted > 0 && total.filling > 0;
+    let reached = ballots && total.orphaned > 0 && total.revived > 0 && total.held > 0;
     let good = failed == 0 && reached;
     let count = seeds.end - seeds.start;
     if json {
@@ -238,7 +240,10 @@ pub(crate) fn validation(seeds: Range<u64>, members: usize, threads: usize, json
         println!("  {count:>10} {name}");
     }
     if !reached {
-        println!("NOT REACHED: a take-over, an adopted proposal or a filled cut is missing: more seeds are needed");
+        println!(
+            "NOT REACHED: a take-over, an adopted proposal, a filled cut, an orphan, one that came back or a leaver that \
+             was held is missing: more seeds are needed"
+        );
     }
     println!(
         "{count} seeds, {failed} with steps that no rule explains; {} steps explained, {} take-overs, in {seconds:.1} s: {}",

@@ -197,6 +197,34 @@ impl Rules {
         counts && !leaves
     }
 
+    /// Whether a member goes on with a group's state. Where groups wait, it must have reported that it has the state.
+    /// (`change_group`)
+    #[must_use]
+    pub fn goes_on(self, groups_wait: bool, stays: bool, complete: bool) -> bool {
+        stays && (complete || !groups_wait)
+    }
+
+    /// Whether a leaver must not be let go: it gives a group's state, those that stay would be no quorum of the view without
+    /// its leavers, or a group would be left to those that have not its state. (`held_leavers`)
+    #[must_use]
+    pub fn must_stay(self, gives: bool, no_quorum: bool, leaves_without: bool) -> bool {
+        gives || no_quorum || leaves_without
+    }
+
+    /// Whether a group that loses its last members waits for one of them: it may live and keep the state, and did not ask to
+    /// leave. (`Directory::after`)
+    #[must_use]
+    pub fn is_waited_for(self, lives_and_keeps: bool, asked: bool) -> bool {
+        lives_and_keeps && !asked
+    }
+
+    /// Whether an orphan comes back with a member: it kept the state of a holder that is listed, and is in the next view.
+    /// (`change_orphan`)
+    #[must_use]
+    pub fn may_revive(self, listed: bool, keeps: bool, in_next_view: bool) -> bool {
+        listed && keeps && in_next_view
+    }
+
     /// Where a stream ends: the longest prefix that was reported. (`change_group`)
     pub fn cut<P: Ord + Default>(self, reported: impl Iterator<Item = P>) -> P {
         reported.max().unwrap_or_default()

@@ -4,21 +4,23 @@
 //! before. Each difference must be a step, or a short sequence of steps, that the rules allow, given what the other
 //! processes have done so far. The checker of traces judges what applications see; this judges how it came about.
 
+mod draft;
 mod record;
 mod steps;
+mod waits;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx_core::Incarnation;
 use phalanx_core::member::{Ballot, Coordinator, Phase, Proposal};
 use phalanx_core::process::{DecreeState, GateState, Process};
+use phalanx_core::{Incarnation, LeaveReason};
 use phalanx_sim::{Options, watch_seed};
 
 use crate::rules::Rules;
-use record::{Cell, Decree, Try, is_filled, is_judged};
+use record::{Cell, Decree, Fixed, Try, is_filled, is_judged};
 pub use steps::Steps;
 
 /// Judges one run.
@@ -27,6 +29,10 @@ pub struct Validator {
     rules: Rules,
     cells: BTreeMap<u64, Cell>,
     seen: BTreeMap<Incarnation, Seen>,
+    /// What each process had taken of the streams of a packet space, at the last look.
+    taken: BTreeMap<(Incarnation, u32), Vec<u64>>,
+    /// Who left a view because it is dead, for all that was decided.
+    dead: BTreeSet<Incarnation>,
     /// What was explained.
     pub steps: Steps,
     /// What was not: slot, time in nanoseconds, text.
@@ -60,6 +66,9 @@ fn step_of(c: &Coordinator) -> Step {
     }
 }
 
+/// In one turn of so many it is looked at what a process has taken, also when it is not wedged.
+const LOOK_EVERY: u64 = 8;
+
 /// Of one run.
 const FAULTS_MAX: usize = 20;
 
@@ -73,15 +82,24 @@ impl Validator {
         }
         let me = process.me();
         let before = self.seen.get(&me).cloned().unwrap_or_default();
+        let is_wedged = state.acceptor.promised().is_some();
+        let looks = is_wedged || waits::groups_wait(state.directory) && self.steps.turns.is_multiple_of(LOOK_EVERY);
+        let gates = if looks { process.gates() } else { Vec::new() };
+        for gate in &gates {
+            self.taken.insert((me, gate.space), gate.parsed.clone());
+        }
         let now = Seen {
             instance: state.instance,
             decree: state.directory.decree,
             promised: state.acceptor.promised(),
             accepted: state.acceptor.accepted().map(|(b, _)| *b),
             current: state.coordinator.map(|c| (c.ballot, step_of(c))),
-            gates: if state.acceptor.promised().is_some() { process.gates() } else { Vec::new() },
+            gates: if is_wedged { gates } else { Vec::new() },
         };
         let mut problems = Vec::new();
+        if self.dead.remove(&me) {
+            problems.push("it left a view because it is dead, and lives".into());
+        }
         self.explain(me, &before, &now, &state, &mut problems);
         self.seen.insert(me, now);
         let room = FAULTS_MAX.saturating_sub(self.faults.len());
@@ -99,11 +117,13 @@ impl Validator {
         let decree = cell.decrees.entry(now.decree + 1).or_default();
         if decree.acceptors.is_empty() {
             decree.acceptors = state.directory.members.iter().map(|m| m.incarnation).collect();
+            decree.directory = Some(state.directory.clone());
         }
         if let Some(c) = state.coordinator {
             if before.current.is_none_or(|(ballot, _)| ballot != c.ballot) {
                 explain_start(self.rules, &mut self.steps, decree, me, before, c, out);
             }
+            out.extend(decree.check_incomplete(c).err());
             explain_phase(self.rules, &mut self.steps, decree, before, c, out);
         }
         if now.promised != before.promised {
@@ -164,6 +184,18 @@ impl Validator {
             out.push(format!("decree {} after {}", now.decree, before.decree));
         }
         self.explain_decision(me, before, now.instance, proposal, out);
+        let decree = self.cells.get(&now.instance).and_then(|cell| cell.decrees.get(&now.decree));
+        if let Some(earlier) = decree.and_then(|decree| decree.directory.as_ref()) {
+            let (must, told) = (waits::after(self.rules, earlier, proposal), waits::told(state.directory));
+            if must != told {
+                out.push(format!("after decree {} groups wait for {told:?}, and not for {must:?}", now.decree));
+            }
+            let lost =
+                state.directory.groups.iter().find(|(id, entry)| entry.members.is_empty() && !told.contains_key(id));
+            if let Some((group, _)) = lost {
+                out.push(format!("{group:?} has no member, and waits for nobody"));
+            }
+        }
     }
 
     /// Whether a proposal may be taken for decided.
@@ -194,7 +226,7 @@ impl Validator {
             match (by_quorum, alone) {
                 (Some(_), _) => {}
                 (None, Some(rank)) => match explain_alone(self.rules, decree, me, rank, before, proposal) {
-                    Ok(adopted) => self.steps.adopted += u64::from(adopted),
+                    Ok(fixed) => self.steps.fix(fixed),
                     Err(problem) => out.push(format!("decided decree {number} alone: {problem}")),
                 },
                 // Somebody went through this decree within one turn: nobody was seen in the view before it, a later
@@ -207,6 +239,24 @@ impl Validator {
             }
         }
         self.steps.decided += 1;
+        self.dead.extend(proposal.left.iter().filter(|(_, why)| *why == LeaveReason::Died).map(|(who, _)| *who));
+        let directory = cell.decrees.get(&number).and_then(|decree| decree.directory.as_ref());
+        if let Some(directory) = directory {
+            let (waited, waits) = (waits::told(directory), waits::after(self.rules, directory, proposal));
+            self.steps.orphaned += waits.keys().filter(|group| !waited.contains_key(group)).count() as u64;
+            self.steps.struck += proposal.groups.iter().filter(|change| !change.struck().is_empty()).count() as u64;
+        }
+        for (change, revived) in proposal.groups.iter().filter_map(|change| Some((change, change.revived()?))) {
+            self.steps.revived += 1;
+            let space = directory.and_then(|directory| Some(directory.groups.get(&change.group)?.space));
+            let taken = space.and_then(|space| self.taken.get(&(revived.was, space)));
+            let cut = change.cut.as_ref().map(|cut| &cut.prefixes);
+            let holds =
+                |taken: &Vec<u64>| cut.is_some_and(|cut| taken.iter().zip(cut).all(|(taken, end)| taken <= end));
+            if !taken.is_none_or(holds) {
+                out.push(format!("{:?} is back from {cut:?}, and its donor had taken {taken:?}", change.group));
+            }
+        }
         cell.decisions.insert(number, proposal.clone());
     }
 }
@@ -219,25 +269,28 @@ fn explain_alone(
     rank: usize,
     before: &Seen,
     proposal: &Arc<Proposal>,
-) -> Result<bool, String> {
+) -> Result<Fixed, String> {
     let under_way = before.current.map(|(ballot, _)| ballot);
     let seen = under_way.max(before.promised).map_or(0, |b| b.round);
     let fresh = Ballot { round: rules.next_round(0, seen), rank: u16::try_from(rank).unwrap_or(u16::MAX) };
     let asked = BTreeSet::from([rank]);
-    let this = Try { asked, groups: BTreeSet::new(), proposal: None, adopted: false, own: None };
+    let this =
+        Try { asked, groups: BTreeSet::new(), proposal: None, adopted: false, reports: BTreeMap::new(), wishes: None };
     decree.ballots.entry(fresh).or_insert(this);
-    let mut verdict = Err(String::new());
+    let mut problems = Vec::new();
     for ballot in under_way.into_iter().chain([fresh]) {
-        verdict = decree.may_propose(rules, ballot, proposal, None);
-        if verdict.is_ok() {
-            if let Some(this) = decree.ballots.get_mut(&ballot) {
-                this.proposal = Some(proposal.clone());
+        match decree.may_propose(rules, ballot, proposal, None) {
+            Ok(fixed) => {
+                if let Some(this) = decree.ballots.get_mut(&ballot) {
+                    this.proposal = Some(proposal.clone());
+                }
+                decree.accepted.entry(me).or_default().push((ballot, proposal.clone()));
+                return Ok(fixed);
             }
-            decree.accepted.entry(me).or_default().push((ballot, proposal.clone()));
-            break;
+            Err(problem) => problems.push(format!("{ballot:?}: {problem}")),
         }
     }
-    verdict
+    Err(problems.join("; "))
 }
 
 fn explain_start(
@@ -278,7 +331,14 @@ fn explain_phase(
     let step = step_of(c);
     let earlier = before.current.filter(|(ballot, _)| *ballot == c.ballot).map_or(Step::Gathering, |(_, step)| step);
     let proposal = match &c.phase {
-        Phase::Gathering => return,
+        Phase::Gathering => {
+            if let Some(this) = decree.ballots.get_mut(&c.ballot) {
+                let new = c.reports.iter().filter(|(rank, _)| !this.reports.contains_key(*rank));
+                let new: Vec<_> = new.map(|(rank, report)| (*rank, report.clone())).collect();
+                this.reports.extend(new);
+            }
+            return;
+        }
         Phase::Filling { proposal } | Phase::Proposing { proposal, .. } => proposal,
     };
     if step == earlier {
@@ -290,7 +350,8 @@ fn explain_phase(
     if let Some(fixed) = fixed {
         if *fixed != **proposal {
             // What is decided of groups with a packet that makes no sense is known only when all have filled the cuts.
-            if step != Step::Proposing || !is_judged(c, &fixed, proposal) {
+            let judged = |directory| is_judged(rules, directory, c, &fixed, proposal);
+            if step != Step::Proposing || !decree.directory.as_ref().is_some_and(judged) {
                 out.push(format!("{:?} proposes something else than what it had filled", c.ballot));
             } else if let Some(this) = decree.ballots.get_mut(&c.ballot) {
                 steps.judged += 1;
@@ -298,12 +359,12 @@ fn explain_phase(
             }
         }
     } else {
-        match decree.may_propose(rules, c.ballot, proposal, Some(&c.reports)) {
-            Ok(adopted) => {
-                steps.adopted += u64::from(adopted);
+        match decree.may_propose(rules, c.ballot, proposal, Some(c)) {
+            Ok(fixed) => {
+                steps.fix(fixed);
                 if let Some(this) = decree.ballots.get_mut(&c.ballot) {
                     this.proposal = Some(proposal.clone());
-                    this.adopted = adopted;
+                    this.adopted = fixed.adopted;
                 }
             }
             Err(problem) => out.push(format!("{:?} fixes a proposal: {problem}", c.ballot)),
@@ -335,9 +396,9 @@ fn explain_accept(
         Some(_) => out.push(format!("accepted in {ballot:?} what was not proposed there")),
         // Its coordinator proposed, and gave way to a later ballot in the same turn.
         None if is_mine => match decree.may_propose(rules, ballot, proposal, None) {
-            Ok(adopted) => {
+            Ok(fixed) => {
                 steps.proposed += 1;
-                steps.adopted += u64::from(adopted);
+                steps.fix(fixed);
                 if let Some(this) = decree.ballots.get_mut(&ballot) {
                     this.proposal = Some(proposal.clone());
                 }

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_core::member::{Ballot, Coordinator, GroupChange, GroupCut, Proposal, Report};
+use phalanx_core::member::{Ballot, Coordinator, Directory, GroupChange, GroupCut, Proposal, Report, Wishes};
 use phalanx_core::{GroupId, Incarnation, LeaveReason};
 
+use super::draft::{Draft, Told, keeps_state};
 use crate::rules::Rules;
 
 /// One cell instance.
@@ -22,9 +23,13 @@ pub(super) struct Cell {
 pub(super) struct Decree {
     /// Acceptors, by rank.
     pub(super) acceptors: Vec<Incarnation>,
+    /// What is in force until then.
+    pub(super) directory: Option<Directory>,
     pub(super) ballots: BTreeMap<Ballot, Try>,
     /// What each acceptor accepted, in the order of its turns.
     pub(super) accepted: BTreeMap<Incarnation, Vec<(Ballot, Arc<Proposal>)>>,
+    /// The first ballot in which the member of a rank reported that it has not the state of a group.
+    pub(super) incomplete: BTreeMap<(usize, GroupId), Ballot>,
 }
 
 /// One ballot.
@@ -35,15 +40,28 @@ pub(super) struct Try {
     pub(super) proposal: Option<Arc<Proposal>>,
     /// It proposes what another ballot proposed before.
     pub(super) adopted: bool,
-    /// What its coordinator reported to itself first. It may report again, with more, in the turn in which the last of the
-    /// others' reports comes.
-    pub(super) own: Option<Report>,
+    /// What was reported until the turn before the proposal was fixed, by rank.
+    pub(super) reports: BTreeMap<usize, Report>,
+    /// What its coordinator was asked for, if that was seen.
+    pub(super) wishes: Option<Wishes>,
+}
+
+/// Whether a ballot may propose something, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fixed {
+    /// It is what another ballot proposed before.
+    pub(super) adopted: bool,
+    /// Members that asked to leave and are not let go.
+    pub(super) held: usize,
+    /// Not all of its reports were seen.
+    pub(super) blind: bool,
 }
 
 impl Try {
     pub(super) fn new(c: &Coordinator) -> Self {
-        let own = c.reports.get(&usize::from(c.ballot.rank)).cloned();
-        Self { asked: c.asked.clone(), groups: c.groups.clone(), proposal: None, adopted: false, own }
+        let (asked, groups, wishes) = (c.asked.clone(), c.groups.clone(), Some(c.wishes.clone()));
+        let reports = c.reports.clone();
+        Self { asked, groups, proposal: None, adopted: false, reports, wishes }
     }
 }
 
@@ -72,16 +90,17 @@ impl Decree {
         self.ballots.keys().copied().find(|&ballot| self.is_quorum(rules, |r| accepts(r, ballot)))
     }
 
-    /// Whether a ballot may propose this, by what its acceptors have to report. `reports`: what its coordinator shows,
-    /// if it still does.
+    /// Whether a ballot may propose this, by what its acceptors have to report. `coordinator`: if it still goes on with it, and
+    /// shows its reports.
     pub(super) fn may_propose(
         &self,
         rules: Rules,
         ballot: Ballot,
         proposal: &Proposal,
-        reports: Option<&BTreeMap<usize, Report>>,
-    ) -> Result<bool, String> {
+        coordinator: Option<&Coordinator>,
+    ) -> Result<Fixed, String> {
         let Some(this) = self.ballots.get(&ballot) else { return Err("a ballot that nobody began".into()) };
+        let reports = coordinator.map(|c| &c.reports);
         let all = reports.is_none_or(|reports| this.asked.iter().all(|r| reports.contains_key(r)));
         let quorum = self.is_quorum(rules, |r| reports.map_or(this.asked.contains(&r), |all| all.contains_key(&r)));
         if !rules.has_gathered(all, quorum) {
@@ -98,7 +117,7 @@ impl Decree {
         if let Some(must) = rules.adopted(had.map(|(b, p)| (*b, p))) {
             let same = **must == *proposal;
             return if same {
-                Ok(true)
+                Ok(Fixed { adopted: true, ..Fixed::default() })
             } else {
                 Err("it is not what was accepted in the highest ballot reported".into())
             };
@@ -114,20 +133,36 @@ impl Decree {
                 return Err(format!("rank {rank}: reported {reported}, and survives {}", !survives));
             }
         }
-        let first = |rank: usize| this.own.as_ref().filter(|_| rank == usize::from(ballot.rank));
-        let reports: Vec<&Report> =
-            reports.into_iter().flatten().map(|(&rank, report)| first(rank).unwrap_or(report)).collect();
-        for (group, cut) in proposal.cuts().filter(|_| !reports.is_empty()) {
-            for (stream, &end) in cut.prefixes.iter().enumerate() {
-                let held = reports.iter().flat_map(|r| r.prefixes.iter().filter(|(g, _)| *g == group));
-                let held: Vec<&Vec<u64>> = held.map(|(_, prefixes)| prefixes).collect();
-                if rules.cut(held.iter().filter_map(|prefixes| prefixes.get(stream).copied())) != end {
-                    let cut = &cut.prefixes;
-                    return Err(format!("{group:?} is cut at {cut:?}, not at the longest of {held:?}"));
+        let Some(directory) = &self.directory else { return Err("nobody was seen in the view before".into()) };
+        let draft = Draft { rules, directory, wishes: this.wishes.as_ref(), proposal };
+        draft.check_shapes()?;
+        // Its coordinator may report again, with more, in the turn in which the last of the others' reports comes.
+        let mut known: BTreeMap<usize, &Report> =
+            coordinator.iter().flat_map(|c| &c.reports).map(|(r, of)| (*r, of)).collect();
+        known.extend(this.reports.iter().map(|(rank, report)| (*rank, report)));
+        let groups = this.wishes.as_ref().map(|_| &this.groups);
+        let told = Told { coordinator, asked: &this.asked, groups, reports: known };
+        draft.check_by_reports(&told)?;
+        Ok(Fixed { adopted: false, held: draft.held(&told).len(), blind: !told.is_all() })
+    }
+
+    /// Who reported that it has not a group's state says so until the decision.
+    pub(super) fn check_incomplete(&mut self, c: &Coordinator) -> Result<(), String> {
+        for (&rank, report) in &c.reports {
+            for (group, _) in &report.prefixes {
+                let key = (rank, *group);
+                if report.incomplete.contains(group) {
+                    let first = self.incomplete.entry(key).or_insert(c.ballot);
+                    *first = c.ballot.min(*first);
+                } else if self.incomplete.get(&key).is_some_and(|first| *first <= c.ballot) {
+                    self.incomplete.remove(&key); // one report, not one for each turn
+                    return Err(format!(
+                        "rank {rank} was incomplete in {group:?}, and is complete before the decision"
+                    ));
                 }
             }
         }
-        Ok(false)
+        Ok(())
     }
 }
 
@@ -143,8 +178,14 @@ pub(super) fn is_filled(rules: Rules, c: &Coordinator, acceptors: &[Incarnation]
 }
 
 /// Whether a proposal is what was filled, and what was judged of groups with a packet that makes no sense: there the cut may end
-/// sooner, and more may leave.
-pub(super) fn is_judged(c: &Coordinator, filled: &Proposal, proposal: &Proposal) -> bool {
+/// sooner, and more may leave. Whoever goes on has a member with the state.
+pub(super) fn is_judged(
+    rules: Rules,
+    directory: &Directory,
+    c: &Coordinator,
+    filled: &Proposal,
+    proposal: &Proposal,
+) -> bool {
     let unreadable = c.unreadable_groups();
     let rest = |proposal: &Proposal| {
         let mut rest = proposal.clone();
@@ -158,5 +199,7 @@ pub(super) fn is_judged(c: &Coordinator, filled: &Proposal, proposal: &Proposal)
         let no_later = ends(&before.cut).iter().zip(&ends(&after.cut)).all(|(before, after)| after <= before);
         no_later && before.left.iter().all(|(who, _)| after.left.iter().any(|(other, _)| other == who))
     };
-    rest(filled) == rest(proposal) && filled.groups.iter().zip(&proposal.groups).all(follows)
+    rest(filled) == rest(proposal)
+        && filled.groups.iter().zip(&proposal.groups).all(follows)
+        && proposal.groups.iter().all(|change| keeps_state(rules, directory, c, change))
 }

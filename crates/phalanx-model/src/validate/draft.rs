@@ -1,0 +1,381 @@
+//! What a coordinator may propose when nobody accepted anything before: by the directory in force, what was reported, and
+//! what it was asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use phalanx_core::member::{
+    Coordinator, Directory, GroupChange, GroupCut, GroupEntry, Orphan, Proposal, Report, Wishes,
+};
+use phalanx_core::{GroupId, Incarnation, LeaveReason};
+
+use super::waits;
+use crate::rules::Rules;
+
+/// A proposal, and what it was made from.
+pub(super) struct Draft<'a> {
+    pub(super) rules: Rules,
+    pub(super) directory: &'a Directory,
+    /// What its coordinator was asked for, if that was seen.
+    pub(super) wishes: Option<&'a Wishes>,
+    pub(super) proposal: &'a Proposal,
+}
+
+/// What is seen of its reports. Those of a ballot that begins and ends in one turn are not, nor the last one of a ballot that
+/// ends in the turn in which it comes: then whatever may be is allowed.
+pub(super) struct Told<'a> {
+    /// If it still goes on with it.
+    pub(super) coordinator: Option<&'a Coordinator>,
+    /// Who reported, by rank.
+    pub(super) asked: &'a BTreeSet<usize>,
+    /// In which groups they stopped, if that was seen.
+    pub(super) groups: Option<&'a BTreeSet<GroupId>>,
+    /// By rank, as they were when the proposal was fixed, as far as they were seen.
+    pub(super) reports: BTreeMap<usize, &'a Report>,
+}
+
+impl Told<'_> {
+    /// Whether all that was reported is seen.
+    pub(super) fn is_all(&self) -> bool {
+        self.asked.iter().all(|rank| self.reports.contains_key(rank))
+    }
+}
+
+type Checked = Result<(), String>;
+
+fn ensure(holds: bool, problem: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(problem()) }
+}
+
+fn reason(left: &[(Incarnation, LeaveReason)], who: Incarnation) -> Option<LeaveReason> {
+    left.iter().find(|(other, _)| *other == who).map(|(_, why)| *why)
+}
+
+impl Draft<'_> {
+    /// Whether each change of a group is one that the directory, and what was asked for, allow.
+    pub(super) fn check_shapes(&self) -> Checked {
+        for change in &self.proposal.groups {
+            let group = change.group;
+            match self.directory.groups.get(&group) {
+                None => self.check_new(change),
+                Some(entry) => match entry.orphan() {
+                    Some(orphan) => self.check_orphan(change, entry, &orphan),
+                    None => self.check_usual(change, entry),
+                },
+            }
+            .map_err(|problem| format!("{group:?}: {problem}"))?;
+        }
+        Ok(())
+    }
+
+    /// Who reports decides with what is asked for who stays, and what becomes of groups.
+    pub(super) fn check_by_reports(&self, told: &Told<'_>) -> Checked {
+        self.check_leavers(told)?;
+        for change in &self.proposal.groups {
+            let Some(entry) = self.directory.groups.get(&change.group).filter(|entry| !entry.members.is_empty()) else {
+                continue;
+            };
+            let checked = self.check_members(told, change, entry).and_then(|()| self.check_cut(told, change));
+            checked.map_err(|problem| format!("{:?}: {problem}", change.group))?;
+        }
+        let (Some(wishes), true) = (self.wishes, self.waits()) else {
+            return ensure(self.held(told).is_empty(), || format!("{:?} are held, below level 3", self.held(told)));
+        };
+        self.check_let_go(told, wishes)?;
+        self.check_held(told, wishes)
+    }
+
+    /// Who asked to leave, reported, and is kept by this proposal: in the cell, or in a group of the cell.
+    pub(super) fn held(&self, told: &Told<'_>) -> BTreeSet<Incarnation> {
+        let Some(wishes) = self.wishes else { return BTreeSet::new() };
+        let of_cell = wishes.leavers.iter().filter(|who| reason(&self.proposal.left, **who).is_none());
+        let of_groups = wishes.group_leaves.iter().filter(|(name, who)| {
+            let entry = self.directory.group_named(name);
+            entry.is_some_and(|(id, entry)| entry.members.contains(who) && self.leaves(id, *who).is_none())
+        });
+        let all = of_cell.chain(of_groups.map(|(_, who)| who)).copied();
+        all.filter(|who| self.reported(told, *who)).collect()
+    }
+
+    fn waits(&self) -> bool {
+        waits::groups_wait(self.directory)
+    }
+
+    fn reported(&self, told: &Told<'_>, who: Incarnation) -> bool {
+        self.directory.rank(who).is_some_and(|rank| told.asked.contains(&rank))
+    }
+
+    fn report<'t>(&self, told: &Told<'t>, who: Incarnation) -> Option<&'t Report> {
+        told.reports.get(&self.directory.rank(who)?).copied()
+    }
+
+    /// It reported that it has the whole state of a group that it is a member of.
+    fn is_complete(&self, told: &Told<'_>, group: GroupId, who: Incarnation) -> bool {
+        self.report(told, who).is_some_and(|report| !report.incomplete.contains(&group))
+    }
+
+    /// The same, or what it reported is not seen.
+    fn may_be_complete(&self, told: &Told<'_>, group: GroupId, who: Incarnation) -> bool {
+        self.reported(told, who) && self.report(told, who).is_none_or(|report| !report.incomplete.contains(&group))
+    }
+
+    fn gives(&self, told: &Told<'_>, group: GroupId, who: Incarnation) -> bool {
+        self.report(told, who).is_some_and(|report| report.giving.contains(&group))
+    }
+
+    /// Why it leaves a group by this proposal, if it does.
+    fn leaves(&self, group: GroupId, who: Incarnation) -> Option<LeaveReason> {
+        let of_group = self.proposal.groups.iter().find(|change| change.group == group);
+        of_group.and_then(|change| reason(&change.left, who)).or_else(|| reason(&self.proposal.left, who))
+    }
+
+    fn is_let_go(&self, group: GroupId, who: Incarnation) -> bool {
+        self.leaves(group, who) == Some(LeaveReason::Left)
+    }
+
+    fn is_in_next(&self, who: Incarnation) -> bool {
+        let stays = self.directory.rank(who).is_some() && reason(&self.proposal.left, who).is_none();
+        stays || self.proposal.joiners().any(|joiner| joiner == who)
+    }
+
+    fn check_new(&self, change: &GroupChange) -> Checked {
+        let taken = self.directory.groups.values().any(|entry| entry.name == change.name);
+        ensure(!taken, || format!("{:?} is made, and there is a group of that name", change.name))?;
+        let is_plain = change.cut.is_none() && change.left.is_empty() && change.view == 1;
+        ensure(is_plain && !change.joined.is_empty(), || "a new group with something else than members".into())?;
+        ensure(change.revived().is_none() && change.struck().is_empty(), || "a new group is back".into())?;
+        self.check_joined(change)
+    }
+
+    fn check_usual(&self, change: &GroupChange, entry: &GroupEntry) -> Checked {
+        ensure(!entry.members.is_empty(), || "a group without members waits for nobody".into())?;
+        ensure(change.name == entry.name && change.view == entry.view + 1, || "it is not its next view".into())?;
+        ensure(change.revived().is_none() && change.struck().is_empty(), || "it is no orphan, and is back".into())?;
+        ensure(change.cut.is_some(), || "its view ends without a cut".into())?;
+        ensure(change.joined.iter().all(|who| !entry.members.contains(who)), || "a member joins it".into())?;
+        ensure(change.left.iter().all(|(who, _)| entry.members.contains(who)), || "who is no member leaves".into())?;
+        self.check_joined(change)
+    }
+
+    /// Who comes into a group is in the next view of the cell, and asked for it.
+    fn check_joined(&self, change: &GroupChange) -> Checked {
+        for who in &change.joined {
+            ensure(self.is_in_next(*who), || format!("{who:?} comes, and is not in the cell"))?;
+            let Some(wishes) = self.wishes else { continue };
+            let of_member = wishes.group_joins.iter().any(|(name, wisher)| *name == change.name && wisher == who);
+            let of_joiner =
+                wishes.joiners.iter().any(|(info, names)| info.incarnation == *who && names.contains(&change.name));
+            ensure(of_member || of_joiner, || format!("{who:?} comes, and did not ask for it"))?;
+        }
+        Ok(())
+    }
+
+    /// An orphan comes back with one that kept its state, from where that one stands, or waits for fewer.
+    fn check_orphan(&self, change: &GroupChange, entry: &GroupEntry, orphan: &Orphan) -> Checked {
+        ensure(self.waits(), || "it waits, below level 3".into())?;
+        ensure(change.name == entry.name && change.view == entry.view + 1, || "it is not its next view".into())?;
+        ensure(change.left.is_empty(), || "somebody leaves an orphan".into())?;
+        let is_listed = |who: &Incarnation| orphan.holders.iter().any(|holder| holder.who == *who);
+        let wished = self.wishes.map(|wishes| wishes.returns.get(&change.group).cloned().unwrap_or_default());
+        let Some(revived) = change.revived() else {
+            let struck = change.struck();
+            ensure(change.cut.is_none() && change.joined.is_empty(), || "an orphan changes that is not back".into())?;
+            ensure(!struck.is_empty(), || "an orphan changes, and waits for as many".into())?;
+            ensure(struck.iter().all(is_listed), || format!("{struck:?} are struck off, and not all are listed"))?;
+            let told = wished.is_none_or(|wished| struck.iter().all(|who| wished.struck.contains(who)));
+            return ensure(told, || format!("{struck:?} are struck off, and nobody said why"));
+        };
+        ensure(change.struck().is_empty(), || "an orphan is back, and holders are struck off".into())?;
+        let (Some(cut), [donor]) = (&change.cut, &change.joined[..]) else {
+            return Err("an orphan is back without a cut, or not with one member".into());
+        };
+        let info = self.directory.members.iter().find(|info| info.incarnation == *donor);
+        let keeps = info.is_some_and(|info| info.is_or_keeps(revived.was));
+        let may = self.rules.may_revive(is_listed(&revived.was), keeps, self.is_in_next(*donor));
+        ensure(may, || format!("it comes back with {donor:?}, as {:?}, of {:?}", revived.was, orphan.holders))?;
+        ensure(revived.view == entry.view, || format!("it comes back from view {}", revived.view))?;
+        let streams = usize::try_from(orphan.members).unwrap_or(usize::MAX);
+        let lens = [cut.prefixes.len(), cut.holders.len(), revived.counts.len()];
+        ensure(lens == [streams; 3], || format!("its cut and counts have {lens:?} streams of {streams}"))?;
+        ensure(cut.holders.iter().all(|who| *who == Incarnation::NONE), || "its cut is to be fetched".into())?;
+        let Some(wished) = wished else { return Ok(()) };
+        let said =
+            wished.donor.filter(|(who, back)| who == donor && back.was == revived.was && back.group == change.group);
+        let from = said.and_then(|(_, back)| back.from);
+        let same = from.as_ref().is_some_and(|from| {
+            from.view == entry.view && from.prefixes == cut.prefixes && from.counts == revived.counts
+        });
+        ensure(same, || format!("it comes back from {:?}, and its donor told {from:?}", cut.prefixes))
+    }
+
+    /// Who leaves the cell, and that it leaves its groups with it.
+    fn check_leavers(&self, told: &Told<'_>) -> Checked {
+        for &(who, why) in &self.proposal.left {
+            let Some(rank) = self.directory.rank(who) else { return Err(format!("{who:?} leaves, and is no member")) };
+            let reported = told.asked.contains(&rank);
+            let is_slow = |slow: bool| told.coordinator.is_none_or(|c| c.slow.contains(&rank) == slow);
+            let allowed = match why {
+                LeaveReason::Left => reported && self.wishes.is_none_or(|wishes| wishes.leavers.contains(&who)),
+                LeaveReason::Died => !reported,
+                LeaveReason::Unreachable => !reported && is_slow(false),
+                LeaveReason::TooSlow => !reported && is_slow(true),
+                LeaveReason::Nonsense | LeaveReason::Anew | LeaveReason::Stopped => false,
+            };
+            ensure(allowed, || format!("rank {rank} leaves as {why:?}; reported: {reported}"))?;
+            for (group, _) in self.directory.groups.iter().filter(|(_, entry)| entry.members.contains(&who)) {
+                let change = self.proposal.groups.iter().find(|change| change.group == *group);
+                let goes = change.is_some_and(|change| reason(&change.left, who) == Some(why));
+                ensure(goes, || format!("rank {rank} leaves as {why:?}, and stays in {group:?}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Who leaves a group and stays in the cell, and whether those that stay in the group go on with its state.
+    fn check_members(&self, told: &Told<'_>, change: &GroupChange, entry: &GroupEntry) -> Checked {
+        let group = change.group;
+        let is_stopped = told.groups.is_none_or(|groups| groups.contains(&group));
+        ensure(is_stopped, || "it changes, and nobody was asked to stop in it".into())?;
+        let goes_on = |who: &Incarnation| {
+            let stays = reason(&change.left, *who).is_none();
+            self.rules.goes_on(self.waits(), stays, self.may_be_complete(told, group, *who))
+        };
+        let has_next = entry.members.iter().any(goes_on);
+        ensure(has_next || change.left.len() == entry.members.len(), || {
+            format!("it goes on, and nobody who stays has its state: {:?} leave", change.left)
+        })?;
+        ensure(has_next || change.joined.is_empty(), || "somebody comes where nobody has the state".into())?;
+        for &(who, why) in change.left.iter().filter(|(who, _)| reason(&self.proposal.left, *who).is_none()) {
+            let complete = self.is_complete(told, group, who);
+            let allowed = match why {
+                LeaveReason::Left => self.wishes.is_none_or(|wishes| {
+                    wishes.group_leaves.iter().any(|(name, other)| *name == entry.name && *other == who)
+                }),
+                _ if self.is_judged(told, change) => why.is_loss(),
+                LeaveReason::Anew => !self.rules.goes_on(self.waits(), true, complete) && !has_next,
+                _ => false,
+            };
+            ensure(allowed, || format!("{who:?} leaves as {why:?}; complete: {complete}, it goes on: {has_next}"))?;
+        }
+        let is_unreadable = told.coordinator.is_none_or(|c| c.unreadable_groups().contains(&group));
+        let changes = !change.left.is_empty() || !change.joined.is_empty();
+        ensure(changes || is_unreadable, || "its view ends for nothing".into())
+    }
+
+    /// Whether it was decided of a group what makes no sense to somebody, in the turn in which the ballot ended.
+    fn is_judged(&self, told: &Told<'_>, change: &GroupChange) -> bool {
+        let has_next =
+            change.left.len() < self.directory.groups.get(&change.group).map_or(0, |entry| entry.members.len());
+        let by_nonsense = |why: &LeaveReason| match why {
+            LeaveReason::Nonsense | LeaveReason::Stopped => true,
+            LeaveReason::Anew => has_next,
+            _ => false,
+        };
+        told.coordinator.is_none() && change.left.iter().any(|(_, why)| by_nonsense(why))
+    }
+
+    /// Each stream is cut at the longest prefix reported, and who reported it holds it.
+    fn check_cut(&self, told: &Told<'_>, change: &GroupChange) -> Checked {
+        let Some(GroupCut { prefixes, holders }) = &change.cut else { return Ok(()) };
+        let of_group = |report: &&Report| report.prefixes.iter().find(|(group, _)| *group == change.group).cloned();
+        let held: Vec<Vec<u64>> = told.reports.values().filter_map(of_group).map(|(_, held)| held).collect();
+        for (stream, (&end, &holder)) in prefixes.iter().zip(holders).enumerate() {
+            let longest = self.rules.cut(held.iter().filter_map(|held| held.get(stream).copied()));
+            let is_longest = longest == end || longest < end && !told.is_all() || self.is_judged(told, change);
+            ensure(is_longest, || format!("it is cut at {prefixes:?}, not at the longest of {held:?}"))?;
+            let has = match self.report(told, holder) {
+                Some(report) => of_group(&report).is_some_and(|(_, held)| held.get(stream) == Some(&end)),
+                None => self.reported(told, holder) || end == 0 && holder == Incarnation::NONE,
+            } || self.is_judged(told, change);
+            ensure(has, || format!("{holder:?} is to hold {end} of stream {stream}, of {held:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// No leaver is let go that is needed.
+    fn check_let_go(&self, told: &Told<'_>, wishes: &Wishes) -> Checked {
+        let quorum_stays = self.quorum_stays(told, wishes);
+        let goes = self.proposal.left.iter().any(|(_, why)| *why == LeaveReason::Left);
+        let may_go = !goes || !self.rules.must_stay(false, !quorum_stays, false);
+        ensure(may_go, || "leavers are let go, and who stays is no quorum of the view without them".into())?;
+        for (&group, entry) in self.directory.groups.iter().filter(|(_, entry)| !entry.members.is_empty()) {
+            let members = || entry.members.iter().copied();
+            let stays = |who: Incarnation| self.reported(told, who) && !self.is_let_go(group, who);
+            let kept = members().any(|who| stays(who) && self.may_be_complete(told, group, who));
+            let waits = members().any(|who| stays(who) && !asked(wishes, entry, who)) || is_taken(told, group);
+            for who in members().filter(|who| self.is_let_go(group, *who)) {
+                let gives = self.gives(told, group, who);
+                let leaves_without = self.is_complete(told, group, who) && !kept && waits;
+                ensure(!self.rules.must_stay(gives, false, leaves_without), || {
+                    format!(
+                        "{who:?} is let go from {group:?}; it gives the state: {gives}, others lose it: {leaves_without}"
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A leaver stays for a reason only.
+    fn check_held(&self, told: &Told<'_>, wishes: &Wishes) -> Checked {
+        let quorum_stays = self.quorum_stays(told, wishes);
+        for who in self.held(told).into_iter().filter(|who| self.report(told, *who).is_some()) {
+            let no_quorum = wishes.leavers.contains(&who) && !quorum_stays;
+            let of = self.directory.groups.iter().filter(|(_, entry)| entry.members.contains(&who));
+            let mut of = of.filter(|(group, _)| told.groups.is_none_or(|groups| groups.contains(group)));
+            let needed = of.any(|(&group, entry)| {
+                let leaves_without = self.is_complete(told, group, who) && self.is_needed(told, wishes, group, entry);
+                self.rules.must_stay(self.gives(told, group, who), false, leaves_without)
+            });
+            ensure(needed || self.rules.must_stay(false, no_quorum, false), || {
+                format!("{who:?} asked to leave and is held, without a reason")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Without those that asked to leave it, a group would be left to those that have not its state.
+    fn is_needed(&self, told: &Told<'_>, wishes: &Wishes, group: GroupId, entry: &GroupEntry) -> bool {
+        let stays = |who: Incarnation| self.reported(told, who) && !self.is_let_go(group, who);
+        let has_state = |who: Incarnation| self.is_complete(told, group, who);
+        let members = || entry.members.iter().copied();
+        let kept = members().any(|who| has_state(who) && (!asked(wishes, entry, who) || self.gives(told, group, who)));
+        let waits = members().any(|who| stays(who) && !has_state(who)) || is_taken(told, group) || !told.is_all();
+        !kept && waits
+    }
+
+    /// Whether those that reported and did not ask to leave are a quorum of the view without its leavers, if that is
+    /// somebody.
+    fn quorum_stays(&self, told: &Told<'_>, wishes: &Wishes) -> bool {
+        let all = self.directory.members.iter().map(|info| info.incarnation);
+        let rest: Vec<Incarnation> = all.filter(|who| !wishes.leavers.contains(who)).collect();
+        let present = rest.iter().filter(|who| self.reported(told, **who)).count();
+        let with_first = rest.first().is_some_and(|who| self.reported(told, *who));
+        rest.is_empty() || self.rules.is_quorum(present, rest.len(), with_first)
+    }
+}
+
+/// A member asked to leave a group, or the cell.
+fn asked(wishes: &Wishes, entry: &GroupEntry, who: Incarnation) -> bool {
+    let of_group = wishes.group_leaves.iter().any(|(name, other)| *name == entry.name && *other == who);
+    of_group || wishes.leavers.contains(&who)
+}
+
+/// Somebody in the cell takes a group's state, or looks for it.
+fn is_taken(told: &Told<'_>, group: GroupId) -> bool {
+    told.reports.values().any(|report| report.taking.contains(&group))
+}
+
+/// Whether a group that was judged goes on with somebody that reported its state, or not at all.
+pub(super) fn keeps_state(rules: Rules, directory: &Directory, c: &Coordinator, change: &GroupChange) -> bool {
+    let Some(entry) = directory.groups.get(&change.group).filter(|entry| !entry.members.is_empty()) else {
+        return true;
+    };
+    let complete = |who: Incarnation| {
+        let report = directory.rank(who).and_then(|rank| c.reports.get(&rank));
+        report.is_some_and(|report| !report.incomplete.contains(&change.group))
+    };
+    let waits = waits::groups_wait(directory);
+    let goes_on = |who: &Incarnation| rules.goes_on(waits, reason(&change.left, *who).is_none(), complete(*who));
+    let nobody = change.joined.is_empty() && entry.members.iter().all(|who| reason(&change.left, *who).is_some());
+    nobody || entry.members.iter().any(goes_on)
+}
