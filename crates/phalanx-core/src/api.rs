@@ -401,8 +401,9 @@ pub enum Event {
         /// delivered beyond is forgotten. `None`: not known, or the group is over.
         kept: Option<Vec<(Incarnation, u64)>>,
     },
-    /// The group goes on with the state that this process has kept of it since an earlier life, see [`Effects::keeps_state`]. What
-    /// else belongs to it follows as replayed deliveries, then the first view.
+    /// The group goes on with the state that this process has kept of it since an earlier life, see
+    /// [`Process::take_kept`](crate::process::Process::take_kept). What else belongs to it follows as replayed deliveries, then the
+    /// first view.
     StateKept {
         /// The group.
         group: GroupId,

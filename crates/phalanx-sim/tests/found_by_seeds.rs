@@ -28,7 +28,7 @@ fn a_wedge_overtakes_the_decision_before_it() {
     cell.tell_death(second, first);
     // Without another ballot, which would bring it in the end.
     let in_next = |cell: &Cell, slot: usize| cell.cell_view(slot).is_some_and(|(view, _)| view > number);
-    assert!(cell.run_until(200 * MS, |cell| ranks[1..].iter().all(|&slot| in_next(cell, slot))));
+    assert!(cell.run_until(250 * MS, |cell| ranks[1..].iter().all(|&slot| in_next(cell, slot))));
     cell.settle();
     cell.finish_clean();
 }
