@@ -1,13 +1,14 @@
 //! A member for a moment: how commands ask a cell for something.
 
 use std::collections::VecDeque;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use phalanx::config::Config;
 use phalanx::core::{CellView, Delivery, Event, Founding, Incarnation, Membership, Process};
-use phalanx::{Handler, Inline, Options};
+use phalanx::{Handler, Inline, Options, Traced, traced};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::{Exit, Failure, While};
@@ -24,11 +25,14 @@ pub(crate) struct Visitor {
     interrupted: Arc<AtomicBool>,
 }
 
+/// What it saw, and the trace of it, if the configuration asks for one.
+pub(crate) type Seen = Traced<Unread, Box<dyn Write + Send>>;
+
 /// Events that were not looked at yet. It joins no group, so nothing is delivered.
 #[derive(Default)]
-pub(crate) struct Seen(VecDeque<Event>);
+pub(crate) struct Unread(VecDeque<Event>);
 
-impl Handler for Seen {
+impl Handler for Unread {
     fn deliver(&mut self, _delivery: &Delivery<'_>) {}
 
     fn event(&mut self, event: Event) {
@@ -61,17 +65,22 @@ pub(crate) fn visit<T>(
     }
     let options = Options { founding: Some(Founding::Join), rejoin: false, ..Options::from(config.clone()) };
     let mut process = Inline::start(&options).map_err(not_started)?;
-    let mut seen = Seen::default();
+    let failed = Box::new(crate::child::trace_lost);
+    let traces = config.trace.as_deref();
+    let mut seen = traced::to_directory_if_any(Unread::default(), &config.cell, traces, failed)
+        .when("cannot use the directory for traces")?;
     let outcome = enter(&mut process, &mut seen, &config.cell, until, &interrupted);
     let mut visitor = match outcome {
         Ok(view) => Visitor { process, seen, view, until, interrupted },
         Err(failure) => {
             leave(&mut process, &mut seen);
+            seen.finish();
             return Err(failure);
         }
     };
     let outcome = ask(&mut visitor);
     leave(&mut visitor.process, &mut visitor.seen);
+    visitor.seen.finish();
     outcome
 }
 
@@ -140,7 +149,7 @@ impl Visitor {
             if !turn(&mut self.process, &mut self.seen, self.until, &self.interrupted)? {
                 return Ok(None);
             }
-            while !self.seen.0.is_empty() {
+            while !self.seen.inner().0.is_empty() {
                 self.next()?;
             }
         }
@@ -154,7 +163,7 @@ fn next(
     interrupted: &AtomicBool,
 ) -> Result<Option<Event>, Failure> {
     loop {
-        match seen.0.pop_front() {
+        match seen.inner_mut().0.pop_front() {
             Some(Event::Excluded { .. }) => {
                 return Err(Failure::new(Exit::Failure, "the cell excluded this command's process: ask again"));
             }
@@ -179,7 +188,7 @@ fn turn(process: &mut Inline, seen: &mut Seen, until: Instant, interrupted: &Ato
     }
     let more = process.turn(seen).more;
     process.notices().into_iter().for_each(say);
-    if !more && seen.0.is_empty() {
+    if !more && seen.inner().0.is_empty() {
         process.wait(Some(left.min(LOOK_EVERY))).when("cannot wait")?;
     }
     Ok(true)
@@ -190,7 +199,7 @@ fn leave(process: &mut Inline, seen: &mut Seen) {
     process.leave(seen);
     while !process.is_over() {
         let gone = turn(process, seen, until, &AtomicBool::new(false));
-        seen.0.clear();
+        seen.inner_mut().0.clear();
         if !matches!(gone, Ok(true)) {
             return say("could not leave in time; the others will learn of it as of a death");
         }

@@ -12,7 +12,7 @@ use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 
 use crate::handler::{Command, Handler};
 pub(crate) use directory::create;
-pub use directory::to_directory;
+pub use directory::{to_directory, to_directory_if_any};
 pub use records::{left, lost, order};
 
 /// Opens the trace of one life of the process. Called with each new incarnation.

@@ -2,9 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use phalanx_core::Incarnation;
+use phalanx_core::{Incarnation, MemberInfo};
 use phalanx_trace::{Header, TraceError, TraceWriter};
 
 use super::{OpenTrace, TraceFailed, Traced};
@@ -29,6 +29,40 @@ pub fn to_directory<H: Handler>(
     Ok(Traced::new(inner, cell, true, open, failed))
 }
 
+/// The same if there is a directory; without one nothing is kept of what passes.
+///
+/// # Errors
+/// As [`to_directory`].
+pub fn to_directory_if_any<H: Handler>(
+    inner: H,
+    cell: &str,
+    directory: Option<&Path>,
+    failed: TraceFailed,
+) -> io::Result<Traced<H, Box<dyn Write + Send>>> {
+    if let Some(directory) = directory {
+        fs::create_dir_all(directory)?;
+        try_out(directory)?;
+    }
+    let (place, name_of_cell) = (directory.map(Path::to_path_buf), cell.to_owned());
+    let open = move |me: &MemberInfo| -> Result<TraceWriter<Box<dyn Write + Send>>, TraceError> {
+        let header = header(&name_of_cell, &me.name, me.incarnation);
+        let Some(place) = &place else { return TraceWriter::new(Box::new(io::sink()), "nowhere", &header) };
+        let path = trace_path(place, &me.name, me.incarnation);
+        let name = path.display().to_string();
+        let file = File::create_new(&path).map_err(|source| TraceError::Io { file: name.clone(), source })?;
+        TraceWriter::new(Box::new(file), name, &header)
+    };
+    Ok(Traced::new(inner, cell, true, Box::new(open), failed))
+}
+
+fn header(cell: &str, name: &str, life: Incarnation) -> Header {
+    Header::process(cell, name, life.0, &clock_name()).with_write_ahead()
+}
+
+fn trace_path(directory: &Path, name: &str, life: Incarnation) -> PathBuf {
+    directory.join(format!("{}-{life}.trace", file_name(name)))
+}
+
 /// Begins the trace of one life of the process `name`, in a file named after both.
 pub(crate) fn create(
     directory: &Path,
@@ -36,8 +70,7 @@ pub(crate) fn create(
     name: &str,
     life: Incarnation,
 ) -> Result<TraceWriter<File>, TraceError> {
-    let header = Header::process(cell, name, life.0, &clock_name()).with_write_ahead();
-    TraceWriter::create(&directory.join(format!("{}-{life}.trace", file_name(name))), &header)
+    TraceWriter::create(&trace_path(directory, name, life), &header(cell, name, life))
 }
 
 /// Makes a file there and removes it: that nothing can be written is told before anything happens.
