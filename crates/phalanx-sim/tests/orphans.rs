@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use phalanx_core::wire::Kind;
 use phalanx_core::{CommandError, Order};
 use phalanx_sim::Cell;
 use phalanx_trace::Event;
@@ -127,6 +128,28 @@ fn the_holder_with_most_is_the_donor() {
     cell.heal();
     cell.settle();
     assert_eq!((kept(&cell, 3), kept(&cell, 4)), (1, 0));
+    cell.finish_clean();
+}
+
+/// One of two delivered a uniform message, and the other has it and does not know that it is stable: the other is back alone, and
+/// brings the group back with the message.
+#[test]
+fn the_donor_delivers_what_it_holds() {
+    let mut cell = of_two(25);
+    cell.lose_if(|packet| packet.from == 3 && packet.to == 4 && packet.kind != Kind::Multicast);
+    let before = [3, 4].map(|slot| cell.delivered(slot));
+    cell.multicast(3, "two", Order::Fifo, true, 40).expect("it is accepted");
+    cell.run_for(20 * MS);
+    assert_eq!([3, 4].map(|slot| cell.delivered(slot)), [before[0] + 1, before[1]]);
+    cell.cut_off(&[3]);
+    cell.cut_off(&[4]);
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
+    reach(&mut cell, 4);
+    assert!(cell.run_until(5 * SECOND, |cell| kept(cell, 4) == 1));
+    cell.run_for(100 * MS);
+    assert_eq!(cell.delivered(4), before[1] + 1);
+    cell.heal();
+    cell.settle();
     cell.finish_clean();
 }
 
