@@ -1,11 +1,13 @@
 //! Groups all of whose members are cut off from the cell or stopped, though none of them crashes; and the last member with a group's
 //! state that leaves (`docs/orphans.md`).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
 use phalanx_core::{CommandError, Order};
-use phalanx_sim::Cell;
+use phalanx_sim::{Cell, Packet};
 use phalanx_trace::Event;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -148,6 +150,48 @@ fn the_donor_delivers_what_it_holds() {
     assert!(cell.run_until(5 * SECOND, |cell| kept(cell, 4) == 1));
     cell.run_for(100 * MS);
     assert_eq!(cell.delivered(4), before[1] + 1);
+    cell.heal();
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// A member that is left out sent a last message, which reaches one of the others after it has reported what it holds: where the view
+/// ended is known to those that decided, and who is back to the view after it goes no farther.
+#[test]
+fn who_knows_only_the_view_before_goes_to_its_cut() {
+    let mut cell = with_two(7, 26);
+    cell.join(2, "two");
+    cell.settle();
+    let passes = Arc::new(AtomicBool::new(false));
+    let late = passes.clone();
+    let group = [3, 4];
+    let of_the_last = move |packet: &Packet| packet.from == 2 && packet.kind == Kind::Multicast;
+    cell.lose_if(move |packet| of_the_last(packet) && !(packet.to == 4 && late.load(Ordering::Relaxed)));
+    cell.multicast(2, "two", Order::Fifo, false, 40).expect("it is accepted");
+    cell.run_for(MS);
+    // The sender reaches the last alone, and is left out.
+    for other in [0, 1, 3, 5, 6] {
+        cell.cut(2, other);
+        cell.cut(other, 2);
+    }
+    assert!(cell.run_until(5 * SECOND, |cell| (0..7).any(|slot| cell.activity(slot).proposing)));
+    for slot in group {
+        for other in [0, 1, 5, 6] {
+            cell.cut(other, slot);
+            cell.cut(slot, other);
+        }
+    }
+    passes.store(true, Ordering::Relaxed);
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2), "{:?}", cell.orphans(0));
+    cell.crash(2);
+    let before = cell.delivered(4);
+    for other in [0, 1, 5, 6] {
+        cell.mend(other, 4);
+        cell.mend(4, other);
+    }
+    assert!(cell.run_until(5 * SECOND, |cell| kept(cell, 4) == 1));
+    cell.run_for(50 * MS);
+    assert_eq!(cell.delivered(4), before, "what came after its report is beyond the cut");
     cell.heal();
     cell.settle();
     cell.finish_clean();
