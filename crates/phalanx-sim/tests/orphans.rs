@@ -301,3 +301,23 @@ fn a_leave_takes_no_longer_than_its_view() {
     cell.settle();
     cell.finish_clean();
 }
+
+/// The first of two leaves, which it can decide alone, and the other one, no quorum by itself, does not hear the decision: who left
+/// stays until it does.
+#[test]
+fn a_leaver_stays_until_the_others_have_the_decision() {
+    let mut cell = Cell::settled(2, 42);
+    cell.leave(0);
+    assert!(cell.run_until(5 * SECOND, |cell| cell.activity(0).gathering));
+    cell.lose_if(|packet| packet.from == 0 && packet.to == 1 && packet.kind == Kind::Control);
+    cell.run_for(500 * MS);
+    assert!(cell.runs(0));
+    cell.heal();
+    assert!(cell.run_until(3 * SECOND, |cell| !cell.runs(0)));
+    assert!(
+        cell.run_until(3 * SECOND, |cell| cell.cell_view(1).is_some_and(|(view, members)| view > 2 && members == [1]))
+    );
+    cell.settle();
+    assert!(cell.is_primary(1));
+    cell.finish_clean();
+}

@@ -94,7 +94,8 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
             continue;
         };
         // Below this level a group ends with the last of its members that is in the cell.
-        let waits = drop.is_none_or(|drop| drop.level.is_none_or(|(level, _)| level >= ORPHANS_LEVEL));
+        let waits =
+            drop.map_or(is_promised(model, stay), |drop| drop.level.is_none_or(|(level, _)| level >= ORPHANS_LEVEL));
         if drop.is_some_and(|drop| !ended_with_it(drop)) || !waits || !lives(run, stay, group.id, end) {
             continue;
         }

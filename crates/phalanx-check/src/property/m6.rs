@@ -5,7 +5,7 @@
 //! their own will, are a quorum of `u`, and the survivors alone are no minority of `w`. Numbers skip none.
 //!
 //! Group: the same, without quorums (the cell's chain gives those); a view without survivors is a new beginning and
-//! allowed only when nobody stays behind in the one before.
+//! allowed only when nobody stays behind in the one before, unless it goes on with a state that an earlier life kept (X3, U6).
 //!
 //! Instances: pairs of neighbouring views. Source: Ricciardi and Birman 1991; the quorum rule after Birman,
 //! "Reliable Distributed Systems" (Springer 2005), primary partition.
@@ -16,7 +16,7 @@ use phalanx_trace::LeaveReason;
 
 use super::Run;
 use crate::findings::Findings;
-use crate::model::{CellInstall, EpochEnd, InstallIx, ViewIx};
+use crate::model::{CellInstall, EpochEnd, EpochIx, InstallIx, ViewIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -110,6 +110,9 @@ fn group_chain(run: &Run<'_>, views: &BTreeMap<u64, ViewIx>, out: &mut Findings)
         }
         let anew = model.views[w].epochs.iter().all(|&e| model.epochs[e].prev_epoch.is_none());
         let no_survivor = !model.views[w].members.iter().any(|m| model.views[u].members.contains(m));
+        // With a state that was kept it goes on; whoever is not back is out of it.
+        let goes_on = |&e: &EpochIx| model.epochs[e].transfer.as_ref().is_some_and(|transfer| transfer.kept.is_some());
+        let anew = anew && !model.views[w].epochs.iter().any(goes_on);
         let Some(&first) = model.views[w].epochs.first().filter(|_| anew && no_survivor) else { continue };
         for &e in &model.views[u].epochs {
             let epoch = &model.epochs[e];
