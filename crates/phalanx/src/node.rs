@@ -9,6 +9,7 @@ mod wanted;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use phalanx_core::process::Kept;
 use phalanx_core::{
     CommandError, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Process, Security,
     Settings, Stability,
@@ -231,8 +232,7 @@ impl<D: Driver> Node<D> {
             view.members.iter().filter(|m| m.incarnation != me).map(|m| m.control).collect()
         });
         let kept = self.process.take_kept(|group| handler.keeps_state(group));
-        self.begin_anew(now, Founding::Join, &known);
-        self.process.resume(kept);
+        self.begin_life(now, Founding::Join, &known, kept);
     }
 
     /// Gives up this life and starts the next: same name and addresses, a fresh incarnation, the same groups.
@@ -240,9 +240,14 @@ impl<D: Driver> Node<D> {
     /// find it silent. [`Event::Unsent`] tells what it had accepted and not sent, and [`Handler::begin`] announces the new one with the next turn.
     pub fn begin_anew(&mut self, now: Instant, founding: Founding, seeds: &[SocketAddr]) {
         // The sockets would still be its parent's.
-        if !self.home.is_here() {
-            return;
+        if self.home.is_here() {
+            // What a life before this one kept is kept on.
+            let kept = self.process.take_kept(|_| true);
+            self.begin_life(now, founding, seeds, kept);
         }
+    }
+
+    fn begin_life(&mut self, now: Instant, founding: Founding, seeds: &[SocketAddr], kept: Kept) {
         let places = &mut self.settings.seeds;
         let new: Vec<SocketAddr> = seeds.iter().filter(|seed| !places.contains(seed)).copied().collect();
         places.extend(new);
@@ -256,8 +261,6 @@ impl<D: Driver> Node<D> {
         self.wanted.forget_asked();
         self.quiet_until = Instant::ZERO;
         self.process.counters(&mut |name, count| *self.counted.entry(name).or_default() += count);
-        // What a life before this one kept is kept on.
-        let kept = self.process.take_kept(|_| true);
         self.process = Process::new(now, self.settings.clone(), &self.security, (self.entropy)());
         self.process.resume(kept);
     }

@@ -27,8 +27,7 @@ impl Builder {
         }
         let asked = self.now.asked.iter().position(|(n, _)| n == name);
         // Who lost the state of a group comes back without asking, as it had asked before.
-        let mut stays = self.model.procs[me].epochs.iter().copied();
-        let last = stays.rfind(|&e| self.model.views[self.model.epochs[e].view].group == group);
+        let last = self.model.last_stay(me, group);
         let lost = |&e: &usize| self.model.epochs[e].lost.is_some_and(|(why, _)| why == LeaveReason::Anew);
         let back = last.filter(lost).filter(|_| prev_epoch.is_none());
         let asked_state = match (back, asked) {

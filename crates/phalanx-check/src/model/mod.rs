@@ -120,7 +120,7 @@ pub(crate) struct Proc {
     pub(crate) group_leaves: Vec<(u32, Moment)>,
     /// Groups whose state it began to take, and when.
     pub(crate) begun: Vec<(usize, Moment)>,
-    /// Groups, and views of them, whose state it had kept from an earlier life in vain.
+    /// States that it kept from an earlier life and could not use: the group, and the view that life was in last.
     pub(crate) forgotten: Vec<(u32, u64, Moment)>,
     pub(crate) p2p: P2p,
     /// Where it is called: it is an endpoint, no member.

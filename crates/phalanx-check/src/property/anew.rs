@@ -89,13 +89,9 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
         let others = || members.iter().zip(&drops).filter(|(q, _)| **q != p);
         let ended_with_it = |drop: &CellInstall| others().all(|(&q, other)| is_out(model, last, q, *other, drop));
         // Who was taken in and never told has no state of the group, and goes by itself.
-        let mut stays = model.procs[p].epochs.iter().copied();
-        let Some(stay) = stays.rfind(|&e| model.views[model.epochs[e].view].group == model.views[last].group) else {
-            continue;
-        };
+        let Some(stay) = model.last_stay(p, model.views[last].group) else { continue };
         // Below this level a group ends with the last of its members that is in the cell.
-        let waits =
-            drop.map_or(is_promised(model, stay), |drop| drop.level.is_none_or(|(level, _)| level >= ORPHANS_LEVEL));
+        let waits = drop.map_or(is_promised(model, stay), promises);
         if drop.is_some_and(|drop| !ended_with_it(drop)) || !waits || !lives(run, stay, group.id, end) {
             continue;
         }
@@ -137,9 +133,13 @@ fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<&CellInstall>, d
 
 /// Whether what was promised from level 3 on was promised to the process of this stay, as far as is told.
 pub(super) fn is_promised(model: &Model, stay: EpochIx) -> bool {
-    let installs = model.procs[model.epochs[stay].proc].installs.iter().rev();
-    let level = installs.filter_map(|&i| model.installs[i].level).next();
-    level.is_none_or(|(level, _)| level >= ORPHANS_LEVEL)
+    let mut installs = model.procs[model.epochs[stay].proc].installs.iter().rev().map(|&i| &model.installs[i]);
+    installs.find(|install| install.level.is_some()).is_none_or(promises)
+}
+
+/// The same in a cell view.
+fn promises(install: &CellInstall) -> bool {
+    install.level.is_none_or(|(level, _)| level >= ORPHANS_LEVEL)
 }
 
 /// Whether a process that was excluded ran on until then, in one life after the other, and had not asked to leave.
@@ -160,16 +160,12 @@ fn lives_on(model: &Model, p: ProcIx, name: &str, until: Moment) -> bool {
         };
         let later = model.procs.iter().enumerate().filter(next);
         let Some((next, _)) = later.min_by_key(|(_, q)| q.started.map(|started| started.at_ns)) else { return false };
-        // Whoever does not ask for the group again has no use for its state.
+        let begun_ns = model.procs[next].started.map_or(u64::MAX, |started| started.at_ns);
+        let in_between = |at: Moment| (over.at_ns..=begun_ns).contains(&at.at_ns);
+        let died = model.procs.iter().any(|q| q.name == proc.name && q.crashed.is_some_and(in_between));
+        // A process that does not ask for the group again has no use for its state.
         let wants = model.procs[next].group_joins.iter().any(|join| join.name == name);
-        if !wants
-            || model.procs.iter().any(|q| {
-                q.name == proc.name
-                    && q.crashed.is_some_and(|at| {
-                        at.at_ns >= over.at_ns && at.at_ns <= model.procs[next].started.map_or(u64::MAX, |s| s.at_ns)
-                    })
-            })
-        {
+        if died || !wants {
             return false;
         }
         life = next;

@@ -110,7 +110,7 @@ fn group_chain(run: &Run<'_>, views: &BTreeMap<u64, ViewIx>, out: &mut Findings)
         }
         let anew = model.views[w].epochs.iter().all(|&e| model.epochs[e].prev_epoch.is_none());
         let no_survivor = !model.views[w].members.iter().any(|m| model.views[u].members.contains(m));
-        // With a state that was kept it goes on; whoever is not back is out of it.
+        // It is no new beginning if a member goes on with a kept state. Members that are not back are out of the group.
         let goes_on = |&e: &EpochIx| model.epochs[e].transfer.as_ref().is_some_and(|transfer| transfer.kept.is_some());
         let anew = anew && !model.views[w].epochs.iter().any(goes_on);
         let Some(&first) = model.views[w].epochs.first().filter(|_| anew && no_survivor) else { continue };

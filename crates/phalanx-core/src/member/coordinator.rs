@@ -176,7 +176,7 @@ impl Coordinator {
             }
             let has_state = |rank: usize| {
                 let report = directory.rank(entry.members[rank]).and_then(|rank| self.reports.get(&rank));
-                !report.is_some_and(|report| report.incomplete.contains(&change.group))
+                report.is_none_or(|report| report.has_state(change.group))
             };
             let stays = |rank: usize| change.left.iter().all(|(who, _)| *who != entry.members[rank]) && has_state(rank);
             let outcome = judge_all(&said, stays);

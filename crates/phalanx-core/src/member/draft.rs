@@ -68,7 +68,7 @@ pub fn build_proposal(
         groups.extend(change_orphan(directory, id, entry, returns, &present, &mut next));
     }
     for &id in wedged {
-        let Some(entry) = directory.groups.get(&id).filter(|entry| !entry.members.is_empty()) else { continue };
+        let Some(entry) = directory.groups.get(&id).filter(|entry| !entry.is_orphan()) else { continue };
         let coming = coming.remove(entry.name.as_str()).unwrap_or_default();
         let ends = unreadable.contains(&id);
         groups.extend(change_group(directory, id, entry, reports, &left, &group_leaves, &coming, ends, &mut next));
@@ -123,7 +123,7 @@ fn held_leavers(
     }
     for (id, entry) in wedged.iter().filter_map(|id| Some((id, directory.groups.get(id)?))) {
         let report = |who: &Incarnation| directory.rank(*who).and_then(|rank| reports.get(&rank));
-        let has_state = |who: &Incarnation| report(who).is_some_and(|report| !report.incomplete.contains(id));
+        let has_state = |who: &Incarnation| report(who).is_some_and(|report| report.has_state(*id));
         let gives = |who: &Incarnation| report(who).is_some_and(|report| report.giving.contains(id));
         let asked = |who: &&Incarnation| {
             let of_group = |(name, leaver): &(String, Incarnation)| *name == entry.name && leaver == *who;
@@ -179,7 +179,7 @@ fn change_group(
     let stays = |left: &[(Incarnation, LeaveReason)], member: &Incarnation| left.iter().all(|(who, _)| who != member);
     let has_state = |member: &Incarnation| {
         let report = directory.rank(*member).and_then(|rank| reports.get(&rank));
-        !directory.has_orphans() || report.is_some_and(|report| !report.incomplete.contains(&group))
+        !directory.has_orphans() || report.is_some_and(|report| report.has_state(group))
     };
     let goes_on = entry.members.iter().any(|member| stays(&left, member) && has_state(member));
     if !goes_on {

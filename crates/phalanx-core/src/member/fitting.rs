@@ -76,8 +76,7 @@ impl Directory {
             && spaces.len() == self.groups.len()
             && spaces.iter().all(|space| *space < self.next_space)
             && self.groups.iter().all(|(id, entry)| {
-                let is_one =
-                    !entry.members.is_empty() || entry.orphan().is_some_and(|orphan| !orphan.holders.is_empty());
+                let is_one = !entry.is_orphan() || entry.orphan().is_some_and(|orphan| !orphan.holders.is_empty());
                 id.0 < self.next_group && is_one && are_among(&entry.members, &self.members)
             })
     }
@@ -98,7 +97,7 @@ impl Welcome {
             && directory.next_space == proposal.next_space
             && groups.len() == proposal.groups.len()
             && proposal.groups.iter().all(|change| match directory.groups.get(&change.group) {
-                Some(entry) if entry.members.is_empty() => entry.name == change.name && change.joined.is_empty(),
+                Some(entry) if entry.is_orphan() => entry.name == change.name && change.joined.is_empty(),
                 Some(entry) => {
                     (&entry.name, entry.view, entry.space) == (&change.name, change.view, change.space)
                         && entry.members.ends_with(&change.joined)

@@ -58,6 +58,14 @@ pub struct Report {
     pub taking: Vec<GroupId>,
 }
 
+impl Report {
+    /// Whether the reporter, a member of the group, has its whole state.
+    #[must_use]
+    pub fn has_state(&self, group: GroupId) -> bool {
+        !self.incomplete.contains(&group)
+    }
+}
+
 /// Streams of a group that a member cannot read as far as it holds them, or had not acted upon as far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {

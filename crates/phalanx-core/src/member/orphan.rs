@@ -33,7 +33,7 @@ const REVIVED: u64 = 5;
 /// In a change: these holders are struck off.
 const STRUCK: u64 = 6;
 
-/// The names of whom an orphan waits for are kept in groups of up to so many members.
+/// An orphan keeps the names of its holders if its last view had at most this many members.
 pub const NAMED_MAX: usize = 1000;
 
 impl MemberInfo {
@@ -70,10 +70,10 @@ impl MemberInfo {
     }
 }
 
-/// How a view of a group began, for whoever is in it and has not installed it.
+/// How a view of a group began. A member that has not installed the view needs it when it comes back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Begun {
-    /// The first so many of its members were in the view before.
+    /// How many of its members, in rank order from 0, were in the view before.
     stayed: u64,
     /// Where the view before ended: the prefix of each of its streams.
     prefixes: Vec<u64>,
@@ -154,10 +154,16 @@ impl GroupEntry {
         self
     }
 
-    /// Whom it waits for, if nobody in the cell has its state.
+    /// Whether it waits: nobody in the cell has its state.
+    #[must_use]
+    pub fn is_orphan(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Whom it waits for, if it does.
     #[must_use]
     pub fn orphan(&self) -> Option<Orphan> {
-        if !self.members.is_empty() {
+        if !self.is_orphan() {
             return None;
         }
         self.tail.value(ORPHAN).ok().flatten()
@@ -263,7 +269,7 @@ impl Directory {
         let mut tail = entry.map(|entry| entry.tail).unwrap_or_default().under(&change.tail);
         if self.has_orphans() {
             tail.remove(ORPHAN);
-            // Whoever an orphan comes back with has the state of the view before.
+            // The donor, alone in this view, has the state of the view before.
             let stayed = if waits.is_some() { members.len() } else { stayed } as u64;
             let prefixes = change.cut.as_ref().map(|cut| cut.prefixes.clone()).unwrap_or_default();
             tail.put_value(BEGUN, &Begun { stayed, prefixes });
@@ -289,7 +295,7 @@ impl Directory {
     /// What a decree proves besides: holders whose process ended, or that was started again without their state. `before`: the
     /// directory that it followed on.
     pub(super) fn strike_proved(&mut self, before: &Self, proposal: &Proposal) {
-        if !before.has_orphans() || self.groups.values().all(|entry| !entry.members.is_empty()) {
+        if !before.has_orphans() || !self.groups.values().any(GroupEntry::is_orphan) {
             return;
         }
         let ended = |why: &LeaveReason| matches!(why, LeaveReason::Died | LeaveReason::Left);
@@ -312,7 +318,7 @@ impl Directory {
 }
 
 impl LeaveReason {
-    /// Whether whoever left for it lives for all that is known, did not ask to, and keeps what it has.
+    /// Whether a member that left for this reason may still run with its state: it is not proved dead and did not ask to leave.
     fn may_come_back(self) -> bool {
         matches!(self, Self::Unreachable | Self::TooSlow)
     }

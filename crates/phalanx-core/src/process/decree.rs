@@ -120,7 +120,7 @@ impl Process {
         for (&who, list) in self.wishes.iter().filter(|(_, list)| list.decree == decree) {
             for wish in &list.groups {
                 let entry = self.directory.group_named(&wish.name);
-                if wish.only_new && entry.is_some() || entry.is_some_and(|(_, entry)| entry.members.is_empty()) {
+                if wish.only_new && entry.is_some() || entry.is_some_and(|(_, entry)| entry.is_orphan()) {
                     continue; // it was made meanwhile: the joiner takes its state first; or nobody has it, and all wait
                 }
                 let is_member = entry.is_some_and(|(_, e)| e.members.contains(&who));
@@ -159,7 +159,7 @@ impl Process {
             .collect();
         let unreadable = self.unreadable_groups();
         let changes = |(id, e): &(&GroupId, &GroupEntry)| {
-            let is_wished = named.contains(e.name.as_str()) && !e.members.is_empty();
+            let is_wished = named.contains(e.name.as_str()) && !e.is_orphan();
             is_wished || e.members.iter().any(leaving) || unreadable.contains(id)
         };
         let groups: BTreeSet<GroupId> = self.directory.groups.iter().filter(changes).map(|(&id, _)| id).collect();

@@ -386,8 +386,8 @@ impl Process {
         }
     }
 
-    /// Members answer, and founders answer each other. Who asks and is in already missed that it was taken in, and any member can
-    /// tell it: whoever was to welcome it may be dead, and the coordinator may hear nobody and not know itself.
+    /// Members answer, and founders answer each other. A process that asks and is in the view already missed its
+    /// welcome. Any member can tell it: the one that was to welcome it may be dead, and the coordinator may be deaf and not know the view.
     fn answer_probe(&mut self, now: Instant, from: SocketAddr, info: &MemberInfo, nonce: u64, fx: &mut impl Effects) {
         let missed = self.directory.rank(info.incarnation).is_some()
             && now.since(self.installed_at) >= self.set.timing.heartbeat;

@@ -7,18 +7,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::app::{Held, Item};
 use super::groups::Ready;
 use super::port::{FlowMeta, GroupFlow};
 use super::{Process, Stage, WISHES_MAX};
-use crate::api::{CommandError, Delivery, Event, Order};
+use crate::api::{CommandError, Event, Order};
 use crate::id::{GroupId, Incarnation};
 use crate::link::Receipt;
 use crate::member::{GroupChange, GroupEntry, LIVES_MAX, Orphan, Return, ReturnPoint, Returns, WishList};
 use crate::order::{Deliverable, Full, Outgoing, Status};
 use crate::time::Instant;
-use std::time::Duration;
 
 /// When the first member with an orphan's state is back, others have so long to come: they may hold more.
 const GATHER: Duration = Duration::from_secs(1);
@@ -34,13 +34,6 @@ pub struct Kept {
     /// Earlier lives of the process, oldest first.
     lives: Vec<Incarnation>,
     groups: Vec<KeptGroup>,
-}
-
-impl Kept {
-    /// Names of the groups whose state is kept.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.groups.iter().map(|kept| &*kept.name)
-    }
 }
 
 /// One group as an earlier life of this process left it.
@@ -87,17 +80,7 @@ impl Outgoing for Shelf<'_> {
     fn status(&mut self, _space: u32, _rank: Option<usize>, _status: &Status) {}
 
     fn deliver(&mut self, d: Deliverable<'_>) -> bool {
-        let delivery = Delivery {
-            group: self.meta.group,
-            view: self.meta.view,
-            sender: self.meta.members[d.rank],
-            seq: d.seq,
-            order: d.order,
-            uniform: d.uniform,
-            position: d.position,
-            replayed: true,
-            payload: d.payload,
-        };
+        let delivery = self.meta.delivery(d, true);
         self.rest.push(Held::of(&delivery, self.meta.space, d.rank));
         false
     }

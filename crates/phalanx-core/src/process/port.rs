@@ -236,6 +236,22 @@ pub(super) struct FlowMeta {
 }
 
 impl FlowMeta {
+    /// What a stream of the view gives out, as the application takes it.
+    #[inline]
+    pub(super) fn delivery<'a>(&self, d: Deliverable<'a>, replayed: bool) -> Delivery<'a> {
+        Delivery {
+            group: self.group,
+            view: self.view,
+            sender: self.members[d.rank],
+            seq: d.seq,
+            order: d.order,
+            uniform: d.uniform,
+            position: d.position,
+            replayed,
+            payload: d.payload,
+        }
+    }
+
     pub(super) fn rank(&self, who: Incarnation) -> Option<usize> {
         self.members.iter().position(|&m| m == who)
     }
@@ -313,17 +329,7 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
 
     #[inline]
     fn deliver(&mut self, d: Deliverable<'_>) -> bool {
-        let delivery = Delivery {
-            group: self.meta.group,
-            view: self.meta.view,
-            sender: self.meta.members[d.rank],
-            seq: d.seq,
-            order: d.order,
-            uniform: d.uniform,
-            position: d.position,
-            replayed: false,
-            payload: d.payload,
-        };
+        let delivery = self.meta.delivery(d, false);
         self.counters.delivered_bytes += d.payload.len() as u64;
         // A member whose state is not complete yet takes what is delivered to its view afterwards.
         let transfer = self.transfers.holds_back(self.meta.group);

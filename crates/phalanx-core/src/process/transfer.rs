@@ -341,8 +341,7 @@ impl Process {
         let gives_another = self.transfers.giving.iter().any(|g| g.to != to);
         let busy = self.transfers.giving.len() >= GIVING_MAX || (gives_another && self.congested);
         // A leaver that reported that it gives no state may be let go.
-        let has_reported = self.flows.values().any(|flow| flow.meta.group == group && flow.flow.is_wedged());
-        if !is_member || is_in || busy || has_reported || self.directory.rank(to).is_none() {
+        if !is_member || is_in || busy || self.has_reported(group) || self.directory.rank(to).is_none() {
             self.send_state(to, &StateMessage::Abort { transfer });
             return;
         }
@@ -455,8 +454,7 @@ impl Process {
         }
         // Who reported that the state is not complete is counted upon for that until the decision.
         let group = taking.group;
-        let has_reported = self.flows.values().any(|flow| flow.meta.group == group && flow.flow.is_wedged());
-        if !self.primary || has_reported {
+        if !self.primary || self.has_reported(group) {
             return;
         }
         self.left_undelivered = self.app.len();
@@ -470,6 +468,11 @@ impl Process {
             self.app.push(item);
         }
         self.tell_group_of_state(group);
+    }
+
+    /// Whether this process reported what it holds of the group's view, and so what it has of the state, for a decision to come.
+    fn has_reported(&self, group: GroupId) -> bool {
+        self.flows.values().any(|flow| flow.meta.group == group && flow.flow.is_wedged())
     }
 
     /// The transfer failed. If the group has taken us in already, our view of it must not be told: we leave it

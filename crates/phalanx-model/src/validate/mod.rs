@@ -66,7 +66,7 @@ fn step_of(c: &Coordinator) -> Step {
     }
 }
 
-/// In one turn of so many it is looked at what a process has taken, also when it is not wedged.
+/// A process that is not wedged is looked at in one turn of this many.
 const LOOK_EVERY: u64 = 8;
 
 /// Of one run.

@@ -178,7 +178,7 @@ pub(super) fn is_filled(rules: Rules, c: &Coordinator, acceptors: &[Incarnation]
 }
 
 /// Whether a proposal is what was filled, and what was judged of groups with a packet that makes no sense: there the cut may end
-/// sooner, and more may leave. Whoever goes on has a member with the state.
+/// sooner, and more may leave. A group that goes on keeps a member with its state.
 pub(super) fn is_judged(
     rules: Rules,
     directory: &Directory,

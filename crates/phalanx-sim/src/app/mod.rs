@@ -79,7 +79,7 @@ pub(crate) struct AppCounts {
     pub(crate) unsent: u64,
     pub(crate) non_primary: u64,
     pub(crate) transfers: u64,
-    /// Groups that wait, as it was told; that go on with what it kept; and whose state it kept in vain.
+    /// How often it was told that a group waits, that a group goes on with its kept state, and that its kept state is of no use.
     pub(crate) orphaned: u64,
     pub(crate) kept: u64,
     pub(crate) forgotten: u64,

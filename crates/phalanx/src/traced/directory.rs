@@ -22,8 +22,7 @@ pub fn to_directory<H: Handler>(
     directory: &Path,
     failed: TraceFailed,
 ) -> io::Result<Traced<H, File>> {
-    fs::create_dir_all(directory)?;
-    try_out(directory)?;
+    prepare(directory)?;
     let (place, name_of_cell) = (directory.to_path_buf(), cell.to_owned());
     let open: OpenTrace<File> = Box::new(move |me| create(&place, &name_of_cell, &me.name, me.incarnation));
     Ok(Traced::new(inner, cell, true, open, failed))
@@ -39,10 +38,7 @@ pub fn to_directory_if_any<H: Handler>(
     directory: Option<&Path>,
     failed: TraceFailed,
 ) -> io::Result<Traced<H, Box<dyn Write + Send>>> {
-    if let Some(directory) = directory {
-        fs::create_dir_all(directory)?;
-        try_out(directory)?;
-    }
+    directory.map_or(Ok(()), prepare)?;
     let (place, name_of_cell) = (directory.map(Path::to_path_buf), cell.to_owned());
     let open = move |me: &MemberInfo| -> Result<TraceWriter<Box<dyn Write + Send>>, TraceError> {
         let header = header(&name_of_cell, &me.name, me.incarnation);
@@ -73,8 +69,10 @@ pub(crate) fn create(
     TraceWriter::create(&trace_path(directory, name, life), &header(cell, name, life))
 }
 
-/// Makes a file there and removes it: that nothing can be written is told before anything happens.
-fn try_out(directory: &Path) -> io::Result<()> {
+/// Makes the directory if it is missing, then a file there, and removes the file: that nothing can be written is told before
+/// anything happens.
+fn prepare(directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
     let unique = crate::clock::now().nanos();
     let path = directory.join(format!(".try-{}-{unique}", std::process::id()));
     let mut file = File::create_new(&path)?;

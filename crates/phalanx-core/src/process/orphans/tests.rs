@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::*;
+use crate::api::Delivery;
 use crate::api::{Effects, GroupTerms};
 use crate::id::Lane;
 use crate::member::{Directory, Holder};
