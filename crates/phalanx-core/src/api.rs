@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::{GroupId, Incarnation, Lane, MemberInfo};
+use crate::member::FounderRecord;
 
 /// How a process may come into its first view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +14,7 @@ pub enum Founding {
     Alone,
     /// Never founds: only joins a cell that exists.
     Join,
-    /// The same, of a founder whose mark names this instance: founders that wait for the decision may take it from this.
-    Marked(u64),
-    /// One of the fixed founders, by name. View 1 installs when all of them accepted one list.
+    /// One of the fixed founders, by name, in order. They decide view 1 by a ballot (`docs/founding.md`).
     Named(Vec<String>),
 }
 
@@ -28,6 +27,8 @@ pub struct Settings {
     pub me: MemberInfo,
     /// How it may come into its first view.
     pub founding: Founding,
+    /// What an earlier process of this name left in its state directory, see [`Effects::keep_record`]. Default: nothing.
+    pub record: FounderRecord,
     /// Where to look for the cell: control addresses.
     pub seeds: Vec<SocketAddr>,
     /// Timing.
@@ -477,9 +478,9 @@ pub trait Effects {
         None
     }
 
-    /// The founding of cell `instance` is about to be decided with this process in it: the mark that keeps a
-    /// later incarnation from founding again must be on disk before this returns true.
-    fn mark_founded(&mut self, _instance: u64) -> bool {
+    /// What keeps a later process of this name from founding its cell a second time: it must be on disk, in the place of what was
+    /// kept before, when this returns true. False: nothing is founded or joined with it.
+    fn keep_record(&mut self, _record: &FounderRecord) -> bool {
         true
     }
 
@@ -528,6 +529,9 @@ pub enum CommandError {
     /// Not in a view yet.
     #[error("not in a view yet")]
     NoView,
+    /// No founder that looks for its cell.
+    #[error("this process is no founder that looks for its cell")]
+    NotSearching,
     /// No such process in the view.
     #[error("no such process in the view")]
     NoSuchProcess,

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use file::{blesses, hold, read};
 use phalanx_core::link::Receipt;
 use phalanx_core::member::{
-    Agreed, Ballot, Claim, Complaint, Control, Directory, FirstView, GroupChange, GroupCut, GroupEntry, GroupWish,
-    Proposal, RecoveredPacket, Report, Return, ReturnPoint, Revived, StateMessage, Unread, Unreadable, Wedge, Welcome,
-    WishList,
+    Agreed, Ballot, Claim, Complaint, Control, Directory, FirstView, FounderRecord, FoundingBallot, FoundingMessage,
+    FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView, Mark, Proposal, RecoveredPacket,
+    Report, Return, ReturnPoint, Revived, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
 };
 use phalanx_core::order::Status;
 use phalanx_core::process::unrepaired::{
@@ -216,14 +216,45 @@ fn control_messages() {
         ("recovered", Control::Recovered(recovered)),
         ("wishes", Control::Wishes(WishList { decree: 4, groups: vec![wish], level: 2, ..WishList::default() })),
         ("leave", Control::Leave),
-        ("found_list", Control::FoundList { round: 1, first: first_view() }),
-        ("found_accept", Control::FoundAccept { round: 1 }),
-        ("found_decide", Control::FoundDecide(first_view())),
         ("unreadable", Control::Unreadable(unreadable(None))),
         ("unreadable_in_a_ballot", Control::Unreadable(unreadable(Some(Ballot { round: 3, rank: 2 })))),
         ("holds_state", Control::HoldsState { group: GroupId(1), view: 3 }),
     ];
     messages("control.txt", &all);
+}
+
+/// What founders say to each other, and keep on disk.
+#[test]
+fn founding() {
+    let ballot = FoundingBallot { round: 2, leader: Incarnation(3) };
+    let names = || vec!["m1".to_owned(), "m3".to_owned()];
+    let heard = Heard { instance: 0xc0ff_ee00, at: member(1).control };
+    let last = LastView { instance: 0xc0ff_ee00, view: 300, members: names() };
+    let mark = Mark { instance: 0xc0ff_ee00, list: Some((ballot, first_view())) };
+    let marked = FounderRecord { mark: Some(mark), heard: None, last: Some(last.clone()) };
+    let record = FounderRecord { mark: None, heard: Some(heard), last: None };
+    let refuse = |why| FoundingMessage::Refuse { ballot, why };
+    let all = [
+        ("ask", FoundingMessage::Ask { ballot, names: names(), asked: vec![member(1), member(3)], by_command: true }),
+        ("report", FoundingMessage::Report { ballot, record: record.clone() }),
+        ("report_of_a_mark", FoundingMessage::Report { ballot, record: marked }),
+        ("refuse_promised", refuse(FoundingRefusal::Promised(ballot))),
+        ("refuse_names", refuse(FoundingRefusal::Names(names()))),
+        ("refuse_heard", refuse(FoundingRefusal::Heard(heard))),
+        ("refuse_namesake", refuse(FoundingRefusal::Namesake(member(1).control))),
+        ("refuse_settings", refuse(FoundingRefusal::Settings)),
+        ("propose", FoundingMessage::Propose { ballot, first: first_view() }),
+        ("accept", FoundingMessage::Accept { ballot }),
+        ("decide", FoundingMessage::Decide { ballot }),
+        ("marked", FoundingMessage::Marked { instance: 0xc0ff_ee00 }),
+        ("confirmed", FoundingMessage::Confirmed(first_view())),
+        ("dead", FoundingMessage::Dead { ballot, last: vec![("m1".into(), Some(last)), ("m3".into(), None)] }),
+    ];
+    let all = all.map(|(name, message)| (name, Control::Founding(message)));
+    messages("founding.txt", &all);
+    hold("record.txt", vec![("record".to_owned(), record.to_bytes())]);
+    let [(_, bytes)] = read("record.txt").try_into().expect("one line");
+    assert_eq!(FounderRecord::from_bytes(&bytes), Ok(record));
 }
 
 /// What is agreed for a group: as wished for, and as it stands in the group's entry.

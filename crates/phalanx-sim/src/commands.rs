@@ -65,9 +65,7 @@ impl World {
 
     fn node_settings(&self, index: usize) -> Settings {
         let slot = &self.slots[index];
-        let founding = if let Some(instance) = slot.app.marked {
-            Founding::Marked(instance)
-        } else if index < self.settings.founders || self.is_founders_twin(index) {
+        let founding = if index < self.settings.founders || self.is_founders_twin(index) {
             let founders = &self.slots[..self.settings.founders];
             Founding::Named(founders.iter().map(|slot| slot.name.clone()).collect())
         } else if self.settings.founders == 0 && index == 0 && slot.life == 0 {
@@ -113,7 +111,7 @@ impl World {
         // Each slot has a directory of its own.
         me.sit(index as u64 + 1);
         let seeds: Vec<SocketAddr> = others.map(|other| self.endpoint(other, Lane::Control).address()).collect();
-        Settings { cell: CELL.into(), me, founding, seeds, timing, limits }
+        Settings { cell: CELL.into(), me, founding, record: slot.app.record.clone(), seeds, timing, limits }
     }
 
     /// Whether a process bears a founder's name by mistake.

@@ -111,7 +111,7 @@ impl Cell {
     /// Whether a process of this slot took part in a founding: its mark stays.
     #[must_use]
     pub fn has_founded(&self, slot: usize) -> bool {
-        self.world.slots[slot].app.marked.is_some()
+        self.world.slots[slot].app.record.mark.is_some()
     }
 
     /// Lets a process send this many more packets, one for each receiver, and crashes it at the next.

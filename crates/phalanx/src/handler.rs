@@ -1,5 +1,6 @@
 //! What an application gives a node: the places its deliveries and events go.
 
+use phalanx_core::member::FounderRecord;
 use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
 
 /// A command that the core accepted.
@@ -81,9 +82,9 @@ pub trait Handler {
     /// A multicast went on its way; see [`phalanx_core::Effects::sent`].
     fn sent(&mut self, _group: GroupId, _view: u64, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
 
-    /// The founding of cell `instance` is about to be decided with this process in it; see
-    /// [`phalanx_core::Effects::mark_founded`]. False: it must not be founded.
-    fn mark_founded(&mut self, _instance: u64) -> bool {
+    /// What keeps a later process of this name from founding its cell a second time must be on disk when this returns true; see
+    /// [`phalanx_core::Effects::keep_record`]. [`crate::Inline`] and [`crate::Cell`] write it to the state directory themselves.
+    fn keep_record(&mut self, _record: &FounderRecord) -> bool {
         true
     }
 

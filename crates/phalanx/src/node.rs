@@ -254,7 +254,11 @@ impl<D: Driver> Node<D> {
         // The newest are at the end; a node that came back many times keeps those.
         places.drain(..places.len().saturating_sub(SEEDS_MAX));
         self.settings.me.incarnation = fresh_incarnation(&mut self.entropy);
-        self.settings.founding = founding;
+        // A founder stays one, and what it has written down keeps it from founding twice.
+        if !matches!((&self.settings.founding, &founding), (Founding::Named(_), Founding::Join)) {
+            self.settings.founding = founding;
+        }
+        self.settings.record = self.process.record().clone();
         self.watch = Watch::default();
         self.announced = false;
         self.lost.extend(self.process.unsent());

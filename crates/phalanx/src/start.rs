@@ -100,6 +100,7 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
         cell: config.cell.clone(),
         me,
         founding,
+        record: plan.record(),
         seeds,
         timing: config.timing.clone(),
         limits: config.limits.clone(),

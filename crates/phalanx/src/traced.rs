@@ -6,6 +6,7 @@ mod records;
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use phalanx_core::member::FounderRecord;
 use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
 use phalanx_driver::fork::Home;
 use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
@@ -208,8 +209,8 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         self.inner.sent(group, view, seq, order, uniform, payload);
     }
 
-    fn mark_founded(&mut self, instance: u64) -> bool {
-        self.inner.mark_founded(instance)
+    fn keep_record(&mut self, record: &FounderRecord) -> bool {
+        self.inner.keep_record(record)
     }
 
     fn deliver(&mut self, delivery: &Delivery<'_>) {

@@ -306,6 +306,7 @@ fn an_inherited_node_is_dead_in_a_forked_child() {
         cell: "default".to_owned(),
         me,
         founding: Founding::Alone,
+        record: phalanx::core::member::FounderRecord::default(),
         seeds: Vec::new(),
         timing: peer.config.timing.clone(),
         limits: peer.config.limits.clone(),

@@ -104,6 +104,7 @@ impl Side {
             cell: "core".to_owned(),
             me,
             founding: if index == 0 { Founding::Alone } else { Founding::Join },
+            record: phalanx::core::member::FounderRecord::default(),
             seeds: vec![address(2_000)],
             timing: Timing::default(),
             limits: Limits::default(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::founding::FoundingMessage;
 use super::orphan::tails;
 use super::{Directory, Return, read_wished_terms, wished_terms};
 use crate::api::{GroupTerms, LeaveReason};
@@ -231,19 +232,6 @@ impl WishList {
     }
 }
 
-/// View 1, as its leader proposes it to the founders.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FirstView {
-    /// The cell instance.
-    pub instance: u64,
-    /// One incarnation of each founder, in name order.
-    pub members: Vec<MemberInfo>,
-    /// The level in force: the lowest of the founders'.
-    pub level: u16,
-    /// The agreed settings, as the leader has them.
-    pub settings: Tags,
-}
-
 /// A packet of somebody's stream, handed on by a holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveredPacket {
@@ -380,20 +368,12 @@ pub enum Control {
     Wishes(WishList),
     /// The sender wants to leave the cell.
     Leave,
-    /// A founder's list: whom it wants in view 1.
-    FoundList {
-        /// The try, of this leader.
-        round: u32,
-        /// What it wants to found.
-        first: FirstView,
-    },
-    /// The founder accepts this list and renounces earlier ones.
-    FoundAccept {
-        /// The try.
-        round: u32,
-    },
-    /// All accepted: view 1.
-    FoundDecide(FirstView),
+    /// Three of builds that founded in another way; see [`FoundingMessage`].
+    FormerFoundList,
+    /// See `FormerFoundList`.
+    FormerFoundAccept,
+    /// See `FormerFoundList`.
+    FormerFoundDecide,
     /// See [`Unreadable`].
     Unreadable(Unreadable),
     /// From level 2 on, where a group's terms ask for more than one member: the sender, of its view, holds its state.
@@ -403,6 +383,8 @@ pub enum Control {
         /// Its view, or an earlier one since which the sender is a member.
         view: u64,
     },
+    /// Among processes that are in no view: see [`FoundingMessage`].
+    Founding(FoundingMessage),
 }
 
 impl Control {

@@ -11,6 +11,7 @@ mod coordinator;
 mod directory;
 mod draft;
 mod fitting;
+mod founding;
 mod graph;
 mod hearing;
 mod messages;
@@ -26,11 +27,15 @@ pub use agreed::{Agreed, Mismatch, Rise, mismatch};
 pub use coordinator::{Coordinator, Phase, Wishes};
 pub use directory::{Directory, GroupEntry, is_quorum};
 pub use draft::build_proposal;
+pub use founding::{
+    Choice, FOUNDERS_MAX, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal, Heard, LastView,
+    Mark, choose, fresh_instance, generation,
+};
 pub use graph::WatchGraph;
 pub use hearing::{Hearing, Link, Patience};
 pub use messages::{
-    Ballot, Control, FirstView, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage,
-    Unread, Unreadable, Wedge, Welcome, WishList,
+    Ballot, Control, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage, Unread,
+    Unreadable, Wedge, Welcome, WishList,
 };
 pub use orphan::{
     Holder, LIVES_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, Return, ReturnPoint, Returns, Revived,

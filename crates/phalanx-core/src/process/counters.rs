@@ -75,6 +75,12 @@ counters! {
     fills,
     /// Ballots given up for a later one.
     superseded,
+    /// Ballots of founders that this process led.
+    founding_ballots,
+    /// Of those, the ones in which nothing could be founded: the whole cell died, or its members cannot be reached.
+    foundings_dead,
+    /// Times a founder without a mark heard a member of its cell, and wrote that down.
+    founders_heard,
     /// Wedges with unstable packets outstanding.
     flushes_with_traffic,
     /// Packets fetched to fill a cut.

@@ -24,9 +24,7 @@ impl Process {
             return; // an earlier message of the same packet ended it
         }
         match message {
-            Control::FoundList { .. } | Control::FoundAccept { .. } | Control::FoundDecide { .. } => {
-                return self.handle_founding(now, from, message, fx);
-            }
+            Control::Founding(message) => return self.handle_founding(now, from, message, fx),
             Control::Welcome(welcome) => return self.handle_welcome(now, *welcome, fx),
             Control::Wedge(wedge) => return self.handle_wedge(now, from, &wedge, fx),
             Control::HoldsState { group, view } => return self.handle_holds_state(from, group, view),
@@ -60,9 +58,10 @@ impl Process {
                     self.attention = true;
                 }
             }
-            Control::FoundList { .. }
-            | Control::FoundAccept { .. }
-            | Control::FoundDecide { .. }
+            Control::FormerFoundList
+            | Control::FormerFoundAccept
+            | Control::FormerFoundDecide
+            | Control::Founding(_)
             | Control::Welcome(_)
             | Control::Wedge(_)
             | Control::HoldsState { .. } => {}

@@ -1,165 +1,599 @@
-//! Founding by named processes: the first of them by name lists one incarnation of each, and view 1 installs when all
-//! listed accepted that list. Who comes back with the mark of a founding proves that it was decided: the leader sets its
-//! mark before it tells anybody, and may die before it does.
+//! Founding by named processes: view 1 is decided by a ballot among one process of each name, which any of them may lead
+//! (`docs/founding.md`). What is decided is kept on disk before it is told, so that whoever comes back founds nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::join::JOINER_LIFE;
 use super::{Process, Stage};
-use crate::api::{Effects, Founding};
+use crate::api::{CommandError, Effects, Founding};
 use crate::id::{Incarnation, MemberInfo};
-use crate::member::{Agreed, Control, Directory, FirstView, Proposal};
+use crate::member::{
+    Choice, Control, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal, Heard, LastView, Mark,
+    Proposal, choose, fresh_instance, generation, mismatch,
+};
 use crate::time::Instant;
-use crate::wire::Tags;
+use crate::wire::{DropReason, Tags};
 
-/// A founder's view of the founding.
+/// A ballot has so long until its leader tries again.
+const BALLOT_LIFE: Duration = Duration::from_secs(1);
+/// Each founder waits so much longer than the one before by name until it leads, and whoever promised to another one, too.
+const LEAD_STEP: Duration = Duration::from_millis(700);
+/// When nothing can be founded, it is tried again after this.
+const DEAD_AGAIN: Duration = Duration::from_secs(3);
+
+/// A founder's part in founding.
 #[derive(Default)]
 pub(super) struct Foundation {
-    /// Founders that answered a fresh challenge, by name.
-    pub(super) contacts: BTreeMap<String, (MemberInfo, Instant)>,
-    mine: Option<Try>,
-    round: u32,
-    /// What was accepted last.
-    accepted: Option<FirstView>,
+    /// Founders that answered a fresh challenge.
+    contacts: BTreeMap<Incarnation, (MemberInfo, Instant)>,
+    promised: Option<FoundingBallot>,
+    /// What was accepted last, and who was asked to.
+    accepted: Option<Accepted>,
+    led: Option<Led>,
+    /// Of lists: the names that have a mark of them.
+    marked: BTreeMap<u64, BTreeSet<String>>,
+    lead_after: Option<Instant>,
+    /// The operator says that nobody of earlier instances lives.
+    all_dead: bool,
+    /// What keeps founders from founding, as last found out.
+    hindrance: Option<String>,
 }
 
-/// The leader's try.
-#[derive(Clone)]
-struct Try {
-    round: u32,
+struct Accepted {
+    ballot: FoundingBallot,
     first: FirstView,
-    accepted: Vec<Incarnation>,
+    /// This process has a mark of it.
+    marked: bool,
 }
 
-impl FirstView {
-    /// With the settings of its leader, at the highest level that all can follow.
-    pub(super) fn new(instance: u64, members: Vec<MemberInfo>, leader: &Agreed) -> Self {
-        let level = members.iter().map(|member| member.level).min().unwrap_or_default();
-        Self { instance, members, level, settings: leader.tags(level) }
+/// A ballot that this process leads.
+struct Led {
+    ballot: FoundingBallot,
+    since: Instant,
+    asked: Vec<MemberInfo>,
+    by_command: bool,
+    reports: BTreeMap<String, FounderRecord>,
+    proposed: Option<FirstView>,
+    accepted: BTreeSet<Incarnation>,
+    decided: bool,
+}
+
+impl Led {
+    fn asked_name(&self, who: Incarnation) -> Option<&str> {
+        self.asked.iter().find(|member| member.incarnation == who).map(|member| &*member.name)
+    }
+}
+
+impl Foundation {
+    fn forget_silent(&mut self, now: Instant) {
+        self.contacts.retain(|_, (_, at)| now.since(*at) < JOINER_LIFE);
     }
 
-    fn directory(&self) -> Directory {
-        Directory::found(self.members.clone(), self.level, self.settings.clone())
+    /// Another living process with this name.
+    fn namesake(&self, me: &MemberInfo) -> Option<SocketAddr> {
+        let is_other = |info: &&MemberInfo| info.name == me.name && info.incarnation != me.incarnation;
+        self.contacts.values().map(|(info, _)| info).find(is_other).map(|info| info.control)
     }
 
-    fn lists(&self, who: Incarnation) -> bool {
-        self.members.iter().any(|member| member.incarnation == who)
+    /// One process of each name that is there.
+    ///
+    /// # Errors
+    /// The name of which two are there.
+    fn present(&self, me: &MemberInfo, names: &[String]) -> Result<Vec<MemberInfo>, String> {
+        let mut all: BTreeMap<&str, &MemberInfo> = BTreeMap::from([(&*me.name, me)]);
+        for info in self.contacts.values().map(|(info, _)| info).filter(|info| names.contains(&info.name)) {
+            if let Some(other) = all.insert(&info.name, info) {
+                let (name, a, b) = (&info.name, other.control, info.control);
+                return Err(format!("founder {name} runs twice, at {a} and at {b}: end one of them"));
+            }
+        }
+        Ok(all.into_values().cloned().collect())
     }
 }
 
 impl Process {
-    pub(super) fn founders(&self) -> Option<&Vec<String>> {
+    /// The names of the founders, in order, if this process is one of them.
+    pub(super) fn founders(&self) -> Option<&[String]> {
         match &self.set.founding {
             Founding::Named(names) => Some(names),
-            Founding::Alone | Founding::Join | Founding::Marked(_) => None,
+            Founding::Alone | Founding::Join => None,
         }
     }
 
+    /// Whether it is the first founder by name: of two with different settings, it says whose are wrong.
     pub(super) fn leads_founding(&self) -> bool {
-        self.founders().is_some_and(|names| names.iter().min() == Some(&self.set.me.name))
+        self.founders().and_then(<[String]>::first) == Some(&self.set.me.name)
     }
 
-    /// The first founder by name leads: it lists one incarnation of each and asks all to accept.
+    /// What this process's state directory is to hold.
+    #[must_use]
+    pub fn record(&self) -> &FounderRecord {
+        &self.set.record
+    }
+
+    /// The operator says that no member of an earlier instance of the cell lives anywhere: founds the next generation from those
+    /// founders that look for it, which must be more than half. Does nothing to founders that find a living member first.
+    ///
+    /// # Errors
+    /// [`CommandError::NotSearching`] when this process is no founder that looks for its cell; [`CommandError::Over`]. Nothing was asked.
+    pub fn found_anew(&mut self, now: Instant) -> Result<(), CommandError> {
+        if matches!(self.stage, Stage::Over) {
+            return Err(CommandError::Over);
+        }
+        let is_founder = self.founders().is_some();
+        match &mut self.stage {
+            Stage::Searching(search) if is_founder => {
+                search.founding.all_dead = true;
+                search.founding.lead_after = Some(now);
+                search.founding.led = None;
+                Ok(())
+            }
+            _ => Err(CommandError::NotSearching),
+        }
+    }
+
+    /// A founder answered a fresh challenge.
+    pub(super) fn meet_founder(&mut self, now: Instant, info: MemberInfo) {
+        let Stage::Searching(search) = &mut self.stage else { return };
+        // Whoever was there before is no more.
+        search.founding.contacts.retain(|_, (known, _)| known.control != info.control);
+        search.founding.contacts.insert(info.incarnation, (info, now));
+    }
+
+    /// Leads a ballot, if it is this founder's turn.
     pub(super) fn lead_founding(&mut self, now: Instant, fx: &mut impl Effects) {
-        let Some(names) = self.founders().cloned().filter(|_| self.leads_founding()) else { return };
+        let Some(names) = self.founders().map(<[String]>::to_vec) else { return };
         let me = self.set.me.clone();
-        let (own, patience) = (self.agreed(), JOINER_LIFE);
+        let rank = names.iter().position(|name| *name == me.name).unwrap_or(0);
+        let patience = LEAD_STEP.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX));
+        let jitter = Duration::from_millis(self.rng.below(200));
+        let heard = self.set.record.heard;
         let Stage::Searching(search) = &mut self.stage else { return };
-        let contacts = &mut search.founding.contacts;
-        contacts.retain(|_, (_, at)| now.since(*at) < patience);
-        let mut members = vec![me.clone()];
-        for name in names.iter().filter(|n| **n != me.name) {
-            let Some((info, _)) = contacts.get(name) else { return };
-            members.push(info.clone());
-        }
-        members.sort_by(|a, b| a.name.cmp(&b.name));
-        members.dedup_by(|a, b| a.name == b.name);
-        if search.founding.mine.as_ref().is_none_or(|mine| mine.first.members != members) {
-            search.founding.round += 1;
-            let instance = self.rng.next_u64() | 1;
-            let first = FirstView::new(instance, members, &own);
-            search.founding.mine = Some(Try { round: search.founding.round, first, accepted: vec![me.incarnation] });
-        }
-        let Some(Try { round, first, .. }) = search.founding.mine.clone() else { return };
-        for member in first.members.iter().filter(|m| m.incarnation != me.incarnation) {
-            self.know(now, member);
-            self.send_control(member.incarnation, &Control::FoundList { round, first: first.clone() });
-        }
-        if first.members.len() == 1 {
-            self.founding_accepted(me.incarnation, round);
-            self.finish_founding(now, fx);
-        }
-    }
-
-    pub(super) fn handle_founding(&mut self, now: Instant, from: Incarnation, message: Control, fx: &mut impl Effects) {
-        let me = self.me();
-        let Stage::Searching(search) = &mut self.stage else { return }; // whoever is in a view accepts no list
-        match message {
-            Control::FoundList { round, first } => {
-                let leader = first.members.iter().min_by(|a, b| a.name.cmp(&b.name));
-                let leads = leader.is_some_and(|m| m.incarnation == from);
-                if !leads || !first.lists(me) || !first.directory().is_sound() {
-                    return;
-                }
-                // Accepting this list renounces earlier ones.
-                search.founding.accepted = Some(first);
-                self.send_control(from, &Control::FoundAccept { round });
-            }
-            Control::FoundAccept { round } => {
-                self.founding_accepted(from, round);
-                self.finish_founding(now, fx);
-            }
-            // The leader syncs its mark before it decides, and with a mark it only joins: no other list can have been decided.
-            Control::FoundDecide(first)
-                if first.lists(me) && first.directory().is_sound() && fx.mark_founded(first.instance) =>
-            {
-                self.install_first(now, first, fx);
-            }
-            _ => {}
-        }
-    }
-
-    /// Somebody proves that this instance was founded: if its list was the last accepted here, it was decided.
-    pub(super) fn founding_proved(&mut self, now: Instant, founded: u64, fx: &mut impl Effects) {
-        let Stage::Searching(search) = &mut self.stage else { return };
-        let decided = search.founding.accepted.take_if(|first| first.instance == founded);
-        if let Some(first) = decided
-            && fx.mark_founded(first.instance)
-        {
-            self.install_first(now, first, fx);
-        }
-    }
-
-    fn founding_accepted(&mut self, by: Incarnation, round: u32) {
-        let Stage::Searching(search) = &mut self.stage else { return };
-        if let Some(mine) = &mut search.founding.mine
-            && mine.round == round
-            && mine.first.lists(by)
-            && !mine.accepted.contains(&by)
-        {
-            mine.accepted.push(by);
-        }
-    }
-
-    /// All accepted: view 1.
-    fn finish_founding(&mut self, now: Instant, fx: &mut impl Effects) {
-        let Stage::Searching(search) = &self.stage else { return };
-        let Some(Try { first, accepted, .. }) = search.founding.mine.clone() else { return };
-        let all_accepted = first.members.iter().all(|member| accepted.contains(&member.incarnation));
-        if !all_accepted || !fx.mark_founded(first.instance) {
+        let founding = &mut search.founding;
+        founding.forget_silent(now);
+        let lead_after = *founding.lead_after.get_or_insert(now + patience);
+        if founding.led.as_ref().is_some_and(|led| now.since(led.since) < BALLOT_LIFE) {
             return;
         }
-        for member in &first.members {
-            self.send_control(member.incarnation, &Control::FoundDecide(first.clone()));
+        founding.led = None;
+        if now < lead_after {
+            return;
         }
+        let all_dead = founding.all_dead;
+        let asked = match founding.present(&me, &names) {
+            Ok(asked) => asked,
+            Err(why) => {
+                founding.hindrance = Some(why);
+                return;
+            }
+        };
+        let missing: Vec<&str> =
+            names.iter().filter(|name| asked.iter().all(|a| a.name != **name)).map(String::as_str).collect();
+        let is_enough = if all_dead { asked.len() * 2 > names.len() } else { missing.is_empty() };
+        if !is_enough {
+            let missing = missing.join(", ");
+            founding.hindrance = Some(if all_dead {
+                format!(
+                    "{} of {} founders look for the cell, and more than half must, to found it again; not heard: {missing}",
+                    asked.len(),
+                    names.len()
+                )
+            } else {
+                format!("waits for all founders; not heard: {missing}")
+            });
+            return;
+        }
+        if heard.is_some() && !all_dead {
+            return;
+        }
+        let round = founding.promised.map_or(0, |ballot| ballot.round).saturating_add(1);
+        let ballot = FoundingBallot { round, leader: me.incarnation };
+        founding.lead_after = Some(now + BALLOT_LIFE + patience + jitter);
+        founding.led = Some(Led {
+            ballot,
+            since: now,
+            asked: asked.clone(),
+            by_command: all_dead,
+            reports: BTreeMap::new(),
+            proposed: None,
+            accepted: BTreeSet::new(),
+            decided: false,
+        });
+        self.counters.founding_ballots += 1;
+        let ask = FoundingMessage::Ask { ballot, names, asked: asked.clone(), by_command: all_dead };
+        self.tell_founders(now, &asked, &ask, fx);
+    }
+
+    /// Sends a message to each of `to`, this process included.
+    fn tell_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage, fx: &mut impl Effects) {
+        let me = self.me();
+        for member in to.iter().filter(|member| member.incarnation != me) {
+            self.know(now, member);
+            self.send_control(member.incarnation, &Control::Founding(message.clone()));
+        }
+        if to.iter().any(|member| member.incarnation == me) {
+            self.handle_founding(now, me, message.clone(), fx);
+        }
+    }
+
+    fn answer_founder(&mut self, now: Instant, to: Incarnation, message: FoundingMessage, fx: &mut impl Effects) {
+        if to == self.me() {
+            self.handle_founding(now, to, message, fx);
+        } else {
+            self.send_control(to, &Control::Founding(message));
+        }
+    }
+
+    pub(super) fn handle_founding(
+        &mut self,
+        now: Instant,
+        from: Incarnation,
+        message: FoundingMessage,
+        fx: &mut impl Effects,
+    ) {
+        if !message.is_sound() {
+            return self.counters.drop(DropReason::Malformed);
+        }
+        // Who is in a view takes no part, and whoever is no founder has none.
+        if !matches!(self.stage, Stage::Searching(_)) || self.founders().is_none() {
+            return;
+        }
+        match message {
+            FoundingMessage::Ask { ballot, names, asked, by_command } => {
+                self.answer_ask(now, from, ballot, (&names, &asked, by_command), fx);
+            }
+            FoundingMessage::Report { ballot, record } => self.take_report(now, from, ballot, record, fx),
+            FoundingMessage::Refuse { ballot, why } => self.take_refusal(now, from, ballot, why),
+            FoundingMessage::Propose { ballot, first } => self.answer_proposal(now, from, ballot, first, fx),
+            FoundingMessage::Accept { ballot } => self.take_acceptance(now, from, ballot, fx),
+            FoundingMessage::Decide { ballot } => self.confirm(now, from, ballot, fx),
+            FoundingMessage::Marked { instance } => self.take_mark(now, from, instance, fx),
+            FoundingMessage::Confirmed(first) => self.install_confirmed(now, first, fx),
+            FoundingMessage::Dead { ballot, last } => {
+                if let Stage::Searching(search) = &mut self.stage
+                    && search.founding.promised == Some(ballot)
+                {
+                    search.founding.hindrance = Some(tell_dead(&last));
+                }
+            }
+        }
+    }
+
+    /// What keeps this founder from taking part in a ballot.
+    fn stands_aside(&self, ballot: FoundingBallot, names: &[String], by_command: bool) -> Option<FoundingRefusal> {
+        let own = self.founders()?;
+        if own != names {
+            return Some(FoundingRefusal::Names(own.to_vec()));
+        }
+        let Stage::Searching(search) = &self.stage else { return None };
+        if let Some(at) = search.founding.namesake(&self.set.me) {
+            return Some(FoundingRefusal::Namesake(at));
+        }
+        if let Some(heard) = self.set.record.heard.filter(|_| !by_command) {
+            return Some(FoundingRefusal::Heard(heard));
+        }
+        search.founding.promised.filter(|promised| *promised > ballot).map(FoundingRefusal::Promised)
+    }
+
+    fn answer_ask(
+        &mut self,
+        now: Instant,
+        from: Incarnation,
+        ballot: FoundingBallot,
+        (names, asked, by_command): (&[String], &[MemberInfo], bool),
+        fx: &mut impl Effects,
+    ) {
+        let me = self.me();
+        let is_asked = |who: Incarnation| asked.iter().any(|member| member.incarnation == who);
+        if ballot.leader != from || !is_asked(from) || !is_asked(me) {
+            return;
+        }
+        if let Some(why) = self.stands_aside(ballot, names, by_command) {
+            return self.answer_founder(now, from, FoundingMessage::Refuse { ballot, why }, fx);
+        }
+        for member in asked.iter().filter(|member| member.incarnation != me) {
+            self.know(now, member);
+        }
+        self.promise_founding(now, ballot);
+        if let Stage::Searching(search) = &mut self.stage {
+            search.founding.hindrance = None;
+            // They take part, whether they were met or not.
+            let met = asked.iter().filter(|member| member.incarnation != me);
+            search.founding.contacts.extend(met.map(|member| (member.incarnation, (member.clone(), now))));
+        }
+        let record = self.set.record.clone();
+        self.answer_founder(now, from, FoundingMessage::Report { ballot, record }, fx);
+    }
+
+    /// A later ballot is on: an own one is over, and the next is not led soon.
+    fn promise_founding(&mut self, now: Instant, ballot: FoundingBallot) {
+        let jitter = Duration::from_millis(self.rng.below(300));
+        let Stage::Searching(search) = &mut self.stage else { return };
+        let founding = &mut search.founding;
+        founding.promised = Some(ballot);
+        if founding.led.as_ref().is_some_and(|led| led.ballot != ballot) {
+            founding.led = None;
+        }
+        if founding.led.is_none() {
+            founding.lead_after = Some(now + BALLOT_LIFE + LEAD_STEP + jitter);
+        }
+    }
+
+    /// The ballot that this process leads, if it is that one.
+    fn led(&mut self, ballot: FoundingBallot) -> Option<&mut Led> {
+        let Stage::Searching(search) = &mut self.stage else { return None };
+        search.founding.led.as_mut().filter(|led| led.ballot == ballot)
+    }
+
+    fn take_report(
+        &mut self,
+        now: Instant,
+        from: Incarnation,
+        ballot: FoundingBallot,
+        record: FounderRecord,
+        fx: &mut impl Effects,
+    ) {
+        let Some(led) = self.led(ballot) else { return };
+        let Some(name) = led.asked_name(from).map(str::to_owned) else { return };
+        led.reports.insert(name, record);
+        if led.proposed.is_some() || led.reports.len() < led.asked.len() {
+            return;
+        }
+        let (asked, by_command) = (led.asked.clone(), led.by_command);
+        let latest = |record: &FounderRecord| {
+            let instances = [record.instance(), record.heard.map_or(0, |heard| heard.instance)];
+            instances.into_iter().map(generation).max().unwrap_or(0)
+        };
+        let next = led.reports.values().map(latest).max().unwrap_or(0).saturating_add(1);
+        let first = match choose(&asked, &led.reports) {
+            Choice::Again(first) => first,
+            Choice::Dead(_) if !by_command => return self.tell_dead(now, ballot, fx),
+            Choice::New if !by_command => {
+                FirstView::new(fresh_instance(1, self.rng.next_u64()), asked.clone(), &self.agreed())
+            }
+            Choice::New | Choice::Dead(_) => {
+                FirstView::new(fresh_instance(next, self.rng.next_u64()), asked.clone(), &self.agreed())
+            }
+        };
+        if let Some(led) = self.led(ballot) {
+            led.proposed = Some(first.clone());
+        }
+        self.tell_founders(now, &asked, &FoundingMessage::Propose { ballot, first }, fx);
+    }
+
+    /// An instance may have been confirmed, and has no quorum here.
+    fn tell_dead(&mut self, now: Instant, ballot: FoundingBallot, fx: &mut impl Effects) {
+        self.counters.foundings_dead += 1;
+        let Some(led) = self.led(ballot) else { return };
+        let last = led.reports.iter().map(|(name, record)| (name.clone(), record.last.clone())).collect();
+        let asked = led.asked.clone();
+        self.tell_founders(now, &asked, &FoundingMessage::Dead { ballot, last }, fx);
+        if let Stage::Searching(search) = &mut self.stage {
+            search.founding.led = None;
+            search.founding.lead_after = Some(now + DEAD_AGAIN);
+        }
+    }
+
+    fn take_refusal(&mut self, now: Instant, from: Incarnation, ballot: FoundingBallot, why: FoundingRefusal) {
+        let Some(led) = self.led(ballot) else { return };
+        let Some(name) = led.asked_name(from).map(str::to_owned) else { return };
+        let own = self.founders().map(<[String]>::to_vec).unwrap_or_default();
+        let Stage::Searching(search) = &mut self.stage else { return };
+        let founding = &mut search.founding;
+        founding.led = None;
+        let text = match why {
+            FoundingRefusal::Promised(promised) => {
+                founding.promised = founding.promised.max(Some(promised));
+                return;
+            }
+            FoundingRefusal::Names(theirs) => format!(
+                "founder {name} is configured with other founders: {} there, and {} here; they must be the same at all",
+                theirs.join(", "),
+                own.join(", ")
+            ),
+            FoundingRefusal::Heard(heard) => {
+                format!(
+                    "founder {name} has heard a member of the cell at {}: the cell exists, and is not founded",
+                    heard.at
+                )
+            }
+            FoundingRefusal::Namesake(at) => {
+                format!("founder {name} has heard another living process of its name at {at}: end one of them")
+            }
+            FoundingRefusal::Settings => format!("founder {name} has other settings than this process"),
+        };
+        founding.hindrance = Some(text);
+        founding.lead_after = Some(now + BALLOT_LIFE);
+    }
+
+    fn answer_proposal(
+        &mut self,
+        now: Instant,
+        from: Incarnation,
+        ballot: FoundingBallot,
+        first: FirstView,
+        fx: &mut impl Effects,
+    ) {
+        let differs = mismatch(first.level, &first.settings, &self.set.me).is_some();
+        let Stage::Searching(search) = &mut self.stage else { return };
+        let founding = &mut search.founding;
+        if ballot.leader != from || founding.promised != Some(ballot) {
+            return;
+        }
+        if differs {
+            let why = FoundingRefusal::Settings;
+            return self.answer_founder(now, from, FoundingMessage::Refuse { ballot, why }, fx);
+        }
+        founding.accepted = Some(Accepted { ballot, first, marked: false });
+        self.answer_founder(now, from, FoundingMessage::Accept { ballot }, fx);
+    }
+
+    fn take_acceptance(&mut self, now: Instant, from: Incarnation, ballot: FoundingBallot, fx: &mut impl Effects) {
+        let Some(led) = self.led(ballot) else { return };
+        if led.asked_name(from).is_none() || led.decided || led.proposed.is_none() {
+            return;
+        }
+        led.accepted.insert(from);
+        if led.accepted.len() < led.asked.len() {
+            return;
+        }
+        led.decided = true;
+        let (asked, me) = (led.asked.clone(), self.me());
+        // The leader's own mark is on disk before anybody is told to set one.
+        self.confirm(now, me, ballot, fx);
+        let Stage::Searching(search) = &self.stage else { return };
+        if search.founding.accepted.as_ref().is_none_or(|accepted| !accepted.marked) {
+            return;
+        }
+        let others: Vec<MemberInfo> = asked.into_iter().filter(|member| member.incarnation != me).collect();
+        self.tell_founders(now, &others, &FoundingMessage::Decide { ballot }, fx);
+        self.tell_marked(now, fx);
+    }
+
+    /// All accepted what this process accepted: it sets its mark, unless it has promised a later ballot since.
+    fn confirm(&mut self, now: Instant, from: Incarnation, ballot: FoundingBallot, fx: &mut impl Effects) {
+        let Stage::Searching(search) = &mut self.stage else { return };
+        let founding = &mut search.founding;
+        let stands = founding.promised == Some(ballot) && ballot.leader == from;
+        let Some(accepted) = founding.accepted.as_mut().filter(|accepted| stands && accepted.ballot == ballot) else {
+            return;
+        };
+        let first = accepted.first.clone();
+        if !self.set_mark(Mark { instance: first.instance, list: Some((ballot, first)) }, fx) {
+            return;
+        }
+        if let Stage::Searching(search) = &mut self.stage
+            && let Some(accepted) = &mut search.founding.accepted
+        {
+            accepted.marked = true;
+        }
+        if from != self.me() {
+            self.tell_marked(now, fx);
+        }
+    }
+
+    /// Says to all who were asked, and to all that are listed, that this process's mark is on disk.
+    fn tell_marked(&mut self, now: Instant, fx: &mut impl Effects) {
+        let Stage::Searching(search) = &self.stage else { return };
+        let Some(Accepted { first, .. }) = &search.founding.accepted else { return };
+        let instance = first.instance;
+        let mut to: BTreeMap<Incarnation, MemberInfo> =
+            first.members.iter().map(|member| (member.incarnation, member.clone())).collect();
+        to.extend(search.founding.contacts.values().map(|(info, _)| (info.incarnation, info.clone())));
+        to.insert(self.me(), self.set.me.clone());
+        let to: Vec<MemberInfo> = to.into_values().collect();
+        self.tell_founders(now, &to, &FoundingMessage::Marked { instance }, fx);
+    }
+
+    fn take_mark(&mut self, now: Instant, from: Incarnation, instance: u64, fx: &mut impl Effects) {
+        let names = self.founders().map_or(0, <[String]>::len);
+        let me = self.set.me.clone();
+        let Stage::Searching(search) = &mut self.stage else { return };
+        let founding = &mut search.founding;
+        let Some(Accepted { first, .. }) = founding.accepted.as_ref().filter(|a| a.first.instance == instance) else {
+            return;
+        };
+        let listed = first.members.iter().chain([&me]).find(|member| member.incarnation == from);
+        let Some(name) = listed.or(founding.contacts.get(&from).map(|(info, _)| info)).map(|info| info.name.clone())
+        else {
+            return;
+        };
+        let first = first.clone();
+        founding.marked.retain(|of, _| *of == instance);
+        let marked = founding.marked.entry(instance).or_default();
+        marked.insert(name);
+        if marked.len() * 2 > names {
+            self.install_confirmed(now, first, fx);
+        }
+    }
+
+    /// More than half of the names have a mark of the list.
+    fn install_confirmed(&mut self, now: Instant, first: FirstView, fx: &mut impl Effects) {
+        if !first.lists(self.me()) {
+            return;
+        }
+        let is_marked = self.set.record.instance() == first.instance;
+        if !is_marked
+            && !self.set_mark(Mark { instance: first.instance, list: Some((FoundingBallot::NONE, first.clone())) }, fx)
+        {
+            return;
+        }
+        let others: Vec<MemberInfo> =
+            first.members.iter().filter(|member| member.incarnation != self.me()).cloned().collect();
+        self.tell_founders(now, &others, &FoundingMessage::Confirmed(first.clone()), fx);
         self.install_first(now, first, fx);
+    }
+
+    /// Sets this process's mark; false: it is not on disk, and must not be relied upon.
+    fn set_mark(&mut self, mark: Mark, fx: &mut impl Effects) -> bool {
+        let record = FounderRecord { mark: Some(mark), heard: None, last: self.set.record.last.clone() };
+        self.keep_record(record, fx)
+    }
+
+    fn keep_record(&mut self, record: FounderRecord, fx: &mut impl Effects) -> bool {
+        let kept = fx.keep_record(&record);
+        if kept {
+            self.set.record = record;
+        } else if let Stage::Searching(search) = &mut self.stage {
+            let why = "what a founder must not forget cannot be written to its state directory";
+            search.founding.hindrance = Some(why.to_owned());
+        }
+        kept
+    }
+
+    /// A founder is taken in by a cell, and sets its mark first. False: it cannot.
+    pub(super) fn mark_joined(&mut self, instance: u64, fx: &mut impl Effects) -> bool {
+        self.founders().is_none()
+            || self.set.record.instance() == instance
+            || self.set_mark(Mark { instance, list: None }, fx)
+    }
+
+    /// A member of the cell answered a fresh challenge. A founder that has no mark of a cell writes that down, and founds none.
+    pub(super) fn hear_member(&mut self, instance: u64, at: SocketAddr, fx: &mut impl Effects) {
+        let record = &self.set.record;
+        if self.founders().is_none() || record.mark.is_some() || record.heard.is_some() {
+            return;
+        }
+        let Stage::Searching(search) = &self.stage else { return };
+        let accepted = search.founding.accepted.as_ref().map(|accepted| &accepted.first);
+        if accepted.is_some_and(|first| first.instance == instance && first.lists(self.me())) {
+            return; // it is a member of view 1, and told so in a moment
+        }
+        let record = FounderRecord { heard: Some(Heard { instance, at }), ..record.clone() };
+        self.counters.founders_heard += 1;
+        self.keep_record(record, fx);
+    }
+
+    /// What keeps this founder from founding its cell, for people.
+    pub(super) fn founding_hindrance(&self) -> Option<String> {
+        let names = self.founders()?;
+        let Stage::Searching(search) = &self.stage else { return None };
+        if let Some(at) = search.founding.namesake(&self.set.me) {
+            return Some(format!(
+                "another process with the name {} looks for the cell, at {at}: end one of them",
+                self.set.me.name
+            ));
+        }
+        if let Some(heard) = self.set.record.heard {
+            return Some(format!(
+                "this founder heard a member of the cell at {}, so the cell exists: it waits until a member takes it in. If the cell is no more anywhere, `phalanx reform --all-dead` founds it again",
+                heard.at
+            ));
+        }
+        if let Some(hindrance) = &search.founding.hindrance {
+            return Some(hindrance.clone());
+        }
+        (names.len() > 1).then(|| "the founders are agreeing on the first view".to_owned())
     }
 
     /// Founds a cell with this process as its only member.
     pub(super) fn found_alone(&mut self, now: Instant, fx: &mut impl Effects) {
-        let instance = self.rng.next_u64() | 1;
-        if fx.mark_founded(instance) {
+        let next = generation(self.set.record.instance()).saturating_add(1);
+        let instance = fresh_instance(next, self.rng.next_u64());
+        if self.set_mark(Mark { instance, list: None }, fx) {
             let own = self.agreed();
             self.install_first(now, FirstView::new(instance, vec![self.set.me.clone()], &own), fx);
         }
@@ -183,4 +617,26 @@ impl Process {
         };
         self.enter(now, directory, Arc::new(proposal), fx);
     }
+}
+
+/// Why nothing can be founded, for people.
+fn tell_dead(last: &[(String, Option<LastView>)]) -> String {
+    let latest =
+        last.iter().filter_map(|(_, last)| last.as_ref()).max_by_key(|last| (generation(last.instance), last.view));
+    let recorded = last.iter().map(|(name, last)| match last {
+        Some(last) => format!("{name} view {}", last.view),
+        None => format!("{name} none"),
+    });
+    let recorded: Vec<String> = recorded.collect();
+    let away: Vec<&str> = latest.map_or(Vec::new(), |latest| {
+        let is_away = |name: &&String| last.iter().all(|(here, _)| here != *name);
+        latest.members.iter().filter(is_away).map(String::as_str).collect()
+    });
+    let missing =
+        if away.is_empty() { String::new() } else { format!("; not heard of that view: {}", away.join(", ")) };
+    format!(
+        "the whole cell died, or its living members cannot be reached: all founders are here, and none is in a view. The last view that each recorded: {}{missing}. \
+         If no member lives anywhere, `phalanx reform --all-dead` at one host founds the cell again",
+        recorded.join(", ")
+    )
 }

@@ -10,7 +10,7 @@ use super::port::{FlowMeta, GroupFlow, flow_port};
 use super::{Process, Stage};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order};
 use crate::id::MemberInfo;
-use crate::member::{Acceptor, Agreed, Directory, GroupChange, Hearing, Proposal};
+use crate::member::{Acceptor, Agreed, Directory, GroupChange, Hearing, LastView, Proposal};
 use crate::order::{Flow, FlowSettings};
 use crate::time::Instant;
 use crate::wire::DropReason;
@@ -182,6 +182,10 @@ impl Process {
             left: proposal.left.clone(),
             members_min: Agreed::members_min(&self.directory.settings),
         });
+        if self.founders().is_some() {
+            let members = view.members.iter().map(|member| member.name.clone()).collect();
+            self.set.record.last = Some(LastView { instance: self.instance, view: view.view, members });
+        }
         self.cell_view = Some(view.clone());
         self.app.event(Event::CellView(view));
     }

@@ -62,7 +62,7 @@ pub(super) struct Joiner {
 enum Greeting {
     /// Is there a cell? Padded, so that the answer is never longer. A member names the instance and the view it is in:
     /// one that hears no quorum may have been left out by processes that are no more, and a coordinator may be the only
-    /// one that knows where such a member is. View 0: of a founder that was in that instance, and is in no view now.
+    /// one that knows where such a member is. View 0: of a founder of an earlier build that was in that instance.
     Probe { info: MemberInfo, nonce: u64, member_of: Option<(u64, u64)>, padding: Vec<u8> },
     /// Prove that you live: send this back.
     Challenge { nonce: u64, stamp: u64, cookie: [u8; 16], view: u64, coordinator: SocketAddr, is_coordinator: bool },
@@ -118,6 +118,8 @@ const GATHER_QUIET: Duration = Duration::from_millis(100);
 const GATHER_MAX: Duration = Duration::from_millis(600);
 /// How often a search in vain is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(3);
+/// In the tail of a member's challenge: its cell instance, 8 bytes.
+const INSTANCE: u64 = 2;
 /// A probe is padded to about this, the longest answer.
 const PROBE_PADDING: usize = 160;
 const GROUPS_MAX: usize = 64;
@@ -184,8 +186,7 @@ impl Process {
         let every = if search.differs { DIFFERING_PROBE_EVERY } else { 1 };
         search.next_probe = now + self.set.timing.probe * every + Duration::from_micros(self.rng.below(20_000));
         let targets = self.probing.coordinator.into_iter().collect();
-        let founder_of = if let Founding::Marked(instance) = self.set.founding { Some((instance, 0)) } else { None };
-        let asked = self.probe(targets, founder_of, fx);
+        let asked = self.probe(targets, None, fx);
         if let Stage::Searching(search) = &mut self.stage {
             search.probes += asked;
         }
@@ -256,8 +257,9 @@ impl Process {
             return;
         }
         search.next_report = now + REPORT_EVERY;
-        let why = match (&search.refused, search.answers) {
-            (Some(why), _) => why.clone(),
+        let (refused, answers, probes) = (search.refused.clone(), search.answers, search.probes);
+        let why = match (refused.or_else(|| self.founding_hindrance()), answers) {
+            (Some(why), _) => why,
             (None, 0) if self.set.seeds.is_empty() => "no address of a member is known: name seeds".to_owned(),
             (None, 0) => format!(
                 "none of {} addresses answers: no member runs there, or its cell name, cell key or version differs",
@@ -265,7 +267,6 @@ impl Process {
             ),
             (None, _) => "a member answers, and the cell has not taken this process in yet".to_owned(),
         };
-        let probes = search.probes;
         self.app.event(Event::Searching { probes, why });
     }
 
@@ -298,15 +299,16 @@ impl Process {
                     return self.counters.drop(DropReason::Malformed);
                 }
                 match member_of {
-                    None => self.answer_probe(now, from, &info, nonce, fx),
-                    Some((founded, 0)) => {
-                        self.founding_proved(now, founded, fx);
-                        self.answer_probe(now, from, &info, nonce, fx);
-                    }
+                    None | Some((_, 0)) => self.answer_probe(now, from, &info, nonce, fx),
                     Some(member_of) => self.answer_member(from, info.control, sender, member_of, nonce, fx),
                 }
             }
             Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
+                if view > 0 && self.probing.nonces.contains(&nonce) {
+                    let instance =
+                        tail.get(INSTANCE).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+                    self.hear_member(instance, from, fx);
+                }
                 self.answer_challenge(from, nonce, stamp, cookie, view, coordinator, is_coordinator, fx);
             }
             Greeting::Join { info, nonce, stamp, cookie, groups } => {
@@ -406,7 +408,11 @@ impl Process {
         let stamp = now.nanos();
         let cookie = self.cookie(info, nonce, stamp);
         let challenge = Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator };
-        self.send_greeting(&[from], &challenge, fx);
+        let mut tail = Tags::default();
+        if view > 0 {
+            tail.put(INSTANCE, &self.instance.to_le_bytes());
+        }
+        self.send_greeting_with(&[from], &challenge, &tail, fx);
     }
 
     fn cookie(&self, info: &MemberInfo, nonce: u64, stamp: u64) -> [u8; 16] {
@@ -474,9 +480,9 @@ impl Process {
             self.counters.joins_differing += 1;
             return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Differs(differs) }, fx);
         }
-        if let Stage::Searching(search) = &mut self.stage {
+        if matches!(self.stage, Stage::Searching(_)) {
             let control = info.control;
-            search.founding.contacts.insert(info.name.clone(), (info, now));
+            self.meet_founder(now, info);
             // A founder may have come back at another address: it is to hear of us there.
             return self.add_seeds(&[control]);
         }
@@ -573,6 +579,9 @@ impl Process {
         if !welcome.is_sound() {
             return self.counters.drop(DropReason::Malformed);
         }
+        if !self.mark_joined(welcome.instance, fx) {
+            return;
+        }
         self.instance = welcome.instance;
         self.enter(now, welcome.directory, welcome.proposal, fx);
     }
@@ -657,7 +666,15 @@ mod tests {
     fn searching() -> (Process, Vec<SocketAddr>) {
         let seeds: Vec<SocketAddr> = (1..=10).map(|port| SocketAddr::from(([127, 0, 0, 2], port))).collect();
         let (me, founding, timing, limits) = (member(), Founding::Join, Timing::default(), Limits::default());
-        let settings = Settings { cell: "test".into(), me, founding, seeds: seeds.clone(), timing, limits };
+        let settings = Settings {
+            cell: "test".into(),
+            me,
+            founding,
+            record: crate::member::FounderRecord::default(),
+            seeds: seeds.clone(),
+            timing,
+            limits,
+        };
         (Process::new(NOW, settings, &Security::None, 1), seeds)
     }
 

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::api::{CellView, CommandError, Effects, Event, Membership, Order, Settings, Stability};
+use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, Order, Settings, Stability};
 use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Acceptor, Agreed, Coordinator, Directory, Hearing, Patience, Proposal, Wedge, WishList};
@@ -185,6 +185,10 @@ impl Process {
     #[must_use]
     pub fn new(now: Instant, mut settings: Settings, security: &Security, seed: u64) -> Self {
         Agreed::of(&settings.limits, &settings.timing).tell(&mut settings.me);
+        if let Founding::Named(names) = &mut settings.founding {
+            names.sort();
+            names.dedup();
+        }
         let rng = Rng::new(seed);
         let me = settings.me.incarnation;
         let mut cookie_rng = rng.fork("cookie");

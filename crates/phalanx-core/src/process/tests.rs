@@ -15,7 +15,15 @@ pub(super) fn member() -> MemberInfo {
 fn process(timing: Timing) -> Process {
     let me = member();
     let (founding, limits) = (Founding::Join, Limits::default());
-    let settings = Settings { cell: "test".into(), me, founding, seeds: Vec::new(), timing, limits };
+    let settings = Settings {
+        cell: "test".into(),
+        me,
+        founding,
+        record: crate::member::FounderRecord::default(),
+        seeds: Vec::new(),
+        timing,
+        limits,
+    };
     Process::new(Instant::ZERO, settings, &Security::None, 1)
 }
 

@@ -126,6 +126,7 @@ impl Member {
                 ..MemberInfo::new(me, format!("m{slot}"), address(slot, Lane::Data), address(slot, Lane::Control))
             },
             founding,
+            record: phalanx_core::member::FounderRecord::default(),
             seeds: (0..slots).map(|s| address(s, Lane::Control)).collect(),
             timing: Timing { probe: Duration::from_millis(20), ..Timing::default() },
             limits: Limits {

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use phalanx_core::member::{
-    Agreed, Ballot, Control, Directory, FirstView, GroupChange, GroupCut, GroupEntry, GroupWish, Proposal,
-    RecoveredPacket, Report, Return, ReturnPoint, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
+    Agreed, Ballot, Control, Directory, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal,
+    GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView, Mark, Proposal, RecoveredPacket, Report, Return,
+    ReturnPoint, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{Tags, put_with_tail};
@@ -58,8 +59,8 @@ impl Speech<'_> {
                 dead: self.some(Self::who),
             }),
             10 => Control::Leave,
-            11 => Control::FoundList { round: self.small(), first: self.first_view() },
-            12 => Control::FoundAccept { round: self.small() },
+            11 => Control::FormerFoundList,
+            12 => Control::Founding(self.founding()),
             13 => Control::Unreadable(Unreadable {
                 decree: self.number(),
                 ballot: self.coin().then(|| self.ballot()),
@@ -69,11 +70,38 @@ impl Speech<'_> {
                 }),
             }),
             14 => Control::HoldsState { group: self.group(), view: self.number() },
-            _ => Control::FoundDecide(self.first_view()),
+            _ => Control::Founding(FoundingMessage::Confirmed(self.first_view())),
         };
         let with_own_tail = self.coin();
         if with_own_tail { message.encode() } else { put_with_tail(&message, &self.tail(), Vec::new()) }
             .expect("a message can be written")
+    }
+
+    fn founding(&mut self) -> FoundingMessage {
+        let ballot = FoundingBallot { round: self.small(), leader: self.who() };
+        match self.0.below(8) {
+            0 => FoundingMessage::Ask {
+                ballot,
+                names: self.some(Self::name),
+                asked: self.some(Self::info),
+                by_command: self.coin(),
+            },
+            1 => FoundingMessage::Report { ballot, record: self.record(ballot) },
+            2 => FoundingMessage::Refuse { ballot, why: FoundingRefusal::Promised(ballot) },
+            3 => FoundingMessage::Propose { ballot, first: self.first_view() },
+            4 => FoundingMessage::Accept { ballot },
+            5 => FoundingMessage::Decide { ballot },
+            6 => FoundingMessage::Marked { instance: self.number() },
+            _ => FoundingMessage::Dead { ballot, last: self.some(|s| (s.name(), None)) },
+        }
+    }
+
+    fn record(&mut self, ballot: FoundingBallot) -> FounderRecord {
+        FounderRecord {
+            mark: self.maybe(|s| Mark { instance: s.number(), list: s.maybe(|s| (ballot, s.first_view())) }),
+            heard: self.maybe(|s| Heard { instance: s.number(), at: s.info().control }),
+            last: self.maybe(|s| LastView { instance: s.number(), view: s.number(), members: s.some(Self::name) }),
+        }
     }
 
     fn back(&mut self) -> Return {

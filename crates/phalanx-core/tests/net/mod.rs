@@ -165,7 +165,15 @@ impl Net {
         let me = MemberInfo::new(who, format!("m{i}"), addr(i, Lane::Data), addr(i, Lane::Control));
         let me = MemberInfo { host: 1, level, ..me };
         let seeds = (0..i.max(8)).map(|s| addr(s, Lane::Control)).collect();
-        let settings = Settings { cell: "test".into(), me, founding, seeds, timing, limits };
+        let settings = Settings {
+            cell: "test".into(),
+            me,
+            founding,
+            record: phalanx_core::member::FounderRecord::default(),
+            seeds,
+            timing,
+            limits,
+        };
         let security = Security::Sealed(CellKey::from_bytes([9; 32]));
         let process = Process::new(self.now, settings, &security, self.rng.next_u64());
         self.nodes.push((process, Seen::default(), true));

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use phalanx::Handler;
 use phalanx::handler::Command;
 use phalanx::traced;
+use phalanx_core::member::FounderRecord;
 use phalanx_core::{
     CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Snapshot,
 };
@@ -46,8 +47,8 @@ pub(crate) struct App {
     pub(crate) wanted: BTreeMap<String, bool>,
     /// Messages of others that may be answered: the group and the length of the chain so far.
     pub(crate) answerable: Vec<(GroupId, u8)>,
-    /// The mark of a founder: its cell may exist, so it only joins from now on. It survives a crash.
-    pub(crate) marked: Option<u64>,
+    /// What its state directory holds. It survives a crash.
+    pub(crate) record: FounderRecord,
     /// A view change asks for silence, as its trace says.
     silent: bool,
     /// This life was told that it is over.
@@ -115,7 +116,7 @@ impl App {
             kept: BTreeMap::new(),
             wanted: BTreeMap::new(),
             answerable: Vec::new(),
-            marked: None,
+            record: FounderRecord::default(),
             silent: false,
             over: false,
             was_excluded: false,
@@ -308,8 +309,8 @@ impl Handler for App {
         }
     }
 
-    fn mark_founded(&mut self, instance: u64) -> bool {
-        self.marked = Some(instance);
+    fn keep_record(&mut self, record: &FounderRecord) -> bool {
+        self.record = record.clone();
         true
     }
 

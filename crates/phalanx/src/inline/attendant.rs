@@ -61,7 +61,7 @@ impl Attendant {
         neighbours.begin_life(node.incarnation(), node.driver_mut().neighbours());
         let pass = if presence.is_settled() { Pass::Open } else { Pass::UntilView };
         Self {
-            gate: Gate::new(pass, plan.mark().cloned()),
+            gate: Gate::new(pass, plan.record_file().cloned()),
             deaths: Deaths::new(presence.scope()),
             notices,
             neighbours,

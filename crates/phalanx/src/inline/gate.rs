@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
+use phalanx_core::member::FounderRecord;
 use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
 use phalanx_driver::fork::Home;
 
 use crate::handler::{Command, Handler};
-use crate::local::FoundingMark;
+use crate::local::RecordFile;
 
 /// What passed, and what waits.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(super) struct Gate {
     pub(super) why: String,
     /// The counters file does not say so yet.
     pub(super) unwritten: bool,
-    pub(super) mark: Option<FoundingMark>,
+    pub(super) record: Option<RecordFile>,
     pub(super) notices: Vec<String>,
     home: Home,
 }
@@ -38,7 +39,7 @@ pub(super) enum Pass {
 }
 
 impl Gate {
-    pub(super) fn new(pass: Pass, mark: Option<FoundingMark>) -> Self {
+    pub(super) fn new(pass: Pass, record: Option<RecordFile>) -> Self {
         Self {
             pass,
             held: VecDeque::new(),
@@ -46,7 +47,7 @@ impl Gate {
             state: "searching",
             why: String::new(),
             unwritten: false,
-            mark,
+            record,
             notices: Vec::new(),
             home: Home::here(),
         }
@@ -115,19 +116,19 @@ impl<H: Handler> Handler for Gated<'_, H> {
         self.inner.sent(group, view, seq, order, uniform, payload);
     }
 
-    fn mark_founded(&mut self, instance: u64) -> bool {
-        // In a child that a handler forked in the midst of a turn the mark is the parent's.
+    fn keep_record(&mut self, record: &FounderRecord) -> bool {
+        // In a child that a handler forked in the midst of a turn the record is the parent's.
         if !self.gate.home.is_here() {
             return false;
         }
-        let marked = self.gate.mark.as_ref().map_or(Ok(()), |mark| mark.set(instance));
-        if let Err(error) = &marked {
-            let notice = format!("the cell is not founded: {error}");
+        let kept = self.gate.record.as_ref().map_or(Ok(()), |file| file.keep(record));
+        if let Err(error) = &kept {
+            let notice = format!("the cell is neither founded nor joined: {error}");
             if !self.gate.notices.contains(&notice) {
                 self.gate.notices.push(notice);
             }
         }
-        marked.is_ok() && self.inner.mark_founded(instance)
+        kept.is_ok() && self.inner.keep_record(record)
     }
 
     fn deliver(&mut self, delivery: &Delivery<'_>) {

@@ -43,6 +43,12 @@ pub enum LocalError {
         /// The path.
         path: PathBuf,
     },
+    /// The file of a founder's record holds none.
+    #[error("{} holds no founder's record: restore it; if no member of the cell lives anywhere, remove it", path.display())]
+    BadRecord {
+        /// The path.
+        path: PathBuf,
+    },
     /// The file with the directory's number holds none.
     #[error("{} holds no number (16 hexadecimal digits): remove it, and start the processes of this host that use it again", path.display())]
     BadId {

@@ -27,8 +27,8 @@ mod error;
 pub mod host;
 mod key;
 pub(crate) mod lock;
-mod mark;
 mod presence;
+mod record;
 pub(crate) mod roster;
 #[cfg(test)]
 mod tests;
@@ -44,8 +44,8 @@ pub use card::Card;
 pub use directory::default_runtime_dir;
 pub use error::LocalError;
 pub use key::read_key;
-pub use mark::FoundingMark;
 pub use presence::{Intent, Presence, Settled, Standing};
+pub use record::RecordFile;
 pub use roster::Live;
 
 /// The directory of one cell of this user on this host.
@@ -124,9 +124,9 @@ impl LocalCell {
         Ok(host::fnv1a(&[&id.to_le_bytes(), name.as_bytes()]).max(1))
     }
 
-    /// The mark of a fixed founder of that name.
+    /// Where a fixed founder of that name keeps its record.
     #[must_use]
-    pub fn founding_mark(&self, name: &str) -> FoundingMark {
-        FoundingMark::new(self.cell.join(directory::file_name(name).replacen("cell-", "founded-", 1)))
+    pub fn record_file(&self, name: &str) -> RecordFile {
+        RecordFile::new(self.cell.join(directory::file_name(name).replacen("cell-", "founder-", 1)))
     }
 }

@@ -8,6 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 use std::thread;
 
+use phalanx_core::member::{FounderRecord, Mark};
 use phalanx_core::{CellView, MemberInfo};
 use tempfile::TempDir;
 
@@ -324,15 +325,16 @@ fn a_forked_child_that_holds_the_lock_is_not_its_parent() {
 }
 
 #[test]
-fn a_founding_mark_lasts_until_it_is_cleared() {
+fn a_founders_record_is_read_as_it_was_kept() {
     let dir = temporary();
     let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
-    let mark = cell.founding_mark("a");
-    assert!(!mark.is_set());
-    mark.clear().expect("nothing to clear is no error");
-    mark.set(7).expect("written");
-    assert!(cell.founding_mark("a").is_set() && !cell.founding_mark("b").is_set());
-    assert_eq!((cell.founding_mark("a").instance(), cell.founding_mark("b").instance()), (Some(7), None));
-    mark.clear().expect("cleared");
-    assert!(!mark.is_set());
+    let file = cell.record_file("a");
+    assert_eq!(file.read().expect("nothing is no error"), FounderRecord::default());
+    let record = FounderRecord { mark: Some(Mark { instance: 1 << 48 | 7, list: None }), ..FounderRecord::default() };
+    file.keep(&record).expect("written");
+    assert_eq!(cell.record_file("a").read().expect("whole"), record);
+    assert_eq!(cell.record_file("b").read().expect("another name"), FounderRecord::default());
+    std::fs::write(file.path(), "record = \"00\"").expect("written");
+    let error = file.read().expect_err("not in this format");
+    assert!(error.to_string().contains("holds no founder's record"), "{error}");
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use phalanx_core::member::FounderRecord;
 use phalanx_core::{Delivery, Effects, Event, GroupId, Incarnation, Lane, LeaveReason, Order, Snapshot};
 use phalanx_driver::Transmit;
 
@@ -57,8 +58,8 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
         self.handler.sent(group, view, seq, order, uniform, payload);
     }
 
-    fn mark_founded(&mut self, instance: u64) -> bool {
-        self.handler.mark_founded(instance)
+    fn keep_record(&mut self, record: &FounderRecord) -> bool {
+        self.handler.keep_record(record)
     }
 
     fn deliver(&mut self, delivery: &Delivery<'_>) {

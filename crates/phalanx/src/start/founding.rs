@@ -3,10 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 
 use phalanx_core::Founding;
+use phalanx_core::member::FounderRecord;
 
 use super::Options;
 use super::error::StartError;
-use crate::local::{FoundingMark, Intent, LocalCell, Standing};
+use crate::local::{Intent, LocalCell, RecordFile, Standing};
 
 /// How a process means to come in, and what keeps it from founding twice.
 #[derive(Debug)]
@@ -17,10 +18,8 @@ pub(crate) enum Plan {
     Told {
         founding: Founding,
         seeds: Vec<SocketAddr>,
-        /// For a fixed founder.
-        mark: Option<FoundingMark>,
-        /// A founder that founded before: it only joins.
-        marked: bool,
+        /// For a fixed founder: where it keeps its record, and what that holds.
+        record: Option<(RecordFile, FounderRecord)>,
         /// Everybody of this host who lives can be reached.
         loopback: bool,
     },
@@ -42,17 +41,19 @@ impl Plan {
             None if config.bind.is_loopback() => return Ok(Self::ByLock),
             None => return Err(StartError::NoWayIn { bind: config.bind }),
         };
-        Ok(Self::told(founding, local, name, seeds, config.bind))
+        Self::told(founding, local, name, seeds, config.bind)
     }
 
-    fn told(founding: Founding, local: &LocalCell, name: &str, seeds: Vec<SocketAddr>, bind: IpAddr) -> Self {
-        let mark = matches!(founding, Founding::Named(_)).then(|| local.founding_mark(name));
-        let marked = mark.as_ref().is_some_and(FoundingMark::is_set);
-        let founding = match mark.as_ref().filter(|_| marked) {
-            Some(mark) => mark.instance().map_or(Founding::Join, Founding::Marked),
-            None => founding,
-        };
-        Self::Told { founding, seeds, mark, marked, loopback: bind.is_loopback() }
+    fn told(
+        founding: Founding,
+        local: &LocalCell,
+        name: &str,
+        seeds: Vec<SocketAddr>,
+        bind: IpAddr,
+    ) -> Result<Self, StartError> {
+        let file = matches!(founding, Founding::Named(_)).then(|| local.record_file(name));
+        let record = file.map(|file| file.read().map(|record| (file, record))).transpose()?;
+        Ok(Self::Told { founding, seeds, record, loopback: bind.is_loopback() })
     }
 
     pub(super) fn intent(&self) -> Intent {
@@ -85,19 +86,27 @@ impl Plan {
         }
     }
 
-    pub(crate) fn mark(&self) -> Option<&FoundingMark> {
+    /// Where a fixed founder keeps its record.
+    pub(crate) fn record_file(&self) -> Option<&RecordFile> {
         match self {
             Self::ByLock => None,
-            Self::Told { mark, .. } => mark.as_ref(),
+            Self::Told { record, .. } => record.as_ref().map(|(file, _)| file),
+        }
+    }
+
+    /// What a fixed founder left there before.
+    pub(super) fn record(&self) -> FounderRecord {
+        match self {
+            Self::ByLock => FounderRecord::default(),
+            Self::Told { record, .. } => record.as_ref().map(|(_, record)| record.clone()).unwrap_or_default(),
         }
     }
 
     pub(super) fn notices(&self) -> Vec<String> {
         match self {
-            Self::Told { marked: true, mark: Some(mark), .. } => vec![format!(
-                "this founder took part in a founding before, so it only joins; if the cell is no more anywhere, \
-                 remove {} at each founder",
-                mark.path().display()
+            Self::Told { record: Some((file, record)), .. } if record.mark.is_some() => vec![format!(
+                "this founder was a member of the cell before ({}): it founds no other, unless `phalanx reform --all-dead` says that the cell is no more",
+                file.path().display()
             )],
             Self::ByLock | Self::Told { .. } => Vec::new(),
         }

@@ -54,7 +54,15 @@ fn named(number: u64) -> MemberInfo {
 /// `me` of a cell of `members`, in its first view.
 pub(in crate::process) fn in_cell(me: Incarnation, members: u64) -> (Process, Out) {
     let (founding, timing, limits) = (Founding::Join, Timing::default(), Limits::default());
-    let settings = Settings { cell: "test".into(), me: named(me.0), founding, seeds: Vec::new(), timing, limits };
+    let settings = Settings {
+        cell: "test".into(),
+        me: named(me.0),
+        founding,
+        record: crate::member::FounderRecord::default(),
+        seeds: Vec::new(),
+        timing,
+        limits,
+    };
     let (mut process, mut fx) = (Process::new(NOW, settings, &Security::None, 1), Out::default());
     let first = FirstView::new(7, (1..=members).map(named).collect(), &process.agreed());
     process.install_first(NOW, first, &mut fx);

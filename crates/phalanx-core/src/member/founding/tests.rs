@@ -1,0 +1,115 @@
+use super::*;
+use crate::api::{Limits, Timing};
+
+/// Life `life` of founder `name`, in the directory of that name.
+fn founder(name: u64, life: u64) -> MemberInfo {
+    let at = SocketAddr::from(([127, 0, 0, 1], 1000 + u16::try_from(name).expect("small")));
+    let mut info = MemberInfo::new(Incarnation(name * 10 + life), format!("p{name}"), at, at);
+    info.sit(name + 1);
+    info
+}
+
+fn list(instance: u64, lives: [u64; 3]) -> FirstView {
+    let members = (0..3).map(|name| founder(name, lives[usize::try_from(name).expect("small")])).collect();
+    FirstView::new(instance, members, &Agreed::of(&Limits::default(), &Timing::default()))
+}
+
+fn marked(round: u32, first: &FirstView) -> FounderRecord {
+    let ballot = FoundingBallot { round, leader: Incarnation(1) };
+    let mark = Mark { instance: first.instance, list: Some((ballot, first.clone())) };
+    FounderRecord { mark: Some(mark), ..FounderRecord::default() }
+}
+
+fn taken_in(instance: u64) -> FounderRecord {
+    FounderRecord { mark: Some(Mark { instance, list: None }), ..FounderRecord::default() }
+}
+
+fn nothing() -> FounderRecord {
+    FounderRecord::default()
+}
+
+fn chosen(lives: [u64; 3], records: [FounderRecord; 3]) -> Choice {
+    let asked = list(0, lives).members;
+    let reports = records.into_iter().enumerate().map(|(name, record)| (format!("p{name}"), record)).collect();
+    choose(&asked, &reports)
+}
+
+const FIRST: u64 = 1 << 48 | 1;
+const SECOND: u64 = 1 << 48 | 3;
+
+#[test]
+fn without_marks_a_list_of_those_asked_is_proposed() {
+    assert_eq!(chosen([1, 1, 1], [nothing(), nothing(), nothing()]), Choice::New);
+}
+
+#[test]
+fn the_list_marked_in_the_highest_ballot_is_proposed_again() {
+    let (one, other) = (list(FIRST, [1, 1, 1]), list(SECOND, [2, 1, 1]));
+    let choice = chosen([2, 1, 1], [nothing(), marked(3, &other), marked(2, &one)]);
+    assert_eq!(choice, Choice::Again(other), "though it was made by a life that is no more");
+    assert_eq!(chosen([3, 1, 1], [nothing(), marked(3, &one), nothing()]), Choice::Again(one), "nor is rank 0 needed");
+}
+
+#[test]
+fn a_list_that_was_confirmed_and_has_no_quorum_left_is_no_more_to_be_founded() {
+    let first = list(FIRST, [1, 1, 1]);
+    assert_eq!(chosen([2, 2, 1], [marked(2, &first), marked(2, &first), nothing()]), Choice::Dead(FIRST));
+    assert_eq!(chosen([1, 1, 1], [taken_in(SECOND), nothing(), nothing()]), Choice::Dead(SECOND));
+    assert_eq!(
+        chosen([1, 1, 1], [taken_in(SECOND), marked(9, &first), nothing()]),
+        Choice::Dead(SECOND),
+        "it saw more"
+    );
+    let later = list(2 << 48 | 1, [1, 1, 1]);
+    assert_eq!(
+        chosen([1, 1, 1], [taken_in(SECOND), marked(1, &later), nothing()]),
+        Choice::Again(later),
+        "a generation later"
+    );
+}
+
+#[test]
+fn a_list_with_few_marks_is_overruled_where_all_run_in_the_directories_that_it_named() {
+    let first = list(FIRST, [1, 1, 1]);
+    assert_eq!(chosen([2, 2, 1], [marked(2, &first), nothing(), nothing()]), Choice::New);
+    let mut elsewhere = first.clone();
+    elsewhere.members[1].sit(99);
+    assert_eq!(
+        chosen([2, 2, 1], [marked(2, &elsewhere), nothing(), nothing()]),
+        Choice::Dead(FIRST),
+        "p1 may have had a mark in the directory that it ran in then"
+    );
+    let mut unknown = first;
+    unknown.members[1].sit(0);
+    assert_eq!(chosen([2, 2, 1], [marked(2, &unknown), nothing(), nothing()]), Choice::Dead(FIRST));
+}
+
+#[test]
+fn instances_tell_their_generation_and_are_never_0() {
+    for (random, of) in [(0, 0), (u64::MAX, 1), (1 << 20, u16::MAX)] {
+        let instance = fresh_instance(of, random);
+        assert_eq!(generation(instance), of);
+        assert_ne!(instance, 0);
+    }
+}
+
+#[test]
+fn messages_beyond_their_bounds_are_refused() {
+    let ballot = FoundingBallot { round: 1, leader: Incarnation(1) };
+    let ask = |names: usize, asked: Vec<MemberInfo>| FoundingMessage::Ask {
+        ballot,
+        names: vec!["p".to_owned(); names],
+        asked,
+        by_command: false,
+    };
+    assert!(ask(FOUNDERS_MAX, vec![founder(0, 1), founder(1, 1)]).is_sound());
+    assert!(!ask(FOUNDERS_MAX + 1, vec![founder(0, 1)]).is_sound());
+    assert!(!ask(1, vec![founder(0, 1), founder(1, 1)]).is_sound(), "more processes than names");
+    assert!(!ask(2, vec![founder(0, 1), founder(0, 2)]).is_sound(), "one name twice");
+    let long = FoundingMessage::Refuse { ballot, why: FoundingRefusal::Names(vec!["p".repeat(201)]) };
+    assert!(!long.is_sound());
+    let twice = FirstView { members: vec![founder(0, 1), founder(0, 1)], ..list(FIRST, [1, 1, 1]) };
+    assert!(!FoundingMessage::Confirmed(twice).is_sound());
+    let last = |n: usize| FoundingMessage::Dead { ballot, last: vec![(String::new(), None); n] };
+    assert!(last(FOUNDERS_MAX).is_sound() && !last(FOUNDERS_MAX + 1).is_sound());
+}

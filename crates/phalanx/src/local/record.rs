@@ -1,0 +1,109 @@
+//! What a fixed founder must not forget, on disk.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use phalanx_core::member::{FounderRecord, generation};
+use toml::{Table, Value};
+
+use super::error::LocalError;
+
+/// The file in which a founder of that name keeps its [`FounderRecord`]. A later process of the name reads it, and founds no cell
+/// a second time that may still live elsewhere.
+#[derive(Clone, Debug)]
+pub struct RecordFile {
+    path: PathBuf,
+}
+
+impl RecordFile {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it holds; nothing, if it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be read, or holds no record.
+    pub fn read(&self) -> Result<FounderRecord, LocalError> {
+        let text = match fs::read_to_string(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(FounderRecord::default()),
+            Err(error) => return Err(LocalError::io("read the founder's record", &self.path)(error)),
+        };
+        parse(&text).ok_or_else(|| LocalError::BadRecord { path: self.path.clone() })
+    }
+
+    /// Writes it in the place of what was there, and returns once it is on disk.
+    ///
+    /// # Errors
+    /// When it cannot be written; then what was there before is there still.
+    pub fn keep(&self, record: &FounderRecord) -> Result<(), LocalError> {
+        self.write(record, true).map_err(LocalError::io("write the founder's record", &self.path))
+    }
+
+    /// The same, and does not wait for the disk.
+    ///
+    /// # Errors
+    /// See [`Self::keep`].
+    pub fn note(&self, record: &FounderRecord) -> Result<(), LocalError> {
+        self.write(record, false).map_err(LocalError::io("write the founder's record", &self.path))
+    }
+
+    fn write(&self, record: &FounderRecord, synced: bool) -> std::io::Result<()> {
+        let draft = self.path.with_extension("draft");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        file.write_all(text(record).as_bytes())?;
+        if synced {
+            file.sync_all()?;
+        }
+        fs::rename(&draft, &self.path)?;
+        if synced && let Some(directory) = self.path.parent() {
+            File::open(directory)?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// With what people look for beside the record itself.
+fn text(record: &FounderRecord) -> String {
+    let mut table = Table::from_iter([("format".to_owned(), Value::from(FORMAT))]);
+    if let Some(mark) = &record.mark {
+        table.insert("instance".to_owned(), Value::from(format!("{:016x}", mark.instance)));
+        table.insert("generation".to_owned(), Value::from(i64::from(generation(mark.instance))));
+    }
+    if let Some(heard) = &record.heard {
+        table.insert("heard".to_owned(), Value::from(heard.at.to_string()));
+    }
+    if let Some(last) = &record.last {
+        table.insert("last_view".to_owned(), Value::from(i64::try_from(last.view).unwrap_or(i64::MAX)));
+        let members: Vec<Value> = last.members.iter().map(|name| Value::from(name.as_str())).collect();
+        table.insert("last_members".to_owned(), Value::from(members));
+    }
+    let hex: String = record.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    table.insert("record".to_owned(), Value::from(hex));
+    format!("{HEAD}{table}")
+}
+
+fn parse(text: &str) -> Option<FounderRecord> {
+    let table: Table = text.parse().ok()?;
+    if table.get("format")?.as_integer()? != FORMAT {
+        return None;
+    }
+    let hex = table.get("record")?.as_str()?;
+    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(byte).collect();
+    FounderRecord::from_bytes(&bytes?).ok()
+}
+
+const HEAD: &str =
+    "# What a founder of this cell must not forget. Without this file it may found the cell a second time.\n";
+
+const FORMAT: i64 = 1;
