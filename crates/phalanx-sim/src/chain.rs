@@ -32,6 +32,11 @@ impl Chain {
         view.instance == self.instance && self.views.get(&view.view).is_none_or(|installed| installed.by.len() < 2)
     }
 
+    /// The instance that was seen last.
+    pub(crate) fn instance(&self) -> u64 {
+        self.instance
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.views.is_empty()
     }

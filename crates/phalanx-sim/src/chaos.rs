@@ -366,6 +366,15 @@ impl Chaos {
                 world.settings.minority.push(slot);
                 None
             }
+            Kind::Empty(role) => {
+                let slot = world.resolve(role)?;
+                world.empty_directory(slot).then_some(())?;
+                None
+            }
+            Kind::Perish { back_ns } => {
+                world.perish(back_ns).then_some(())?;
+                None
+            }
             Kind::Replay(rate) => {
                 world.note(None, format!("an attacker replays {rate} packets a second"));
                 world.set_attack(rate, 0, 0);

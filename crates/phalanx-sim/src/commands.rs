@@ -31,6 +31,7 @@ impl World {
         let security = if self.settings.sealed { Security::Sealed(key) } else { Security::None };
         let slot = &mut self.slots[index];
         slot.life += 1;
+        slot.started_in = slot.directory;
         slot.paused = false;
         slot.leaving = false;
         slot.turn_ns = turn_ns;
@@ -109,7 +110,7 @@ impl World {
             )
         };
         // Each slot has a directory of its own.
-        me.sit(index as u64 + 1);
+        me.sit(index as u64 + 1 + (u64::from(slot.directory) << 32));
         let seeds: Vec<SocketAddr> = others.map(|other| self.endpoint(other, Lane::Control).address()).collect();
         Settings { cell: CELL.into(), me, founding, record: slot.app.record.clone(), seeds, timing, limits }
     }

@@ -269,6 +269,13 @@ pub enum Kind {
     },
     /// A process that is not in the group of a minority joins it.
     FoundAgain,
+    /// The state directory of a founder is emptied.
+    Empty(Role),
+    /// All processes crash at once, and are started again after this long.
+    Perish {
+        /// In nanoseconds.
+        back_ns: u64,
+    },
     /// An attacker sends old sealed packets again, this many a second.
     Replay(u64),
     /// An attacker sends noise to the sockets, this many packets a second.
@@ -317,6 +324,8 @@ impl Kind {
             Self::Strand { stops: false } => "strand",
             Self::Strand { stops: true } => "strand_stopped",
             Self::FoundAgain => "found_again",
+            Self::Empty(_) => "emptied",
+            Self::Perish { .. } => "perish",
             Self::Replay(_) => "replay",
             Self::Noise(_) => "noise",
             Self::Forge(_) => "forge",

@@ -11,8 +11,6 @@ use crate::unequal::{break_rules, draw_all};
 /// A class of faults that today's core does not stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Two processes on two hosts bear one founder's name and start at once.
-    Twins,
     /// What must be the same at all members is not.
     Unequal,
     /// A minority of the processes, or all of them, are late with every turn.
@@ -21,13 +19,12 @@ pub enum Class {
 
 impl Class {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Twins, Self::Unequal, Self::Late];
+    pub const ALL: [Self; 2] = [Self::Unequal, Self::Late];
 
     /// Its name in the counters.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Twins => "twins",
             Self::Unequal => "unequal",
             Self::Late => "late",
         }
@@ -39,15 +36,6 @@ pub(crate) fn add_class(rng: &mut Rng, plan: &mut Plan) {
     let class = Class::ALL[index(rng, Class::ALL.len())];
     plan.class = Some(class);
     match class {
-        Class::Twins => {
-            let twin = plan.members - 1;
-            plan.founders = (1 + index(rng, 3)).min(twin);
-            plan.twin = Some((twin, index(rng, plan.founders)));
-            plan.hosts = (1..=plan.members as u64).collect();
-            plan.memory = None;
-            plan.sealed = true;
-            plan.herd = true;
-        }
         Class::Unequal => {
             plan.unequal = draw_all(rng, plan.members);
             break_rules(rng, plan);

@@ -20,6 +20,7 @@ mod commands;
 mod coverage;
 mod driver;
 pub mod fault;
+mod founding;
 mod frontier;
 mod history;
 mod holders;

@@ -94,6 +94,11 @@ impl World {
             let can_found = without.is_some() || founders.into_iter().all(Slot::runs);
             return can_found && (self.settings.founders > 0 || without != Some(0));
         }
+        if self.perished {
+            // More than half of the founders can found it again.
+            let counts = |slot: &usize| Some(*slot) != without && !self.ruined.contains(slot);
+            return 2 * (0..self.settings.founders).filter(counts).count() > self.settings.founders;
+        }
         let without: Vec<usize> = without.into_iter().collect();
         self.can_go_on_without(&without)
     }

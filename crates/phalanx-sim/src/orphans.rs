@@ -57,6 +57,9 @@ impl World {
     fn is_gone_for_good(&self, who: Incarnation) -> bool {
         let of = |slot: &crate::slot::Slot| slot.app.traces.iter().any(|trace| trace.header.incarnation == who.0);
         let Some(index) = self.slots.iter().position(of) else { return true };
-        !self.slots[index].runs() || self.ruined.contains(&index)
+        let slot = &self.slots[index];
+        // From an emptied directory nobody can tell that it was started in the place of that life.
+        let keeps = self.last_view().is_some_and(|view| view.members.iter().any(|member| member.is_or_keeps(who)));
+        !slot.runs() || self.ruined.contains(&index) || slot.directory > 0 && !keeps
     }
 }

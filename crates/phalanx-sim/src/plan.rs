@@ -8,6 +8,7 @@ use phalanx_core::rng::Rng;
 
 use crate::bursts::{Bursts, add_bursts, draw_tally};
 use crate::fault::{Aim, Fault, Kind, Reach, Role};
+use crate::founding::add_founding;
 use crate::frontier::{Class, add_class};
 use crate::holders::{add_holders, sharpen_holders};
 use crate::laggards::{add_laggards, draw_expel_after};
@@ -195,6 +196,7 @@ impl Plan {
         add_bursts(&mut root.fork("bursts"), &mut plan);
         add_lost_views(&mut root.fork("lost views"), &mut plan);
         plan.draw_memory(&mut root.fork("memory"));
+        add_founding(&mut root.fork("founding"), &mut plan);
         break_rules(&mut root.fork("agreed"), &mut plan);
         plan
     }
@@ -462,6 +464,8 @@ mod tests {
             "strand",
             "strand_stopped",
             "found_again",
+            "emptied",
+            "perish",
             "replay",
             "noise",
             "forge",

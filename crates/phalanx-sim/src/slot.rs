@@ -34,6 +34,12 @@ pub(crate) struct Slot {
     pub(crate) life: u32,
     /// Stopped, as by SIGSTOP.
     pub(crate) paused: bool,
+    /// Its state directory lost what it held, or there are two of it, and it has not been in a view since.
+    pub(crate) damaged: bool,
+    /// How often its directory was emptied: an emptied one has another number.
+    pub(crate) directory: u32,
+    /// The same when its process started.
+    pub(crate) started_in: u32,
     /// It was started by mistake and is never started again.
     pub(crate) retired: bool,
     /// It asked to leave the cell.

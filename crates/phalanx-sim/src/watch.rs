@@ -61,12 +61,18 @@ impl World {
         self.watch.network = self.net.version();
         self.watch.cut.resize(n * n, false);
         let (mut cut, mut mended) = (Vec::new(), Vec::new());
+        // Where two processes have one name, a link does not say whose it is.
+        let twins = self.settings.twins.clone();
+        let is_shared = |slot: usize| twins.iter().any(|(who, whose)| [*who, *whose].contains(&slot));
         let mut bridged = false;
         for (from, to) in crate::links::all_links(n) {
             let bridge = self.net.is_cut(from, to) && self.is_bridged(from, to);
             bridged |= bridge;
             let is_cut = self.net.is_cut(from, to) && !bridge;
-            if std::mem::replace(&mut self.watch.cut[from * n + to], is_cut) != is_cut {
+            if std::mem::replace(&mut self.watch.cut[from * n + to], is_cut) != is_cut
+                && !is_shared(from)
+                && !is_shared(to)
+            {
                 let link = (self.slots[from].name.clone(), self.slots[to].name.clone());
                 if is_cut {
                     cut.push(link);

@@ -47,6 +47,10 @@ pub(crate) enum Event {
     Attack { epoch: u32 },
     /// The next burst of abcasts.
     Burst { epoch: u32 },
+    /// A process may find that its directory was emptied.
+    Restore { slot: usize, life: u32 },
+    /// The operator looks at a cell that died as a whole.
+    Operate,
     /// A timer of whoever turns the world.
     Timer(u32),
 }
@@ -189,6 +193,10 @@ pub(crate) struct World {
     pub(crate) ruined: Vec<usize>,
     /// Slots at the ends of paths that are broken in part for good.
     pub(crate) impaired: Vec<usize>,
+    /// All processes crashed at once, and the cell was not founded again since.
+    pub(crate) perished: bool,
+    /// When it was told last that nobody of it lives.
+    pub(crate) commanded_ns: Option<u64>,
     /// When a group was given up last.
     pub(crate) tended_ns: Option<u64>,
     /// The applications multicast by themselves.
@@ -229,6 +237,9 @@ impl World {
                 life: 0,
                 paused: false,
                 leaving: false,
+                damaged: false,
+                directory: 0,
+                started_in: 0,
                 retired: false,
                 turn_ns: settings.turn_ns,
                 // Clocks of different processes have nothing to do with each other.
@@ -268,6 +279,8 @@ impl World {
             lost_view: None,
             ruined: Vec::new(),
             impaired: Vec::new(),
+            perished: false,
+            commanded_ns: None,
             tended_ns: None,
             sending: true,
             regrouping: true,
@@ -313,6 +326,8 @@ impl World {
                 }
             }
             Event::Burst { epoch } => self.burst(epoch),
+            Event::Restore { slot, life } => self.restore_directory(slot, life),
+            Event::Operate => self.look_for_cell(),
             Event::Timer(id) => return Step::Timer(id),
         }
         Step::Other
@@ -346,10 +361,14 @@ impl World {
         let seen =
             node.process().cell_view().filter(|view| slot.noted_view != (node.incarnation(), view.view)).cloned();
         if let Some(view) = &seen {
-            slot.noted_view = (node.incarnation(), view.view);
-            self.chain.note(node.incarnation(), view);
+            let who = node.incarnation();
+            slot.noted_view = (who, view.view);
+            self.note_founding(index, view.instance);
+            self.chain.note(who, view);
         }
-        if let Some(watcher) = &mut self.watcher {
+        if let Some(watcher) = &mut self.watcher
+            && let Some(node) = &self.slots[index].node
+        {
             watcher(index, now_ns, node.process());
         }
         if let Some(view) = &seen {

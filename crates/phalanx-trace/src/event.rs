@@ -539,4 +539,6 @@ pub enum Event {
         /// Its name.
         name: String,
     },
+    /// It was told that no member of its cell lives anywhere, and asked to found it again.
+    FoundAnew,
 }

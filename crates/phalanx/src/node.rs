@@ -342,6 +342,17 @@ impl<D: Driver> Node<D> {
         Ok(())
     }
 
+    /// The operator says that nobody of the cell lives anywhere, see [`Process::found_anew`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn found_anew(&mut self, now: Instant, handler: &mut impl Handler) -> Result<(), CommandError> {
+        self.begin(now, handler)?;
+        self.process.found_anew(now)?;
+        handler.command(&Command::FoundAnew);
+        Ok(())
+    }
+
     /// Multicasts the concatenation of `parts` to the group. Accepted means queued; it goes out at the latest
     /// with the next turn. Unless asked for by name, it is uniform where the group was founded so.
     ///

@@ -157,6 +157,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             }
             Command::LeaveGroup { group } => self.record(&Record::GroupLeaveAsked { group: group.0 }),
             Command::GiveUpGroup { name } => self.record(&Record::GivenUp { name: name.to_owned() }),
+            Command::FoundAnew => self.record(&Record::FoundAnew),
             Command::RaiseLevel { level } => self.record(&Record::RiseAsked { level }),
             Command::Leave => self.record(&Record::LeaveAsked),
             Command::Multicast { group, order, uniform, parts } if self.writer.is_some() => {

@@ -181,6 +181,7 @@ impl Builder {
             }
             Event::Forgotten { group, view, .. } => proc.forgotten.push((*group, *view, moment)),
             Event::GivenUp { name } => self.model.given_up.push((name.clone(), moment)),
+            Event::FoundAnew => self.model.anew_asked.push(moment),
             Event::RiseAsked { level } => self.model.rises_asked.push((*level, moment)),
             Event::Differs { setting, cell, own } => {
                 let kept_out = (setting.clone(), cell.clone(), own.clone(), moment);

@@ -158,6 +158,7 @@ impl StreamRules {
             Event::Guard { .. }
             | Event::Forgotten { .. }
             | Event::GivenUp { .. }
+            | Event::FoundAnew
             | Event::Accept { .. }
             | Event::Balance { .. }
             | Event::JoinAsked { .. }

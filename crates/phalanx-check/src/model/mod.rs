@@ -50,6 +50,8 @@ pub(crate) struct Model {
     pub(crate) accepted: accepted::Accepted,
     /// Names of groups that were to wait no more for members that are cut off.
     pub(crate) given_up: Vec<(String, Moment)>,
+    /// When a process was told that no member of the cell lives, and asked to found it again.
+    pub(crate) anew_asked: Vec<Moment>,
     /// Levels that processes asked their cell to rise to.
     pub(crate) rises_asked: Vec<(u16, Moment)>,
 }

@@ -4,10 +4,12 @@
 //! between was installed, and the first view that a process installs is the first that holds it; and for neighbours `u`, `w` the survivors `M_u & M_w`, together with those that left of
 //! their own will, are a quorum of `u`, and the survivors alone are no minority of `w`. Numbers skip none.
 //!
+//! Instances: see `foundings`.
+//!
 //! Group: the same, without quorums (the cell's chain gives those); a view without survivors is a new beginning and
 //! allowed only when nobody stays behind in the one before, unless it goes on with a state that an earlier life kept (X3, U6).
 //!
-//! Instances: pairs of neighbouring views. Source: Ricciardi and Birman 1991; the quorum rule after Birman,
+//! Counted: pairs of neighbouring views, and of neighbouring instances. Source: Ricciardi and Birman 1991; the quorum rule after Birman,
 //! "Reliable Distributed Systems" (Springer 2005), primary partition.
 
 use std::collections::BTreeMap;
@@ -16,24 +18,48 @@ use phalanx_trace::LeaveReason;
 
 use super::Run;
 use crate::findings::Findings;
-use crate::model::{CellInstall, EpochEnd, EpochIx, InstallIx, ViewIx};
+use crate::model::{CellInstall, EpochEnd, EpochIx, InstallIx, Moment, ProcIx, ViewIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     for views in model.cells.values() {
         cell_chain(run, views, out);
     }
-    let instances: Vec<&CellInstall> = model
-        .cells
-        .values()
-        .filter_map(|views| views.first_key_value()?.1.first())
-        .map(|&i| &model.installs[i])
-        .collect();
-    if let (true, [first, second, ..]) = (run.options.one_instance, instances.as_slice()) {
-        out.violation(&[first.moment.place, second.moment.place], || "the cell was founded twice".to_owned());
+    if run.options.one_instance {
+        foundings(run, out);
     }
     for group in &model.groups {
         group_chain(run, &group.views, out);
+    }
+}
+
+/// One cell has one instance at a time: a later one is of a later generation, begins with a command, and when nobody is in the primary
+/// partition of an earlier one any more.
+fn foundings(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    let begins = model.cells.values().filter_map(|views| views.first_key_value()?.1.first());
+    let mut begins: Vec<&CellInstall> = begins.map(|&i| &model.installs[i]).collect();
+    begins.sort_by_key(|install| (install.instance >> 48, install.moment.at_ns));
+    for pair in begins.windows(2) {
+        let [earlier, later] = [pair[0], pair[1]];
+        out.instance();
+        let at_ns = later.moment.at_ns;
+        let is_asked = model.anew_asked.iter().any(|asked| asked.at_ns <= at_ns);
+        if earlier.instance >> 48 == later.instance >> 48 || !is_asked {
+            out.violation(&[earlier.moment.place, later.moment.place], || "the cell was founded twice".to_owned());
+            continue;
+        }
+        let is_past = |moment: Option<&Moment>| moment.is_some_and(|moment| moment.at_ns <= at_ns);
+        let is_in = |p: &ProcIx| {
+            let proc = &model.procs[*p];
+            let of_it = |&i: &InstallIx| model.installs[i].instance == earlier.instance;
+            let is_over = is_past(proc.crashed.as_ref()) || is_past(proc.over.as_ref().map(|(_, moment)| moment));
+            proc.installs.iter().any(of_it) && !is_over && !model.nonprimary_at(*p, at_ns)
+        };
+        if let Some(p) = (0..model.procs.len()).find(is_in) {
+            let text = || format!("the cell was founded again while {} was in its primary partition", model.who(p));
+            out.violation(&[earlier.moment.place, later.moment.place], text);
+        }
     }
 }
 

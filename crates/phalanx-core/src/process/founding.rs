@@ -21,6 +21,8 @@ use crate::wire::{DropReason, Tags};
 const BALLOT_LIFE: Duration = Duration::from_secs(1);
 /// Each founder waits so much longer than the one before by name until it leads, and whoever promised to another one, too.
 const LEAD_STEP: Duration = Duration::from_millis(700);
+/// The only founder of a cell looks for it so long.
+const LOOK_FIRST: Duration = Duration::from_millis(500);
 /// When nothing can be founded, it is tried again after this.
 const DEAD_AGAIN: Duration = Duration::from_secs(3);
 
@@ -154,6 +156,8 @@ impl Process {
         let Stage::Searching(search) = &mut self.stage else { return };
         let founding = &mut search.founding;
         founding.forget_silent(now);
+        // The only founder asks nobody: it looks whether a member of the cell, or another process of its name, answers.
+        let patience = if names.len() == 1 { LOOK_FIRST } else { patience };
         let lead_after = *founding.lead_after.get_or_insert(now + patience);
         if founding.led.as_ref().is_some_and(|led| now.since(led.since) < BALLOT_LIFE) {
             return;

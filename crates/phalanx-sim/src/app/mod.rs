@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use phalanx::Handler;
 use phalanx::handler::Command;
 use phalanx::traced;
-use phalanx_core::member::FounderRecord;
+use phalanx_core::member::{FounderRecord, generation};
 use phalanx_core::{
     CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Snapshot,
 };
@@ -49,6 +49,8 @@ pub(crate) struct App {
     pub(crate) answerable: Vec<(GroupId, u8)>,
     /// What its state directory holds. It survives a crash.
     pub(crate) record: FounderRecord,
+    /// Of its cell instance.
+    generation: u16,
     /// A view change asks for silence, as its trace says.
     silent: bool,
     /// This life was told that it is over.
@@ -117,6 +119,7 @@ impl App {
             wanted: BTreeMap::new(),
             answerable: Vec::new(),
             record: FounderRecord::default(),
+            generation: 0,
             silent: false,
             over: false,
             was_excluded: false,
@@ -175,6 +178,7 @@ impl App {
     fn cell_view(&mut self, view: &CellView) {
         self.counts.cell_views += 1;
         self.kept_out = false;
+        self.generation = generation(view.instance);
         self.record(trace::Event::CellView {
             instance: view.instance,
             view: view.view,
@@ -297,6 +301,7 @@ impl Handler for App {
             }
             Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
             Command::GiveUpGroup { name } => self.record(trace::Event::GivenUp { name: name.to_owned() }),
+            Command::FoundAnew => self.record(trace::Event::FoundAnew),
             Command::RaiseLevel { level } => self.record(trace::Event::RiseAsked { level }),
             Command::Leave => self.record(trace::Event::LeaveAsked),
             Command::Send { to, payload } => self.sent_to(to, payload),
@@ -358,7 +363,7 @@ impl Handler for App {
         });
         if let Some(group) = self.groups.get_mut(&delivery.group) {
             group.state.apply(delivery.order, delivery.sender.0, hash);
-            let applied = group.state.objects.apply(delivery);
+            let applied = group.state.objects.apply(delivery, self.generation);
             if !delivery.replayed {
                 group.delivered += 1;
                 if let Some(chain) = delivery.payload.first() {

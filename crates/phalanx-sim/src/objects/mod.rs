@@ -28,7 +28,8 @@ pub(crate) const WORDS: usize = KEYS + 2 * LOCKS + ACCOUNTS;
 
 impl Objects {
     /// Takes a delivery, if it is an operation; tells its number at its sender and what came of it.
-    pub(crate) fn apply(&mut self, delivery: &Delivery<'_>) -> Option<(u64, Outcome)> {
+    /// `generation`: of the cell instance.
+    pub(crate) fn apply(&mut self, delivery: &Delivery<'_>, generation: u16) -> Option<(u64, Outcome)> {
         if delivery.order != Order::Total || !delivery.uniform {
             return None;
         }
@@ -38,7 +39,7 @@ impl Objects {
         let outcome = match action {
             Action::Read { .. } | Action::Write { .. } | Action::Cas { .. } => self.registers.apply(action),
             Action::Acquire { lock } => {
-                self.locks.acquire(lock, sender, token(delivery.group.0, delivery.view, position), gone)
+                self.locks.acquire(lock, sender, token(generation, delivery.group.0, delivery.view, position), gone)
             }
             Action::Release { lock, token } => self.locks.release(lock, sender, token),
             Action::Transfer { from, to, amount } => self.bank.transfer(from, to, amount),
@@ -67,10 +68,10 @@ impl Objects {
 }
 
 /// The fencing token of a grant. Group numbers, views and positions only grow in a cell instance, and no two messages
-/// share all three.
-fn token(group: u32, view: u64, position: u64) -> u64 {
-    debug_assert!(view < 1 << 24 && position < 1 << 24, "a simulated run is shorter");
-    u64::from(group) << 48 | view << 24 | position
+/// share all three; a later instance is of a later generation.
+fn token(generation: u16, group: u32, view: u64, position: u64) -> u64 {
+    debug_assert!(group < 1 << 12 && view < 1 << 24 && position < 1 << 24, "a simulated run is shorter");
+    u64::from(generation) << 60 | u64::from(group) << 48 | view << 24 | position
 }
 
 #[cfg(test)]
@@ -102,7 +103,7 @@ mod tests {
             Action::Transfer { from: 7, to: 0, amount: 5 },
         ]) {
             let payload = Command { op, action, gone: 0 }.payload();
-            assert_eq!(objects.apply(&delivery(&payload, true)).map(|(number, _)| number), Some(op));
+            assert_eq!(objects.apply(&delivery(&payload, true), 1).map(|(number, _)| number), Some(op));
         }
         assert_eq!(Objects::of_words(&objects.words()), objects);
         assert_eq!(objects.locks.holder(1), Some((7, 2 << 48 | 3 << 24 | 4)));
@@ -113,8 +114,8 @@ mod tests {
     fn only_uniform_operations_count() {
         let mut objects = Objects::default();
         let payload = Command { op: 1, action: Action::Write { key: 0, value: 9 }, gone: 0 }.payload();
-        assert_eq!(objects.apply(&delivery(&payload, false)), None);
-        assert_eq!(objects.apply(&delivery(&payload[1..], true)), None);
+        assert_eq!(objects.apply(&delivery(&payload, false), 1), None);
+        assert_eq!(objects.apply(&delivery(&payload[1..], true), 1), None);
         assert_eq!(objects, Objects::default());
     }
 }

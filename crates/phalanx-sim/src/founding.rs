@@ -1,0 +1,154 @@
+//! Foundings that go wrong: a second process under a founder's name, directories that are emptied, a cell that dies as a whole.
+
+use phalanx_core::rng::Rng;
+use phalanx_core::{Membership, member::FounderRecord};
+
+use crate::fault::{Aim, Fault, Kind, Role};
+use crate::plan::{MS, Plan, SECOND};
+use crate::result::add_to;
+use crate::slot::Slot;
+use crate::swarm::index;
+use crate::world::{Event, World};
+
+/// A living process writes again what its directory must hold after this long at most.
+const RESTORE_NS: u64 = SECOND;
+/// An operator looks this often whether a cell that died was founded again, and gives a command no sooner than this after the last.
+const OPERATE_NS: u64 = 500 * MS;
+const COMMAND_NS: u64 = 4 * SECOND;
+
+/// Adds them to some seeds.
+pub(crate) fn add_founding(rng: &mut Rng, plan: &mut Plan) {
+    if !rng.chance_ppm(200_000) || plan.mild || plan.members < 3 {
+        return;
+    }
+    plan.founders = (2 + index(rng, 3)).min(plan.members - 1);
+    if rng.chance_ppm(400_000) {
+        plan.twin = Some((plan.members - 1, index(rng, plan.founders)));
+        plan.hosts = (1..=plan.members as u64).collect();
+        plan.memory = None;
+        plan.sealed = true;
+        // Of a process that stays broken the judge knows the name alone.
+        plan.ruin = false;
+    } else {
+        add_emptied(rng, plan);
+    }
+    if rng.chance_ppm(400_000) {
+        let at_ns = 5 * SECOND + rng.below(plan.heal_ns - 8 * SECOND);
+        let kind = Kind::Perish { back_ns: 100 * MS + rng.below(2 * SECOND) };
+        plan.faults.push(Fault { aim: Aim::At(at_ns), kind, lasts_ns: 0 });
+    }
+}
+
+/// Directories of founders are emptied, while their processes run or just before these crash.
+fn add_emptied(rng: &mut Rng, plan: &mut Plan) {
+    for _ in 0..1 + rng.below(3) {
+        let at_ns = rng.below(plan.heal_ns - 2 * SECOND);
+        let role = Role::Slot(index(rng, plan.founders));
+        plan.faults.push(Fault { aim: Aim::At(at_ns), kind: Kind::Empty(role), lasts_ns: 0 });
+        if rng.chance_ppm(500_000) {
+            let aim = Aim::At(at_ns + rng.below(RESTORE_NS));
+            let kind =
+                Kind::Crash { role, back_ns: Some(100 * MS + rng.below(SECOND)), moved: rng.chance_ppm(300_000) };
+            plan.faults.push(Fault { aim, kind, lasts_ns: 0 });
+        }
+    }
+}
+
+impl World {
+    /// A founder's directory is emptied, unless too many founders lost theirs: nobody could tell then what was. Gives whether it was.
+    pub(crate) fn empty_directory(&mut self, slot: usize) -> bool {
+        let damaged = |slot: &&Slot| slot.damaged;
+        let names = self.settings.founders;
+        let twins = usize::from(!self.settings.twins.is_empty());
+        let count = self.slots.iter().filter(damaged).count() + twins + usize::from(!self.slots[slot].damaged);
+        if slot >= names || 2 * count > names {
+            return false;
+        }
+        let life = self.slots[slot].life;
+        let place = &mut self.slots[slot];
+        place.damaged = true;
+        place.directory += 1;
+        place.app.record = FounderRecord::default();
+        add_to(&mut self.counters.moments, "founders' directories emptied", 1);
+        self.note(Some(slot), "has an empty directory");
+        let after_ns = 1 + self.rng.below(RESTORE_NS);
+        self.queue.push(self.now_ns + after_ns, Event::Restore { slot, life });
+        true
+    }
+
+    /// The process that ran when its directory was emptied finds it out, and writes again what must be there.
+    pub(crate) fn restore_directory(&mut self, slot: usize, life: u32) {
+        let place = &mut self.slots[slot];
+        if place.life != life || place.paused {
+            if place.life == life && place.runs() {
+                self.queue.push(self.now_ns + RESTORE_NS, Event::Restore { slot, life });
+            }
+            return;
+        }
+        let Some(node) = &place.node else { return };
+        place.app.record = node.process().record().clone();
+        place.directory = place.started_in;
+        place.damaged = false;
+        self.note(Some(slot), "writes its directory again");
+    }
+
+    /// All processes crash at once, and are started again.
+    pub(crate) fn perish(&mut self, back_ns: u64) -> bool {
+        let all: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].runs()).collect();
+        if self.chain.is_empty() || self.settings.founders == 0 || self.perished {
+            return false;
+        }
+        self.note(None, "the whole cell dies");
+        add_to(&mut self.counters.moments, "cells that died as a whole", 1);
+        for slot in all {
+            self.crash(slot);
+        }
+        self.perished = true;
+        let back: Vec<usize> = (0..self.slots.len()).filter(|slot| !self.ruined.contains(slot)).collect();
+        for slot in back {
+            let after_ns = back_ns + self.rng.below(2 * SECOND);
+            self.start_later(slot, after_ns, false);
+        }
+        self.queue.push(self.now_ns + back_ns + OPERATE_NS, Event::Operate);
+        true
+    }
+
+    /// An operator that knows that the cell died has it founded again, once enough of its founders look for it.
+    pub(crate) fn look_for_cell(&mut self) {
+        if !self.perished {
+            return;
+        }
+        self.queue.push(self.now_ns + OPERATE_NS, Event::Operate);
+        let names = self.settings.founders;
+        let searches = |slot: &Slot| {
+            slot.node.as_ref().is_some_and(|node| node.membership() == Membership::Searching) && !slot.paused
+        };
+        let searching: Vec<usize> = (0..names).filter(|slot| searches(&self.slots[*slot])).collect();
+        let is_soon = self.commanded_ns.is_some_and(|at_ns| self.now_ns < at_ns + COMMAND_NS);
+        if 2 * searching.len() <= names || is_soon {
+            return;
+        }
+        let slot = searching[0];
+        let place = &mut self.slots[slot];
+        let now = place.local(self.now_ns);
+        let Some(node) = place.node.as_mut() else { return };
+        if node.found_anew(now, &mut place.app).is_ok() {
+            self.commanded_ns = Some(self.now_ns);
+            add_to(&mut self.counters.moments, "commands to found a cell again", 1);
+            self.note(Some(slot), "is told that the whole cell died");
+            self.wake(slot, self.now_ns);
+        }
+    }
+
+    /// A process is in a view: what its directory lost does not matter any more, and a cell that died was founded again.
+    pub(crate) fn note_founding(&mut self, slot: usize, instance: u64) {
+        let twin_of = self.settings.twins.iter().find(|(who, _)| *who == slot);
+        if twin_of.is_none() {
+            self.slots[slot].damaged = false;
+        }
+        if self.perished && instance != self.chain.instance() {
+            self.perished = false;
+            add_to(&mut self.counters.moments, "cells founded again", 1);
+        }
+    }
+}
