@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::{GroupId, Incarnation, Lane, MemberInfo};
-use crate::member::FounderRecord;
+use crate::member::{FounderRecord, Inheritance};
 
 /// How a process may come into its first view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,9 @@ pub enum Founding {
     Alone,
     /// Never founds: only joins a cell that exists.
     Join,
+    /// The next instance of a cell, by a survivor of one whose quorum is gone for good: see
+    /// [`Process::reform`](crate::process::Process::reform).
+    Reform(Box<Inheritance>),
     /// One of the fixed founders, by name, in order. They decide view 1 by a ballot (`docs/founding.md`).
     Named(Vec<String>),
 }
@@ -234,8 +237,11 @@ impl LeaveReason {
 /// The processes of a cell, as decided.
 #[derive(Clone, Debug)]
 pub struct CellView {
-    /// The cell instance: random, drawn when the cell was founded.
+    /// The cell instance: drawn when the cell was founded. The upper 16 bits are its generation, the rest is random; of two
+    /// instances of a cell the later one has the larger number.
     pub instance: u64,
+    /// Earlier instances whose groups this one goes on with, latest first; none, unless the cell was reformed.
+    pub ancestors: Vec<u64>,
     /// The view's number, from 1; grows by one with each change of members or of the level.
     pub view: u64,
     /// The level in force: what members may send to each other (`docs/levels.md`).
@@ -349,6 +355,27 @@ pub enum Event {
     Excluded {
         /// The first view without it.
         view: u64,
+    },
+    /// This incarnation renounced its cell instance, because the cell was founded again, or is to be, from here: see
+    /// [`Process::reform`](crate::process::Process::reform). It is over. The next one keeps the state of its groups, as after an
+    /// exclusion.
+    Renounced {
+        /// The generation of the later instance.
+        generation: u16,
+    },
+    /// The reform that was asked for is not done. The incarnation goes on, unless the next event says otherwise.
+    ReformRefused {
+        /// Why, for people.
+        why: String,
+    },
+    /// A living process is in another instance of this cell: the cell was founded twice, or again. Said once for each instance.
+    OtherInstance {
+        /// Its instance.
+        instance: u64,
+        /// The instance of this process.
+        own: u64,
+        /// Where it answers.
+        at: SocketAddr,
     },
     /// The graceful leave is done: this incarnation is over.
     Left,
@@ -529,6 +556,9 @@ pub enum CommandError {
     /// Not in a view yet.
     #[error("not in a view yet")]
     NoView,
+    /// A quorum of the cell is heard: there is nothing to reform.
+    #[error("this process is in the primary partition of its cell: there is nothing to reform")]
+    InPrimary,
     /// No founder that looks for its cell.
     #[error("this process is no founder that looks for its cell")]
     NotSearching,

@@ -375,6 +375,10 @@ impl Chaos {
                 world.perish(back_ns).then_some(())?;
                 None
             }
+            Kind::Behead => {
+                world.behead().then_some(())?;
+                None
+            }
             Kind::Replay(rate) => {
                 world.note(None, format!("an attacker replays {rate} packets a second"));
                 world.set_attack(rate, 0, 0);

@@ -138,7 +138,8 @@ impl World {
     }
 
     pub(crate) fn start_again(&mut self, index: usize, moved: bool) {
-        if self.slots[index].node.is_some() || self.slots[index].retired || self.ruined.contains(&index) {
+        let slot = &self.slots[index];
+        if slot.node.is_some() || slot.retired || slot.buried || self.ruined.contains(&index) {
             return;
         }
         if moved {

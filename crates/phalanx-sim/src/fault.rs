@@ -276,6 +276,8 @@ pub enum Kind {
         /// In nanoseconds.
         back_ns: u64,
     },
+    /// So many members crash at once that the others cannot go on, and are started again once one of these has reformed the cell.
+    Behead,
     /// An attacker sends old sealed packets again, this many a second.
     Replay(u64),
     /// An attacker sends noise to the sockets, this many packets a second.
@@ -326,6 +328,7 @@ impl Kind {
             Self::FoundAgain => "found_again",
             Self::Empty(_) => "emptied",
             Self::Perish { .. } => "perish",
+            Self::Behead => "behead",
             Self::Replay(_) => "replay",
             Self::Noise(_) => "noise",
             Self::Forge(_) => "forge",

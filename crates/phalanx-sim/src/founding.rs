@@ -1,7 +1,8 @@
 //! Foundings that go wrong: a second process under a founder's name, directories that are emptied, a cell that dies as a whole.
 
+use phalanx_core::Membership;
+use phalanx_core::member::FounderRecord;
 use phalanx_core::rng::Rng;
-use phalanx_core::{Membership, member::FounderRecord};
 
 use crate::fault::{Aim, Fault, Kind, Role};
 use crate::plan::{MS, Plan, SECOND};
@@ -15,6 +16,18 @@ const RESTORE_NS: u64 = SECOND;
 /// An operator looks this often whether a cell that died was founded again, and gives a command no sooner than this after the last.
 const OPERATE_NS: u64 = 500 * MS;
 const COMMAND_NS: u64 = 4 * SECOND;
+
+/// What became of a cell that cannot go on by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Doomed {
+    /// It goes on.
+    #[default]
+    No,
+    /// All of it died.
+    Whole,
+    /// A quorum of it died, and stays dead until one of the others has founded it again.
+    Quorum,
+}
 
 /// Adds them to some seeds.
 pub(crate) fn add_founding(rng: &mut Rng, plan: &mut Plan) {
@@ -32,11 +45,13 @@ pub(crate) fn add_founding(rng: &mut Rng, plan: &mut Plan) {
     } else {
         add_emptied(rng, plan);
     }
-    if rng.chance_ppm(400_000) {
-        let at_ns = 5 * SECOND + rng.below(plan.heal_ns - 8 * SECOND);
-        let kind = Kind::Perish { back_ns: 100 * MS + rng.below(2 * SECOND) };
-        plan.faults.push(Fault { aim: Aim::At(at_ns), kind, lasts_ns: 0 });
-    }
+    let at_ns = 5 * SECOND + rng.below(plan.heal_ns - 8 * SECOND);
+    let kind = match rng.below(10) {
+        0..=2 => Kind::Perish { back_ns: 100 * MS + rng.below(2 * SECOND) },
+        3..=5 => Kind::Behead,
+        _ => return,
+    };
+    plan.faults.push(Fault { aim: Aim::At(at_ns), kind, lasts_ns: 0 });
 }
 
 /// Directories of founders are emptied, while their processes run or just before these crash.
@@ -94,38 +109,91 @@ impl World {
 
     /// All processes crash at once, and are started again.
     pub(crate) fn perish(&mut self, back_ns: u64) -> bool {
-        let all: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].runs()).collect();
-        if self.chain.is_empty() || self.settings.founders == 0 || self.perished {
+        if self.chain.is_empty() || self.settings.founders == 0 || self.doomed != Doomed::No {
             return false;
         }
         self.note(None, "the whole cell dies");
         add_to(&mut self.counters.moments, "cells that died as a whole", 1);
-        for slot in all {
+        for slot in 0..self.slots.len() {
             self.crash(slot);
         }
-        self.perished = true;
-        let back: Vec<usize> = (0..self.slots.len()).filter(|slot| !self.ruined.contains(slot)).collect();
-        for slot in back {
-            let after_ns = back_ns + self.rng.below(2 * SECOND);
-            self.start_later(slot, after_ns, false);
-        }
-        self.queue.push(self.now_ns + back_ns + OPERATE_NS, Event::Operate);
+        self.doom(Doomed::Whole);
+        self.start_all_again(back_ns);
         true
     }
 
-    /// An operator that knows that the cell died has it founded again, once enough of its founders look for it.
+    /// A quorum of the members of the last view crash at once.
+    pub(crate) fn behead(&mut self) -> bool {
+        let Some(view) = self.last_view().filter(|_| self.doomed == Doomed::No && self.settings.founders > 0) else {
+            return false;
+        };
+        let members: Vec<Option<usize>> = view.members.iter().map(|member| self.slot_of(member.incarnation)).collect();
+        let last = members.last().copied().flatten();
+        // The youngest members stay: less than half of the view.
+        let stay = 1 + usize::try_from(self.rng.below(members.len().div_ceil(2) as u64)).unwrap_or(0);
+        let stay = stay.min(members.len().div_ceil(2).saturating_sub(1));
+        let survives =
+            |slot: usize| self.slots[slot].node.is_some() && !self.slots[slot].paused && !self.ruined.contains(&slot);
+        if stay == 0 || !last.is_some_and(survives) {
+            return false;
+        }
+        let stay: Vec<usize> = members[members.len() - stay..].iter().flatten().copied().collect();
+        self.note(None, "a quorum of the cell dies");
+        add_to(&mut self.counters.moments, "cells whose quorum died", 1);
+        for slot in (0..self.slots.len()).filter(|slot| !stay.contains(slot)).collect::<Vec<_>>() {
+            self.crash(slot);
+            self.slots[slot].buried = true;
+        }
+        self.doom(Doomed::Quorum);
+        true
+    }
+
+    fn doom(&mut self, doomed: Doomed) {
+        self.doomed = doomed;
+        self.commanded_ns = None;
+        self.queue.push(self.now_ns + OPERATE_NS, Event::Operate);
+    }
+
+    fn start_all_again(&mut self, back_ns: u64) {
+        let back: Vec<usize> = (0..self.slots.len()).filter(|slot| !self.ruined.contains(slot)).collect();
+        for slot in back {
+            self.slots[slot].buried = false;
+            let after_ns = back_ns + self.rng.below(2 * SECOND);
+            self.start_later(slot, after_ns, false);
+        }
+    }
+
+    /// An operator that knows what became of the cell has it founded again.
     pub(crate) fn look_for_cell(&mut self) {
-        if !self.perished {
+        if self.doomed == Doomed::No {
             return;
         }
         self.queue.push(self.now_ns + OPERATE_NS, Event::Operate);
+        if self.commanded_ns.is_some_and(|at_ns| self.now_ns < at_ns + COMMAND_NS) {
+            return;
+        }
+        let stays = |slot: &Slot| slot.runs() && !slot.leaving;
+        if self.doomed == Doomed::Quorum && !self.slots.iter().any(stays) {
+            // The survivors have left, or wait for a quorum to let them go.
+            for slot in 0..self.slots.len() {
+                self.crash(slot);
+            }
+            self.doomed = Doomed::Whole;
+            self.start_all_again(100 * MS);
+        }
+        match self.doomed {
+            Doomed::Whole => self.have_it_founded(),
+            Doomed::Quorum => self.have_it_reformed(),
+            Doomed::No => {}
+        }
+    }
+
+    /// Once enough of its founders look for it.
+    fn have_it_founded(&mut self) {
         let names = self.settings.founders;
-        let searches = |slot: &Slot| {
-            slot.node.as_ref().is_some_and(|node| node.membership() == Membership::Searching) && !slot.paused
-        };
-        let searching: Vec<usize> = (0..names).filter(|slot| searches(&self.slots[*slot])).collect();
-        let is_soon = self.commanded_ns.is_some_and(|at_ns| self.now_ns < at_ns + COMMAND_NS);
-        if 2 * searching.len() <= names || is_soon {
+        let searching = self.with_membership(Membership::Searching);
+        let searching: Vec<usize> = searching.into_iter().filter(|slot| *slot < names).collect();
+        if 2 * searching.len() <= names {
             return;
         }
         let slot = searching[0];
@@ -140,15 +208,41 @@ impl World {
         }
     }
 
+    /// Once a survivor hears no quorum. Of several, the one with the latest view does, as far as it was the last that counts.
+    fn have_it_reformed(&mut self) {
+        let survivors = self.with_membership(Membership::NonPrimary);
+        let view = |slot: usize| self.slots[slot].node.as_ref().and_then(|node| Some(node.process().cell_view()?.view));
+        let Some(slot) = survivors.into_iter().max_by_key(|slot| view(*slot)) else { return };
+        let place = &mut self.slots[slot];
+        let now = place.local(self.now_ns);
+        place.app.now_ns = self.now_ns;
+        let Some(node) = place.node.as_mut() else { return };
+        if node.reform(now, &mut place.app).is_ok() {
+            self.commanded_ns = Some(self.now_ns);
+            add_to(&mut self.counters.moments, "commands to reform a cell", 1);
+            self.note(Some(slot), "is told to reform the cell");
+            self.wake(slot, self.now_ns);
+        }
+    }
+
+    fn with_membership(&self, membership: Membership) -> Vec<usize> {
+        let is = |slot: &Slot| !slot.paused && slot.node.as_ref().is_some_and(|node| node.membership() == membership);
+        (0..self.slots.len()).filter(|slot| is(&self.slots[*slot]) && !self.ruined.contains(slot)).collect()
+    }
+
     /// A process is in a view: what its directory lost does not matter any more, and a cell that died was founded again.
     pub(crate) fn note_founding(&mut self, slot: usize, instance: u64) {
         let twin_of = self.settings.twins.iter().find(|(who, _)| *who == slot);
         if twin_of.is_none() {
             self.slots[slot].damaged = false;
         }
-        if self.perished && instance != self.chain.instance() {
-            self.perished = false;
-            add_to(&mut self.counters.moments, "cells founded again", 1);
+        if self.doomed == Doomed::No || instance == self.chain.instance() {
+            return;
+        }
+        let was = std::mem::take(&mut self.doomed);
+        add_to(&mut self.counters.moments, "cells founded again", 1);
+        if was == Doomed::Quorum {
+            self.start_all_again(100 * MS);
         }
     }
 }

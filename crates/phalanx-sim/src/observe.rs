@@ -6,6 +6,7 @@ use phalanx_core::process::Activity;
 use phalanx_core::{CellView, Incarnation};
 
 use crate::fault::{Busy, Role};
+use crate::founding::Doomed;
 use crate::slot::Slot;
 use crate::world::{World, coordinates};
 
@@ -94,10 +95,12 @@ impl World {
             let can_found = without.is_some() || founders.into_iter().all(Slot::runs);
             return can_found && (self.settings.founders > 0 || without != Some(0));
         }
-        if self.perished {
-            // More than half of the founders can found it again.
-            let counts = |slot: &usize| Some(*slot) != without && !self.ruined.contains(slot);
-            return 2 * (0..self.settings.founders).filter(counts).count() > self.settings.founders;
+        let counts = |slot: &usize| Some(*slot) != without && !self.ruined.contains(slot);
+        match self.doomed {
+            Doomed::No => {}
+            // More than half of the founders can found it again, or a survivor.
+            Doomed::Whole => return 2 * (0..self.settings.founders).filter(counts).count() > self.settings.founders,
+            Doomed::Quorum => return (0..self.slots.len()).filter(counts).any(|slot| self.slots[slot].runs()),
         }
         let without: Vec<usize> = without.into_iter().collect();
         self.can_go_on_without(&without)

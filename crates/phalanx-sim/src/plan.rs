@@ -466,6 +466,7 @@ mod tests {
             "found_again",
             "emptied",
             "perish",
+            "behead",
             "replay",
             "noise",
             "forge",

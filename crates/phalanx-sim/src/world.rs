@@ -18,6 +18,7 @@ use crate::bursts::{Bursting, Bursts};
 use crate::carry::Filter;
 use crate::chain::Chain;
 use crate::clock::Clock;
+use crate::founding::Doomed;
 use crate::lost_view::LostView;
 use crate::memory::{Memory, MemorySettings};
 use crate::minima::Minima;
@@ -193,9 +194,9 @@ pub(crate) struct World {
     pub(crate) ruined: Vec<usize>,
     /// Slots at the ends of paths that are broken in part for good.
     pub(crate) impaired: Vec<usize>,
-    /// All processes crashed at once, and the cell was not founded again since.
-    pub(crate) perished: bool,
-    /// When it was told last that nobody of it lives.
+    /// What became of the cell.
+    pub(crate) doomed: Doomed,
+    /// When an operator last had it founded again.
     pub(crate) commanded_ns: Option<u64>,
     /// When a group was given up last.
     pub(crate) tended_ns: Option<u64>,
@@ -240,6 +241,7 @@ impl World {
                 damaged: false,
                 directory: 0,
                 started_in: 0,
+                buried: false,
                 retired: false,
                 turn_ns: settings.turn_ns,
                 // Clocks of different processes have nothing to do with each other.
@@ -279,7 +281,7 @@ impl World {
             lost_view: None,
             ruined: Vec::new(),
             impaired: Vec::new(),
-            perished: false,
+            doomed: Doomed::No,
             commanded_ns: None,
             tended_ns: None,
             sending: true,

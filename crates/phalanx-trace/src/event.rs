@@ -541,4 +541,16 @@ pub enum Event {
     },
     /// It was told that no member of its cell lives anywhere, and asked to found it again.
     FoundAnew,
+    /// It asked to found the next instance of its cell from here, as the quorum is gone for good.
+    ReformAsked,
+    /// The cell view just told is of an instance that goes on with the groups of earlier ones.
+    Ancestors {
+        /// These, latest first.
+        instances: Vec<u64>,
+    },
+    /// It gave its cell instance up for a later one: this incarnation is over.
+    Renounced {
+        /// The generation of the later one.
+        generation: u16,
+    },
 }

@@ -185,6 +185,14 @@ impl Display for Event {
             Self::Forgotten { group, view, kept: None } => {
                 write!(f, "the state of group {group} as of view {view} is of no use any more")
             }
+            Self::Ancestors { instances } => {
+                f.write_str("goes on with the groups of instances")?;
+                instances.iter().try_for_each(|instance| write!(f, " {}", Id(*instance)))
+            }
+            Self::ReformAsked => f.write_str("is asked to found the next instance of its cell"),
+            Self::Renounced { generation } => {
+                write!(f, "gives its cell instance up for one of generation {generation}")
+            }
             Self::FoundAnew => f.write_str("is told that no member of its cell lives, and founds it again"),
             Self::GivenUp { name } => write!(f, "asks that group {name} waits no more"),
             Self::CallDeadline { call, within_ns } => {

@@ -42,6 +42,8 @@ pub enum Command<'a> {
         /// The level.
         level: u16,
     },
+    /// Asks to found the next instance of the cell from here, as its quorum is gone for good.
+    Reform,
     /// Asks to found the cell again: no member of it lives anywhere, as the operator says.
     FoundAnew,
     /// Asks that a group waits no more for members that are cut off.

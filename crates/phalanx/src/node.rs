@@ -56,6 +56,8 @@ pub struct Node<D: Driver> {
     process: Process,
     /// Those of the current life.
     settings: Settings,
+    /// Of the first life.
+    founding: Founding,
     security: Security,
     entropy: Entropy,
     rejoin: bool,
@@ -95,6 +97,7 @@ impl<D: Driver> Node<D> {
             driver,
             home: Home::here(),
             process,
+            founding: settings.founding.clone(),
             settings,
             security,
             entropy,
@@ -225,14 +228,17 @@ impl<D: Driver> Node<D> {
         }
     }
 
-    /// Comes back after an exclusion. It only joins, at the places it was given and at the members it last knew.
+    /// Comes back after an exclusion. It only joins, at the places it was given and at the members it last knew; or it founds the
+    /// next instance of its cell.
     fn come_back(&mut self, now: Instant, handler: &mut impl Handler) {
         let me = self.settings.me.incarnation;
         let known: Vec<SocketAddr> = self.process.cell_view().map_or(Vec::new(), |view| {
             view.members.iter().filter(|m| m.incarnation != me).map(|m| m.control).collect()
         });
         let kept = self.process.take_kept(|group| handler.keeps_state(group));
-        self.begin_life(now, Founding::Join, &known, kept);
+        let inheritance = self.process.take_inheritance();
+        let founding = inheritance.map_or(Founding::Join, |inheritance| Founding::Reform(Box::new(inheritance)));
+        self.begin_life(now, founding, &known, kept);
     }
 
     /// Gives up this life and starts the next: same name and addresses, a fresh incarnation, the same groups.
@@ -247,17 +253,20 @@ impl<D: Driver> Node<D> {
         }
     }
 
-    fn begin_life(&mut self, now: Instant, founding: Founding, seeds: &[SocketAddr], kept: Kept) {
+    /// A fixed founder is one in each of its lives, unless it found something else to do.
+    fn begin_life(&mut self, now: Instant, mut founding: Founding, seeds: &[SocketAddr], kept: Kept) {
+        if founding == Founding::Join
+            && let Founding::Named(_) = &self.founding
+        {
+            founding = self.founding.clone();
+        }
         let places = &mut self.settings.seeds;
         let new: Vec<SocketAddr> = seeds.iter().filter(|seed| !places.contains(seed)).copied().collect();
         places.extend(new);
         // The newest are at the end; a node that came back many times keeps those.
         places.drain(..places.len().saturating_sub(SEEDS_MAX));
         self.settings.me.incarnation = fresh_incarnation(&mut self.entropy);
-        // A founder stays one, and what it has written down keeps it from founding twice.
-        if !matches!((&self.settings.founding, &founding), (Founding::Named(_), Founding::Join)) {
-            self.settings.founding = founding;
-        }
+        self.settings.founding = founding;
         self.settings.record = self.process.record().clone();
         self.watch = Watch::default();
         self.announced = false;
@@ -339,6 +348,17 @@ impl<D: Driver> Node<D> {
         self.begin(now, handler)?;
         self.process.give_up_group(now, name)?;
         handler.command(&Command::GiveUpGroup { name });
+        Ok(())
+    }
+
+    /// Founds the next instance of the cell from here, see [`Process::reform`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn reform(&mut self, now: Instant, handler: &mut impl Handler) -> Result<(), CommandError> {
+        self.begin(now, handler)?;
+        self.process.reform(now)?;
+        handler.command(&Command::Reform);
         Ok(())
     }
 

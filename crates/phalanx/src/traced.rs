@@ -157,6 +157,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             }
             Command::LeaveGroup { group } => self.record(&Record::GroupLeaveAsked { group: group.0 }),
             Command::GiveUpGroup { name } => self.record(&Record::GivenUp { name: name.to_owned() }),
+            Command::Reform => self.record(&Record::ReformAsked),
             Command::FoundAnew => self.record(&Record::FoundAnew),
             Command::RaiseLevel { level } => self.record(&Record::RiseAsked { level }),
             Command::Leave => self.record(&Record::LeaveAsked),
@@ -235,7 +236,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             let digest = self.digest_or_zero(*group);
             self.record(&Record::StateKept { group: group.0, was: was.0, view: *view, digest });
         }
-        let over = matches!(event, Event::Excluded { .. } | Event::Left);
+        let over = matches!(event, Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
         if let Event::GroupLeft { group, why } = event
             && let Some(lost) = lost(group, why)
         {
@@ -246,6 +247,9 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         }
         match &event {
             Event::CellView(view) => {
+                if !view.ancestors.is_empty() {
+                    self.record(&Record::Ancestors { instances: view.ancestors.clone() });
+                }
                 self.record(&records::level(view));
                 self.record(&records::cell_minimum(view));
             }

@@ -84,7 +84,7 @@ impl Builder {
     pub(super) fn forsake_all(&mut self, me: ProcIx, over: Option<(Over, Moment)>) {
         let end = match over {
             Some((Over::Left, moment)) => WaitEnd::Left(moment),
-            Some((Over::Excluded(_), moment)) => WaitEnd::Excluded(moment),
+            Some((Over::Excluded(_) | Over::Renounced, moment)) => WaitEnd::Excluded(moment),
             None => WaitEnd::Over,
         };
         self.close_queues(me, end);

@@ -187,7 +187,7 @@ impl Builder {
     }
 
     pub(super) fn group(&mut self, id: u32) -> usize {
-        let instance = self.now.instance;
+        let instance = self.now.lineage;
         *self.groups.entry((instance, id)).or_insert_with(|| {
             let (name, views) = (String::new(), std::collections::BTreeMap::new());
             self.model.groups.push(Group { instance, id, name, views });

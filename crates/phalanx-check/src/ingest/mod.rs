@@ -40,6 +40,8 @@ struct Reader {
     rules: StreamRules,
     /// The cell instance of the last cell view, 0 before.
     instance: u64,
+    /// The first of the instances whose groups it goes on with.
+    lineage: u64,
     /// The stay in force in each group.
     open: FastMap<u32, EpochIx>,
     transfers: FastMap<u32, Transfer>,
@@ -181,7 +183,10 @@ impl Builder {
             }
             Event::Forgotten { group, view, .. } => proc.forgotten.push((*group, *view, moment)),
             Event::GivenUp { name } => self.model.given_up.push((name.clone(), moment)),
-            Event::FoundAnew => self.model.anew_asked.push(moment),
+            Event::Ancestors { instances } => {
+                self.now.lineage = instances.last().copied().unwrap_or(self.now.instance);
+            }
+            Event::FoundAnew | Event::ReformAsked => self.model.anew_asked.push(moment),
             Event::RiseAsked { level } => self.model.rises_asked.push((*level, moment)),
             Event::Differs { setting, cell, own } => {
                 let kept_out = (setting.clone(), cell.clone(), own.clone(), moment);
@@ -233,6 +238,7 @@ impl Builder {
                     end.get_or_insert(moment);
                 }
             }
+            Event::Renounced { .. } => self.incarnation_over(me, Over::Renounced, moment),
             Event::Excluded { view } => self.incarnation_over(me, Over::Excluded(*view), moment),
             Event::Left => self.incarnation_over(me, Over::Left, moment),
             Event::P2pSend { to, hash, .. } => {
@@ -274,7 +280,7 @@ impl Builder {
         if *instance != self.now.instance {
             self.close_all();
             self.forsake_all(me, None);
-            self.now.instance = *instance;
+            (self.now.instance, self.now.lineage) = (*instance, *instance);
         }
         let names = members.iter().map(|(_, name)| name.clone()).collect();
         let members = members.iter().map(|(incarnation, name)| {

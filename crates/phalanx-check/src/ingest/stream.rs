@@ -159,6 +159,9 @@ impl StreamRules {
             | Event::Forgotten { .. }
             | Event::GivenUp { .. }
             | Event::FoundAnew
+            | Event::ReformAsked
+            | Event::Ancestors { .. }
+            | Event::Renounced { .. }
             | Event::Accept { .. }
             | Event::Balance { .. }
             | Event::JoinAsked { .. }

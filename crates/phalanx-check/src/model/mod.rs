@@ -181,6 +181,8 @@ pub(crate) struct Moment {
 pub(crate) enum Over {
     /// By this decided view.
     Excluded(u64),
+    /// It gave its cell instance up for a later one.
+    Renounced,
     /// It left.
     Left,
 }

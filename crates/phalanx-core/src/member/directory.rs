@@ -76,8 +76,7 @@ impl Directory {
         next.decree = proposal.decree;
         next.view = proposal.view;
         next.members = self.members_after(proposal);
-        next.departed.extend(proposal.left.iter().map(|(who, _)| *who));
-        next.departed.drain(..next.departed.len().saturating_sub(DEPARTED_MAX));
+        next.depart(proposal.left.iter().map(|(who, _)| *who));
         next.next_group = proposal.next_group;
         next.next_space = proposal.next_space;
         next.level = proposal.level;
@@ -92,6 +91,12 @@ impl Directory {
         }
         next.strike_proved(self, proposal);
         next
+    }
+
+    /// These do not come back.
+    pub(super) fn depart(&mut self, who: impl Iterator<Item = Incarnation>) {
+        self.departed.extend(who);
+        self.departed.drain(..self.departed.len().saturating_sub(DEPARTED_MAX));
     }
 
     /// The cell's members after `proposal`, in rank order.

@@ -16,6 +16,7 @@ mod graph;
 mod hearing;
 mod messages;
 mod orphan;
+mod reform;
 mod slow;
 mod sparse;
 mod terms;
@@ -40,6 +41,7 @@ pub use messages::{
 pub use orphan::{
     Holder, LIVES_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, Return, ReturnPoint, Returns, Revived,
 };
+pub use reform::{ANCESTORS_MAX, Inheritance};
 pub use slow::{Complaint, Slow};
 pub use terms::{read_wished_terms, wished_terms};
 pub use verdict::{Outcome, Verdict, judge, judge_all};

@@ -58,6 +58,10 @@ impl Process {
             self.forget_past();
             self.resend_wishes(now);
             self.ask_around(now, fx);
+            self.go_on_reforming(now, fx);
+            if matches!(self.stage, Stage::Over) {
+                return;
+            }
         }
         if beat || self.attention {
             self.tell_unreadable(now);

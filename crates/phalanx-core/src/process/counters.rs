@@ -81,6 +81,10 @@ counters! {
     foundings_dead,
     /// Times a founder without a mark heard a member of its cell, and wrote that down.
     founders_heard,
+    /// Other instances of the cell that this process met.
+    instances_met,
+    /// Times a process that heard no quorum gave its instance up for a later one.
+    instances_renounced,
     /// Wedges with unstable packets outstanding.
     flushes_with_traffic,
     /// Packets fetched to fill a cut.

@@ -101,7 +101,7 @@ impl Process {
     pub(super) fn founders(&self) -> Option<&[String]> {
         match &self.set.founding {
             Founding::Named(names) => Some(names),
-            Founding::Alone | Founding::Join => None,
+            Founding::Alone | Founding::Join | Founding::Reform(_) => None,
         }
     }
 
@@ -532,7 +532,7 @@ impl Process {
     }
 
     /// Sets this process's mark; false: it is not on disk, and must not be relied upon.
-    fn set_mark(&mut self, mark: Mark, fx: &mut impl Effects) -> bool {
+    pub(super) fn set_mark(&mut self, mark: Mark, fx: &mut impl Effects) -> bool {
         let record = FounderRecord { mark: Some(mark), heard: None, last: self.set.record.last.clone() };
         self.keep_record(record, fx)
     }

@@ -175,6 +175,7 @@ impl Process {
         self.counters.cell_views += 1;
         let view = Arc::new(CellView {
             instance: self.instance,
+            ancestors: self.directory.ancestors(),
             view: proposal.view,
             level: self.directory.level,
             members: self.directory.members.clone(),

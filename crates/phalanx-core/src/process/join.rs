@@ -120,6 +120,8 @@ const GATHER_MAX: Duration = Duration::from_millis(600);
 const REPORT_EVERY: Duration = Duration::from_secs(3);
 /// In the tail of a member's challenge: its cell instance, 8 bytes.
 const INSTANCE: u64 = 2;
+/// In the tail of a member's probe: it is about to found the next instance of the cell.
+const REFORMING: u64 = 3;
 /// A probe is padded to about this, the longest answer.
 const PROBE_PADDING: usize = 160;
 const GROUPS_MAX: usize = 64;
@@ -175,8 +177,10 @@ impl Process {
         {
             return self.end(Event::Left);
         }
-        if self.set.founding == Founding::Alone {
-            return self.found_alone(now, fx);
+        match self.set.founding {
+            Founding::Alone => return self.found_alone(now, fx),
+            Founding::Reform(_) => return self.found_next(now, fx),
+            Founding::Join | Founding::Named(_) => {}
         }
         let Stage::Searching(search) = &mut self.stage else { return };
         if now < search.next_probe {
@@ -195,7 +199,24 @@ impl Process {
     }
 
     /// Asks `targets` and the next few seeds whether they are in the cell; gives how many were asked.
-    fn probe(&mut self, mut targets: Vec<SocketAddr>, member_of: Option<(u64, u64)>, fx: &mut impl Effects) -> u64 {
+    fn probe(&mut self, targets: Vec<SocketAddr>, member_of: Option<(u64, u64)>, fx: &mut impl Effects) -> u64 {
+        self.probe_with(targets, member_of, &Tags::default(), fx)
+    }
+
+    /// A member that reforms its cell asks all others that it knows of.
+    pub(super) fn probe_reforming(&mut self, targets: Vec<SocketAddr>, fx: &mut impl Effects) {
+        let mut tail = Tags::default();
+        tail.put(REFORMING, &[]);
+        self.probe_with(targets, Some((self.instance, self.directory.view)), &tail, fx);
+    }
+
+    fn probe_with(
+        &mut self,
+        mut targets: Vec<SocketAddr>,
+        member_of: Option<(u64, u64)>,
+        tail: &Tags,
+        fx: &mut impl Effects,
+    ) -> u64 {
         for _ in 0..self.set.seeds.len().min(SEEDS_AT_ONCE) {
             let seed = self.set.seeds[self.probing.seed_turn % self.set.seeds.len()];
             self.probing.seed_turn += 1;
@@ -212,7 +233,8 @@ impl Process {
         let nonce = self.rng.next_u64();
         self.probing.nonces = [self.probing.nonces[1], nonce];
         let info = self.set.me.clone();
-        self.send_greeting(&targets, &Greeting::Probe { info, nonce, member_of, padding: vec![0; PROBE_PADDING] }, fx);
+        let probe = Greeting::Probe { info, nonce, member_of, padding: vec![0; PROBE_PADDING] };
+        self.send_greeting_with(&targets, &probe, tail, fx);
         asked
     }
 
@@ -300,7 +322,12 @@ impl Process {
                 }
                 match member_of {
                     None | Some((_, 0)) => self.answer_probe(now, from, &info, nonce, fx),
-                    Some(member_of) => self.answer_member(from, info.control, sender, member_of, nonce, fx),
+                    Some(member_of) => {
+                        if tail.get(REFORMING).is_some() && member_of.0 == self.instance {
+                            self.hear_reformer(sender);
+                        }
+                        self.answer_member(now, &info, from, member_of, nonce, fx);
+                    }
                 }
             }
             Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
@@ -308,6 +335,10 @@ impl Process {
                     let instance =
                         tail.get(INSTANCE).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
                     self.hear_member(instance, from, fx);
+                    self.meet_instance(instance, from, true);
+                    if matches!(self.stage, Stage::Over) {
+                        return;
+                    }
                 }
                 self.answer_challenge(from, nonce, stamp, cookie, view, coordinator, is_coordinator, fx);
             }
@@ -360,13 +391,19 @@ impl Process {
     /// is in a later view itself, it knows the cell.
     fn answer_member(
         &mut self,
+        now: Instant,
+        info: &MemberInfo,
         from: SocketAddr,
-        control: SocketAddr,
-        who: Incarnation,
         (instance, view): (u64, u64),
         nonce: u64,
         fx: &mut impl Effects,
     ) {
+        let (who, control) = (info.incarnation, info.control);
+        if matches!(self.stage, Stage::Member) && instance != self.instance {
+            // Each of the two is to know of the other.
+            self.meet_instance(instance, from, false);
+            return self.answer_probe(now, from, info, nonce, fx);
+        }
         let lost = match self.stage {
             Stage::Searching(_) => true,
             Stage::Member => !self.primary && instance == self.instance && view > self.directory.view,
@@ -376,7 +413,7 @@ impl Process {
             self.probing.coordinator = Some(control);
             return;
         }
-        if instance != self.instance || self.directory.view <= view {
+        if self.directory.view <= view {
             return;
         }
         if self.directory.rank(who).is_some() {

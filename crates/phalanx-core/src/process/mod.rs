@@ -1,6 +1,6 @@
 //! One process of a cell: owns the parts, routes between them, speaks to the application.
 //!
-//! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `beat` (heartbeats
+//! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `reform` (other instances of the cell), `beat` (heartbeats
 //! and suspicion), `watch` (the same in a large cell), `slow` (members that
 //! stay behind), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
 //! `level` (the level in force and agreed settings), `adequacy` (views of too few members), `fetch` (filling a cut), `orphans` (groups that wait for members that were cut off), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
@@ -21,6 +21,7 @@ mod orphans;
 mod packets;
 mod peers;
 mod port;
+mod reform;
 mod slow;
 mod status;
 mod transfer;
@@ -38,7 +39,9 @@ use bytes::Bytes;
 use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, Order, Settings, Stability};
 use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation};
-use crate::member::{Acceptor, Agreed, Coordinator, Directory, Hearing, Patience, Proposal, Wedge, WishList};
+use crate::member::{
+    Acceptor, Agreed, Coordinator, Directory, Hearing, Inheritance, Patience, Proposal, Wedge, WishList,
+};
 use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
 use crate::sorted::SortedMap;
@@ -116,6 +119,12 @@ pub struct Process {
     /// What this process's application wants.
     wants: BTreeMap<String, GroupWant>,
     leaving: Option<Instant>,
+    /// It is to found the next instance of the cell, if nobody is heard until then.
+    reforming: Option<Instant>,
+    /// What the next life of this process founds that from.
+    inheritance: Option<Inheritance>,
+    /// Other instances of the cell that the application was told of.
+    met: BTreeSet<u64>,
     /// It is over because a decided view does not hold it.
     was_excluded: bool,
     transfers: Transfers,
@@ -246,6 +255,9 @@ impl Process {
             probing: Probing::new(now),
             wants: BTreeMap::new(),
             leaving: None,
+            reforming: None,
+            inheritance: None,
+            met: BTreeSet::new(),
             was_excluded: false,
             transfers: Transfers::new(rng.fork("transfer")),
             primary: true,
@@ -595,7 +607,7 @@ impl Process {
         }
     }
 
-    /// True after [`Event::Excluded`] or [`Event::Left`].
+    /// True after [`Event::Excluded`], [`Event::Renounced`] or [`Event::Left`].
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)
@@ -609,7 +621,7 @@ impl Process {
     /// This incarnation is over.
     fn end(&mut self, event: Event) {
         self.stage = Stage::Over;
-        self.was_excluded = matches!(event, Event::Excluded { .. });
+        self.was_excluded = matches!(event, Event::Excluded { .. } | Event::Renounced { .. });
         self.coordinator = None;
         self.flows.values().for_each(|f| self.counters.add_token(f.flow.token_counts()));
         self.left_undelivered = self.app.len();

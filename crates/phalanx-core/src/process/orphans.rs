@@ -250,7 +250,7 @@ impl Process {
 
     fn look_at_kept(&mut self, now: Instant) {
         let mut kept = std::mem::take(&mut self.waiting.kept);
-        let is_here = kept.instance == self.instance;
+        let is_here = kept.instance == self.instance || self.directory.ancestors().contains(&kept.instance);
         kept.groups.retain_mut(|group| {
             let entry = self.directory.groups.get(&group.group).filter(|_| is_here);
             if let Some((entry, orphan)) = entry.and_then(|entry| Some((entry, entry.orphan()?))) {

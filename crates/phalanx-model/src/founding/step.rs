@@ -289,11 +289,8 @@ fn hear(model: &Founding, s: &mut State, at: usize, other: usize) -> bool {
     if at == other || model.name_of(at).is_none() || p.instance != 0 || p.memory.mark != 0 || p.memory.heard != 0 {
         return false;
     }
-    let namesake = model.name_of(at) == model.name_of(other);
-    let member = o.instance != 0;
     // It is told of view 1 instead, if it is listed there.
-    let listed = member && s.tries[usize::from(o.instance) - 1].asked.contains(&s.life(at));
-    if !(namesake || member) || listed {
+    if o.instance == 0 || s.tries[usize::from(o.instance) - 1].asked.contains(&s.life(at)) {
         return false;
     }
     record_hearing(model, s, at, other);
@@ -353,7 +350,7 @@ fn start_twin(model: &Founding, s: &mut State) -> bool {
     (p.lives, p.life, p.lost) = (true, 1, true);
     let first = &mut s.processes[name];
     first.lost |= !first.disk.holds();
-    if model.twin_hears && s.processes[name].lives {
+    if model.twin_hears && s.processes[name].lives && s.processes[name].instance != 0 {
         record_hearing(model, s, TWIN, name);
     }
     true

@@ -185,6 +185,9 @@ impl App {
             members: view.members.iter().map(|m| (m.incarnation.0, m.name.clone())).collect(),
             left: traced::left(&view.left),
         });
+        if !view.ancestors.is_empty() {
+            self.record(trace::Event::Ancestors { instances: view.ancestors.clone() });
+        }
         let known = view.members.iter().map(|m| m.level).min().unwrap_or_default();
         self.record(trace::Event::Level { level: view.level, known });
         self.record(trace::Event::CellMinimum { members: view.members_min as u64 });
@@ -301,6 +304,7 @@ impl Handler for App {
             }
             Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
             Command::GiveUpGroup { name } => self.record(trace::Event::GivenUp { name: name.to_owned() }),
+            Command::Reform => self.record(trace::Event::ReformAsked),
             Command::FoundAnew => self.record(trace::Event::FoundAnew),
             Command::RaiseLevel { level } => self.record(trace::Event::RiseAsked { level }),
             Command::Leave => self.record(trace::Event::LeaveAsked),
@@ -415,6 +419,12 @@ impl Handler for App {
                         .push(("false_exclusion", format!("excluded by view {view}, and nothing failed for long")));
                 }
                 self.record(trace::Event::Excluded { view });
+                self.calls.close();
+            }
+            Event::Renounced { generation } => {
+                (self.over, self.was_excluded) = (true, true);
+                self.excluded.extend(self.traces.last().map(|trace| Incarnation(trace.header.incarnation)));
+                self.record(trace::Event::Renounced { generation });
                 self.calls.close();
             }
             Event::Left => {

@@ -164,7 +164,7 @@ impl Handler for Queueing {
             }),
             Event::Primary => self.shared.update(|facts| facts.primary = true),
             Event::NonPrimary { .. } => self.shared.update(|facts| facts.primary = false),
-            Event::Excluded { .. } | Event::Left => self.shared.update(|facts| {
+            Event::Excluded { .. } | Event::Renounced { .. } | Event::Left => self.shared.update(|facts| {
                 facts.primary = false;
                 facts.view = None;
             }),
@@ -228,7 +228,9 @@ impl Handler for Queueing {
             }
             _ => {}
         }
-        if matches!(event, Event::Left) || !self.rejoin && matches!(event, Event::Excluded { .. }) {
+        if matches!(event, Event::Left)
+            || !self.rejoin && matches!(event, Event::Excluded { .. } | Event::Renounced { .. })
+        {
             self.last = Some(event);
             return;
         }

@@ -71,6 +71,10 @@ impl Gate {
                 self.excluded = true;
                 ("excluded", "a decided view does not hold this process".to_owned())
             }
+            Event::Renounced { .. } => {
+                self.excluded = true;
+                ("excluded", "this process gave up its cell instance for a later one".to_owned())
+            }
             Event::Left => ("left", String::new()),
             _ => return,
         };

@@ -264,6 +264,7 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
     assert_ne!(here, 0);
     let view = CellView {
         instance: 1,
+        ancestors: Vec::new(),
         view: 1,
         level: 1,
         members: vec![member(9, here), member(1, here), member(2, here), member(3, here + 1)],
@@ -298,6 +299,7 @@ fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
     let info = MemberInfo { host: host::host_id(), ..MemberInfo::new(Incarnation(5), "n", nowhere, nowhere) };
     let view = Arc::new(CellView {
         instance: 1,
+        ancestors: Vec::new(),
         view: 1,
         level: 1,
         members: vec![info],

@@ -13,7 +13,7 @@ use crate::handler::Handler;
 /// What a node must remember of the events that went to its handler.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// A decided view does not hold this incarnation, and the handler was told.
+    /// A decided view does not hold this incarnation, or it renounced its cell instance, and the handler was told.
     pub(super) excluded: bool,
     /// The graceful leave is done, and the handler was told.
     pub(super) left: bool,
@@ -75,7 +75,7 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
                 let name = self.watch.names.remove(group);
                 self.watch.stopped.extend(name.filter(|_| *why == LeaveReason::Stopped));
             }
-            Event::Excluded { .. } => self.watch.excluded = true,
+            Event::Excluded { .. } | Event::Renounced { .. } => self.watch.excluded = true,
             Event::Left => self.watch.left = true,
             _ => {}
         }

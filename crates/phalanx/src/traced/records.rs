@@ -44,6 +44,7 @@ pub(super) fn event(event: &Event) -> Option<Record> {
         Event::NonPrimary { .. } => Record::NonPrimary,
         Event::Primary => Record::Primary,
         Event::Excluded { view } => Record::Excluded { view: *view },
+        Event::Renounced { generation } => Record::Renounced { generation: *generation },
         Event::Left => Record::Left,
         Event::Differs { setting, cell, own } => {
             Record::Differs { setting: setting.clone(), cell: cell.clone(), own: own.clone() }

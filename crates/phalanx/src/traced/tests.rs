@@ -107,6 +107,7 @@ fn a_life_is_written_down_in_order() {
     traced.begin(&me(7));
     traced.event(Event::CellView(Arc::new(CellView {
         instance: 99,
+        ancestors: Vec::new(),
         view: 1,
         level: 1,
         members: vec![me(7)],

@@ -1,0 +1,135 @@
+//! Other instances of the cell: a survivor founds the next one by command, and who meets a later one yields to it, unless it is in
+//! the primary partition of its own (`docs/founding.md`).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Process, Stage};
+use crate::api::{CommandError, Effects, Event, Founding};
+use crate::id::{Incarnation, MemberInfo};
+use crate::member::{Inheritance, Mark, Proposal, fresh_instance, generation};
+use crate::time::Instant;
+use crate::wire::Tags;
+
+/// Instances that were met and told of; further ones are not told.
+const MET_MAX: usize = 16;
+
+impl Process {
+    /// Renounces the instance of this process's cell, and founds the next one with it as the first member. Its groups and what
+    /// it has of their state go over; others join. First it looks for so long whether somebody else is heard:
+    /// [`Event::ReformRefused`] when a quorum is, or a later instance, or a member with a lower rank that reforms just now. Otherwise
+    /// this incarnation ends with [`Event::Renounced`], and its next one founds.
+    ///
+    /// # Errors
+    /// [`CommandError::InPrimary`] when a quorum is heard: there is nothing to reform; [`CommandError::NoView`], [`CommandError::Over`].
+    /// Nothing was begun.
+    pub fn reform(&mut self, now: Instant) -> Result<(), CommandError> {
+        match self.stage {
+            Stage::Over | Stage::Leaving { .. } => return Err(CommandError::Over),
+            Stage::Searching(_) => return Err(CommandError::NoView),
+            Stage::Member if self.leaving.is_some() => return Err(CommandError::Over),
+            Stage::Member if self.primary => return Err(CommandError::InPrimary),
+            Stage::Member => {}
+        }
+        self.reforming.get_or_insert(now + self.look_before_reform());
+        self.attention = true;
+        Ok(())
+    }
+
+    /// Longer than it takes to miss a member that reforms, and to hear from what it became.
+    fn look_before_reform(&self) -> Duration {
+        self.suspect_after() * 2 + self.set.timing.probe * 5
+    }
+
+    /// What the next life of this process is to found, if this one renounced its cell for that.
+    pub fn take_inheritance(&mut self) -> Option<Inheritance> {
+        self.inheritance.take()
+    }
+
+    /// Goes on with a reform, at a heartbeat.
+    pub(super) fn go_on_reforming(&mut self, now: Instant, fx: &mut impl Effects) {
+        let Some(until) = self.reforming.filter(|_| self.leaving.is_none()) else { return };
+        if self.primary {
+            return self.refuse_reform("a quorum of the cell is heard again: it goes on by itself".to_owned());
+        }
+        if now < until {
+            let others = self.directory.members.iter().filter(|member| member.incarnation != self.me());
+            let targets: Vec<SocketAddr> = others.map(|member| member.control).collect();
+            return self.probe_reforming(targets, fx);
+        }
+        self.reforming = None;
+        let is_dead = |rank: usize| self.hearing.is_dead(rank);
+        let ranked = self.directory.members.iter().enumerate();
+        let dead = ranked.filter(|(rank, _)| is_dead(*rank)).map(|(_, member)| member.incarnation).collect();
+        self.inheritance = Some(Inheritance { instance: self.instance, directory: self.directory.clone(), dead });
+        let next = generation(self.instance).saturating_add(1);
+        self.end(Event::Renounced { generation: next });
+    }
+
+    fn refuse_reform(&mut self, why: String) {
+        self.reforming = None;
+        self.app.event(Event::ReformRefused { why });
+    }
+
+    /// A member of the same view says that it reforms. Of two that do at once, the one with the lower rank goes on.
+    pub(super) fn hear_reformer(&mut self, who: Incarnation) {
+        if self.reforming.is_none() {
+            return;
+        }
+        let Some(rank) = self.directory.rank(who).filter(|rank| *rank < self.my_rank()) else { return };
+        let name = self.directory.members[rank].name.clone();
+        self.refuse_reform(format!("member {name} reforms the cell just now: this process joins it"));
+    }
+
+    /// A living process of another instance of the cell is heard. `by_challenge`: it answered a fresh challenge.
+    pub(super) fn meet_instance(&mut self, instance: u64, at: SocketAddr, by_challenge: bool) {
+        if !matches!(self.stage, Stage::Member) || instance == 0 || instance == self.instance {
+            return;
+        }
+        let is_later = generation(instance) > generation(self.instance);
+        if is_later && by_challenge && !self.primary {
+            if self.reforming.is_some() {
+                self.refuse_reform(format!(
+                    "the cell was founded again already, a member is at {at}: this process joins it"
+                ));
+            }
+            self.counters.instances_renounced += 1;
+            let generation = generation(instance);
+            return match self.leaving {
+                Some(_) => self.end(Event::Left),
+                None => self.end(Event::Renounced { generation }),
+            };
+        }
+        if self.met.len() < MET_MAX && self.met.insert(instance) {
+            self.counters.instances_met += 1;
+            self.app.event(Event::OtherInstance { instance, own: self.instance, at });
+        }
+    }
+
+    /// Founds the instance after the one that an earlier life renounced.
+    pub(super) fn found_next(&mut self, now: Instant, fx: &mut impl Effects) {
+        let Founding::Reform(inheritance) = &self.set.founding else { return };
+        let next = generation(inheritance.instance).saturating_add(1);
+        let directory = inheritance.passed_on_to(self.set.me.clone());
+        let instance = fresh_instance(next, self.rng.next_u64());
+        if !self.set_mark(Mark { instance, list: None }, fx) {
+            return;
+        }
+        self.instance = instance;
+        let joined: Vec<MemberInfo> = directory.members.clone();
+        let proposal = Proposal {
+            decree: 1,
+            view: 1,
+            joined,
+            left: Vec::new(),
+            groups: Vec::new(),
+            next_group: directory.next_group,
+            next_space: directory.next_space,
+            level: directory.level,
+            settings: directory.settings.clone(),
+            tail: Tags::default(),
+        };
+        self.enter(now, directory, Arc::new(proposal), fx);
+    }
+}
