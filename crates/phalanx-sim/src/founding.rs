@@ -172,10 +172,10 @@ impl World {
         if self.commanded_ns.is_some_and(|at_ns| self.now_ns < at_ns + COMMAND_NS) {
             return;
         }
-        let stays = |slot: &Slot| slot.runs() && !slot.leaving;
-        if self.doomed == Doomed::Quorum && !self.slots.iter().any(stays) {
-            // The survivors have left, or wait for a quorum to let them go.
-            for slot in 0..self.slots.len() {
+        let is_in = |slot: &Slot| slot.node.as_ref().is_some_and(|node| node.process().cell_view().is_some());
+        if self.doomed == Doomed::Quorum && !self.slots.iter().any(|slot| is_in(slot) && !slot.leaving) {
+            // The survivors have left, or wait for a quorum to let them go, or do not know the view that they are in.
+            for slot in (0..self.slots.len()).filter(|slot| is_in(&self.slots[*slot])).collect::<Vec<_>>() {
                 self.crash(slot);
             }
             self.doomed = Doomed::Whole;

@@ -185,6 +185,7 @@ impl Builder {
             Event::GivenUp { name } => self.model.given_up.push((name.clone(), moment)),
             Event::Ancestors { instances } => {
                 self.now.lineage = instances.last().copied().unwrap_or(self.now.instance);
+                self.model.lineages.insert(self.now.instance, self.now.lineage);
             }
             Event::FoundAnew | Event::ReformAsked => self.model.anew_asked.push(moment),
             Event::RiseAsked { level } => self.model.rises_asked.push((*level, moment)),

@@ -29,6 +29,8 @@ pub(crate) type MessageIx = u32;
 pub(crate) struct Model {
     pub(crate) traces: Vec<TraceInfo>,
     pub(crate) procs: Vec<Proc>,
+    /// Of instances that go on with the groups of earlier ones: the first of these.
+    pub(crate) lineages: BTreeMap<u64, u64>,
     /// Cell views by instance and number; who installed each.
     pub(crate) cells: BTreeMap<u64, BTreeMap<u64, Vec<InstallIx>>>,
     pub(crate) installs: Vec<CellInstall>,

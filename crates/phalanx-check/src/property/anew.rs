@@ -107,9 +107,10 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
     alive
 }
 
-/// The first cell view without the process, as it was installed first, after one with it.
+/// `instance`: the first of those that went on with the group. The first cell view without the process, as it was installed first, after one with it.
 fn dropped(model: &Model, instance: u64, p: ProcIx) -> Option<&CellInstall> {
-    let views = model.cells.get(&instance)?.values();
+    let goes_on = |of: u64| of == instance || model.lineages.get(&of) == Some(&instance);
+    let views = model.cells.iter().filter(|(of, _)| goes_on(**of)).flat_map(|(_, views)| views.values());
     let first = views.filter_map(|installers| {
         installers.iter().map(|&i| &model.installs[i]).min_by_key(|install| install.moment.at_ns)
     });

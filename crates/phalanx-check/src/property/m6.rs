@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use phalanx_trace::LeaveReason;
+use phalanx_trace::{LeaveReason, Trouble};
 
 use super::Run;
 use crate::findings::Findings;
@@ -54,7 +54,10 @@ fn foundings(run: &Run<'_>, out: &mut Findings) {
             let proc = &model.procs[*p];
             let of_it = |&i: &InstallIx| model.installs[i].instance == earlier.instance;
             let is_over = is_past(proc.crashed.as_ref()) || is_past(proc.over.as_ref().map(|(_, moment)| moment));
-            proc.installs.iter().any(of_it) && !is_over && !model.nonprimary_at(*p, at_ns)
+            // Whoever does not read is told nothing.
+            let unread = model.harness.troubles.get(&(Trouble::NotReading, Some(*p)));
+            let is_told = unread.is_none_or(|spans| !spans.iter().any(|span| span.meets(at_ns, at_ns)));
+            proc.installs.iter().any(of_it) && !is_over && !model.nonprimary_at(*p, at_ns) && is_told
         };
         if let Some(p) = (0..model.procs.len()).find(is_in) {
             let text = || format!("the cell was founded again while {} was in its primary partition", model.who(p));
