@@ -219,11 +219,11 @@ impl Process {
         [self.leaving, of_group].into_iter().flatten().any(|since| self.gives_and_waits(group, now.since(since)))
     }
 
-    /// Whether this process wants the group's state and is no member.
+    /// Whether this process wants the group's state and is no member, or one that leaves it only to come again.
     pub(super) fn seeks_state_of(&self, group: GroupId) -> bool {
         let Some(entry) = self.directory.groups.get(&group) else { return false };
         let wants = self.wants.get(&entry.name).is_some_and(|want| want.with_state && want.leaving.is_none());
-        wants && !entry.members.contains(&self.me())
+        wants && (!entry.members.contains(&self.me()) || self.transfers.retreats_from(group))
     }
 
     /// Whether a leave that was asked for so long ago waits for those who take the group's state from this process.
