@@ -539,4 +539,13 @@ pub enum Event {
         /// Its name.
         name: String,
     },
+    /// The process was told that the last so many of the messages that it accepted for another one may be received or not. Before the
+    /// record of its end.
+    InDoubt {
+        /// Whom they are for.
+        #[serde(with = "fixint::le")]
+        to: u64,
+        /// How many.
+        messages: u64,
+    },
 }

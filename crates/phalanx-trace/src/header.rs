@@ -7,11 +7,14 @@ pub const MAGIC: [u8; 8] = *b"PHXTRACE";
 
 /// The format version this crate writes. Files of a later version are refused.
 ///
-/// Versions 2 to 9 added events, and reasons for leaving, at the end of their lists.
-pub const FORMAT_VERSION: u16 = 9;
+/// Versions 2 to 10 added events, and reasons for leaving, at the end of their lists.
+pub const FORMAT_VERSION: u16 = 10;
 
 /// Since this version the trace of a process tells which multicasts were accepted and not sent.
 pub const FORMAT_UNSENT: u16 = 8;
+
+/// Since this version it tells which messages to one process are in doubt.
+pub const FORMAT_IN_DOUBT: u16 = 10;
 
 /// The oldest format version this crate reads.
 pub const FORMAT_VERSION_MIN: u16 = 1;

@@ -185,6 +185,7 @@ impl Display for Event {
             Self::Forgotten { group, view, kept: None } => {
                 write!(f, "the state of group {group} as of view {view} is of no use any more")
             }
+            Self::InDoubt { to, messages } => write!(f, "the last {messages} accepted for {} are in doubt", Id(*to)),
             Self::GivenUp { name } => write!(f, "asks that group {name} waits no more"),
             Self::CallDeadline { call, within_ns } => {
                 let (s, ms) = (within_ns / 1_000_000_000, within_ns / 1_000_000 % 1000);
