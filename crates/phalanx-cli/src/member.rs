@@ -212,6 +212,10 @@ impl Narrator {
                 format!("taking {bytes} bytes of state of group {name}"),
                 json!({"event": "state_begin", "group": &**name, "bytes": bytes}),
             ),
+            Event::InDoubt { to, messages } => (
+                format!("of the messages to {}, the last {messages} may be received or not", self.name(*to)),
+                json!({"event": "in_doubt", "to": self.name(*to), "messages": messages}),
+            ),
             Event::Left => ("left the cell".to_owned(), json!({"event": "left"})),
             _ => return None,
         })

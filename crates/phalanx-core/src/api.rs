@@ -331,6 +331,16 @@ pub enum Event {
         /// How many: at least one.
         messages: u64,
     },
+    /// Point-to-point messages that were accepted, and that their receiver has not acknowledged: it may have them or not, and this
+    /// incarnation is over. Said once of each receiver that is in the last cell view told, before the event that says so. The messages
+    /// to one receiver arrive in the order in which they were accepted, so they are the last that were. What is not in doubt has been
+    /// received.
+    InDoubt {
+        /// Whom they are for.
+        to: Incarnation,
+        /// How many: at least one.
+        messages: u64,
+    },
     /// This process is not in the group any more; nothing more of it will be delivered, unless it comes back.
     GroupLeft {
         /// The group.

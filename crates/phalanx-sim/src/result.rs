@@ -44,6 +44,8 @@ pub struct Counters {
     pub exclusions: u64,
     /// Multicasts accepted and told not to be sent.
     pub unsent: u64,
+    /// Messages to one process told to be in doubt.
+    pub in_doubt: u64,
     /// Times a process left the primary without being excluded.
     pub non_primary: u64,
     /// State transfers that ended.
@@ -128,6 +130,7 @@ impl Counters {
             (&mut self.take_overs, other.take_overs),
             (&mut self.exclusions, other.exclusions),
             (&mut self.unsent, other.unsent),
+            (&mut self.in_doubt, other.in_doubt),
             (&mut self.non_primary, other.non_primary),
             (&mut self.transfers, other.transfers),
             (&mut self.multicasts, other.multicasts),

@@ -512,6 +512,7 @@ impl World {
             counters.group_view_installs += counts.group_views;
             counters.exclusions += counts.exclusions;
             counters.unsent += counts.unsent;
+            counters.in_doubt += counts.in_doubt;
             counters.non_primary += counts.non_primary;
             counters.transfers += counts.transfers;
             let of_orphans = [

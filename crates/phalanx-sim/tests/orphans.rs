@@ -321,3 +321,27 @@ fn a_leaver_stays_until_the_others_have_the_decision() {
     assert!(cell.is_primary(1));
     cell.finish_clean();
 }
+
+/// One of two leaves while the other is cut off, and has sent what the other did not get: it stays until the other is out, which
+/// then brings nothing back.
+#[test]
+fn a_leaver_goes_after_those_that_are_cut_off() {
+    let mut alone = 0;
+    for step in 0..20 {
+        let mut cell = of_two(200 + step);
+        cell.cut_off(&[4]);
+        cell.leave(3);
+        cell.run_for(Duration::from_micros(20 + step * 5));
+        let before = cell.delivered(3);
+        if cell.multicast(3, "two", Order::Fifo, true, 40).is_err() {
+            continue;
+        }
+        assert!(cell.run_until(5 * SECOND, |cell| !cell.runs(3)), "it leaves");
+        alone += u64::from(cell.delivered(3) > before);
+        cell.heal();
+        cell.settle();
+        assert_eq!((kept(&cell, 4), forgotten(&cell, 4)), (0, 1));
+        cell.finish_clean();
+    }
+    assert!(alone > 0, "no leaver delivered what the other had not");
+}

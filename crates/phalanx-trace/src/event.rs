@@ -539,6 +539,15 @@ pub enum Event {
         /// Its name.
         name: String,
     },
+    /// The process was told that the last so many of the messages that it accepted for another one may be received or not. Before the
+    /// record of its end.
+    InDoubt {
+        /// Whom they are for.
+        #[serde(with = "fixint::le")]
+        to: u64,
+        /// How many.
+        messages: u64,
+    },
     /// It was told that no member of its cell lives anywhere, and asked to found it again.
     FoundAnew,
     /// It asked to found the next instance of its cell from here, as the quorum is gone for good.

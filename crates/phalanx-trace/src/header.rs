@@ -13,6 +13,9 @@ pub const FORMAT_VERSION: u16 = 10;
 /// Since this version the trace of a process tells which multicasts were accepted and not sent.
 pub const FORMAT_UNSENT: u16 = 8;
 
+/// Since this version it tells which messages to one process are in doubt.
+pub const FORMAT_IN_DOUBT: u16 = 10;
+
 /// The oldest format version this crate reads.
 pub const FORMAT_VERSION_MIN: u16 = 1;
 

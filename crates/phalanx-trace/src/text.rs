@@ -194,6 +194,7 @@ impl Display for Event {
                 write!(f, "gives its cell instance up for one of generation {generation}")
             }
             Self::FoundAnew => f.write_str("is told that no member of its cell lives, and founds it again"),
+            Self::InDoubt { to, messages } => write!(f, "the last {messages} accepted for {} are in doubt", Id(*to)),
             Self::GivenUp { name } => write!(f, "asks that group {name} waits no more"),
             Self::CallDeadline { call, within_ns } => {
                 let (s, ms) = (within_ns / 1_000_000_000, within_ns / 1_000_000 % 1000);

@@ -79,6 +79,7 @@ fn every_event() -> Vec<Event> {
         Event::GroupTerms { group: 2, uniform: true, members_min: 300, adequate: false },
         Event::GroupAdequacy { group: 2, view: 9, adequate: true },
         Event::Unsent { group: 2, messages: 300 },
+        Event::InDoubt { to: 7, messages: 300 },
     ]
 }
 

@@ -250,6 +250,10 @@ impl Builder {
                 let from = self.proc(*from);
                 self.model.procs[me].p2p.delivered.entry(from).or_default().push((*hash, moment.place));
             }
+            Event::InDoubt { to, messages } => {
+                let to = self.proc(*to);
+                self.model.procs[me].p2p.in_doubt.insert(to, (*messages, moment.place));
+            }
             Event::End => proc.ended = proc.ended.or(Some(moment)),
             // Told by the stream rules already.
             Event::Stop { .. }

@@ -19,6 +19,8 @@ pub(super) struct StreamRules {
     /// Of each group: the newest view sent in and the last number.
     sends: FastMap<u32, (u64, u64)>,
     p2p_sent: FastMap<u64, u64>,
+    /// To whom messages are in doubt.
+    doubted: HashSet<u64>,
     p2p_delivered: FastMap<u64, u64>,
     /// Operations so far, and those without an answer.
     asked: u64,
@@ -114,6 +116,11 @@ impl StreamRules {
                 (!std::mem::take(&mut self.blocked)).then_some("may send again without having been blocked")
             }
             Event::P2pSend { to, k, .. } => next_number(&mut self.p2p_sent, *to, *k),
+            Event::InDoubt { to, messages } => {
+                let sent = self.p2p_sent.get(to).copied().unwrap_or(0);
+                let fits = *messages > 0 && *messages <= sent && self.doubted.insert(*to);
+                (!fits).then_some("told of messages in doubt that it did not send, or once more")
+            }
             Event::P2pDeliver { from, k, .. } => next_number(&mut self.p2p_delivered, *from, *k),
             Event::Stop { .. }
             | Event::Cont { .. }

@@ -169,6 +169,8 @@ pub(crate) struct P2p {
     pub(crate) sent: BTreeMap<ProcIx, Vec<(u64, Place)>>,
     /// By sender, in order.
     pub(crate) delivered: BTreeMap<ProcIx, Vec<(u64, Place)>>,
+    /// By receiver, how many of the last it sent are in doubt since its end.
+    pub(crate) in_doubt: BTreeMap<ProcIx, (u64, Place)>,
 }
 
 /// A record's place and time.

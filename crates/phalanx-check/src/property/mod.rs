@@ -47,6 +47,7 @@ mod s5;
 mod s6;
 mod s7;
 mod s8;
+mod s9;
 mod u1;
 mod u2;
 mod u3;
@@ -148,6 +149,7 @@ properties! {
     S6 "no send outside of a view" s6;
     S7 "no delivery outside of a view" s7;
     S8 "what is accepted is sent" s8;
+    S9 "what is sent to one process is received, or in doubt" s9;
     I1 "nothing is created" i1;
     I2 "nothing is duplicated" i2;
     I3 "what was sent is what is delivered" i3;

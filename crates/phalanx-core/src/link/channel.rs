@@ -18,8 +18,8 @@ pub struct Channel {
     /// The packet space this end sends in.
     pub space: u32,
     sending: Sending,
-    /// The frames of packets that the other end may lack, the last of them the newest.
-    retained: VecDeque<Frames>,
+    /// The frames of packets that the other end may lack, the last of them the newest, and what was cut up to their end.
+    retained: VecDeque<(Frames, u64)>,
     receiving: Receiving,
     outbox: VecDeque<Bytes>,
     outbox_bytes: usize,
@@ -28,6 +28,8 @@ pub struct Channel {
     /// Bulk messages that may still be in the outbox: how long each is, and what was queued up to its end.
     bulk: VecDeque<(usize, u64)>,
     bulk_bytes: usize,
+    /// Messages that their sender asks about, [`Self::unreceived`]: what was queued up to the end of each that the other end may lack.
+    asked_about: VecDeque<u64>,
     /// Bytes of the first message in the outbox already cut into packets.
     cut: usize,
     assembling: Vec<u8>,
@@ -64,6 +66,7 @@ impl Channel {
             queued: 0,
             bulk: VecDeque::new(),
             bulk_bytes: 0,
+            asked_about: VecDeque::new(),
             cut: 0,
             assembling: Vec::new(),
             expected: 0,
@@ -92,6 +95,22 @@ impl Channel {
         self.queued += message.len() as u64;
         self.outbox.push_back(message);
         Ok(())
+    }
+
+    /// Queues a message that counts in [`Self::unreceived`] until the other end has acknowledged it.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn send_counted(&mut self, message: Bytes, bytes_max: usize) -> Result<(), ChannelError> {
+        self.send(message, bytes_max)?;
+        self.asked_about.push_back(self.queued);
+        Ok(())
+    }
+
+    /// Messages of [`Self::send_counted`] that the other end has not acknowledged: the last of these.
+    #[must_use]
+    pub fn unreceived(&self) -> usize {
+        self.asked_about.len()
     }
 
     /// Queues a message of a large number of them: no more than `bytes_max` of those wait at a time, whatever else does.
@@ -205,7 +224,7 @@ impl Channel {
     /// Keeps the packet's frames until they are received.
     pub fn sent(&mut self, now: Instant, frames: Frames) {
         self.sending.push(now);
-        self.retained.push_back(frames);
+        self.retained.push_back((frames, self.queued - self.outbox_bytes as u64));
     }
 
     /// A packet of the other end arrived. Complete messages go to `each`.
@@ -287,7 +306,11 @@ impl Channel {
         self.sending.handle_receipt(now, 0, receipt);
         let outstanding = usize::try_from(self.sending.outstanding()).unwrap_or(usize::MAX);
         let received = self.retained.len().saturating_sub(outstanding);
-        self.retained.drain(..received);
+        if let Some((_, end)) = self.retained.drain(..received).next_back() {
+            while self.asked_about.front().is_some_and(|of_message| *of_message <= end) {
+                self.asked_about.pop_front();
+            }
+        }
     }
 
     /// The next packet to send again: its number and frames.
@@ -295,7 +318,7 @@ impl Channel {
         let (_, number) = self.sending.poll_repair()?;
         let newer = usize::try_from(self.sending.next() - number).unwrap_or(usize::MAX);
         let index = self.retained.len().checked_sub(newer)?;
-        Some((number, self.retained.get(index)?.clone()))
+        Some((number, self.retained.get(index)?.0.clone()))
     }
 
     /// Packets of the other end may have been dropped: it learns what is here, if it has sent any.
@@ -390,6 +413,28 @@ mod tests {
         let (mut next, before) = (Vec::new(), frames.len());
         assert!(a.fill(100, &mut next));
         assert_eq!((next.len(), next[0], frames.len()), (100, FRAGMENT_FIRST, before));
+    }
+
+    #[test]
+    fn a_message_is_received_when_its_last_part_is_acknowledged() {
+        let (mut a, mut b) = (Channel::new(1, 16, Instant::ZERO), Channel::new(2, 16, Instant::ZERO));
+        let message = |len: usize| Bytes::from(vec![0; len]);
+        a.send_counted(message(50), usize::MAX).expect("room");
+        a.send(message(10), usize::MAX).expect("room");
+        a.send_counted(message(100), usize::MAX).expect("room");
+        a.send_counted(Bytes::new(), usize::MAX).expect("room");
+        let mut left = Vec::new();
+        for _ in 0..2 {
+            let mut frames = Vec::new();
+            assert!(a.fill(100, &mut frames));
+            let number = a.next_number();
+            a.sent(Instant::ZERO, Frames::from(frames.clone()));
+            b.handle_packet(Instant::ZERO, number, &frames, Duration::ZERO, &mut |_| {}).expect("well formed");
+            left.push(a.unreceived());
+            a.handle_receipt(Instant::ZERO, &b.poll_receipt(Instant::ZERO).expect("it is due"));
+            left.push(a.unreceived());
+        }
+        assert_eq!(left, [3, 2, 2, 0], "the first packet holds a part of the third message");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::messages::{GroupChange, GroupCut, Proposal, Report};
 use super::orphan::Revived;
 use super::{Directory, GroupEntry, ORPHANS_MAX, Returns, Wishes, is_quorum, mismatch};
-use crate::api::LeaveReason;
+use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::wire::Tags;
 
@@ -19,7 +19,7 @@ pub fn build_proposal(
     wishes: &Wishes,
     reason: impl Fn(usize) -> LeaveReason,
 ) -> Proposal {
-    let held = held_leavers(directory, reports, wedged, wishes);
+    let held = held_leavers(directory, reports, wedged, wishes, &reason);
     let leaves = |who: &Incarnation| wishes.leavers.contains(who) && !held.contains(who);
     let stays = |r: usize| reports.contains_key(&r) && !leaves(&directory.members[r].incarnation);
     let survivors: Vec<&MemberInfo> =
@@ -103,12 +103,14 @@ pub fn build_proposal(
 
 /// Who asked to leave and is not let go by this decree, from level 3 on: because those that stay would be no quorum of the
 /// view without its leavers, because it gives a group's state, or because a group would be left to those that have not its state
-/// yet: members, or others that take it.
+/// yet: members, or others that take it. Neither is it let go by the decree that cuts the rest of its group off: it delivers to the
+/// cut, and they would bring the group back without what it alone delivered. They are dropped first.
 fn held_leavers(
     directory: &Directory,
     reports: &BTreeMap<usize, Report>,
     wedged: &BTreeSet<GroupId>,
     wishes: &Wishes,
+    reason: &impl Fn(usize) -> LeaveReason,
 ) -> BTreeSet<Incarnation> {
     let mut held = BTreeSet::new();
     if !directory.has_orphans() || wishes.leavers.is_empty() && wishes.group_leaves.is_empty() {
@@ -135,7 +137,10 @@ fn held_leavers(
         held.extend(&giving);
         let stay: Vec<Incarnation> = giving.into_iter().chain(rest).filter(|who| report(who).is_some()).collect();
         let is_taken = reports.values().any(|report| report.taking.contains(id));
-        if (is_taken || !stay.is_empty()) && !stay.iter().any(has_state) {
+        let silent = entry.members.iter().filter(|who| report(who).is_none());
+        let mut silent = silent.filter_map(|who| directory.rank(*who));
+        let comes_back = !GroupTerms::of(&entry.tail).ends_alone && silent.any(|rank| reason(rank).may_come_back());
+        if (is_taken || comes_back || !stay.is_empty()) && !stay.iter().any(has_state) {
             held.extend(going.iter().filter(|who| has_state(who)));
         }
     }

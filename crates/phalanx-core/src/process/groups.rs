@@ -44,7 +44,7 @@ pub(super) enum Ready {
 
 /// A leaver that hears no quorum, of its view or of the one without it, goes after this long.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
-/// What was sent is given this long to become stable before a leave is asked for.
+/// What was sent is given this long to become stable, or to be acknowledged by the one it is for, before a leave is asked for.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// Wishes of one member about groups that a coordinator knows of at a time.
 pub const WISHES_MAX: usize = 1024;
@@ -198,7 +198,7 @@ impl Process {
         let goes = |f: &GroupFlow| {
             has_drained(&f.flow, now.since(since)) && !self.gives_and_waits(f.meta.group, now.since(since))
         };
-        if !self.flows.values().all(goes) {
+        if !self.flows.values().all(goes) || self.is_owed_receipts() && now.since(since) <= DRAIN_PATIENCE {
             return;
         }
         let me = self.me();
@@ -212,6 +212,11 @@ impl Process {
         }
     }
 
+    /// Whether members of the cell have not acknowledged what was sent to them alone.
+    fn is_owed_receipts(&self) -> bool {
+        self.peers.values().any(|peer| peer.rank.is_some() && peer.data_channel.unreceived() > 0)
+    }
+
     /// Whether this process asked to leave the group, or the cell, and does not want to before it has given the group's state.
     pub(super) fn gives_while_leaving(&self, now: Instant, group: GroupId) -> bool {
         let name = self.directory.groups.get(&group).map(|entry| &entry.name);
@@ -219,11 +224,11 @@ impl Process {
         [self.leaving, of_group].into_iter().flatten().any(|since| self.gives_and_waits(group, now.since(since)))
     }
 
-    /// Whether this process wants the group's state and is no member.
+    /// Whether this process wants the group's state and is no member, or one that leaves it only to come again.
     pub(super) fn seeks_state_of(&self, group: GroupId) -> bool {
         let Some(entry) = self.directory.groups.get(&group) else { return false };
         let wants = self.wants.get(&entry.name).is_some_and(|want| want.with_state && want.leaving.is_none());
-        wants && !entry.members.contains(&self.me())
+        wants && (!entry.members.contains(&self.me()) || self.transfers.retreats_from(group))
     }
 
     /// Whether a leave that was asked for so long ago waits for those who take the group's state from this process.

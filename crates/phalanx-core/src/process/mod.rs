@@ -499,7 +499,8 @@ impl Process {
         self.joiners.remove(&dead);
     }
 
-    /// A reliable point-to-point message to a member of the cell view.
+    /// A reliable point-to-point message to a member of the cell view. Accepted means queued. What its receiver has not
+    /// acknowledged when this incarnation ends is told with [`Event::InDoubt`]; a leave waits for it first.
     ///
     /// # Errors
     /// [`CommandError::NoSuchProcess`], [`CommandError::NoCredit`] when too much waits already,
@@ -516,7 +517,7 @@ impl Process {
         }
         let peer = self.peers.get_mut(to).ok_or(CommandError::NoSuchProcess)?;
         let message = Bytes::from([&[port::DATA_MESSAGE][..], payload].concat());
-        let taken = peer.data_channel.send(message, self.set.limits.channel_window_bytes);
+        let taken = peer.data_channel.send_counted(message, self.set.limits.channel_window_bytes);
         self.counters.sends_refused += u64::from(taken.is_err());
         taken.map_err(|_full| CommandError::NoCredit)
     }
@@ -567,7 +568,7 @@ impl Process {
         self.flows.values().find(|f| f.meta.group == group)?.meta.told
     }
 
-    /// Leaves the cell gracefully: what was sent is made stable first, then a view without this process is
+    /// Leaves the cell gracefully: what was sent is made stable or acknowledged first, then a view without this process is
     /// decided; [`Event::Left`] when done. In no primary, it just goes after a while.
     pub fn leave(&mut self, now: Instant) {
         if self.leaving.is_none() {
@@ -629,6 +630,9 @@ impl Process {
             let (messages, _) = flow.flow.queued();
             self.app.unsent(flow.meta.group, messages);
         }
+        for (to, messages) in self.in_doubt() {
+            self.app.event(Event::InDoubt { to, messages });
+        }
         if self.was_excluded {
             self.freeze();
         }
@@ -636,6 +640,13 @@ impl Process {
         self.past.clear();
         self.early.clear();
         self.app.event(event);
+    }
+
+    /// By receiver in the last cell view that was told, messages that it has not acknowledged: the last that were accepted for it.
+    fn in_doubt(&self) -> Vec<(Incarnation, u64)> {
+        let members = self.cell_view.iter().flat_map(|view| &view.members).map(|info| info.incarnation);
+        let unreceived = |who| Some((who, self.peers.get(who)?.data_channel.unreceived() as u64));
+        members.filter_map(unreceived).filter(|(_, messages)| *messages > 0).collect()
     }
 
     /// By group, multicasts that are lost, and not told to be by [`Event::Unsent`], if this process is given up now.

@@ -216,6 +216,12 @@ impl Process {
         if !control && self.app_owes_too_much() {
             return Err(DropReason::Overload); // not received: its sender sends it again
         }
+        // What somebody sent before it knew that it is out is not received: the application knows already that it is gone. It is
+        // not acknowledged either, so that its sender does not count on it.
+        if !control && self.directory.rank(header.sender).is_none() && self.directory.departed.contains(&header.sender)
+        {
+            return Err(DropReason::OldIncarnation);
+        }
         let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
         if peer.is_unreadable {
             return Err(DropReason::Malformed); // neither read nor acknowledged, whatever it is
@@ -255,10 +261,6 @@ impl Process {
     ) -> Result<(), DropReason> {
         match message.first() {
             Some(&DATA_MESSAGE) => {
-                // It was sent before its sender knew; the application knows already that the sender is gone.
-                if self.directory.rank(from).is_none() && self.directory.departed.contains(&from) {
-                    return Err(DropReason::OldIncarnation);
-                }
                 self.app.push(Item::Message { from, payload: message.slice(1..) });
                 Ok(())
             }

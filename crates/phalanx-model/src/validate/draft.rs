@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use phalanx_core::member::{
     Coordinator, Directory, GroupChange, GroupCut, GroupEntry, Orphan, Proposal, Report, Wishes,
 };
-use phalanx_core::{GroupId, Incarnation, LeaveReason};
+use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason};
 
 use super::waits;
 use crate::rules::Rules;
@@ -301,7 +301,9 @@ impl Draft<'_> {
             let members = || entry.members.iter().copied();
             let stays = |who: Incarnation| self.reported(told, who) && !self.is_let_go(group, who);
             let kept = members().any(|who| stays(who) && self.may_be_complete(told, group, who));
-            let waits = members().any(|who| stays(who) && !asked(wishes, entry, who)) || is_taken(told, group);
+            let waits = members().any(|who| stays(who) && !asked(wishes, entry, who))
+                || is_taken(told, group)
+                || members().any(|who| self.comes_back(entry, who));
             for who in members().filter(|who| self.is_let_go(group, *who)) {
                 let gives = self.gives(told, group, who);
                 let leaves_without = self.is_complete(told, group, who) && !kept && waits;
@@ -339,8 +341,18 @@ impl Draft<'_> {
         let has_state = |who: Incarnation| self.is_complete(told, group, who);
         let members = || entry.members.iter().copied();
         let kept = members().any(|who| has_state(who) && (!asked(wishes, entry, who) || self.gives(told, group, who)));
-        let waits = members().any(|who| stays(who) && !has_state(who)) || is_taken(told, group) || !told.is_all();
+        let waits = members().any(|who| stays(who) && !has_state(who))
+            || is_taken(told, group)
+            || members().any(|who| self.comes_back(entry, who))
+            || !told.is_all();
         !kept && waits
+    }
+
+    /// A member of a group is cut off by this proposal, and may bring the group back.
+    fn comes_back(&self, entry: &GroupEntry, who: Incarnation) -> bool {
+        let why = reason(&self.proposal.left, who);
+        !GroupTerms::of(&entry.tail).ends_alone
+            && why.is_some_and(|why| !matches!(why, LeaveReason::Died | LeaveReason::Left))
     }
 
     /// Whether those that reported and did not ask to leave are a quorum of the view without its leavers, if that is

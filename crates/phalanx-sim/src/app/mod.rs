@@ -80,6 +80,7 @@ pub(crate) struct AppCounts {
     pub(crate) group_views: u64,
     pub(crate) exclusions: u64,
     pub(crate) unsent: u64,
+    pub(crate) in_doubt: u64,
     pub(crate) non_primary: u64,
     pub(crate) transfers: u64,
     /// How often it was told that a group waits, that a group goes on with its kept state, and that its kept state is of no use.
@@ -390,6 +391,10 @@ impl Handler for App {
             Event::Unsent { group, messages } => {
                 self.counts.unsent += messages;
                 self.record(trace::Event::Unsent { group: group.0, messages });
+            }
+            Event::InDoubt { to, messages } => {
+                self.counts.in_doubt += messages;
+                self.record(trace::Event::InDoubt { to: to.0, messages });
             }
             Event::GroupLeft { group, why } => {
                 if let Some(lost) = traced::lost(group, why) {

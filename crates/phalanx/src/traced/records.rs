@@ -40,6 +40,7 @@ pub(super) fn event(event: &Event) -> Option<Record> {
         Event::CellView(view) => cell_view(view),
         Event::GroupView(view) => group_view(view),
         Event::Unsent { group, messages } => Record::Unsent { group: group.0, messages: *messages },
+        Event::InDoubt { to, messages } => Record::InDoubt { to: to.0, messages: *messages },
         Event::GroupLeft { group, .. } => Record::GroupLeft { group: group.0 },
         Event::NonPrimary { .. } => Record::NonPrimary,
         Event::Primary => Record::Primary,

@@ -284,3 +284,31 @@ fn the_last_with_a_groups_state_stays_while_others_take_it() {
     assert_eq!(draft(&cell, &all(&[1]), &wishes, LeaveReason::Died).groups, []);
     assert_eq!(draft(&cell, &all(&[]), &wishes, LeaveReason::Died).groups.len(), 1);
 }
+
+/// What the leaver alone delivered would be missing where the others bring the group back.
+#[test]
+fn who_leaves_goes_after_those_that_are_cut_off() {
+    let left = |cell: &Directory, ranks: &[usize], why| {
+        let wishes = Wishes { leavers: [Incarnation(1)].into(), ..Wishes::default() };
+        draft(cell, &reports(cell, ranks, &[]), &wishes, why).left
+    };
+    let cut_off = |who| (Incarnation(who), LeaveReason::Unreachable);
+    let leaves = (Incarnation(1), LeaveReason::Left);
+    let cell = directory(5, 2);
+    assert_eq!(left(&cell, &[0, 2, 3, 4], LeaveReason::Unreachable), [cut_off(2)], "the other is dropped first");
+    assert_eq!(left(&cell, &[0, 2, 3, 4], LeaveReason::Died).len(), 2, "nobody comes back");
+    assert_eq!(
+        left(&directory(5, 3), &[0, 2, 3, 4], LeaveReason::Unreachable),
+        [leaves, cut_off(2)],
+        "the third stays"
+    );
+    assert_eq!(
+        left(&cell, &[0, 1, 2, 3], LeaveReason::Unreachable),
+        [leaves, cut_off(5)],
+        "who is silent is not of it"
+    );
+    let mut alone = directory(5, 2);
+    let entry = alone.groups.get_mut(&GROUP).expect("the group");
+    entry.tail = GroupTerms { ends_alone: true, ..GroupTerms::default() }.tags();
+    assert_eq!(left(&alone, &[0, 2, 3, 4], LeaveReason::Unreachable).len(), 2, "it does not come back");
+}

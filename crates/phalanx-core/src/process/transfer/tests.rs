@@ -1,5 +1,8 @@
 use super::*;
+use crate::api::GroupTerms;
+use crate::member::GroupEntry;
 use crate::process::tests::by_hand::{NOW, in_cell};
+use crate::wire::Tags;
 
 const GROUP: GroupId = GroupId(1);
 const OTHER: GroupId = GroupId(2);
@@ -205,4 +208,21 @@ fn the_pieces_of_a_state_follow_each_other_and_a_complete_one_is_counted() {
     assert_eq!(process.transfers.taking.get("g").map(|taking| taking.received), Some(5));
     process.complete_state("g");
     assert_eq!((process.counters.transfers_taken, process.transfers.is_taking("g")), (1, false));
+}
+
+/// Who was taken in without the state leaves to come again: until then somebody must keep the state for it.
+#[test]
+fn who_leaves_only_to_come_again_seeks_the_state() {
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let group = |members| GroupEntry { name: "g".into(), view: 3, space: 1, members, tail: Tags::default() };
+    process.directory.groups.insert(GROUP, group(vec![Incarnation(2)]));
+    process.join_group(NOW, "g", true, GroupTerms::default()).expect("a good name");
+    assert!(process.seeks_state_of(GROUP));
+    process.directory.groups.insert(GROUP, group(vec![Incarnation(2), Incarnation(1)]));
+    assert!(!process.seeks_state_of(GROUP), "it is a member");
+    process.transfers.retreat(GROUP);
+    assert!(process.seeks_state_of(GROUP), "it is one no longer than it must");
+    let want = process.wants.get_mut("g").expect("it wants to be in");
+    want.leaving = Some(NOW);
+    assert!(!process.seeks_state_of(GROUP), "it does not come again");
 }

@@ -1,0 +1,54 @@
+//! S9, what is sent to one process is received, or in doubt: let the incarnation of `p` end by a leave or an exclusion, and let `q` be
+//! in the last cell view of `p`, and live on in the cell. Then `q` delivers each point-to-point message that `p` accepted for it, but for
+//! the last ones, of which `p` is told before its end that they are in doubt. Asked of traces whose format has a word for it.
+//!
+//! `q` lives on if it neither crashes nor is excluded or leaves, and the harness does not keep it stopped to the end.
+//!
+//! Instances: pairs of such processes of which the first sent to the second; *under failure*: those with messages in doubt. Source: the
+//! stubborn and perfect links of Cachin, Guerraoui, Rodrigues 2011 promise nothing of a sender that stops; this is what is left of
+//! reliable delivery for one that stops in order.
+
+use phalanx_trace::FORMAT_IN_DOUBT;
+
+use super::Run;
+use crate::findings::Findings;
+use crate::model::{Model, ProcIx};
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    if !run.options.complete {
+        return;
+    }
+    for (p, proc) in model.procs.iter().enumerate() {
+        let has_word = proc.trace.is_some_and(|trace| model.traces[trace].format >= FORMAT_IN_DOUBT);
+        let Some(last) =
+            proc.installs.last().map(|&install| &model.installs[install]).filter(|_| has_word && proc.over.is_some())
+        else {
+            continue;
+        };
+        for (&q, sent) in proc.p2p.sent.iter().filter(|(q, _)| last.members.contains(q)) {
+            if !lives_on(model, q) {
+                continue;
+            }
+            let doubted = proc.p2p.in_doubt.get(&q);
+            out.instance_when(doubted.is_some());
+            let doubt = doubted.map_or(0, |(messages, _)| usize::try_from(*messages).unwrap_or(usize::MAX));
+            let delivered = model.procs[q].p2p.delivered.get(&p).map_or(0, Vec::len);
+            if delivered.saturating_add(doubt) >= sent.len() {
+                continue;
+            }
+            let told_of = doubted.map(|(_, place)| *place);
+            let evidence: Vec<_> = sent.get(delivered).map(|(_, place)| *place).into_iter().chain(told_of).collect();
+            out.violation(&evidence, || {
+                let (p, q, of) = (model.who(p), model.who(q), sent.len());
+                format!("{q} delivered {delivered} of {of} messages of {p}, which was told that {doubt} are in doubt")
+            });
+        }
+    }
+}
+
+/// Whether it was in the cell to the end of the run, and took what came for it.
+fn lives_on(model: &Model, q: ProcIx) -> bool {
+    let proc = &model.procs[q];
+    proc.over.is_none() && !proc.nonprimary && proc.tail_complete && model.reads_to_the_end(q)
+}

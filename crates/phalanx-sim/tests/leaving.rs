@@ -1,0 +1,108 @@
+//! What a member that leaves the cell sent to one other (`docs/orphans.md`, *Leaving*).
+
+use std::time::Duration;
+
+use phalanx_core::wire::Kind;
+use phalanx_sim::{Cell, Packet};
+use phalanx_trace::Event;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// Messages that a process was told to be in doubt.
+fn in_doubt(cell: &Cell, slot: usize) -> u64 {
+    let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
+    let messages = records.filter_map(|record| match &record.event {
+        Event::InDoubt { messages, .. } => Some(*messages),
+        _ => None,
+    });
+    messages.sum()
+}
+
+/// Messages that a process was given from others alone.
+fn received(cell: &Cell, slot: usize) -> usize {
+    let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
+    records.filter(|record| matches!(record.event, Event::P2pDeliver { .. })).count()
+}
+
+fn of_the_first(packet: &Packet) -> bool {
+    packet.from == 0 && packet.to == 1 && packet.kind == Kind::Data
+}
+
+/// Nothing of what it sent comes through for a moment: it goes when the receiver has it.
+#[test]
+fn a_leave_waits_for_what_was_sent_to_one() {
+    let mut cell = Cell::settled(3, 1);
+    cell.lose_if(of_the_first);
+    for _ in 0..5 {
+        cell.send_to(0, 1, 100).expect("it is accepted");
+    }
+    cell.leave(0);
+    cell.run_for(2 * SECOND);
+    assert!(cell.runs(0) && received(&cell, 1) == 0);
+    cell.heal();
+    assert!(cell.run_until(2 * SECOND, |cell| !cell.runs(0)));
+    assert_eq!((received(&cell, 1), in_doubt(&cell, 0)), (5, 0));
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// It never comes through: the leave is bounded, and says how many are in doubt.
+#[test]
+fn what_is_never_acknowledged_is_in_doubt() {
+    let mut cell = Cell::settled(3, 2);
+    cell.send_to(0, 1, 100).expect("it is accepted");
+    cell.run_for(20 * MS);
+    cell.lose_if(of_the_first);
+    for _ in 0..3 {
+        cell.send_to(0, 1, 100).expect("it is accepted");
+    }
+    cell.leave(0);
+    cell.run_for(9 * SECOND);
+    assert!(cell.runs(0));
+    assert!(cell.run_until(3 * SECOND, |cell| !cell.runs(0)));
+    assert_eq!((received(&cell, 1), in_doubt(&cell, 0)), (1, 3));
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// Nobody waits for the receipts of one that is out of the view.
+#[test]
+fn a_leave_does_not_wait_for_one_that_is_gone() {
+    let mut cell = Cell::settled(4, 3);
+    cell.cut_off(&[1]);
+    cell.send_to(0, 1, 100).expect("it is accepted");
+    cell.leave(0);
+    assert!(cell.run_until(3 * SECOND, |cell| !cell.runs(0)));
+    assert_eq!((received(&cell, 1), in_doubt(&cell, 0)), (0, 0), "it was told that the receiver is gone");
+    cell.heal();
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// It goes on sending while the others let it go: what comes to one that knows it to be out is dropped, and so it is in doubt.
+#[test]
+fn what_comes_after_the_leave_is_in_doubt() {
+    let (mut doubted, mut arrived) = (0, 0);
+    for step in 0..40 {
+        let mut cell = Cell::settled(4, 10 + step);
+        // It does not hear that the others have installed the view without it, and stays for a while.
+        cell.lose_if(|packet| packet.to == 3 && packet.kind == Kind::Spread);
+        cell.leave(3);
+        cell.run_for(Duration::from_micros(20 * step));
+        let mut sent = 0;
+        for _ in 0..40 {
+            sent += usize::from(cell.runs(3) && cell.send_to(3, 1, 100).is_ok());
+            cell.run_for(Duration::from_micros(50));
+        }
+        assert!(cell.run_until(15 * SECOND, |cell| !cell.runs(3)));
+        cell.heal();
+        let doubt = usize::try_from(in_doubt(&cell, 3)).expect("a few");
+        assert!(received(&cell, 1) + doubt >= sent, "{} and {doubt} of {sent}", received(&cell, 1));
+        doubted += doubt;
+        arrived += received(&cell, 1);
+        cell.settle();
+        cell.finish_clean();
+    }
+    assert!(doubted > 0 && arrived > 0, "{doubted} in doubt, {arrived} received");
+}
