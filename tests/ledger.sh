@@ -15,7 +15,7 @@ finish() {
   rm -rf "$directory"
 }
 trap finish EXIT
-export PHALANX_CELL=ledger PHALANX_RUNTIME_DIR=$directory/run PHALANX_TRACE=$directory/traces
+export PHALANX_CELL=ledger PHALANX_RUNTIME_DIR=$directory/run PHALANX_STATE_DIR=$directory/state PHALANX_TRACE=$directory/traces
 mkdir "$PHALANX_TRACE"
 
 harness() { python3 "$harness_tool" "$PHALANX_TRACE/harness.trace" "$PHALANX_CELL" "$@"; }

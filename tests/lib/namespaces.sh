@@ -58,7 +58,8 @@ hosts() {
   done
 }
 
-on() { local host=$1; shift; ip netns exec "$prefix-$host" "$@"; }
+# Each host has a state directory of its own. By a variable: earlier builds know no such flag.
+on() { local host=$1; shift; PHALANX_STATE_DIR=$work/state-$host ip netns exec "$prefix-$host" "$@"; }
 
 start() {
   local name=$1 host=$2 fd
@@ -69,7 +70,7 @@ start() {
   exec {fd}<>"$work/$name.in"
   fd_of[$name]=$fd
   host_of[$name]=$host
-  ip netns exec "$prefix-$host" "$@" <"$work/$name.in" >"$work/$name.out" 2>"$work/$name.err" &
+  PHALANX_STATE_DIR=$work/state-$host ip netns exec "$prefix-$host" "$@" <"$work/$name.in" >"$work/$name.out" 2>"$work/$name.err" &
   pid_of[$name]=$!
 }
 

@@ -23,7 +23,7 @@ done
 signal a2 KILL
 for name in a1 a3; do await "gone: h2 (unreachable)" "$work/$name.out"; done
 node b2 2
-await "took part in a founding before" "$work/b2.err"
+await "was a member of the cell before" "$work/b2.err"
 for name in a1 a3 b2; do await "joined: h2" "$work/$name.out"; done
 
 signal a3 STOP

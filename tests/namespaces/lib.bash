@@ -97,7 +97,8 @@ cell_flags() {
   done
   # shellcheck disable=SC2086
   echo ${SETTINGS:-} --cell "$CELL" --name "m$i" --bind "$(address "$i")" --control-port $CONTROL --data-port $DATA \
-    --seeds "$seeds" --founders "$founders" --cell-key "$WORK/cell.key" --runtime-dir "$WORK/run$i" --trace "$WORK/traces"
+    --seeds "$seeds" --founders "$founders" --cell-key "$WORK/cell.key" \
+    --runtime-dir "$WORK/run$i" --state-dir "$WORK/state$i" --trace "$WORK/traces"
 }
 
 # Numbered lines, slowly, until nobody reads them.
@@ -155,7 +156,7 @@ harness() { python3 "$tools/harness.py" "$WORK/traces/harness.trace" "$CELL" "$@
 
 # stat_of I FIELD: a field of member I's counters file.
 stat_of() {
-  in_ns "$1" "$PHALANX" stat --json --cell "$CELL" --runtime-dir "$WORK/run$1" 2>/dev/null |
+  in_ns "$1" "$PHALANX" stat --json --cell "$CELL" --runtime-dir "$WORK/run$1" --state-dir "$WORK/state$1" 2>/dev/null |
     python3 "$tools/field.py" "$2"
 }
 

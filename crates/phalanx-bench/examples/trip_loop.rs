@@ -49,6 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let config = Config {
             name: Some(name.to_owned()),
             runtime_dir: Some(directory.path().to_owned()),
+            state_dir: Some(directory.path().join("state")),
             driver: if memory { DriverMode::Auto } else { DriverMode::Udp },
             security: if sealed { SecurityMode::Sealed } else { SecurityMode::None },
             ..Config::default()

@@ -23,8 +23,12 @@ use work::{Work, failed};
 
 /// Runs a member until its input ends.
 pub(crate) fn run(role: &MemberRole) -> Result<(), BenchError> {
-    let mut config =
-        Config { name: Some(role.name.clone()), runtime_dir: Some(role.directory.clone()), ..Config::default() };
+    let mut config = Config {
+        name: Some(role.name.clone()),
+        runtime_dir: Some(role.directory.clone()),
+        state_dir: Some(role.directory.join("state")),
+        ..Config::default()
+    };
     configure(&mut config, role.transport, role.security);
     if let Some(millis) = role.suspect_after_ms {
         config.timing.suspect_after = Duration::from_millis(millis);

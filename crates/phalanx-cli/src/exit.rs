@@ -12,7 +12,7 @@ pub(crate) enum Exit {
     Failure = 1,
     /// The command line makes no sense (clap uses the same).
     Usage = 2,
-    /// What was asked for cannot be reached: no cell, no member, no runtime directory.
+    /// What was asked for cannot be reached: no cell, no member, no directory.
     Unreachable = 3,
     /// The cell is there and is degraded: no primary partition.
     Degraded = 5,
@@ -61,7 +61,7 @@ Exit codes:
   0    good
   1    failure: something did not hold
   2    usage: the command line makes no sense
-  3    cannot reach the cell, a member or the runtime directory
+  3    cannot reach the cell, a member or a directory of this host
   5    degraded: no primary partition
   6    timed out
   7    configuration error

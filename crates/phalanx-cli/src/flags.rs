@@ -43,9 +43,12 @@ pub(crate) struct CellFlags {
     /// "sealed" or "none"
     #[arg(long, value_name = "HOW")]
     security: Option<String>,
-    /// Where locks, the local cell key and counters files lie
+    /// Where locks and counters files lie
     #[arg(long, value_name = "DIR")]
     runtime_dir: Option<String>,
+    /// Where the local cell key and founders' records lie; it must survive reboots
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<String>,
     /// A directory for a trace of everything this process saw
     #[arg(long, value_name = "DIR")]
     trace: Option<String>,
@@ -68,6 +71,7 @@ impl CellFlags {
             ("cell_key", &self.cell_key),
             ("security", &self.security),
             ("runtime_dir", &self.runtime_dir),
+            ("state_dir", &self.state_dir),
             ("trace", &self.trace),
         ];
         let given = |(key, value): (&str, &Option<String>)| Some((key.to_owned(), value.clone()?));

@@ -118,7 +118,8 @@ pub(crate) fn run(level: &Level) -> Result<Exit, Failure> {
 /// What a member on this host tells; of several the one in the latest view.
 fn told_here(config: &Config) -> Result<Known, Failure> {
     let out_of_reach = |error: phalanx::local::LocalError| Failure::new(Exit::Unreachable, error.to_string());
-    let local = LocalCell::open(config.runtime_dir.as_deref(), &config.cell).map_err(out_of_reach)?;
+    let local = LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)
+        .map_err(out_of_reach)?;
     let living = local.living().map_err(out_of_reach)?;
     let readings = living.into_iter().filter_map(|live| CountersFile::open(&live.counters).ok()?.read().ok());
     let statuses = readings.map(|reading| reading.status).filter(|status| status.level > 0);

@@ -68,7 +68,7 @@ fn alive(config: &Config, proof: &str) -> Failure {
 
 /// A member on this host that is in the primary partition.
 fn primary_here(config: &Config) -> Option<String> {
-    let local = LocalCell::open(config.runtime_dir.as_deref(), &config.cell).ok()?;
+    let local = LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell).ok()?;
     let readings =
         local.living().ok()?.into_iter().filter_map(|live| CountersFile::open(&live.counters).ok()?.read().ok());
     readings.map(|reading| reading.status).find(|status| status.state == "primary").map(|status| status.name)

@@ -61,6 +61,7 @@ fn the_configuration_in_force_is_shown_with_its_origins() {
     let line = |key: &str| shown.as_array().and_then(|a| a.iter().find(|l| l["key"] == key)).cloned().expect("shown");
     assert_eq!(line("cell")["origin"], "flag --cell");
     assert_eq!(line("runtime_dir")["origin"], "environment PHALANX_RUNTIME_DIR");
+    assert_eq!(line("state_dir")["origin"], "environment PHALANX_STATE_DIR");
     assert_eq!(line("timing.heartbeat")["value"], "\"100ms\"");
     assert_eq!(line("timing.heartbeat")["origin"], "default");
 }

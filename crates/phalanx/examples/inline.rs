@@ -35,8 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // A directory of its own keeps the example apart from whatever else runs on this host.
     let directory = tempfile::tempdir()?;
     let options = |name: &str| {
-        let runtime_dir = Some(directory.path().join("run"));
-        Options::from(Config { name: Some(name.to_owned()), runtime_dir, ..Config::default() })
+        let (runtime_dir, state_dir) = (Some(directory.path().join("run")), Some(directory.path().join("state")));
+        Options::from(Config { name: Some(name.to_owned()), runtime_dir, state_dir, ..Config::default() })
     };
     let mut members = Vec::new();
     for name in ["ann", "bob", "cid"] {

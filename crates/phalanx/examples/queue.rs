@@ -49,8 +49,8 @@ struct Member {
 
 impl Member {
     fn start(name: &str, directory: &std::path::Path) -> Result<Self, Box<dyn Error>> {
-        let runtime_dir = Some(directory.join("run"));
-        let config = Config { name: Some(name.to_owned()), runtime_dir, ..Config::default() };
+        let (runtime_dir, state_dir) = (Some(directory.join("run")), Some(directory.join("state")));
+        let config = Config { name: Some(name.to_owned()), runtime_dir, state_dir, ..Config::default() };
         let cell = Cell::start(Options::from(config))?;
         let sum = Arc::new(AtomicU64::new(0));
         let state = Account { sum: Arc::clone(&sum), incoming: Vec::new() };

@@ -42,8 +42,8 @@ async fn greet(cell: &Cell) -> Result<Vec<String>, Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let start = |name: &str| {
-        let runtime_dir = Some(directory.path().join("run"));
-        Cell::start(Options::from(Config { name: Some(name.to_owned()), runtime_dir, ..Config::default() }))
+        let (runtime_dir, state_dir) = (Some(directory.path().join("run")), Some(directory.path().join("state")));
+        Cell::start(Options::from(Config { name: Some(name.to_owned()), runtime_dir, state_dir, ..Config::default() }))
     };
     let (ann, bob) = (start("ann")?, start("bob")?);
     let other = std::thread::spawn(move || {

@@ -82,8 +82,9 @@ impl State for Sum {
 }
 
 fn start(name: &str, directory: &std::path::Path, len: u64) -> Result<(Cell, Group, Arc<Shown>), Box<dyn Error>> {
-    let runtime_dir = Some(directory.join("run"));
-    let cell = Cell::start(Options::from(Config { name: Some(name.to_owned()), runtime_dir, ..Config::default() }))?;
+    let (runtime_dir, state_dir) = (Some(directory.join("run")), Some(directory.join("state")));
+    let config = Config { name: Some(name.to_owned()), runtime_dir, state_dir, ..Config::default() };
+    let cell = Cell::start(Options::from(config))?;
     let shown = Arc::new(Shown::default());
     let state = Sum { shown: Arc::clone(&shown), len, first: Vec::new() };
     let group = cell

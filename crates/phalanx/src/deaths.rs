@@ -88,8 +88,11 @@ impl Deaths {
             return Vec::new();
         }
         self.look_for_unseen();
-        let dead: Vec<Incarnation> =
-            self.watched.iter().filter(|(_, watched)| watched.is_dead()).map(|(incarnation, _)| *incarnation).collect();
+        let dead: Vec<Incarnation> = self
+            .watched
+            .iter_mut()
+            .filter_map(|(of, watched)| watched.is_dead(&self.scope, *of).then_some(*of))
+            .collect();
         for incarnation in &dead {
             if let Some(watched) = self.watched.remove(incarnation) {
                 watched.forget(self.ends.as_ref());
@@ -134,13 +137,21 @@ impl Watched {
         }
     }
 
-    fn is_dead(&self) -> bool {
+    fn is_dead(&mut self, scope: &Path, incarnation: Incarnation) -> bool {
         // A child that the process forked may hold the lock on; the process's end is the end of the member.
         let ended = match &self.process {
             Found::Process(process) => has_ended(process),
             Found::Gone => true,
             Found::Unknown => false,
         };
-        ended || !is_held(&self.presence)
+        if ended || is_held(&self.presence) {
+            return ended;
+        }
+        // It may have been removed, and written again.
+        match roster::find(scope, incarnation).filter(is_held) {
+            Some(presence) => self.presence = presence,
+            None => return true,
+        }
+        false
     }
 }

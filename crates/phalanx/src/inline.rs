@@ -2,6 +2,7 @@
 
 mod attendant;
 mod gate;
+mod restore;
 mod stall;
 
 use std::io;
@@ -96,10 +97,10 @@ impl<D: Wait> Inline<D> {
 
     /// The process itself lives and dies in one thread; what it is made of may come from another.
     pub(crate) fn assemble(prepared: Prepared, rejoin: bool, wrap: impl FnOnce(Shm<Udp>) -> D) -> Self {
-        let Prepared { driver, settings, security, entropy, presence, local, plan, notices, believer } = prepared;
+        let Prepared { driver, settings, security, entropy, presence, local, kept, plan, notices, believer } = prepared;
         let now = clock::now();
         let mut node = Node::new(now, wrap(driver), settings, security, entropy, NodeOptions { rejoin });
-        let attendant = Attendant::new(&mut node, presence, local, plan, notices);
+        let attendant = Attendant::new(&mut node, presence, local, kept, plan, notices);
         Self { node, attendant, believer, now, idle: 0 }
     }
 

@@ -12,7 +12,7 @@ use phalanx_driver::{Driver, Faults, Shm, ShmOptions, Udp, UdpOptions};
 
 use crate::belief::Believer;
 use crate::config::{Config, DriverMode, SecurityMode};
-use crate::local::{Card, LocalCell, Presence, host, read_key};
+use crate::local::{Card, Kept, LocalCell, Presence, Role, host, read_key};
 use crate::node::Entropy;
 pub use error::StartError;
 pub(crate) use founding::Plan;
@@ -70,6 +70,7 @@ pub(crate) struct Prepared {
     pub(crate) entropy: Entropy,
     pub(crate) presence: Presence,
     pub(crate) local: LocalCell,
+    pub(crate) kept: Kept,
     pub(crate) plan: Plan,
     pub(crate) notices: Vec<String>,
     pub(crate) believer: Believer,
@@ -92,9 +93,15 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
         ..MemberInfo::new(Incarnation(entropy().max(1)), name, addresses.data, addresses.control)
     };
     me.sit(local.seat(&me.name)?);
-    let plan = Plan::new(options, &local, &me.name, seeds)?;
+    let own_key = match &security {
+        Security::Sealed(key) if config.cell_key.is_none() => Some(key.clone()),
+        Security::Sealed(_) | Security::None => None,
+    };
+    let kept = Kept::new(&local, own_key)?;
     let card = Card::mine(&me.name, me.data, me.control).with_memory(driver.offer());
-    let (presence, standing) = local.enter(me.incarnation, &card, plan.intent())?;
+    let plan = Plan::new(options, &local, &card, seeds)?;
+    let role = Role { founder: plan.is_founder().then_some(me.name.as_str()), keyed: kept.has_key() };
+    let (presence, standing) = local.enter(me.incarnation, &card, plan.intent(), role)?;
     let (founding, seeds) = plan.resolve(standing);
     let settings = Settings {
         cell: config.cell.clone(),
@@ -112,7 +119,7 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
             "no shared memory, so processes of this host are reached by datagrams: {error}; driver = \"udp\" says no more of it"
         ));
     }
-    Ok(Prepared { driver, settings, security, entropy, presence, local, plan, notices, believer })
+    Ok(Prepared { driver, settings, security, entropy, presence, local, kept, plan, notices, believer })
 }
 
 /// A driver as configured. `longest`: the longest packet to take in, in bytes; `None`: what is usual where it is bound.
@@ -146,7 +153,7 @@ fn check_cell(cell: &str) -> Result<(), StartError> {
 /// What the cell keeps on this host.
 pub(crate) fn open_local(config: &Config) -> Result<LocalCell, StartError> {
     check_cell(&config.cell)?;
-    Ok(LocalCell::open(config.runtime_dir.as_deref(), &config.cell)?)
+    Ok(LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)?)
 }
 
 pub(crate) fn security(config: &Config, local: &LocalCell) -> Result<Security, StartError> {

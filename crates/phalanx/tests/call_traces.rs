@@ -46,6 +46,7 @@ impl Service for Ended {
 fn options(dir: &Path, name: &str) -> PortOptions {
     let config = Config {
         runtime_dir: Some(dir.join("run")),
+        state_dir: Some(dir.join("state")),
         name: Some(name.to_owned()),
         trace: Some(dir.join("traces")),
         ..Config::default()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads, run};
+use common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads};
 use phalanx::config::SecurityMode;
 use phalanx::core::{
     CommandError, Delivery, Event, GroupId, GroupTerms, GroupView, Incarnation, LeaveReason, MemberInfo, Membership,
@@ -15,7 +15,6 @@ use phalanx::core::{
 };
 use phalanx::counters::CountersFile;
 use phalanx::driver::Faults;
-use phalanx::local::LocalCell;
 use phalanx::{CallError, Cell, Frozen, Handler, Inline, Item, JoinOptions, Options, StartError, State};
 use phalanx_trace::{Event as Record, Trace};
 
@@ -628,7 +627,7 @@ fn how_a_process_stands_can_be_read_from_its_counters() {
         group.cast(Order::Total, Stability::Uniform, b"x").expect("accepted");
     }
     messages(&cell, 10);
-    let local = LocalCell::open(Some(&run(dir.path())), "default").expect("opens");
+    let local = common::local(dir.path());
     let living = local.living().expect("readable");
     assert_eq!(living.len(), 1);
     assert_eq!(living[0].card.as_ref().expect("ours").name, "a");
@@ -726,7 +725,7 @@ fn what_cannot_start_says_what_to_do() {
     let mut traced = options(dir.path(), "a");
     traced.config.trace = Some("/proc/nowhere".into());
     assert!(matches!(Cell::start(traced).map(drop), Err(StartError::Trace { .. })));
-    let local = LocalCell::open(Some(&run(dir.path())), "default").expect("opens");
+    let local = common::local(dir.path());
     assert_eq!(local.living().expect("readable"), [], "a failed start leaves nothing behind");
 }
 
@@ -761,7 +760,7 @@ fn fixed_founders_found_together_and_only_once() {
             _ => None,
         })
         .expect("said at the start");
-    assert!(notice.contains("remove") && notice.contains("founded-x"), "{notice}");
+    assert!(notice.contains("phalanx reform") && notice.contains("founder-x"), "{notice}");
 }
 
 #[test]

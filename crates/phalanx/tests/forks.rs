@@ -22,7 +22,6 @@ use phalanx::core::{
     Security, Settings, Snapshot, Stability,
 };
 use phalanx::driver::{Driver, Shm, Transmit, Udp, UdpOptions, Wait};
-use phalanx::local::LocalCell;
 use phalanx::rpc::{
     CallId, CallOptions, Caller, Client, Counters, Failure, Outcome, Port, PortOptions, Served, Service, Ticket,
 };
@@ -200,7 +199,7 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
         turn_for(parent, shared, Duration::from_millis(300));
         // Accepted, and not on its way: it goes out once.
         parent.multicast(group, Order::Total, Stability::Plain, b"queued", shared).expect("accepted");
-        let local = LocalCell::open(Some(&run), "default").expect("opens");
+        let local = common::local(dir.path());
         let me = parent.node().incarnation();
         let own = local.living().expect("readable").into_iter().find(|live| live.incarnation == me).expect("lives");
         let before = files(&[&run, &traces], &own.counters);
@@ -293,7 +292,7 @@ impl Effects for Gather {
 fn an_inherited_node_is_dead_in_a_forked_child() {
     let _alone = alone();
     let dir = directory();
-    let key = LocalCell::open(Some(&run(dir.path())), "default").expect("opens").key().expect("a key");
+    let key = common::local(dir.path()).key().expect("a key");
     let driver = Udp::bind(&UdpOptions::default()).expect("loopback has free ports");
     let control = driver.local_address(Lane::Control);
     let me = MemberInfo {
@@ -860,7 +859,7 @@ fn an_inherited_process_that_is_dropped_in_a_forked_child_takes_nothing_from_its
     let _alone = alone();
     let dir = directory();
     let mut process = Some(Inline::start(&options(dir.path(), "a")).expect("starts"));
-    let local = LocalCell::open(Some(&run(dir.path())), "default").expect("opens");
+    let local = common::local(dir.path());
     let before = local.living().expect("readable");
     assert_eq!(before.len(), 1);
     let wrong = in_child(|child| {

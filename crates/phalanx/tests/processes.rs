@@ -8,11 +8,10 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{PATIENCE, await_event, await_members, directory, member, options, run};
+use common::{PATIENCE, await_event, await_members, directory, member, options};
 use phalanx::config::DriverMode;
 use phalanx::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Stability, Timing};
 use phalanx::counters::{CountersFile, OrphanStatus, Reading, Status};
-use phalanx::local::LocalCell;
 use phalanx::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
 
 /// A member in a process of its own. It prints what it sees, and is killed when dropped.
@@ -207,7 +206,7 @@ fn a_founder_killed_before_anybody_joined_wedges_nobody() {
     founder.kill();
     await_members(&waits, 2);
     later.await_line("group ");
-    let living = LocalCell::open(Some(&run(dir.path())), "default").expect("opens").living().expect("readable");
+    let living = common::local(dir.path()).living().expect("readable");
     assert!(living.len() == 2 && living.iter().all(|live| live.settled), "{living:?}");
 }
 
@@ -392,7 +391,7 @@ fn a_child_that_is_killed_in_the_midst_of_sending_harms_nobody() {
 
 /// What the file of the process of that name says.
 fn reading(dir: &Path, name: &str) -> Reading {
-    let living = LocalCell::open(Some(&run(dir)), "default").expect("opens").living().expect("readable");
+    let living = common::local(dir).living().expect("readable");
     let named = living.iter().find(|live| live.card.as_ref().is_some_and(|card| card.name == name));
     let file = CountersFile::open(&named.expect("it lives").counters).expect("it is there");
     file.read().expect("whole")

@@ -76,7 +76,8 @@ impl Drop for Running {
 }
 
 fn options(dir: &std::path::Path) -> PortOptions {
-    let config = Config { runtime_dir: Some(dir.join("run")), ..Config::default() };
+    let (runtime_dir, state_dir) = (Some(dir.join("run")), Some(dir.join("state")));
+    let config = Config { runtime_dir, state_dir, ..Config::default() };
     PortOptions { config, ..PortOptions::default() }
 }
 

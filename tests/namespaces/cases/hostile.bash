@@ -59,7 +59,8 @@ joiner() {
   local name=$1 cell=$2 key=$3 port=$4
   ip netns exec "${PREFIX}6" "$PHALANX" node --json --cell "$cell" --name "$name" --bind "$(address 6)" \
     --control-port "$port" --data-port $((port + 1)) --seeds "$(address 1):$CONTROL" --founders m1,m2,m3,m4,m5 \
-    --cell-key "$key" --runtime-dir "$WORK/run-$name" >"$WORK/$name.lines" 2>"$WORK/$name.told" &
+    --cell-key "$key" --runtime-dir "$WORK/run-$name" --state-dir "$WORK/state-$name" \
+    >"$WORK/$name.lines" 2>"$WORK/$name.told" &
   HELPERS+=($!)
 }
 hint() { grep '"event":"searching"' "$WORK/$1.lines" | grep key | grep cell | grep version; }

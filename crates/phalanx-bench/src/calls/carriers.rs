@@ -22,7 +22,8 @@ use crate::choice::{Security, Transport, configure};
 use crate::error::{BenchError, While};
 
 fn config(role: &CallRole) -> Config {
-    let mut config = Config { runtime_dir: Some(role.directory.clone()), ..Config::default() };
+    let state_dir = Some(role.directory.join("state"));
+    let mut config = Config { runtime_dir: Some(role.directory.clone()), state_dir, ..Config::default() };
     configure(&mut config, role.transport, role.security);
     config
 }
@@ -185,7 +186,8 @@ impl Unreliable {
         let security = match role.security {
             Security::None => phalanx::core::Security::None,
             Security::Sealed => {
-                let local = LocalCell::open(config.runtime_dir.as_deref(), &config.cell).map_err(failed)?;
+                let local = LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)
+                    .map_err(failed)?;
                 phalanx::core::Security::Sealed(local.key().map_err(failed)?)
             }
         };

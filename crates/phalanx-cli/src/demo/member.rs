@@ -46,6 +46,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
         cell: CELL.to_owned(),
         name: Some(member.name.clone()),
         runtime_dir: Some(member.directory.join("run")),
+        state_dir: Some(member.directory.join("state")),
         ..Config::default()
     };
     let traces = member.directory.join(TRACES);

@@ -217,6 +217,7 @@ impl Crew {
         command.args(["--seeds", &seeds.join(","), "--founders", &founders.join(",")]);
         command.arg("--cell-key").arg(path("cell.key"));
         command.arg("--runtime-dir").arg(path(&format!("run-{}", name(host))));
+        command.arg("--state-dir").arg(path(&format!("state-{}", name(host))));
         command.arg("--trace").arg(plan.traces());
         if let Some(library) = &plan.faketime {
             command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", plan.wall_clock(host));

@@ -27,7 +27,8 @@ pub(crate) fn phalanx(directory: &Path, arguments: &[&str]) -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PHALANX_")) {
         command.env_remove(name);
     }
-    command.args(arguments).env("PHALANX_RUNTIME_DIR", directory.join("run"));
+    command.args(arguments);
+    command.env("PHALANX_RUNTIME_DIR", directory.join("run")).env("PHALANX_STATE_DIR", directory.join("state"));
     command
 }
 

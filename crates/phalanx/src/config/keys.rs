@@ -131,9 +131,16 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "runtime_dir",
         takes: "path",
-        help: "Where locks, the local cell key and counters files lie.",
+        help: "Where locks and counters files lie.",
         set: |c, w| path(w).map(|v| c.runtime_dir = Some(v)),
         show: |c| c.runtime_dir.as_ref().map(|p| quoted(&p.to_string_lossy())),
+    },
+    Key {
+        name: "state_dir",
+        takes: "path",
+        help: "Where the local cell key and founders' records lie; it must survive reboots.",
+        set: |c, w| path(w).map(|v| c.state_dir = Some(v)),
+        show: |c| c.state_dir.as_ref().map(|p| quoted(&p.to_string_lossy())),
     },
     Key {
         name: "trace",

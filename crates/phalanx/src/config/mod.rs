@@ -10,10 +10,12 @@ mod keys;
 mod merge;
 mod units;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use phalanx_core::member::FOUNDERS_MAX;
 use phalanx_core::{Limits, SlowMembers, Timing};
 
 pub use error::{ConfigError, Origin};
@@ -67,8 +69,10 @@ pub struct Config {
     pub cell_key: Option<PathBuf>,
     /// How packets are protected.
     pub security: SecurityMode,
-    /// Where locks, the local cell key and counters files lie. Default: a directory of the user.
+    /// Where locks and counters files lie: nothing that must survive a reboot. Default: a directory of the user.
     pub runtime_dir: Option<PathBuf>,
+    /// Where the local cell key and founders' records lie: it must survive reboots. Default: a directory of the user.
+    pub state_dir: Option<PathBuf>,
     /// A directory to write a trace of everything this process saw to. Default: none is written.
     pub trace: Option<PathBuf>,
     /// Timing.
@@ -91,6 +95,7 @@ impl Default for Config {
             cell_key: None,
             security: SecurityMode::Sealed,
             runtime_dir: None,
+            state_dir: None,
             trace: None,
             timing: Timing::default(),
             limits: Limits::default(),
@@ -126,6 +131,9 @@ impl Config {
         if self.limits.outbox_bytes > self.limits.group_window_bytes {
             return Some(("limits.outbox", "must not exceed limits.group_window".to_owned()));
         }
+        if let Some(problem) = founders_problem(&self.founders) {
+            return Some(("founders", problem));
+        }
         if self.limits.members_min > self.limits.members {
             return Some((
                 "limits.members_min",
@@ -134,4 +142,17 @@ impl Config {
         }
         None
     }
+}
+
+/// Says what is wrong with a list of founders, and what would be right.
+pub(crate) fn founders_problem(names: &[String]) -> Option<String> {
+    if names.len() > FOUNDERS_MAX {
+        return Some(format!(
+            "{} names are too many: at most {FOUNDERS_MAX} processes found a cell, and whoever else there is joins it",
+            names.len()
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    let twice = names.iter().find(|name| !seen.insert(*name))?;
+    Some(format!("'{twice}' stands there twice: name each process once"))
 }

@@ -15,6 +15,7 @@ use super::layout::{
 };
 use super::status::Status;
 use crate::local::host::fnv1a;
+use crate::local::lock::is_at;
 
 /// Owns the counters file of this process; in a forked child it writes nothing.
 ///
@@ -66,8 +67,23 @@ impl CountersWriter {
             put_u32(&mut image, at, value);
         }
         put_u64(&mut image, AT_PID, u64::from(std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let file = fresh(path)?;
         Ok(Self { file, image, values_at, count: names.len(), text_at, rewrites: 0, failures: 0, home: Home::here() })
+    }
+
+    /// Whether the file is the one at that path.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        is_at(&self.file, path)
+    }
+
+    /// Makes the file anew at that path, and leaves the one before to itself. It is filled with the next [`Self::update`].
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn move_to(&mut self, path: &Path) -> io::Result<()> {
+        self.file = fresh(path)?;
+        Ok(())
     }
 
     /// Rewrites the file. `values` in the order of the names; missing ones stay as they were.
@@ -100,6 +116,10 @@ impl CountersWriter {
     pub fn failures(&self) -> u64 {
         self.failures
     }
+}
+
+fn fresh(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 fn put_u32(image: &mut [u8], at: usize, value: usize) {

@@ -7,11 +7,12 @@ use phalanx_core::{CellView, Founding, Incarnation, Instant};
 use phalanx_driver::{Driver, Wait};
 
 use super::gate::{Gate, Pass};
+use super::restore::Files;
 use super::stall::Stalls;
 use crate::counters::{CountersWriter, GroupStatus, ORPHANS_TOLD, OrphanStatus, Status};
 use crate::deaths::Deaths;
 use crate::handler::Handler;
-use crate::local::{LocalCell, LocalError, Presence, Settled, Standing};
+use crate::local::{Kept, LocalCell, LocalError, Presence, Settled, Standing};
 use crate::neighbours::Neighbours;
 use crate::node::Node;
 use crate::start::Plan;
@@ -26,6 +27,7 @@ pub(super) struct Attendant {
     /// Given up when the process is over: nobody is to join at it.
     presence: Option<Presence>,
     local: LocalCell,
+    files: Files,
     plan: Plan,
     counters: Option<CountersWriter>,
     values: Vec<u64>,
@@ -45,7 +47,8 @@ impl Attendant {
         node: &mut Node<D>,
         presence: Presence,
         local: LocalCell,
-        plan: Plan,
+        kept: Kept,
+        mut plan: Plan,
         mut notices: Vec<String>,
     ) -> Self {
         let mut names = Vec::new();
@@ -61,13 +64,14 @@ impl Attendant {
         neighbours.begin_life(node.incarnation(), node.driver_mut().neighbours());
         let pass = if presence.is_settled() { Pass::Open } else { Pass::UntilView };
         Self {
-            gate: Gate::new(pass, plan.record_file().cloned()),
+            gate: Gate::new(pass, plan.take_founder()),
             deaths: Deaths::new(presence.scope()),
             notices,
             neighbours,
             view: None,
             presence: Some(presence),
             local,
+            files: Files::new(kept),
             plan,
             counters,
             values: vec![0; names.len()],
@@ -194,6 +198,9 @@ impl Attendant {
                 self.look_around(node);
             }
         }
+        if self.rounds.is_multiple_of(FILE_ROUNDS) {
+            self.restore_files(now, node);
+        }
         if self.rounds.is_multiple_of(DEATH_ROUNDS) {
             again |= self.tell_deaths(now, node);
         }
@@ -264,6 +271,15 @@ impl Attendant {
         self.orphans = (told, orphans.count() as u64);
     }
 
+    /// Writes again what a living process keeps on this host and is gone.
+    fn restore_files<D: Wait>(&mut self, now: Instant, node: &Node<D>) {
+        let Self { presence, counters, gate, .. } = self;
+        let founder = gate.founder.as_deref_mut().map(|founder| (founder, node.process().record()));
+        let told = self.files.restore(now, presence.as_mut(), counters.as_mut(), founder);
+        let room = NOTICES_MAX.saturating_sub(self.notices.len());
+        self.notices.extend(told.into_iter().take(room));
+    }
+
     fn count<D: Wait>(&mut self, now: Instant, node: &Node<D>) {
         self.gate.unwritten = false;
         let Some(counters) = &mut self.counters else { return };
@@ -321,6 +337,9 @@ const SEEK_ROUNDS: u32 = 3;
 
 /// Locks of neighbours are tried every so many rounds; descriptors tell at once.
 const DEATH_ROUNDS: u32 = 5;
+
+/// What is kept on this host is looked at every so many rounds.
+const FILE_ROUNDS: u32 = 10;
 
 /// Groups that wait are looked for every so many rounds: a large directory is read to its end for it.
 const ORPHAN_ROUNDS: u32 = 3;

@@ -7,7 +7,7 @@ use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, O
 use phalanx_driver::fork::Home;
 
 use crate::handler::{Command, Handler};
-use crate::local::RecordFile;
+use crate::local::Founder;
 
 /// What passed, and what waits.
 #[derive(Debug)]
@@ -22,7 +22,8 @@ pub(super) struct Gate {
     pub(super) why: String,
     /// The counters file does not say so yet.
     pub(super) unwritten: bool,
-    pub(super) record: Option<RecordFile>,
+    /// What a fixed founder keeps.
+    pub(super) founder: Option<Box<Founder>>,
     pub(super) notices: Vec<String>,
     home: Home,
 }
@@ -39,7 +40,7 @@ pub(super) enum Pass {
 }
 
 impl Gate {
-    pub(super) fn new(pass: Pass, record: Option<RecordFile>) -> Self {
+    pub(super) fn new(pass: Pass, founder: Option<Box<Founder>>) -> Self {
         Self {
             pass,
             held: VecDeque::new(),
@@ -47,7 +48,7 @@ impl Gate {
             state: "searching",
             why: String::new(),
             unwritten: false,
-            record,
+            founder,
             notices: Vec::new(),
             home: Home::here(),
         }
@@ -125,7 +126,7 @@ impl<H: Handler> Handler for Gated<'_, H> {
         if !self.gate.home.is_here() {
             return false;
         }
-        let kept = self.gate.record.as_ref().map_or(Ok(()), |file| file.keep(record));
+        let kept = self.gate.founder.as_mut().map_or(Ok(()), |founder| founder.keep(record));
         if let Err(error) = &kept {
             let notice = format!("the cell is neither founded nor joined: {error}");
             if !self.gate.notices.contains(&notice) {

@@ -58,30 +58,11 @@ impl Card {
     /// Whether the process of the card certainly is no more, whoever else holds its lock (a forked child may).
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        match self.find_process() {
-            Found::Process(process) => has_ended(&process),
-            Found::Gone => true,
-            Found::Unknown => false,
-        }
+        self.find_process().is_gone()
     }
 
-    /// Looks for exactly the process of the card: a number that was given to another in the meantime is noticed,
-    /// because the descriptor is opened before the look at who has the number.
     pub(crate) fn find_process(&self) -> Found {
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        let (Some(pid), true) = (pid, self.pid_namespace == host::namespace("pid") && self.start_ticks != 0) else {
-            return Found::Unknown;
-        };
-        match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(process) => match host::start_ticks(self.pid) {
-                Some(ticks) if ticks == self.start_ticks => Found::Process(process),
-                Some(_) => Found::Gone,
-                // It ended just now, or `/proc` hides it.
-                None => Found::Unknown,
-            },
-            Err(Errno::SRCH) => Found::Gone,
-            Err(_) => Found::Unknown,
-        }
+        Found::by(self.pid, self.pid_namespace, self.start_ticks)
     }
 
     pub(super) fn to_text(&self) -> String {
@@ -136,6 +117,36 @@ pub(crate) enum Found {
     Gone,
     /// It cannot be known: another namespace, or an old kernel.
     Unknown,
+}
+
+impl Found {
+    /// Looks for exactly that process: a number that was given to another in the meantime is noticed, because the descriptor is
+    /// opened before the look at who has the number.
+    pub(super) fn by(number: u32, pid_namespace: u64, start_ticks: u64) -> Self {
+        let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+        let (Some(pid), true) = (pid, pid_namespace == host::namespace("pid") && start_ticks != 0) else {
+            return Self::Unknown;
+        };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(process) => match host::start_ticks(number) {
+                Some(ticks) if ticks == start_ticks => Self::Process(process),
+                Some(_) => Self::Gone,
+                // It ended just now, or `/proc` hides it.
+                None => Self::Unknown,
+            },
+            Err(Errno::SRCH) => Self::Gone,
+            Err(_) => Self::Unknown,
+        }
+    }
+
+    /// Whether it certainly is no more.
+    pub(super) fn is_gone(&self) -> bool {
+        match self {
+            Self::Process(process) => has_ended(process),
+            Self::Gone => true,
+            Self::Unknown => false,
+        }
+    }
 }
 
 /// Whether the process of a descriptor has ended, all its threads included.

@@ -1,6 +1,7 @@
 //! Directories that are this user's alone.
 
 use std::fmt::Write;
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -22,26 +23,54 @@ pub fn default_runtime_dir() -> PathBuf {
     PathBuf::from(format!("/tmp/phalanx-{}", geteuid().as_raw()))
 }
 
-/// Makes the directory if it is missing, and opens it after checking that nobody else can reach into it.
-pub(super) fn private(path: &Path) -> Result<OwnedFd, LocalError> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+/// `/var/lib/phalanx` for user 0, `.local/state/phalanx` in the home of any other.
+///
+/// As with [`default_runtime_dir`] the name depends on nothing but the user. The home is therefore the one that `/etc/passwd`
+/// gives for the user's number. `HOME`, which a session sets, is asked only for a user who is not listed there.
+///
+/// # Errors
+/// [`LocalError::NoHome`] if neither names a home.
+pub fn default_state_dir() -> Result<PathBuf, LocalError> {
+    let user = geteuid();
+    if user.is_root() {
+        return Ok(PathBuf::from("/var/lib/phalanx"));
+    }
+    let users = fs::read("/etc/passwd").unwrap_or_default();
+    let home = home(&String::from_utf8_lossy(&users), user.as_raw());
+    let home = home.or_else(|| std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()));
+    home.map(|home| home.join(".local/state/phalanx")).ok_or(LocalError::NoHome { user: user.as_raw() })
+}
+
+/// The home of a user, as `/etc/passwd` lists it.
+pub(super) fn home(users: &str, user: u32) -> Option<PathBuf> {
+    let listed = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let mut homes = listed.filter(|fields| fields.get(2).and_then(|number| number.parse().ok()) == Some(user));
+    homes.find_map(|fields| fields.get(5).map(PathBuf::from)).filter(|home| home.is_absolute())
+}
+
+/// Makes the directory if it is missing, and opens it after checking that nobody else can reach into it. `key`: the setting that
+/// names it.
+pub(super) fn private(path: &Path, key: &'static str) -> Result<OwnedFd, LocalError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     let opened = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
     let directory = match (made, opened) {
         (_, Ok(directory)) => directory,
-        (_, Err(Errno::NOTDIR | Errno::LOOP)) => return Err(LocalError::NotADirectory { path: path.to_path_buf() }),
-        (Err(source), Err(_)) => return Err(LocalError::io("make the directory", path)(source)),
+        (_, Err(Errno::NOTDIR | Errno::LOOP)) => {
+            return Err(LocalError::NotADirectory { path: path.to_path_buf(), key });
+        }
+        (Err(source), Err(_)) => return Err(LocalError::NotMade { path: path.to_path_buf(), key, source }),
         (Ok(()), Err(source)) => return Err(LocalError::io("open the directory", path)(source)),
     };
-    check(path, &directory)?;
+    check(path, &directory, key)?;
     Ok(directory)
 }
 
-/// That `file` is this user's and closed to others.
-pub(super) fn check(path: &Path, file: &impl std::os::fd::AsFd) -> Result<(), LocalError> {
+/// That `file` is this user's and closed to others. `key`: the setting that names another.
+pub(super) fn check(path: &Path, file: &impl std::os::fd::AsFd, key: &'static str) -> Result<(), LocalError> {
     let stat = fstat(file).map_err(LocalError::io("look at", path))?;
     let mode = stat.st_mode & 0o777;
     if stat.st_uid != geteuid().as_raw() {
-        Err(LocalError::NotOurs { path: path.to_path_buf(), owner: stat.st_uid })
+        Err(LocalError::NotOurs { path: path.to_path_buf(), owner: stat.st_uid, key })
     } else if mode & 0o077 != 0 {
         Err(LocalError::TooOpen { path: path.to_path_buf(), mode })
     } else {
@@ -72,6 +101,10 @@ pub(super) fn file_name(cell: &str) -> String {
     }
     name
 }
+
+/// The settings that name the directories.
+pub(super) const RUNTIME_DIR: &str = "runtime_dir";
+pub(super) const STATE_DIR: &str = "state_dir";
 
 /// File systems take 255.
 const FILE_NAME_BYTES: usize = 200;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use phalanx_core::seal::CellKey;
 
-use super::directory::check;
+use super::directory::{STATE_DIR, check};
 use super::error::LocalError;
 
 /// Reads a cell key from a file that only this user may read.
@@ -28,32 +28,42 @@ pub(super) fn read_or_make(path: &Path) -> Result<CellKey, LocalError> {
     }
     let mut bytes = [0; CellKey::LEN];
     getrandom::fill(&mut bytes).map_err(|error| LocalError::io("draw a key for", path)(std::io::Error::from(error)))?;
-    make_once(path, &CellKey::from_bytes(bytes).to_hex()).map_err(LocalError::io("make the cell key", path))?;
+    put(path, &CellKey::from_bytes(bytes))?;
     read_key(path)
 }
 
-/// The number of the directory, drawn when it is made: whoever starts in it finds the same, until it is emptied.
-pub(super) fn directory_id(path: &Path) -> Result<u64, LocalError> {
-    let read = || -> Result<Option<u64>, LocalError> {
-        let file = match open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(LocalError::io("read", path)(error)),
-        };
-        check(path, &file)?;
-        let mut text = String::new();
-        file.take(KEY_FILE_BYTES).read_to_string(&mut text).map_err(LocalError::io("read", path))?;
-        u64::from_str_radix(text.trim(), 16)
-            .map(Some)
-            .map_err(|_not_hex| LocalError::BadId { path: path.to_path_buf() })
+/// Writes the key, unless a file is there.
+pub(super) fn put(path: &Path, key: &CellKey) -> Result<(), LocalError> {
+    make_once(path, &key.to_hex()).map_err(LocalError::io("make the cell key", path))
+}
+
+/// The number of a state directory; nothing, if it is not there.
+pub(super) fn read_id(path: &Path) -> Result<Option<u64>, LocalError> {
+    let file = match open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(LocalError::io("read", path)(error)),
     };
-    if let Some(id) = read()? {
+    check(path, &file, STATE_DIR)?;
+    let mut text = String::new();
+    file.take(KEY_FILE_BYTES).read_to_string(&mut text).map_err(LocalError::io("read", path))?;
+    u64::from_str_radix(text.trim(), 16).map(Some).map_err(|_not_hex| LocalError::BadId { path: path.to_path_buf() })
+}
+
+/// The same, drawn on first use: whoever starts in the directory finds the same, until it is emptied.
+pub(super) fn read_or_make_id(path: &Path) -> Result<u64, LocalError> {
+    if let Some(id) = read_id(path)? {
         return Ok(id);
     }
     let id =
         getrandom::u64().map_err(|error| LocalError::io("draw a number for", path)(std::io::Error::from(error)))?;
-    make_once(path, &format!("{id:016x}")).map_err(LocalError::io("make", path))?;
-    read()?.ok_or_else(|| LocalError::BadId { path: path.to_path_buf() })
+    put_id(path, id)?;
+    read_id(path)?.ok_or_else(|| LocalError::BadId { path: path.to_path_buf() })
+}
+
+/// Writes that number, unless a file is there.
+pub(super) fn put_id(path: &Path, id: u64) -> Result<(), LocalError> {
+    make_once(path, &format!("{id:016x}")).map_err(LocalError::io("make", path))
 }
 
 /// Makes a file of one line, whole or not at all. Of many that do so at once, one wins.
@@ -76,7 +86,7 @@ fn open(path: &Path) -> std::io::Result<File> {
 }
 
 fn from_file(path: &Path, file: File) -> Result<CellKey, LocalError> {
-    check(path, &file)?;
+    check(path, &file, "cell_key")?;
     let mut text = String::new();
     let read = file.take(KEY_FILE_BYTES).read_to_string(&mut text);
     let bad = || LocalError::BadKey { path: path.to_path_buf() };

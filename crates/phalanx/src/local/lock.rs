@@ -1,8 +1,8 @@
 //! The operating system's file locks: held for as long as the holder lives, and no longer.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ use super::error::LocalError;
 /// Held while a decision about the cell is made. Released when dropped.
 #[derive(Debug)]
 pub(super) struct Decision {
-    _file: File,
+    file: File,
+    path: PathBuf,
 }
 
 impl Decision {
@@ -37,14 +38,28 @@ impl Decision {
         let path = scope.join("lock");
         let file = open(&path, true).map_err(LocalError::io("open", &path))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            // Whoever removed the file before it was locked lets another lock a new one.
+            Ok(()) if !is_at(&file, &path) => Ok(None),
+            Ok(()) => Ok(Some(Self { file, path })),
             Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
             Err(error) => Err(LocalError::io("lock", &path)(error)),
         }
     }
+
+    /// Whether it still excludes others. It does not if its file was removed since: then somebody else may have decided as well.
+    pub(super) fn stands(&self) -> bool {
+        is_at(&self.file, &self.path)
+    }
 }
 
-/// Locks `file` for life. It is fresh, so nobody else can hold it.
+/// Whether `file` is what lies at `path`, rather than what lay there before.
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+    let number = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    let (Ok(file), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
+    number(file) == number(there)
+}
+
+/// Locks `file` for life. [`Errno::WOULDBLOCK`]: somebody else holds it.
 pub(super) fn hold_for_life(file: &File) -> Result<(), Errno> {
     flock(file, FlockOperation::NonBlockingLockExclusive)
 }

@@ -1,10 +1,21 @@
-//! What the processes of one user on one host share without asking each other: a directory with the cell key,
-//! the lock that decides who founds the cell, and a file for each living process.
+//! What the processes of one user on one host share without asking each other, in two directories.
+//!
+//! The *runtime directory* says who lives: the lock that decides who founds the cell, and a file for each living process. It means
+//! nothing after a reboot, and may lie where programs clean up. The *state directory* must survive both. It holds, for each cell:
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `key` | the cell key of this user on this host, made on first use |
+//! | `id` | the number of this directory: a process that starts again in it is known again, see [`LocalCell::seat`] |
+//! | `founder-<name>` | what a fixed founder must not forget, see [`Founder`] |
+//! | `founder-<name>.last` | the last view it saw, for people |
+//! | `founder-<name>.lock` | locked by the founder of that name for as long as it lives |
+//! | `lock` | held for the moment in which such a lock is taken |
 //!
 //! # How a cell is founded on one host
 //!
 //! The operating system's locks are the only memory: what holds a lock is alive, and a lock ends with its holder.
-//! In the directory of a cell each process keeps a *presence* file locked for as long as it lives. The file's name
+//! In the runtime directory of a cell each process keeps a *presence* file locked for as long as it lives. The file's name
 //! says whether the process is *settled*: founded the cell, came into a view, or was told by its owner where to go.
 //! One more file, `lock`, is held for the moment of each decision:
 //!
@@ -20,11 +31,21 @@
 //!
 //! Files of the dead are removed by whoever holds `lock`. Processes in different network namespaces do not reach
 //! each other's loopback; each namespace has its own presences, and all share the key.
+//!
+//! # When a directory is emptied under living processes
+//!
+//! Each process looks once a second whether its files are there, and writes again what is gone. Until then a process that starts
+//! finds the name that each living one has in the kernel (`beacon.rs`). It founds nothing and makes no key while such a name has no
+//! presence; it asks again until the presence is back or its process has ended. A process that decided under a `lock` that was
+//! removed meanwhile takes its decision back.
 
+mod beacon;
 pub(crate) mod card;
 mod directory;
 mod error;
+mod founder;
 pub mod host;
+mod kept;
 mod key;
 pub(crate) mod lock;
 mod presence;
@@ -33,64 +54,114 @@ pub(crate) mod roster;
 #[cfg(test)]
 mod tests;
 
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use phalanx_core::Incarnation;
 use phalanx_core::seal::CellKey;
 
+pub use beacon::{Role, Sign};
 pub use card::Card;
-pub use directory::default_runtime_dir;
+pub use directory::{default_runtime_dir, default_state_dir};
 pub use error::LocalError;
+pub use founder::Founder;
+pub use kept::Kept;
 pub use key::read_key;
 pub use presence::{Intent, Presence, Settled, Standing};
 pub use record::RecordFile;
 pub use roster::Live;
 
-/// The directory of one cell of this user on this host.
+use beacon::Place;
+use directory::{RUNTIME_DIR, STATE_DIR};
+
+/// The directories of one cell of this user on this host.
 #[derive(Clone, Debug)]
 pub struct LocalCell {
+    root: PathBuf,
     cell: PathBuf,
     scope: PathBuf,
+    state: PathBuf,
+    place: Place,
     /// Keeps clean-up programs, which respect locks on directories, away while a process lives.
     _hold: Arc<OwnedFd>,
 }
 
 impl LocalCell {
-    /// Opens the directory, making what is missing. `root`: [`default_runtime_dir`] if not given.
+    /// Opens the directories, making what is missing. `runtime`: [`default_runtime_dir`] if not given; `state`:
+    /// [`default_state_dir`].
     ///
     /// # Errors
-    /// When a directory cannot be made, is not this user's, or is open to others.
-    pub fn open(root: Option<&Path>, cell: &str) -> Result<Self, LocalError> {
-        let root = root.map_or_else(default_runtime_dir, Path::to_path_buf);
-        let hold = directory::private(&root)?;
+    /// When a directory cannot be made, is not this user's, or is open to others; when there is no default.
+    pub fn open(runtime: Option<&Path>, state: Option<&Path>, cell: &str) -> Result<Self, LocalError> {
+        let root = runtime.map_or_else(default_runtime_dir, Path::to_path_buf);
+        let state = state.map_or_else(default_state_dir, |state| Ok(state.to_path_buf()))?;
+        let hold = directory::private(&root, RUNTIME_DIR)?;
         directory::hold(&hold);
-        let cell = root.join(directory::file_name(cell));
-        directory::private(&cell)?;
+        let file_name = directory::file_name(cell);
+        let cell = root.join(&file_name);
+        directory::private(&cell, RUNTIME_DIR)?;
         let scope = cell.join(format!("net-{}", host::namespace("net")));
-        directory::private(&scope)?;
-        Ok(Self { cell, scope, _hold: Arc::new(hold) })
+        directory::private(&scope, RUNTIME_DIR)?;
+        directory::private(&state, STATE_DIR)?;
+        let state = state.join(file_name);
+        directory::private(&state, STATE_DIR)?;
+        let place = Place::of(&scope, &state);
+        Ok(Self { root, cell, scope, state, place, _hold: Arc::new(hold) })
+    }
+
+    /// Makes the runtime directory again; what it returns keeps clean-up programs away.
+    fn make_runtime_again(&self) -> Result<OwnedFd, LocalError> {
+        let hold = directory::private(&self.root, RUNTIME_DIR)?;
+        directory::hold(&hold);
+        directory::private(&self.cell, RUNTIME_DIR)?;
+        directory::private(&self.scope, RUNTIME_DIR)?;
+        Ok(hold)
+    }
+
+    /// Makes the state directory again.
+    fn make_state_again(&self) -> Result<(), LocalError> {
+        if let Some(root) = self.state.parent() {
+            directory::private(root, STATE_DIR)?;
+        }
+        directory::private(&self.state, STATE_DIR).map(drop)
     }
 
     /// The cell key of this user on this host, made on first use.
     ///
     /// # Errors
-    /// When it cannot be read or made, or others may read it.
+    /// When it cannot be read or made, or others may read it. [`LocalError::Missing`]: it is gone, and a living process that has
+    /// it does not write it again.
     pub fn key(&self) -> Result<CellKey, LocalError> {
-        key::read_or_make(&self.key_path())
+        let path = self.key_path();
+        // Builds before this one kept it in the runtime directory.
+        let old = self.cell.join("key");
+        if !path.exists() && old.exists() {
+            key::put(&path, &read_key(&old)?)?;
+        }
+        self.await_written_again(&path, true)?;
+        key::read_or_make(&path)
     }
 
     /// Where that key lies.
     #[must_use]
     pub fn key_path(&self) -> PathBuf {
-        self.cell.join("key")
+        self.state.join("key")
     }
 
     /// Where presences and counters of this network namespace lie.
     #[must_use]
     pub fn scope(&self) -> &Path {
         &self.scope
+    }
+
+    /// Where the key and the founders' records lie.
+    #[must_use]
+    pub fn state(&self) -> &Path {
+        &self.state
     }
 
     /// The living processes. Changes nothing.
@@ -110,8 +181,9 @@ impl LocalCell {
         incarnation: Incarnation,
         card: &Card,
         intent: Intent,
+        role: Role<'_>,
     ) -> Result<(Presence, Standing), LocalError> {
-        presence::enter(self, incarnation, card, intent)
+        presence::enter(self, incarnation, card, intent, role)
     }
 
     /// The number by which a process of that name, started in this directory, is known again by its cell: see
@@ -120,13 +192,62 @@ impl LocalCell {
     /// # Errors
     /// When the directory's own number can neither be read nor made.
     pub fn seat(&self, name: &str) -> Result<u64, LocalError> {
-        let id = key::directory_id(&self.cell.join("id"))?;
-        Ok(host::fnv1a(&[&id.to_le_bytes(), name.as_bytes()]).max(1))
+        Ok(host::fnv1a(&[&self.id()?.to_le_bytes(), name.as_bytes()]).max(1))
+    }
+
+    fn id(&self) -> Result<u64, LocalError> {
+        let path = self.id_path();
+        let old = self.cell.join("id");
+        if !path.exists()
+            && let Some(id) = key::read_id(&old)?
+        {
+            key::put_id(&path, id)?;
+        }
+        self.await_written_again(&path, false)?;
+        key::read_or_make_id(&path)
+    }
+
+    fn id_path(&self) -> PathBuf {
+        self.state.join("id")
     }
 
     /// Where a fixed founder of that name keeps its record.
     #[must_use]
     pub fn record_file(&self, name: &str) -> RecordFile {
-        RecordFile::new(self.cell.join(directory::file_name(name).replacen("cell-", "founder-", 1)))
+        RecordFile::new(self.state.join(directory::file_name(name).replacen("cell-", "founder-", 1)))
+    }
+
+    /// Takes the name of a fixed founder, for as long as what it returns lives, and reads its record.
+    ///
+    /// # Errors
+    /// [`LocalError::NameInUse`] when another founder of that name lives; when the record cannot be read.
+    pub fn take_founder(&self, name: &str, card: &Card) -> Result<Founder, LocalError> {
+        Founder::take(self, name, card)
+    }
+
+    /// Where builds before this one kept what is a founder's record now.
+    fn old_mark(&self, name: &str) -> PathBuf {
+        self.cell.join(directory::file_name(name).replacen("cell-", "founded-", 1))
+    }
+
+    /// Living processes of this runtime directory whose presence is gone: all but those with these cards.
+    fn lost(&self, cards: &[u32]) -> Vec<Sign> {
+        beacon::sighted(|sign| sign.is_lost(self.place, cards.iter().copied()))
+    }
+
+    /// Waits for a living process that has what belongs into a file of the state directory to write it again.
+    fn await_written_again(&self, path: &Path, key: bool) -> Result<(), LocalError> {
+        let started = Instant::now();
+        while !fs::exists(path).map_err(LocalError::io("look at", path))? {
+            let Some(sign) = beacon::sighted(|sign| sign.knows(self.place, key)).pop() else { break };
+            if started.elapsed() > PATIENCE {
+                return Err(LocalError::Missing { path: path.to_path_buf(), pid: sign.pid });
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
     }
 }
+
+/// How long to wait for files that living processes write again within a second.
+const PATIENCE: Duration = Duration::from_secs(5);

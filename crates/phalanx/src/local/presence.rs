@@ -3,15 +3,17 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use phalanx_core::Incarnation;
 use phalanx_driver::fork::{Forked, Home};
 
 use super::LocalCell;
+use super::beacon::{Beacon, Role, Sign};
 use super::card::Card;
 use super::error::LocalError;
-use super::lock::{Decision, hold_for_life, open};
+use super::lock::{Decision, hold_for_life, is_at, open};
 use super::roster::{self, Live};
 
 /// How a process means to come into its cell.
@@ -45,15 +47,24 @@ pub enum Settled {
 /// A process's presence: held for as long as this value lives, and removed with it.
 #[derive(Debug)]
 pub struct Presence {
-    scope: PathBuf,
+    cell: LocalCell,
+    /// What the file says.
+    text: String,
     /// Its lock says that this process lives.
-    _file: File,
+    file: File,
+    /// Files that were removed under it. Others may have them open, and take the locks for a proof that it lives.
+    removed: Vec<File>,
     path: PathBuf,
     counters: PathBuf,
     incarnation: Incarnation,
     intent: Intent,
     settled: bool,
     generation: u64,
+    /// Living processes whose presence is gone, when this one looked last.
+    lost: Vec<Sign>,
+    beacon: Option<Beacon>,
+    /// Holds a runtime directory that was made again.
+    hold: Option<OwnedFd>,
     home: Home,
 }
 
@@ -62,27 +73,75 @@ pub(super) fn enter(
     incarnation: Incarnation,
     card: &Card,
     intent: Intent,
+    role: Role<'_>,
 ) -> Result<(Presence, Standing), LocalError> {
-    let scope = cell.scope().to_path_buf();
-    let _decision = Decision::take(&scope)?;
-    let living = roster::sweep(&scope)?;
-    let mut generation = read_generation(&scope)?;
-    let found = intent == Intent::ByLock && !living.iter().any(|live| live.settled);
+    for _ in 0..TRIES {
+        let hold = fs::exists(&cell.scope).is_ok_and(|there| !there).then(|| cell.make_runtime_again()).transpose()?;
+        let decision = Decision::take(&cell.scope);
+        let entered = decision.and_then(|decision| Ok((decide(cell, incarnation, card, intent, role)?, decision)));
+        match entered {
+            Ok(((mut presence, standing), decision)) if decision.stands() => {
+                presence.hold = hold;
+                return Ok((presence, standing));
+            }
+            Err(error) if !error.is_gone() => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Err(LocalError::Emptied { path: cell.scope.clone() })
+}
+
+fn decide(
+    cell: &LocalCell,
+    incarnation: Incarnation,
+    card: &Card,
+    intent: Intent,
+    role: Role<'_>,
+) -> Result<(Presence, Standing), LocalError> {
+    let living = roster::sweep(&cell.scope)?;
+    let mut generation = read_generation(&cell.scope)?;
+    let may_found = intent == Intent::ByLock && !living.iter().any(|live| live.settled);
+    let lost = if may_found { cell.lost(&digests(&living)) } else { Vec::new() };
+    let found = may_found && lost.is_empty();
     if found {
         generation += 1;
-        write_generation(&scope, generation)?;
+        write_generation(&cell.scope, generation)?;
     }
     let settled = found || intent == Intent::AsTold;
-    let draft = scope.join(format!("{incarnation}.draft"));
-    let mut file = open(&draft, true).map_err(LocalError::io("make", &draft))?;
-    file.write_all(card.to_text().as_bytes()).map_err(LocalError::io("write", &draft))?;
-    hold_for_life(&file).map_err(LocalError::io("lock", &draft))?;
-    let path = roster::presence_path(&scope, incarnation, settled);
-    fs::rename(&draft, &path).map_err(LocalError::io("rename", &draft))?;
-    let counters = roster::counters_path(&file, &scope);
+    let text = card.to_text();
+    let path = roster::presence_path(&cell.scope, incarnation, settled);
+    let file = make(cell, &text, &path, incarnation)?;
+    let counters = roster::counters_path(&file, &cell.scope);
+    // Still under the lock: nobody sees the name without the presence.
+    let beacon = Beacon::light(&Sign::new(cell.place, card, role));
     let standing = if found { Standing::Found } else { Standing::Join(addresses(&living)) };
-    let home = Home::here();
-    Ok((Presence { scope, _file: file, path, counters, incarnation, intent, settled, generation, home }, standing))
+    let presence = Presence {
+        cell: cell.clone(),
+        text,
+        file,
+        removed: Vec::new(),
+        path,
+        counters,
+        incarnation,
+        intent,
+        settled,
+        generation,
+        lost,
+        beacon,
+        hold: None,
+        home: Home::here(),
+    };
+    Ok((presence, standing))
+}
+
+/// Makes a presence file: whole and locked before it has its name.
+fn make(cell: &LocalCell, text: &str, path: &Path, incarnation: Incarnation) -> Result<File, LocalError> {
+    let draft = cell.scope.join(format!("{incarnation}.draft"));
+    let mut file = open(&draft, true).map_err(LocalError::io("make", &draft))?;
+    file.write_all(text.as_bytes()).map_err(LocalError::io("write", &draft))?;
+    hold_for_life(&file).map_err(LocalError::io("lock", &draft))?;
+    fs::rename(&draft, path).map_err(LocalError::io("rename", &draft))?;
+    Ok(file)
 }
 
 impl Presence {
@@ -95,7 +154,14 @@ impl Presence {
     /// The directory of the presences.
     #[must_use]
     pub fn scope(&self) -> &Path {
-        &self.scope
+        &self.cell.scope
+    }
+
+    /// Living processes that keep this one from founding although their presences are gone: they write them again soon, or do not go
+    /// on. As of the last look.
+    #[must_use]
+    pub fn lost(&self) -> &[Sign] {
+        &self.lost
     }
 
     /// Whether this process counts as settled.
@@ -105,17 +171,21 @@ impl Presence {
     }
 
     /// To be asked in the first view of a life, before the application learns of it. `None`: another process
-    /// decides right now; ask again soon.
+    /// decides right now, or the directory is being emptied; ask again soon.
     ///
     /// # Errors
     /// When the directory cannot be read or written.
     pub fn settle(&mut self) -> Result<Option<Settled>, LocalError> {
+        later(self.try_settle())
+    }
+
+    fn try_settle(&mut self) -> Result<Option<Settled>, LocalError> {
         self.check()?;
         if self.settled {
             return Ok(Some(Settled::Yes));
         }
-        let Some(_decision) = Decision::try_take(&self.scope)? else { return Ok(None) };
-        let generation = read_generation(&self.scope)?;
+        let Some(_decision) = self.decide()? else { return Ok(None) };
+        let generation = read_generation(&self.cell.scope)?;
         if generation != self.generation {
             self.generation = generation;
             return Ok(Some(Settled::Overtaken(self.others()?)));
@@ -126,22 +196,37 @@ impl Presence {
 
     /// To be asked now and then while a process seeks its cell in vain. [`Standing::Found`]: nobody who is settled
     /// lives; this process is settled now and must found the cell in a new life. `None`: another process decides
-    /// right now.
+    /// right now, or the directory is being emptied.
     ///
     /// # Errors
     /// When the directory cannot be read or written.
     pub fn reconsider(&mut self) -> Result<Option<Standing>, LocalError> {
+        later(self.try_reconsider())
+    }
+
+    fn try_reconsider(&mut self) -> Result<Option<Standing>, LocalError> {
         self.check()?;
-        let Some(_decision) = Decision::try_take(&self.scope)? else { return Ok(None) };
-        self.generation = read_generation(&self.scope)?;
-        let others = roster::sweep(&self.scope)?;
-        let others: Vec<Live> = others.into_iter().filter(|live| live.incarnation != self.incarnation).collect();
+        let Some(decision) = self.decide()? else { return Ok(None) };
+        self.generation = read_generation(&self.cell.scope)?;
+        let living = roster::sweep(&self.cell.scope)?;
+        let cards = digests(&living);
+        let others: Vec<Live> = living.into_iter().filter(|live| live.incarnation != self.incarnation).collect();
         if self.settled || others.iter().any(|live| live.settled) {
+            self.lost.clear();
             return Ok(Some(Standing::Join(addresses(&others))));
         }
-        write_generation(&self.scope, self.generation + 1)?;
-        self.generation += 1;
+        self.lost = self.cell.lost(&cards);
+        if !self.lost.is_empty() {
+            return Ok(Some(Standing::Join(addresses(&others))));
+        }
+        write_generation(&self.cell.scope, self.generation + 1)?;
         self.rename(self.incarnation, true)?;
+        if !decision.stands() {
+            // Somebody else may have decided as well.
+            self.rename(self.incarnation, false)?;
+            return Ok(None);
+        }
+        self.generation += 1;
         Ok(Some(Standing::Found))
     }
 
@@ -152,11 +237,50 @@ impl Presence {
     /// # Errors
     /// When the file cannot be renamed.
     pub fn begin_anew(&mut self, incarnation: Incarnation, settled: bool) -> Result<bool, LocalError> {
+        later(self.try_begin_anew(incarnation, settled)).map(|begun| begun.is_some())
+    }
+
+    fn try_begin_anew(&mut self, incarnation: Incarnation, settled: bool) -> Result<Option<()>, LocalError> {
         self.check()?;
-        let Some(_decision) = Decision::try_take(&self.scope)? else { return Ok(false) };
-        self.generation = read_generation(&self.scope)?;
+        let Some(_decision) = self.decide()? else { return Ok(None) };
+        self.generation = read_generation(&self.cell.scope)?;
         self.rename(incarnation, settled || self.intent == Intent::AsTold)?;
-        Ok(true)
+        Ok(Some(()))
+    }
+
+    /// Looks whether the presence is there, and writes it again if it is gone. Call it about once a second. True: it was written again;
+    /// [`Self::counters_path`] is another one now.
+    ///
+    /// # Errors
+    /// When the directory cannot be read or written.
+    pub fn restore(&mut self) -> Result<bool, LocalError> {
+        later(self.try_restore()).map(|again| again == Some(true))
+    }
+
+    fn try_restore(&mut self) -> Result<Option<bool>, LocalError> {
+        self.check()?;
+        // Whether it is there costs one look, and no lock.
+        let gone = !is_at(&self.file, &self.path);
+        let decided = if gone || read_generation(&self.cell.scope)? < self.generation { self.decide()? } else { None };
+        Ok(Some(gone && decided.is_some()))
+    }
+
+    /// Takes the decision lock, with the presence in its place. `None`: another process decides right now.
+    fn decide(&mut self) -> Result<Option<Decision>, LocalError> {
+        if !fs::exists(&self.cell.scope).map_err(LocalError::io("look at", &self.cell.scope))? {
+            self.hold = Some(self.cell.make_runtime_again()?);
+        }
+        let Some(decision) = Decision::try_take(&self.cell.scope)? else { return Ok(None) };
+        if read_generation(&self.cell.scope)? < self.generation {
+            write_generation(&self.cell.scope, self.generation)?;
+        }
+        if !is_at(&self.file, &self.path) {
+            let file = make(&self.cell, &self.text, &self.path, self.incarnation)?;
+            self.counters = roster::counters_path(&file, &self.cell.scope);
+            self.removed.push(std::mem::replace(&mut self.file, file));
+            self.removed.drain(..self.removed.len().saturating_sub(REMOVED_MAX));
+        }
+        Ok(Some(decision))
     }
 
     /// A forked child changes nothing.
@@ -165,13 +289,13 @@ impl Presence {
     }
 
     fn others(&self) -> Result<Vec<SocketAddr>, LocalError> {
-        let living = roster::sweep(&self.scope)?;
+        let living = roster::sweep(&self.cell.scope)?;
         let others: Vec<Live> = living.into_iter().filter(|live| live.incarnation != self.incarnation).collect();
         Ok(addresses(&others))
     }
 
     fn rename(&mut self, incarnation: Incarnation, settled: bool) -> Result<(), LocalError> {
-        let path = roster::presence_path(&self.scope, incarnation, settled);
+        let path = roster::presence_path(&self.cell.scope, incarnation, settled);
         fs::rename(&self.path, &path).map_err(LocalError::io("rename", &self.path))?;
         self.path = path;
         self.incarnation = incarnation;
@@ -184,10 +308,25 @@ impl Drop for Presence {
     fn drop(&mut self) {
         // A forked child has a copy of this value, and its parent lives.
         if self.home.is_here() {
+            // First the name: nobody is to wait for a presence that goes for good.
+            self.beacon = None;
             let _ = fs::remove_file(&self.counters);
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// A directory that is emptied in the midst of a decision is made again with the next one.
+fn later<T>(outcome: Result<Option<T>, LocalError>) -> Result<Option<T>, LocalError> {
+    match outcome {
+        Err(error) if error.is_gone() => Ok(None),
+        outcome => outcome,
+    }
+}
+
+/// What names tell of the living by.
+fn digests(living: &[Live]) -> Vec<u32> {
+    living.iter().map(|live| live.card_digest).collect()
 }
 
 /// Control addresses, the settled first.
@@ -212,3 +351,9 @@ fn write_generation(scope: &Path, generation: u64) -> Result<(), LocalError> {
     fs::write(&draft, format!("{generation}\n")).map_err(LocalError::io("write", &draft))?;
     fs::rename(&draft, &path).map_err(LocalError::io("rename", &draft))
 }
+
+/// How often a decision is taken back because its lock was removed meanwhile.
+const TRIES: usize = 8;
+
+/// Removed files that are held on. Whoever has an older one open looks for the new one before it takes the lock for free.
+const REMOVED_MAX: usize = 8;

@@ -28,17 +28,24 @@ impl RecordFile {
         &self.path
     }
 
-    /// What it holds; nothing, if it is not there.
+    /// What it holds; nothing, if it is not there. With the last view that [`Self::note`] wrote, if that can be read.
     ///
     /// # Errors
     /// When it cannot be read, or holds no record.
-    pub fn read(&self) -> Result<FounderRecord, LocalError> {
+    pub fn read(&self) -> Result<Option<FounderRecord>, LocalError> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(FounderRecord::default()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(LocalError::io("read the founder's record", &self.path)(error)),
         };
-        parse(&text).ok_or_else(|| LocalError::BadRecord { path: self.path.clone() })
+        let mut record = parse(&text).ok_or_else(|| LocalError::BadRecord { path: self.path.clone() })?;
+        let noted = fs::read_to_string(self.beside(LAST)).ok().and_then(|text| parse(&text));
+        // What was noted before the record was kept is no newer.
+        let view = |record: &FounderRecord| record.last.as_ref().map(|last| last.view);
+        if let Some(noted) = noted.filter(|noted| noted.mark == record.mark && view(noted) > view(&record)) {
+            record.last = noted.last;
+        }
+        Ok(Some(record))
     }
 
     /// Writes it in the place of what was there, and returns once it is on disk.
@@ -46,29 +53,39 @@ impl RecordFile {
     /// # Errors
     /// When it cannot be written; then what was there before is there still.
     pub fn keep(&self, record: &FounderRecord) -> Result<(), LocalError> {
-        self.write(record, true).map_err(LocalError::io("write the founder's record", &self.path))
+        self.try_keep(record).map_err(LocalError::io("write the founder's record", &self.path))
     }
 
-    /// The same, and does not wait for the disk.
+    /// Writes the last view of `record`, into a file of its own that need not outlive a power cut: a record in whose place one is put
+    /// that is not on disk may be lost together with it.
     ///
     /// # Errors
-    /// See [`Self::keep`].
+    /// When it cannot be written.
     pub fn note(&self, record: &FounderRecord) -> Result<(), LocalError> {
-        self.write(record, false).map_err(LocalError::io("write the founder's record", &self.path))
+        let path = self.beside(LAST);
+        let write = || -> std::io::Result<()> {
+            self.draft(record)?;
+            fs::rename(self.beside(DRAFT), &path)
+        };
+        write().map_err(LocalError::io("write the founder's last view", &path))
     }
 
-    fn write(&self, record: &FounderRecord, synced: bool) -> std::io::Result<()> {
-        let draft = self.path.with_extension("draft");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    fn try_keep(&self, record: &FounderRecord) -> std::io::Result<()> {
+        self.draft(record)?.sync_all()?;
+        fs::rename(self.beside(DRAFT), &self.path)?;
+        self.path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+    }
+
+    fn draft(&self, record: &FounderRecord) -> std::io::Result<File> {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(self.beside(DRAFT))?;
         file.write_all(text(record).as_bytes())?;
-        if synced {
-            file.sync_all()?;
-        }
-        fs::rename(&draft, &self.path)?;
-        if synced && let Some(directory) = self.path.parent() {
-            File::open(directory)?.sync_all()?;
-        }
-        Ok(())
+        Ok(file)
+    }
+
+    /// A file of the same founder. No founder's record has such a name: names have no dot.
+    pub(super) fn beside(&self, extension: &str) -> PathBuf {
+        self.path.with_extension(extension)
     }
 }
 
@@ -107,3 +124,6 @@ const HEAD: &str =
     "# What a founder of this cell must not forget. Without this file it may found the cell a second time.\n";
 
 const FORMAT: i64 = 1;
+
+const DRAFT: &str = "draft";
+const LAST: &str = "last";

@@ -1,11 +1,12 @@
 //! Who lives, as the locks tell.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use phalanx_core::Incarnation;
 
+use super::beacon::card_digest;
 use super::card::Card;
 use super::error::LocalError;
 use super::lock::{is_held, open};
@@ -19,6 +20,8 @@ pub struct Live {
     pub settled: bool,
     /// What it says of itself. `None`: written by another version.
     pub card: Option<Card>,
+    /// Tells its card from all others; see [`super::beacon::Sign`].
+    pub(super) card_digest: u32,
     /// Its counters file; it may be missing for a moment after the start.
     pub counters: PathBuf,
 }
@@ -63,11 +66,13 @@ impl Entry {
         if !is_held(&file) {
             return None;
         }
-        let card = read_card(&file);
+        let text = read_text(&file);
+        let card = text.as_deref().and_then(Card::from_text);
         if card.as_ref().is_some_and(Card::is_gone) {
             return None;
         }
-        Some(Live { incarnation, settled, card, counters })
+        let card_digest = card_digest(text.as_deref().unwrap_or_default());
+        Some(Live { incarnation, settled, card, card_digest, counters })
     }
 }
 
@@ -104,12 +109,15 @@ pub(super) fn counters_path(presence: &File, scope: &Path) -> PathBuf {
 }
 
 /// What a presence file says.
-pub(crate) fn read_card(mut file: &File) -> Option<Card> {
-    use std::io::Seek;
+pub(crate) fn read_card(file: &File) -> Option<Card> {
+    Card::from_text(&read_text(file)?)
+}
+
+fn read_text(mut file: &File) -> Option<String> {
     file.rewind().ok()?;
     let mut text = String::new();
     file.take(CARD_BYTES).read_to_string(&mut text).ok()?;
-    Card::from_text(&text)
+    Some(text)
 }
 
 /// Finds the presence of an incarnation, seeking or settled.

@@ -1,6 +1,8 @@
 //! The directory, the key and the founding lock, with real processes that live, race and are killed.
 
 mod child;
+mod emptied;
+mod founders;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,6 +26,14 @@ fn root(dir: &TempDir) -> PathBuf {
     dir.path().join("run")
 }
 
+fn state(dir: &TempDir) -> PathBuf {
+    dir.path().join("state")
+}
+
+fn open(dir: &TempDir) -> LocalCell {
+    LocalCell::open(Some(&root(dir)), Some(&state(dir)), "c").expect("made")
+}
+
 fn card(name: &str, port: u16) -> Card {
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
     Card::mine(name, address, address)
@@ -31,7 +41,7 @@ fn card(name: &str, port: u16) -> Card {
 
 fn enter(cell: &LocalCell, incarnation: u64, intent: Intent) -> (Presence, Standing) {
     let port = u16::try_from(incarnation).expect("tests count low");
-    cell.enter(Incarnation(incarnation), &card("n", port), intent).expect("the directory is sound")
+    cell.enter(Incarnation(incarnation), &card("n", port), intent, Role::default()).expect("the directory is sound")
 }
 
 fn seeds(standing: Standing) -> Vec<u16> {
@@ -44,7 +54,7 @@ fn seeds(standing: Standing) -> Vec<u16> {
 #[test]
 fn the_directory_is_made_for_its_user_alone() {
     let dir = temporary();
-    let cell = LocalCell::open(Some(&root(&dir)), "a/b ..").expect("made");
+    let cell = LocalCell::open(Some(&root(&dir)), Some(&state(&dir)), "a/b ..").expect("made");
     for path in [root(&dir).as_path(), cell.scope(), cell.scope().parent().expect("inside")] {
         assert_eq!(fs::metadata(path).expect("there").permissions().mode() & 0o777, 0o700, "{}", path.display());
     }
@@ -56,19 +66,19 @@ fn a_directory_that_others_reach_is_refused_with_a_remedy() {
     let dir = temporary();
     fs::create_dir(root(&dir)).expect("made");
     fs::set_permissions(root(&dir), fs::Permissions::from_mode(0o755)).expect("set");
-    let error = LocalCell::open(Some(&root(&dir)), "c").expect_err("others may read");
+    let error = LocalCell::open(Some(&root(&dir)), Some(&state(&dir)), "c").expect_err("others may read");
     assert!(matches!(error, LocalError::TooOpen { .. }) && error.to_string().contains("chmod go="), "{error}");
 
     let link = dir.path().join("link");
     fs::create_dir(dir.path().join("target")).expect("made");
     symlink(dir.path().join("target"), &link).expect("linked");
-    let error = LocalCell::open(Some(&link), "c").expect_err("a link");
+    let error = LocalCell::open(Some(&link), Some(&state(&dir)), "c").expect_err("a link");
     assert!(matches!(error, LocalError::NotADirectory { .. }), "{error}");
     assert!(error.to_string().contains("runtime_dir"), "{error}");
 
     let file = dir.path().join("file");
     fs::write(&file, "").expect("written");
-    let error = LocalCell::open(Some(&file), "c").expect_err("a file");
+    let error = LocalCell::open(Some(&file), Some(&state(&dir)), "c").expect_err("a file");
     assert!(matches!(error, LocalError::NotADirectory { .. }), "{error}");
 
     if rustix::process::geteuid().is_root() {
@@ -76,7 +86,7 @@ fn a_directory_that_others_reach_is_refused_with_a_remedy() {
         fs::create_dir(&foreign).expect("made");
         fs::set_permissions(&foreign, fs::Permissions::from_mode(0o700)).expect("set");
         std::os::unix::fs::chown(&foreign, Some(12_345), None).expect("root may");
-        let error = LocalCell::open(Some(&foreign), "c").expect_err("another user's");
+        let error = LocalCell::open(Some(&foreign), Some(&state(&dir)), "c").expect_err("another user's");
         assert!(matches!(error, LocalError::NotOurs { owner: 12_345, .. }), "{error}");
     }
 }
@@ -94,25 +104,24 @@ fn different_cells_have_different_directories() {
 fn all_who_start_at_once_get_one_key() {
     let dir = temporary();
     let keys: Vec<String> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..16)
-            .map(|_| {
-                scope.spawn(|| LocalCell::open(Some(&root(&dir)), "c").expect("made").key().expect("a key").to_hex())
-            })
-            .collect();
+        let threads: Vec<_> = (0..16).map(|_| scope.spawn(|| open(&dir).key().expect("a key").to_hex())).collect();
         threads.into_iter().map(|t| t.join().expect("no panic")).collect()
     });
     assert!(keys.iter().all(|key| *key == keys[0]), "one key for all");
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     assert_eq!(fs::metadata(cell.key_path()).expect("there").permissions().mode() & 0o777, 0o600);
     let files = fs::read_dir(cell.key_path().parent().expect("inside")).expect("readable").count();
-    assert_eq!(files, 2, "the key and the scope, no drafts");
-    assert_ne!(LocalCell::open(Some(&root(&dir)), "d").expect("made").key().expect("a key").to_hex(), keys[0]);
+    assert_eq!(files, 1, "the key, no drafts");
+    assert_ne!(
+        LocalCell::open(Some(&root(&dir)), Some(&state(&dir)), "d").expect("made").key().expect("a key").to_hex(),
+        keys[0]
+    );
 }
 
 #[test]
 fn a_bad_key_file_is_refused() {
     let dir = temporary();
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     for bad in [&b"not a key"[..], &[0xff; 64], &[b'0'; 65], b""] {
         fs::write(cell.key_path(), bad).expect("written");
         fs::set_permissions(cell.key_path(), fs::Permissions::from_mode(0o600)).expect("set");
@@ -126,7 +135,7 @@ fn a_bad_key_file_is_refused() {
 #[test]
 fn the_first_founds_and_later_ones_join_all_who_live() {
     let dir = temporary();
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     let (first, standing) = enter(&cell, 1, Intent::ByLock);
     assert_eq!(standing, Standing::Found);
     let (second, standing) = enter(&cell, 2, Intent::ByLock);
@@ -141,7 +150,7 @@ fn the_first_founds_and_later_ones_join_all_who_live() {
 #[test]
 fn when_all_are_gone_the_next_founds() {
     let dir = temporary();
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     let first = enter(&cell, 1, Intent::ByLock);
     let second = enter(&cell, 2, Intent::ByLock);
     drop((first, second));
@@ -151,7 +160,7 @@ fn when_all_are_gone_the_next_founds() {
 #[test]
 fn a_founder_that_dies_alone_wedges_nobody() {
     let dir = temporary();
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     let founder = enter(&cell, 1, Intent::ByLock);
     let mut waiting = enter(&cell, 2, Intent::ByLock).0;
     assert_eq!(waiting.reconsider().expect("sound").map(seeds), Some(vec![1]), "the founder lives");
@@ -164,7 +173,7 @@ fn a_founder_that_dies_alone_wedges_nobody() {
 #[test]
 fn a_view_reached_after_a_new_founding_is_given_up() {
     let dir = temporary();
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     let founder = enter(&cell, 1, Intent::ByLock);
     let mut late = enter(&cell, 2, Intent::ByLock).0;
     // 1. The founder takes `late` into its view, and dies before `late` has settled.
@@ -186,7 +195,7 @@ fn a_view_reached_after_a_new_founding_is_given_up() {
 #[test]
 fn whoever_settled_first_keeps_others_from_founding() {
     let dir = temporary();
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     let founder = enter(&cell, 1, Intent::ByLock);
     let mut late = enter(&cell, 2, Intent::ByLock).0;
     assert_eq!(late.settle().expect("sound"), Some(Settled::Yes));
@@ -199,7 +208,7 @@ fn whoever_settled_first_keeps_others_from_founding() {
 #[test]
 fn an_excluded_process_may_found_once_all_others_are_dead() {
     let dir = temporary();
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     let founder = enter(&cell, 1, Intent::ByLock);
     let mut excluded = enter(&cell, 2, Intent::ByLock).0;
     assert_eq!(excluded.settle().expect("sound"), Some(Settled::Yes));
@@ -211,7 +220,7 @@ fn an_excluded_process_may_found_once_all_others_are_dead() {
 #[test]
 fn whoever_goes_as_told_keeps_others_from_founding() {
     let dir = temporary();
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     let (_told, standing) = enter(&cell, 1, Intent::AsTold);
     assert_eq!(seeds(standing), [] as [u16; 0], "it never founds by the lock");
     assert_eq!(seeds(enter(&cell, 2, Intent::ByLock).1), [1]);
@@ -237,12 +246,12 @@ fn killed_processes_leave_nothing_that_wedges() {
         let children: Vec<Child> = (1..=8).map(|i| Child::start(&root(&dir), round * 10 + i)).collect();
         let founded = children.iter().filter(|child| child.standing() == "found").count();
         assert_eq!(founded, 1, "round {round}");
-        let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+        let cell = open(&dir);
         assert_eq!(cell.living().expect("readable").len(), 8);
         children.into_iter().for_each(Child::kill);
         assert_eq!(cell.living().expect("readable"), [], "the locks prove the deaths");
     }
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     let _last = enter(&cell, 99, Intent::ByLock);
     let left: Vec<_> =
         fs::read_dir(cell.scope()).expect("readable").map(|e| e.expect("readable").file_name()).collect();
@@ -254,7 +263,7 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
     let dir = temporary();
     let (dies, lives) = (Child::start(&root(&dir), 1), Child::start(&root(&dir), 2));
     let _ = (dies.standing(), lives.standing());
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let member = |incarnation: u64, host: u64| MemberInfo {
         host,
@@ -293,7 +302,7 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
 #[test]
 fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
     let dir = temporary();
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     let presence = enter(&cell, 5, Intent::ByLock).0;
     let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let info = MemberInfo { host: host::host_id(), ..MemberInfo::new(Incarnation(5), "n", nowhere, nowhere) };
@@ -319,24 +328,9 @@ fn a_forked_child_that_holds_the_lock_is_not_its_parent() {
     let dir = temporary();
     let parent = Child::start_forking(&root(&dir), 1);
     assert_eq!(parent.standing(), "found");
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
+    let cell = open(&dir);
     assert_eq!(cell.living().expect("readable").len(), 1);
     parent.kill();
     assert_eq!(cell.living().expect("readable"), [], "the process of the card has ended");
     assert_eq!(enter(&cell, 2, Intent::ByLock).1, Standing::Found);
-}
-
-#[test]
-fn a_founders_record_is_read_as_it_was_kept() {
-    let dir = temporary();
-    let cell = LocalCell::open(Some(&root(&dir)), "c").expect("made");
-    let file = cell.record_file("a");
-    assert_eq!(file.read().expect("nothing is no error"), FounderRecord::default());
-    let record = FounderRecord { mark: Some(Mark { instance: 1 << 48 | 7, list: None }), ..FounderRecord::default() };
-    file.keep(&record).expect("written");
-    assert_eq!(cell.record_file("a").read().expect("whole"), record);
-    assert_eq!(cell.record_file("b").read().expect("another name"), FounderRecord::default());
-    std::fs::write(file.path(), "record = \"00\"").expect("written");
-    let error = file.read().expect_err("not in this format");
-    assert!(error.to_string().contains("holds no founder's record"), "{error}");
 }

@@ -27,8 +27,8 @@ use super::time_trace::{Happened, Recorded, TimeTrace};
 /// How to start a [`Port`].
 #[derive(Clone, Debug, Default)]
 pub struct PortOptions {
-    /// Of these count the cell's name and key, the security, the address and the ports to bind, the driver, the runtime directory,
-    /// and for a trace of all calls (`docs/checker.md`) its directory and the process's name.
+    /// Of these count the cell's name and key, the security, the address and the ports to bind, the driver, the runtime and state
+    /// directories, and for a trace of all calls (`docs/checker.md`) its directory and the process's name.
     pub config: Config,
     /// Whether it answers calls. Default false.
     pub serves: bool,

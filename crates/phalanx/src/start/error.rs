@@ -15,7 +15,7 @@ pub enum StartError {
     /// A socket could not be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The runtime directory or a key file cannot be used.
+    /// The runtime directory, the state directory or a key file cannot be used, or another process of this name lives.
     #[error(transparent)]
     Local(#[from] LocalError),
     /// A name is empty or too long.
@@ -26,6 +26,15 @@ pub enum StartError {
         /// The name.
         name: String,
     },
+    /// The list of founders makes no sense.
+    #[error("founders: {problem}")]
+    BadFounders {
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// A founder has no name of its own.
+    #[error("a founder is known by its name, also after it was started again: set `name` to one of the `founders`")]
+    NamelessFounder,
     /// A seed is no address, or its host is not known.
     #[error("seed {seed:?}: {source}; a seed is the control address of a member, as host:port")]
     Seed {

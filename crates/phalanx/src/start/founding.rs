@@ -1,13 +1,14 @@
 //! How a process means to come into its cell.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use phalanx_core::Founding;
 use phalanx_core::member::FounderRecord;
 
 use super::Options;
 use super::error::StartError;
-use crate::local::{Intent, LocalCell, RecordFile, Standing};
+use crate::config::founders_problem;
+use crate::local::{Card, Founder, Intent, LocalCell, Standing};
 
 /// How a process means to come in, and what keeps it from founding twice.
 #[derive(Debug)]
@@ -18,8 +19,8 @@ pub(crate) enum Plan {
     Told {
         founding: Founding,
         seeds: Vec<SocketAddr>,
-        /// For a fixed founder: where it keeps its record, and what that holds.
-        record: Option<(RecordFile, FounderRecord)>,
+        /// For a fixed founder: its name and its record.
+        founder: Option<Box<Founder>>,
         /// Everybody of this host who lives can be reached.
         loopback: bool,
     },
@@ -29,31 +30,29 @@ impl Plan {
     pub(super) fn new(
         options: &Options,
         local: &LocalCell,
-        name: &str,
+        card: &Card,
         seeds: Vec<SocketAddr>,
     ) -> Result<Self, StartError> {
         let config = &options.config;
         let founders = &config.founders;
         let founding = match &options.founding {
             Some(founding) => founding.clone(),
-            None if founders.iter().any(|founder| founder == name) => Founding::Named(founders.clone()),
+            None if founders.contains(&card.name) => Founding::Named(founders.clone()),
             None if !seeds.is_empty() || !founders.is_empty() => Founding::Join,
             None if config.bind.is_loopback() => return Ok(Self::ByLock),
             None => return Err(StartError::NoWayIn { bind: config.bind }),
         };
-        Self::told(founding, local, name, seeds, config.bind)
-    }
-
-    fn told(
-        founding: Founding,
-        local: &LocalCell,
-        name: &str,
-        seeds: Vec<SocketAddr>,
-        bind: IpAddr,
-    ) -> Result<Self, StartError> {
-        let file = matches!(founding, Founding::Named(_)).then(|| local.record_file(name));
-        let record = file.map(|file| file.read().map(|record| (file, record))).transpose()?;
-        Ok(Self::Told { founding, seeds, record, loopback: bind.is_loopback() })
+        let founder = match &founding {
+            Founding::Named(names) => {
+                founders_problem(names).map_or(Ok(()), |problem| Err(StartError::BadFounders { problem }))?;
+                if config.name.is_none() {
+                    return Err(StartError::NamelessFounder);
+                }
+                Some(Box::new(local.take_founder(&card.name, card)?))
+            }
+            Founding::Alone | Founding::Join | Founding::Reform(_) => None,
+        };
+        Ok(Self::Told { founding, seeds, founder, loopback: config.bind.is_loopback() })
     }
 
     pub(super) fn intent(&self) -> Intent {
@@ -86,27 +85,31 @@ impl Plan {
         }
     }
 
-    /// Where a fixed founder keeps its record.
-    pub(crate) fn record_file(&self) -> Option<&RecordFile> {
+    pub(super) fn is_founder(&self) -> bool {
+        matches!(self, Self::Told { founder: Some(_), .. })
+    }
+
+    /// For a fixed founder: its name and its record. Whoever takes it keeps it for as long as the process lives.
+    pub(crate) fn take_founder(&mut self) -> Option<Box<Founder>> {
         match self {
             Self::ByLock => None,
-            Self::Told { record, .. } => record.as_ref().map(|(file, _)| file),
+            Self::Told { founder, .. } => founder.take(),
         }
     }
 
-    /// What a fixed founder left there before.
+    /// What a fixed founder wrote down before.
     pub(super) fn record(&self) -> FounderRecord {
         match self {
-            Self::ByLock => FounderRecord::default(),
-            Self::Told { record, .. } => record.as_ref().map(|(_, record)| record.clone()).unwrap_or_default(),
+            Self::Told { founder: Some(founder), .. } => founder.record().clone(),
+            Self::ByLock | Self::Told { .. } => FounderRecord::default(),
         }
     }
 
     pub(super) fn notices(&self) -> Vec<String> {
         match self {
-            Self::Told { record: Some((file, record)), .. } if record.mark.is_some() => vec![format!(
+            Self::Told { founder: Some(founder), .. } if founder.record().mark.is_some() => vec![format!(
                 "this founder was a member of the cell before ({}): it founds no other, unless `phalanx reform --all-dead` says that the cell is no more",
-                file.path().display()
+                founder.path().display()
             )],
             Self::ByLock | Self::Told { .. } => Vec::new(),
         }

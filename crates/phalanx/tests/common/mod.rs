@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use phalanx::config::{Config, DriverMode};
 use phalanx::core::{Event, GroupView, Timing};
+use phalanx::local::LocalCell;
 use phalanx::{Cell, Group, Item, JoinOptions, Message, Options};
 use tempfile::TempDir;
 
-/// A runtime directory of its own for each test.
+/// A place for directories of its own for each test.
 pub(crate) fn directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
@@ -24,6 +25,7 @@ pub(crate) fn options(directory: &Path, name: &str) -> Options {
     Options::from(Config {
         name: Some(name.to_owned()),
         runtime_dir: Some(run(directory)),
+        state_dir: Some(state(directory)),
         driver: if over_udp() { DriverMode::Udp } else { DriverMode::Auto },
         timing: Timing { suspect_after: Duration::from_secs(5), ..Timing::default() },
         ..Config::default()
@@ -38,6 +40,16 @@ pub(crate) fn over_udp() -> bool {
 /// Where the runtime directory is.
 pub(crate) fn run(directory: &Path) -> PathBuf {
     directory.join("run")
+}
+
+/// Where the state directory is.
+pub(crate) fn state(directory: &Path) -> PathBuf {
+    directory.join("state")
+}
+
+/// What the processes of that directory keep on this host.
+pub(crate) fn local(directory: &Path) -> LocalCell {
+    LocalCell::open(Some(&run(directory)), Some(&state(directory)), "default").expect("opens")
 }
 
 /// Starts a process and joins group `g`.

@@ -7,7 +7,7 @@ use std::process::{ChildStdin, Command, Stdio};
 
 use phalanx_core::Incarnation;
 
-use crate::local::{Card, Intent, LocalCell, Standing};
+use crate::local::{Card, Intent, LocalCell, Role, Standing};
 
 /// Killed when dropped.
 pub(super) struct Child {
@@ -17,21 +17,32 @@ pub(super) struct Child {
 
 impl Child {
     pub(super) fn start(root: &Path, number: u64) -> Self {
-        Self::spawn(root, number, "no")
+        Self::spawn(root, number, "no", "no")
+    }
+
+    /// It has the name of a fixed founder, `n` and the number.
+    pub(super) fn start_founder(root: &Path, number: u64) -> Self {
+        Self::spawn(root, number, "no", "yes")
+    }
+
+    /// The same, and it forks.
+    pub(super) fn start_forking_founder(root: &Path, number: u64) -> Self {
+        Self::spawn(root, number, "yes", "yes")
     }
 
     /// It forks before it answers; its child lives until its input ends.
     pub(super) fn start_forking(root: &Path, number: u64) -> Self {
-        Self::spawn(root, number, "yes")
+        Self::spawn(root, number, "yes", "no")
     }
 
-    fn spawn(root: &Path, number: u64, forks: &str) -> Self {
+    fn spawn(root: &Path, number: u64, forks: &str, founds: &str) -> Self {
         let this = std::env::current_exe().expect("a test program has a path");
         let mut process = Command::new(this)
             .args(["--exact", "local::tests::child::enter_and_stay", "--nocapture", "--test-threads=1"])
             .env(ROOT, root)
             .env(NUMBER, number.to_string())
             .env(FORKS, forks)
+            .env(FOUNDS, founds)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -46,6 +57,10 @@ impl Child {
         lines
             .find_map(|line| line.expect("text").split_once(MARK).map(|(_, said)| said.trim().to_owned()))
             .expect("a child says how it stands")
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     pub(super) fn kill(mut self) {
@@ -78,11 +93,17 @@ impl std::io::Read for ReadFd<'_> {
 fn enter_and_stay() {
     let (Ok(root), Ok(number)) = (std::env::var(ROOT), std::env::var(NUMBER)) else { return };
     let number: u64 = number.parse().expect("the parent counts");
-    let cell = LocalCell::open(Some(Path::new(&root)), "c").expect("made");
+    let root = Path::new(&root);
+    let cell = LocalCell::open(Some(root), Some(&root.with_file_name("state")), "c").expect("made");
     let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(number).expect("low")));
-    let card = Card::mine(&format!("n{number}"), address, address);
-    let (_presence, standing) = cell.enter(Incarnation(number), &card, Intent::ByLock).expect("sound");
-    if std::env::var(FORKS).is_ok_and(|forks| forks == "yes") {
+    let name = format!("n{number}");
+    let card = Card::mine(&name, address, address);
+    let told = |variable| std::env::var(variable).is_ok_and(|value| value == "yes");
+    let founder = told(FOUNDS).then(|| cell.take_founder(&name, &card).expect("free"));
+    let intent = if founder.is_some() { Intent::AsTold } else { Intent::ByLock };
+    let role = Role { founder: founder.as_ref().map(|founder| founder.name()), keyed: false };
+    let (_presence, standing) = cell.enter(Incarnation(number), &card, intent, role).expect("sound");
+    if told(FORKS) {
         fork::a_child_that_stays();
     }
     let said = match standing {
@@ -116,4 +137,5 @@ mod fork {
 const ROOT: &str = "PHALANX_TEST_ROOT";
 const NUMBER: &str = "PHALANX_TEST_NUMBER";
 const FORKS: &str = "PHALANX_TEST_FORKS";
+const FOUNDS: &str = "PHALANX_TEST_FOUNDS";
 const MARK: &str = "stands: ";

@@ -1,0 +1,104 @@
+//! Files that a living process writes again when they are gone, and what it says of them.
+
+use std::time::Duration;
+
+use phalanx_core::Instant;
+use phalanx_core::member::FounderRecord;
+
+use crate::counters::CountersWriter;
+use crate::local::{Founder, Kept, LocalError, Presence};
+
+/// Looks after them. Asked about once a second.
+#[derive(Debug)]
+pub(super) struct Files {
+    kept: Kept,
+    /// What is wrong, as told: it is told once for as long as it stays so.
+    wrong: Vec<String>,
+    /// Since when others keep this process from founding whose presences are gone.
+    waits_since: Option<Instant>,
+}
+
+impl Files {
+    pub(super) fn new(kept: Kept) -> Self {
+        Self { kept, wrong: Vec::new(), waits_since: None }
+    }
+
+    /// Writes again what is gone. Returns what the operator should know.
+    pub(super) fn restore(
+        &mut self,
+        now: Instant,
+        mut presence: Option<&mut Presence>,
+        counters: Option<&mut CountersWriter>,
+        founder: Option<(&mut Founder, &FounderRecord)>,
+    ) -> Vec<String> {
+        let mut told = Vec::new();
+        let mut wrong = Vec::new();
+        if let Some(presence) = presence.as_deref_mut() {
+            let (again, failed) = restore_runtime(presence, counters);
+            told.extend(emptied(&presence.scope().display().to_string(), &again));
+            wrong.extend(failed);
+        }
+        let state = self.kept.restore(founder);
+        told.extend(emptied(&self.kept.directory().display().to_string(), &state.again));
+        wrong.extend(state.wrong.iter().map(LocalError::to_string));
+        wrong.extend(self.waits(now, presence.as_deref()));
+        told.extend(wrong.iter().filter(|text| !self.wrong.contains(text)).cloned());
+        self.wrong = wrong;
+        told
+    }
+
+    /// For whom this process waits, if it has done so for long.
+    fn waits(&mut self, now: Instant, presence: Option<&Presence>) -> Option<String> {
+        let presence = presence.filter(|presence| !presence.lost().is_empty());
+        let Some(presence) = presence else {
+            self.waits_since = None;
+            return None;
+        };
+        let since = *self.waits_since.get_or_insert(now);
+        if now.since(since) < WAITS {
+            return None;
+        }
+        let pids: Vec<String> = presence.lost().iter().map(|sign| sign.pid.to_string()).collect();
+        let scope = presence.scope().display();
+        Some(format!(
+            "{scope} was emptied while processes of this cell live: this one does not found the cell, and waits until they have written \
+             their files again. Let them go on if they are stopped, or end them; their process numbers: {}",
+            pids.join(", ")
+        ))
+    }
+}
+
+fn restore_runtime(
+    presence: &mut Presence,
+    counters: Option<&mut CountersWriter>,
+) -> (Vec<&'static str>, Option<String>) {
+    let mut again = Vec::new();
+    match presence.restore() {
+        Ok(true) => again.push("the presence"),
+        Ok(false) => {}
+        Err(error) => return (again, Some(error.to_string())),
+    }
+    let path = presence.counters_path();
+    if let Some(counters) = counters.filter(|counters| !counters.is_at(path)) {
+        match counters.move_to(path) {
+            Ok(()) => again.push("the counters file"),
+            Err(error) => {
+                let failed = format!("cannot make the counters file {}: {error}", path.display());
+                return (again, Some(failed));
+            }
+        }
+    }
+    (again, None)
+}
+
+fn emptied(directory: &str, again: &[&str]) -> Option<String> {
+    let what = again.join(", ");
+    (!again.is_empty()).then(|| {
+        format!(
+            "the directory {directory} was emptied while this process lives: {what} written again. See that nothing removes files there"
+        )
+    })
+}
+
+/// A process that goes on writes its files again within a second.
+const WAITS: Duration = Duration::from_secs(3);

@@ -1,0 +1,162 @@
+//! A name in the kernel for each living process: no program that empties directories removes it.
+//!
+//! A process binds an abstract socket, which nobody ever writes to. It ends with its process, and everybody in the same network
+//! namespace sees its name in `/proc/net/unix`. So a process that starts after the runtime directory was emptied learns that
+//! others live, and waits until they have written their files again.
+//!
+//! The name holds all that is to be known, in numbers. Directories are told apart by their paths, the user and the mount namespace:
+//! processes in different mount namespaces that share a directory do not see each other's names.
+
+use std::fs;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+
+use rustix::process::geteuid;
+
+use super::card::{Card, Found};
+use super::host::{self, fnv1a};
+
+/// The directories of a cell on this host, as they stand in names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) scope: u64,
+    pub(super) state: u64,
+}
+
+impl Place {
+    pub(super) fn of(scope: &Path, state: &Path) -> Self {
+        let (user, mounts) = (geteuid().as_raw().to_le_bytes(), host::namespace("mnt").to_le_bytes());
+        let number = |path: &Path| {
+            let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+            fnv1a(&[&user, &mounts, path.as_os_str().as_bytes()])
+        };
+        Self { scope: number(scope), state: number(state) }
+    }
+}
+
+/// What a name says of its process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sign {
+    scope: u64,
+    state: u64,
+    /// Of its name in the cell, if it is a fixed founder; else 0.
+    founder: u64,
+    card: u32,
+    pid_namespace: u64,
+    /// The process's number, in its own namespace.
+    pub pid: u32,
+    start_ticks: u64,
+    /// It uses the key in the state directory, and writes it again if it is gone.
+    keyed: bool,
+}
+
+impl Sign {
+    pub(super) fn new(place: Place, card: &Card, role: Role<'_>) -> Self {
+        Self {
+            scope: place.scope,
+            state: place.state,
+            founder: role.founder.map_or(0, founder_number),
+            card: card_digest(&card.to_text()),
+            pid_namespace: card.pid_namespace,
+            pid: card.pid,
+            start_ticks: card.start_ticks,
+            keyed: role.keyed,
+        }
+    }
+
+    fn to_name(&self) -> String {
+        let Self { scope, state, founder, card, pid_namespace, pid, start_ticks, keyed } = self;
+        let keyed = u8::from(*keyed);
+        // 102 bytes at most, of the 107 that a name may have.
+        format!(
+            "{PREFIX}{scope:016x}-{state:016x}-{founder:016x}-{card:08x}-{pid_namespace:x}-{pid}-{start_ticks:x}-{keyed}"
+        )
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        let parts: Vec<&str> = name.strip_prefix(PREFIX)?.split('-').collect();
+        let [scope, state, founder, card, pid_namespace, pid, start_ticks, keyed] = parts[..] else { return None };
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        Some(Self {
+            scope: hex(scope)?,
+            state: hex(state)?,
+            founder: hex(founder)?,
+            card: u32::from_str_radix(card, 16).ok()?,
+            pid_namespace: hex(pid_namespace)?,
+            pid: pid.parse().ok()?,
+            start_ticks: hex(start_ticks)?,
+            keyed: keyed == "1",
+        })
+    }
+
+    /// Not if its process ended and only a forked child of it holds the socket, or if another user made the name.
+    fn counts(&self) -> bool {
+        let owner = fs::metadata(format!("/proc/{}", self.pid)).map(|process| process.uid());
+        let here = self.pid_namespace == host::namespace("pid");
+        // A process of ours that may not be looked into seems to be user 0's.
+        let foreign = owner.is_ok_and(|owner| owner != 0 && owner != geteuid().as_raw());
+        let ended = Found::by(self.pid, self.pid_namespace, self.start_ticks).is_gone();
+        !(ended || here && foreign)
+    }
+
+    /// Whether it uses that runtime directory, and has a card that is none of these.
+    pub(super) fn is_lost(&self, place: Place, mut cards: impl Iterator<Item = u32>) -> bool {
+        self.scope == place.scope && cards.all(|card| card != self.card)
+    }
+
+    /// Whether it has the number of that state directory, and its key if that is asked.
+    pub(super) fn knows(&self, place: Place, key: bool) -> bool {
+        self.state == place.state && (self.keyed || !key)
+    }
+
+    /// Whether it is the founder of that name with that state directory.
+    pub(super) fn is_founder(&self, place: Place, name: &str) -> bool {
+        self.state == place.state && self.founder == founder_number(name)
+    }
+}
+
+/// What a process is, beside its card.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Role<'a> {
+    /// Its name, if it is a fixed founder.
+    pub founder: Option<&'a str>,
+    /// It uses the key in the state directory.
+    pub keyed: bool,
+}
+
+/// The name of this process, for as long as this value lives.
+#[derive(Debug)]
+pub(super) struct Beacon {
+    _socket: UnixDatagram,
+}
+
+impl Beacon {
+    /// `None`: the system gives no such name. Then only the files tell of this process.
+    pub(super) fn light(sign: &Sign) -> Option<Self> {
+        let address = SocketAddr::from_abstract_name(sign.to_name()).ok()?;
+        Some(Self { _socket: UnixDatagram::bind_addr(&address).ok()? })
+    }
+}
+
+/// The names of living processes that `wanted` takes.
+pub(super) fn sighted(wanted: impl Fn(&Sign) -> bool) -> Vec<Sign> {
+    let table = fs::read("/proc/self/net/unix").unwrap_or_default();
+    let table = String::from_utf8_lossy(&table);
+    let names = table.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
+    names.filter_map(Sign::from_name).filter(|sign| wanted(sign) && sign.counts()).collect()
+}
+
+/// Tells the text of a presence file from all others.
+pub(super) fn card_digest(text: &str) -> u32 {
+    // Cut on purpose: a name has no room for more.
+    (fnv1a(&[text.as_bytes()]) & u64::from(u32::MAX)) as u32
+}
+
+fn founder_number(name: &str) -> u64 {
+    fnv1a(&[name.as_bytes()]).max(1)
+}
+
+const PREFIX: &str = "phalanx-";

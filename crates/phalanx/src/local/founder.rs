@@ -1,0 +1,168 @@
+//! What a fixed founder keeps in the state directory: its record, and the lock that keeps others of its name out.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use phalanx_core::member::{FounderRecord, Mark};
+use rustix::io::Errno;
+
+use super::LocalCell;
+use super::beacon;
+use super::card::Card;
+use super::error::LocalError;
+use super::kept::Restored;
+use super::lock::{Decision, hold_for_life, is_at, open};
+use super::record::RecordFile;
+use super::roster::read_card;
+
+/// The name of a fixed founder, taken for as long as this value lives, and its record.
+#[derive(Debug)]
+pub struct Founder {
+    cell: LocalCell,
+    name: String,
+    card: Card,
+    file: RecordFile,
+    lock: File,
+    /// What the record on disk is to say, the last view aside. Nothing: there is none yet.
+    kept: Option<FounderRecord>,
+    /// The last record that was written, kept or noted.
+    written: FounderRecord,
+}
+
+impl Founder {
+    pub(super) fn take(cell: &LocalCell, name: &str, card: &Card) -> Result<Self, LocalError> {
+        let file = cell.record_file(name);
+        let path = file.beside(LOCK);
+        let in_use = |pid| LocalError::NameInUse { name: name.to_owned(), path: path.clone(), pid };
+        let _decision = Decision::take(&cell.state)?;
+        let lock = take_lock(&path, card)?.map_err(in_use)?;
+        // Whoever held the lock before the directory was emptied has not written it again yet.
+        let lives = beacon::sighted(|sign| sign.is_founder(cell.place, name));
+        if let Some(sign) = lives.first() {
+            return Err(in_use(Some(sign.pid)));
+        }
+        let kept = match file.read()? {
+            Some(record) => Some(record),
+            None => import(&cell.old_mark(name), &file)?,
+        };
+        let written = kept.clone().unwrap_or_default();
+        Ok(Self { cell: cell.clone(), name: name.to_owned(), card: card.clone(), file, lock, kept, written })
+    }
+
+    /// Its name in the cell.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where the record lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// What was written last; nothing, if there is no record yet.
+    #[must_use]
+    pub fn record(&self) -> &FounderRecord {
+        &self.written
+    }
+
+    /// Writes the record, and returns once it is on disk.
+    ///
+    /// # Errors
+    /// When it cannot be written; then what was there before is there still.
+    pub fn keep(&mut self, record: &FounderRecord) -> Result<(), LocalError> {
+        self.cell.make_state_again()?;
+        self.file.keep(record)?;
+        self.kept = Some(record.clone());
+        self.written = record.clone();
+        Ok(())
+    }
+
+    /// Writes the last view of `now` if it is another one than was written, and what of the record and the lock is gone.
+    pub(super) fn restore(&mut self, now: &FounderRecord, restored: &mut Restored) {
+        if self.written.last != now.last && self.written.mark == now.mark {
+            let noted = self.cell.make_state_again().and_then(|()| self.file.note(now));
+            if restored.told(noted).is_some() {
+                self.written.last.clone_from(&now.last);
+            }
+        }
+        let record = self.restore_record();
+        restored.add("the founder's record", record);
+        let lock = self.restore_lock();
+        restored.add("the founder's lock", lock);
+    }
+
+    fn restore_record(&mut self) -> Result<bool, LocalError> {
+        let Some(kept) = &self.kept else { return Ok(false) };
+        match self.file.read()? {
+            None => {
+                self.cell.make_state_again()?;
+                self.file.keep(&self.written)?;
+                self.kept = Some(self.written.clone());
+                Ok(true)
+            }
+            // The last view is for people: whoever puts back a copy with another one does no harm.
+            Some(there) if there.mark == kept.mark && there.heard == kept.heard => Ok(false),
+            Some(there) => Err(LocalError::OtherRecord {
+                path: self.path().to_path_buf(),
+                here: there.instance(),
+                mine: kept.instance(),
+            }),
+        }
+    }
+
+    fn restore_lock(&mut self) -> Result<bool, LocalError> {
+        let path = self.file.beside(LOCK);
+        if is_at(&self.lock, &path) {
+            return Ok(false);
+        }
+        self.cell.make_state_again()?;
+        let Some(_decision) = Decision::try_take(&self.cell.state)? else { return Ok(false) };
+        match take_lock(&path, &self.card)? {
+            Ok(lock) => self.lock = lock,
+            Err(pid) => return Err(LocalError::NameInUse { name: self.name.clone(), path, pid }),
+        }
+        Ok(true)
+    }
+}
+
+/// Locks the file for life and says in it who has it. `Err` inside: somebody else has it, with its number if that can be known. Only
+/// under the decision lock of the state directory.
+fn take_lock(path: &Path, card: &Card) -> Result<Result<File, Option<u32>>, LocalError> {
+    let open = || open(path, true).map_err(LocalError::io("open", path));
+    let mut file = open()?;
+    match hold_for_life(&file) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => match read_card(&file) {
+            // Only a child that it forked holds it still.
+            Some(holder) if holder.is_gone() => {
+                fs::remove_file(path).map_err(LocalError::io("remove", path))?;
+                file = open()?;
+                hold_for_life(&file).map_err(LocalError::io("lock", path))?;
+            }
+            holder => return Ok(Err(holder.map(|holder| holder.pid))),
+        },
+        Err(error) => return Err(LocalError::io("lock", path)(error)),
+    }
+    let written = file.set_len(0).and_then(|()| file.write_all(card.to_text().as_bytes()));
+    written.map_err(LocalError::io("write", path))?;
+    Ok(Ok(file))
+}
+
+/// Takes over what a build before this one left in the runtime directory: the instance that the founder belongs to.
+fn import(old: &Path, file: &RecordFile) -> Result<Option<FounderRecord>, LocalError> {
+    let text = match fs::read_to_string(old) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(LocalError::io("read", old)(error)),
+    };
+    let bad = |_not_hex| LocalError::BadRecord { path: PathBuf::from(old) };
+    let instance = u64::from_str_radix(text.trim(), 16).map_err(bad)?;
+    let record = FounderRecord { mark: Some(Mark { instance, list: None }), ..FounderRecord::default() };
+    file.keep(&record)?;
+    Ok(Some(record))
+}
+
+const LOCK: &str = "lock";
