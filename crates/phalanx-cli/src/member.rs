@@ -8,7 +8,7 @@ use std::time::Duration;
 use phalanx::core::{Event, Incarnation, LeaveReason};
 use phalanx::{Cell, Options, StartError};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::exit::{Exit, Failure, While};
@@ -44,10 +44,15 @@ impl Ending {
     /// Watches for SIGINT and SIGTERM: the first makes the member leave, and what it still has to do is bounded.
     pub(crate) fn watch(cell: &Arc<Cell>) -> Result<Self, Failure> {
         let ending = Self(Arc::new(AtomicU8::new(Exit::Good as u8)));
-        let mut signals = Signals::new([SIGINT, SIGTERM]).when("cannot watch for signals")?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1]).when("cannot watch for signals")?;
         let (cell, code) = (Arc::clone(cell), Arc::clone(&ending.0));
         let work = move || {
             for signal in signals.forever() {
+                if signal == SIGUSR1 {
+                    say("told by a signal to reform the cell");
+                    let _ = cell.reform();
+                    continue;
+                }
                 // Being told to end is no failure; being interrupted by hand is told apart, as shells do.
                 let exit = if signal == SIGINT { Exit::Interrupted } else { Exit::Good };
                 if code.swap(exit as u8, Ordering::SeqCst) == Exit::Interrupted as u8 {
@@ -186,6 +191,22 @@ impl Narrator {
             Event::Excluded { view } => (
                 format!("excluded: view {view} does not hold this process; it comes back as a new incarnation"),
                 json!({"event": "excluded", "view": view}),
+            ),
+            Event::Renounced { generation } => (
+                format!(
+                    "gave its cell instance up for one of generation {generation}; it comes back as a new incarnation, with the state of its groups"
+                ),
+                json!({"event": "renounced", "generation": generation}),
+            ),
+            Event::ReformRefused { why } => {
+                (format!("the cell is not reformed: {why}"), json!({"event": "reform_refused", "why": why}))
+            }
+            Event::OtherInstance { instance, own, at } => (
+                format!(
+                    "WARNING: a living process at {at} is in another instance of this cell, {instance:016x}; this process is in {own:016x}. \
+                     Two cells act under one name: end the one that is wrong"
+                ),
+                json!({"event": "other_instance", "instance": format!("{instance:016x}"), "own": format!("{own:016x}"), "at": at}),
             ),
             Event::Searching { probes, why } => {
                 (format!("looking for the cell: {why}"), json!({"event": "searching", "probes": probes, "why": why}))

@@ -16,7 +16,7 @@ use crate::notice::{data, say};
 /// Joins the cell as a plain member and tells its views
 ///
 /// A member more keeps a quorum alive, and shows whether hosts reach each other. SIGINT (exit code 130) and SIGTERM
-/// (0) make it leave.
+/// (0) make it leave. SIGUSR1 has it reform the cell, as `phalanx reform` does.
 #[derive(Args, Debug)]
 pub(crate) struct Node {
     /// Also join this group; may be given several times

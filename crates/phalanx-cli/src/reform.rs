@@ -1,91 +1,155 @@
-//! `phalanx reform`: an operator's order to found a cell anew when its quorum is gone for good.
+//! `phalanx reform`: an operator's order to found a cell again when its quorum is gone for good.
 
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use phalanx::config::{Config, parse_duration, show_duration};
-use phalanx::core::{Event, Founding};
+use phalanx::config::parse_duration;
 use phalanx::counters::CountersFile;
-use phalanx::local::LocalCell;
-use phalanx::{CallError, Item, Options};
+use phalanx::local::{Live, LocalCell, Request};
+use serde_json::json;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, While};
 use crate::flags::CellFlags;
-use crate::member::start;
-use crate::node::follow;
-use crate::notice::say;
+use crate::notice::{data, say};
 
-/// Founds the cell anew from here, when its quorum is gone for good
+/// Founds the cell again, when its quorum is gone for good
 ///
-/// A cell whose quorum is lost decides nothing more, so that two halves never act for it at once. When those that are
-/// missing will not come back, this command founds another instance of the cell with itself as the first member, and
-/// stays in it. Processes of the old instance must be started again; state lives on only where they kept it.
+/// A cell whose quorum is lost decides nothing more, so that two halves never act for it at once. When those that are missing will not
+/// come back, run this on the host of a member that is left and hears no quorum. That member renounces the old instance of the cell and founds the next
+/// one with the groups and the state that it has; others that are left, or are started, join it. It looks first whether anybody else is
+/// heard, and refuses if a quorum is, or another member that does the same.
 ///
-/// It looks for a living cell first and refuses if there is one. What it cannot reach it cannot see: make sure that
-/// no other part of the old cell goes on.
+/// When nobody is left, start the founders again: they look for the cell, and found none. Then run this with --all-dead on the host of
+/// one of them. More than half of the founders must look for the cell.
+///
+/// What cannot be reached cannot be seen from here: make sure that no other part of the old cell goes on.
+///
+/// Exit code 1: no process of this host can do it. 2: --yes is missing. 5: it was refused. 6: the time was used up.
 #[derive(Args, Debug)]
 pub(crate) struct Reform {
     /// Yes, found another instance
     #[arg(long)]
     yes: bool,
-    /// How long to look for a living cell first
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_duration)]
-    look: Duration,
-    /// One JSON object a line
+    /// No member of the cell lives anywhere
+    #[arg(long)]
+    all_dead: bool,
+    /// How long to wait for the outcome
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// One JSON document
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     cell: CellFlags,
 }
 
+/// A process of this host, as its counters file tells.
+struct Here {
+    live: Live,
+    name: String,
+    state: String,
+    why: String,
+}
+
 pub(crate) fn run(reform: &Reform) -> Result<Exit, Failure> {
     let config = reform.cell.load()?.config;
-    if let Some(who) = primary_here(&config) {
-        return Err(alive(&config, &format!("{who} on this host is in its primary partition")));
-    }
-    if let Some(view) = look(&config, reform.look)? {
-        return Err(alive(&config, &format!("it took a process in, as of view {view}")));
-    }
-    if !reform.yes {
+    let local = LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)
+        .when("cannot look for processes of this host")?;
+    let here = processes(&local)?;
+    if let Some(alive) = here.iter().find(|process| process.state == "primary") {
         let what = format!(
-            "cell '{}' was not found within {}. To found another instance of it from here, add --yes",
-            config.cell,
-            show_duration(reform.look)
+            "cell '{}' is alive: {} on this host is in its primary partition. Nothing was founded; join it instead",
+            config.cell, alive.name
         );
+        return Err(Failure::new(Exit::Failure, what));
+    }
+    let wanted = if reform.all_dead { "searching" } else { "non-primary" };
+    let is_meant =
+        |process: &&Here| process.state == wanted && config.name.as_ref().is_none_or(|name| *name == process.name);
+    let Some(process) = here.iter().filter(is_meant).min_by(|a, b| a.name.cmp(&b.name)) else {
+        return Err(Failure::new(Exit::Failure, nobody(reform, &config.cell, &here)));
+    };
+    let name = &process.name;
+    if !reform.yes {
+        let what = if reform.all_dead {
+            format!(
+                "{name} would found cell '{}' again, without any state: {}. To do it, add --yes",
+                config.cell, process.why
+            )
+        } else {
+            format!(
+                "{name} would renounce its instance of cell '{}' and found the next one with the state that it has: {}. To do it, add --yes",
+                config.cell, process.why
+            )
+        };
         return Err(Failure::new(Exit::Usage, what));
     }
     say(format_args!("WARNING: founding another instance of cell '{}'; the old one must not go on", config.cell));
-    let options = Options { founding: Some(Founding::Alone), ..Options::from(config) };
-    follow(&start(options)?, None, reform.json)
-}
-
-fn alive(config: &Config, proof: &str) -> Failure {
-    Failure::new(
-        Exit::Failure,
-        format!("cell '{}' is alive: {proof}. Nothing was founded; join it instead", config.cell),
-    )
-}
-
-/// A member on this host that is in the primary partition.
-fn primary_here(config: &Config) -> Option<String> {
-    let local = LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell).ok()?;
-    let readings =
-        local.living().ok()?.into_iter().filter_map(|live| CountersFile::open(&live.counters).ok()?.read().ok());
-    readings.map(|reading| reading.status).find(|status| status.state == "primary").map(|status| status.name)
-}
-
-/// Tries to join: the number of the view that took this process in, if one did.
-fn look(config: &Config, patience: Duration) -> Result<Option<u64>, Failure> {
-    let options = Options { founding: Some(Founding::Join), ..Options::from(config.clone()) };
-    let cell = start(options)?;
-    let until = Instant::now() + patience;
-    loop {
-        match cell.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            // Dropping the handle leaves.
-            Ok(Item::Event(Event::CellView(view))) => return Ok(Some(view.view)),
-            Ok(_) => {}
-            Err(CallError::Timeout | CallError::Over) => return Ok(None),
-            Err(error) => return Err(Failure::new(Exit::Failure, error.to_string())),
+    let request = if reform.all_dead { Request::FoundAnew } else { Request::Reform };
+    let outcome = ask(&local, &process.live, request, reform.timeout)?;
+    match outcome {
+        Some(Ok(done)) if reform.json => drop(data(json!({"founded": true, "by": name, "outcome": done}))),
+        Some(Ok(done)) => drop(data(format_args!("cell '{}' is founded again: {name} is {done}", config.cell))),
+        Some(Err(why)) => {
+            return Err(Failure::new(Exit::Degraded, format!("{name} does not found the cell again: {why}")));
+        }
+        None => {
+            let why = processes(&local)?.into_iter().find(|process| process.name == *name).map(|process| process.why);
+            let why = why.filter(|why| !why.is_empty()).map_or(String::new(), |why| format!(": {why}"));
+            let what = format!("{name} has not founded the cell again in time, and may yet do{why}");
+            return Err(Failure::new(Exit::TimedOut, what));
         }
     }
+    Ok(Exit::Good)
 }
+
+/// Why no process of this host can do it.
+fn nobody(reform: &Reform, cell: &str, here: &[Here]) -> String {
+    let states: Vec<String> = here.iter().map(|process| format!("{} is {}", process.name, process.state)).collect();
+    let states = if states.is_empty() { "no process of it runs here".to_owned() } else { states.join(", ") };
+    if reform.all_dead {
+        format!(
+            "no founder of cell '{cell}' looks for it on this host: {states}. Start more than half of the founders, then run this on the \
+             host of one of them"
+        )
+    } else {
+        format!(
+            "no member of cell '{cell}' on this host hears no quorum: {states}. Run this on the host of a member that is left; if none \
+             is, start the founders again and use --all-dead"
+        )
+    }
+}
+
+fn processes(local: &LocalCell) -> Result<Vec<Here>, Failure> {
+    let living = local.living().when("cannot look for processes of this host")?;
+    let here = |live: Live| {
+        let status = CountersFile::open(&live.counters).ok()?.read().ok()?.status;
+        Some(Here { live, name: status.name, state: status.state, why: status.why })
+    };
+    Ok(living.into_iter().filter_map(here).collect())
+}
+
+/// What came of it; `None`: the time was used up.
+fn ask(
+    local: &LocalCell,
+    live: &Live,
+    request: Request,
+    timeout: Duration,
+) -> Result<Option<Result<String, String>>, Failure> {
+    let until = Instant::now() + timeout;
+    local.request(live.incarnation, request).when("cannot ask the process")?;
+    while Instant::now() < until {
+        if let Some(outcome) = local.answer(live.incarnation).when("cannot read what came of it")? {
+            return Ok(Some(outcome));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    if local.take_back(live.incarnation) {
+        let what = "the process does not take requests: it is stopped, or its application does not turn it. Nothing was founded";
+        return Err(Failure::new(Exit::TimedOut, what));
+    }
+    Ok(None)
+}
+
+/// A process looks for requests as often.
+const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -566,6 +566,14 @@ pub enum CommandError {
     /// Not in a view yet.
     #[error("not in a view yet")]
     NoView,
+    /// Fewer than half of the founders look for the cell, or just half.
+    #[error("{here} of {names} founders look for the cell, and more than half must")]
+    TooFewFounders {
+        /// How many do, as far as this process hears.
+        here: usize,
+        /// How many there are.
+        names: usize,
+    },
     /// A quorum of the cell is heard: there is nothing to reform.
     #[error("this process is in the primary partition of its cell: there is nothing to reform")]
     InPrimary,

@@ -2,6 +2,7 @@
 
 mod attendant;
 mod gate;
+mod requests;
 mod restore;
 mod stall;
 
@@ -212,6 +213,24 @@ impl<D: Wait> Inline<D> {
     pub fn give_up_group(&mut self, name: &str, handler: &mut impl Handler) -> Result<(), CommandError> {
         let now = self.read_clock();
         self.node.give_up_group(now, name, handler)
+    }
+
+    /// See [`Node::reform`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn reform(&mut self, handler: &mut impl Handler) -> Result<(), CommandError> {
+        let now = self.read_clock();
+        self.node.reform(now, handler)
+    }
+
+    /// See [`Node::found_anew`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn found_anew(&mut self, handler: &mut impl Handler) -> Result<(), CommandError> {
+        let now = self.read_clock();
+        self.node.found_anew(now, handler)
     }
 
     /// See [`Node::multicast`]. It goes out with the next turn, together with whatever else was multicast.

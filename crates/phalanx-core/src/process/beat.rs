@@ -271,9 +271,9 @@ impl Process {
             .enumerate()
             .all(|(r, m)| m.incarnation == self.me() || self.hearing.is_dead(r));
         let remedy = if all_dead {
-            "all others are proved dead: `phalanx reform` founds a new cell from here"
+            "all others are proved dead: `phalanx reform` founds the next instance of the cell from here, with its groups"
         } else {
-            "it goes on by itself when a quorum is heard again; if the others are gone for good, `phalanx reform` founds a new cell from here"
+            "it goes on by itself when a quorum is heard again; if the others are gone for good, `phalanx reform` founds the next instance of the cell from here, with its groups"
         };
         let needed = self.directory.quorum();
         let why = format!(

@@ -21,6 +21,8 @@ use crate::wire::{DropReason, Tags};
 const BALLOT_LIFE: Duration = Duration::from_secs(1);
 /// Each founder waits so much longer than the one before by name until it leads, and whoever promised to another one, too.
 const LEAD_STEP: Duration = Duration::from_millis(700);
+/// A command to found the cell again is good for this long.
+const COMMAND_LIFE: Duration = Duration::from_secs(5);
 /// The only founder of a cell looks for it so long.
 const LOOK_FIRST: Duration = Duration::from_millis(500);
 /// When nothing can be founded, it is tried again after this.
@@ -38,8 +40,8 @@ pub(super) struct Foundation {
     /// Of lists: the names that have a mark of them.
     marked: BTreeMap<u64, BTreeSet<String>>,
     lead_after: Option<Instant>,
-    /// The operator says that nobody of earlier instances lives.
-    all_dead: bool,
+    /// The operator says that nobody of earlier instances lives, and is taken at its word until then.
+    all_dead: Option<Instant>,
     /// What keeps founders from founding, as last found out.
     hindrance: Option<String>,
 }
@@ -117,24 +119,30 @@ impl Process {
     }
 
     /// The operator says that no member of an earlier instance of the cell lives anywhere: founds the next generation from those
-    /// founders that look for it, which must be more than half. Does nothing to founders that find a living member first.
+    /// founders that look for it, which must be more than half. It is taken at its word for five seconds. Does nothing to founders
+    /// that find a living member first.
     ///
     /// # Errors
-    /// [`CommandError::NotSearching`] when this process is no founder that looks for its cell; [`CommandError::Over`]. Nothing was asked.
+    /// [`CommandError::NotSearching`] when this process is no founder that looks for its cell; [`CommandError::TooFewFounders`] when it
+    /// has not heard more than half of them within the last second; [`CommandError::Over`]. Nothing was asked.
     pub fn found_anew(&mut self, now: Instant) -> Result<(), CommandError> {
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
         }
-        let is_founder = self.founders().is_some();
-        match &mut self.stage {
-            Stage::Searching(search) if is_founder => {
-                search.founding.all_dead = true;
-                search.founding.lead_after = Some(now);
-                search.founding.led = None;
-                Ok(())
-            }
-            _ => Err(CommandError::NotSearching),
+        let names = self.founders().map(<[String]>::to_vec);
+        let (Some(names), Stage::Searching(search)) = (names, &mut self.stage) else {
+            return Err(CommandError::NotSearching);
+        };
+        let founding = &mut search.founding;
+        founding.forget_silent(now);
+        let here = founding.present(&self.set.me, &names).map_or(0, |present| present.len());
+        if here * 2 <= names.len() {
+            return Err(CommandError::TooFewFounders { here, names: names.len() });
         }
+        founding.all_dead = Some(now + COMMAND_LIFE);
+        founding.lead_after = Some(now);
+        founding.led = None;
+        Ok(())
     }
 
     /// A founder answered a fresh challenge.
@@ -166,7 +174,7 @@ impl Process {
         if now < lead_after {
             return;
         }
-        let all_dead = founding.all_dead;
+        let all_dead = founding.all_dead.is_some_and(|until| now < until);
         let asked = match founding.present(&me, &names) {
             Ok(asked) => asked,
             Err(why) => {
@@ -179,15 +187,7 @@ impl Process {
         let is_enough = if all_dead { asked.len() * 2 > names.len() } else { missing.is_empty() };
         if !is_enough {
             let missing = missing.join(", ");
-            founding.hindrance = Some(if all_dead {
-                format!(
-                    "{} of {} founders look for the cell, and more than half must, to found it again; not heard: {missing}",
-                    asked.len(),
-                    names.len()
-                )
-            } else {
-                format!("waits for all founders; not heard: {missing}")
-            });
+            founding.hindrance = Some(format!("waits for all founders; not heard: {missing}"));
             return;
         }
         if heard.is_some() && !all_dead {

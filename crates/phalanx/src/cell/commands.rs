@@ -23,6 +23,8 @@ pub(super) enum Command {
     LeaveGroup { slot: Arc<Slot> },
     RaiseLevel { level: u16 },
     GiveUpGroup { name: String },
+    Reform,
+    FoundAnew,
 }
 
 impl Command {
@@ -35,7 +37,9 @@ impl Command {
             | Self::Join { .. }
             | Self::LeaveGroup { .. }
             | Self::RaiseLevel { .. }
-            | Self::GiveUpGroup { .. } => None,
+            | Self::GiveUpGroup { .. }
+            | Self::Reform
+            | Self::FoundAnew => None,
         }
     }
 
@@ -43,9 +47,12 @@ impl Command {
         match self {
             Self::Cast { payload, .. } | Self::Send { payload, .. } => payload.len() + COMMAND_BYTES,
             Self::CastAll { batch, .. } => batch.bytes() + COMMAND_BYTES,
-            Self::Join { .. } | Self::LeaveGroup { .. } | Self::RaiseLevel { .. } | Self::GiveUpGroup { .. } => {
-                COMMAND_BYTES
-            }
+            Self::Join { .. }
+            | Self::LeaveGroup { .. }
+            | Self::RaiseLevel { .. }
+            | Self::GiveUpGroup { .. }
+            | Self::Reform
+            | Self::FoundAnew => COMMAND_BYTES,
         }
     }
 }

@@ -209,6 +209,26 @@ impl Cell {
         self.shared.commands.push(Command::GiveUpGroup { name: name.into() }, None).map_err(CallError::from)
     }
 
+    /// Founds the next instance of the cell from here, when its quorum is gone for good: see
+    /// [`Process::reform`](phalanx_core::Process::reform). An [`Item::Notice`] tells if it cannot be.
+    ///
+    /// # Errors
+    /// [`CallError`]; nothing was asked.
+    pub fn reform(&self) -> Result<(), CallError> {
+        self.shared.check()?;
+        self.shared.commands.push(Command::Reform, None).map_err(CallError::from)
+    }
+
+    /// Says that no member of the cell lives anywhere: see [`Process::found_anew`](phalanx_core::Process::found_anew). An
+    /// [`Item::Notice`] tells if this process cannot found it again.
+    ///
+    /// # Errors
+    /// [`CallError`]; nothing was asked.
+    pub fn found_anew(&self) -> Result<(), CallError> {
+        self.shared.check()?;
+        self.shared.commands.push(Command::FoundAnew, None).map_err(CallError::from)
+    }
+
     /// Waits for the next item.
     ///
     /// # Errors

@@ -240,6 +240,18 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
                 }
                 Ok(()) => None,
             },
+            Command::Reform => {
+                if let Err(error) = self.process.reform(&mut self.handler) {
+                    queueing(&mut self.handler).notice(format!("the cell is not reformed: {error}"));
+                }
+                None
+            }
+            Command::FoundAnew => {
+                if let Err(error) = self.process.found_anew(&mut self.handler) {
+                    queueing(&mut self.handler).notice(format!("the cell is not founded again: {error}"));
+                }
+                None
+            }
             Command::RaiseLevel { level } => match self.process.raise_level(*level, &mut self.handler) {
                 // Before the first view, or between an exclusion and the next life's.
                 Err(CommandError::NoView | CommandError::Over) => (!self.process.is_over()).then_some(command),

@@ -7,6 +7,7 @@ use phalanx_core::{CellView, Founding, Incarnation, Instant};
 use phalanx_driver::{Driver, Wait};
 
 use super::gate::{Gate, Pass};
+use super::requests::Requests;
 use super::restore::Files;
 use super::stall::Stalls;
 use crate::counters::{CountersWriter, GroupStatus, ORPHANS_TOLD, OrphanStatus, Status};
@@ -34,6 +35,7 @@ pub(super) struct Attendant {
     /// The life the presence stands for.
     entered: Incarnation,
     stalls: Stalls,
+    requests: Requests,
     /// Groups that wait, as told; and how many more.
     orphans: (Vec<OrphanStatus>, u64),
     deaths_due: bool,
@@ -77,6 +79,7 @@ impl Attendant {
             values: vec![0; names.len()],
             entered: node.incarnation(),
             stalls: Stalls::default(),
+            requests: Requests::default(),
             orphans: (Vec::new(), 0),
             deaths_due: false,
             last_turn: Instant::ZERO,
@@ -131,7 +134,7 @@ impl Attendant {
         if now >= self.next_round {
             self.next_round = now + ROUND;
             self.rounds = self.rounds.wrapping_add(1);
-            again |= self.round(now, node);
+            again |= self.round(now, node, handler);
         } else if self.gate.unwritten {
             self.count(now, node); // whoever was told may look
         }
@@ -186,8 +189,11 @@ impl Attendant {
     }
 
     /// What is done ten times a second, or less often.
-    fn round<D: Wait>(&mut self, now: Instant, node: &mut Node<D>) -> bool {
+    fn round<D: Wait>(&mut self, now: Instant, node: &mut Node<D>, handler: &mut impl Handler) -> bool {
         let mut again = false;
+        let refused = self.gate.reform_refused.take();
+        let looked = self.requests.look(now, node, &self.local, refused, handler);
+        self.report(looked);
         if self.entered != node.incarnation() {
             self.follow(node);
         } else if self.rounds.is_multiple_of(SEEK_ROUNDS) {

@@ -20,6 +20,8 @@ pub(super) struct Gate {
     /// The last state told, for the counters file.
     pub(super) state: &'static str,
     pub(super) why: String,
+    /// Why a reform that was asked for is not done.
+    pub(super) reform_refused: Option<String>,
     /// The counters file does not say so yet.
     pub(super) unwritten: bool,
     /// What a fixed founder keeps.
@@ -47,6 +49,7 @@ impl Gate {
             excluded: false,
             state: "searching",
             why: String::new(),
+            reform_refused: None,
             unwritten: false,
             founder,
             notices: Vec::new(),
@@ -75,6 +78,10 @@ impl Gate {
             Event::Renounced { .. } => {
                 self.excluded = true;
                 ("excluded", "this process gave up its cell instance for a later one".to_owned())
+            }
+            Event::ReformRefused { why } => {
+                self.reform_refused = Some(why.clone());
+                return;
             }
             Event::Left => ("left", String::new()),
             _ => return,

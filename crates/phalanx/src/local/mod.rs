@@ -50,6 +50,7 @@ mod key;
 pub(crate) mod lock;
 mod presence;
 mod record;
+mod request;
 pub(crate) mod roster;
 #[cfg(test)]
 mod tests;
@@ -73,6 +74,7 @@ pub use kept::Kept;
 pub use key::read_key;
 pub use presence::{Intent, Presence, Settled, Standing};
 pub use record::RecordFile;
+pub use request::Request;
 pub use roster::Live;
 
 use beacon::Place;

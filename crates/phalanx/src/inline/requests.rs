@@ -1,0 +1,68 @@
+//! Requests of an operator's command, and their answers.
+
+use phalanx_core::member::generation;
+use phalanx_core::{CommandError, Incarnation, Instant};
+use phalanx_driver::Driver;
+
+use crate::handler::Handler;
+use crate::local::{LocalCell, LocalError, Request};
+use crate::node::Node;
+
+/// The request under way.
+#[derive(Debug, Default)]
+pub(super) struct Requests(Option<Pending>);
+
+#[derive(Debug)]
+struct Pending {
+    /// The life that was asked.
+    of: Incarnation,
+    /// The generation of the instance that it was in; 0: none.
+    before: u16,
+}
+
+impl Requests {
+    /// Takes a request, or tells what came of the last one. `refused`: why a reform is not done.
+    pub(super) fn look<D: Driver>(
+        &mut self,
+        now: Instant,
+        node: &mut Node<D>,
+        local: &LocalCell,
+        refused: Option<String>,
+        handler: &mut impl Handler,
+    ) -> Result<(), LocalError> {
+        if let Some(request) = local.take_request(node.incarnation()) {
+            let outcome = match request {
+                Request::Reform => node.reform(now, handler),
+                Request::FoundAnew => node.found_anew(now, handler),
+            };
+            let of = node.incarnation();
+            match outcome {
+                Ok(()) => self.0 = Some(Pending { of, before: generation(instance(node)) }),
+                Err(error) => return local.give_answer(of, &Err(text(&error))),
+            }
+        }
+        let Some(Pending { of, before }) = &self.0 else { return Ok(()) };
+        let (of, now_in) = (*of, generation(instance(node)));
+        let outcome = match refused {
+            Some(why) => Err(why),
+            None if now_in > *before => {
+                let view = node.process().cell_view().map_or(0, |view| view.view);
+                Ok(format!("in view {view} of generation {now_in}"))
+            }
+            None => return Ok(()),
+        };
+        self.0 = None;
+        local.give_answer(of, &outcome)
+    }
+}
+
+fn instance<D: Driver>(node: &Node<D>) -> u64 {
+    node.process().cell_view().map_or(0, |view| view.instance)
+}
+
+fn text(error: &CommandError) -> String {
+    match error {
+        CommandError::Over => "it is about to leave".to_owned(),
+        other => other.to_string(),
+    }
+}
