@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
-use phalanx_sim::{Cell, Packet};
+use phalanx_sim::{Cell, Packet, Workload, WorldSettings};
 use phalanx_trace::Event;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -105,4 +105,40 @@ fn what_comes_after_the_leave_is_in_doubt() {
         cell.finish_clean();
     }
     assert!(doubted > 0 && arrived > 0, "{doubted} in doubt, {arrived} received");
+}
+
+/// A joiner gets only the beginning of a group's state, and is heard all the same: it is given up after a while, and holds up no leave.
+#[test]
+fn a_leave_does_not_wait_for_a_joiner_that_comes_no_farther() {
+    for seed in 60..64 {
+        let quiet = Workload { gap_ns: 1_000_000_000_000, second_group_ppm: 0, reply_ppm: 0, ..Workload::USUAL };
+        let workload = Workload { state_bytes: 100_000, ..quiet };
+        let mut cell = Cell::new(WorldSettings { workload: Some(workload), ..WorldSettings::quiet(5) }, seed);
+        (0..5).for_each(|slot| cell.start(slot));
+        cell.settle();
+        for slot in [2, 3] {
+            cell.join(slot, "two");
+            cell.settle();
+        }
+        let mut passed = 0;
+        cell.lose_if(move |packet| {
+            let is_state = packet.to == 1 && packet.kind == Kind::Data && packet.len_bytes > 600;
+            passed += u64::from(is_state);
+            is_state && passed > 2
+        });
+        cell.join(1, "two");
+        let donor = |cell: &Cell| [2, 3].into_iter().find(|&slot| cell.activity(slot).giving);
+        assert!(cell.run_until(SECOND, |cell| donor(cell).is_some()));
+        let Some(donor) = donor(&cell) else { continue };
+        cell.run_for(9 * SECOND);
+        assert!(cell.activity(donor).giving);
+        cell.run_for(2 * SECOND);
+        assert!(!cell.activity(donor).giving);
+        cell.leave(donor);
+        assert!(cell.run_until(SECOND, |cell| !cell.runs(donor)));
+        cell.heal();
+        cell.settle();
+        assert!(cell.group_view(1, "two").is_some_and(|(view, _)| view > 2));
+        cell.finish_clean();
+    }
 }

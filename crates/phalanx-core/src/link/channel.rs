@@ -25,6 +25,8 @@ pub struct Channel {
     outbox_bytes: usize,
     /// Bytes ever queued.
     queued: u64,
+    /// Of these, what was cut up to the end of the last packet acknowledged with all before it.
+    received: u64,
     /// Bulk messages that may still be in the outbox: how long each is, and what was queued up to its end.
     bulk: VecDeque<(usize, u64)>,
     bulk_bytes: usize,
@@ -64,6 +66,7 @@ impl Channel {
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             queued: 0,
+            received: 0,
             bulk: VecDeque::new(),
             bulk_bytes: 0,
             asked_about: VecDeque::new(),
@@ -149,6 +152,18 @@ impl Channel {
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         self.outbox_bytes
+    }
+
+    /// Bytes ever queued.
+    #[must_use]
+    pub fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// Bytes that the other end has acknowledged, of those ever queued.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received
     }
 
     /// Nothing waits to be sent, and everything sent was received.
@@ -307,6 +322,7 @@ impl Channel {
         let outstanding = usize::try_from(self.sending.outstanding()).unwrap_or(usize::MAX);
         let received = self.retained.len().saturating_sub(outstanding);
         if let Some((_, end)) = self.retained.drain(..received).next_back() {
+            self.received = end;
             while self.asked_about.front().is_some_and(|of_message| *of_message <= end) {
                 self.asked_about.pop_front();
             }

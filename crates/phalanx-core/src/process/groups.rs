@@ -45,7 +45,7 @@ pub(super) enum Ready {
 /// A leaver that hears no quorum, of its view or of the one without it, goes after this long.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
 /// What was sent is given this long to become stable, or to be acknowledged by the one it is for, before a leave is asked for.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// Wishes of one member about groups that a coordinator knows of at a time.
 pub const WISHES_MAX: usize = 1024;
 

@@ -367,6 +367,7 @@ impl Process {
         let expected = self.beat_interval();
         if late > expected + AWAY {
             self.hearing.forgive(now, late);
+            self.transfers.forgive(now);
             self.counters.absences += 1;
         }
         self.last_turn = now;

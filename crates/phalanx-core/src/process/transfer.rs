@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::app::{AppQueue, Held, Item};
-use super::groups::Ready;
+use super::groups::{DRAIN_PATIENCE, Ready};
 use super::{Process, Stage};
 use crate::api::{Delivery, Effects, Event, GroupView, Order, Snapshot};
 use crate::id::{GroupId, Incarnation};
@@ -62,6 +62,18 @@ struct Giving {
     waits: bool,
     /// The view that holds the joiner, once the application here has reached it.
     done: Option<u64>,
+    moves: Moves,
+}
+
+/// How far a joiner has come, and since when.
+#[derive(Clone, Copy, Debug)]
+struct Moves {
+    /// Bytes of the joiner's channel up to the end of what was queued there of the state.
+    queued: u64,
+    /// Of these, bytes that it has acknowledged; and bytes that its application has taken.
+    reached: (u64, u64),
+    /// Since when it has not come farther.
+    since: Instant,
 }
 
 struct Taking {
@@ -205,6 +217,11 @@ impl Transfers {
         self.held.remove(&group).unwrap_or_default()
     }
 
+    /// This process was away: no joiner is at fault for that.
+    pub(super) fn forgive(&mut self, now: Instant) {
+        self.giving.iter_mut().for_each(|g| g.moves.since = now);
+    }
+
     /// What is given to `to` under that name.
     fn given_to(&mut self, to: Incarnation, transfer: u64) -> Option<&mut Giving> {
         self.giving.iter_mut().find(|g| g.to == to && g.transfer == transfer)
@@ -318,7 +335,7 @@ impl Process {
         fx: &mut impl Effects,
     ) {
         match message {
-            StateMessage::Ask { group, view, transfer } => self.give_state(from, group, view, transfer, fx),
+            StateMessage::Ask { group, view, transfer } => self.give_state(now, from, group, view, transfer, fx),
             StateMessage::Taken { transfer, bytes } => {
                 if let Some(g) = self.transfers.given_to(from, transfer) {
                     g.taken_bytes = g.taken_bytes.max(bytes.min(g.sent_bytes));
@@ -330,7 +347,15 @@ impl Process {
     }
 
     /// Somebody asks for our state of `group`.
-    fn give_state(&mut self, to: Incarnation, group: GroupId, view: u64, transfer: u64, fx: &mut impl Effects) {
+    fn give_state(
+        &mut self,
+        now: Instant,
+        to: Incarnation,
+        group: GroupId,
+        view: u64,
+        transfer: u64,
+        fx: &mut impl Effects,
+    ) {
         // The application here must have reached the view that the joiner knows: a process that comes again must
         // not be given what it delivered before it left.
         let is_member = self.told_view(group).is_some_and(|told| told >= view);
@@ -365,6 +390,7 @@ impl Process {
             told_caught_up: false,
             waits: false,
             done: None,
+            moves: Moves { queued: 0, reached: (0, 0), since: now },
         });
     }
 
@@ -498,7 +524,7 @@ impl Process {
         }
         self.transfers.throttle(&mut self.app, self.primary);
         let mut giving = std::mem::take(&mut self.transfers.giving);
-        giving.retain_mut(|g| self.give_more(g));
+        giving.retain_mut(|g| self.give_more(g) && !self.has_stalled(now, g));
         giving.append(&mut self.transfers.giving);
         self.transfers.giving = giving;
         for name in self.transfers.taking.keys().cloned().collect::<Vec<_>>() {
@@ -516,6 +542,17 @@ impl Process {
 
     /// Sends what fits of one transfer; false when it is over.
     fn give_more(&mut self, g: &mut Giving) -> bool {
+        let sent_bytes = g.sent_bytes;
+        let goes_on = self.give_what_fits(g);
+        if g.sent_bytes > sent_bytes
+            && let Some(peer) = self.peers.get(g.to)
+        {
+            g.moves.queued = peer.data_channel.queued();
+        }
+        goes_on
+    }
+
+    fn give_what_fits(&mut self, g: &mut Giving) -> bool {
         g.waits = false;
         if self.directory.rank(g.to).is_none() {
             return false;
@@ -560,6 +597,22 @@ impl Process {
         if !g.told_caught_up {
             g.told_caught_up = self.send_state(g.to, &StateMessage::CaughtUp { transfer: g.transfer });
         }
+        true
+    }
+
+    /// Whether the joiner has come no farther for so long that it is given up: it neither received nor took more of the state, or
+    /// has all of it and is not taken in. While this process hears no quorum nobody is.
+    fn has_stalled(&mut self, now: Instant, g: &mut Giving) -> bool {
+        let Some(peer) = self.peers.get(g.to) else { return true };
+        let reached = (peer.data_channel.received().min(g.moves.queued), g.taken_bytes);
+        if reached != g.moves.reached || !self.primary {
+            g.moves = Moves { reached, since: now, ..g.moves };
+        }
+        if now.since(g.moves.since) <= DRAIN_PATIENCE {
+            return false;
+        }
+        self.counters.transfers_stalled += 1;
+        self.send_state(g.to, &StateMessage::Abort { transfer: g.transfer });
         true
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::api::GroupTerms;
 use crate::member::GroupEntry;
-use crate::process::tests::by_hand::{NOW, in_cell};
+use crate::process::tests::by_hand::{NOW, Out, in_cell};
 use crate::wire::Tags;
 
 const GROUP: GroupId = GroupId(1);
@@ -24,6 +24,7 @@ fn giving(group: GroupId, to: Incarnation, transfer: u64) -> Giving {
         told_caught_up: false,
         waits: false,
         done: None,
+        moves: Moves { queued: 0, reached: (0, 0), since: NOW },
     }
 }
 
@@ -225,4 +226,28 @@ fn who_leaves_only_to_come_again_seeks_the_state() {
     let want = process.wants.get_mut("g").expect("it wants to be in");
     want.leaving = Some(NOW);
     assert!(!process.seeks_state_of(GROUP), "it does not come again");
+}
+
+/// What a joiner has received and taken counts, and nothing else; a donor outside the primary, or one that was away, accuses nobody.
+#[test]
+fn a_joiner_that_comes_no_farther_is_given_up() {
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let joiner = Incarnation(2);
+    process.transfers.giving.push(giving(GROUP, joiner, 1));
+    let gives_at = |process: &mut Process, seconds: u64| {
+        process.turn_transfers(NOW + Duration::from_secs(seconds));
+        process.transfers.gives_in(GROUP)
+    };
+    assert!(gives_at(&mut process, 10));
+    process.transfers.giving[0].sent_bytes = 5;
+    process.handle_state(NOW, joiner, StateMessage::Taken { transfer: 1, bytes: 5 }, &mut Out::default());
+    assert!(gives_at(&mut process, 12) && gives_at(&mut process, 22), "it took some");
+    process.primary = false;
+    assert!(gives_at(&mut process, 30) && gives_at(&mut process, 50), "nobody is taken in");
+    process.primary = true;
+    assert!(gives_at(&mut process, 60));
+    process.transfers.forgive(NOW + Duration::from_secs(65));
+    assert!(gives_at(&mut process, 75), "this process was away");
+    assert!(!gives_at(&mut process, 76));
+    assert_eq!(process.counters.transfers_stalled, 1);
 }
