@@ -117,6 +117,7 @@ fn a_presence_that_was_written_again_often_proves_no_death() {
     let info = MemberInfo { host: host::host_id(), ..MemberInfo::new(Incarnation(5), "n", nowhere, nowhere) };
     let view = CellView {
         instance: 1,
+        ancestors: Vec::new(),
         view: 1,
         level: 1,
         members: vec![info],
