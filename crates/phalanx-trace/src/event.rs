@@ -548,4 +548,11 @@ pub enum Event {
         /// How many.
         messages: u64,
     },
+    /// What goes with the group view just installed, after its terms, if there are any: members that do not hold the group's state yet.
+    GroupIncomplete {
+        /// The group.
+        group: u32,
+        /// Who.
+        who: Vec<u64>,
+    },
 }

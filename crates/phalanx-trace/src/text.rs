@@ -185,6 +185,9 @@ impl Display for Event {
             Self::Forgotten { group, view, kept: None } => {
                 write!(f, "the state of group {group} as of view {view} is of no use any more")
             }
+            Self::GroupIncomplete { group, who } => {
+                write!(f, "in group {group} the state is not whole at {}", List(who.iter().map(|who| Id(*who))))
+            }
             Self::InDoubt { to, messages } => write!(f, "the last {messages} accepted for {} are in doubt", Id(*to)),
             Self::GivenUp { name } => write!(f, "asks that group {name} waits no more"),
             Self::CallDeadline { call, within_ns } => {

@@ -180,6 +180,7 @@ impl StreamRules {
             | Event::Differs { .. }
             | Event::CellMinimum { .. }
             | Event::GroupTerms { .. }
+            | Event::GroupIncomplete { .. }
             | Event::GroupAdequacy { .. }
             | Event::End => None,
         }

@@ -273,6 +273,7 @@ impl Process {
             members: members.clone(),
             joined: change.joined.clone(),
             left: change.left.clone(),
+            incomplete: change.incomplete(&members),
             terms,
             adequate,
         });
