@@ -297,6 +297,10 @@ pub struct GroupView {
     pub joined: Vec<Incarnation>,
     /// Who went with this view, and why.
     pub left: Vec<(Incarnation, LeaveReason)>,
+    /// Members that do not hold the group's state yet, the same at all members: who came with this view takes it from the others, and who
+    /// came before is listed if it said, when the view was decided, that it has not all of it. They may hold it by the time this is
+    /// told. Nobody where the group is new, or goes on from a kept state. Below level 3 of the cell those that came alone.
+    pub incomplete: Vec<Incarnation>,
     /// What was agreed for the group when it was made.
     pub terms: GroupTerms,
     /// Whether as many members are known here to hold the group's state as its terms ask for. Where that changes within the

@@ -548,6 +548,13 @@ pub enum Event {
         /// How many.
         messages: u64,
     },
+    /// What goes with the group view just installed, after its terms, if there are any: members that do not hold the group's state yet.
+    GroupIncomplete {
+        /// The group.
+        group: u32,
+        /// Who.
+        who: Vec<u64>,
+    },
     /// It was told that no member of its cell lives anywhere, and asked to found it again.
     FoundAnew,
     /// It asked to found the next instance of its cell from here, as the quorum is gone for good.

@@ -194,6 +194,9 @@ impl Display for Event {
                 write!(f, "gives its cell instance up for one of generation {generation}")
             }
             Self::FoundAnew => f.write_str("is told that no member of its cell lives, and founds it again"),
+            Self::GroupIncomplete { group, who } => {
+                write!(f, "in group {group} the state is not whole at {}", List(who.iter().map(|who| Id(*who))))
+            }
             Self::InDoubt { to, messages } => write!(f, "the last {messages} accepted for {} are in doubt", Id(*to)),
             Self::GivenUp { name } => write!(f, "asks that group {name} waits no more"),
             Self::CallDeadline { call, within_ns } => {

@@ -14,7 +14,7 @@ use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 use crate::handler::{Command, Handler};
 pub(crate) use directory::create;
 pub use directory::{to_directory, to_directory_if_any};
-pub use records::{left, lost, order};
+pub use records::{group_incomplete, left, lost, order};
 
 /// Opens the trace of one life of the process. Called with each new incarnation.
 pub type OpenTrace<W> = Box<dyn FnMut(&MemberInfo) -> Result<TraceWriter<W>, TraceError> + Send>;
@@ -253,7 +253,12 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
                 self.record(&records::level(view));
                 self.record(&records::cell_minimum(view));
             }
-            Event::GroupView(view) => self.record(&records::group_terms(view)),
+            Event::GroupView(view) => {
+                self.record(&records::group_terms(view));
+                if let Some(record) = group_incomplete(view) {
+                    self.record(&record);
+                }
+            }
             _ => {}
         }
         self.inner.event(event);

@@ -46,6 +46,7 @@ impl Builder {
             install: moment,
             prev: *prev,
             terms: None,
+            incomplete: Vec::new(),
             prev_epoch,
             members,
             joined,

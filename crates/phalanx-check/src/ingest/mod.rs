@@ -173,6 +173,12 @@ impl Builder {
                 }
                 proc.adequacy.push(Adequacy { group: Some(*group), adequate: *adequate, moment });
             }
+            Event::GroupIncomplete { group, who } => {
+                let who: Vec<ProcIx> = who.iter().map(|who| self.proc(*who)).collect();
+                if let Some(&epoch) = self.now.open.get(group) {
+                    self.model.epochs[epoch].incomplete = who;
+                }
+            }
             Event::GroupAdequacy { group, adequate, .. } => {
                 proc.adequacy.push(Adequacy { group: Some(*group), adequate: *adequate, moment });
             }

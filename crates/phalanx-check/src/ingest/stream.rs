@@ -184,6 +184,7 @@ impl StreamRules {
             | Event::Differs { .. }
             | Event::CellMinimum { .. }
             | Event::GroupTerms { .. }
+            | Event::GroupIncomplete { .. }
             | Event::GroupAdequacy { .. }
             | Event::End => None,
         }

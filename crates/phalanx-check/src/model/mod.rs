@@ -239,6 +239,8 @@ pub(crate) struct Epoch {
     pub(crate) prev: Option<u64>,
     /// What is agreed for the group, if that was told.
     pub(crate) terms: Option<Terms>,
+    /// Members that were told not to hold the group's state yet.
+    pub(crate) incomplete: Vec<ProcIx>,
     /// What the same process was in before, without having left in between.
     pub(crate) prev_epoch: Option<EpochIx>,
     pub(crate) members: Vec<ProcIx>,

@@ -76,6 +76,7 @@ mod x3;
 mod x4;
 mod x5;
 mod x6;
+mod x7;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -172,6 +173,7 @@ properties! {
     X4 "equal views, equal states" x4;
     X5 "who asked for the state has it before its first view" x5;
     X6 "what a member that left had acknowledged survives it" x6;
+    X7 "who has not the state yet is told alike" x7;
     V1 "in the quiet phase all are in one view" v1;
     V2 "in the quiet phase every silence ends" v2;
     V3 "a sender delivers its own messages" v3;

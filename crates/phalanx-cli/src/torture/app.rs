@@ -217,6 +217,7 @@ mod tests {
             members: vec![Incarnation(life)],
             joined: vec![Incarnation(life)],
             left: Vec::new(),
+            incomplete: Vec::new(),
             terms: GroupTerms::default(),
             adequate: true,
         }))

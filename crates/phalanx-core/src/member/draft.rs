@@ -209,7 +209,14 @@ fn change_group(
     }
     let space = next.space();
     let (name, tail) = (entry.name.clone(), Tags::default());
-    Some(GroupChange { group, name, view: entry.view + 1, space, cut: Some(cut), joined, left, tail })
+    let mut change = GroupChange { group, name, view: entry.view + 1, space, cut: Some(cut), joined, left, tail };
+    if directory.has_orphans() {
+        let lacks = |who: &&Incarnation| {
+            directory.rank(**who).and_then(|rank| reports.get(&rank)).is_some_and(|report| !report.has_state(group))
+        };
+        change.tell_lacking(&entry.members.iter().filter(lacks).copied().collect::<Vec<_>>());
+    }
+    Some(change)
 }
 
 /// What becomes of a group that waits for members that are back, or are no more. `present`: the members of the next view.

@@ -33,6 +33,9 @@ const REVIVED: u64 = 5;
 /// In a change: these holders are struck off.
 const STRUCK: u64 = 6;
 
+/// In a change, and in the entry after it: members that reported that their state is not whole. (7 is one of the terms.)
+const LACKING: u64 = 8;
+
 /// An orphan keeps the names of its holders if its last view had at most this many members.
 pub const NAMED_MAX: usize = 1000;
 
@@ -209,6 +212,27 @@ impl GroupChange {
     #[must_use]
     pub fn struck(&self) -> Vec<Incarnation> {
         self.tail.value(STRUCK).ok().flatten().unwrap_or_default()
+    }
+
+    /// Notes that these of its members so far reported that their state is not whole.
+    pub fn tell_lacking(&mut self, who: &[Incarnation]) {
+        self.tail.put_value(LACKING, &who);
+    }
+
+    /// Of its members so far, those that reported that their state is not whole; below level 3 nobody says so.
+    #[must_use]
+    pub fn lacking(&self) -> Vec<Incarnation> {
+        self.tail.value(LACKING).ok().flatten().unwrap_or_default()
+    }
+
+    /// Those of `members`, who are in the group after it, that have not the whole state then as far as is agreed: who joins takes it
+    /// from the others, if there are any that have it.
+    #[must_use]
+    pub fn incomplete(&self, members: &[Incarnation]) -> Vec<Incarnation> {
+        let lacking = self.lacking();
+        let is_first = self.view == 1 || self.revived().is_some();
+        let takes = |who: &Incarnation| !is_first && self.joined.contains(who);
+        members.iter().copied().filter(|who| lacking.contains(who) || takes(who)).collect()
     }
 
     /// Whether it fits on an orphan's entry: the group comes back with one member, or holders are struck off.

@@ -278,6 +278,7 @@ impl Process {
             members: members.clone(),
             joined: change.joined.clone(),
             left: change.left.clone(),
+            incomplete: change.incomplete(&members),
             terms,
             adequate,
         });

@@ -244,6 +244,13 @@ impl Draft<'_> {
             format!("it goes on, and nobody who stays has its state: {:?} leave", change.left)
         })?;
         ensure(has_next || change.joined.is_empty(), || "somebody comes where nobody has the state".into())?;
+        let lacking = change.lacking();
+        for &who in entry.members.iter().filter(|who| self.waits() && self.report(told, **who).is_some()) {
+            let complete = self.is_complete(told, group, who);
+            ensure(lacking.contains(&who) != complete, || {
+                format!("{who:?} is told to lack the state: {}; it reported that it has it: {complete}", !complete)
+            })?;
+        }
         for &(who, why) in change.left.iter().filter(|(who, _)| reason(&self.proposal.left, *who).is_none()) {
             let complete = self.is_complete(told, group, who);
             let allowed = match why {

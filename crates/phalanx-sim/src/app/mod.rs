@@ -216,6 +216,9 @@ impl App {
             members_min: u64::from(view.terms.members_min),
             adequate: view.adequate,
         });
+        if let Some(record) = traced::group_incomplete(view) {
+            self.record(record);
+        }
         let group = self.groups.entry(view.group).or_default();
         if group.name.is_empty() {
             group.name = view.name.to_string();

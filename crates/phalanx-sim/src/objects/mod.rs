@@ -70,7 +70,7 @@ impl Objects {
 /// The fencing token of a grant. Group numbers, views and positions only grow in a cell instance, and no two messages
 /// share all three; a later instance is of a later generation.
 fn token(generation: u16, group: u32, view: u64, position: u64) -> u64 {
-    debug_assert!(group < 1 << 12 && view < 1 << 24 && position < 1 << 24, "a simulated run is shorter");
+    debug_assert!(generation < 1 << 4 && group < 1 << 12 && view < 1 << 24 && position < 1 << 24, "a simulated run is shorter");
     u64::from(generation) << 60 | u64::from(group) << 48 | view << 24 | position
 }
 
@@ -106,7 +106,7 @@ mod tests {
             assert_eq!(objects.apply(&delivery(&payload, true), 1).map(|(number, _)| number), Some(op));
         }
         assert_eq!(Objects::of_words(&objects.words()), objects);
-        assert_eq!(objects.locks.holder(1), Some((7, 2 << 48 | 3 << 24 | 4)));
+        assert_eq!(objects.locks.holder(1), Some((7, 1 << 60 | 2 << 48 | 3 << 24 | 4)));
         assert_ne!(objects, Objects::default());
     }
 

@@ -236,6 +236,7 @@ fn view(group: u32, name: &str) -> Event {
         members: vec![Incarnation(1)],
         joined: vec![Incarnation(1)],
         left: Vec::new(),
+        incomplete: Vec::new(),
         terms: GroupTerms::default(),
         adequate: true,
     }))

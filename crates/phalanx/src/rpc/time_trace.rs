@@ -164,7 +164,8 @@ mod tests {
         assert!(ticket == Ticket(7) && time.end().since(*time.start()) >= Duration::from_millis(3), "{time:?}");
         let of_it = records.iter().filter(|record| time.contains(&record.at));
         let told = story(of_it.map(|record| (record.at, "client", record.to_string())));
-        assert_eq!(told.lines().count(), 3, "{told}");
+        // What came just before may have the same time.
+        assert!((3..=4).contains(&told.lines().count()), "{told}");
         assert!(told.contains("client: call 7 called"), "{told}");
     }
 }

@@ -92,6 +92,13 @@ pub(super) fn group_terms(view: &GroupView) -> Record {
     }
 }
 
+/// What stands behind that, if anybody has not the group's state yet.
+#[must_use]
+pub fn group_incomplete(view: &GroupView) -> Option<Record> {
+    let who: Vec<u64> = view.incomplete.iter().map(|who| who.0).collect();
+    (!who.is_empty()).then_some(Record::GroupIncomplete { group: view.group.0, who })
+}
+
 fn group_view(view: &GroupView) -> Record {
     Record::GroupView {
         group: view.group.0,

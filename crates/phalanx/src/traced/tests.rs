@@ -65,6 +65,7 @@ fn group_view(view: u64) -> Event {
         members: vec![Incarnation(7)],
         joined: vec![Incarnation(7)],
         left: vec![(Incarnation(5), LeaveReason::Died)],
+        incomplete: Vec::new(),
         terms: GroupTerms::default(),
         adequate: true,
     }))

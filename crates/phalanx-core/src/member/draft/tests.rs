@@ -312,3 +312,24 @@ fn who_leaves_goes_after_those_that_are_cut_off() {
     entry.tail = GroupTerms { ends_alone: true, ..GroupTerms::default() }.tags();
     assert_eq!(left(&alone, &[0, 2, 3, 4], LeaveReason::Unreachable).len(), 2, "it does not come back");
 }
+
+#[test]
+fn a_change_tells_who_has_not_the_state() {
+    let cell = directory(4, 3);
+    let wishes = Wishes { group_joins: vec![("g".into(), Incarnation(4))], ..Wishes::default() };
+    let incomplete = |cell: &Directory, wishes: &Wishes| {
+        let proposal = draft(cell, &reports(cell, &[0, 1, 2, 3], &[1]), wishes, LeaveReason::Died);
+        let members = cell.after(&proposal).groups[&proposal.groups[0].group].members.clone();
+        proposal.groups[0].incomplete(&members).iter().map(|who| who.0).collect::<Vec<_>>()
+    };
+    assert_eq!(incomplete(&cell, &wishes), [2, 4], "one said so, and one comes");
+    let mut low = directory(4, 3);
+    low.level = 2;
+    low.settings = Agreed::of(&Limits::default(), &Timing::default()).tags(2);
+    assert_eq!(incomplete(&low, &wishes), [4], "below level 3 nobody says so");
+    let leaves = Wishes { group_leaves: vec![("g".into(), Incarnation(2))], ..wishes };
+    assert_eq!(incomplete(&cell, &leaves), [4], "who leaves is no member");
+    let new = Wishes { group_joins: vec![("new".into(), Incarnation(4))], ..Wishes::default() };
+    let none = Directory { groups: BTreeMap::new(), ..directory(4, 3) };
+    assert_eq!(incomplete(&none, &new), [0; 0], "who makes a group has its state");
+}

@@ -1,0 +1,58 @@
+//! X7, who has not the state yet is told alike: those that install a group view are told of the same members that do not hold its state.
+//! These are members of it. Who is listed and was in the view before sent nothing in that one: it was not told of it before the next was
+//! decided. Asked of traces whose format has a word for it.
+//!
+//! Instances: installed group views in which somebody is told to lack the state. Source: the agreement of views (M2) for what is decided
+//! with them.
+
+use phalanx_trace::FORMAT_IN_DOUBT;
+
+use super::Run;
+use crate::findings::Findings;
+use crate::model::{EpochIx, Model};
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    for view in &model.views {
+        let mut told = view.epochs.iter().copied().filter(|&e| has_word(model, e));
+        let Some(first) = told.next() else { continue };
+        for e in std::iter::once(first).chain(told) {
+            let (epoch, other) = (&model.epochs[e], &model.epochs[first]);
+            if epoch.incomplete.is_empty() && other.incomplete.is_empty() {
+                continue;
+            }
+            out.instance();
+            let name = || model.view_name(epoch.view);
+            if epoch.incomplete != other.incomplete {
+                out.violation(&[epoch.install.place, other.install.place], || {
+                    format!(
+                        "{} and {} are told of others that lack the state in {}",
+                        model.who(epoch.proc),
+                        model.who(other.proc),
+                        name()
+                    )
+                });
+            }
+            if let Some(&stranger) = epoch.incomplete.iter().find(|who| !epoch.members.contains(who)) {
+                out.violation(&[epoch.install.place], || {
+                    format!("{} lacks the state of {}, and is no member", model.who(stranger), name())
+                });
+            }
+            let Some(before) = epoch.prev_epoch.filter(|_| epoch.incomplete.contains(&epoch.proc)) else { continue };
+            if let Some(step) = model.sent(before).next() {
+                out.violation(&[model.place(before, step.index), epoch.install.place], || {
+                    format!(
+                        "{} is told to lack the state in {}, and had sent in the view before",
+                        model.who(epoch.proc),
+                        name()
+                    )
+                });
+            }
+        }
+    }
+}
+
+fn has_word(model: &Model, e: EpochIx) -> bool {
+    let trace = model.procs[model.epochs[e].proc].trace;
+    trace.is_some_and(|trace| model.traces[trace].format >= FORMAT_IN_DOUBT)
+}

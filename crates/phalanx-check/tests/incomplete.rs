@@ -1,0 +1,61 @@
+//! X7: who has not the state yet is told alike.
+
+mod common;
+
+use common::{GROUP, World, fifo, id};
+use phalanx_check::Property;
+use phalanx_trace::Event;
+
+/// Of a group of two, which a third joins: each of the three is told that these lack its state.
+fn told(lists: [&[usize]; 3]) -> World {
+    let mut w = World::cell(3);
+    for p in 0..2 {
+        w.ask_group(p, false);
+        w.group_view(p, 1, None, &[0, 1], &[0, 1], &[]);
+    }
+    w.multicast(fifo(1, 1, 1), &[0, 1]);
+    w.ask_group(2, false);
+    for (p, list) in lists.iter().enumerate() {
+        w.group_view(p, 2, (p < 2).then_some(1), &[0, 1, 2], &[2], &[]);
+        let who: Vec<u64> = list.iter().map(|&member| id(member)).collect();
+        if !who.is_empty() {
+            w.push(p, Event::GroupIncomplete { group: GROUP, who });
+        }
+    }
+    w
+}
+
+#[test]
+fn x7_all_are_told_the_same() {
+    let mut w = told([&[2], &[2], &[2]]);
+    w.end(&[0, 1, 2]);
+    w.holds(&[Property::X7]);
+    assert_eq!(w.report().instances(Property::X7), 3);
+    let mut none = told([&[], &[], &[]]);
+    none.end(&[0, 1, 2]);
+    assert_eq!(none.report().instances(Property::X7), 0);
+}
+
+#[test]
+fn x7_one_is_told_of_another_or_of_nobody() {
+    for other in [&[][..], &[0], &[0, 2]] {
+        let mut w = told([&[2], &[2], other]);
+        w.end(&[0, 1, 2]);
+        w.breaks(Property::X7);
+    }
+}
+
+#[test]
+fn x7_who_sent_in_the_view_before_had_the_state() {
+    let mut w = told([&[1, 2], &[1, 2], &[1, 2]]);
+    w.end(&[0, 1, 2]);
+    w.breaks(Property::X7);
+}
+
+#[test]
+fn x7_asks_nothing_where_traces_have_no_word_for_it() {
+    let mut w = told([&[2], &[2], &[]]);
+    w.end(&[0, 1, 2]);
+    w.traces[2].header.format = phalanx_trace::FORMAT_IN_DOUBT - 1;
+    w.holds(&[Property::X7]);
+}
