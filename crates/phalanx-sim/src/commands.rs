@@ -67,8 +67,8 @@ impl World {
     fn node_settings(&self, index: usize) -> Settings {
         let slot = &self.slots[index];
         let founding = if index < self.settings.founders || self.is_founders_twin(index) {
-            let founders = &self.slots[..self.settings.founders];
-            Founding::Named(founders.iter().map(|slot| slot.name.clone()).collect())
+            let list = slot.list.clone().unwrap_or_else(|| (0..self.settings.founders).collect());
+            Founding::Named(list.into_iter().map(|founder| self.slots[founder].name.clone()).collect())
         } else if self.settings.founders == 0 && index == 0 && slot.life == 0 {
             Founding::Alone
         } else {

@@ -79,6 +79,12 @@ impl World {
         if slot >= names || 2 * count > names {
             return false;
         }
+        self.lose_directory(slot);
+        true
+    }
+
+    /// Its directory is emptied, however many others are.
+    pub(crate) fn lose_directory(&mut self, slot: usize) {
         let life = self.slots[slot].life;
         let place = &mut self.slots[slot];
         place.damaged = true;
@@ -88,7 +94,6 @@ impl World {
         self.note(Some(slot), "has an empty directory");
         let after_ns = 1 + self.rng.below(RESTORE_NS);
         self.queue.push(self.now_ns + after_ns, Event::Restore { slot, life });
-        true
     }
 
     /// The process that ran when its directory was emptied finds it out, and writes again what must be there.

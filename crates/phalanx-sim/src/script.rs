@@ -1,5 +1,6 @@
 //! Stories written by hand: a test moves a cell from one moment to the next and says what goes wrong when.
 
+mod founding;
 mod look;
 
 use std::time::Duration;

@@ -40,6 +40,8 @@ pub(crate) struct Slot {
     pub(crate) directory: u32,
     /// The same when its process started.
     pub(crate) started_in: u32,
+    /// The founders that its process is configured with, where they are not those of all others.
+    pub(crate) list: Option<Vec<usize>>,
     /// Its process died with the quorum of the cell, and is not started before that is founded again.
     pub(crate) buried: bool,
     /// It was started by mistake and is never started again.

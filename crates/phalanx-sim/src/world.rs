@@ -241,6 +241,7 @@ impl World {
                 damaged: false,
                 directory: 0,
                 started_in: 0,
+                list: None,
                 buried: false,
                 retired: false,
                 turn_ns: settings.turn_ns,
@@ -365,6 +366,7 @@ impl World {
         if let Some(view) = &seen {
             let who = node.incarnation();
             slot.noted_view = (who, view.view);
+            slot.app.record.last.clone_from(&node.process().record().last);
             self.note_founding(index, view.instance);
             self.chain.note(who, view);
         }

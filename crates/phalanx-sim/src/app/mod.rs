@@ -49,6 +49,10 @@ pub(crate) struct App {
     pub(crate) answerable: Vec<(GroupId, u8)>,
     /// What its state directory holds. It survives a crash.
     pub(crate) record: FounderRecord,
+    /// Why it is in no cell, as last told in this life.
+    pub(crate) searching: Option<String>,
+    /// Other instances of its cell that it was told of.
+    pub(crate) instances_met: Vec<u64>,
     /// Of its cell instance.
     generation: u16,
     /// A view change asks for silence, as its trace says.
@@ -120,6 +124,8 @@ impl App {
             wanted: BTreeMap::new(),
             answerable: Vec::new(),
             record: FounderRecord::default(),
+            searching: None,
+            instances_met: Vec::new(),
             generation: 0,
             silent: false,
             over: false,
@@ -292,6 +298,7 @@ impl Handler for App {
         self.answerable.clear();
         self.point_to_point.clear();
         (self.silent, self.over, self.kept_out) = (false, false, false);
+        self.searching = None;
         self.calls = Calls::begin(me.incarnation);
         self.traces.push(Trace::new(Header::process(CELL, &self.name, me.incarnation.0, CLOCK)));
         self.record(trace::Event::Start);
@@ -453,7 +460,9 @@ impl Handler for App {
                 self.kept_out = true;
                 self.record(trace::Event::Differs { setting, cell, own });
             }
-            // The others (a search that goes on) are news for people and no part of what is judged.
+            Event::Searching { why, .. } => self.searching = Some(why),
+            Event::OtherInstance { instance, .. } => self.instances_met.push(instance),
+            // The others are news for people and no part of what is judged.
             _ => {}
         }
     }

@@ -1,0 +1,279 @@
+//! Cells that are founded by named processes, and founded again when they died (`docs/founding.md`).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use phalanx_core::member::generation;
+use phalanx_core::{CommandError, Order};
+use phalanx_sim::{Cell, WorldSettings};
+use phalanx_trace::Event;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// `members` processes, none of which runs, and the first `founders` of them are founders.
+fn cell_of(members: usize, founders: usize, seed: u64) -> Cell {
+    let mut settings = WorldSettings::quiet(members);
+    settings.founders = founders;
+    Cell::new(settings, seed)
+}
+
+/// The same, and the last one bears the name of the first by mistake.
+fn with_twin(members: usize, founders: usize, seed: u64) -> Cell {
+    let mut settings = WorldSettings::quiet(members);
+    settings.founders = founders;
+    settings.twins = vec![(members - 1, 0)];
+    Cell::new(settings, seed)
+}
+
+fn start(cell: &mut Cell, slots: &[usize]) {
+    for &slot in slots {
+        cell.start(slot);
+        cell.join(slot, "a");
+    }
+}
+
+fn crash(cell: &mut Cell, slots: &[usize]) {
+    slots.iter().for_each(|slot| cell.crash(*slot));
+}
+
+fn nobody_is_in(cell: &Cell, slots: &[usize]) -> bool {
+    slots.iter().all(|slot| cell.cell_view(*slot).is_none())
+}
+
+fn says(cell: &Cell, slot: usize, what: &str) -> bool {
+    cell.searching(slot).is_some_and(|why| why.contains(what))
+}
+
+/// How often the lives of a process were told something.
+fn told(cell: &Cell, slot: usize, which: impl Fn(&Event) -> bool) -> usize {
+    let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
+    records.filter(|record| which(&record.event)).count()
+}
+
+/// Three founders in one view, all of which die at once.
+fn dead_cell(seed: u64) -> Cell {
+    let mut cell = cell_of(3, 3, seed);
+    start(&mut cell, &[0, 1, 2]);
+    cell.settle();
+    crash(&mut cell, &[0, 1, 2]);
+    cell
+}
+
+/// The leader dies after its mark, before anybody else has one: the others found with its next start, and what it had marked.
+#[test]
+fn who_died_with_the_only_mark_brings_it_back() {
+    let mut untold = 0;
+    for sends in 0..60 {
+        let mut cell = cell_of(3, 3, 1).titled(format!("{sends} sends"));
+        [0, 1, 2].into_iter().for_each(|slot| cell.start(slot));
+        cell.crash_after_sends(0, sends);
+        let _ = cell.run_until(SECOND, |cell| !cell.runs(0));
+        cell.crash(0);
+        cell.run_for(2 * SECOND);
+        let only = cell.has_founded(0) && !cell.has_founded(1) && !cell.has_founded(2);
+        let marked = cell.record(0).instance();
+        if only {
+            untold += 1;
+            assert!(nobody_is_in(&cell, &[1, 2]), "two of three founded without the third");
+        }
+        cell.start(0);
+        [0, 1, 2].into_iter().for_each(|slot| cell.join(slot, "a"));
+        cell.settle();
+        assert!(!only || cell.instance(0) == Some(marked), "another list took the place of the one with a mark");
+        cell.finish_clean();
+    }
+    assert!(untold > 0, "no one died at the moment that this is about");
+}
+
+/// When the first founder is in a view, more than half of the names have a mark on disk. So all of them can die in that moment, and
+/// found nothing when they are back.
+#[test]
+fn the_first_that_is_in_a_view_knows_of_marks_on_disk() {
+    for founders in 2..=5 {
+        let all: Vec<usize> = (0..founders).collect();
+        for seed in 0..10 {
+            let mut cell = cell_of(founders, founders, seed).titled(format!("{founders} founders"));
+            start(&mut cell, &all);
+            assert!(cell.run_until(5 * SECOND, |cell| !nobody_is_in(cell, &all)));
+            let marked = all.iter().filter(|slot| cell.has_founded(**slot)).count();
+            assert!(2 * marked > founders, "{marked} of {founders} have a mark");
+            crash(&mut cell, &all);
+            start(&mut cell, &all);
+            cell.run_for(6 * SECOND);
+            assert!(nobody_is_in(&cell, &all), "the cell was founded twice");
+            cell.found_anew(0).expect("it looks for the cell");
+            cell.settle();
+            cell.finish_clean();
+        }
+    }
+}
+
+/// One founder is configured with other names: nothing is founded, and the reason names both lists.
+#[test]
+fn founders_with_unequal_lists_found_nothing() {
+    let mut cell = cell_of(3, 3, 2);
+    cell.set_founders(2, &[0, 2]);
+    start(&mut cell, &[0, 1, 2]);
+    cell.run_for(10 * SECOND);
+    assert!(nobody_is_in(&cell, &[0, 1, 2]));
+    for slot in [0, 2] {
+        let why = cell.searching(slot).unwrap_or_default();
+        let names_both = why.contains("p0, p1, p2") && why.replace("p0, p1, p2", "").contains("p0, p2");
+        assert!(names_both, "p{slot}: {why}");
+    }
+    cell.crash(2);
+    cell.set_founders(2, &[0, 1, 2]);
+    start(&mut cell, &[2]);
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// A second process of p0's name heard a member. Then p1 comes back with an empty directory, and the two hear nobody else.
+#[test]
+fn a_twin_that_heard_a_member_founds_nothing() {
+    let mut cell = with_twin(4, 2, 3);
+    start(&mut cell, &[0, 1, 2]);
+    cell.settle();
+    cell.start(3);
+    cell.run_for(3 * SECOND);
+    assert!(cell.record(3).heard.is_some());
+    cell.empty_directory(1);
+    cell.crash(1);
+    cell.cut_off(&[1, 3]);
+    start(&mut cell, &[1]);
+    cell.run_for(10 * SECOND);
+    assert!(nobody_is_in(&cell, &[1, 3]) && cell.is_primary(0), "there are two primaries");
+    cell.crash(3);
+    cell.heal();
+    cell.settle();
+    assert!(cell.has_founded(1), "whoever is taken in has a mark");
+    cell.finish_clean();
+}
+
+/// Two processes of one name stand aside while they hear each other.
+#[test]
+fn two_of_one_name_stand_aside() {
+    let mut cell = with_twin(4, 3, 4);
+    start(&mut cell, &[0, 1, 2]);
+    cell.start(3);
+    cell.run_for(10 * SECOND);
+    assert!(nobody_is_in(&cell, &[0, 1, 2, 3]));
+    for slot in [0, 3] {
+        assert!(says(&cell, slot, "another process with the name p0"), "{:?}", cell.searching(slot));
+    }
+    cell.crash(3);
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// All die, and all start again: their marks say that the cell existed. It is founded again by command, and one generation later.
+#[test]
+fn a_cell_that_died_is_founded_by_command_alone() {
+    let mut cell = dead_cell(5);
+    let before = cell.record(0).last.clone().expect("it was in a view");
+    start(&mut cell, &[0, 1, 2]);
+    cell.run_for(10 * SECOND);
+    assert!(nobody_is_in(&cell, &[0, 1, 2]));
+    for slot in 0..3 {
+        let last = format!("p{slot} view {}", before.view);
+        assert!(says(&cell, slot, "the whole cell died") && says(&cell, slot, &last), "{:?}", cell.searching(slot));
+    }
+    cell.found_anew(1).expect("it looks for the cell");
+    cell.settle();
+    assert_eq!(cell.instance(0).map(generation), Some(2));
+    assert_eq!(cell.found_anew(1), Err(CommandError::NotSearching));
+    cell.finish_clean();
+}
+
+/// The command at one founder of three founds nothing; with a second one it does, and the third joins.
+#[test]
+fn a_minority_of_founders_founds_nothing_by_command() {
+    let mut cell = dead_cell(6);
+    start(&mut cell, &[0]);
+    cell.run_for(SECOND);
+    cell.found_anew(0).expect("it looks for the cell");
+    cell.run_for(10 * SECOND);
+    assert!(nobody_is_in(&cell, &[0]) && says(&cell, 0, "1 of 3 founders"), "{:?}", cell.searching(0));
+    start(&mut cell, &[1]);
+    cell.settle();
+    assert_eq!(cell.instance(1).map(generation), Some(2));
+    start(&mut cell, &[2]);
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// The directories of all founders are emptied, one after the other, and each founder is taken in again: each has a mark again.
+#[test]
+fn who_is_taken_in_has_a_mark() {
+    let mut cell = cell_of(3, 3, 7);
+    start(&mut cell, &[0, 1, 2]);
+    cell.settle();
+    for slot in 0..3 {
+        cell.crash(slot);
+        cell.empty_directory(slot);
+        cell.run_for(3 * SECOND);
+        start(&mut cell, &[slot]);
+        cell.settle();
+    }
+    crash(&mut cell, &[0, 1, 2]);
+    start(&mut cell, &[0, 1, 2]);
+    cell.run_for(6 * SECOND);
+    assert!(nobody_is_in(&cell, &[0, 1, 2]), "the cell was founded twice");
+    cell.found_anew(0).expect("it looks for the cell");
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// Three of five die. A survivor reforms the cell with the group's state, the other survivor yields, and the dead take the state.
+#[test]
+fn a_survivor_reforms_its_cell_with_its_groups() {
+    for seed in 0..10 {
+        let mut cell = Cell::settled(5, seed);
+        for slot in 0..5 {
+            cell.multicast(slot, "a", Order::Total, true, 40).expect("it is accepted");
+        }
+        cell.run_for(SECOND);
+        assert_eq!(cell.reform(3), Err(CommandError::InPrimary));
+        crash(&mut cell, &[0, 1, 2]);
+        assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(3) && !cell.is_primary(4)));
+        let before = cell.instance(3).map(generation).expect("it is in a view");
+        cell.reform(3).expect("it hears no quorum");
+        assert!(cell.run_until(20 * SECOND, |cell| cell.is_primary(3) && cell.is_primary(4)));
+        start(&mut cell, &[0, 1, 2]);
+        cell.settle();
+        assert_eq!(cell.instance(3).map(generation), Some(before + 1));
+        let kept = |slot| told(&cell, slot, |event| matches!(event, Event::StateKept { .. }));
+        assert_eq!(kept(3) + kept(4), 1, "one of the survivors brings the state");
+        assert_eq!(told(&cell, 4, |event| matches!(event, Event::Renounced { .. })), 1, "the other one yields");
+        for slot in 0..3 {
+            assert!(cell.transfers(slot) > 0, "p{slot} takes the state");
+        }
+        cell.finish_clean();
+    }
+}
+
+/// A survivor of a minority reforms by mistake while the primary goes on. When they meet, nobody of the primary yields, and both
+/// sides are told. The mistake stands in the traces.
+#[test]
+fn a_primary_never_yields() {
+    let mut cell = Cell::settled(5, 8);
+    cell.cut_off(&[3, 4]);
+    assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(3)));
+    let old = cell.instance(0).expect("it is in a view");
+    cell.reform(3).expect("it hears no quorum");
+    assert!(cell.run_until(20 * SECOND, |cell| cell.is_primary(3)));
+    let new = cell.instance(3).expect("it is in a view");
+    assert_eq!(generation(new), generation(old) + 1);
+    cell.heal();
+    cell.run_for(20 * SECOND);
+    assert!((0..3).all(|slot| cell.is_primary(slot) && cell.instance(slot) == Some(old)), "the primary yielded");
+    assert!((0..3).any(|slot| cell.instances_met(slot) == [new]), "the primary is not told");
+    assert!((3..5).any(|slot| cell.instances_met(slot) == [old]), "the other side is not told");
+    crash(&mut cell, &[3, 4]);
+    start(&mut cell, &[3, 4]);
+    cell.settle();
+    let result = cell.finish();
+    let codes: BTreeSet<&str> = result.violations.iter().map(|violation| violation.code.as_str()).collect();
+    // Both instances go on with the group, so that its views have equal numbers, too.
+    assert_eq!(codes, BTreeSet::from(["M3", "M6"]), "{}", result.story.unwrap_or_default());
+}
