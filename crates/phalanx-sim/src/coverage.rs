@@ -118,13 +118,21 @@ const MOMENTS: &[Moment] = &[
     ("groups given up", |c| moment(c, "groups given up"), 130),
     ("leaves of a process that gave a state", |c| moment(c, "leaves of a process that gave a state"), 240),
     ("leavers not let go yet", |c| core(c, "leavers_held"), 1_000),
+    ("founders with a twin", |c| moment(c, "founders with a twin"), 250),
+    ("founders' directories emptied", |c| moment(c, "founders' directories emptied"), 500),
+    ("cells that died as a whole", |c| moment(c, "cells that died as a whole"), 150),
+    ("cells whose quorum died", |c| moment(c, "cells whose quorum died"), 110),
+    ("cells founded again", |c| moment(c, "cells founded again"), 250),
+    ("commands to found a cell again", |c| moment(c, "commands to found a cell again"), 150),
+    ("commands to reform a cell", |c| moment(c, "commands to reform a cell"), 110),
+    ("ballots of founders in which nothing could be founded", |c| core(c, "foundings_dead"), 300),
+    ("founders that heard a member before they were one", |c| core(c, "founders_heard"), 100),
     ("views lost with the only one that knew them", |c| c.lost_views, 250),
     ("seeds with a minority broken for good", |c| c.ruined, 1_900),
 ];
 
 /// The same for the plans beyond what the core stands.
 const FRONTIER: &[Moment] = &[
-    ("founders with a twin", |c| moment(c, "founders with a twin"), 700),
     ("members with agreed settings of their own", |c| moment(c, "members with agreed settings of their own"), 1_500),
     ("members late for the whole run", |c| moment(c, "members late for the whole run"), 2_400),
     ("cells late as a whole", |c| moment(c, "cells late as a whole"), 350),

@@ -384,6 +384,7 @@ impl Process {
     fn take_refusal(&mut self, now: Instant, from: Incarnation, ballot: FoundingBallot, why: FoundingRefusal) {
         let Some(led) = self.led(ballot) else { return };
         let Some(name) = led.asked_name(from).map(str::to_owned) else { return };
+        let by_command = led.by_command;
         let own = self.founders().map(<[String]>::to_vec).unwrap_or_default();
         let Stage::Searching(search) = &mut self.stage else { return };
         let founding = &mut search.founding;
@@ -391,6 +392,10 @@ impl Process {
         let text = match why {
             FoundingRefusal::Promised(promised) => {
                 founding.promised = founding.promised.max(Some(promised));
+                if by_command {
+                    // Before another one leads again: it would find nothing to found, and this one does.
+                    founding.lead_after = Some(now);
+                }
                 return;
             }
             FoundingRefusal::Names(theirs) => format!(
@@ -410,7 +415,8 @@ impl Process {
             FoundingRefusal::Settings => format!("founder {name} has other settings than this process"),
         };
         founding.hindrance = Some(text);
-        founding.lead_after = Some(now + BALLOT_LIFE);
+        // That does not end by itself soon.
+        founding.lead_after = Some(now + DEAD_AGAIN);
     }
 
     fn answer_proposal(

@@ -70,7 +70,10 @@ impl Objects {
 /// The fencing token of a grant. Group numbers, views and positions only grow in a cell instance, and no two messages
 /// share all three; a later instance is of a later generation.
 fn token(generation: u16, group: u32, view: u64, position: u64) -> u64 {
-    debug_assert!(generation < 1 << 4 && group < 1 << 12 && view < 1 << 24 && position < 1 << 24, "a simulated run is shorter");
+    debug_assert!(
+        generation < 1 << 4 && group < 1 << 12 && view < 1 << 24 && position < 1 << 24,
+        "a simulated run is shorter"
+    );
     u64::from(generation) << 60 | u64::from(group) << 48 | view << 24 | position
 }
 
