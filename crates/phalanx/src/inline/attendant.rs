@@ -224,7 +224,8 @@ impl Attendant {
     /// The presence takes the name of the node's new life.
     fn follow<D: Wait>(&mut self, node: &Node<D>) {
         let Some(presence) = &mut self.presence else { return };
-        let settled = presence.is_settled() && matches!(node.settings().founding, Founding::Alone);
+        let founds = matches!(node.settings().founding, Founding::Alone | Founding::Reform(_));
+        let settled = presence.is_settled() && founds;
         match presence.begin_anew(node.incarnation(), settled) {
             Ok(false) => {}
             outcome => {
