@@ -292,11 +292,12 @@ mod tests {
         let follow = |wait: &dyn Fn(&Believed) -> Result<Believed, CallError>| {
             let (mut seen, mut all) = (begun, Vec::new());
             let end = loop {
-                match wait(&seen) {
-                    Ok(now) => all.push(now.membership),
-                    Err(end) => break end,
+                if let Err(end) = wait(&seen) {
+                    break end;
                 }
+                // It may have changed again since.
                 seen = belief.look();
+                all.push(seen.membership);
             };
             (end, all.last().copied())
         };
