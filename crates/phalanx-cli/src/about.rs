@@ -32,10 +32,11 @@ pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, O3, X1, X2, X3, 
 /// M7 and V12: what a member left behind delivers, and a transfer under way as everything heals, are too rare. M10, U6
 /// and X6: groups that end and begin anew, or whose members leave while others go on. M12: packets that make no sense to
 /// some members. U7: cells and groups that ask for more than one member. V5 and V8: counts of packets and sizes of
-/// buffers, at moments that the harness knows. V14: paths broken in part, for good. The rest: objects that members
+/// buffers, at moments that the harness knows. V14: paths broken in part, for good. X7, S9: members without a state at
+/// a view change, and leaves beside silence. The rest: objects that members
 /// replicate, and their users.
 #[cfg(test)]
-const SIMULATED: &[Property] = &[M7, M9, M10, M12, U6, U7, X6, V5, V8, V12, V14, L1, L2, R7, BANK];
+const SIMULATED: &[Property] = &[M7, M9, M10, M12, U6, U7, X6, X7, S9, V5, V8, V12, V14, L1, L2, R7, BANK];
 
 /// What a harness writes into its trace: the checker asks for these.
 pub(crate) fn record(of: &[Property]) -> Event {

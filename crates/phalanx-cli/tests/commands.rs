@@ -221,24 +221,29 @@ fn a_lost_quorum_is_told_and_only_an_operator_reforms() {
     let other = node(dir.path(), "other", &["--group", "g"]);
     await_line(&other, "cell view 2: one, other");
     assert_eq!(stat(dir.path()).0, 0);
-    let refused = run(dir.path(), &["reform", "--name", "new", "--yes"]);
+    let refused = run(dir.path(), &["reform", "--yes"]);
     assert_eq!(code(&refused), 1, "the cell lives: {}", said(&refused));
     // Without the older of two nobody can tell which half goes on.
     one.signal(Signal::KILL);
     await_line(&other, "NOT in the primary partition");
     let seen = wait_for("the counters file", || Some(stat(dir.path())).filter(|(code, _)| *code == 5)).1;
     assert_eq!(seen[0]["state"], "non-primary", "{seen}");
-    let unsure = run(dir.path(), &["reform", "--name", "new", "--look", "300ms"]);
+    let dead = run(dir.path(), &["reform", "--all-dead", "--yes"]);
+    assert_eq!(code(&dead), 1, "nobody looks for the cell: {}", said(&dead));
+    let unsure = run(dir.path(), &["reform"]);
     assert_eq!(code(&unsure), 2, "{}", said(&unsure));
-    let arguments = ["reform", "--name", "new", "--look", "300ms", "--yes"];
-    let new = Running::start("new", &mut common::phalanx(dir.path(), &arguments), true);
-    await_line(&new, "cell view 1: new");
-    let later = node(dir.path(), "later", &[]);
-    await_line(&later, "cell view 2: new, later");
+    let reformed = run(dir.path(), &["reform", "--yes"]);
+    assert_eq!(code(&reformed), 0, "{}", said(&reformed));
+    await_line(&other, "gave its cell instance up for one of generation 2");
+    await_line(&other, "cell view 1: other");
+    await_line(&other, "group g goes on with the state that this process kept");
+    let later = node(dir.path(), "later", &["--group", "g"]);
+    await_line(&later, "cell view 2: other, later");
+    await_line(&later, "group g view 3: other, later");
     later.signal(Signal::INT);
     assert_eq!(later.end().0, Some(130));
-    new.signal(Signal::TERM);
-    assert_eq!(new.end().0, Some(0));
+    other.signal(Signal::TERM);
+    assert_eq!(other.end().0, Some(0));
 }
 
 #[test]
