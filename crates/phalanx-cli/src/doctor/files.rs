@@ -1,18 +1,18 @@
-//! The runtime directory, its locks, and the cell key.
+//! The runtime directory and its locks, the state directory, and the cell key.
 
 use std::fs::File;
 use std::path::Path;
 
 use phalanx::config::{Config, SecurityMode};
 use phalanx::local::{LocalCell, LocalError, read_key};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, statfs};
 
 use super::{Check, Finding};
 
 pub(super) fn runtime_dir(config: &Config) -> Vec<Finding> {
     let check = Check::new("runtime dir", "a directory of this user's own: members of one host find each other in it");
     let living = Check::new("local members", "cards that can be read: a member on this host is found by its card");
-    let cell = match LocalCell::open(config.runtime_dir.as_deref(), &config.cell) {
+    let cell = match open(config) {
         Ok(cell) => cell,
         Err(error) => {
             let (found, remedy) = split(&error);
@@ -31,6 +31,53 @@ pub(super) fn runtime_dir(config: &Config) -> Vec<Finding> {
         }
     }
     findings
+}
+
+fn open(config: &Config) -> Result<LocalCell, LocalError> {
+    LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)
+}
+
+/// What lies there must outlive reboots and programs that clean up, if this process is to be a founder.
+pub(super) fn state_dir(config: &Config) -> Finding {
+    let check = Check::new(
+        "state dir",
+        "a directory of this user's own that survives reboots: without its record a founder may found the cell again",
+    );
+    let state = match open(config) {
+        Ok(cell) => cell.state().to_path_buf(),
+        Err(error) => {
+            let (found, remedy) = split(&error);
+            return check.fail(found, remedy);
+        }
+    };
+    let path = state.join(format!("doctor-{}", std::process::id()));
+    let written = std::fs::write(&path, "written").and_then(|()| File::open(&path)?.sync_all());
+    let _ = std::fs::remove_file(&path);
+    if let Err(error) = written {
+        let remedy = "see that this user may write there and that there is room, or set state_dir";
+        return check.fail(format!("{} cannot be written to: {error}", state.display()), remedy);
+    }
+    match perishable(&state) {
+        Some(why) if !config.founders.is_empty() => check.warn(
+            format!("{} {why}", state.display()),
+            "set state_dir to a directory that no reboot and no program that cleans up empties",
+        ),
+        Some(why) => check.ok(format!("{} {why}; that does no harm where there are no founders", state.display())),
+        None => check.ok(state.display().to_string()),
+    }
+}
+
+/// Why what lies there may be gone one day.
+fn perishable(directory: &Path) -> Option<&'static str> {
+    let whole = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
+    let in_memory = [TMPFS, RAMFS];
+    if statfs(directory).is_ok_and(|system| in_memory.contains(&u64::try_from(system.f_type).unwrap_or(0))) {
+        Some("is in memory, and is emptied with each reboot")
+    } else if ["/tmp", "/var/tmp", "/run", "/dev/shm"].iter().any(|place| whole.starts_with(place)) {
+        Some("lies where reboots or programs that clean up empty directories")
+    } else {
+        None
+    }
 }
 
 /// Whether a lock held here is seen held: some network file systems say yes to everybody.
@@ -77,7 +124,7 @@ pub(super) fn cell_key(config: &Config) -> Finding {
             "make one file with 64 random hexadecimal digits (openssl rand -hex 32), mode 600, the same on every host",
         );
     }
-    let key = LocalCell::open(config.runtime_dir.as_deref(), &config.cell).and_then(|cell| {
+    let key = open(config).and_then(|cell| {
         // Looking must not make a key: that is for the first member to do.
         let path = cell.key_path();
         if path.exists() { cell.key().map(|_| Some(path)) } else { Ok(None) }
@@ -92,14 +139,18 @@ pub(super) fn cell_key(config: &Config) -> Finding {
     }
 }
 
-/// An error of the runtime directory names its remedy after a colon.
+/// An error of these directories names its remedy after a colon.
 fn split(error: &LocalError) -> (String, String) {
     let text = error.to_string();
     match error {
         LocalError::Io { .. } => (text, "check that the path exists and that this user may use it".to_owned()),
         _ => match text.split_once(": ") {
             Some((found, remedy)) => (found.to_owned(), remedy.to_owned()),
-            None => (text, "see docs/configuration.md, key runtime_dir".to_owned()),
+            None => (text, "see docs/configuration.md, keys runtime_dir and state_dir".to_owned()),
         },
     }
 }
+
+/// The numbers of file systems in memory, from `linux/magic.h`.
+const TMPFS: u64 = 0x0102_1994;
+const RAMFS: u64 = 0x8584_58f6;

@@ -109,6 +109,7 @@ fn examine(config: &Config) -> Vec<Finding> {
         clock::wake_ups(&config.timing),
     ];
     findings.extend(files::runtime_dir(config));
+    findings.push(files::state_dir(config));
     findings.push(files::cell_key(config));
     findings.push(network::loopback());
     findings.push(network::bind(config));
@@ -143,6 +144,28 @@ mod tests {
     }
 
     #[test]
+    fn a_state_directory_that_is_emptied_is_warned_of_where_there_are_founders() {
+        // Memory, where there is any for files; else a place that is cleaned.
+        let memory = std::path::Path::new("/dev/shm");
+        let place = if memory.is_dir() { memory } else { std::path::Path::new("/tmp") };
+        let dir = tempfile::tempdir_in(place).expect("a temporary directory");
+        let mut config = Config {
+            runtime_dir: Some(dir.path().join("run")),
+            state_dir: Some(dir.path().join("state")),
+            ..Config::default()
+        };
+        assert_eq!(files::state_dir(&config).verdict, Verdict::Ok);
+        config.founders = vec!["a".to_owned()];
+        let finding = files::state_dir(&config);
+        assert!(finding.verdict == Verdict::Warn && finding.found.contains("reboot"), "{finding:?}");
+        // Nobody writes there.
+        config.state_dir = Some("/proc/state".into());
+        let finding = files::state_dir(&config);
+        assert_eq!(finding.verdict, Verdict::Fail);
+        assert!(finding.remedy.is_some_and(|remedy| remedy.contains("state_dir")), "{}", finding.found);
+    }
+
+    #[test]
     fn an_address_of_another_host_cannot_be_bound() {
         let bind = |address: &str| Config { bind: address.parse().expect("an address"), ..Config::default() };
         assert_eq!(network::bind(&bind("127.0.0.1")).verdict, Verdict::Ok);
@@ -155,7 +178,14 @@ mod tests {
     #[test]
     fn every_line_has_a_threshold_and_every_warning_and_failure_a_remedy() {
         let seeds = vec!["no-such-host.invalid:7401".to_owned()];
-        let config = Config { bind: "192.0.2.1".parse().expect("an address"), seeds, ..Config::default() };
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let config = Config {
+            bind: "192.0.2.1".parse().expect("an address"),
+            seeds,
+            runtime_dir: Some(dir.path().join("run")),
+            state_dir: Some(dir.path().join("state")),
+            ..Config::default()
+        };
         for finding in examine(&config) {
             assert_eq!(finding.remedy.is_some(), finding.verdict != Verdict::Ok, "{finding:?}");
             let (threshold, reason) = finding.wanted.split_once(": ").expect("a threshold and a reason");
