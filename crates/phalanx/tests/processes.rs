@@ -211,6 +211,27 @@ fn a_founder_killed_before_anybody_joined_wedges_nobody() {
 }
 
 #[test]
+fn a_stopped_member_whose_files_are_gone_keeps_others_from_founding_until_it_ends() {
+    let dir = directory();
+    let mut founder = Child::start(dir.path(), "founder");
+    let first = founder.await_line("cell ");
+    founder.stop();
+    std::fs::remove_dir_all(common::run(dir.path())).expect("there");
+    let (waits, _group) = member(options(dir.path(), "waits"));
+    let told = loop {
+        match common::next(&waits) {
+            Item::Notice(notice) if notice.contains("waits until") => break notice,
+            Item::Event(Event::CellView(view)) => panic!("founded {view:?}"),
+            _ => {}
+        }
+    };
+    assert!(told.contains(&founder.process.id().to_string()), "{told}");
+    founder.kill();
+    let founded = instance(&waits);
+    assert!(!first.starts_with(&founded), "another instance");
+}
+
+#[test]
 fn after_all_were_killed_the_next_founds_a_new_cell() {
     let dir = directory();
     let mut children: Vec<Child> = (0..4).map(|i| Child::start(dir.path(), &format!("n{i}"))).collect();

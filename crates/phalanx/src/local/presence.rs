@@ -75,10 +75,23 @@ pub(super) fn enter(
     intent: Intent,
     role: Role<'_>,
 ) -> Result<(Presence, Standing), LocalError> {
+    enter_while(cell, incarnation, card, intent, role, || ())
+}
+
+/// The same. `meanwhile` happens between each decision and the look whether it stands.
+pub(super) fn enter_while(
+    cell: &LocalCell,
+    incarnation: Incarnation,
+    card: &Card,
+    intent: Intent,
+    role: Role<'_>,
+    mut meanwhile: impl FnMut(),
+) -> Result<(Presence, Standing), LocalError> {
     for _ in 0..TRIES {
         let hold = fs::exists(&cell.scope).is_ok_and(|there| !there).then(|| cell.make_runtime_again()).transpose()?;
         let decision = Decision::take(&cell.scope);
         let entered = decision.and_then(|decision| Ok((decide(cell, incarnation, card, intent, role)?, decision)));
+        meanwhile();
         match entered {
             Ok(((mut presence, standing), decision)) if decision.stands() => {
                 presence.hold = hold;

@@ -67,7 +67,8 @@ impl Child {
         self.end();
     }
 
-    fn end(&mut self) {
+    /// Kills it, and leaves a child that it forked alive for as long as this value lives.
+    pub(super) fn end(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -64,14 +64,14 @@ fn nobody_founds_before_the_living_are_there_again() {
 fn who_died_after_the_directory_was_emptied_is_waited_for_no_more() {
     for start in [Child::start, Child::start_forking] {
         let dir = temporary();
-        let child = start(&root(&dir), 1);
+        let mut child = start(&root(&dir), 1);
         assert_eq!(child.standing(), "found");
         empty(&root(&dir));
         let cell = open(&dir);
         let mut waits = enter(&cell, 2, Intent::ByLock).0;
         assert_eq!(waits.lost().len(), 1);
-        // A child that it forked may have its socket still.
-        child.kill();
+        // A child that it forked has its socket still.
+        child.end();
         assert_eq!(waits.reconsider().expect("sound"), Some(Standing::Found));
     }
 }
@@ -152,7 +152,8 @@ fn the_key_and_the_number_are_written_again_and_nobody_makes_others_meanwhile() 
     let (later_key, later_seat) = thread::scope(|scope| {
         let starter = scope.spawn(|| {
             let cell = open(&dir);
-            (cell.key().expect("there again"), cell.seat("n").expect("there again"))
+            let seat = cell.seat("n").expect("there again");
+            (cell.key().expect("there again"), seat)
         });
         // Whichever comes first: it waits for what this one writes, or finds it.
         thread::sleep(Duration::from_millis(100));
@@ -240,6 +241,27 @@ fn of_many_that_start_while_the_directory_is_emptied_one_founds() {
         });
         assert_eq!(founders.load(Ordering::SeqCst), 1);
     }
+}
+
+#[test]
+fn who_entered_under_a_lock_that_was_removed_enters_again() {
+    let dir = temporary();
+    let cell = open(&dir);
+    let mut other = None;
+    let mut decisions = 0;
+    let entered = presence::enter_while(&cell, Incarnation(1), &card("n", 1), Intent::ByLock, Role::default(), || {
+        decisions += 1;
+        if other.is_none() {
+            fs::remove_dir_all(cell.scope()).expect("there");
+            other = Some(enter(&open(&dir), 2, Intent::ByLock));
+        }
+    });
+    let (_first, standing) = entered.expect("sound");
+    assert_eq!(decisions, 2, "the first decision was taken back");
+    let (_second, second) = other.expect("entered");
+    let founded = [&standing, &second].iter().filter(|standing| ***standing == Standing::Found).count();
+    assert_eq!(founded, 1, "{standing:?} {second:?}");
+    assert_eq!(cell.living().expect("readable").len(), 2, "the first is in the directory that is there now");
 }
 
 /// Starts again when the directory was emptied too often to start in, as a supervisor would.

@@ -94,11 +94,11 @@ fn an_emptied_directory_frees_no_name() {
 #[test]
 fn a_forked_child_of_a_founder_is_not_the_founder() {
     let dir = temporary();
-    let parent = Child::start_forking_founder(&root(&dir), 1);
+    let mut parent = Child::start_forking_founder(&root(&dir), 1);
     let pid = parent.id();
     let _ = parent.standing();
     assert_eq!(holder(take(&dir, "n1")), Some(pid));
-    parent.kill();
+    parent.end();
     let _founder = take(&dir, "n1").expect("the process of the card has ended");
     assert_eq!(holder(take(&dir, "n1")), Some(std::process::id()), "and the lock is a new one");
 }
