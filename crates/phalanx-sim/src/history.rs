@@ -48,9 +48,12 @@ fn of_process(trace: &Trace) -> Vec<Operation> {
     let mut operations: Vec<Operation> = Vec::new();
     let mut refused: BTreeSet<usize> = BTreeSet::new();
     let mut asked: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut first = 0;
     for record in &trace.records {
+        first = first_generation(&record.event).unwrap_or(first);
         match record.event {
             Event::Invoke { group, op, action } => {
+                let group = numbered(group, first);
                 asked.insert(op, operations.len());
                 operations.push(question(trace.header.incarnation, group, action, record.at_ns));
             }
@@ -66,6 +69,21 @@ fn of_process(trace: &Trace) -> Vec<Operation> {
     }
     let kept = operations.into_iter().enumerate().filter(|(index, _)| !refused.contains(index));
     kept.map(|(_, one)| one).collect()
+}
+
+/// The generation of the instance in which the groups of a cell view were made, if the record tells of one.
+fn first_generation(event: &Event) -> Option<u32> {
+    let instance = match event {
+        Event::CellView { instance, .. } => instance,
+        Event::Ancestors { instances } => instances.last()?,
+        _ => return None,
+    };
+    u32::try_from(instance >> 48).ok()
+}
+
+/// A number of its own for each group of a cell that was founded again: that begins to number its groups anew.
+fn numbered(group: u32, generation: u32) -> u32 {
+    group + generation.saturating_sub(1) * 1_000_000
 }
 
 fn question(process: u64, group: u32, action: Action, call_ns: u64) -> Operation {
@@ -95,11 +113,27 @@ fn answer(one: &mut Operation, outcome: Outcome, at_ns: u64) {
 /// When each process that ever asked for a lock was first known to have gone with a view, once for each such view.
 fn leaves<'a>(traces: impl Iterator<Item = &'a Trace>, operations: &[Operation]) -> Vec<Operation> {
     let mut gone: BTreeMap<(u32, u64, u64), u64> = BTreeMap::new();
-    for record in traces.flat_map(|trace| &trace.records) {
-        let Event::GroupView { group, view, left, .. } = &record.event else { continue };
-        for (who, _) in left {
-            let first_ns = gone.entry((*group, *view, *who)).or_insert(record.at_ns);
-            *first_ns = record.at_ns.min(*first_ns);
+    // By group and view: its members, and when it was installed first.
+    let mut views: BTreeMap<(u32, u64), (&[u64], u64)> = BTreeMap::new();
+    for trace in traces {
+        let mut first = 0;
+        for record in &trace.records {
+            first = first_generation(&record.event).unwrap_or(first);
+            let Event::GroupView { group, view, members, left, .. } = &record.event else { continue };
+            let installed = views.entry((numbered(*group, first), *view)).or_insert((members, record.at_ns));
+            installed.1 = record.at_ns.min(installed.1);
+            for (who, _) in left {
+                let first_ns = gone.entry((numbered(*group, first), *view, *who)).or_insert(record.at_ns);
+                *first_ns = record.at_ns.min(*first_ns);
+            }
+        }
+    }
+    // Who was cut off with the whole group is in no list of those that left, where the group goes on through another one.
+    for ((before, after), (members, at_ns)) in views.iter().zip(views.iter().skip(1)).map(|(u, w)| ((u, w.0), *w.1)) {
+        if before.0.0 == after.0 {
+            for who in before.1.0.iter().filter(|who| !members.contains(who)) {
+                gone.entry((after.0, after.1, *who)).or_insert(at_ns);
+            }
         }
     }
     let asked = operations.iter().filter(|one| one.action == "acquire");

@@ -65,3 +65,28 @@ impl Directory {
         self.tail.value(ANCESTORS).ok().flatten().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::Agreed;
+    use crate::{LEVEL, Limits, Timing};
+
+    #[test]
+    fn an_instance_names_its_latest_ancestors_and_no_more() {
+        let founder = || {
+            let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1000));
+            MemberInfo::new(Incarnation(1), "a", at, at)
+        };
+        let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(LEVEL);
+        let mut directory = Directory::found(vec![founder()], LEVEL, settings);
+        let last = ANCESTORS_MAX as u64 + 3;
+        for instance in 1..=last {
+            let inheritance = Inheritance { instance, directory, dead: Vec::new() };
+            directory = inheritance.passed_on_to(founder());
+            assert_eq!((directory.decree, directory.view, directory.members.len()), (1, 1, 1));
+        }
+        let latest: Vec<u64> = (4..=last).rev().collect();
+        assert_eq!(directory.ancestors(), latest);
+    }
+}

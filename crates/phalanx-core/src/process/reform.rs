@@ -133,3 +133,24 @@ impl Process {
         self.enter(now, directory, Arc::new(proposal), fx);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::tests::by_hand::in_cell;
+
+    #[test]
+    fn a_process_tells_of_as_many_instances_as_it_remembers() {
+        let (mut process, _) = in_cell(Incarnation(1), 1);
+        let at = SocketAddr::from(([127, 0, 0, 2], 1000));
+        let told = |process: &Process| process.app.len();
+        let before = told(&process);
+        let all = MET_MAX as u64 + 2;
+        for instance in (100..100 + all).chain(100..100 + all) {
+            process.meet_instance(instance, at, true);
+        }
+        assert_eq!(told(&process) - before, MET_MAX, "each once, and no more");
+        process.meet_instance(process.instance, at, true);
+        assert_eq!(told(&process) - before, MET_MAX, "its own is none");
+    }
+}
