@@ -5,12 +5,12 @@ use std::time::Duration;
 use clap::Args;
 use phalanx::config::{Config, parse_duration};
 use phalanx::core::{CommandError, Event, LEVEL};
-use phalanx::counters::{CountersFile, Status};
-use phalanx::local::LocalCell;
+use phalanx::counters::Status;
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
 use crate::flags::CellFlags;
+use crate::here;
 use crate::notice::data;
 use crate::stat::level as shown;
 use crate::table::Table;
@@ -118,12 +118,10 @@ pub(crate) fn run(level: &Level) -> Result<Exit, Failure> {
 /// What a member on this host tells; of several the one in the latest view.
 fn told_here(config: &Config) -> Result<Known, Failure> {
     let out_of_reach = |error: phalanx::local::LocalError| Failure::new(Exit::Unreachable, error.to_string());
-    let local = LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)
-        .map_err(out_of_reach)?;
-    let living = local.living().map_err(out_of_reach)?;
-    let readings = living.into_iter().filter_map(|live| CountersFile::open(&live.counters).ok()?.read().ok());
-    let statuses = readings.map(|reading| reading.status).filter(|status| status.level > 0);
-    let latest = statuses.max_by_key(|status| (status.state == "primary", status.view));
+    let local = here::open(config).map_err(out_of_reach)?;
+    let statuses = here::statuses(&local).map_err(out_of_reach)?.map(|(_, status)| status);
+    let latest =
+        statuses.filter(|status| status.level > 0).max_by_key(|status| (status.state == "primary", status.view));
     let Some(status) = latest else {
         let what = format!(
             "no member of cell '{}' on this host ({}) tells its level; --join looks by joining the cell",

@@ -11,6 +11,7 @@ mod doctor;
 mod exit;
 mod flags;
 mod give_up;
+mod here;
 mod level;
 mod member;
 mod node;

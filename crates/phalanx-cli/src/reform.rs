@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use phalanx::config::parse_duration;
-use phalanx::counters::CountersFile;
+use phalanx::counters::Status;
 use phalanx::local::{Live, LocalCell, Request};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure, While};
 use crate::flags::CellFlags;
+use crate::here;
 use crate::notice::{data, say};
 
 /// Founds the cell again, when its quorum is gone for good
@@ -43,20 +44,11 @@ pub(crate) struct Reform {
     cell: CellFlags,
 }
 
-/// A process of this host, as its counters file tells.
-struct Here {
-    live: Live,
-    name: String,
-    state: String,
-    why: String,
-}
-
 pub(crate) fn run(reform: &Reform) -> Result<Exit, Failure> {
     let config = reform.cell.load()?.config;
-    let local = LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)
-        .when("cannot look for processes of this host")?;
-    let here = processes(&local)?;
-    if let Some(alive) = here.iter().find(|process| process.state == "primary") {
+    let local = here::open(&config).when(LOOKING)?;
+    let processes: Vec<(Live, Status)> = here::statuses(&local).when(LOOKING)?.collect();
+    if let Some((_, alive)) = processes.iter().find(|(_, status)| status.state == "primary") {
         let what = format!(
             "cell '{}' is alive: {} on this host is in its primary partition. Nothing was founded; join it instead",
             config.cell, alive.name
@@ -64,29 +56,28 @@ pub(crate) fn run(reform: &Reform) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Failure, what));
     }
     let wanted = if reform.all_dead { "searching" } else { "non-primary" };
-    let is_meant =
-        |process: &&Here| process.state == wanted && config.name.as_ref().is_none_or(|name| *name == process.name);
-    let Some(process) = here.iter().filter(is_meant).min_by(|a, b| a.name.cmp(&b.name)) else {
-        return Err(Failure::new(Exit::Failure, nobody(reform, &config.cell, &here)));
+    let is_meant = |(_, status): &&(Live, Status)| {
+        status.state == wanted && config.name.as_ref().is_none_or(|name| *name == status.name)
     };
-    let name = &process.name;
+    let Some((live, Status { name, why, .. })) =
+        processes.iter().filter(is_meant).min_by(|a, b| a.1.name.cmp(&b.1.name))
+    else {
+        return Err(Failure::new(Exit::Failure, nobody(reform, &config.cell, &processes)));
+    };
     if !reform.yes {
         let what = if reform.all_dead {
-            format!(
-                "{name} would found cell '{}' again, without any state: {}. To do it, add --yes",
-                config.cell, process.why
-            )
+            format!("{name} would found cell '{}' again, without any state: {}. To do it, add --yes", config.cell, why)
         } else {
             format!(
                 "{name} would renounce its instance of cell '{}' and found the next one with the state that it has: {}. To do it, add --yes",
-                config.cell, process.why
+                config.cell, why
             )
         };
         return Err(Failure::new(Exit::Usage, what));
     }
     say(format_args!("WARNING: founding another instance of cell '{}'; the old one must not go on", config.cell));
     let request = if reform.all_dead { Request::FoundAnew } else { Request::Reform };
-    let outcome = ask(&local, &process.live, request, reform.timeout)?;
+    let outcome = ask(&local, live, request, reform.timeout)?;
     match outcome {
         Some(Ok(done)) if reform.json => drop(data(json!({"founded": true, "by": name, "outcome": done}))),
         Some(Ok(done)) => drop(data(format_args!("cell '{}' is founded again: {name} is {done}", config.cell))),
@@ -94,7 +85,8 @@ pub(crate) fn run(reform: &Reform) -> Result<Exit, Failure> {
             return Err(Failure::new(Exit::Degraded, format!("{name} does not found the cell again: {why}")));
         }
         None => {
-            let why = processes(&local)?.into_iter().find(|process| process.name == *name).map(|process| process.why);
+            let now = here::statuses(&local).when(LOOKING)?.map(|(_, status)| status);
+            let why = now.into_iter().find(|status| status.name == *name).map(|status| status.why);
             let why = why.filter(|why| !why.is_empty()).map_or(String::new(), |why| format!(": {why}"));
             let what = format!("{name} has not founded the cell again in time, and may yet do{why}");
             return Err(Failure::new(Exit::TimedOut, what));
@@ -104,8 +96,9 @@ pub(crate) fn run(reform: &Reform) -> Result<Exit, Failure> {
 }
 
 /// Why no process of this host can do it.
-fn nobody(reform: &Reform, cell: &str, here: &[Here]) -> String {
-    let states: Vec<String> = here.iter().map(|process| format!("{} is {}", process.name, process.state)).collect();
+fn nobody(reform: &Reform, cell: &str, processes: &[(Live, Status)]) -> String {
+    let states: Vec<String> =
+        processes.iter().map(|(_, status)| format!("{} is {}", status.name, status.state)).collect();
     let states = if states.is_empty() { "no process of it runs here".to_owned() } else { states.join(", ") };
     if reform.all_dead {
         format!(
@@ -118,15 +111,6 @@ fn nobody(reform: &Reform, cell: &str, here: &[Here]) -> String {
              is, start the founders again and use --all-dead"
         )
     }
-}
-
-fn processes(local: &LocalCell) -> Result<Vec<Here>, Failure> {
-    let living = local.living().when("cannot look for processes of this host")?;
-    let here = |live: Live| {
-        let status = CountersFile::open(&live.counters).ok()?.read().ok()?.status;
-        Some(Here { live, name: status.name, state: status.state, why: status.why })
-    };
-    Ok(living.into_iter().filter_map(here).collect())
 }
 
 /// What came of it; `None`: the time was used up.
@@ -150,6 +134,9 @@ fn ask(
     }
     Ok(None)
 }
+
+/// What failed when it did.
+const LOOKING: &str = "cannot look for processes of this host";
 
 /// A process looks for requests as often.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

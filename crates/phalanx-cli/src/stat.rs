@@ -6,11 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use phalanx::clock;
 use phalanx::counters::{CountersFile, HolderStatus, OrphanStatus, Reading};
-use phalanx::local::{Live, LocalCell};
+use phalanx::local::Live;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
 use crate::flags::CellFlags;
+use crate::here;
 use crate::notice::{data, say};
 use crate::table::Table;
 
@@ -42,8 +43,7 @@ struct Seen {
 pub(crate) fn run(stat: &Stat) -> Result<Exit, Failure> {
     let config = stat.cell.load()?.config;
     let out_of_reach = |error: phalanx::local::LocalError| Failure::new(Exit::Unreachable, error.to_string());
-    let local = LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)
-        .map_err(out_of_reach)?;
+    let local = here::open(&config).map_err(out_of_reach)?;
     let living = local.living().map_err(out_of_reach)?;
     if living.is_empty() {
         let what = format!("nobody of cell '{}' runs on this host ({})", config.cell, local.scope().display());

@@ -276,7 +276,7 @@ pub enum Kind {
         /// In nanoseconds.
         back_ns: u64,
     },
-    /// So many members crash at once that the others cannot go on, and are started again once one of these has reformed the cell.
+    /// A quorum of the members crash at once. They are started again once a survivor has reformed the cell.
     Behead,
     /// An attacker sends old sealed packets again, this many a second.
     Replay(u64),

@@ -1,8 +1,8 @@
 //! Foundings that go wrong: a second process under a founder's name, directories that are emptied, a cell that dies as a whole.
 
-use phalanx_core::Membership;
 use phalanx_core::member::FounderRecord;
 use phalanx_core::rng::Rng;
+use phalanx_core::{CommandError, Membership};
 
 use crate::fault::{Aim, Fault, Kind, Role};
 use crate::plan::{MS, Plan, SECOND};
@@ -27,6 +27,15 @@ pub(crate) enum Doomed {
     Whole,
     /// A quorum of it died, and stays dead until one of the others has founded it again.
     Quorum,
+}
+
+/// What an operator has a process do for a cell that cannot go on by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// All of the cell died.
+    FoundAnew,
+    /// Its quorum died.
+    Reform,
 }
 
 /// Adds them to some seeds.
@@ -99,13 +108,10 @@ impl World {
     /// The process that ran when its directory was emptied finds it out, and writes again what must be there.
     pub(crate) fn restore_directory(&mut self, slot: usize, life: u32) {
         let place = &mut self.slots[slot];
-        if place.life != life || place.paused {
-            if place.life == life && place.runs() {
-                self.queue.push(self.now_ns + RESTORE_NS, Event::Restore { slot, life });
-            }
-            return;
+        let Some(node) = place.node.as_ref().filter(|_| place.life == life) else { return };
+        if place.paused {
+            return self.queue.push(self.now_ns + RESTORE_NS, Event::Restore { slot, life });
         }
-        let Some(node) = &place.node else { return };
         place.app.record = node.process().record().clone();
         place.directory = place.started_in;
         place.damaged = false;
@@ -201,15 +207,8 @@ impl World {
         if 2 * searching.len() <= names {
             return;
         }
-        let slot = searching[0];
-        let place = &mut self.slots[slot];
-        let now = place.local(self.now_ns);
-        let Some(node) = place.node.as_mut() else { return };
-        if node.found_anew(now, &mut place.app).is_ok() {
-            self.commanded_ns = Some(self.now_ns);
+        if self.order(searching[0], Order::FoundAnew).is_ok() {
             add_to(&mut self.counters.moments, "commands to found a cell again", 1);
-            self.note(Some(slot), "is told that the whole cell died");
-            self.wake(slot, self.now_ns);
         }
     }
 
@@ -218,16 +217,31 @@ impl World {
         let survivors = self.with_membership(Membership::NonPrimary);
         let view = |slot: usize| self.slots[slot].node.as_ref().and_then(|node| Some(node.process().cell_view()?.view));
         let Some(slot) = survivors.into_iter().max_by_key(|slot| view(*slot)) else { return };
+        if self.order(slot, Order::Reform).is_ok() {
+            add_to(&mut self.counters.moments, "commands to reform a cell", 1);
+        }
+    }
+
+    /// An operator gives a process a command.
+    pub(crate) fn order(&mut self, slot: usize, order: Order) -> Result<(), CommandError> {
         let place = &mut self.slots[slot];
         let now = place.local(self.now_ns);
         place.app.now_ns = self.now_ns;
-        let Some(node) = place.node.as_mut() else { return };
-        if node.reform(now, &mut place.app).is_ok() {
-            self.commanded_ns = Some(self.now_ns);
-            add_to(&mut self.counters.moments, "commands to reform a cell", 1);
-            self.note(Some(slot), "is told to reform the cell");
-            self.wake(slot, self.now_ns);
-        }
+        let node = place.node.as_mut().ok_or(CommandError::Over)?;
+        let what = match order {
+            Order::FoundAnew => {
+                node.found_anew(now, &mut place.app)?;
+                "is told that the whole cell died"
+            }
+            Order::Reform => {
+                node.reform(now, &mut place.app)?;
+                "is told to reform the cell"
+            }
+        };
+        self.commanded_ns = Some(self.now_ns);
+        self.note(Some(slot), what);
+        self.wake(slot, self.now_ns);
+        Ok(())
     }
 
     fn with_membership(&self, membership: Membership) -> Vec<usize> {

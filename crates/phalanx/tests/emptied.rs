@@ -50,8 +50,9 @@ fn who_starts_after_the_runtime_directory_was_emptied_joins_the_living() {
         drop(late);
         await_members(&a, 2);
     }
-    let notice = await_notice(&b, "was emptied");
-    assert!(notice.contains("the presence") && notice.contains("written again"), "{notice}");
+    // It may look in the midst of it, and find only some of its files gone.
+    let notice = await_notice(&b, "the presence");
+    assert!(notice.contains("was emptied") && notice.contains("written again"), "{notice}");
     let started = Instant::now();
     while local(dir.path()).living().expect("readable").iter().filter(|live| live.counters.exists()).count() != 2 {
         assert!(started.elapsed() < PATIENCE, "both have their counters again");

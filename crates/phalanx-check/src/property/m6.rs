@@ -54,7 +54,7 @@ fn foundings(run: &Run<'_>, out: &mut Findings) {
             let proc = &model.procs[*p];
             let of_it = |&i: &InstallIx| model.installs[i].instance == earlier.instance;
             let is_over = is_past(proc.crashed.as_ref()) || is_past(proc.over.as_ref().map(|(_, moment)| moment));
-            // Whoever does not read is told nothing.
+            // An application that does not read is told nothing.
             let unread = model.harness.troubles.get(&(Trouble::NotReading, Some(*p)));
             let is_told = unread.is_none_or(|spans| !spans.iter().any(|span| span.meets(at_ns, at_ns)));
             proc.installs.iter().any(of_it) && !is_over && !model.nonprimary_at(*p, at_ns) && is_told

@@ -4,15 +4,16 @@ use std::fs::File;
 use std::path::Path;
 
 use phalanx::config::{Config, SecurityMode};
-use phalanx::local::{LocalCell, LocalError, read_key};
+use phalanx::local::{LocalError, read_key};
 use rustix::fs::{FlockOperation, flock, statfs};
 
 use super::{Check, Finding};
+use crate::here;
 
 pub(super) fn runtime_dir(config: &Config) -> Vec<Finding> {
     let check = Check::new("runtime dir", "a directory of this user's own: members of one host find each other in it");
     let living = Check::new("local members", "cards that can be read: a member on this host is found by its card");
-    let cell = match open(config) {
+    let cell = match here::open(config) {
         Ok(cell) => cell,
         Err(error) => {
             let (found, remedy) = split(&error);
@@ -33,17 +34,13 @@ pub(super) fn runtime_dir(config: &Config) -> Vec<Finding> {
     findings
 }
 
-fn open(config: &Config) -> Result<LocalCell, LocalError> {
-    LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)
-}
-
 /// What lies there must outlive reboots and programs that clean up, if this process is to be a founder.
 pub(super) fn state_dir(config: &Config) -> Finding {
     let check = Check::new(
         "state dir",
         "a directory of this user's own that survives reboots: without its record a founder may found the cell again",
     );
-    let state = match open(config) {
+    let state = match here::open(config) {
         Ok(cell) => cell.state().to_path_buf(),
         Err(error) => {
             let (found, remedy) = split(&error);
@@ -124,7 +121,7 @@ pub(super) fn cell_key(config: &Config) -> Finding {
             "make one file with 64 random hexadecimal digits (openssl rand -hex 32), mode 600, the same on every host",
         );
     }
-    let key = open(config).and_then(|cell| {
+    let key = here::open(config).and_then(|cell| {
         // Looking must not make a key: that is for the first member to do.
         let path = cell.key_path();
         if path.exists() { cell.key().map(|_| Some(path)) } else { Ok(None) }

@@ -21,6 +21,12 @@ pub fn generation(instance: u64) -> u16 {
     (instance >> 48) as u16
 }
 
+/// The generation of the instance that is founded by command after this one.
+#[must_use]
+pub fn next_generation(instance: u64) -> u16 {
+    generation(instance).saturating_add(1)
+}
+
 /// A fresh instance of a generation, of 64 random bits.
 #[must_use]
 pub fn fresh_instance(generation: u16, random: u64) -> u64 {
@@ -166,7 +172,7 @@ pub enum FoundingMessage {
         /// The operator said that nobody of earlier instances lives.
         by_command: bool,
     },
-    /// The promise, and what is on the disk of whoever gives it.
+    /// The promise, and what the sender has on disk.
     Report {
         /// The ballot.
         ballot: FoundingBallot,
@@ -247,8 +253,7 @@ pub enum Choice {
     Dead(u64),
 }
 
-/// Chooses by rule 3 and 4 of `docs/founding.md`: the list marked in the highest ballot stands, unless whoever has no mark of it
-/// never had one.
+/// Chooses by rules 3 and 4 of `docs/model.md`, *Founding*: the list marked in the highest ballot stands, unless it is overruled.
 #[must_use]
 pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>) -> Choice {
     let mut marks: Vec<&Mark> = reports.values().filter_map(|record| record.mark.as_ref()).collect();
@@ -273,8 +278,8 @@ fn has_quorum(first: &FirstView, is_there: impl Fn(&MemberInfo) -> bool) -> bool
     is_quorum(there, first.members.len(), first.members.first().is_some_and(is_there))
 }
 
-/// Half of the names at most have a mark of a list without a quorum, and each process asked runs in the directory that was listed
-/// for its name: whoever has no mark of it never had one, and has promised not to set one.
+/// A list without a quorum is overruled if half of the names at most have a mark of it, and each process asked runs in the directory
+/// that was listed for its name. A process without a mark never had one then, and has promised not to set one.
 fn is_overruled(first: &FirstView, asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>) -> bool {
     let is_same = |(listed, there): (&MemberInfo, &MemberInfo)| {
         listed.name == there.name && listed.seat() == there.seat() && listed.seat() != 0

@@ -30,7 +30,7 @@ pub use directory::{Directory, GroupEntry, is_quorum};
 pub use draft::build_proposal;
 pub use founding::{
     Choice, FOUNDERS_MAX, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal, Heard, LastView,
-    Mark, choose, fresh_instance, generation,
+    Mark, choose, fresh_instance, generation, next_generation,
 };
 pub use graph::WatchGraph;
 pub use hearing::{Hearing, Link, Patience};

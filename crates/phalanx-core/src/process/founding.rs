@@ -1,5 +1,6 @@
 //! Founding by named processes: view 1 is decided by a ballot among one process of each name, which any of them may lead
-//! (`docs/founding.md`). What is decided is kept on disk before it is told, so that whoever comes back founds nothing else.
+//! (`docs/founding.md`). A process writes what it confirms to disk before it tells anybody, so that a later process of its name founds
+//! no other cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -11,15 +12,16 @@ use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Founding};
 use crate::id::{Incarnation, MemberInfo};
 use crate::member::{
-    Choice, Control, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal, Heard, LastView, Mark,
-    Proposal, choose, fresh_instance, generation, mismatch,
+    Choice, Control, Directory, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal, Heard,
+    LastView, Mark, Proposal, choose, fresh_instance, generation, mismatch, next_generation,
 };
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags};
 
 /// A ballot has so long until its leader tries again.
 const BALLOT_LIFE: Duration = Duration::from_secs(1);
-/// Each founder waits so much longer than the one before by name until it leads, and whoever promised to another one, too.
+/// Each founder waits this much longer than the one before it by name until it leads. A founder that promised to another one waits as
+/// much longer.
 const LEAD_STEP: Duration = Duration::from_millis(700);
 /// A command to found the cell again is good for this long.
 const COMMAND_LIFE: Duration = Duration::from_secs(5);
@@ -34,7 +36,7 @@ pub(super) struct Foundation {
     /// Founders that answered a fresh challenge.
     contacts: BTreeMap<Incarnation, (MemberInfo, Instant)>,
     promised: Option<FoundingBallot>,
-    /// What was accepted last, and who was asked to.
+    /// What was accepted last.
     accepted: Option<Accepted>,
     led: Option<Led>,
     /// Of lists: the names that have a mark of them.
@@ -49,8 +51,6 @@ pub(super) struct Foundation {
 struct Accepted {
     ballot: FoundingBallot,
     first: FirstView,
-    /// This process has a mark of it.
-    marked: bool,
 }
 
 /// A ballot that this process leads.
@@ -148,7 +148,7 @@ impl Process {
     /// A founder answered a fresh challenge.
     pub(super) fn meet_founder(&mut self, now: Instant, info: MemberInfo) {
         let Stage::Searching(search) = &mut self.stage else { return };
-        // Whoever was there before is no more.
+        // An earlier process at this address has ended.
         search.founding.contacts.retain(|_, (known, _)| known.control != info.control);
         search.founding.contacts.insert(info.incarnation, (info, now));
     }
@@ -211,13 +211,19 @@ impl Process {
         self.tell_founders(now, &asked, &ask, fx);
     }
 
-    /// Sends a message to each of `to`, this process included.
-    fn tell_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage, fx: &mut impl Effects) {
+    /// Sends a message to each of `to` but this process.
+    fn tell_other_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage) {
         let me = self.me();
         for member in to.iter().filter(|member| member.incarnation != me) {
             self.know(now, member);
             self.send_control(member.incarnation, &Control::Founding(message.clone()));
         }
+    }
+
+    /// Sends a message to each of `to`, this process included.
+    fn tell_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage, fx: &mut impl Effects) {
+        self.tell_other_founders(now, to, message);
+        let me = self.me();
         if to.iter().any(|member| member.incarnation == me) {
             self.handle_founding(now, me, message.clone(), fx);
         }
@@ -241,7 +247,7 @@ impl Process {
         if !message.is_sound() {
             return self.counters.drop(DropReason::Malformed);
         }
-        // Who is in a view takes no part, and whoever is no founder has none.
+        // A process in a view takes no part, nor does one that is no founder.
         if !matches!(self.stage, Stage::Searching(_)) || self.founders().is_none() {
             return;
         }
@@ -253,7 +259,11 @@ impl Process {
             FoundingMessage::Refuse { ballot, why } => self.take_refusal(now, from, ballot, why),
             FoundingMessage::Propose { ballot, first } => self.answer_proposal(now, from, ballot, first, fx),
             FoundingMessage::Accept { ballot } => self.take_acceptance(now, from, ballot, fx),
-            FoundingMessage::Decide { ballot } => self.confirm(now, from, ballot, fx),
+            FoundingMessage::Decide { ballot } => {
+                if self.confirm(from, ballot, fx) {
+                    self.tell_marked(now, fx);
+                }
+            }
             FoundingMessage::Marked { instance } => self.take_mark(now, from, instance, fx),
             FoundingMessage::Confirmed(first) => self.install_confirmed(now, first, fx),
             FoundingMessage::Dead { ballot, last } => {
@@ -347,19 +357,15 @@ impl Process {
             return;
         }
         let (asked, by_command) = (led.asked.clone(), led.by_command);
-        let latest = |record: &FounderRecord| {
-            let instances = [record.instance(), record.heard.map_or(0, |heard| heard.instance)];
-            instances.into_iter().map(generation).max().unwrap_or(0)
-        };
-        let next = led.reports.values().map(latest).max().unwrap_or(0).saturating_add(1);
+        let heard = |record: &FounderRecord| record.heard.map_or(0, |heard| heard.instance);
+        let known = led.reports.values().flat_map(|record| [record.instance(), heard(record)]);
+        let next = next_generation(known.max().unwrap_or(0));
         let first = match choose(&asked, &led.reports) {
             Choice::Again(first) => first,
             Choice::Dead(_) if !by_command => return self.tell_dead(now, ballot, fx),
-            Choice::New if !by_command => {
-                FirstView::new(fresh_instance(1, self.rng.next_u64()), asked.clone(), &self.agreed())
-            }
             Choice::New | Choice::Dead(_) => {
-                FirstView::new(fresh_instance(next, self.rng.next_u64()), asked.clone(), &self.agreed())
+                let generation = if by_command { next } else { 1 };
+                FirstView::new(fresh_instance(generation, self.rng.next_u64()), asked.clone(), &self.agreed())
             }
         };
         if let Some(led) = self.led(ballot) {
@@ -437,7 +443,7 @@ impl Process {
             let why = FoundingRefusal::Settings;
             return self.answer_founder(now, from, FoundingMessage::Refuse { ballot, why }, fx);
         }
-        founding.accepted = Some(Accepted { ballot, first, marked: false });
+        founding.accepted = Some(Accepted { ballot, first });
         self.answer_founder(now, from, FoundingMessage::Accept { ballot }, fx);
     }
 
@@ -453,36 +459,22 @@ impl Process {
         led.decided = true;
         let (asked, me) = (led.asked.clone(), self.me());
         // The leader's own mark is on disk before anybody is told to set one.
-        self.confirm(now, me, ballot, fx);
-        let Stage::Searching(search) = &self.stage else { return };
-        if search.founding.accepted.as_ref().is_none_or(|accepted| !accepted.marked) {
-            return;
-        }
-        let others: Vec<MemberInfo> = asked.into_iter().filter(|member| member.incarnation != me).collect();
-        self.tell_founders(now, &others, &FoundingMessage::Decide { ballot }, fx);
-        self.tell_marked(now, fx);
-    }
-
-    /// All accepted what this process accepted: it sets its mark, unless it has promised a later ballot since.
-    fn confirm(&mut self, now: Instant, from: Incarnation, ballot: FoundingBallot, fx: &mut impl Effects) {
-        let Stage::Searching(search) = &mut self.stage else { return };
-        let founding = &mut search.founding;
-        let stands = founding.promised == Some(ballot) && ballot.leader == from;
-        let Some(accepted) = founding.accepted.as_mut().filter(|accepted| stands && accepted.ballot == ballot) else {
-            return;
-        };
-        let first = accepted.first.clone();
-        if !self.set_mark(Mark { instance: first.instance, list: Some((ballot, first)) }, fx) {
-            return;
-        }
-        if let Stage::Searching(search) = &mut self.stage
-            && let Some(accepted) = &mut search.founding.accepted
-        {
-            accepted.marked = true;
-        }
-        if from != self.me() {
+        if self.confirm(me, ballot, fx) {
+            self.tell_other_founders(now, &asked, &FoundingMessage::Decide { ballot });
             self.tell_marked(now, fx);
         }
+    }
+
+    /// All accepted what this process accepted: it sets its mark, unless it has promised a later ballot since. Whether it has.
+    fn confirm(&mut self, from: Incarnation, ballot: FoundingBallot, fx: &mut impl Effects) -> bool {
+        let Stage::Searching(search) = &self.stage else { return false };
+        let founding = &search.founding;
+        let stands = founding.promised == Some(ballot) && ballot.leader == from;
+        let Some(accepted) = founding.accepted.as_ref().filter(|accepted| stands && accepted.ballot == ballot) else {
+            return false;
+        };
+        let first = accepted.first.clone();
+        self.set_mark(Mark { instance: first.instance, list: Some((ballot, first)) }, fx)
     }
 
     /// Says to all who were asked, and to all that are listed, that this process's mark is on disk.
@@ -531,9 +523,7 @@ impl Process {
         {
             return;
         }
-        let others: Vec<MemberInfo> =
-            first.members.iter().filter(|member| member.incarnation != self.me()).cloned().collect();
-        self.tell_founders(now, &others, &FoundingMessage::Confirmed(first.clone()), fx);
+        self.tell_other_founders(now, &first.members, &FoundingMessage::Confirmed(first.clone()));
         self.install_first(now, first, fx);
     }
 
@@ -601,7 +591,7 @@ impl Process {
 
     /// Founds a cell with this process as its only member.
     pub(super) fn found_alone(&mut self, now: Instant, fx: &mut impl Effects) {
-        let next = generation(self.set.record.instance()).saturating_add(1);
+        let next = next_generation(self.set.record.instance());
         let instance = fresh_instance(next, self.rng.next_u64());
         if self.set_mark(Mark { instance, list: None }, fx) {
             let own = self.agreed();
@@ -611,18 +601,23 @@ impl Process {
 
     /// Installs view 1.
     pub(super) fn install_first(&mut self, now: Instant, first: FirstView, fx: &mut impl Effects) {
-        self.instance = first.instance;
         let directory = first.directory();
+        self.enter_first(now, first.instance, directory, fx);
+    }
+
+    /// Enters view 1 of an instance, which begins with that directory.
+    pub(super) fn enter_first(&mut self, now: Instant, instance: u64, directory: Directory, fx: &mut impl Effects) {
+        self.instance = instance;
         let proposal = Proposal {
             decree: 1,
             view: 1,
-            joined: first.members,
+            joined: directory.members.clone(),
             left: Vec::new(),
             groups: Vec::new(),
-            next_group: 1,
-            next_space: 1,
-            level: first.level,
-            settings: first.settings,
+            next_group: directory.next_group,
+            next_space: directory.next_space,
+            level: directory.level,
+            settings: directory.settings.clone(),
             tail: Tags::default(),
         };
         self.enter(now, directory, Arc::new(proposal), fx);

@@ -216,13 +216,12 @@ impl Process {
         if !control && self.app_owes_too_much() {
             return Err(DropReason::Overload); // not received: its sender sends it again
         }
-        // What somebody sent before it knew that it is out is not received: the application knows already that it is gone. It is
-        // not acknowledged either, so that its sender does not count on it.
-        if !control && self.directory.rank(header.sender).is_none() && self.directory.departed.contains(&header.sender)
-        {
+        let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
+        // The application knows already that this sender is out. What it sent before it knew that itself is not received, and not
+        // acknowledged either, so that it does not count on it.
+        if !control && peer.rank.is_none() && self.directory.departed.contains(&header.sender) {
             return Err(DropReason::OldIncarnation);
         }
-        let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
         if peer.is_unreadable {
             return Err(DropReason::Malformed); // neither read nor acknowledged, whatever it is
         }

@@ -2,15 +2,13 @@
 //! the primary partition of its own (`docs/founding.md`).
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, Founding};
-use crate::id::{Incarnation, MemberInfo};
-use crate::member::{Inheritance, Mark, Proposal, fresh_instance, generation};
+use crate::id::Incarnation;
+use crate::member::{Inheritance, Mark, fresh_instance, generation, next_generation};
 use crate::time::Instant;
-use crate::wire::Tags;
 
 /// Instances that were met and told of; further ones are not told.
 const MET_MAX: usize = 16;
@@ -63,8 +61,7 @@ impl Process {
         let ranked = self.directory.members.iter().enumerate();
         let dead = ranked.filter(|(rank, _)| is_dead(*rank)).map(|(_, member)| member.incarnation).collect();
         self.inheritance = Some(Inheritance { instance: self.instance, directory: self.directory.clone(), dead });
-        let next = generation(self.instance).saturating_add(1);
-        self.end(Event::Renounced { generation: next });
+        self.end(Event::Renounced { generation: next_generation(self.instance) });
     }
 
     fn refuse_reform(&mut self, why: String) {
@@ -110,27 +107,12 @@ impl Process {
     /// Founds the instance after the one that an earlier life renounced.
     pub(super) fn found_next(&mut self, now: Instant, fx: &mut impl Effects) {
         let Founding::Reform(inheritance) = &self.set.founding else { return };
-        let next = generation(inheritance.instance).saturating_add(1);
+        let next = next_generation(inheritance.instance);
         let directory = inheritance.passed_on_to(self.set.me.clone());
         let instance = fresh_instance(next, self.rng.next_u64());
-        if !self.set_mark(Mark { instance, list: None }, fx) {
-            return;
+        if self.set_mark(Mark { instance, list: None }, fx) {
+            self.enter_first(now, instance, directory, fx);
         }
-        self.instance = instance;
-        let joined: Vec<MemberInfo> = directory.members.clone();
-        let proposal = Proposal {
-            decree: 1,
-            view: 1,
-            joined,
-            left: Vec::new(),
-            groups: Vec::new(),
-            next_group: directory.next_group,
-            next_space: directory.next_space,
-            level: directory.level,
-            settings: directory.settings.clone(),
-            tail: Tags::default(),
-        };
-        self.enter(now, directory, Arc::new(proposal), fx);
     }
 }
 

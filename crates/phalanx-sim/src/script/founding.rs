@@ -4,6 +4,7 @@ use phalanx_core::CommandError;
 use phalanx_core::member::FounderRecord;
 
 use super::Cell;
+use crate::founding::Order;
 
 impl Cell {
     /// The directory of a founder is emptied, now. A process that runs there writes it again within a second.
@@ -24,14 +25,8 @@ impl Cell {
     /// # Panics
     /// When no process runs there.
     pub fn found_anew(&mut self, slot: usize) -> Result<(), CommandError> {
-        let place = &mut self.world.slots[slot];
-        let now = place.local(self.world.now_ns);
-        place.app.now_ns = self.world.now_ns;
-        let node = place.node.as_mut().expect("a process runs there");
-        let outcome = node.found_anew(now, &mut place.app);
-        self.world.note(Some(slot), "is told that the whole cell died");
-        self.world.wake(slot, self.world.now_ns);
-        outcome
+        assert!(self.runs(slot), "a process runs there");
+        self.world.order(slot, Order::FoundAnew)
     }
 
     /// Asks a survivor to found the next instance of its cell.
@@ -42,14 +37,8 @@ impl Cell {
     /// # Panics
     /// When no process runs there.
     pub fn reform(&mut self, slot: usize) -> Result<(), CommandError> {
-        let place = &mut self.world.slots[slot];
-        let now = place.local(self.world.now_ns);
-        place.app.now_ns = self.world.now_ns;
-        let node = place.node.as_mut().expect("a process runs there");
-        let outcome = node.reform(now, &mut place.app);
-        self.world.note(Some(slot), "is told to reform the cell");
-        self.world.wake(slot, self.world.now_ns);
-        outcome
+        assert!(self.runs(slot), "a process runs there");
+        self.world.order(slot, Order::Reform)
     }
 
     /// What the state directory of a founder holds.

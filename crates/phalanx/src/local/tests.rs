@@ -7,7 +7,6 @@ mod founders;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::sync::Arc;
 use std::thread;
 
 use phalanx_core::member::{FounderRecord, Mark};
@@ -37,6 +36,26 @@ fn open(dir: &TempDir) -> LocalCell {
 fn card(name: &str, port: u16) -> Card {
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
     Card::mine(name, address, address)
+}
+
+/// A member that nobody can reach.
+fn member(incarnation: u64, host: u64) -> MemberInfo {
+    let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+    MemberInfo { host, ..MemberInfo::new(Incarnation(incarnation), format!("n{incarnation}"), nowhere, nowhere) }
+}
+
+/// The first view of a cell.
+fn view_of(members: Vec<MemberInfo>) -> CellView {
+    CellView {
+        instance: 1,
+        ancestors: Vec::new(),
+        view: 1,
+        level: 1,
+        members,
+        joined: Vec::new(),
+        left: Vec::new(),
+        members_min: 1,
+    }
 }
 
 fn enter(cell: &LocalCell, incarnation: u64, intent: Intent) -> (Presence, Standing) {
@@ -264,23 +283,9 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
     let (dies, lives) = (Child::start(&root(&dir), 1), Child::start(&root(&dir), 2));
     let _ = (dies.standing(), lives.standing());
     let cell = open(&dir);
-    let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
-    let member = |incarnation: u64, host: u64| MemberInfo {
-        host,
-        ..MemberInfo::new(Incarnation(incarnation), format!("n{incarnation}"), nowhere, nowhere)
-    };
     let here = host::host_id();
     assert_ne!(here, 0);
-    let view = CellView {
-        instance: 1,
-        ancestors: Vec::new(),
-        view: 1,
-        level: 1,
-        members: vec![member(9, here), member(1, here), member(2, here), member(3, here + 1)],
-        joined: Vec::new(),
-        left: Vec::new(),
-        members_min: 1,
-    };
+    let view = view_of(vec![member(9, here), member(1, here), member(2, here), member(3, here + 1)]);
     let mut deaths = Deaths::new(cell.scope());
     deaths.watch(&view, Incarnation(9));
     assert_eq!(deaths.watched(), 2, "neither itself nor those of other hosts");
@@ -304,18 +309,7 @@ fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
     let dir = temporary();
     let cell = open(&dir);
     let presence = enter(&cell, 5, Intent::ByLock).0;
-    let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
-    let info = MemberInfo { host: host::host_id(), ..MemberInfo::new(Incarnation(5), "n", nowhere, nowhere) };
-    let view = Arc::new(CellView {
-        instance: 1,
-        ancestors: Vec::new(),
-        view: 1,
-        level: 1,
-        members: vec![info],
-        joined: Vec::new(),
-        left: Vec::new(),
-        members_min: 1,
-    });
+    let view = view_of(vec![member(5, host::host_id())]);
     let mut deaths = Deaths::new(cell.scope());
     deaths.watch(&view, Incarnation(9));
     assert_eq!(deaths.check(), []);

@@ -113,18 +113,7 @@ fn a_presence_that_was_written_again_often_proves_no_death() {
     let dir = temporary();
     let cell = open(&dir);
     let mut presence = enter(&cell, 5, Intent::ByLock).0;
-    let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
-    let info = MemberInfo { host: host::host_id(), ..MemberInfo::new(Incarnation(5), "n", nowhere, nowhere) };
-    let view = CellView {
-        instance: 1,
-        ancestors: Vec::new(),
-        view: 1,
-        level: 1,
-        members: vec![info],
-        joined: Vec::new(),
-        left: Vec::new(),
-        members_min: 1,
-    };
+    let view = view_of(vec![member(5, host::host_id())]);
     let mut deaths = Deaths::new(cell.scope());
     deaths.watch(&view, Incarnation(9));
     assert_eq!((deaths.watched(), deaths.check()), (1, Vec::new()));
