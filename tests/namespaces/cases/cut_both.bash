@@ -1,6 +1,6 @@
 # A member cut off both ways says NonPrimary, the others go on, and it comes back after healing.
 # healed
-# about: M6 M8 S3 O3 U1 U2
+# about: M6 M8 S3 O3 U1 U2 X3 X5
 network 5
 cell 5
 rest=$(without 3)

@@ -1,6 +1,6 @@
 # A member that hears nobody, though it is heard, says NonPrimary, is left out, and comes back after healing.
 # healed
-# about: M6 M8 S3 O3 U1 U2
+# about: M6 M8 S3 O3 U1 U2 X3 X5
 network 5
 cell 5
 rest=$(without 1)

@@ -1,6 +1,6 @@
 # The coordinator, which is the oldest member, is killed: the next one takes over.
 # healed
-# about: M6 S3 O3 X2
+# about: M6 S3 O3 X2 X3 X5
 network 5
 cell 5
 # Rank order is the order of the view.

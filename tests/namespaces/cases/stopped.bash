@@ -1,6 +1,6 @@
 # A member stopped for half a minute is left out, is told so when it runs again, and comes back.
 # healed
-# about: M6 M8 S3 O3 U1 V9
+# about: M6 M8 S3 O3 U1 V9 X3 X5
 network 5
 cell 5
 rest=$(without 3)

@@ -1,6 +1,6 @@
 # Two of three are cut off from the third at once: the third says NonPrimary and why, and comes back after healing.
 # healed
-# about: M6 M8 S3 O3 U1
+# about: M6 M8 S3 O3 U1 X3 X5
 network 3
 cell 3
 # shellcheck disable=SC2046
