@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use file::{blesses, hold, read};
 use phalanx_core::link::Receipt;
 use phalanx_core::member::{
-    Agreed, Ballot, Claim, Complaint, Control, Directory, FirstView, FounderRecord, FoundingBallot, FoundingMessage,
-    FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView, Mark, Proposal, RecoveredPacket,
-    Report, Return, ReturnPoint, Revived, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
+    Agreed, Ballot, Claim, Complaint, Control, Directory, End, Ended, FirstView, FounderRecord, FoundingBallot,
+    FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView, Lost, Mark,
+    Proposal, RecoveredPacket, Report, Return, ReturnPoint, Revived, StateMessage, Unread, Unreadable, Wedge, Welcome,
+    WishList,
 };
 use phalanx_core::order::Status;
 use phalanx_core::process::unrepaired::{
@@ -219,6 +220,7 @@ fn control_messages() {
         ("unreadable", Control::Unreadable(unreadable(None))),
         ("unreadable_in_a_ballot", Control::Unreadable(unreadable(Some(Ballot { round: 3, rank: 2 })))),
         ("holds_state", Control::HoldsState { group: GroupId(1), view: 3 }),
+        ("out", Control::Out),
     ];
     messages("control.txt", &all);
 }
@@ -231,16 +233,20 @@ fn founding() {
     let heard = Heard { instance: 0xc0ff_ee00, at: member(1).control };
     let last = LastView { instance: 0xc0ff_ee00, view: 300, members: names() };
     let mark = Mark { instance: 0xc0ff_ee00, list: Some((ballot, first_view())) };
-    let marked = FounderRecord { mark: Some(mark), heard: None, last: Some(last.clone()) };
-    let record = FounderRecord { mark: None, heard: Some(heard), last: None };
+    let lost = Lost { who: Incarnation(9), seat: 0xabcd, name: "m2".into() };
+    let ended = Ended { instance: 0xc0ff_ee00, view: 301, but_for: vec![lost] };
+    let left = End::Left { instance: 0xc0ff_ee00 };
+    let marked =
+        FounderRecord { mark: Some(mark), heard: None, last: Some(last.clone()), end: Some(End::Ended(ended)) };
+    let record = FounderRecord { mark: None, heard: Some(heard), last: None, end: Some(left) };
+    let dead = || vec![("m1".into(), Some(last.clone())), ("m3".into(), None)];
     let refuse = |why| FoundingMessage::Refuse { ballot, why };
     let all = [
-        ("ask", FoundingMessage::Ask { ballot, names: names(), asked: vec![member(1), member(3)], by_command: true }),
+        ("ask", FoundingMessage::Ask { ballot, names: names(), asked: vec![member(1), member(3)] }),
         ("report", FoundingMessage::Report { ballot, record: record.clone() }),
         ("report_of_a_mark", FoundingMessage::Report { ballot, record: marked }),
         ("refuse_promised", refuse(FoundingRefusal::Promised(ballot))),
         ("refuse_names", refuse(FoundingRefusal::Names(names()))),
-        ("refuse_heard", refuse(FoundingRefusal::Heard(heard))),
         ("refuse_namesake", refuse(FoundingRefusal::Namesake(member(1).control))),
         ("refuse_settings", refuse(FoundingRefusal::Settings)),
         ("propose", FoundingMessage::Propose { ballot, first: first_view() }),
@@ -248,7 +254,8 @@ fn founding() {
         ("decide", FoundingMessage::Decide { ballot }),
         ("marked", FoundingMessage::Marked { instance: 0xc0ff_ee00 }),
         ("confirmed", FoundingMessage::Confirmed(first_view())),
-        ("dead", FoundingMessage::Dead { ballot, last: vec![("m1".into(), Some(last)), ("m3".into(), None)] }),
+        ("dead", FoundingMessage::Dead { ballot, last: dead(), but_for: None }),
+        ("dead_but_for", FoundingMessage::Dead { ballot, last: dead(), but_for: Some(vec!["m2".into()]) }),
     ];
     let all = all.map(|(name, message)| (name, Control::Founding(message)));
     messages("founding.txt", &all);

@@ -379,6 +379,10 @@ impl Chaos {
                 world.behead().then_some(())?;
                 None
             }
+            Kind::Disband => {
+                world.disband().then_some(())?;
+                None
+            }
             Kind::Replay(rate) => {
                 world.note(None, format!("an attacker replays {rate} packets a second"));
                 world.set_attack(rate, 0, 0);

@@ -125,6 +125,12 @@ const MOMENTS: &[Moment] = &[
     ("cells founded again", |c| moment(c, "cells founded again"), 250),
     ("commands to found a cell again", |c| moment(c, "commands to found a cell again"), 150),
     ("commands to reform a cell", |c| moment(c, "commands to reform a cell"), 110),
+    ("cells that all were told to leave", |c| moment(c, "cells that all were told to leave"), 160),
+    (
+        "cells that all left and that were founded again",
+        |c| moment(c, "cells that all left and that were founded again"),
+        80,
+    ),
     ("ballots of founders in which nothing could be founded", |c| core(c, "foundings_dead"), 240),
     ("founders that heard a member before they were one", |c| core(c, "founders_heard"), 410),
     ("views lost with the only one that knew them", |c| c.lost_views, 250),

@@ -278,6 +278,8 @@ pub enum Kind {
     },
     /// A quorum of the members crash at once. They are started again once a survivor has reformed the cell.
     Behead,
+    /// All processes leave, one after the other or at once. They are started again when all are gone.
+    Disband,
     /// An attacker sends old sealed packets again, this many a second.
     Replay(u64),
     /// An attacker sends noise to the sockets, this many packets a second.
@@ -329,6 +331,7 @@ impl Kind {
             Self::Empty(_) => "emptied",
             Self::Perish { .. } => "perish",
             Self::Behead => "behead",
+            Self::Disband => "disband",
             Self::Replay(_) => "replay",
             Self::Noise(_) => "noise",
             Self::Forge(_) => "forge",

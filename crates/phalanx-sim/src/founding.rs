@@ -1,4 +1,5 @@
-//! Foundings that go wrong: a second process under a founder's name, directories that are emptied, a cell that dies as a whole.
+//! Foundings that go wrong: a second process under a founder's name, directories that are emptied, a cell that dies as a whole, or is
+//! left by all.
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::rng::Rng;
@@ -16,6 +17,9 @@ const RESTORE_NS: u64 = SECOND;
 /// An operator looks this often whether a cell that died was founded again, and gives a command no sooner than this after the last.
 const OPERATE_NS: u64 = 500 * MS;
 const COMMAND_NS: u64 = 4 * SECOND;
+/// Who has not left so long after all were told to is ended; and if the cell is not founded again so long after, there is a command.
+const LEAVE_NS: u64 = 4 * SECOND;
+const AGAIN_NS: u64 = 4 * SECOND;
 
 /// What became of a cell that cannot go on by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +31,13 @@ pub(crate) enum Doomed {
     Whole,
     /// A quorum of it died, and stays dead until one of the others has founded it again.
     Quorum,
+    /// All were told to leave.
+    Left {
+        /// When, or when all were gone.
+        at_ns: u64,
+        /// They are gone.
+        gone: bool,
+    },
 }
 
 /// What an operator has a process do for a cell that cannot go on by itself.
@@ -58,9 +69,20 @@ pub(crate) fn add_founding(rng: &mut Rng, plan: &mut Plan) {
     let kind = match rng.below(10) {
         0..=2 => Kind::Perish { back_ns: 100 * MS + rng.below(2 * SECOND) },
         3..=5 => Kind::Behead,
-        _ => return,
+        _ => return add_disbanded(rng, plan),
     };
     plan.faults.push(Fault { aim: Aim::At(at_ns), kind, lasts_ns: 0 });
+}
+
+/// All leave, early enough to be back before the calm.
+fn add_disbanded(rng: &mut Rng, plan: &mut Plan) {
+    if plan.twin.is_none() && plan.heal_ns > 9 * SECOND {
+        if rng.chance_ppm(700_000) {
+            plan.faults.retain(|fault| !matches!(fault.kind, Kind::Empty(_)));
+        }
+        let at_ns = 3 * SECOND + rng.below(plan.heal_ns - 9 * SECOND);
+        plan.faults.push(Fault { aim: Aim::At(at_ns), kind: Kind::Disband, lasts_ns: 0 });
+    }
 }
 
 /// Directories of founders are emptied, while their processes run or just before these crash.
@@ -159,6 +181,39 @@ impl World {
         true
     }
 
+    /// All processes are told to leave. None is started before all are gone.
+    pub(crate) fn disband(&mut self) -> bool {
+        if self.chain.is_empty() || self.settings.founders == 0 || self.doomed != Doomed::No {
+            return false;
+        }
+        self.note(None, "all are told to leave");
+        add_to(&mut self.counters.moments, "cells that all were told to leave", 1);
+        for slot in 0..self.slots.len() {
+            self.slots[slot].buried = true;
+        }
+        let at_ns = self.now_ns;
+        self.doom(Doomed::Left { at_ns, gone: false });
+        self.send_away(at_ns);
+        true
+    }
+
+    /// Some leave now, the others with the next look. Who does not get out in time is ended.
+    fn send_away(&mut self, since_ns: u64) {
+        let is_late = self.now_ns > since_ns + LEAVE_NS;
+        for slot in 0..self.slots.len() {
+            let place = &self.slots[slot];
+            if place.runs() && is_late {
+                self.crash(slot);
+            } else if place.runs() && !place.paused && self.rng.chance_ppm(600_000) {
+                self.leave(slot);
+            }
+        }
+        if !self.slots.iter().any(Slot::runs) {
+            self.doomed = Doomed::Left { at_ns: self.now_ns, gone: true };
+            self.start_all_again(100 * MS);
+        }
+    }
+
     fn doom(&mut self, doomed: Doomed) {
         self.doomed = doomed;
         self.commanded_ns = None;
@@ -195,6 +250,9 @@ impl World {
         match self.doomed {
             Doomed::Whole => self.have_it_founded(),
             Doomed::Quorum => self.have_it_reformed(),
+            Doomed::Left { at_ns, gone: false } => self.send_away(at_ns),
+            Doomed::Left { at_ns, gone: true } if self.now_ns > at_ns + AGAIN_NS => self.have_it_founded(),
+            Doomed::Left { .. } => {}
             Doomed::No => {}
         }
     }
@@ -252,14 +310,18 @@ impl World {
     /// A process is in a view: what its directory lost does not matter any more, and a cell that died was founded again.
     pub(crate) fn note_founding(&mut self, slot: usize, instance: u64) {
         let twin_of = self.settings.twins.iter().find(|(who, _)| *who == slot);
-        if twin_of.is_none() {
+        // A process whose directory was emptied a moment ago has not written it again yet.
+        let is_written = slot >= self.settings.founders || self.slots[slot].app.record.instance() == instance;
+        if twin_of.is_none() && is_written {
             self.slots[slot].damaged = false;
         }
         if self.doomed == Doomed::No || instance == self.chain.instance() {
             return;
         }
         let was = std::mem::take(&mut self.doomed);
-        add_to(&mut self.counters.moments, "cells founded again", 1);
+        let by_itself = matches!(was, Doomed::Left { .. }) && self.commanded_ns.is_none();
+        let what = if by_itself { "cells that all left and that were founded again" } else { "cells founded again" };
+        add_to(&mut self.counters.moments, what, 1);
         if was == Doomed::Quorum {
             self.start_all_again(100 * MS);
         }

@@ -99,7 +99,9 @@ impl World {
         match self.doomed {
             Doomed::No => {}
             // More than half of the founders can found it again, or a survivor.
-            Doomed::Whole => return 2 * (0..self.settings.founders).filter(counts).count() > self.settings.founders,
+            Doomed::Whole | Doomed::Left { .. } => {
+                return 2 * (0..self.settings.founders).filter(counts).count() > self.settings.founders;
+            }
             Doomed::Quorum => return (0..self.slots.len()).filter(counts).any(|slot| self.slots[slot].runs()),
         }
         let without: Vec<usize> = without.into_iter().collect();

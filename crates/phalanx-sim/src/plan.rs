@@ -467,6 +467,7 @@ mod tests {
             "emptied",
             "perish",
             "behead",
+            "disband",
             "replay",
             "noise",
             "forge",

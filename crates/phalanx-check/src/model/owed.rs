@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use phalanx_trace::Trouble;
 
-use super::{FaultKind, InstallIx, Model, Over, ProcIx};
+use super::{FaultKind, InstallIx, Model, Moment, Over, ProcIx};
 use crate::Options;
 
 impl Model {
@@ -68,6 +68,21 @@ impl Model {
         let before =
             self.procs[told].installs.iter().rev().map(|&i| &self.installs[i]).find(|i| i.instance == instance);
         before.is_none_or(|view| view.members.iter().any(|&m| m != told && hides(m)))
+            || self.is_left_by_all(told, instance, by, at_ns)
+    }
+
+    /// Whether view `by` is the view of nobody with which the instance ended: all members of the last one but `told` went, and one of them
+    /// left in order.
+    fn is_left_by_all(&self, told: ProcIx, instance: u64, by: u64, at_ns: u64) -> bool {
+        let last = self.cells.get(&instance).and_then(|views| views.last_key_value()?.1.first());
+        let Some(last) = last.map(|&i| &self.installs[i]).filter(|last| last.view < by) else { return false };
+        let is_past = |moment: Option<Moment>| moment.is_some_and(|moment| moment.at_ns <= at_ns);
+        let left = |m: ProcIx| {
+            let over = self.procs[m].over.as_ref().filter(|(over, _)| *over == Over::Left);
+            is_past(over.map(|(_, moment)| *moment))
+        };
+        let others = || last.members.iter().copied().filter(|&m| m != told);
+        others().any(left) && others().all(|m| left(m) || is_past(self.procs[m].crashed))
     }
 
     /// Whether a quorum of the members of a view had installed it, or a later one, at that time; `besides` them these count.

@@ -18,7 +18,7 @@ use phalanx_trace::{LeaveReason, Trouble};
 
 use super::Run;
 use crate::findings::Findings;
-use crate::model::{CellInstall, EpochEnd, EpochIx, InstallIx, Moment, ProcIx, ViewIx};
+use crate::model::{CellInstall, EpochEnd, EpochIx, InstallIx, Moment, Over, ProcIx, ViewIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -33,8 +33,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// One cell has one instance at a time: a later one is of a later generation, begins with a command, and when nobody is in the primary
-/// partition of an earlier one any more.
+/// One cell has one instance at a time. A later one is of a later generation. It begins with a command, when nobody is in the primary
+/// partition of an earlier one any more; or without one, when members of the earlier one left in order and nobody lives in it, primary or not.
 fn foundings(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     let begins = model.cells.values().filter_map(|views| views.first_key_value()?.1.first());
@@ -44,23 +44,32 @@ fn foundings(run: &Run<'_>, out: &mut Findings) {
         let [earlier, later] = [pair[0], pair[1]];
         out.instance();
         let at_ns = later.moment.at_ns;
-        let is_asked = model.anew_asked.iter().any(|asked| asked.at_ns <= at_ns);
-        if earlier.instance >> 48 == later.instance >> 48 || !is_asked {
+        let is_asked = model.anew_asked.iter().any(|asked| (earlier.moment.at_ns..=at_ns).contains(&asked.at_ns));
+        let is_past = |moment: Option<&Moment>| moment.is_some_and(|moment| moment.at_ns <= at_ns);
+        let was_in = |p: ProcIx| {
+            let of_it = |&i: &InstallIx| model.installs[i].instance == earlier.instance;
+            model.procs[p].installs.iter().any(of_it)
+        };
+        let has_left = |p: ProcIx| {
+            let left = model.procs[p].over.as_ref().filter(|(over, _)| *over == Over::Left);
+            was_in(p) && is_past(left.map(|(_, moment)| moment))
+        };
+        let began_by_itself = !is_asked && (0..model.procs.len()).any(has_left);
+        if earlier.instance >> 48 == later.instance >> 48 || !is_asked && !began_by_itself {
             out.violation(&[earlier.moment.place, later.moment.place], || "the cell was founded twice".to_owned());
             continue;
         }
-        let is_past = |moment: Option<&Moment>| moment.is_some_and(|moment| moment.at_ns <= at_ns);
         let is_in = |p: &ProcIx| {
             let proc = &model.procs[*p];
-            let of_it = |&i: &InstallIx| model.installs[i].instance == earlier.instance;
             let is_over = is_past(proc.crashed.as_ref()) || is_past(proc.over.as_ref().map(|(_, moment)| moment));
             // An application that does not read is told nothing.
             let unread = model.harness.troubles.get(&(Trouble::NotReading, Some(*p)));
             let is_told = unread.is_none_or(|spans| !spans.iter().any(|span| span.meets(at_ns, at_ns)));
-            proc.installs.iter().any(of_it) && !is_over && !model.nonprimary_at(*p, at_ns) && is_told
+            was_in(*p) && !is_over && (began_by_itself || !model.nonprimary_at(*p, at_ns)) && is_told
         };
         if let Some(p) = (0..model.procs.len()).find(is_in) {
-            let text = || format!("the cell was founded again while {} was in its primary partition", model.who(p));
+            let whose = if began_by_itself { "that instance" } else { "its primary partition" };
+            let text = || format!("the cell was founded again while {} was in {whose}", model.who(p));
             out.violation(&[earlier.moment.place, later.moment.place], text);
         }
     }

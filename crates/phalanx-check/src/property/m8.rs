@@ -4,7 +4,8 @@
 //! - After *excluded* `p` records nothing but its end.
 //! - *Excluded by w* is told only when `w` does not hold `p`, and when a quorum of `M_w` has installed `w`: told earlier, `p`
 //!   would go away while it may be needed, as a member of the view before, to find out what was decided. (Judged when all
-//!   traces are there. Who may have installed `w` unrecorded counts as having installed it.)
+//!   traces are there. Who may have installed `w` unrecorded counts as having installed it. The view of nobody is installed when all
+//!   members of the view before have gone.)
 //! - A view that holds a later incarnation of `p`'s name, which began after `p` was told, is not the one that `p` was told of.
 //! - If `p` runs, connected, at the end of a quiet phase, it was told (*excluded* or *left*) by then.
 //! - If `p` ends before the harness does, neither killed nor stopped, and `w` was installed before, it was told.

@@ -28,6 +28,8 @@ pub struct Wishes {
     pub rise: Option<Rise>,
     /// Orphans that are back, or wait for fewer.
     pub returns: BTreeMap<GroupId, Returns>,
+    /// Former members that are known to be out, and members that are proved dead. No reason for a new view.
+    pub out: BTreeSet<Incarnation>,
 }
 
 impl Wishes {

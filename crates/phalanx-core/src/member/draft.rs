@@ -87,7 +87,7 @@ pub fn build_proposal(
         let (left, tail) = (Vec::new(), terms.map(|terms| terms.tags()).unwrap_or_default());
         groups.push(GroupChange { group, name, view: 1, space, cut: None, joined: coming, left, tail });
     }
-    Proposal {
+    let mut proposal = Proposal {
         decree: directory.decree + 1,
         view: directory.view + u64::from(!joined.is_empty() || !left.is_empty() || rise.is_some()),
         joined,
@@ -98,7 +98,9 @@ pub fn build_proposal(
         level,
         settings: brought,
         tail: Tags::default(),
-    }
+    };
+    directory.note_lost(&mut proposal, &wishes.out);
+    proposal
 }
 
 /// Who asked to leave and is not let go by this decree, from level 3 on: because those that stay would be no quorum of the

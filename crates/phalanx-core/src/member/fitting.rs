@@ -28,6 +28,7 @@ impl Directory {
             && (rises || proposal.settings.is_empty())
             && self.settings.is_apart_from(&proposal.settings)
             && self.tail.fits_under(&proposal.tail)
+            && proposal.has_sound_lost()
             && suit_each_other(proposal.level, &self.settings.under(&proposal.settings), &next)
             && proposal.left.iter().all(|(who, _)| self.rank(*who).is_some())
             && proposal.joiners().all(|who| self.rank(who).is_none())

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Agreed, Directory, is_quorum};
+use super::{Agreed, Directory, End, Ended, Ends, LOST_MAX, is_quorum};
 use crate::id::{Incarnation, MemberInfo};
 use crate::wire::{Malformed, Tags, put_with_tail, read_with_tail};
 
@@ -119,6 +119,8 @@ pub struct FounderRecord {
     pub heard: Option<Heard>,
     /// The last view it installed. This alone need not be synced.
     pub last: Option<LastView>,
+    /// How an instance ended that it was in or heard of. A process that is no founder keeps this alone.
+    pub end: Option<End>,
 }
 
 impl FounderRecord {
@@ -150,8 +152,6 @@ pub enum FoundingRefusal {
     Promised(FoundingBallot),
     /// It is configured with other founders.
     Names(Vec<String>),
-    /// It heard a member of the cell.
-    Heard(Heard),
     /// Another living process has its name.
     Namesake(SocketAddr),
     /// It has other values of settings that all founders must have alike.
@@ -169,8 +169,6 @@ pub enum FoundingMessage {
         names: Vec<String>,
         /// One process of each of them; of a command, one of each that is there.
         asked: Vec<MemberInfo>,
-        /// The operator said that nobody of earlier instances lives.
-        by_command: bool,
     },
     /// The promise, and what the sender has on disk.
     Report {
@@ -216,6 +214,8 @@ pub enum FoundingMessage {
         ballot: FoundingBallot,
         /// By name.
         last: Vec<(String, Option<LastView>)>,
+        /// The instance ended, but for former members with these names.
+        but_for: Option<Vec<String>>,
     },
 }
 
@@ -232,11 +232,15 @@ impl FoundingMessage {
             }
             Self::Report { record, .. } => {
                 let list = record.mark.as_ref().and_then(|mark| mark.list.as_ref());
-                list.is_none_or(|(_, first)| listed(first))
+                let ended = record.end.as_ref().and_then(End::ended);
+                list.is_none_or(|(_, first)| listed(first)) && ended.is_none_or(Ended::is_sound)
             }
             Self::Refuse { why: FoundingRefusal::Names(names), .. } => named(names),
             Self::Propose { first, .. } | Self::Confirmed(first) => listed(first),
-            Self::Dead { last, .. } => last.len() <= FOUNDERS_MAX,
+            Self::Dead { last, but_for, .. } => {
+                let but_for = but_for.as_deref().unwrap_or_default();
+                last.len() <= FOUNDERS_MAX && but_for.len() <= LOST_MAX && but_for.iter().all(|name| name.len() <= 200)
+            }
             Self::Refuse { .. } | Self::Accept { .. } | Self::Decide { .. } | Self::Marked { .. } => true,
         }
     }
@@ -251,12 +255,24 @@ pub enum Choice {
     Again(FirstView),
     /// Nothing: an instance with this number may have been confirmed, and has no quorum among those that were asked.
     Dead(u64),
+    /// Nothing: the founder with this name has no mark, and heard a member.
+    Heard(String, Heard),
 }
 
-/// Chooses by rules 3 and 4 of `docs/model.md`, *Founding*: the list marked in the highest ballot stands, unless it is overruled.
+/// Chooses by rules 3 and 4 of `docs/model.md`, *Founding*: the list marked in the highest ballot stands, unless it is overruled. What
+/// was marked or heard of an instance in which nobody lives does not count (*Leaving*, rule 5).
 #[must_use]
-pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>) -> Choice {
-    let mut marks: Vec<&Mark> = reports.values().filter_map(|record| record.mark.as_ref()).collect();
+pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>, ends: &Ends) -> Choice {
+    let heard = |(name, record): (&String, &FounderRecord)| {
+        Some((name.clone(), record.heard.filter(|heard| !ends.is_over(heard.instance))?))
+    };
+    match reports.iter().find_map(heard) {
+        Some((_, heard)) if ends.but_for(heard.instance).is_some() => return Choice::Dead(heard.instance),
+        Some((name, heard)) => return Choice::Heard(name, heard),
+        None => {}
+    }
+    let marks = reports.values().filter_map(|record| record.mark.as_ref());
+    let mut marks: Vec<&Mark> = marks.filter(|mark| !ends.is_over(mark.instance)).collect();
     let ballot = |mark: &Mark| mark.list.as_ref().map(|(ballot, _)| *ballot);
     // Who was taken in by members saw a later view than any list's.
     marks.sort_by_key(|mark| std::cmp::Reverse((generation(mark.instance), mark.list.is_none(), ballot(mark))));

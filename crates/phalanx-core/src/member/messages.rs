@@ -385,6 +385,8 @@ pub enum Control {
     },
     /// Among processes that are in no view: see [`FoundingMessage`].
     Founding(FoundingMessage),
+    /// From level 3 on: the sender asked to leave, and knows that it is out.
+    Out,
 }
 
 impl Control {

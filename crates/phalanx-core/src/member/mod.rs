@@ -10,6 +10,7 @@ mod agreed;
 mod coordinator;
 mod directory;
 mod draft;
+mod ending;
 mod fitting;
 mod founding;
 mod graph;
@@ -28,6 +29,7 @@ pub use agreed::{Agreed, Mismatch, Rise, mismatch};
 pub use coordinator::{Coordinator, Phase, Wishes};
 pub use directory::{Directory, GroupEntry, is_quorum};
 pub use draft::build_proposal;
+pub use ending::{End, Ended, Ends, LOST_MAX, Lost};
 pub use founding::{
     Choice, FOUNDERS_MAX, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal, Heard, LastView,
     Mark, choose, fresh_instance, generation, next_generation,

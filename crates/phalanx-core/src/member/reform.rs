@@ -39,6 +39,7 @@ impl Inheritance {
         let mut ancestors = vec![self.instance];
         ancestors.extend(before.ancestors());
         ancestors.truncate(ANCESTORS_MAX);
+        next.lose_nobody();
         next.tail.put_value(ANCESTORS, &ancestors);
         next
     }

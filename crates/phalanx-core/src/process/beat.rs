@@ -48,7 +48,7 @@ impl Process {
             if beat {
                 self.next_beat = now + self.beat_interval();
             }
-            return self.leave_step(now);
+            return self.leave_step(now, fx);
         }
         if beat {
             self.close_departed(now);
@@ -74,7 +74,10 @@ impl Process {
             self.judge_links(now, fx);
             self.judge_primary(now);
             self.judge_slow(now);
-            self.leave_step(now);
+            self.leave_step(now, fx);
+            if matches!(self.stage, Stage::Over) {
+                return;
+            }
             self.coordinate(now, fx);
         }
     }

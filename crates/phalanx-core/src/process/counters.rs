@@ -81,6 +81,10 @@ counters! {
     foundings_dead,
     /// Times a founder without a mark heard a member of its cell, and wrote that down.
     founders_heard,
+    /// Times this process wrote down that its instance ended with it.
+    instances_ended,
+    /// Former members of an instance that ended which this process heard outside of it.
+    ends_excused,
     /// Other instances of the cell that this process met.
     instances_met,
     /// Times a process that heard no quorum gave its instance up for a later one.

@@ -58,6 +58,7 @@ impl Process {
                     self.attention = true;
                 }
             }
+            Control::Out => self.note_out(from),
             Control::FormerFoundList
             | Control::FormerFoundAccept
             | Control::FormerFoundDecide
@@ -135,6 +136,7 @@ impl Process {
         }
         wishes.rise = self.wished_rise();
         wishes.returns = self.wished_returns(now);
+        wishes.out.clone_from(&self.out);
         wishes
     }
 

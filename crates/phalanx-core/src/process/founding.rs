@@ -12,8 +12,8 @@ use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Founding};
 use crate::id::{Incarnation, MemberInfo};
 use crate::member::{
-    Choice, Control, Directory, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal, Heard,
-    LastView, Mark, Proposal, choose, fresh_instance, generation, mismatch, next_generation,
+    Choice, Control, Directory, Ends, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal,
+    Heard, LastView, Mark, Proposal, choose, fresh_instance, generation, mismatch, next_generation,
 };
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags};
@@ -107,6 +107,11 @@ impl Process {
         }
     }
 
+    /// Whether a process of that name is one of the founders that this one is configured with.
+    pub(super) fn is_named_founder(&self, name: &str) -> bool {
+        self.founders().is_some_and(|founders| founders.iter().any(|founder| founder == name))
+    }
+
     /// Whether it is the first founder by name: of two with different settings, it says whose are wrong.
     pub(super) fn leads_founding(&self) -> bool {
         self.founders().and_then(<[String]>::first) == Some(&self.set.me.name)
@@ -160,7 +165,6 @@ impl Process {
         let rank = names.iter().position(|name| *name == me.name).unwrap_or(0);
         let patience = LEAD_STEP.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX));
         let jitter = Duration::from_millis(self.rng.below(200));
-        let heard = self.set.record.heard;
         let Stage::Searching(search) = &mut self.stage else { return };
         let founding = &mut search.founding;
         founding.forget_silent(now);
@@ -190,9 +194,6 @@ impl Process {
             founding.hindrance = Some(format!("waits for all founders; not heard: {missing}"));
             return;
         }
-        if heard.is_some() && !all_dead {
-            return;
-        }
         let round = founding.promised.map_or(0, |ballot| ballot.round).saturating_add(1);
         let ballot = FoundingBallot { round, leader: me.incarnation };
         founding.lead_after = Some(now + BALLOT_LIFE + patience + jitter);
@@ -207,7 +208,7 @@ impl Process {
             decided: false,
         });
         self.counters.founding_ballots += 1;
-        let ask = FoundingMessage::Ask { ballot, names, asked: asked.clone(), by_command: all_dead };
+        let ask = FoundingMessage::Ask { ballot, names, asked: asked.clone() };
         self.tell_founders(now, &asked, &ask, fx);
     }
 
@@ -252,8 +253,8 @@ impl Process {
             return;
         }
         match message {
-            FoundingMessage::Ask { ballot, names, asked, by_command } => {
-                self.answer_ask(now, from, ballot, (&names, &asked, by_command), fx);
+            FoundingMessage::Ask { ballot, names, asked } => {
+                self.answer_ask(now, from, ballot, (&names, &asked), fx);
             }
             FoundingMessage::Report { ballot, record } => self.take_report(now, from, ballot, record, fx),
             FoundingMessage::Refuse { ballot, why } => self.take_refusal(now, from, ballot, why),
@@ -266,18 +267,18 @@ impl Process {
             }
             FoundingMessage::Marked { instance } => self.take_mark(now, from, instance, fx),
             FoundingMessage::Confirmed(first) => self.install_confirmed(now, first, fx),
-            FoundingMessage::Dead { ballot, last } => {
+            FoundingMessage::Dead { ballot, last, but_for } => {
                 if let Stage::Searching(search) = &mut self.stage
                     && search.founding.promised == Some(ballot)
                 {
-                    search.founding.hindrance = Some(tell_dead(&last));
+                    search.founding.hindrance = Some(tell_dead(&last, but_for.as_deref()));
                 }
             }
         }
     }
 
     /// What keeps this founder from taking part in a ballot.
-    fn stands_aside(&self, ballot: FoundingBallot, names: &[String], by_command: bool) -> Option<FoundingRefusal> {
+    fn stands_aside(&self, ballot: FoundingBallot, names: &[String]) -> Option<FoundingRefusal> {
         let own = self.founders()?;
         if own != names {
             return Some(FoundingRefusal::Names(own.to_vec()));
@@ -285,9 +286,6 @@ impl Process {
         let Stage::Searching(search) = &self.stage else { return None };
         if let Some(at) = search.founding.namesake(&self.set.me) {
             return Some(FoundingRefusal::Namesake(at));
-        }
-        if let Some(heard) = self.set.record.heard.filter(|_| !by_command) {
-            return Some(FoundingRefusal::Heard(heard));
         }
         search.founding.promised.filter(|promised| *promised > ballot).map(FoundingRefusal::Promised)
     }
@@ -297,7 +295,7 @@ impl Process {
         now: Instant,
         from: Incarnation,
         ballot: FoundingBallot,
-        (names, asked, by_command): (&[String], &[MemberInfo], bool),
+        (names, asked): (&[String], &[MemberInfo]),
         fx: &mut impl Effects,
     ) {
         let me = self.me();
@@ -305,7 +303,7 @@ impl Process {
         if ballot.leader != from || !is_asked(from) || !is_asked(me) {
             return;
         }
-        if let Some(why) = self.stands_aside(ballot, names, by_command) {
+        if let Some(why) = self.stands_aside(ballot, names) {
             return self.answer_founder(now, from, FoundingMessage::Refuse { ballot, why }, fx);
         }
         for member in asked.iter().filter(|member| member.incarnation != me) {
@@ -358,13 +356,19 @@ impl Process {
         }
         let (asked, by_command) = (led.asked.clone(), led.by_command);
         let heard = |record: &FounderRecord| record.heard.map_or(0, |heard| heard.instance);
-        let known = led.reports.values().flat_map(|record| [record.instance(), heard(record)]);
-        let next = next_generation(known.max().unwrap_or(0));
-        let first = match choose(&asked, &led.reports) {
+        let known: Vec<u64> = led.reports.values().flat_map(|record| [record.instance(), heard(record)]).collect();
+        let next = next_generation(known.iter().copied().max().unwrap_or(0));
+        let ends = Ends::told(&asked, led.reports.values());
+        let is_later = by_command || known.iter().any(|instance| ends.is_over(*instance));
+        let first = match choose(&asked, &led.reports, &ends) {
             Choice::Again(first) => first,
-            Choice::Dead(_) if !by_command => return self.tell_dead(now, ballot, fx),
-            Choice::New | Choice::Dead(_) => {
-                let generation = if by_command { next } else { 1 };
+            Choice::Dead(instance) if !by_command => {
+                let but_for = ends.but_for(instance).map(|lost| lost.iter().map(|lost| lost.name.clone()).collect());
+                return self.tell_dead(now, ballot, but_for, fx);
+            }
+            Choice::Heard(name, heard) if !by_command => return self.wait_for_heard(now, &name, heard),
+            Choice::New | Choice::Dead(_) | Choice::Heard(..) => {
+                let generation = if is_later { next } else { 1 };
                 FirstView::new(fresh_instance(generation, self.rng.next_u64()), asked.clone(), &self.agreed())
             }
         };
@@ -375,16 +379,27 @@ impl Process {
     }
 
     /// An instance may have been confirmed, and has no quorum here.
-    fn tell_dead(&mut self, now: Instant, ballot: FoundingBallot, fx: &mut impl Effects) {
-        self.counters.foundings_dead += 1;
+    fn tell_dead(&mut self, now: Instant, ballot: FoundingBallot, but_for: Option<Vec<String>>, fx: &mut impl Effects) {
         let Some(led) = self.led(ballot) else { return };
         let last = led.reports.iter().map(|(name, record)| (name.clone(), record.last.clone())).collect();
         let asked = led.asked.clone();
-        self.tell_founders(now, &asked, &FoundingMessage::Dead { ballot, last }, fx);
+        self.counters.foundings_dead += 1;
+        self.tell_founders(now, &asked, &FoundingMessage::Dead { ballot, last, but_for }, fx);
         if let Stage::Searching(search) = &mut self.stage {
             search.founding.led = None;
             search.founding.lead_after = Some(now + DEAD_AGAIN);
         }
+    }
+
+    /// A founder that has no mark heard a member: the cell exists.
+    fn wait_for_heard(&mut self, now: Instant, name: &str, heard: Heard) {
+        let Stage::Searching(search) = &mut self.stage else { return };
+        search.founding.led = None;
+        search.founding.hindrance = Some(format!(
+            "founder {name} has heard a member of the cell at {}: the cell exists, and is not founded",
+            heard.at
+        ));
+        search.founding.lead_after = Some(now + DEAD_AGAIN);
     }
 
     fn take_refusal(&mut self, now: Instant, from: Incarnation, ballot: FoundingBallot, why: FoundingRefusal) {
@@ -409,12 +424,6 @@ impl Process {
                 theirs.join(", "),
                 own.join(", ")
             ),
-            FoundingRefusal::Heard(heard) => {
-                format!(
-                    "founder {name} has heard a member of the cell at {}: the cell exists, and is not founded",
-                    heard.at
-                )
-            }
             FoundingRefusal::Namesake(at) => {
                 format!("founder {name} has heard another living process of its name at {at}: end one of them")
             }
@@ -529,11 +538,13 @@ impl Process {
 
     /// Sets this process's mark; false: it is not on disk, and must not be relied upon.
     pub(super) fn set_mark(&mut self, mark: Mark, fx: &mut impl Effects) -> bool {
-        let record = FounderRecord { mark: Some(mark), heard: None, last: self.set.record.last.clone() };
-        self.keep_record(record, fx)
+        let FounderRecord { last, end, .. } = self.set.record.clone();
+        // Whoever is in an instance again did not leave it.
+        let end = end.filter(|end| end.instance() != mark.instance);
+        self.keep_record(FounderRecord { mark: Some(mark), heard: None, last, end }, fx)
     }
 
-    fn keep_record(&mut self, record: FounderRecord, fx: &mut impl Effects) -> bool {
+    pub(super) fn keep_record(&mut self, record: FounderRecord, fx: &mut impl Effects) -> bool {
         let kept = fx.keep_record(&record);
         if kept {
             self.set.record = record;
@@ -546,8 +557,10 @@ impl Process {
 
     /// A founder is taken in by a cell, and sets its mark first. False: it cannot.
     pub(super) fn mark_joined(&mut self, instance: u64, fx: &mut impl Effects) -> bool {
+        let record = &self.set.record;
+        let has_left = record.end.as_ref().is_some_and(|end| end.instance() == instance);
         self.founders().is_none()
-            || self.set.record.instance() == instance
+            || record.instance() == instance && !has_left
             || self.set_mark(Mark { instance, list: None }, fx)
     }
 
@@ -625,7 +638,7 @@ impl Process {
 }
 
 /// Why nothing can be founded, for people.
-fn tell_dead(last: &[(String, Option<LastView>)]) -> String {
+fn tell_dead(last: &[(String, Option<LastView>)], but_for: Option<&[String]>) -> String {
     let latest =
         last.iter().filter_map(|(_, last)| last.as_ref()).max_by_key(|last| (generation(last.instance), last.view));
     let recorded = last.iter().map(|(name, last)| match last {
@@ -633,6 +646,15 @@ fn tell_dead(last: &[(String, Option<LastView>)]) -> String {
         None => format!("{name} none"),
     });
     let recorded: Vec<String> = recorded.collect();
+    if let Some(but_for) = but_for {
+        return format!(
+            "the members of the cell left, but for some of which nobody knows that they ended: {}. The cell is founded again when each of \
+             them is started where it ran before. If they are gone for good, `phalanx reform --all-dead` at one host founds it. The last \
+             view that each founder recorded: {}",
+            but_for.join(", "),
+            recorded.join(", ")
+        );
+    }
     let away: Vec<&str> = latest.map_or(Vec::new(), |latest| {
         let is_away = |name: &&String| last.iter().all(|(here, _)| here != *name);
         latest.members.iter().filter(is_away).map(String::as_str).collect()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::port::GroupFlow;
 use super::{Process, Stage};
-use crate::api::{CommandError, Event, GroupTerms};
+use crate::api::{CommandError, Effects, Event, GroupTerms};
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Control, GroupWish, WishList};
 use crate::order::Flow;
@@ -237,10 +237,16 @@ impl Process {
     }
 
     /// The leave under way: alone, or outside the primary, a process just goes.
-    pub(super) fn leave_step(&mut self, now: Instant) {
+    pub(super) fn leave_step(&mut self, now: Instant, fx: &mut impl Effects) {
         if let Stage::Leaving { since } = self.stage {
-            // The decision must not go away with this process, which may be part of the quorum that made it.
-            if self.directory.members.is_empty() || self.is_spread() || now.since(since) > LEAVE_PATIENCE {
+            let waited = now.since(since);
+            if self.directory.members.is_empty() {
+                if self.is_end_known(waited) {
+                    self.keep_ended(fx);
+                    self.end(Event::Left);
+                }
+            } else if self.is_spread() || waited > LEAVE_PATIENCE {
+                // The decision must not go away with this process, which may be part of the quorum that made it.
                 self.end(Event::Left);
             }
             return;
@@ -250,6 +256,9 @@ impl Process {
         let drained = self.flows.values().all(|f| f.flow.is_drained());
         let stuck = !self.primary && now.since(since) > LEAVE_PATIENCE;
         if (alone && (drained || now.since(since) > DRAIN_PATIENCE)) || stuck || now.since(since) > DRAIN_PATIENCE * 2 {
+            if alone {
+                self.keep_ended(fx);
+            }
             self.end(Event::Left);
         } else if drained && !self.leavers.contains(&self.me()) {
             self.ask_to_leave_once(now);

@@ -91,6 +91,7 @@ impl Process {
         let former_level = if first { next.level } else { self.directory.level };
         self.directory = next;
         self.forget_state_holders();
+        self.forget_out();
         self.adopt_settings();
         self.meet_members(now);
         // In the application's order: the rest of the old group views, who is in the cell, the new group views.
@@ -125,6 +126,10 @@ impl Process {
             self.stage = Stage::Leaving { since: now };
             // The ranks of the old view are not those of the new one, and it watches nobody any more.
             self.hearing = Hearing::new(0, 0, now, self.patience());
+            self.tell_out();
+            if !self.directory.members.is_empty() {
+                self.keep_left(fx);
+            }
             return;
         }
         self.stage = Stage::Member;

@@ -230,11 +230,13 @@ impl Process {
         }
         let asked = targets.len() as u64;
         self.counters.probes += asked;
+        let mut tail = tail.clone();
+        self.tell_end(&mut tail);
         let nonce = self.rng.next_u64();
         self.probing.nonces = [self.probing.nonces[1], nonce];
         let info = self.set.me.clone();
         let probe = Greeting::Probe { info, nonce, member_of, padding: vec![0; PROBE_PADDING] };
-        self.send_greeting_with(&targets, &probe, tail, fx);
+        self.send_greeting_with(&targets, &probe, &tail, fx);
         asked
     }
 
@@ -320,6 +322,7 @@ impl Process {
                 if info.incarnation != sender || padding.len() < PROBE_PADDING || info.name.len() > 200 {
                     return self.counters.drop(DropReason::Malformed);
                 }
+                self.hear_end(&tail, fx);
                 match member_of {
                     None | Some((_, 0)) => self.answer_probe(now, from, &info, nonce, fx),
                     Some(member_of) => {
@@ -399,6 +402,9 @@ impl Process {
         fx: &mut impl Effects,
     ) {
         let (who, control) = (info.incarnation, info.control);
+        if let Some(view) = self.view_of_nobody(instance).filter(|_| matches!(self.stage, Stage::Searching(_))) {
+            return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Excluded(view) }, fx);
+        }
         if matches!(self.stage, Stage::Member) && instance != self.instance {
             // Each of the two is to know of the other.
             self.meet_instance(instance, from, false);
@@ -437,7 +443,7 @@ impl Process {
                 let to = self.directory.members.get(rank).map_or(self.set.me.control, |m| m.control);
                 (self.directory.view, to, rank == self.my_rank())
             }
-            Stage::Searching(_) if self.founders().is_some_and(|f| f.contains(&info.name)) => {
+            Stage::Searching(_) if self.is_named_founder(&info.name) || self.is_missed(info) => {
                 (0, self.set.me.control, true)
             }
             _ => return,
@@ -518,10 +524,13 @@ impl Process {
             return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Differs(differs) }, fx);
         }
         if matches!(self.stage, Stage::Searching(_)) {
-            let control = info.control;
-            self.meet_founder(now, info);
-            // A founder may have come back at another address: it is to hear of us there.
-            return self.add_seeds(&[control]);
+            self.excuse(&info, fx);
+            if self.is_named_founder(&info.name) {
+                // It may have come back at another address: it is to hear of us there.
+                self.add_seeds(&[info.control]);
+                self.meet_founder(now, info);
+            }
+            return;
         }
         self.counters.joins_taken += 1;
         if self.directory.rank(info.incarnation).is_some() {

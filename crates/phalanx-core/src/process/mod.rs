@@ -1,6 +1,6 @@
 //! One process of a cell: owns the parts, routes between them, speaks to the application.
 //!
-//! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `reform` (other instances of the cell), `beat` (heartbeats
+//! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `reform` (other instances of the cell), `ending` (how an instance ends), `beat` (heartbeats
 //! and suspicion), `watch` (the same in a large cell), `slow` (members that
 //! stay behind), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
 //! `level` (the level in force and agreed settings), `adequacy` (views of too few members), `fetch` (filling a cut), `orphans` (groups that wait for members that were cut off), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
@@ -11,6 +11,7 @@ mod app;
 mod beat;
 mod counters;
 mod decree;
+mod ending;
 mod fetch;
 mod founding;
 mod groups;
@@ -101,6 +102,8 @@ pub struct Process {
     /// Who wants to come and go, as told to this process as (possible) coordinator.
     joiners: BTreeMap<Incarnation, Joiner>,
     leavers: BTreeSet<Incarnation>,
+    /// Former members that are known to be out, and members that are proved dead.
+    out: BTreeSet<Incarnation>,
     /// Those that the last decree of this process did not let go, and when.
     held_leavers: BTreeMap<Incarnation, Instant>,
     /// Wishes about groups, and the decree they were made in: what came of it may have changed the wisher's mind.
@@ -243,6 +246,7 @@ impl Process {
             left_undelivered: 0,
             joiners: BTreeMap::new(),
             leavers: BTreeSet::new(),
+            out: BTreeSet::new(),
             held_leavers: BTreeMap::new(),
             wishes: BTreeMap::new(),
             unreadable: BTreeSet::new(),
@@ -497,6 +501,7 @@ impl Process {
             self.attention = true;
         }
         self.note_death(dead);
+        self.note_out(dead);
         self.joiners.remove(&dead);
     }
 

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use phalanx_core::member::{
-    Agreed, Ballot, Control, Directory, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal,
-    GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView, Mark, Proposal, RecoveredPacket, Report, Return,
-    ReturnPoint, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
+    Agreed, Ballot, Control, Directory, End, Ended, FirstView, FounderRecord, FoundingBallot, FoundingMessage,
+    FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView, Lost, Mark, Proposal,
+    RecoveredPacket, Report, Return, ReturnPoint, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{Tags, put_with_tail};
@@ -18,7 +18,7 @@ pub(crate) struct Speech<'a>(pub(crate) &'a mut Rng);
 impl Speech<'_> {
     /// A message of the control channel.
     pub(crate) fn control(&mut self) -> Vec<u8> {
-        let message = match self.0.below(16) {
+        let message = match self.0.below(17) {
             0 => Control::Wedge(Wedge {
                 decree: self.number(),
                 ballot: self.ballot(),
@@ -70,6 +70,7 @@ impl Speech<'_> {
                 }),
             }),
             14 => Control::HoldsState { group: self.group(), view: self.number() },
+            15 => Control::Out,
             _ => Control::Founding(FoundingMessage::Confirmed(self.first_view())),
         };
         let with_own_tail = self.coin();
@@ -80,19 +81,18 @@ impl Speech<'_> {
     fn founding(&mut self) -> FoundingMessage {
         let ballot = FoundingBallot { round: self.small(), leader: self.who() };
         match self.0.below(8) {
-            0 => FoundingMessage::Ask {
-                ballot,
-                names: self.some(Self::name),
-                asked: self.some(Self::info),
-                by_command: self.coin(),
-            },
+            0 => FoundingMessage::Ask { ballot, names: self.some(Self::name), asked: self.some(Self::info) },
             1 => FoundingMessage::Report { ballot, record: self.record(ballot) },
             2 => FoundingMessage::Refuse { ballot, why: FoundingRefusal::Promised(ballot) },
             3 => FoundingMessage::Propose { ballot, first: self.first_view() },
             4 => FoundingMessage::Accept { ballot },
             5 => FoundingMessage::Decide { ballot },
             6 => FoundingMessage::Marked { instance: self.number() },
-            _ => FoundingMessage::Dead { ballot, last: self.some(|s| (s.name(), None)) },
+            _ => FoundingMessage::Dead {
+                ballot,
+                last: self.some(|s| (s.name(), None)),
+                but_for: self.maybe(|s| s.some(Self::name)),
+            },
         }
     }
 
@@ -101,7 +101,15 @@ impl Speech<'_> {
             mark: self.maybe(|s| Mark { instance: s.number(), list: s.maybe(|s| (ballot, s.first_view())) }),
             heard: self.maybe(|s| Heard { instance: s.number(), at: s.info().control }),
             last: self.maybe(|s| LastView { instance: s.number(), view: s.number(), members: s.some(Self::name) }),
+            end: self.maybe(|s| match s.maybe(|s| s.some(Self::lost)) {
+                None => End::Left { instance: s.number() },
+                Some(but_for) => End::Ended(Ended { instance: s.number(), view: s.number(), but_for }),
+            }),
         }
+    }
+
+    fn lost(&mut self) -> Lost {
+        Lost { who: self.who(), seat: self.number(), name: self.name() }
     }
 
     fn back(&mut self) -> Return {

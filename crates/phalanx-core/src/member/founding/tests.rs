@@ -1,5 +1,6 @@
 use super::*;
 use crate::api::{Limits, Timing};
+use crate::member::Lost;
 
 /// Life `life` of founder `name`, in the directory of that name.
 fn founder(name: u64, life: u64) -> MemberInfo {
@@ -30,8 +31,9 @@ fn nothing() -> FounderRecord {
 
 fn chosen(lives: [u64; 3], records: [FounderRecord; 3]) -> Choice {
     let asked = list(0, lives).members;
-    let reports = records.into_iter().enumerate().map(|(name, record)| (format!("p{name}"), record)).collect();
-    choose(&asked, &reports)
+    let reports: BTreeMap<String, FounderRecord> =
+        records.into_iter().enumerate().map(|(name, record)| (format!("p{name}"), record)).collect();
+    choose(&asked, &reports, &Ends::told(&asked, reports.values()))
 }
 
 const FIRST: u64 = 1 << 48 | 1;
@@ -84,6 +86,62 @@ fn a_list_with_few_marks_is_overruled_where_all_run_in_the_directories_that_it_n
     assert_eq!(chosen([2, 2, 1], [marked(2, &unknown), nothing(), nothing()]), Choice::Dead(FIRST));
 }
 
+/// The record of who was in that instance as its last members left, but for these.
+fn ended(record: FounderRecord, instance: u64, but_for: Vec<Lost>) -> FounderRecord {
+    FounderRecord { end: Some(End::Ended(Ended { instance, view: 9, but_for })), ..record }
+}
+
+/// Life `life` of founder `name`, which may be a member still.
+fn lost(name: u64, life: u64) -> Lost {
+    let info = founder(name, life);
+    Lost { who: info.incarnation, seat: info.seat(), name: info.name }
+}
+
+#[test]
+fn marks_of_an_instance_that_ended_do_not_count() {
+    let in_it = || taken_in(SECOND);
+    assert_eq!(chosen([2, 2, 2], [ended(in_it(), SECOND, Vec::new()), in_it(), in_it()]), Choice::New);
+    let left = FounderRecord { end: Some(End::Left { instance: SECOND }), ..in_it() };
+    assert_eq!(chosen([2, 2, 2], [left.clone(), left.clone(), left]), Choice::Dead(SECOND), "others may have stayed");
+    let later = taken_in(3 << 48 | 1);
+    assert_eq!(
+        chosen([2, 2, 2], [ended(in_it(), SECOND, Vec::new()), later, in_it()]),
+        Choice::Dead(3 << 48 | 1),
+        "a later instance did not end"
+    );
+    assert_eq!(
+        chosen([2, 2, 2], [ended(taken_in(3 << 48 | 1), 3 << 48 | 1, Vec::new()), in_it(), in_it()]),
+        Choice::New,
+        "the later one was founded when nobody lived in this one"
+    );
+    let heard = || FounderRecord {
+        heard: Some(Heard { instance: SECOND, at: SocketAddr::from(([127, 0, 0, 1], 1)) }),
+        ..nothing()
+    };
+    assert!(matches!(chosen([2, 2, 2], [in_it(), heard(), in_it()]), Choice::Heard(name, _) if name == "p1"));
+    assert_eq!(chosen([2, 2, 2], [ended(in_it(), SECOND, Vec::new()), heard(), in_it()]), Choice::New);
+    assert_eq!(chosen([2, 2, 2], [ended(in_it(), SECOND, vec![lost(3, 1)]), heard(), nothing()]), Choice::Dead(SECOND));
+}
+
+#[test]
+fn an_instance_has_not_ended_while_a_former_member_may_live_in_it() {
+    let with = |lives: [u64; 3], but_for: Vec<Lost>| {
+        chosen(lives, [ended(taken_in(FIRST), FIRST, but_for), taken_in(FIRST), taken_in(FIRST)])
+    };
+    assert_eq!(with([2, 2, 2], vec![lost(1, 1), lost(2, 1)]), Choice::New, "both were started again");
+    assert_eq!(with([2, 1, 2], vec![lost(1, 1)]), Choice::Dead(FIRST), "this life was a member");
+    assert_eq!(with([2, 2, 2], vec![lost(3, 1)]), Choice::Dead(FIRST), "it is not there");
+    let elsewhere = Lost { seat: 0, ..lost(1, 1) };
+    assert_eq!(with([2, 2, 2], vec![elsewhere]), Choice::Dead(FIRST), "nobody knows where it ran");
+    // Each record may have excused others.
+    let two = [
+        ended(taken_in(FIRST), FIRST, vec![lost(3, 1), lost(4, 1)]),
+        ended(taken_in(FIRST), FIRST, vec![lost(4, 1)]),
+        ended(taken_in(FIRST), FIRST, vec![lost(3, 1)]),
+    ];
+    assert_eq!(chosen([2, 2, 2], two), Choice::New);
+}
+
 #[test]
 fn instances_tell_their_generation_and_are_never_0() {
     for (random, of) in [(0, 0), (u64::MAX, 1), (1 << 20, u16::MAX)] {
@@ -100,7 +158,6 @@ fn messages_beyond_their_bounds_are_refused() {
         ballot,
         names: vec!["p".to_owned(); names],
         asked,
-        by_command: false,
     };
     assert!(ask(FOUNDERS_MAX, vec![founder(0, 1), founder(1, 1)]).is_sound());
     assert!(!ask(FOUNDERS_MAX + 1, vec![founder(0, 1)]).is_sound());
@@ -110,6 +167,11 @@ fn messages_beyond_their_bounds_are_refused() {
     assert!(!long.is_sound());
     let twice = FirstView { members: vec![founder(0, 1), founder(0, 1)], ..list(FIRST, [1, 1, 1]) };
     assert!(!FoundingMessage::Confirmed(twice).is_sound());
-    let last = |n: usize| FoundingMessage::Dead { ballot, last: vec![(String::new(), None); n] };
+    let last = |n: usize| FoundingMessage::Dead { ballot, last: vec![(String::new(), None); n], but_for: None };
     assert!(last(FOUNDERS_MAX).is_sound() && !last(FOUNDERS_MAX + 1).is_sound());
+    let but_for = |n: usize| FoundingMessage::Dead { ballot, last: Vec::new(), but_for: Some(vec![String::new(); n]) };
+    assert!(but_for(LOST_MAX).is_sound() && !but_for(LOST_MAX + 1).is_sound());
+    let lost = |n: usize| vec![lost(0, 1); n];
+    let report = |n: usize| FoundingMessage::Report { ballot, record: ended(taken_in(FIRST), FIRST, lost(n)) };
+    assert!(report(LOST_MAX).is_sound() && !report(LOST_MAX + 1).is_sound());
 }

@@ -373,7 +373,7 @@ fn who_leaves_stays_until_a_quorum_knows_of_it_or_for_three_seconds() {
         process.directory.members.remove(0); // the view without it
         process.stage = Stage::Leaving { since: NOW };
         process.told_decree = told.to_vec();
-        process.leave_step(NOW + after);
+        process.leave_step(NOW + after, &mut Out::default());
         process.is_over()
     };
     let patience = Duration::from_secs(3);
@@ -391,7 +391,7 @@ fn who_hears_no_quorum_leaves_after_three_seconds() {
         let (mut process, _) = in_cell(A, 3);
         process.primary = is_primary;
         process.leave(NOW);
-        process.leave_step(NOW + after);
+        process.leave_step(NOW + after, &mut Out::default());
         process.is_over()
     };
     let patience = Duration::from_secs(3);

@@ -1,0 +1,212 @@
+//! How the instance of the cell ends for this process, and what it does when it finds that one ended (`docs/founding.md`).
+
+use std::time::Duration;
+
+use super::{Process, Stage};
+use crate::api::{Effects, Founding, LeaveReason};
+use crate::id::{Incarnation, MemberInfo};
+use crate::member::{Control, End, Ended, FounderRecord, Lost, ORPHANS_LEVEL};
+use crate::wire::Tags;
+
+/// In the tail of a probe: the sender's instance ended.
+const ENDED: u64 = 4;
+/// A record of more bytes does not travel in a probe.
+const ENDED_BYTES_MAX: usize = 800;
+/// The last members wait so long until they know of each other that they are out.
+const END_PATIENCE: Duration = Duration::from_secs(1);
+
+impl Process {
+    /// Whether it keeps a record of how its instance ended: a cell with founders is founded again when these know it.
+    fn records_ends(&self) -> bool {
+        matches!(self.set.founding, Founding::Named(_) | Founding::Join)
+    }
+
+    /// A decree let this process go: it says so to all that it knows, before it goes.
+    pub(super) fn tell_out(&mut self) {
+        if self.directory.level < ORPHANS_LEVEL {
+            return; // there are builds in the cell that do not know the message
+        }
+        let stay = self.directory.members.iter().map(|member| member.incarnation);
+        let to: Vec<Incarnation> = stay.chain(self.going()).filter(|who| *who != self.me()).collect();
+        to.into_iter().for_each(|who| self.send_control(who, &Control::Out));
+    }
+
+    /// Those that the decree in force let go.
+    fn going(&self) -> impl Iterator<Item = Incarnation> {
+        let left = self.last_decision.iter().flat_map(|decision| &decision.left);
+        left.filter(|(_, why)| *why == LeaveReason::Left).map(|(who, _)| *who)
+    }
+
+    /// A process says that it learned that it is out, or is proved dead.
+    pub(super) fn note_out(&mut self, who: Incarnation) {
+        let is_lost = || self.directory.lost().is_some_and(|lost| lost.iter().any(|lost| lost.who == who));
+        if self.directory.rank(who).is_some() || is_lost() {
+            self.out.insert(who);
+        }
+    }
+
+    /// A view was installed: what was heard of those that it does not concern is forgotten.
+    pub(super) fn forget_out(&mut self) {
+        if !self.out.is_empty() {
+            let lost = self.directory.lost().unwrap_or_default();
+            let directory = &self.directory;
+            self.out.retain(|who| directory.rank(*who).is_some() || lost.iter().any(|lost| lost.who == *who));
+        }
+    }
+
+    /// Whether a process that was let go with all others may go: each of them said that it knows.
+    pub(super) fn is_end_known(&self, waited: Duration) -> bool {
+        waited > END_PATIENCE || self.going().all(|who| who == self.me() || self.out.contains(&who))
+    }
+
+    /// It left, and others stayed.
+    pub(super) fn keep_left(&mut self, fx: &mut impl Effects) {
+        let end = End::Left { instance: self.instance };
+        self.keep_end(end, fx);
+    }
+
+    /// It goes as the last one, or together with the last ones: nobody can join the instance any more.
+    pub(super) fn keep_ended(&mut self, fx: &mut impl Effects) {
+        let Some(lost) = self.directory.lost() else { return self.keep_left(fx) };
+        let me = self.me();
+        let but_for: Vec<Lost> =
+            lost.into_iter().filter(|lost| lost.who != me && !self.out.contains(&lost.who)).collect();
+        let alone = u64::from(!self.directory.members.is_empty());
+        let ended = Ended { instance: self.instance, view: self.directory.view + alone, but_for };
+        self.counters.instances_ended += 1;
+        self.keep_end(End::Ended(ended), fx);
+    }
+
+    fn keep_end(&mut self, end: End, fx: &mut impl Effects) {
+        if self.records_ends() && self.directory.level >= ORPHANS_LEVEL {
+            let record = FounderRecord { end: Some(end), ..self.set.record.clone() };
+            self.keep_record(record, fx);
+        }
+    }
+
+    /// How an instance ended, as this process wrote it down.
+    fn own_end(&self) -> Option<&Ended> {
+        self.set.record.end.as_ref()?.ended()
+    }
+
+    /// What a probe of this process says beside its own words.
+    pub(super) fn tell_end(&self, tail: &mut Tags) {
+        if let Some(ended) = self.own_end().filter(|_| matches!(self.stage, Stage::Searching(_))) {
+            let mut told = Tags::default();
+            told.put_value(ENDED, ended);
+            if told.as_bytes().len() <= ENDED_BYTES_MAX {
+                tail.put_value(ENDED, ended);
+            }
+        }
+    }
+
+    /// A process that looks for its cell says that the instance ended. A founder that was in it keeps that, to tell others.
+    pub(super) fn hear_end(&mut self, tail: &Tags, fx: &mut impl Effects) {
+        let told: Option<Ended> = tail.value(ENDED).ok().flatten();
+        let Some(mut told) = told.filter(Ended::is_sound) else { return };
+        let record = &self.set.record;
+        let of_it = record.instance() == told.instance || record.heard.is_some_and(|h| h.instance == told.instance);
+        if self.founders().is_none() || !of_it || !matches!(self.stage, Stage::Searching(_)) {
+            return;
+        }
+        if let Some(own) = self.own_end().filter(|own| own.instance == told.instance) {
+            told.excuse_as(own);
+            if told == *own {
+                return;
+            }
+        }
+        let record = FounderRecord { end: Some(End::Ended(told)), ..record.clone() };
+        self.keep_record(record, fx);
+    }
+
+    /// Whether a process that looks for the cell is to show itself: the instance ended, but for one that may have run where it does.
+    pub(super) fn is_missed(&self, info: &MemberInfo) -> bool {
+        self.own_end().is_some_and(|ended| ended.but_for.iter().any(|lost| lost.is_succeeded_by(info)))
+    }
+
+    /// A process answered a fresh challenge, and is in no view: the life before it has ended.
+    pub(super) fn excuse(&mut self, info: &MemberInfo, fx: &mut impl Effects) {
+        if !self.is_missed(info) {
+            return;
+        }
+        let mut record = self.set.record.clone();
+        if let Some(End::Ended(ended)) = &mut record.end {
+            ended.but_for.retain(|lost| !lost.is_succeeded_by(info));
+        }
+        self.counters.ends_excused += 1;
+        self.keep_record(record, fx);
+    }
+
+    /// The view of nobody with which an instance ended, if this process knows of it: whoever is in an earlier one is out.
+    pub(super) fn view_of_nobody(&self, instance: u64) -> Option<u64> {
+        self.own_end().filter(|ended| ended.instance == instance).map(|ended| ended.view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Limits, Settings, Timing};
+    use crate::member::Mark;
+    use crate::process::tests::by_hand::{NOW, Out};
+    use crate::process::tests::member;
+    use crate::seal::Security;
+
+    /// A founder that knows of the end of instance 7, but for so many with names of so many bytes.
+    fn searching(lost: u64, bytes: usize) -> Process {
+        let lost = (0..lost).map(|n| Lost { who: Incarnation(100 + n), seat: n + 1, name: "n".repeat(bytes) });
+        let ended = Ended { instance: 7, view: 9, but_for: lost.collect() };
+        let mark = Some(Mark { instance: 7, list: None });
+        let settings = Settings {
+            cell: "test".into(),
+            me: member(),
+            founding: Founding::Named(vec![member().name, "other".into()]),
+            record: FounderRecord { mark, end: Some(End::Ended(ended)), ..FounderRecord::default() },
+            seeds: Vec::new(),
+            timing: Timing::default(),
+            limits: Limits::default(),
+        };
+        Process::new(NOW, settings, &Security::None, 1)
+    }
+
+    fn told_by(process: &Process) -> Tags {
+        let mut tail = Tags::default();
+        process.tell_end(&mut tail);
+        tail
+    }
+
+    fn lost(process: &Process) -> Vec<u64> {
+        process.own_end().expect("it knows of an end").but_for.iter().map(|lost| lost.seat).collect()
+    }
+
+    #[test]
+    fn a_long_record_of_an_end_is_in_no_probe() {
+        assert!(told_by(&searching(4, 150)).get(ENDED).is_some());
+        assert!(told_by(&searching(6, 150)).get(ENDED).is_none());
+    }
+
+    /// What a probe says of an end is kept, and nobody is lost again who was heard.
+    #[test]
+    fn a_founder_keeps_the_end_of_its_own_instance_that_a_probe_tells() {
+        let mut fx = Out::default();
+        let mut process = searching(0, 1);
+        process.set.record.end = None;
+        process.hear_end(&told_by(&searching(2, 1)), &mut fx);
+        assert_eq!(lost(&process), [1, 2]);
+        let heard = |seat: u64, life: u64| {
+            let mut info = MemberInfo { incarnation: Incarnation(life), ..member() };
+            info.sit(seat);
+            info
+        };
+        process.excuse(&heard(2, 101), &mut fx);
+        assert_eq!(lost(&process), [1, 2], "it is the life that was a member");
+        process.excuse(&heard(2, 55), &mut fx);
+        process.hear_end(&told_by(&searching(2, 1)), &mut fx);
+        assert_eq!(lost(&process), [1]);
+        let mut elsewhere = searching(0, 1);
+        elsewhere.set.record =
+            FounderRecord { mark: Some(Mark { instance: 8, list: None }), ..FounderRecord::default() };
+        elsewhere.hear_end(&told_by(&searching(2, 1)), &mut fx);
+        assert_eq!(elsewhere.own_end(), None, "it was in another instance");
+    }
+}

@@ -1,0 +1,231 @@
+//! Cells that all members leave, and that begin again by themselves (`docs/founding.md`, *When all members left*).
+
+use std::time::Duration;
+
+use phalanx_core::member::{End, generation};
+use phalanx_sim::{Cell, WorldSettings};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// `members` processes, the first `founders` of which are founders, in one view and one group.
+fn cell_of(members: usize, founders: usize, seed: u64) -> Cell {
+    let mut settings = WorldSettings::quiet(members);
+    settings.founders = founders;
+    let mut cell = Cell::new(settings, seed);
+    start(&mut cell, &(0..members).collect::<Vec<_>>());
+    cell.settle();
+    cell
+}
+
+fn start(cell: &mut Cell, slots: &[usize]) {
+    for &slot in slots {
+        cell.start(slot);
+        cell.join(slot, "a");
+    }
+}
+
+fn leave(cell: &mut Cell, slots: &[usize]) {
+    slots.iter().for_each(|slot| cell.leave(*slot));
+    assert!(cell.run_until(30 * SECOND, |cell| slots.iter().all(|slot| !cell.runs(*slot))), "they do not get out");
+}
+
+fn nobody_is_in(cell: &Cell, slots: &[usize]) -> bool {
+    slots.iter().all(|slot| cell.cell_view(*slot).is_none())
+}
+
+fn says(cell: &Cell, slot: usize, what: &str) -> bool {
+    cell.searching(slot).is_some_and(|why| why.contains(what))
+}
+
+/// Of whom the record of a process says that they may live in the instance that ended.
+fn but_for(cell: &Cell, slot: usize) -> Option<Vec<String>> {
+    let ended = cell.record(slot).end.as_ref()?.ended()?;
+    Some(ended.but_for.iter().map(|lost| lost.name.clone()).collect())
+}
+
+/// An orderly shutdown, all at once or one after the other in any order, and a start of all: nobody says a word, and the instance that
+/// they found is of the next generation.
+#[test]
+fn a_cell_that_all_left_begins_again_by_itself() {
+    for seed in 0..24 {
+        let mut cell = cell_of(4, 3, seed);
+        let before = cell.instance(0).expect("it is in a view");
+        let mut order = [0, 1, 2, 3];
+        if seed < 8 {
+            leave(&mut cell, &order);
+        } else {
+            let by = usize::try_from(seed).expect("small");
+            order.rotate_left(by % 4);
+            if by % 2 == 0 {
+                order.reverse();
+            }
+            order.iter().for_each(|slot| leave(&mut cell, &[*slot]));
+            let ended = order.map(|slot| but_for(&cell, slot));
+            assert_eq!(ended, [None, None, None, Some(Vec::new())], "the last one knows that all others are out");
+        }
+        start(&mut cell, &[0, 1, 2, 3]);
+        cell.settle();
+        assert_eq!(cell.instance(0).map(generation), Some(generation(before) + 1));
+        assert!((0..3).all(|slot| cell.record(slot).instance() == cell.instance(0).expect("it is in a view")));
+        cell.finish_clean();
+    }
+}
+
+/// Founders that left, and of which nobody knows that the others left too, found nothing: another one may live.
+#[test]
+fn who_left_before_the_others_founds_nothing() {
+    let mut cell = cell_of(3, 3, 1);
+    leave(&mut cell, &[0, 1]);
+    cell.pause(2);
+    start(&mut cell, &[0, 1]);
+    cell.run_for(8 * SECOND);
+    assert!(nobody_is_in(&cell, &[0, 1]), "the cell was founded while p2 lives in it");
+    cell.resume(2);
+    cell.settle();
+    assert!([0, 1].iter().all(|slot| cell.record(*slot).end.is_none()), "they are in it again");
+    cell.finish_clean();
+}
+
+/// A member is cut off and left out, and the others leave. They may not found while it lives in the instance and does not know.
+#[test]
+fn who_is_cut_off_keeps_the_others_from_founding_until_it_is_heard() {
+    for seed in 0..8 {
+        let mut cell = cell_of(4, 3, seed);
+        let before = cell.instance(0).expect("it is in a view");
+        let cut_off = 2 + usize::try_from(seed % 2).expect("small");
+        cell.cut_off(&[cut_off]);
+        cell.run_for(3 * SECOND);
+        let others: Vec<usize> = (0..4).filter(|slot| *slot != cut_off).collect();
+        leave(&mut cell, &others);
+        let last = others.iter().find_map(|slot| but_for(&cell, *slot)).expect("one of them was the last");
+        assert_eq!(last, [format!("p{cut_off}")]);
+        start(&mut cell, &others);
+        cell.run_for(8 * SECOND);
+        assert!(nobody_is_in(&cell, &others), "the cell was founded while p{cut_off} lives in it");
+        if cut_off == 3 {
+            let all = others.iter().all(|slot| says(&cell, *slot, "nobody knows that they ended: p3"));
+            assert!(all, "{:?}", cell.searching(0));
+        }
+        cell.heal();
+        cell.settle();
+        assert!(cell.exclusions(cut_off) > 0, "nobody told it that it is out");
+        assert_eq!(cell.instance(cut_off).map(generation), Some(generation(before) + 1));
+        cell.finish_clean();
+    }
+}
+
+/// A member dies before the others leave: the cell begins again when it is started where it ran, and not before.
+#[test]
+fn who_died_is_waited_for_where_it_ran() {
+    for (seed, dead) in (0..8).zip([0, 1, 2, 3].into_iter().cycle()) {
+        let mut cell = cell_of(4, 3, seed);
+        cell.crash(dead);
+        cell.run_for(3 * SECOND);
+        let others: Vec<usize> = (0..4).filter(|slot| *slot != dead).collect();
+        leave(&mut cell, &others);
+        start(&mut cell, &others);
+        cell.run_for(6 * SECOND);
+        assert!(nobody_is_in(&cell, &others));
+        start(&mut cell, &[dead]);
+        cell.settle();
+        cell.finish_clean();
+    }
+}
+
+/// The same, and its directory is emptied: nobody can know that it is the one. Then it needs a command.
+#[test]
+fn who_comes_from_another_directory_is_not_the_one_that_is_waited_for() {
+    let mut cell = cell_of(3, 3, 3);
+    cell.crash(2);
+    cell.empty_directory(2);
+    cell.run_for(3 * SECOND);
+    leave(&mut cell, &[0, 1]);
+    start(&mut cell, &[0, 1, 2]);
+    cell.run_for(8 * SECOND);
+    assert!(nobody_is_in(&cell, &[0, 1, 2]), "p2 may live elsewhere");
+    assert!(says(&cell, 0, "nobody knows that they ended: p2"), "{:?}", cell.searching(0));
+    cell.found_anew(0).expect("it looks for the cell");
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// All die: nobody has the record of an end.
+#[test]
+fn a_cell_whose_last_members_died_needs_a_command() {
+    let mut cell = cell_of(3, 3, 4);
+    leave(&mut cell, &[0]);
+    [1, 2].into_iter().for_each(|slot| cell.crash(slot));
+    assert!(matches!(cell.record(0).end, Some(End::Left { .. })));
+    start(&mut cell, &[0, 1, 2]);
+    cell.run_for(8 * SECOND);
+    assert!(nobody_is_in(&cell, &[0, 1, 2]));
+    assert!(says(&cell, 0, "the whole cell died"), "{:?}", cell.searching(0));
+    cell.found_anew(0).expect("it looks for the cell");
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// A founder left, and its directory was emptied. Started again it hears a member, and does not come in. Then the others leave: it is told
+/// that what it heard is over. While another one may live, it is not.
+#[test]
+fn what_was_heard_of_an_instance_that_ended_does_not_count() {
+    for is_lost in [false, true] {
+        let mut cell = cell_of(4, 3, 5).titled(format!("p3 is lost: {is_lost}"));
+        leave(&mut cell, &[2]);
+        cell.empty_directory(2);
+        // It hears members, and its own words do not get through after that.
+        start(&mut cell, &[2]);
+        assert!(cell.run_until(2 * SECOND, |cell| cell.record(2).heard.is_some()), "it heard nobody");
+        cell.cut_off(&[2]);
+        assert!(cell.cell_view(2).is_none());
+        cell.run_for(SECOND);
+        cell.crash(2);
+        if is_lost {
+            cell.crash(3);
+            cell.run_for(3 * SECOND);
+            leave(&mut cell, &[0, 1]);
+        } else {
+            leave(&mut cell, &[0, 1, 3]);
+        }
+        cell.heal();
+        start(&mut cell, &[0, 1, 2]);
+        if is_lost {
+            cell.run_for(8 * SECOND);
+            assert!(nobody_is_in(&cell, &[0, 1, 2]));
+            assert!(says(&cell, 0, "nobody knows that they ended: p3"), "{:?}", cell.searching(0));
+        }
+        start(&mut cell, &[3]);
+        cell.settle();
+        cell.finish_clean();
+    }
+}
+
+/// The cell ends twice: the second record takes the place of the first.
+#[test]
+fn a_cell_can_end_again_and_again() {
+    let mut cell = cell_of(3, 3, 6);
+    for generations in 2..6 {
+        leave(&mut cell, &[0, 1, 2]);
+        start(&mut cell, &[0, 1, 2]);
+        cell.settle();
+        assert_eq!(cell.instance(0).map(generation), Some(generations));
+    }
+    cell.finish_clean();
+}
+
+/// Founders of whom one has a mark of an instance that was superseded by command, and then left by all.
+#[test]
+fn marks_of_instances_before_the_one_that_ended_do_not_count() {
+    let mut cell = cell_of(3, 3, 7);
+    [0, 1, 2].into_iter().for_each(|slot| cell.crash(slot));
+    start(&mut cell, &[0, 1]);
+    cell.run_for(2 * SECOND);
+    cell.found_anew(0).expect("two of three look for the cell");
+    cell.settle();
+    assert_eq!(cell.instance(0).map(generation), Some(2));
+    leave(&mut cell, &[0, 1]);
+    start(&mut cell, &[0, 1, 2]);
+    cell.settle();
+    assert_eq!(cell.instance(2).map(generation), Some(3));
+    cell.finish_clean();
+}
