@@ -92,7 +92,6 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
         receive_packets: driver.receive_packets(),
         ..MemberInfo::new(Incarnation(entropy().max(1)), name, addresses.data, addresses.control)
     };
-    me.sit(local.seat(&me.name)?);
     let own_key = match &security {
         Security::Sealed(key) if config.cell_key.is_none() => Some(key.clone()),
         Security::Sealed(_) | Security::None => None,
@@ -100,7 +99,10 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     let kept = Kept::new(&local, own_key)?;
     let card = Card::mine(&me.name, me.data, me.control).with_memory(driver.offer());
     let plan = Plan::new(options, &local, &card, seeds)?;
-    let role = Role { founder: plan.is_founder().then_some(me.name.as_str()), keyed: kept.has_key() };
+    if plan.is_only_one() {
+        me.sit(local.seat(&me.name)?);
+    }
+    let role = Role { founder: plan.has_name().then_some(me.name.as_str()), keyed: kept.has_key() };
     let (presence, standing) = local.enter(me.incarnation, &card, plan.intent(), role)?;
     let (founding, seeds) = plan.resolve(standing);
     let settings = Settings {

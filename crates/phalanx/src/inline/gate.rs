@@ -24,7 +24,7 @@ pub(super) struct Gate {
     pub(super) reform_refused: Option<String>,
     /// The counters file does not say so yet.
     pub(super) unwritten: bool,
-    /// What a fixed founder keeps.
+    /// What a process with a name of its own keeps.
     pub(super) founder: Option<Box<Founder>>,
     pub(super) notices: Vec<String>,
     home: Home,
@@ -135,7 +135,13 @@ impl<H: Handler> Handler for Gated<'_, H> {
         }
         let kept = self.gate.founder.as_mut().map_or(Ok(()), |founder| founder.keep(record));
         if let Err(error) = &kept {
-            let notice = format!("the cell is neither founded nor joined: {error}");
+            let known = self.gate.founder.as_ref().map(|founder| founder.record());
+            let what = if known.is_some_and(|known| known.end != record.end && known.mark == record.mark) {
+                "this process leaves, and cannot write that down"
+            } else {
+                "the cell is neither founded nor joined"
+            };
+            let notice = format!("{what}: {error}");
             if !self.gate.notices.contains(&notice) {
                 self.gate.notices.push(notice);
             }

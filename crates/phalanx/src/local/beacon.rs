@@ -42,7 +42,7 @@ impl Place {
 pub struct Sign {
     scope: u64,
     state: u64,
-    /// Of its name in the cell, if it is a fixed founder; else 0.
+    /// Of its name in the cell, if it has the lock of it; else 0.
     founder: u64,
     card: u32,
     pid_namespace: u64,
@@ -121,7 +121,7 @@ impl Sign {
 /// What a process is, beside its card.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Role<'a> {
-    /// Its name, if it is a fixed founder.
+    /// Its name, if it has the lock of it.
     pub founder: Option<&'a str>,
     /// It uses the key in the state directory.
     pub keyed: bool,

@@ -1,4 +1,4 @@
-//! What a fixed founder keeps in the state directory: its record, and the lock that keeps others of its name out.
+//! What a process with a name of its own keeps in the state directory: its record, and the lock that keeps others of its name out.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -16,7 +16,7 @@ use super::lock::{Decision, hold_for_life, is_at, open};
 use super::record::RecordFile;
 use super::roster::read_card;
 
-/// The name of a fixed founder, taken for as long as this value lives, and its record.
+/// The name of a process, taken for as long as this value lives, and its record.
 #[derive(Debug)]
 pub struct Founder {
     cell: LocalCell,
@@ -104,7 +104,7 @@ impl Founder {
                 Ok(true)
             }
             // The last view is for people: whoever puts back a copy with another one does no harm.
-            Some(there) if there.mark == kept.mark && there.heard == kept.heard => Ok(false),
+            Some(there) if (&there.mark, there.heard, &there.end) == (&kept.mark, kept.heard, &kept.end) => Ok(false),
             Some(there) => Err(LocalError::OtherRecord {
                 path: self.path().to_path_buf(),
                 here: there.instance(),

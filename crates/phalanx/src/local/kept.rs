@@ -48,7 +48,7 @@ impl Kept {
         self.key.is_some()
     }
 
-    /// Looks at the state directory, and writes again what is gone. Call it about once a second. `founder`: what a fixed founder
+    /// Looks at the state directory, and writes again what is gone. Call it about once a second. `founder`: what a process with a name
     /// keeps there, and what its record is to hold now.
     pub fn restore(&self, founder: Option<(&mut Founder, &FounderRecord)>) -> Restored {
         let mut restored = Restored::default();

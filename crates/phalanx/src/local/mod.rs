@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `key` | the cell key of this user on this host, made on first use |
 //! | `id` | the number of this directory: a process that starts again in it is known again, see [`LocalCell::seat`] |
-//! | `founder-<name>` | what a fixed founder must not forget, see [`Founder`] |
+//! | `founder-<name>` | what a process with a name of its own must not forget, see [`Founder`] |
 //! | `founder-<name>.last` | the last view it saw, for people |
 //! | `founder-<name>.lock` | locked by the founder of that name for as long as it lives |
 //! | `lock` | held for the moment in which such a lock is taken |
@@ -213,16 +213,16 @@ impl LocalCell {
         self.state.join("id")
     }
 
-    /// Where a fixed founder of that name keeps its record.
+    /// Where a process of that name keeps its record.
     #[must_use]
     pub fn record_file(&self, name: &str) -> RecordFile {
         RecordFile::new(self.state.join(directory::file_name(name).replacen("cell-", "founder-", 1)))
     }
 
-    /// Takes the name of a fixed founder, for as long as what it returns lives, and reads its record.
+    /// Takes a name, for as long as what it returns lives, and reads its record.
     ///
     /// # Errors
-    /// [`LocalError::NameInUse`] when another founder of that name lives; when the record cannot be read.
+    /// [`LocalError::NameInUse`] when another process of that name lives; when the record cannot be read.
     pub fn take_founder(&self, name: &str, card: &Card) -> Result<Founder, LocalError> {
         Founder::take(self, name, card)
     }

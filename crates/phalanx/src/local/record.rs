@@ -1,11 +1,11 @@
-//! What a fixed founder must not forget, on disk.
+//! What a process with a name of its own must not forget, on disk.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use phalanx_core::member::{FounderRecord, generation};
+use phalanx_core::member::{End, FounderRecord, generation};
 use toml::{Table, Value};
 
 use super::error::LocalError;
@@ -99,6 +99,15 @@ fn text(record: &FounderRecord) -> String {
     if let Some(heard) = &record.heard {
         table.insert("heard".to_owned(), Value::from(heard.at.to_string()));
     }
+    match &record.end {
+        Some(End::Left { .. }) => drop(table.insert("left".to_owned(), Value::from(true))),
+        Some(End::Ended(ended)) => {
+            let but_for: Vec<Value> = ended.but_for.iter().map(|lost| Value::from(lost.name.as_str())).collect();
+            table.insert("ended".to_owned(), Value::from(format!("{:016x}", ended.instance)));
+            table.insert("ended_but_for".to_owned(), Value::from(but_for));
+        }
+        None => {}
+    }
     if let Some(last) = &record.last {
         table.insert("last_view".to_owned(), Value::from(i64::try_from(last.view).unwrap_or(i64::MAX)));
         let members: Vec<Value> = last.members.iter().map(|name| Value::from(name.as_str())).collect();
@@ -121,7 +130,7 @@ fn parse(text: &str) -> Option<FounderRecord> {
 }
 
 const HEAD: &str =
-    "# What a founder of this cell must not forget. Without this file it may found the cell a second time.\n";
+    "# What a process of this cell must not forget. Without this file a founder may found the cell a second time.\n";
 
 const FORMAT: i64 = 1;
 

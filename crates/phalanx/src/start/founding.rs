@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use phalanx_core::Founding;
-use phalanx_core::member::FounderRecord;
+use phalanx_core::member::{End, FounderRecord};
 
 use super::Options;
 use super::error::StartError;
 use crate::config::founders_problem;
-use crate::local::{Card, Founder, Intent, LocalCell, Standing};
+use crate::local::{Card, Founder, Intent, LocalCell, LocalError, Standing};
 
 /// How a process means to come in, and what keeps it from founding twice.
 #[derive(Debug)]
@@ -19,8 +19,10 @@ pub(crate) enum Plan {
     Told {
         founding: Founding,
         seeds: Vec<SocketAddr>,
-        /// For a fixed founder: its name and its record.
+        /// Of a process with a name of its own: the name, and its record. `None`: another process has the name here.
         founder: Option<Box<Founder>>,
+        /// It has a name of its own, and another process has it here.
+        doubled: bool,
         /// Everybody of this host who lives can be reached.
         loopback: bool,
     },
@@ -42,6 +44,7 @@ impl Plan {
             None if config.bind.is_loopback() => return Ok(Self::ByLock),
             None => return Err(StartError::NoWayIn { bind: config.bind }),
         };
+        let mut doubled = false;
         let founder = match &founding {
             Founding::Named(names) => {
                 founders_problem(names).map_or(Ok(()), |problem| Err(StartError::BadFounders { problem }))?;
@@ -50,9 +53,18 @@ impl Plan {
                 }
                 Some(Box::new(local.take_founder(&card.name, card)?))
             }
+            Founding::Join if config.name.is_some() => match local.take_founder(&card.name, card) {
+                Ok(founder) => Some(Box::new(founder)),
+                // The cell says that its name is taken, or the other one is of another network.
+                Err(LocalError::NameInUse { .. }) => {
+                    doubled = true;
+                    None
+                }
+                Err(other) => return Err(other.into()),
+            },
             Founding::Alone | Founding::Join | Founding::Reform(_) => None,
         };
-        Ok(Self::Told { founding, seeds, founder, loopback: config.bind.is_loopback() })
+        Ok(Self::Told { founding, seeds, founder, doubled, loopback: config.bind.is_loopback() })
     }
 
     pub(super) fn intent(&self) -> Intent {
@@ -85,11 +97,17 @@ impl Plan {
         }
     }
 
-    pub(super) fn is_founder(&self) -> bool {
+    /// Whether it has the lock of its name.
+    pub(super) fn has_name(&self) -> bool {
         matches!(self, Self::Told { founder: Some(_), .. })
     }
 
-    /// For a fixed founder: its name and its record. Whoever takes it keeps it for as long as the process lives.
+    /// Whether a later start of its name here shows that this process ended: one at a time has the name.
+    pub(super) fn is_only_one(&self) -> bool {
+        !matches!(self, Self::Told { doubled: true, .. })
+    }
+
+    /// Its name and its record, if it has the lock of its name. Whoever takes it keeps it for as long as the process lives.
     pub(crate) fn take_founder(&mut self) -> Option<Box<Founder>> {
         match self {
             Self::ByLock => None,
@@ -97,7 +115,7 @@ impl Plan {
         }
     }
 
-    /// What a fixed founder wrote down before.
+    /// What it wrote down before.
     pub(super) fn record(&self) -> FounderRecord {
         match self {
             Self::Told { founder: Some(founder), .. } => founder.record().clone(),
@@ -107,11 +125,18 @@ impl Plan {
 
     pub(super) fn notices(&self) -> Vec<String> {
         match self {
-            Self::Told { founder: Some(founder), .. } if founder.record().mark.is_some() => vec![format!(
-                "this founder was a member of the cell before ({}): it founds no other, unless `phalanx reform --all-dead` says that the cell is no more",
+            Self::Told { founder: Some(founder), .. } if may_live(founder.record()) => vec![format!(
+                "this founder was a member of the cell before ({}): it founds no other, unless it learns that all members left, or `phalanx reform --all-dead` says that the cell is no more",
                 founder.path().display()
             )],
             Self::ByLock | Self::Told { .. } => Vec::new(),
         }
     }
+}
+
+/// Whether the instance that a founder was in may live, for all that it wrote down.
+fn may_live(record: &FounderRecord) -> bool {
+    let ended = record.end.as_ref().and_then(End::ended);
+    let is_over = ended.is_some_and(|ended| ended.instance == record.instance() && ended.but_for.is_empty());
+    record.mark.is_some() && !is_over
 }
