@@ -229,3 +229,30 @@ fn marks_of_instances_before_the_one_that_ended_do_not_count() {
     assert_eq!(cell.instance(2).map(generation), Some(3));
     cell.finish_clean();
 }
+
+/// Three leave by one decree, and one of them never hears of it: it lives in the instance, so the others wait for it.
+#[test]
+fn a_leaver_that_was_not_told_keeps_the_others_from_founding() {
+    let mut waited = 0;
+    for step in 0..30 {
+        let mut cell = cell_of(3, 3, 1).titled(format!("{step} steps"));
+        [0, 1, 2].into_iter().for_each(|slot| cell.leave(slot));
+        // It asks to leave, and stops before or after it is told.
+        cell.run_for(Duration::from_micros(20 * step));
+        cell.pause(2);
+        if !cell.run_until(30 * SECOND, |cell| !cell.runs(0) && !cell.runs(1)) || !cell.runs(2) {
+            continue;
+        }
+        let named = [0, 1].iter().filter_map(|slot| but_for(&cell, *slot)).any(|lost| lost == ["p2"]);
+        start(&mut cell, &[0, 1]);
+        cell.run_for(8 * SECOND);
+        assert!(nobody_is_in(&cell, &[0, 1]), "the cell was founded while p2 lives in it");
+        waited += u32::from(named);
+        cell.resume(2);
+        assert!(cell.run_until(30 * SECOND, |cell| !cell.runs(2)), "it does not go");
+        start(&mut cell, &[2]);
+        cell.settle();
+        cell.finish_clean();
+    }
+    assert!(waited > 0, "no leaver missed the decree");
+}
