@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use phalanx_core::Incarnation;
 
@@ -45,6 +46,12 @@ pub(super) fn sweep(scope: &Path) -> Result<Vec<Live>, LocalError> {
         // Drafts are made and renamed under the lock: one that is seen under the lock was given up.
         Entry::Draft => drop(fs::remove_file(path)),
         Entry::Counters => counters.push(path.to_path_buf()),
+        // Whoever asks waits for no longer.
+        Entry::Asked => {
+            if is_old(path) {
+                drop(fs::remove_file(path));
+            }
+        }
     })?;
     for path in counters {
         if !living.iter().any(|live| live.counters == path) {
@@ -58,6 +65,8 @@ enum Entry {
     Presence { file: File, incarnation: Incarnation, settled: bool, counters: PathBuf },
     Draft,
     Counters,
+    /// A request to a process, or its answer.
+    Asked,
 }
 
 impl Entry {
@@ -83,6 +92,7 @@ fn look(scope: &Path, mut each: impl FnMut(&Path, Entry)) -> Result<(), LocalErr
         let kind = match path.extension().and_then(|e| e.to_str()) {
             Some("draft") => Entry::Draft,
             Some("counters") => Entry::Counters,
+            Some("request" | "answer" | "asked") => Entry::Asked,
             _ => {
                 let Some((incarnation, settled)) = parse_name(&path) else { continue };
                 // It may be renamed or removed at any moment; then its new name is seen, or nothing is lost.
@@ -94,6 +104,12 @@ fn look(scope: &Path, mut each: impl FnMut(&Path, Entry)) -> Result<(), LocalErr
         each(&path, kind);
     }
     Ok(())
+}
+
+/// Whether a file was written long ago.
+fn is_old(path: &Path) -> bool {
+    let age = fs::metadata(path).and_then(|found| found.modified()).map(|at| at.elapsed().unwrap_or_default());
+    age.is_ok_and(|age| age > ASKED_LIFE)
 }
 
 /// The path of a presence.
@@ -138,6 +154,9 @@ fn parse_name(path: &Path) -> Option<(Incarnation, bool)> {
 
 const SETTLED: &str = "settled";
 const SEEKING: &str = "seeking";
+
+/// No command waits so long for its answer.
+const ASKED_LIFE: Duration = Duration::from_secs(600);
 
 /// A card is some 300 bytes; a process's name has at most 200.
 const CARD_BYTES: u64 = 4_096;

@@ -166,6 +166,28 @@ fn the_first_founds_and_later_ones_join_all_who_live() {
     assert_eq!(cell.living().expect("readable").len(), 1);
 }
 
+/// What a command asked of a process, and the answer that nobody took, stay for the longest time that a command may wait.
+#[test]
+fn old_requests_and_answers_are_removed_with_the_next_start() {
+    let dir = temporary();
+    let cell = open(&dir);
+    cell.request(Incarnation(1), Request::Reform).expect("it can be written");
+    cell.give_answer(Incarnation(2), &Ok("it is done".to_owned())).expect("it can be written");
+    let asked = || {
+        let names = fs::read_dir(cell.scope()).expect("readable").map(|entry| entry.expect("readable").path());
+        names.filter(|path| path.extension().is_some_and(|end| end == "request" || end == "answer")).collect::<Vec<_>>()
+    };
+    drop(enter(&cell, 7, Intent::AsTold));
+    assert_eq!(asked().len(), 2, "they are new");
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+    for path in asked() {
+        let file = fs::OpenOptions::new().write(true).open(path).expect("it is there");
+        file.set_modified(long_ago).expect("its time can be set");
+    }
+    drop(enter(&cell, 8, Intent::AsTold));
+    assert_eq!(asked(), Vec::<PathBuf>::new());
+}
+
 #[test]
 fn when_all_are_gone_the_next_founds() {
     let dir = temporary();
