@@ -69,6 +69,13 @@ impl Process {
                 return;
             }
         }
+        if self.leaving.is_some() && !beat {
+            // Under load it waits for the last receipts, and these come with any packet.
+            self.leave_step(now, fx);
+            if matches!(self.stage, Stage::Over) {
+                return;
+            }
+        }
         if beat || self.attention || self.coordinator.is_some() || self.need_since.is_some() {
             self.attention = false;
             self.judge_links(now, fx);

@@ -193,13 +193,14 @@ impl Process {
         }
     }
 
-    fn ask_to_leave(&mut self, now: Instant) {
-        let Some(since) = self.leaving else { return };
+    /// Asks the coordinator, unless there is something to wait for. Whether it did.
+    fn ask_to_leave(&mut self, now: Instant) -> bool {
+        let Some(since) = self.leaving else { return false };
         let goes = |f: &GroupFlow| {
             has_drained(&f.flow, now.since(since)) && !self.gives_and_waits(f.meta.group, now.since(since))
         };
         if !self.flows.values().all(goes) || self.is_owed_receipts() && now.since(since) <= DRAIN_PATIENCE {
-            return;
+            return false;
         }
         let me = self.me();
         match self.coordinator_now(now) {
@@ -208,8 +209,9 @@ impl Process {
                 self.leavers.insert(me);
                 self.attention = true;
             }
-            None => {}
+            None => return false,
         }
+        true
     }
 
     /// Whether members of the cell have not acknowledged what was sent to them alone.
@@ -266,9 +268,8 @@ impl Process {
     }
 
     fn ask_to_leave_once(&mut self, now: Instant) {
-        if self.leave_asked != self.directory.decree {
+        if self.leave_asked != self.directory.decree && self.ask_to_leave(now) {
             self.leave_asked = self.directory.decree;
-            self.ask_to_leave(now);
         }
     }
 }
