@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use phalanx_core::Incarnation;
 use phalanx_core::member::{End, generation};
 use phalanx_sim::{Cell, WorldSettings};
+use phalanx_trace::Event;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -71,18 +73,20 @@ fn a_cell_that_all_left_begins_again_by_itself() {
     }
 }
 
-/// Founders that left, and of which nobody knows that the others left too, found nothing: another one may live.
+/// All founders left, and a process that is none stayed: they found nothing, and join it.
 #[test]
 fn who_left_before_the_others_founds_nothing() {
-    let mut cell = cell_of(3, 3, 1);
-    leave(&mut cell, &[0, 1]);
-    cell.pause(2);
-    start(&mut cell, &[0, 1]);
+    let mut cell = cell_of(4, 3, 1);
+    let before = cell.instance(3);
+    leave(&mut cell, &[0, 1, 2]);
+    cell.pause(3);
+    start(&mut cell, &[0, 1, 2]);
     cell.run_for(8 * SECOND);
-    assert!(nobody_is_in(&cell, &[0, 1]), "the cell was founded while p2 lives in it");
-    cell.resume(2);
+    assert!(nobody_is_in(&cell, &[0, 1, 2]), "the cell was founded while p3 lives in it");
+    cell.resume(3);
     cell.settle();
-    assert!([0, 1].iter().all(|slot| cell.record(*slot).end.is_none()), "they are in it again");
+    assert_eq!(cell.instance(0), before);
+    assert!((0..3).all(|slot| cell.record(slot).end.is_none()), "they are in it again");
     cell.finish_clean();
 }
 
@@ -230,29 +234,34 @@ fn marks_of_instances_before_the_one_that_ended_do_not_count() {
     cell.finish_clean();
 }
 
-/// Three leave by one decree, and one of them never hears of it: it lives in the instance, so the others wait for it.
+/// All leave, and one that is no founder never hears of the decree that lets it go: it lives in the instance, so the others wait for it.
 #[test]
 fn a_leaver_that_was_not_told_keeps_the_others_from_founding() {
     let mut waited = 0;
-    for step in 0..30 {
-        let mut cell = cell_of(3, 3, 1).titled(format!("{step} steps"));
-        [0, 1, 2].into_iter().for_each(|slot| cell.leave(slot));
+    for step in 0..160 {
+        let mut cell = cell_of(4, 3, 1).titled(format!("{step} steps"));
+        (0..4).for_each(|slot| cell.leave(slot));
         // It asks to leave, and stops before or after it is told.
-        cell.run_for(Duration::from_micros(20 * step));
-        cell.pause(2);
-        if !cell.run_until(30 * SECOND, |cell| !cell.runs(0) && !cell.runs(1)) || !cell.runs(2) {
+        cell.run_for(Duration::from_micros(10 * step));
+        cell.pause(3);
+        if !cell.run_until(30 * SECOND, |cell| (0..3).all(|slot| !cell.runs(slot))) || !cell.runs(3) {
             continue;
         }
-        let named = [0, 1].iter().filter_map(|slot| but_for(&cell, *slot)).any(|lost| lost == ["p2"]);
-        start(&mut cell, &[0, 1]);
+        // The view of nobody stands in no trace. A view that left it out does.
+        let dropped = |event: &Event| {
+            let Event::CellView { left, .. } = event else { return false };
+            left.iter().any(|(who, _)| Some(Incarnation(*who)) == cell.incarnation(3))
+        };
+        let mut records = (0..3).flat_map(|slot| cell.traces(slot)).flat_map(|trace| &trace.records);
+        waited += u32::from(!records.any(|record| dropped(&record.event)));
+        start(&mut cell, &[0, 1, 2]);
         cell.run_for(8 * SECOND);
-        assert!(nobody_is_in(&cell, &[0, 1]), "the cell was founded while p2 lives in it");
-        waited += u32::from(named);
-        cell.resume(2);
-        assert!(cell.run_until(30 * SECOND, |cell| !cell.runs(2)), "it does not go");
-        start(&mut cell, &[2]);
+        assert!(nobody_is_in(&cell, &[0, 1, 2]), "the cell was founded while p3 lives in it");
+        cell.resume(3);
+        assert!(cell.run_until(30 * SECOND, |cell| !cell.runs(3)), "it does not go");
+        start(&mut cell, &[3]);
         cell.settle();
         cell.finish_clean();
     }
-    assert!(waited > 0, "no leaver missed the decree");
+    assert!(waited > 0, "no leaver missed its decree");
 }
