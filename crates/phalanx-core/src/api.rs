@@ -287,7 +287,7 @@ pub struct GroupView {
     pub group: GroupId,
     /// Its name.
     pub name: Arc<str>,
-    /// The view's number, from 1.
+    /// The view's number, from 1. Where another instance of the cell goes on with the group, it skips 2^32 numbers.
     pub view: u64,
     /// The view this process was in before, if any.
     pub prev: Option<u64>,

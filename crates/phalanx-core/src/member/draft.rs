@@ -232,9 +232,10 @@ fn change_orphan(
 ) -> Option<GroupChange> {
     let orphan = entry.orphan()?;
     let name = entry.name.clone();
+    let view = entry.next_view()?;
     let change = |cut, joined, space| {
         let (left, tail) = (Vec::new(), Tags::default());
-        GroupChange { group, name, view: entry.view + 1, space, cut, joined, left, tail }
+        GroupChange { group, name, view, space, cut, joined, left, tail }
     };
     let donor = returns.donor.as_ref().filter(|(who, _)| directory.rank(*who).is_some() && present.contains(who));
     if let Some((who, back)) = donor

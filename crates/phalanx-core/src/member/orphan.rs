@@ -36,6 +36,13 @@ const STRUCK: u64 = 6;
 /// In a change, and in the entry after it: members that reported that their state is not whole. (7 is one of the terms.)
 const LACKING: u64 = 8;
 
+/// In an orphan's entry, and in that of the group when it is back: its last view when another instance of the cell took it over.
+const TAKEN_OVER: u64 = 9;
+
+/// Numbers of views that a group skips when another instance takes it over. The instance before may have gone on with it, unknown to
+/// those that are left: its views have numbers of their own.
+const UNKNOWN_VIEWS: u64 = 1 << 32;
+
 /// An orphan keeps the names of its holders if its last view had at most this many members.
 pub const NAMED_MAX: usize = 1000;
 
@@ -184,6 +191,26 @@ impl GroupEntry {
         Some(self.tail.value::<Begun>(BEGUN).ok()??.prefixes)
     }
 
+    /// The same group as another instance of the cell takes it over.
+    #[must_use]
+    pub(super) fn taken_over(mut self) -> Self {
+        self.tail.put_number(TAKEN_OVER, self.view);
+        self
+    }
+
+    /// The number of its next view, if there is one more.
+    #[must_use]
+    pub fn next_view(&self) -> Option<u64> {
+        let taken_over = self.tail.number(TAKEN_OVER).ok().flatten() == Some(self.view);
+        self.view.checked_add(if taken_over { UNKNOWN_VIEWS } else { 1 })
+    }
+
+    /// Whether its view is the one after this.
+    #[must_use]
+    pub fn follows(&self, view: u64) -> bool {
+        [1, UNKNOWN_VIEWS].into_iter().any(|more| view.checked_add(more) == Some(self.view))
+    }
+
     /// Who of its last view was in the one before, as the entry tells.
     fn stayed(&self) -> usize {
         let begun: Option<Begun> = self.tail.value(BEGUN).ok().flatten();
@@ -239,7 +266,7 @@ impl GroupChange {
     #[must_use]
     pub(super) fn fits_orphan(&self, entry: &GroupEntry, orphan: &Orphan) -> bool {
         let streams = usize::try_from(orphan.members).unwrap_or(usize::MAX);
-        let fits = entry.view.checked_add(1) == Some(self.view) && entry.name == self.name && self.left.is_empty();
+        let fits = entry.next_view() == Some(self.view) && entry.name == self.name && self.left.is_empty();
         fits && match (&self.cut, self.revived()) {
             (Some(cut), Some(revived)) => {
                 cut.prefixes.len() == streams

@@ -14,6 +14,9 @@ const ANCESTORS: u64 = 2;
 /// Earlier instances that a directory names at most.
 pub const ANCESTORS_MAX: usize = 16;
 
+/// Numbers of groups that are skipped: the instance before may have made groups that those that are left do not know.
+const UNKNOWN_GROUPS: u32 = 1 << 16;
+
 /// The instance that a survivor renounced, as it stood there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inheritance {
@@ -27,13 +30,15 @@ pub struct Inheritance {
 
 impl Inheritance {
     /// The directory with which the next instance begins: `founder` is its only member, and each group waits for those that were
-    /// in it.
+    /// in it. What the next instance decides of groups has other numbers than what this one may have decided last, of which the
+    /// survivor need not know.
     #[must_use]
     pub fn passed_on_to(&self, founder: MemberInfo) -> Directory {
         let before = &self.directory;
         let mut next = before.clone();
         next.groups = before.groups.iter().filter_map(|(id, entry)| Some((*id, self.passed_on(*id, entry)?))).collect();
         (next.decree, next.view) = (1, 1);
+        next.next_group = before.next_group.saturating_add(UNKNOWN_GROUPS);
         next.members = vec![founder];
         next.depart(before.members.iter().map(|member| member.incarnation));
         let mut ancestors = vec![self.instance];
@@ -46,7 +51,7 @@ impl Inheritance {
 
     fn passed_on(&self, group: crate::id::GroupId, entry: &GroupEntry) -> Option<GroupEntry> {
         if entry.is_orphan() {
-            return Some(entry.clone());
+            return Some(entry.clone().taken_over());
         }
         let reason = |who: &Incarnation| {
             if self.dead.contains(who) { LeaveReason::Died } else { LeaveReason::Unreachable }
@@ -55,7 +60,7 @@ impl Inheritance {
         let (name, joined, tail) = (entry.name.clone(), Vec::new(), Tags::default());
         let all_go =
             GroupChange { group, name, view: entry.view + 1, space: entry.space, cut: None, joined, left, tail };
-        self.directory.entry_after(Some(entry.clone()), &all_go, Vec::new())
+        self.directory.entry_after(Some(entry.clone()), &all_go, Vec::new()).map(GroupEntry::taken_over)
     }
 }
 
@@ -89,5 +94,34 @@ mod tests {
         }
         let latest: Vec<u64> = (4..=last).rev().collect();
         assert_eq!(directory.ancestors(), latest);
+    }
+
+    #[test]
+    fn groups_skip_the_numbers_of_what_is_not_known() {
+        let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1000));
+        let founder = MemberInfo::new(Incarnation(1), "a", at, at);
+        let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(LEVEL);
+        let mut directory = Directory::found(vec![founder.clone()], LEVEL, settings);
+        let group = crate::id::GroupId(1);
+        let (name, members) = ("g".to_owned(), vec![Incarnation(1)]);
+        directory.groups.insert(group, GroupEntry { name, view: 4, space: 1, members, tail: Tags::default() });
+        (directory.next_group, directory.next_space) = (2, 2);
+        assert_eq!(directory.groups[&group].next_view(), Some(5));
+        let mut view = 4;
+        for _ in 0..3 {
+            let inheritance = Inheritance { instance: 1, directory: directory.clone(), dead: Vec::new() };
+            let next = inheritance.passed_on_to(founder.clone());
+            assert!(next.is_sound() && next.next_group - directory.next_group >= 1 << 16);
+            let mut entry = next.groups[&group].clone();
+            // The holders know it by its last view. A group that waits already is taken over once for each instance.
+            assert!(entry.is_orphan() && entry.view == view);
+            let after = entry.next_view().expect("there is one more");
+            assert!(after >= view + (1 << 32));
+            entry.view = after;
+            assert!(entry.follows(view) && !entry.follows(view - 1) && !entry.follows(view + 1));
+            assert_eq!(entry.next_view(), Some(after + 1));
+            (directory, view) = (next, after);
+            directory.groups.insert(group, entry);
+        }
     }
 }

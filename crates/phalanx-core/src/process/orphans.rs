@@ -122,7 +122,7 @@ impl KeptGroup {
         if self.view == entry.view {
             return self.finish(now, None);
         }
-        let Some(cut) = entry.begun_at().filter(|_| stayed && self.view.checked_add(1) == Some(entry.view)) else {
+        let Some(cut) = entry.begun_at().filter(|_| stayed && entry.follows(self.view)) else {
             self.place = Place::Lost;
             return;
         };

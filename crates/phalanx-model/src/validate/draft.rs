@@ -172,7 +172,9 @@ impl Draft<'_> {
     /// An orphan comes back with one that kept its state, from where that one stands, or waits for fewer.
     fn check_orphan(&self, change: &GroupChange, entry: &GroupEntry, orphan: &Orphan) -> Checked {
         ensure(self.waits(), || "it waits, below level 3".into())?;
-        ensure(change.name == entry.name && change.view == entry.view + 1, || "it is not its next view".into())?;
+        ensure(change.name == entry.name && Some(change.view) == entry.next_view(), || {
+            "it is not its next view".into()
+        })?;
         ensure(change.left.is_empty(), || "somebody leaves an orphan".into())?;
         let is_listed = |who: &Incarnation| orphan.holders.iter().any(|holder| holder.who == *who);
         let wished = self.wishes.map(|wishes| wishes.returns.get(&change.group).cloned().unwrap_or_default());
