@@ -4,7 +4,7 @@ mod common;
 
 use common::{GROUP, M, World, fifo, id, uniform};
 use phalanx_check::Property;
-use phalanx_trace::{Event, LeaveReason};
+use phalanx_trace::{Event, Header, LeaveReason, Trace};
 
 const LEFT: LeaveReason = LeaveReason::Left;
 const UNREACHABLE: LeaveReason = LeaveReason::Unreachable;
@@ -70,6 +70,49 @@ fn m10_a_member_that_no_view_dropped_is_passed_over() {
     found(&mut w);
     w.end(&[0, 1, 2]);
     w.breaks(Property::M10);
+}
+
+/// `c` is excluded, and its next life dies before the group is founded anew.
+fn excluded_and_killed(later: bool, next: bool) -> World {
+    let mut w = alone(fifo(2, 1, 1));
+    if later {
+        // a and b read the view without c late; d came with the one after it.
+        w.traces.insert(3, Trace::new(Header::process("cell", "d", id(3), "clock")));
+        w.push(3, Event::Start);
+        w.push(3, Event::JoinAsked { cell: "cell".into() });
+        w.cell_view(3, 3, &[0, 1, 3], &[]);
+    } else {
+        drop_c(&mut w, UNREACHABLE);
+    }
+    w.push(2, Event::Excluded { view: 2 });
+    if next {
+        let at = w.traces.len() - 1;
+        w.traces.insert(at, Trace::new(Header::process("cell", "c", 77, "clock")));
+        w.push(at, Event::Start);
+        w.push(at, Event::JoinAsked { cell: "cell".into() });
+        w.push(at, Event::GroupJoinAsked { name: "ledger".into(), with_state: true });
+    }
+    w.harness_says(Event::Crash { incarnation: 77 });
+    let at = w.traces.len() - 1;
+    w.traces.insert(at, Trace::new(Header::process("cell", "c", 78, "clock")));
+    w.push(at, Event::Start);
+    w.push(at, Event::JoinAsked { cell: "cell".into() });
+    w.push(at, Event::GroupJoinAsked { name: "ledger".into(), with_state: true });
+    found(&mut w);
+    if later {
+        drop_c(&mut w, UNREACHABLE);
+        [0, 1].iter().for_each(|&p| w.cell_view(p, 3, &[0, 1, 3], &[]));
+    }
+    w
+}
+
+#[test]
+fn m10_who_was_excluded_may_have_died_since() {
+    for (later, next) in [(false, false), (false, true), (true, true)] {
+        let report = excluded_and_killed(later, next).report();
+        assert!(!report.violated().contains(&Property::M10), "later {later}, next {next}: {report}");
+        assert_eq!(report.instances(Property::M10), 1);
+    }
 }
 
 #[test]

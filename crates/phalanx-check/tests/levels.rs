@@ -59,3 +59,20 @@ fn who_is_kept_out_differs_and_all_are_told_the_same() {
     assert!(breaks(&run(&[(1, "8", "8")])));
     assert!(breaks(&run(&[(1, "8", "4"), (2, "6", "2")])));
 }
+
+/// Those that would found a cell tell each other their own values: none of them is the cell's.
+#[test]
+fn before_there_is_a_cell_its_founders_differ() {
+    let mut w = World::strangers(2);
+    let differs = |w: &mut World, p, cell: &str, own: &str| {
+        let setting = "limits.group_window".to_owned();
+        w.push(p, Event::Differs { setting, cell: cell.to_owned(), own: own.to_owned() });
+    };
+    differs(&mut w, 0, "4", "8");
+    differs(&mut w, 1, "8", "4");
+    w.cell_view(0, 1, &[0], &[]);
+    differs(&mut w, 1, "8", "4");
+    assert!(!breaks(&judged(&w)));
+    differs(&mut w, 1, "6", "4");
+    assert!(breaks(&judged(&w)), "the cell's value does not change");
+}

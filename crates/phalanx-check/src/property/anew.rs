@@ -80,18 +80,18 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
     let model = run.model;
     let group = &model.groups[model.views[last].group];
     let members = &model.views[last].members;
-    let drops: Vec<Option<&CellInstall>> = members.iter().map(|&p| dropped(model, group.instance, p)).collect();
+    let drops: Vec<Option<Drop<'_>>> = members.iter().map(|&p| dropped(model, group.instance, p)).collect();
     let mut alive = Vec::new();
     for (&p, drop) in members.iter().zip(&drops) {
         // Who was dropped only after the new group was founded had not gone before.
-        let drop = drop.filter(|drop| drop.moment.at_ns <= founded.at_ns);
-        let end = drop.map_or(founded, |drop| drop.moment);
+        let drop = drop.filter(|drop| drop.known.at_ns <= founded.at_ns);
+        let end = drop.map_or(founded, |drop| drop.known);
         let others = || members.iter().zip(&drops).filter(|(q, _)| **q != p);
-        let ended_with_it = |drop: &CellInstall| others().all(|(&q, other)| is_out(model, last, q, *other, drop));
+        let ended_with_it = |drop: Drop<'_>| others().all(|(&q, other)| is_out(model, last, q, *other, drop.by));
         // Who was taken in and never told has no state of the group, and goes by itself.
         let Some(stay) = model.last_stay(p, model.views[last].group) else { continue };
         // Below this level a group ends with the last of its members that is in the cell.
-        let waits = drop.map_or(is_promised(model, stay), promises);
+        let waits = drop.map_or(is_promised(model, stay), |drop| promises(drop.by));
         if drop.is_some_and(|drop| !ended_with_it(drop)) || !waits || !lives(run, stay, group.id, end) {
             continue;
         }
@@ -102,24 +102,36 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
         if drop.is_some() && (has_asked || !lives_on(model, p, &group.name, founded)) {
             continue;
         }
-        alive.push(Alive { stay, dropped: drop.map(|drop| drop.moment.place) });
+        alive.push(Alive { stay, dropped: drop.map(|drop| drop.by.moment.place) });
     }
     alive
 }
 
-/// `instance`: the first of those that went on with the group. The first cell view without the process, as it was installed first, after one with it.
-fn dropped(model: &Model, instance: u64, p: ProcIx) -> Option<&CellInstall> {
+/// How a process was dropped.
+#[derive(Clone, Copy)]
+struct Drop<'a> {
+    /// The first cell view without it, after one with it.
+    by: &'a CellInstall,
+    /// When a view without it was installed first. Who came later may be told sooner than those that read slowly.
+    known: Moment,
+}
+
+/// `instance`: the first of those that went on with the group.
+fn dropped(model: &Model, instance: u64, p: ProcIx) -> Option<Drop<'_>> {
     let goes_on = |of: u64| of == instance || model.lineages.get(&of) == Some(&instance);
     let views = model.cells.iter().filter(|(of, _)| goes_on(**of)).flat_map(|(_, views)| views.values());
     let first = views.filter_map(|installers| {
         installers.iter().map(|&i| &model.installs[i]).min_by_key(|install| install.moment.at_ns)
     });
-    first.skip_while(|view| !view.members.contains(&p)).find(|view| !view.members.contains(&p))
+    let mut without = first.skip_while(|view| !view.members.contains(&p)).filter(|view| !view.members.contains(&p));
+    let by = without.next()?;
+    let known = without.map(|view| view.moment).fold(by.moment, |a, b| if b.at_ns < a.at_ns { b } else { a });
+    Some(Drop { by, known })
 }
 
 /// Whether `q` certainly was in the group no more once the cell view `drop` was: it was dropped by then, or it left,
 /// or it went on to that view and would have told of the group's next one.
-fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<&CellInstall>, drop: &CellInstall) -> bool {
+fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<Drop<'_>>, drop: &CellInstall) -> bool {
     let proc = &model.procs[q];
     let left = || {
         let stays = model.views[last].epochs.iter().map(|&e| &model.epochs[e]);
@@ -129,7 +141,7 @@ fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<&CellInstall>, d
         let mut later = proc.installs.iter().map(|&i| &model.installs[i]).filter(|i| i.instance == drop.instance);
         model.reads_to_the_end(q) || later.any(|install| install.view > drop.view)
     };
-    other.is_some_and(|other| other.view <= drop.view) || left() || proc.tail_complete && went_on()
+    other.is_some_and(|other| other.by.view <= drop.view) || left() || proc.tail_complete && went_on()
 }
 
 /// Whether what was promised from level 3 on was promised to the process of this stay, as far as is told.
@@ -163,7 +175,9 @@ fn lives_on(model: &Model, p: ProcIx, name: &str, until: Moment) -> bool {
         let Some((next, _)) = later.min_by_key(|(_, q)| q.started.map(|started| started.at_ns)) else { return false };
         let begun_ns = model.procs[next].started.map_or(u64::MAX, |started| started.at_ns);
         let in_between = |at: Moment| (over.at_ns..=begun_ns).contains(&at.at_ns);
-        let died = model.procs.iter().any(|q| q.name == proc.name && q.crashed.is_some_and(in_between));
+        // Who was killed before it told anything has no name: it may have been the next life.
+        let may_be_it = |q: &Proc| q.name == proc.name || q.name.is_none();
+        let died = model.procs.iter().any(|q| may_be_it(q) && q.crashed.is_some_and(in_between));
         // A process that does not ask for the group again has no use for its state.
         let wants = model.procs[next].group_joins.iter().any(|join| join.name == name);
         if died || !wants {

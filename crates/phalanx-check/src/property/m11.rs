@@ -3,7 +3,7 @@
 //! before (judged where all traces are there), and only if all members of the view before know it.
 //!
 //! Who is kept out of a cell for a setting has another value than the cell, and all who are kept out for it are told the same
-//! value of the cell.
+//! value of the cell. Before the first view there is no cell: those that would found it tell each other their own values.
 //!
 //! Instances: installs that tell their level, and refusals; *under failure*: those of a view whose level is higher than in the
 //! view before.
@@ -111,6 +111,7 @@ fn follows(run: &Run<'_>, before: InForce, own: InForce, out: &mut Findings) {
 fn kept_out(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     let one_cell = model.cells.len() <= 1;
+    let founded_ns = model.installs.iter().map(|install| install.moment.at_ns).min().unwrap_or(u64::MAX);
     let mut told: BTreeMap<&str, (&str, Place)> = BTreeMap::new();
     for (ix, proc) in model.procs.iter().enumerate() {
         for (setting, cell, own, moment) in &proc.kept_out {
@@ -118,6 +119,9 @@ fn kept_out(run: &Run<'_>, out: &mut Findings) {
             if cell == own {
                 let text = || format!("{} was kept out for {setting}, which is {own} there and here", model.who(ix));
                 out.violation(&[moment.place], text);
+            }
+            if moment.at_ns < founded_ns {
+                continue;
             }
             let (first, place) = *told.entry(setting).or_insert((cell, moment.place));
             if one_cell && setting != "level" && first != cell {
