@@ -11,6 +11,9 @@ use super::slow::{Complaint, Slow};
 use super::watch::{Claim, Targets, Watch};
 use crate::time::Instant;
 
+/// A member of which packets come and no heartbeats is heard for so many times the longest silence that is borne.
+const UNBEATEN: u32 = 4;
+
 /// What this process knows of the link from and to one member.
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -206,7 +209,7 @@ impl Hearing {
                 !l.dead
                     && !l.distrusted
                     && match &self.watch {
-                        None => now.since(l.last_heard) < l.bears(&self.patience),
+                        None => !l.is_silent(now, &self.patience),
                         Some(watch) => watch.reaches(rank) && !watch.accuses(self.me, rank),
                     }
             })
@@ -303,7 +306,7 @@ impl Hearing {
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         (0..self.links.len())
             .filter(|&r| r != self.me && self.hears(now, r))
-            .map(|r| self.links[r].last_heard + self.links[r].bears(&self.patience))
+            .map(|r| self.links[r].silent_from(&self.patience))
             .min()
     }
 }
@@ -314,6 +317,18 @@ impl Link {
         self.jitter = (self.jitter * 7 + off.min(patience.suspect_after)) / 8;
         self.last_beat = now;
         self.deaf = false;
+    }
+
+    /// When its silence will be borne no longer.
+    fn silent_from(&self, patience: &Patience) -> Instant {
+        let bears = self.bears(patience);
+        (self.last_heard + bears).min(self.last_beat + bears * UNBEATEN)
+    }
+
+    /// Whether its silence is borne no longer. Any packet is a sign of life, as a member under load sends heartbeats late. But heartbeats
+    /// alone show that its control socket works: without them for much longer, it is not heard either.
+    fn is_silent(&self, now: Instant, patience: &Patience) -> bool {
+        now >= self.silent_from(patience)
     }
 
     /// How long silence on this link is bearable: the setting, and more where heartbeats come irregularly.
@@ -351,6 +366,23 @@ mod tests {
 
     fn candidates(h: &Hearing) -> Vec<usize> {
         h.candidates(at(2001), &BTreeSet::new()).into_iter().collect()
+    }
+
+    /// Packets without heartbeats are a sign of life for four times as long as silence would be borne.
+    #[test]
+    fn who_sends_no_heartbeats_is_not_heard_for_good() {
+        let patience =
+            Patience { suspect_after: Duration::from_millis(900), beat: Duration::from_millis(200), watchers: 16 };
+        let mut hearing = Hearing::new(0, 2, at(0), patience);
+        for ms in 1..3_600 {
+            hearing.heard(at(ms), 1);
+            assert!(hearing.hears(at(ms), 1), "{ms} ms");
+        }
+        assert_eq!(hearing.deadline(at(3_599)), Some(at(3_600)));
+        hearing.heard(at(3_600), 1);
+        assert!(!hearing.hears(at(3_600), 1));
+        hearing.beat(at(3_600), 1, vec![true; 2]);
+        assert!(hearing.hears(at(3_600), 1));
     }
 
     #[test]

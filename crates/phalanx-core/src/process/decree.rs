@@ -15,6 +15,8 @@ use crate::member::{
 use crate::time::Instant;
 use crate::wire::DropReason;
 
+/// A member that is heard and answers nothing is left out after so many times the longest silence that is borne.
+const MUTE_PATIENCE: u32 = 5;
 /// A leaver that was not let go by one decree waits so long for the next.
 const HELD_FOR: Duration = Duration::from_millis(200);
 
@@ -34,10 +36,19 @@ impl Process {
             return;
         }
         match message {
-            Control::Report(report) => self.handle_report(now, from, report, fx),
-            Control::Refuse { decree, promised } => self.handle_refuse(now, decree, promised),
+            Control::Report(report) => {
+                self.answered(from);
+                self.handle_report(now, from, report, fx);
+            }
+            Control::Refuse { decree, promised } => {
+                self.answered(from);
+                self.handle_refuse(now, decree, promised);
+            }
             Control::Propose { ballot, proposal } => self.handle_propose(now, from, ballot, proposal, fx),
-            Control::Accepted { decree, ballot } => self.handle_accepted(now, from, decree, ballot, fx),
+            Control::Accepted { decree, ballot } => {
+                self.answered(from);
+                self.handle_accepted(now, from, decree, ballot, fx);
+            }
             Control::Decide(proposal) => self.handle_decide(now, proposal, fx),
             Control::Fetch { space, rank, from: first, to } => self.handle_fetch(from, space, rank, first, to),
             Control::Recovered(packet) => self.handle_recovered(now, packet, fx),
@@ -81,6 +92,7 @@ impl Process {
         let mut candidates = self.hearing.candidates(now, &BTreeSet::new());
         candidates.extend(self.hearing.slow().leavers());
         candidates.extend(self.outcast_ranks(now));
+        candidates.extend(self.mute(now));
         let is_unreadable = !self.unreadable_groups().is_empty();
         let need = !candidates.is_empty() || self.acceptor.promised().is_some() || !wishes.is_empty() || is_unreadable;
         if !need {
@@ -192,7 +204,7 @@ impl Process {
         });
         let wedge = Wedge { decree, ballot, groups: groups.into_iter().collect(), cuts: Vec::new() };
         for &rank in asked.iter().filter(|&&r| r != me) {
-            self.send_control(self.directory.members[rank].incarnation, &Control::Wedge(wedge.clone()));
+            self.ask(now, rank, &Control::Wedge(wedge.clone()));
         }
         let me = self.me();
         self.handle_wedge(now, me, &wedge, fx);
@@ -201,7 +213,6 @@ impl Process {
     /// Judges a ballot under way: whoever fell silent becomes a candidate in a new one.
     fn drive_ballot(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(c) = &self.coordinator else { return };
-        let waited = now.since(c.since);
         let unanswered: BTreeSet<usize> = match &c.phase {
             Phase::Gathering => c.asked.iter().filter(|r| !c.reports.contains_key(r)).copied().collect(),
             Phase::Filling { proposal } => c.lacking(proposal),
@@ -211,20 +222,15 @@ impl Process {
         // A part of a cut may be held by one member alone: with it, the cut is out of reach.
         let filling = matches!(c.phase, Phase::Filling { .. });
         let lost = candidates.iter().any(|r| unanswered.contains(r) || (filling && c.asked.contains(r)));
-        // Heard, and yet no report for much longer than silence would be borne: it counts as not answering. Who
-        // lacks a part of the cut may wait for another.
-        let mute = if matches!(c.phase, Phase::Gathering) { unanswered } else { BTreeSet::new() };
-        let patience_over = waited > self.suspect_after() * 5;
-        if !(lost || patience_over) {
+        let mute: BTreeSet<usize> = self.mute(now).filter(|rank| unanswered.contains(rank)).collect();
+        if !lost && mute.is_empty() {
             return;
         }
         if !self.is_eligible(now, self.my_rank()) {
             self.give_up_ballot(now);
             return;
         }
-        if patience_over {
-            candidates.extend(mute);
-        }
+        candidates.extend(mute);
         candidates.extend(self.hearing.slow().leavers());
         candidates.extend(self.outcast_ranks(now));
         let wishes = self.current_wishes(now);
@@ -233,6 +239,26 @@ impl Process {
         if self.coordinator.is_none() {
             self.give_up_ballot(now);
         }
+    }
+
+    /// Asks a member something as coordinator.
+    fn ask(&mut self, now: Instant, rank: usize, question: &Control) {
+        let who = self.directory.members[rank].incarnation;
+        self.unanswered.entry(who).or_insert(now);
+        self.send_control(who, question);
+    }
+
+    /// A member answered what this process asked as coordinator, in whatever ballot.
+    fn answered(&mut self, who: Incarnation) {
+        self.unanswered.remove(&who);
+    }
+
+    /// Members that are heard, and have not answered this coordinator for much longer than silence would be borne. It remembers that
+    /// from ballot to ballot: those of rivals are shorter than this patience, and would begin it anew each time.
+    fn mute(&self, now: Instant) -> impl Iterator<Item = usize> {
+        let patience = self.suspect_after() * MUTE_PATIENCE;
+        let mute = self.unanswered.iter().filter(move |(_, since)| now.since(**since) > patience);
+        mute.filter_map(|(who, _)| self.directory.rank(*who))
     }
 
     fn give_up_ballot(&mut self, now: Instant) {
@@ -393,7 +419,7 @@ impl Process {
         let wedge = Wedge { decree, ballot, groups, cuts };
         let me = self.my_rank();
         for &rank in lacking.iter().filter(|&&r| r != me) {
-            self.send_control(self.directory.members[rank].incarnation, &Control::Wedge(wedge.clone()));
+            self.ask(now, rank, &Control::Wedge(wedge.clone()));
         }
         if lacking.contains(&me) {
             self.handle_wedge(now, self.me(), &wedge, fx);
@@ -407,11 +433,9 @@ impl Process {
         c.since = now;
         let (ballot, asked) = (c.ballot, c.asked.clone());
         let me = self.me();
-        for rank in asked {
-            let to = self.directory.members[rank].incarnation;
-            if to != me {
-                self.send_control(to, &Control::Propose { ballot, proposal: proposal.clone() });
-            }
+        let my_rank = self.my_rank();
+        for rank in asked.into_iter().filter(|rank| *rank != my_rank) {
+            self.ask(now, rank, &Control::Propose { ballot, proposal: proposal.clone() });
         }
         self.handle_propose(now, me, ballot, proposal, fx);
     }

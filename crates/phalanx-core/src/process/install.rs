@@ -77,6 +77,7 @@ impl Process {
         self.fetch_at = None;
         self.fetch_turn = 0;
         self.coordinator = None;
+        self.unanswered.clear();
         self.acceptor = Acceptor::default();
         self.max_round = 0;
         self.need_since = None;

@@ -124,6 +124,8 @@ pub struct Process {
     leaving: Option<Instant>,
     /// It is to found the next instance of the cell, if nobody is heard until then.
     reforming: Option<Instant>,
+    /// Members that this process asked as coordinator, and that have not answered since then.
+    unanswered: BTreeMap<Incarnation, Instant>,
     /// What the next life of this process founds that from.
     inheritance: Option<Inheritance>,
     /// Other instances of the cell that the application was told of.
@@ -260,6 +262,7 @@ impl Process {
             wants: BTreeMap::new(),
             leaving: None,
             reforming: None,
+            unanswered: BTreeMap::new(),
             inheritance: None,
             met: BTreeSet::new(),
             was_excluded: false,
@@ -372,6 +375,7 @@ impl Process {
         if late > expected + AWAY {
             self.hearing.forgive(now, late);
             self.transfers.forgive(now);
+            self.unanswered.values_mut().for_each(|since| *since += late);
             self.counters.absences += 1;
         }
         self.last_turn = now;

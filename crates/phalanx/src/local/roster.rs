@@ -62,7 +62,12 @@ pub(super) fn sweep(scope: &Path) -> Result<Vec<Live>, LocalError> {
 }
 
 enum Entry {
-    Presence { file: File, incarnation: Incarnation, settled: bool, counters: PathBuf },
+    Presence {
+        file: File,
+        incarnation: Incarnation,
+        settled: bool,
+        counters: PathBuf,
+    },
     Draft,
     Counters,
     /// A request to a process, or its answer.

@@ -131,7 +131,10 @@ fn report(decree: u64, ballot: Ballot, held: &[u64]) -> Report {
 }
 
 fn hear_all(process: &mut Process, at: Instant) {
-    (0..3).for_each(|rank| process.hearing.heard(at, rank));
+    for rank in 0..3 {
+        process.hearing.heard(at, rank);
+        process.hearing.beat(at, rank, vec![true; 3]);
+    }
 }
 
 /// The control messages that wait to be sent to another.
@@ -241,6 +244,7 @@ fn who_is_heard_and_reports_nothing_is_left_out_after_a_while() {
     let mut ballot_of_two = trying(2, ballot(1, 0));
     ballot_of_two.reports = [0, 1].map(|rank| (rank, report(2, ballot(1, 0), &[]))).into();
     process.coordinator = Some(ballot_of_two);
+    process.unanswered = BTreeMap::from([(C, NOW)]);
     let patience = process.suspect_after() * 5;
     for (at, ballots) in [(NOW + NANO, 0), (NOW + patience, 0), (NOW + patience + NANO, 1)] {
         hear_all(&mut process, at);

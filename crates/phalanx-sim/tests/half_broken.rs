@@ -1,0 +1,90 @@
+//! Members that are neither whole nor dead: they are heard, and one of their sockets or channels does not work. Whoever is on no faulty
+//! path goes on after a bounded time.
+
+use std::time::Duration;
+
+use phalanx_core::wire::Kind;
+use phalanx_core::{Lane, Order, Timing};
+use phalanx_sim::{Cell, Packet};
+
+/// The others have a view without the faulty member after so many times the longest silence that is borne.
+const BOUND: u32 = 8;
+
+fn bound() -> Duration {
+    Timing::default().suspect_after * BOUND
+}
+
+/// Whether these slots, and no others, are the members of the view at each of them.
+fn are_alone(cell: &Cell, slots: &[usize]) -> bool {
+    slots.iter().all(|&slot| {
+        let mut members = cell.cell_view(slot).map(|(_, members)| members).unwrap_or_default();
+        members.sort_unstable();
+        members == slots
+    })
+}
+
+/// Five members, of which the one with this rank loses what `is_lost` says, given its slot. Its slot, and the cell.
+fn broken(rank: usize, is_lost: impl Fn(&Packet, usize) -> bool + 'static) -> (Cell, usize) {
+    let mut cell = Cell::settled(5, 31 + rank as u64).titled(format!("rank {rank}"));
+    let (_, ranks) = cell.cell_view(0).expect("it is in a view");
+    let faulty = ranks[rank];
+    cell.lose_if(move |packet| is_lost(packet, faulty));
+    (cell, faulty)
+}
+
+/// All members multicast for so long, or until the condition holds: their data sockets are never silent. Whether it held.
+fn send_until(cell: &mut Cell, limit: Duration, condition: impl Fn(&Cell) -> bool) -> bool {
+    let until = cell.now() + limit;
+    while cell.now() < until {
+        for slot in 0..5 {
+            let _ = cell.multicast(slot, "a", Order::Fifo, false, 20);
+        }
+        if cell.run_until(Duration::from_millis(100), &condition) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Mended, all are one cell again.
+fn mend(mut cell: Cell) {
+    cell.lose_if(|_| false);
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// It hears heartbeats, and what is asked on its control channel does not come; or its answers do not. Then another member dies.
+#[test]
+fn a_half_deaf_member_stops_no_view_change() {
+    for rank in 0..5 {
+        for is_deaf in [true, false] {
+            let (mut cell, faulty) = broken(rank, move |packet, faulty| {
+                packet.kind == Kind::Control && faulty == if is_deaf { packet.to } else { packet.from }
+            });
+            let dead = (0..5).rev().find(|slot| *slot != faulty).expect("there are five");
+            cell.crash(dead);
+            let others: Vec<usize> = (0..5).filter(|slot| ![faulty, dead].contains(slot)).collect();
+            let went_on = cell.run_until(bound(), |cell| are_alone(cell, &others));
+            assert!(went_on, "rank {rank}, deaf {is_deaf}: no view without it");
+            cell.start(dead);
+            cell.join(dead, "a");
+            mend(cell);
+        }
+    }
+}
+
+/// Its data socket works, and its control socket does not: both ways, or one.
+#[test]
+fn a_member_without_a_control_socket_is_left_out() {
+    for rank in 0..5 {
+        for ways in [[true, true], [true, false], [false, true]] {
+            let (mut cell, faulty) = broken(rank, move |packet, faulty| {
+                packet.lane == Lane::Control && (ways[0] && packet.to == faulty || ways[1] && packet.from == faulty)
+            });
+            let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
+            let went_on = send_until(&mut cell, bound(), |cell| are_alone(cell, &others));
+            assert!(went_on, "rank {rank}, to and from it {ways:?}: no view without it");
+            mend(cell);
+        }
+    }
+}
