@@ -72,6 +72,45 @@ fn m10_a_member_that_no_view_dropped_is_passed_over() {
     w.breaks(Property::M10);
 }
 
+#[test]
+fn m10_who_reads_late_may_have_asked_to_leave_after_it_was_dropped() {
+    let run = |asks: bool| {
+        let mut w = World::cell(3);
+        w.ask_group(2, true);
+        drop_c(&mut w, UNREACHABLE);
+        if asks {
+            ask_to_leave(&mut w, 2);
+        }
+        w.group_view(2, 1, None, &[2], &[2], &[]);
+        found(&mut w);
+        w.push(2, Event::Excluded { view: 2 });
+        w.end(&[0, 1]);
+        w
+    };
+    run(true).holds(&[Property::M10]);
+    run(false).breaks(Property::M10);
+}
+
+#[test]
+fn m10_a_group_goes_on_in_one_that_leaves_later() {
+    let mut w = World::cell(3);
+    for p in [1, 2] {
+        w.ask_group(p, true);
+        w.group_view(p, 1, None, &[1, 2], &[1, 2], &[]);
+    }
+    // b was in the view without c, and left before it was told of it.
+    w.cell_view(0, 2, &[0, 1], &[(2, UNREACHABLE)]);
+    w.push(1, Event::LeaveAsked);
+    w.cell_view(0, 3, &[0], &[(1, LEFT)]);
+    w.push(1, Event::Left);
+    found(&mut w);
+    w.push(2, Event::Excluded { view: 2 });
+    w.end(&[0]);
+    let report = w.report();
+    assert!(!report.violated().contains(&Property::M10), "{report}");
+    assert_eq!(report.instances(Property::M10), 1);
+}
+
 /// `c` is excluded, and its next life dies before the group is founded anew.
 fn excluded_and_killed(later: bool, next: bool) -> World {
     let mut w = alone(fifo(2, 1, 1));
@@ -269,4 +308,37 @@ fn x6_who_took_a_leavers_state_does_not_begin_anew() {
     };
     run(2).breaks(Property::X6);
     run(1).holds(&[Property::M10]);
+}
+
+/// `a` leaves, and `b`, which has the state as well, is killed before `c` has it: nobody can go on.
+#[test]
+fn x6_others_that_had_the_state_may_die_with_it() {
+    let run = |dies: bool| {
+        let m = uniform(fifo(0, 1, 1));
+        let mut w = World::cell(3);
+        for p in [0, 1] {
+            w.ask_group(p, true);
+            w.group_view(p, 1, None, &[0, 1], &[0, 1], &[]);
+        }
+        w.multicast(m, &[0, 1]);
+        w.ask_group(2, true);
+        w.push(0, Event::SnapshotOut { group: GROUP, view: 1, digest: 1 });
+        w.push(2, Event::SnapshotIn { group: GROUP, bytes: 10 });
+        ask_to_leave(&mut w, 0);
+        w.push(0, Event::GroupLeft { group: GROUP });
+        if dies {
+            w.crash(1);
+        } else {
+            ask_to_leave(&mut w, 1);
+            w.push(1, Event::GroupLeft { group: GROUP });
+        }
+        let (members, joined) = (vec![id(2)], vec![id(2)]);
+        let (group, name) = (GROUP + 1, "ledger".to_owned());
+        w.push(2, Event::GroupView { group, name, view: 1, prev: None, members, joined, left: vec![] });
+        w.end(if dies { &[0, 2] } else { &[0, 1, 2] });
+        w.report()
+    };
+    let died = run(true);
+    assert!(!died.violated().contains(&Property::X6), "{died}");
+    assert!(run(false).violated().contains(&Property::X6));
 }

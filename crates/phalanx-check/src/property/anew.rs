@@ -96,10 +96,8 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
             continue;
         }
         // It gave the group up meanwhile, not knowing that it was out.
-        let since = model.epochs[stay].install.place.index;
-        let asked = |(of, at): &(u32, Moment)| *of == group.id && at.place.index > since && at.at_ns <= founded.at_ns;
-        let has_asked = model.procs[p].group_leaves.iter().any(asked);
-        if drop.is_some() && (has_asked || !lives_on(model, p, &group.name, founded)) {
+        let has_asked = || !lives(run, stay, group.id, founded);
+        if drop.is_some() && (has_asked() || !lives_on(model, p, &group.name, founded)) {
             continue;
         }
         alive.push(Alive { stay, dropped: drop.map(|drop| drop.by.moment.place) });
@@ -133,14 +131,19 @@ fn dropped(model: &Model, instance: u64, p: ProcIx) -> Option<Drop<'_>> {
 /// or it went on to that view and would have told of the group's next one.
 fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<Drop<'_>>, drop: &CellInstall) -> bool {
     let proc = &model.procs[q];
+    // Who left the cell with a later view, and was not told of this one, was in the group until then.
+    let installs = || proc.installs.iter().map(|&i| &model.installs[i]).filter(|i| i.instance == drop.instance);
+    let group = model.groups[model.views[last].group].id;
+    let left_later = other.is_some_and(|other| other.by.view > drop.view) && proc.leave_asked.is_some();
+    let is_told = || installs().any(|install| install.view >= drop.view);
+    if left_later && proc.group_leaves.iter().all(|(id, _)| *id != group) && !is_told() {
+        return false;
+    }
     let left = || {
         let stays = model.views[last].epochs.iter().map(|&e| &model.epochs[e]);
         stays.into_iter().any(|stay| stay.proc == q && stay.end == EpochEnd::GroupLeft)
     };
-    let went_on = || {
-        let mut later = proc.installs.iter().map(|&i| &model.installs[i]).filter(|i| i.instance == drop.instance);
-        model.reads_to_the_end(q) || later.any(|install| install.view > drop.view)
-    };
+    let went_on = || model.reads_to_the_end(q) || installs().any(|install| install.view > drop.view);
     other.is_some_and(|other| other.by.view <= drop.view) || left() || proc.tail_complete && went_on()
 }
 

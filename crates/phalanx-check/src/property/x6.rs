@@ -19,7 +19,7 @@ use phalanx_trace::LeaveReason;
 
 use super::{Run, anew, carried, u1, u6};
 use crate::findings::Findings;
-use crate::model::{EpochEnd, EpochIx, Model, Over};
+use crate::model::{EpochEnd, EpochIx, Model, Over, ProcIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -53,6 +53,16 @@ fn abandoned(run: &Run<'_>, out: &mut Findings) {
             let leaver = &model.epochs[e];
             let Some((at, step)) = u6::last_of(model, leaver.proc, group) else { continue };
             let Some(left) = leaver.left_at.or(model.procs[leaver.proc].over.map(|(_, told)| told)) else { continue };
+            // The group went on in others that had its state. They died with it, or M10 tells.
+            let lacking: Vec<_> =
+                model.views[anew.last].epochs.iter().flat_map(|&e| &model.epochs[e].incomplete).collect();
+            let went_on = |q: &ProcIx| {
+                let last = model.last_stay(*q, group);
+                *q != leaver.proc && !lacking.contains(&q) && last.is_none_or(|last| !left_gracefully(model, last))
+            };
+            if model.views[anew.last].members.iter().any(went_on) {
+                continue;
+            }
             for founder in model.views[anew.first].epochs.iter().map(|&e| &model.epochs[e]) {
                 let begun =
                     model.procs[founder.proc].begun.iter().filter(|(of, _)| *of == group).map(|(_, begun)| begun);
