@@ -79,4 +79,5 @@ pub use result::{Counters, SeedResult, Summary, Violation};
 pub use run::{run_seed, watch_seed};
 pub use script::{Cell, KeptPackets};
 pub use shrink::{Shrunk, shrink};
+pub use unequal::{Own, OwnAgreed};
 pub use world::{Watcher, WorldSettings};

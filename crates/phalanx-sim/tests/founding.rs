@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx_core::member::generation;
 use phalanx_core::wire::Kind;
 use phalanx_core::{CommandError, Order};
-use phalanx_sim::{Cell, WorldSettings};
+use phalanx_sim::{Cell, Own, OwnAgreed, WorldSettings};
 use phalanx_trace::Event;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -164,6 +164,47 @@ fn two_of_one_name_stand_aside() {
         assert!(says(&cell, slot, "another process with the name p0"), "{:?}", cell.searching(slot));
     }
     cell.crash(3);
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// A second process of the first founder's name has another window. Nothing is founded with it, and the other founder knows why; and
+/// when there is a cell it does not speak for that.
+#[test]
+fn a_twin_with_other_settings_neither_founds_nor_speaks_for_the_cell() {
+    let own = |window_bytes| Own {
+        packet_bytes: 1472,
+        channel_window_bytes: 65_536,
+        heartbeat_ms: 100,
+        suspect_after_ms: 900,
+        ballot_step_ms: 150,
+        ack_delay_ms: 2,
+        agreed: Some(OwnAgreed { window_bytes, watchers: 16, expel_after_ms: None }),
+    };
+    let mut settings = WorldSettings::quiet(3);
+    settings.founders = 2;
+    settings.twins = vec![(2, 0)];
+    settings.unequal = vec![own(1 << 20), own(1 << 20), own(1 << 16)];
+    let mut cell = Cell::new(settings, 10);
+    start(&mut cell, &[1]);
+    cell.start(2);
+    cell.run_for(10 * SECOND);
+    assert!(nobody_is_in(&cell, &[1, 2]));
+    assert!(says(&cell, 1, "limits.group_window is 64KiB"), "{:?}", cell.searching(1));
+    crash(&mut cell, &[2]);
+    start(&mut cell, &[0]);
+    cell.settle();
+    cell.start(2);
+    cell.run_for(3 * SECOND);
+    assert!(cell.record(2).heard.is_some());
+    let differs = |cell: &Cell| told(cell, 1, |event| matches!(event, Event::Differs { .. }));
+    let before = differs(&cell);
+    crash(&mut cell, &[1]);
+    cell.run_for(3 * SECOND);
+    start(&mut cell, &[1]);
+    assert!(cell.run_until(10 * SECOND, |cell| cell.is_primary(0) && cell.is_primary(1)));
+    assert_eq!(differs(&cell), before, "it was told of a value that is not the cell's");
+    crash(&mut cell, &[2]);
     cell.settle();
     cell.finish_clean();
 }

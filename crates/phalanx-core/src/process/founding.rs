@@ -372,6 +372,11 @@ impl Process {
                 FirstView::new(fresh_instance(generation, self.rng.next_u64()), asked.clone(), &self.agreed())
             }
         };
+        // Such a list is none: nobody would even read it.
+        let differs = |member: &&MemberInfo| mismatch(first.level, &first.settings, member).is_some();
+        if let Some(other) = first.members.iter().find(differs) {
+            return self.take_refusal(now, other.incarnation, ballot, FoundingRefusal::Settings);
+        }
         if let Some(led) = self.led(ballot) {
             led.proposed = Some(first.clone());
         }

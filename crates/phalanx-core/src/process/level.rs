@@ -89,7 +89,8 @@ impl Process {
         if !matches!(self.stage, Stage::Searching(_)) {
             return mismatch(self.directory.level, &self.directory.settings, joiner);
         }
-        if !self.leads_founding() {
+        // Who has heard a member does not speak for a cell that is there.
+        if !self.leads_founding() || self.set.record.heard.is_some() {
             return None;
         }
         // The lowest level of the founders will be taken: none is refused for its level.
