@@ -68,13 +68,15 @@ impl Objects {
 }
 
 /// The fencing token of a grant. Group numbers, views and positions only grow in a cell instance, and no two messages
-/// share all three; a later instance is of a later generation.
+/// share all three; a later instance is of a later generation. It skips numbers of groups and of views; the latter are skipped
+/// in all groups that it took over alike.
 fn token(generation: u16, group: u32, view: u64, position: u64) -> u64 {
+    let (skipped, group, view) = (group >> 16, group & 0xffff, view & u64::from(u32::MAX));
     debug_assert!(
-        generation < 1 << 4 && group < 1 << 12 && view < 1 << 24 && position < 1 << 24,
+        generation < 1 << 4 && skipped < 1 << 4 && group < 1 << 12 && view < 1 << 22 && position < 1 << 22,
         "a simulated run is shorter"
     );
-    u64::from(generation) << 60 | u64::from(group) << 48 | view << 24 | position
+    u64::from(generation) << 60 | u64::from(skipped) << 56 | u64::from(group) << 44 | view << 22 | position
 }
 
 #[cfg(test)]
@@ -109,8 +111,9 @@ mod tests {
             assert_eq!(objects.apply(&delivery(&payload, true), 1).map(|(number, _)| number), Some(op));
         }
         assert_eq!(Objects::of_words(&objects.words()), objects);
-        assert_eq!(objects.locks.holder(1), Some((7, 1 << 60 | 2 << 48 | 3 << 24 | 4)));
+        assert_eq!(objects.locks.holder(1), Some((7, 1 << 60 | 2 << 44 | 3 << 22 | 4)));
         assert_ne!(objects, Objects::default());
+        assert!(token(2, 1, (1 << 32) + 6, 2) < token(2, (1 << 16) + 2, 3, 1), "a group that is made after a reform");
     }
 
     #[test]
