@@ -134,10 +134,12 @@ impl World {
 
     /// Starts a crashed or departed process again after `after_ns`, at a new address if it `moved`.
     pub(crate) fn start_later(&mut self, index: usize, after_ns: u64, moved: bool) {
+        self.slots[index].awaited = true;
         self.queue.push(self.now_ns + after_ns, Event::Start { slot: index, moved });
     }
 
     pub(crate) fn start_again(&mut self, index: usize, moved: bool) {
+        self.slots[index].awaited = false;
         let slot = &self.slots[index];
         if slot.node.is_some() || slot.retired || slot.buried || self.ruined.contains(&index) {
             return;

@@ -100,7 +100,12 @@ impl World {
             Doomed::No => {}
             // More than half of the founders can found it again, or a survivor.
             Doomed::Whole | Doomed::Left { .. } => {
-                return 2 * (0..self.settings.founders).filter(counts).count() > self.settings.founders;
+                // Who crashed for good since then is none of them.
+                let is_there = |slot: &usize| {
+                    let place = &self.slots[*slot];
+                    counts(slot) && (place.runs() || place.awaited || place.buried)
+                };
+                return 2 * (0..self.settings.founders).filter(is_there).count() > self.settings.founders;
             }
             Doomed::Quorum => return (0..self.slots.len()).filter(counts).any(|slot| self.slots[slot].runs()),
         }

@@ -44,6 +44,8 @@ pub(crate) struct Slot {
     pub(crate) list: Option<Vec<usize>>,
     /// Its process died with the quorum of the cell, and is not started before that is founded again.
     pub(crate) buried: bool,
+    /// It is to be started.
+    pub(crate) awaited: bool,
     /// It was started by mistake and is never started again.
     pub(crate) retired: bool,
     /// It asked to leave the cell.

@@ -243,6 +243,7 @@ impl World {
                 started_in: 0,
                 list: None,
                 buried: false,
+                awaited: false,
                 retired: false,
                 turn_ns: settings.turn_ns,
                 // Clocks of different processes have nothing to do with each other.
