@@ -1,7 +1,10 @@
 //! Cells that all members leave, and that begin again by themselves (`docs/founding.md`, *When all members left*).
 
+mod founders;
+
 use std::time::Duration;
 
+use founders::{nobody_is_in, says, start};
 use phalanx_core::Incarnation;
 use phalanx_core::member::{End, generation};
 use phalanx_sim::{Cell, WorldSettings};
@@ -19,24 +22,9 @@ fn cell_of(members: usize, founders: usize, seed: u64) -> Cell {
     cell
 }
 
-fn start(cell: &mut Cell, slots: &[usize]) {
-    for &slot in slots {
-        cell.start(slot);
-        cell.join(slot, "a");
-    }
-}
-
 fn leave(cell: &mut Cell, slots: &[usize]) {
     slots.iter().for_each(|slot| cell.leave(*slot));
     assert!(cell.run_until(30 * SECOND, |cell| slots.iter().all(|slot| !cell.runs(*slot))), "they do not get out");
-}
-
-fn nobody_is_in(cell: &Cell, slots: &[usize]) -> bool {
-    slots.iter().all(|slot| cell.cell_view(*slot).is_none())
-}
-
-fn says(cell: &Cell, slot: usize, what: &str) -> bool {
-    cell.searching(slot).is_some_and(|why| why.contains(what))
 }
 
 /// Of whom the record of a process says that they may live in the instance that ended.

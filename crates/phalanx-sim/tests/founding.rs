@@ -1,8 +1,11 @@
 //! Cells that are founded by named processes, and founded again when they died (`docs/founding.md`).
 
+mod founders;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use founders::{nobody_is_in, says, start};
 use phalanx_core::member::generation;
 use phalanx_core::wire::Kind;
 use phalanx_core::{CommandError, Order};
@@ -27,23 +30,8 @@ fn with_twin(members: usize, founders: usize, seed: u64) -> Cell {
     Cell::new(settings, seed)
 }
 
-fn start(cell: &mut Cell, slots: &[usize]) {
-    for &slot in slots {
-        cell.start(slot);
-        cell.join(slot, "a");
-    }
-}
-
 fn crash(cell: &mut Cell, slots: &[usize]) {
     slots.iter().for_each(|slot| cell.crash(*slot));
-}
-
-fn nobody_is_in(cell: &Cell, slots: &[usize]) -> bool {
-    slots.iter().all(|slot| cell.cell_view(*slot).is_none())
-}
-
-fn says(cell: &Cell, slot: usize, what: &str) -> bool {
-    cell.searching(slot).is_some_and(|why| why.contains(what))
 }
 
 /// How often the lives of a process were told something.

@@ -1,5 +1,5 @@
-//! Members that are neither whole nor dead: they are heard, and one of their sockets or channels does not work. Whoever is on no faulty
-//! path goes on after a bounded time.
+//! Members that are neither whole nor dead: the others hear them, and one of their sockets or channels does not work. The members on no
+//! faulty path go on after a bounded time.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use phalanx_core::wire::Kind;
 use phalanx_core::{Lane, Order, Timing};
 use phalanx_sim::{Cell, Packet};
 
-/// The others have a view without the faulty member after so many times the longest silence that is borne.
+/// The others have a view without the faulty member after this many times `suspect_after`.
 const BOUND: u32 = 8;
 
 fn bound() -> Duration {

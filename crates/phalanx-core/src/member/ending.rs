@@ -115,6 +115,12 @@ impl Directory {
         }
     }
 
+    /// Whether a process is a member, or one of the `lost`.
+    #[must_use]
+    pub fn may_hold(&self, lost: &Option<Vec<Lost>>, who: Incarnation) -> bool {
+        self.rank(who).is_some() || lost.iter().flatten().any(|lost| lost.who == who)
+    }
+
     /// Begins a new instance with what another one had decided: it has lost nobody.
     pub(super) fn lose_nobody(&mut self) {
         self.tail.remove(LOST);

@@ -11,7 +11,7 @@ use super::slow::{Complaint, Slow};
 use super::watch::{Claim, Targets, Watch};
 use crate::time::Instant;
 
-/// A member of which packets come and no heartbeats is heard for so many times the longest silence that is borne.
+/// Without heartbeats, other packets of a member count as a sign of life for this many times its suspicion time.
 const UNBEATEN: u32 = 4;
 
 /// What this process knows of the link from and to one member.

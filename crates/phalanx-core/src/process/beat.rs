@@ -70,7 +70,7 @@ impl Process {
             }
         }
         if self.leaving.is_some() && !beat {
-            // Under load it waits for the last receipts, and these come with any packet.
+            // Under load a leave waits for the last acknowledgements, which come with any packet.
             self.leave_step(now, fx);
             if matches!(self.stage, Stage::Over) {
                 return;

@@ -15,7 +15,7 @@ use crate::member::{
 use crate::time::Instant;
 use crate::wire::DropReason;
 
-/// A member that is heard and answers nothing is left out after so many times the longest silence that is borne.
+/// A member that sends heartbeats and answers no coordinator is left out after this many times `suspect_after`.
 const MUTE_PATIENCE: u32 = 5;
 /// A leaver that was not let go by one decree waits so long for the next.
 const HELD_FOR: Duration = Duration::from_millis(200);

@@ -39,8 +39,7 @@ impl Process {
 
     /// A process says that it learned that it is out, or is proved dead.
     pub(super) fn note_out(&mut self, who: Incarnation) {
-        let is_lost = || self.directory.lost().is_some_and(|lost| lost.iter().any(|lost| lost.who == who));
-        if self.directory.rank(who).is_some() || is_lost() {
+        if self.directory.may_hold(&self.directory.lost(), who) {
             self.out.insert(who);
         }
     }
@@ -48,9 +47,8 @@ impl Process {
     /// A view was installed: what was heard of those that it does not concern is forgotten.
     pub(super) fn forget_out(&mut self) {
         if !self.out.is_empty() {
-            let lost = self.directory.lost().unwrap_or_default();
-            let directory = &self.directory;
-            self.out.retain(|who| directory.rank(*who).is_some() || lost.iter().any(|lost| lost.who == *who));
+            let (directory, lost) = (&self.directory, self.directory.lost());
+            self.out.retain(|who| directory.may_hold(&lost, *who));
         }
     }
 
@@ -137,7 +135,7 @@ impl Process {
         self.keep_record(record, fx);
     }
 
-    /// The view of nobody with which an instance ended, if this process knows of it: whoever is in an earlier one is out.
+    /// The number of the view of nobody with which an instance ended, if this process knows it. A member of an earlier view is out.
     pub(super) fn view_of_nobody(&self, instance: u64) -> Option<u64> {
         self.own_end().filter(|ended| ended.instance == instance).map(|ended| ended.view)
     }

@@ -366,7 +366,13 @@ impl Process {
                 let but_for = ends.but_for(instance).map(|lost| lost.iter().map(|lost| lost.name.clone()).collect());
                 return self.tell_dead(now, ballot, but_for, fx);
             }
-            Choice::Heard(name, heard) if !by_command => return self.wait_for_heard(now, &name, heard),
+            Choice::Heard(name, heard) if !by_command => {
+                let at = heard.at;
+                let why = format!(
+                    "founder {name} has heard a member of the cell at {at}: the cell exists, and is not founded"
+                );
+                return self.wait_for_change(now, why);
+            }
             Choice::New | Choice::Dead(_) | Choice::Heard(..) => {
                 let generation = if is_later { next } else { 1 };
                 FirstView::new(fresh_instance(generation, self.rng.next_u64()), asked.clone(), &self.agreed())
@@ -396,14 +402,11 @@ impl Process {
         }
     }
 
-    /// A founder that has no mark heard a member: the cell exists.
-    fn wait_for_heard(&mut self, now: Instant, name: &str, heard: Heard) {
+    /// Gives up the ballot that this process leads. What hinders it does not end by itself soon.
+    fn wait_for_change(&mut self, now: Instant, hindrance: String) {
         let Stage::Searching(search) = &mut self.stage else { return };
         search.founding.led = None;
-        search.founding.hindrance = Some(format!(
-            "founder {name} has heard a member of the cell at {}: the cell exists, and is not founded",
-            heard.at
-        ));
+        search.founding.hindrance = Some(hindrance);
         search.founding.lead_after = Some(now + DEAD_AGAIN);
     }
 
@@ -434,9 +437,7 @@ impl Process {
             }
             FoundingRefusal::Settings => format!("founder {name} has other settings than this process"),
         };
-        founding.hindrance = Some(text);
-        // That does not end by itself soon.
-        founding.lead_after = Some(now + DEAD_AGAIN);
+        self.wait_for_change(now, text);
     }
 
     fn answer_proposal(

@@ -46,7 +46,7 @@ pub(super) fn sweep(scope: &Path) -> Result<Vec<Live>, LocalError> {
         // Drafts are made and renamed under the lock: one that is seen under the lock was given up.
         Entry::Draft => drop(fs::remove_file(path)),
         Entry::Counters => counters.push(path.to_path_buf()),
-        // Whoever asks waits for no longer.
+        // No command waits for its answer that long.
         Entry::Asked => {
             if is_old(path) {
                 drop(fs::remove_file(path));
