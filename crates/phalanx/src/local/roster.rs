@@ -27,17 +27,24 @@ pub struct Live {
     pub counters: PathBuf,
 }
 
-/// The living. Changes nothing.
+/// The living. Changes nothing, and takes no lock. A process that begins a new life gives its file another name, and may do so between
+/// the listing of the names and the opening of the files: then the names are listed again. What is open stays, whatever its name is.
 pub(super) fn scan(scope: &Path) -> Result<Vec<Live>, LocalError> {
-    let mut living = Vec::new();
-    look(scope, |_, entry| living.extend(entry.living()))?;
-    Ok(living)
+    let mut entries = Vec::new();
+    for _ in 0..LISTINGS {
+        entries.clear();
+        if look(scope, |_, entry| entries.push(entry))? {
+            break;
+        }
+    }
+    Ok(entries.into_iter().filter_map(Entry::living).collect())
 }
 
 /// The living, after removing what the dead left. Only while holding the decision lock.
 pub(super) fn sweep(scope: &Path) -> Result<Vec<Live>, LocalError> {
     let mut living = Vec::new();
     let mut counters = Vec::new();
+    // Nobody changes a name but under the lock.
     look(scope, |path, entry| match entry {
         Entry::Presence { .. } => match entry.living() {
             Some(live) => living.push(live),
@@ -90,7 +97,9 @@ impl Entry {
     }
 }
 
-fn look(scope: &Path, mut each: impl FnMut(&Path, Entry)) -> Result<(), LocalError> {
+/// False: a presence that was listed had another name, or none, when it was to be opened.
+fn look(scope: &Path, mut each: impl FnMut(&Path, Entry)) -> Result<bool, LocalError> {
+    let mut whole = true;
     let entries = fs::read_dir(scope).map_err(LocalError::io("read", scope))?;
     for entry in entries {
         let path = entry.map_err(LocalError::io("read", scope))?.path();
@@ -100,15 +109,17 @@ fn look(scope: &Path, mut each: impl FnMut(&Path, Entry)) -> Result<(), LocalErr
             Some("request" | "answer" | "asked") => Entry::Asked,
             _ => {
                 let Some((incarnation, settled)) = parse_name(&path) else { continue };
-                // It may be renamed or removed at any moment; then its new name is seen, or nothing is lost.
-                let Ok(file) = open(&path, false) else { continue };
+                let Ok(file) = open(&path, false) else {
+                    whole = false;
+                    continue;
+                };
                 let counters = counters_path(&file, scope);
                 Entry::Presence { file, incarnation, settled, counters }
             }
         };
         each(&path, kind);
     }
-    Ok(())
+    Ok(whole)
 }
 
 /// Whether a file was written long ago.
@@ -156,6 +167,9 @@ fn parse_name(path: &Path) -> Option<(Incarnation, bool)> {
     let hex = path.file_stem()?.to_str().filter(|stem| stem.len() == 16)?;
     Some((Incarnation(u64::from_str_radix(hex, 16).ok()?), settled))
 }
+
+/// How often names are listed again because one changed.
+const LISTINGS: usize = 8;
 
 const SETTLED: &str = "settled";
 const SEEKING: &str = "seeking";

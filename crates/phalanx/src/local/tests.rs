@@ -7,7 +7,9 @@ mod founders;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use phalanx_core::member::{FounderRecord, Mark};
 use phalanx_core::{CellView, MemberInfo};
@@ -278,6 +280,29 @@ fn sixty_four_at_once_find_the_one_founder() {
         let first = standing.strip_prefix("join ").and_then(|ports| ports.split(' ').next());
         assert_eq!(first, Some(founder.to_string().as_str()), "the founder is the first seed: {standing}");
     }
+}
+
+#[test]
+fn a_process_that_begins_a_new_life_is_seen_by_every_look() {
+    let dir = temporary();
+    let cell = open(&dir);
+    let _others: Vec<_> = (1..=20).map(|i| enter(&cell, i, Intent::AsTold)).collect();
+    let (mut anew, _) = enter(&cell, 100, Intent::AsTold);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for life in 101..1_100 {
+                anew.begin_anew(Incarnation(life), true).expect("sound");
+                thread::sleep(Duration::from_micros(500));
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            let seen = cell.living().expect("readable");
+            let lives: Vec<Incarnation> = seen.iter().map(|live| live.incarnation).collect();
+            assert_eq!(lives.len(), 21, "each once: {lives:?}");
+        }
+    });
 }
 
 #[test]
