@@ -189,3 +189,27 @@ fn a_sender_of_nonsense_stays_while_the_others_are_no_quorum() {
     assert_eq!(cell.exclusions(0), 1, "then the others are a quorum");
     cell.finish_clean();
 }
+
+/// Those that join while it stays learn of it with the directory: those that saw it happen may be gone when it can be left out.
+#[test]
+fn who_joins_beside_a_sender_of_nonsense_knows_of_it() {
+    let mut cell = Cell::settled(3, 54);
+    cell.cannot_read(&[1, 2], 0, "a");
+    cell.multicast(0, "a", Order::Fifo, false, 40).expect("in the group");
+    assert!(cell.run_until(2 * SECOND, |cell| lost(cell, 0) == [LeaveReason::Nonsense]));
+    for gone in [2, 1] {
+        cell.crash(gone);
+        let pair = |cell: &Cell| cell.cell_view(0).is_some_and(|(_, members)| members.len() == 2);
+        assert!(cell.run_until(5 * SECOND, pair), "without p{gone}");
+        assert_eq!(cell.exclusions(0), 0, "the other alone is no quorum");
+        cell.start(gone);
+        if gone == 2 {
+            let three =
+                |cell: &Cell| cell.cell_view(0).is_some_and(|(_, members)| members.contains(&2) && members.len() == 3);
+            assert!(cell.run_until(5 * SECOND, three), "p2 is back");
+        }
+    }
+    cell.settle();
+    assert_eq!(cell.exclusions(0), 1, "p1 and p2 are a quorum, and both joined beside it");
+    cell.finish_clean();
+}

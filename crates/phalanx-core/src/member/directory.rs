@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::messages::{GroupChange, Proposal};
+use crate::api::LeaveReason;
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::wire::Tags;
 
@@ -32,6 +33,9 @@ pub struct Directory {
     /// What later builds added to decrees so far: of each tag the latest.
     pub tail: Tags,
 }
+
+/// In a directory's tail: members whose streams made no sense to most.
+const OUTCASTS: u64 = 4;
 
 /// A process that was taken in without knowing and left out again looks for its cell for seconds at most.
 const DEPARTED_MAX: usize = 256;
@@ -90,7 +94,33 @@ impl Directory {
             }
         }
         next.strike_proved(self, proposal);
+        next.cast_out(proposal);
         next
+    }
+
+    /// Members that left a group because their streams made no sense to most: the cell is to go on without them. Who joins learns
+    /// them with the directory.
+    #[must_use]
+    pub fn outcasts(&self) -> BTreeSet<Incarnation> {
+        let mut named: BTreeSet<Incarnation> = self.tail.value(OUTCASTS).ok().flatten().unwrap_or_default();
+        named.retain(|who| self.rank(*who).is_some());
+        named
+    }
+
+    fn cast_out(&mut self, proposal: &Proposal) {
+        let left = proposal.groups.iter().flat_map(|change| &change.left);
+        let nonsense = left.filter(|(_, why)| *why == LeaveReason::Nonsense).map(|(who, _)| *who);
+        let mut outcasts = self.outcasts();
+        outcasts.extend(nonsense.filter(|who| self.rank(*who).is_some()));
+        self.forget_outcasts();
+        if !outcasts.is_empty() {
+            self.tail.put_value(OUTCASTS, &outcasts);
+        }
+    }
+
+    /// Begins a new instance with what another one had decided: its members' streams begin anew.
+    pub(super) fn forget_outcasts(&mut self) {
+        self.tail.remove(OUTCASTS);
     }
 
     /// These do not come back.

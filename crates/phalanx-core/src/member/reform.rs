@@ -45,6 +45,7 @@ impl Inheritance {
         ancestors.extend(before.ancestors());
         ancestors.truncate(ANCESTORS_MAX);
         next.lose_nobody();
+        next.forget_outcasts();
         next.tail.put_value(ANCESTORS, &ancestors);
         next
     }

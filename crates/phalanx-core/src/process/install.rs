@@ -91,12 +91,12 @@ impl Process {
         self.counters.levels_risen += u64::from(!first && next.level > self.directory.level);
         let former_level = if first { next.level } else { self.directory.level };
         self.directory = next;
+        self.outcasts = self.directory.outcasts();
         self.forget_state_holders();
         self.forget_out();
         self.adopt_settings();
         self.meet_members(now);
         // In the application's order: the rest of the old group views, who is in the cell, the new group views.
-        self.note_outcasts(&proposal);
         let ended: Vec<_> = proposal.groups.iter().map(|change| self.end_group(change, fx)).collect();
         if view_changed && self.directory.rank(me).is_some() {
             self.tell_cell_view(&proposal);

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::Process;
-use crate::api::{Event, LeaveReason};
+use crate::api::Event;
 use crate::id::{GroupId, Incarnation};
 use crate::link::Said;
-use crate::member::{Control, Proposal, Unread, Unreadable};
+use crate::member::{Control, Unread, Unreadable};
 use crate::time::Instant;
 
 /// From this level on members judge. Below it, who finds nonsense stops for good.
@@ -95,14 +95,8 @@ impl Process {
         peers.values().filter(|peer| peer.is_unreadable).filter_map(|peer| peer.rank).for_each(|r| hearing.distrust(r));
     }
 
-    /// Notes whose streams made no sense: the next decree leaves them out of the cell.
-    pub(super) fn note_outcasts(&mut self, proposal: &Proposal) {
-        let left = proposal.groups.iter().flat_map(|change| &change.left);
-        self.outcasts.extend(left.filter(|(_, why)| *why == LeaveReason::Nonsense).map(|(who, _)| *who));
-        self.outcasts.retain(|who| self.directory.rank(*who).is_some());
-    }
-
-    /// Those of them that the next decree can leave out: while the others that are heard are no quorum, it needs them.
+    /// Members whose streams made no sense, and that the next decree can leave out: while the others that are heard are no quorum, it
+    /// needs them.
     pub(super) fn outcast_ranks(&self, now: Instant) -> BTreeSet<usize> {
         let out: BTreeSet<usize> = self.outcasts.iter().filter_map(|who| self.directory.rank(*who)).collect();
         if out.is_empty() {
