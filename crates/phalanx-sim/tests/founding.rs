@@ -312,6 +312,24 @@ fn what_a_survivor_does_not_know_of_groups_keeps_its_numbers() {
     cell.finish_clean();
 }
 
+/// A member is deaf to the quorum, which cannot leave it out, and hears a member that is not. It does not reform the cell.
+#[test]
+fn who_hears_a_member_of_the_primary_does_not_reform() {
+    let mut cell = Cell::settled(5, 4);
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let [.., other, deaf] = ranks[..] else { panic!("five members") };
+    let before = cell.instance(deaf);
+    cell.lose_if(move |packet| packet.kind == Kind::Control || packet.to == deaf && packet.from != other);
+    assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(deaf)));
+    cell.reform(deaf).expect("it hears no quorum");
+    cell.run_for(5 * SECOND);
+    assert!(cell.is_primary(other) && !cell.is_primary(deaf));
+    assert_eq!(cell.instance(deaf), before, "it founded another instance");
+    cell.heal();
+    cell.settle();
+    cell.finish_clean();
+}
+
 /// A survivor of a minority reforms by mistake while the primary goes on. When they meet, nobody of the primary yields, and both
 /// sides are told. The mistake stands in the traces.
 #[test]

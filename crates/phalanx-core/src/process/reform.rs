@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, Founding};
 use crate::id::Incarnation;
-use crate::member::{Inheritance, Mark, fresh_instance, generation, next_generation};
+use crate::member::{Inheritance, Mark, fresh_instance, generation, is_quorum, next_generation};
 use crate::time::Instant;
 
 /// Instances that were met and told of; further ones are not told.
@@ -16,8 +16,8 @@ const MET_MAX: usize = 16;
 impl Process {
     /// Renounces the instance of this process's cell, and founds the next one with it as the first member. Its groups and what
     /// it has of their state go over; others join. First it looks for so long whether somebody else is heard:
-    /// [`Event::ReformRefused`] when a quorum is, or a later instance, or a member with a lower rank that reforms just now. Otherwise
-    /// this incarnation ends with [`Event::Renounced`], and its next one founds.
+    /// [`Event::ReformRefused`] when a quorum is, or a later instance, or a member with a lower rank that reforms just now, or in the end
+    /// a member that hears a quorum. Otherwise this incarnation ends with [`Event::Renounced`], and its next one founds.
     ///
     /// # Errors
     /// [`CommandError::InPrimary`] when a quorum is heard: there is nothing to reform; [`CommandError::NoView`], [`CommandError::Over`].
@@ -56,12 +56,30 @@ impl Process {
             let targets: Vec<SocketAddr> = others.map(|member| member.control).collect();
             return self.probe_reforming(targets, fx);
         }
+        if let Some(name) = self.in_primary(now) {
+            return self.refuse_reform(format!(
+                "member {name} is heard, and hears a quorum of the cell: the cell may go on without this process"
+            ));
+        }
         self.reforming = None;
         let is_dead = |rank: usize| self.hearing.is_dead(rank);
         let ranked = self.directory.members.iter().enumerate();
         let dead = ranked.filter(|(rank, _)| is_dead(*rank)).map(|(_, member)| member.incarnation).collect();
         self.inheritance = Some(Inheritance { instance: self.instance, directory: self.directory.clone(), dead });
         self.end(Event::Renounced { generation: next_generation(self.instance) });
+    }
+
+    /// The name of a member that is heard, and hears a quorum as far as it said: it does not know yet that the quorum is gone, or it is
+    /// this process that hears too little.
+    fn in_primary(&self, now: Instant) -> Option<String> {
+        let hears_quorum = |rank: usize| {
+            let (count, with_rank_0) = self.hearing.heard_count(now, rank);
+            is_quorum(count, self.directory.members.len(), with_rank_0)
+        };
+        let ranks = 0..self.directory.members.len();
+        let rank =
+            ranks.filter(|rank| *rank != self.my_rank()).find(|r| self.hearing.hears(now, *r) && hears_quorum(*r))?;
+        Some(self.directory.members[rank].name.clone())
     }
 
     fn refuse_reform(&mut self, why: String) {
