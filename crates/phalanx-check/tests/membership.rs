@@ -4,7 +4,7 @@ mod common;
 
 use common::{CELL, GROUP, SECOND, World, fifo, id, name, options, total};
 use phalanx_check::{Options, Property, Quorum, check};
-use phalanx_trace::{Event, LeaveReason, Phase, Trouble};
+use phalanx_trace::{Event, Header, LeaveReason, Phase, Trace, Trouble};
 
 const LEFT: LeaveReason = LeaveReason::Left;
 const DIED: LeaveReason = LeaveReason::Died;
@@ -318,6 +318,38 @@ fn m6_founded_twice() {
     assert_eq!(check(&w.traces, &one).violated(), [Property::M6]);
 }
 
+/// These of two members die, the other one reads again, and another process founds the next instance without a command.
+fn founded_again(asked: bool, unread: bool, gone: &[usize]) -> World {
+    let mut w = World::cell(2);
+    w.traces.insert(2, Trace::new(Header::process("cell", &name(2), id(2), "clock")));
+    for p in [0, 1] {
+        if asked {
+            w.push(p, Event::LeaveAsked);
+        }
+        if unread {
+            w.harness_says(Event::Trouble { what: Trouble::NotReading, incarnation: id(p), begins: true });
+        }
+    }
+    gone.iter().for_each(|&p| w.crash(p));
+    for p in [0, 1].into_iter().filter(|p| !gone.contains(p)) {
+        w.harness_says(Event::Trouble { what: Trouble::NotReading, incarnation: id(p), begins: false });
+    }
+    w.push(2, Event::Start);
+    w.push(2, Event::JoinAsked { cell: "cell".into() });
+    w.push(2, Event::CellView { instance: 1 << 48 | 7, view: 1, members: vec![(id(2), name(2))], left: vec![] });
+    w
+}
+
+#[test]
+fn m6_who_left_without_reading_of_it_lets_the_cell_begin_again() {
+    let one = Options { one_instance: true, ..options() };
+    let breaks = |w: World| check(&w.traces, &one).violated().contains(&Property::M6);
+    assert!(!breaks(founded_again(true, true, &[0, 1])));
+    assert!(breaks(founded_again(true, false, &[0, 1])), "who read was not told that it left");
+    assert!(breaks(founded_again(false, true, &[0, 1])), "nobody asked to leave");
+    assert!(breaks(founded_again(true, true, &[0])), "the other one reads again, lives, and was not told that it left");
+}
+
 #[test]
 fn m6_a_group_fork() {
     let mut w = World::group(3);
@@ -422,7 +454,7 @@ fn m8_told_of_the_view_in_which_it_comes_back() {
         }
         w.push(2, Event::Excluded { view: told });
         w.push(2, Event::End);
-        let heir = phalanx_trace::Trace::new(phalanx_trace::Header::process("cell", &name(2), id(3), "clock"));
+        let heir = Trace::new(Header::process("cell", &name(2), id(3), "clock"));
         let harness = w.harness();
         w.traces.insert(harness, heir);
         w.push(3, Event::Start);

@@ -18,7 +18,7 @@ use phalanx_trace::{LeaveReason, Trouble};
 
 use super::Run;
 use crate::findings::Findings;
-use crate::model::{CellInstall, EpochEnd, EpochIx, InstallIx, Moment, Over, ProcIx, ViewIx};
+use crate::model::{CellInstall, EpochEnd, EpochIx, InstallIx, Model, Moment, Over, ProcIx, ViewIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -35,6 +35,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
 
 /// One cell has one instance at a time. A later one is of a later generation. It begins with a command, when nobody is in the primary
 /// partition of an earlier one any more; or without one, when members of the earlier one left in order and nobody lives in it, primary or not.
+/// Who was asked to leave, and was killed while its application took nothing, may have left without a word of it.
 fn foundings(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     let begins = model.cells.values().filter_map(|views| views.first_key_value()?.1.first());
@@ -52,7 +53,7 @@ fn foundings(run: &Run<'_>, out: &mut Findings) {
         };
         let has_left = |p: ProcIx| {
             let left = model.procs[p].over.as_ref().filter(|(over, _)| *over == Over::Left);
-            was_in(p) && is_past(left.map(|(_, moment)| moment))
+            was_in(p) && (is_past(left.map(|(_, moment)| moment)) || is_past(left_untold(model, p).as_ref()))
         };
         let began_by_itself = !is_asked && (0..model.procs.len()).any(has_left);
         if earlier.instance >> 48 == later.instance >> 48 || !is_asked && !began_by_itself {
@@ -73,6 +74,14 @@ fn foundings(run: &Run<'_>, out: &mut Findings) {
             out.violation(&[earlier.moment.place, later.moment.place], text);
         }
     }
+}
+
+/// When a process was killed that may have left in order before: it had asked to, and its application took nothing in the end.
+fn left_untold(model: &Model, p: ProcIx) -> Option<Moment> {
+    let proc = &model.procs[p];
+    let crashed = proc.crashed.filter(|_| proc.leave_asked.is_some() && proc.over.is_none())?;
+    let unread = model.harness.troubles.get(&(Trouble::NotReading, Some(p)))?;
+    unread.iter().any(|span| span.meets(crashed.at_ns, crashed.at_ns)).then_some(crashed)
 }
 
 fn cell_chain(run: &Run<'_>, views: &BTreeMap<u64, Vec<InstallIx>>, out: &mut Findings) {
