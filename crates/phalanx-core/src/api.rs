@@ -45,7 +45,8 @@ pub struct Settings {
 pub struct Timing {
     /// Between heartbeats to each watcher. Default 100 ms.
     pub heartbeat: Duration,
-    /// Unheard this long, a link is accused (jitter is added). Default 900 ms.
+    /// Unheard this long, a link is accused (jitter is added). Shorter finds silent members sooner, and mistakes more
+    /// pauses for failures; a process that dies on this host is not waited for. Default 3 s.
     pub suspect_after: Duration,
     /// Patience of a coordinator with one step of a view change. Default 150 ms.
     pub ballot_step: Duration,
@@ -54,8 +55,8 @@ pub struct Timing {
     /// The longest an acknowledgement is held back. Default 2 ms.
     pub ack_delay: Duration,
     /// A member that holds another's stream back for so long without any progress in it is too slow, where
-    /// [`Limits::slow_members`] says that those leave; not less than `suspect_after`. Shorter frees the others sooner,
-    /// and costs members that only paused. Default 10 s.
+    /// [`Limits::slow_members`] says that those leave. Where it is less than `suspect_after`, that counts. Shorter frees the others
+    /// sooner, and costs members that only paused. Default 10 s.
     pub expel_after: Duration,
 }
 
@@ -63,7 +64,7 @@ impl Default for Timing {
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_millis(100),
-            suspect_after: Duration::from_millis(900),
+            suspect_after: Duration::from_secs(3),
             ballot_step: Duration::from_millis(150),
             probe: Duration::from_millis(100),
             ack_delay: Duration::from_millis(2),
@@ -90,7 +91,7 @@ pub struct Limits {
     /// After so many abcasts the holder of a group's token looks who sends most, and may pass the token on: less makes the
     /// order follow its senders sooner, and costs more passes. Members may differ. Default 1,024.
     pub token_tally: u64,
-    /// What becomes of a member that stays behind. Agreed: a joiner takes the cell's. Default: it is waited for.
+    /// What becomes of a member that stays behind. Agreed: a joiner takes the cell's. Default: it leaves.
     pub slow_members: SlowMembers,
     /// A cell view with fewer members is inadequate: views are decided as ever, but no uniform message is sent in it. More keeps
     /// a few survivors from answering for all; with more than can come back, nothing uniform is ever sent again. Agreed from
@@ -107,7 +108,7 @@ impl Default for Limits {
             members: 1024,
             watchers: 16,
             token_tally: 1024,
-            slow_members: SlowMembers::Wait,
+            slow_members: SlowMembers::Expel,
             members_min: 1,
         }
     }
@@ -117,9 +118,9 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlowMembers {
     /// Senders are held back until it goes on.
-    #[default]
     Wait,
     /// After [`Timing::expel_after`] a view without it is decided; it comes back as a new incarnation.
+    #[default]
     Expel,
 }
 

@@ -6,6 +6,7 @@
 mod file;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use file::{blesses, hold, read};
 use phalanx_core::link::Receipt;
@@ -23,7 +24,7 @@ use phalanx_core::process::unrepaired::{
 use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
 use phalanx_core::wire::{Header, Kind, Reader, Tags, cell_tag, put_with_tail, read_with_tail};
-use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, Timing};
+use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, SlowMembers, Timing};
 
 const CELL: &str = "golden";
 const SENDER: Incarnation = Incarnation(0x0102_0304_0506_0708);
@@ -137,15 +138,21 @@ fn unknown() -> Tags {
     tags
 }
 
+/// What a cell may have agreed on; defaults may change, and the vectors stay.
+fn agreed() -> Agreed {
+    let limits = Limits { slow_members: SlowMembers::Wait, ..Limits::default() };
+    Agreed::of(&limits, &Timing { suspect_after: Duration::from_millis(900), ..Timing::default() })
+}
+
 fn member(number: u64) -> MemberInfo {
     let at = |port: u16| std::net::SocketAddr::from(([127, 0, 0, 1], port));
     let mut member = MemberInfo::new(Incarnation(number), format!("m{number}"), at(7000), at(7001));
-    Agreed::of(&Limits::default(), &Timing::default()).tell(&mut member);
+    agreed().tell(&mut member);
     member
 }
 
 fn settings() -> Tags {
-    Agreed::of(&Limits::default(), &Timing::default()).tags(1)
+    agreed().tags(1)
 }
 
 fn proposal() -> Proposal {
@@ -306,7 +313,7 @@ fn orphans() {
     };
     let (report, wishes) = (Control::Report(report), Control::Wishes(wishes));
     // All members of the group are cut off; one of them is struck off; the other brings the group back.
-    let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(3);
+    let settings = agreed().tags(3);
     let mut before = Directory::found(vec![member(1), seated.clone(), member(3)], 3, settings);
     let members = vec![Incarnation(4), Incarnation(3)];
     let entry = GroupEntry { name: "ledger".into(), view: 3, space: 9, members, tail: Tags::default() };

@@ -66,7 +66,7 @@ pub(super) fn wake_ups(timing: &Timing) -> Finding {
 }
 
 fn judge_wake_ups(worst: Duration, timing: &Timing) -> Finding {
-    // Late by a tenth of the interval, nine heartbeats still come in the patience of nine. Late by the patience less
+    // Late by a tenth of the interval, as many heartbeats still come within the patience. Late by the patience less
     // one interval, a healthy member is suspected.
     let (late, lost) = (timing.heartbeat / 10, timing.suspect_after.saturating_sub(timing.heartbeat));
     let check = Check::new(
@@ -97,7 +97,7 @@ mod tests {
     fn late_wake_ups_are_measured_by_the_heartbeat() {
         let timing = Timing::default();
         let verdict = |late_ms| judge_wake_ups(Duration::from_millis(late_ms), &timing).verdict;
-        assert_eq!([0, 10, 11, 33, 799, 800].map(verdict), {
+        assert_eq!([0, 10, 11, 33, 2_899, 2_900].map(verdict), {
             use Verdict::{Fail, Ok, Warn};
             [Ok, Ok, Warn, Warn, Warn, Fail]
         });

@@ -118,11 +118,10 @@ impl Config {
                 ),
             ));
         }
-        let least = self.timing.suspect_after.max(EXPEL_AFTER_MIN);
-        if self.limits.slow_members == SlowMembers::Expel && self.timing.expel_after < least {
+        if self.limits.slow_members == SlowMembers::Expel && self.timing.expel_after < EXPEL_AFTER_MIN {
             return Some((
                 "timing.expel_after",
-                format!("must be at least {}, or a pause of a member excludes it", show_duration(least)),
+                format!("must be at least {}, or a pause of a member excludes it", show_duration(EXPEL_AFTER_MIN)),
             ));
         }
         if self.security == SecurityMode::None && self.cell_key.is_some() {
