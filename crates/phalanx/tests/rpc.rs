@@ -1,6 +1,7 @@
 //! Calls over real sockets.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -40,9 +41,14 @@ struct Running {
 impl Running {
     fn start(loss_ppm: u32) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
+        let options = options(dir.path());
+        Self::start_with(loss_ppm, dir, options)
+    }
+
+    fn start_with(loss_ppm: u32, dir: tempfile::TempDir, options: PortOptions) -> Self {
         let end = Arc::new(AtomicBool::new(false));
         let (tell, told) = std::sync::mpsc::channel();
-        let options = PortOptions { serves: true, ..options(dir.path()) };
+        let options = PortOptions { serves: true, ..options };
         let ending = Arc::clone(&end);
         let thread = std::thread::spawn(move || {
             let faults = Faults { loss_ppm, ..Faults::default() };
@@ -117,6 +123,36 @@ fn ends_on_one_host_talk_through_memory_unless_told_not_to() {
         for counters in [&client, &server] {
             assert!(if through_memory { most(counters) } else { none(counters) }, "{driver:?}: {counters:?}");
         }
+    }
+}
+
+/// All of 127.0.0.0/8 is this host: what is sent to one of these addresses, and answered by a socket on all of them, comes back from
+/// another.
+#[test]
+fn a_server_on_all_addresses_of_its_host_is_reached_at_each() {
+    for driver in [DriverMode::Auto, DriverMode::Udp] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut options = options(dir.path());
+        options.config.driver = driver;
+        let key = dir.path().join("key");
+        std::fs::write(&key, "07".repeat(32)).expect("a key");
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("its owner's");
+        options.config.cell_key = Some(key);
+        let mut everywhere = options.clone();
+        everywhere.config.bind = "0.0.0.0".parse().expect("an address");
+        let server = Running::start_with(0, dir, everywhere);
+        assert!(server.address.ip().is_unspecified());
+        for ip in ["127.0.0.1", "127.0.0.2", "127.3.4.5"] {
+            let at = SocketAddr::new(ip.parse().expect("an address"), server.address.port());
+            let mut client = Client::start(&options).expect("a client");
+            for len in [3, 100_000] {
+                let request = pattern(len);
+                let answer = client.call(at, &request, &CallOptions::default());
+                let answer = answer.unwrap_or_else(|failure| panic!("{ip}, {driver:?}: {failure}"));
+                assert!(answer.iter().rev().eq(request.iter()));
+            }
+        }
+        assert_eq!(server.end().served, 6);
     }
 }
 

@@ -246,11 +246,10 @@ impl Endpoint {
                 }
                 let entry = self.sessions.get_mut(hint as usize).ok_or(DropReason::UnknownSpace)?;
                 let Role::Client(client) = &mut entry.role else { return Err(DropReason::UnknownSpace) };
-                if client.server != from {
-                    return Err(DropReason::UnknownPeer);
-                }
-                let key = self.opener.session_key(sender);
-                let path = |net: &mut Net| Path::new(net, now, from, sender, key, &opened);
+                // Seal and nonce say that this answers the ask, wherever it comes from: a server on all addresses of its host
+                // answers from the one that its system chooses. What follows goes where the ask went.
+                let (key, to) = (self.opener.session_key(sender), client.server);
+                let path = |net: &mut Net| Path::new(net, now, to, sender, key, &opened);
                 if client.handle_opened(path, nonce, &opened, offer, &mut desk!(self, now, fx)) {
                     self.touch(hint);
                 }
@@ -260,9 +259,6 @@ impl Endpoint {
             Greeting::Refused { hint, nonce, reason } => {
                 let entry = self.sessions.get_mut(hint as usize).ok_or(DropReason::UnknownSpace)?;
                 let Role::Client(client) = &mut entry.role else { return Err(DropReason::UnknownSpace) };
-                if client.server != from {
-                    return Err(DropReason::UnknownPeer);
-                }
                 client.handle_refused(nonce, reason, &mut desk!(self, now, fx));
                 Ok(())
             }

@@ -10,6 +10,7 @@ use crate::seal::{CellKey, Security};
 use crate::wire::{DropReason, Kind};
 use crate::{Arriving, Begun, Incarnation, Instant, Lane, Origin, Packet, Rest, charge};
 
+mod addresses;
 mod bounds;
 mod flow;
 mod places;
@@ -141,6 +142,9 @@ struct World {
     in_place: usize,
     /// The server's receive buffer takes so many bytes of what comes at once, and any packet while it is empty.
     buffer: u64,
+    /// Where the client is, as the server sees it, and where the server's packets come from.
+    client_at: SocketAddr,
+    server_at: SocketAddr,
     /// What the server sends waits here, if anywhere.
     waits: Option<VecDeque<(SocketAddr, Vec<u8>)>>,
 }
@@ -190,6 +194,8 @@ impl World {
             flipped: None,
             in_place: 0,
             buffer: u64::MAX,
+            client_at: CLIENT,
+            server_at: SERVER,
             waits: None,
         }
     }
@@ -216,7 +222,7 @@ impl World {
                 let fits = buffered == 0 || after <= self.buffer;
                 if fits && !(self.lose)(self.carried) && self.lost != self.carried {
                     buffered = after;
-                    let origin = Origin::Network(CLIENT);
+                    let origin = Origin::Network(self.client_at);
                     let mut rest = Lying::default();
                     let arriving = rest.split(&mut packet, self.begins, self.flipped);
                     self.server.handle_arriving(self.now, origin, arriving, &mut self.at_server);
@@ -227,11 +233,11 @@ impl World {
             if let Some(waits) = &mut self.waits {
                 waits.append(&mut self.at_server.sent);
             }
-            while let Some((_, mut packet)) = self.at_server.sent.pop_front() {
+            while let Some((to, mut packet)) = self.at_server.sent.pop_front() {
                 any = true;
                 self.carried += 1;
-                if !(self.lose)(self.carried) && self.lost != self.carried {
-                    let origin = Origin::Network(SERVER);
+                if to == self.client_at && !(self.lose)(self.carried) && self.lost != self.carried {
+                    let origin = Origin::Network(self.server_at);
                     let mut rest = Lying::default();
                     let arriving = rest.split(&mut packet, self.begins, self.flipped);
                     self.client.handle_arriving(self.now, origin, arriving, &mut self.at_client);
