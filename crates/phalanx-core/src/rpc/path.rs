@@ -9,7 +9,7 @@ use super::desk::Desk;
 use super::leave::{Way, leave};
 use super::outgoing::{Change, Outgoing, Proof, fragment_bytes};
 use super::spare::Spare;
-use super::wire::{CallName, DATA_HEAD_MAX, Data, Greeting, Opened, Part, Receipt, Side};
+use super::wire::{CallName, DATA_HEAD_MAX, Data, Greeting, Opened, Part, Receipt, Side, put_credit};
 use crate::charge::charge;
 use crate::id::{Incarnation, Lane};
 use crate::link::Rtt;
@@ -122,6 +122,8 @@ pub(super) struct Path {
     /// Small frames for the next packet, and when they go without one.
     pub(super) pending: Vec<u8>,
     pub(super) pending_due: Option<Instant>,
+    /// What a server lets its client have under way, for the next packet.
+    pub(super) credit: Option<u64>,
     pub(super) heard: Instant,
     /// The last packet from there came through memory.
     pub(super) heard_in_memory: bool,
@@ -161,6 +163,7 @@ impl Path {
             longest_piece: packet_bytes - Header::LEN - net.tag_len - DATA_HEAD_MAX,
             pending: Vec::new(),
             pending_due: None,
+            credit: None,
             heard: now,
             heard_in_memory: false,
             rtt: Rtt::default(),
@@ -238,6 +241,10 @@ impl Path {
         if !self.pending.is_empty() {
             packet.extend_from_slice(&self.pending);
             self.pending.clear();
+        }
+        if let Some(credit) = self.credit.take() {
+            // In the room that the head of a request has for an allowance, which no answer has.
+            put_credit(packet, credit);
         }
         if let Some(data) = data {
             data.write_head(packet);

@@ -7,9 +7,7 @@ use super::desk::Desk;
 use super::incoming::{Arrival, Incoming};
 use super::outgoing::{Outgoing, Proof};
 use super::path::{Head, Path, recount, shortest_first};
-use super::wire::{
-    ALL, CallName, Data, Part, Receipt, Refusal, Side, put_cancelled, put_credit, put_pong, put_ready, put_receipt,
-};
+use super::wire::{ALL, CallName, Data, Part, Receipt, Refusal, Side, put_cancelled, put_pong, put_ready, put_receipt};
 
 /// A session as its server keeps it.
 pub(super) struct ServerSession {
@@ -23,6 +21,8 @@ pub(super) struct ServerSession {
     detached: Vec<(u8, u64)>,
     /// What the client was last told that it may have under way.
     told: u64,
+    /// It is not what the client was told with the session.
+    tells: bool,
     /// The client has spoken in this session.
     pub(super) is_used: bool,
     /// It has spoken of late.
@@ -73,6 +73,7 @@ impl ServerSession {
             running: 0,
             detached: Vec::new(),
             told,
+            tells: false,
             is_used: false,
             is_active: true,
             unsent: 0,
@@ -255,17 +256,27 @@ impl ServerSession {
             return;
         }
         call.answer.allow(allowed);
-        let share = desk.intake.share(path.reach);
-        if self.told > share || self.told < share / 2 {
-            self.told = share;
-            put_credit(&mut path.pending, share);
-        }
+        self.tell_credit(desk);
+        let call = &mut self.slots[slot];
         self.unsent += 1;
         if self.unsent > 1 && !call.answer.is_whole() {
             // Others wait for room: what there is now may be theirs.
             self.send_waiting(desk);
         } else {
             self.send_from(slot, desk);
+        }
+    }
+
+    /// Lets the next packet say what the client may have under way, unless that is what it was told with the session. It is said
+    /// again with each answer and each receipt: whatever said it may be lost, and then the next one does.
+    #[inline]
+    fn tell_credit(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        let share = desk.intake.share(self.path.reach);
+        if self.told > share || self.told < share / 2 {
+            (self.told, self.tells) = (share, true);
+        }
+        if self.tells {
+            self.path.credit = Some(self.told);
         }
     }
 
@@ -297,6 +308,8 @@ impl ServerSession {
             put_ready(&mut self.path.pending, name, call.answer.len() as u64);
         } else if let Some(index) = call.answer.first_under_way() {
             let head = Head { side: Side::Answer, name, allowance: 0, refusal: call.refusal };
+            self.tell_credit(desk);
+            let call = &mut self.slots[slot];
             call.probed_as = self.path.send_fragment(&mut call.answer, index, &head, (&[], true), desk);
         }
     }
@@ -463,7 +476,10 @@ impl ServerSession {
         if self.unsent > 0 {
             self.send_waiting(desk);
         }
-        self.path.flush(desk);
+        if !self.path.pending.is_empty() {
+            self.tell_credit(desk);
+            self.path.flush(desk);
+        }
     }
 
     /// Whether a handler runs whose answer is still wanted, or not.

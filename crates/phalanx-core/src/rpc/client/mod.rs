@@ -28,6 +28,8 @@ pub(super) struct ClientSession {
     free: Vec<u8>,
     queue: VecDeque<Queued>,
     credit: u64,
+    /// The packet that said so: what an earlier one says that comes later is old.
+    credited_by: u64,
     /// Calls with something left to send.
     unsent: u32,
     /// Length of answers, smoothed, in bytes.
@@ -155,6 +157,7 @@ impl ClientSession {
             free: Vec::new(),
             queue: VecDeque::new(),
             credit: 0,
+            credited_by: 0,
             unsent: 0,
             answer_bytes: 0,
             unanswered: 0,
@@ -372,8 +375,12 @@ impl ClientSession {
         true
     }
 
-    pub(super) fn handle_credit(&mut self, credit: u64) -> bool {
-        self.credit = credit;
+    /// Packet `number` says what may be under way.
+    pub(super) fn handle_credit(&mut self, credit: u64, number: u64) -> bool {
+        if number <= self.credited_by {
+            return false;
+        }
+        (self.credit, self.credited_by) = (credit, number);
         self.unsent > 0
     }
 
@@ -497,7 +504,7 @@ impl ClientSession {
         desk.fx.met(path.peer, path.to, offer);
         self.path = Some(path);
         self.offered = usize::from(opened.slots.min(desk.limits.slots).max(1));
-        self.credit = opened.credit;
+        (self.credit, self.credited_by) = (opened.credit, 0);
         self.unanswered = 0;
         desk.net.counters.sessions_opened += 1;
         true

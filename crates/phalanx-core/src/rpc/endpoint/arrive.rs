@@ -176,7 +176,7 @@ impl Endpoint {
                             client.handle_receipt(*name, receipt, desk)
                         }
                         Frame::Cancelled { name, may_have_run } => client.handle_cancelled(*name, *may_have_run, desk),
-                        Frame::Credit(credit) => client.handle_credit(*credit),
+                        Frame::Credit(credit) => client.handle_credit(*credit, header.number),
                         Frame::Ready { name, message_len } => client.handle_ready(*name, *message_len, desk),
                         Frame::Pong | Frame::Unknown => false,
                         Frame::Data(_) | Frame::Receipt { .. } | Frame::Cancel(_) | Frame::Close | Frame::Ping => {

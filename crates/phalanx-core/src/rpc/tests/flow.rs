@@ -38,21 +38,7 @@ fn no_more_goes_out_at_once_than_the_congestion_window_lets() {
 /// Clients share the server's buffer. When others have gone, the next answer tells who is left that there is more for it.
 #[test]
 fn who_is_left_may_have_more_under_way() {
-    let wide = Limits { window_packets: 1_000, ..Limits::default() };
-    let mut world = World::with(EndpointOptions { limits: wide, ..options(1, 1472, false) }, options(2, 1472, true));
-    let others = [0; 7].map(|_| {
-        let last = world.client.connect(world.now, SERVER, &mut world.at_client);
-        std::mem::replace(&mut world.session, last)
-    });
-    world.carry();
-    // A server leaves half of three quarters of its buffer to requests.
-    let all = (1 << 20) / 4 * 3 / 2;
-    let charged =
-        |world: &World| world.at_client.sent.iter().map(|(_, packet)| charge(packet.len() as u64)).sum::<u64>();
-    let long = world.call(&pattern(400_000));
-    assert!(charged(&world) <= all / 8, "{} bytes of one of eight clients", charged(&world));
-    world.carry();
-    world.assert_answer(long, &reversed(&pattern(400_000)));
+    let (mut world, others) = eight_clients();
     for other in others {
         world.client.close(world.now, other, &mut world.at_client);
     }
@@ -61,7 +47,100 @@ fn who_is_left_may_have_more_under_way() {
     world.carry();
     world.assert_answer(short, b"ba");
     world.call(&pattern(400_000));
-    assert!((all / 2..=all).contains(&charged(&world)), "{} bytes of the only client", charged(&world));
+    assert!((ALL_OF_IT / 2..=ALL_OF_IT).contains(&charged(&world)), "{} bytes of the only client", charged(&world));
+}
+
+/// Of a server's buffer: it leaves half of three quarters to requests.
+const ALL_OF_IT: u64 = (1 << 20) / 4 * 3 / 2;
+
+fn charged(world: &World) -> u64 {
+    world.at_client.sent.iter().map(|(_, packet)| charge(packet.len() as u64)).sum()
+}
+
+/// One that has called as one of eight, and the sessions of the others.
+fn eight_clients() -> (World, [SessionId; 7]) {
+    let wide = Limits { window_packets: 1_000, ..Limits::default() };
+    let mut world = World::with(EndpointOptions { limits: wide, ..options(1, 1472, false) }, options(2, 1472, true));
+    let others = [0; 7].map(|_| {
+        let last = world.client.connect(world.now, SERVER, &mut world.at_client);
+        std::mem::replace(&mut world.session, last)
+    });
+    world.carry();
+    let long = world.call(&pattern(400_000));
+    assert!(charged(&world) <= ALL_OF_IT / 8, "{} bytes of one of eight clients", charged(&world));
+    world.carry();
+    world.assert_answer(long, &reversed(&pattern(400_000)));
+    (world, others)
+}
+
+/// What would have told it may be lost, with an answer or alone. The next packet says it again.
+#[test]
+fn who_is_left_is_told_with_the_next_packet_if_the_first_is_lost() {
+    let (mut world, others) = eight_clients();
+    for other in others {
+        world.client.close(world.now, other, &mut world.at_client);
+    }
+    world.carry();
+    // The answer, which has the news with it, comes the second time only: after a question.
+    let short = world.call(b"ab");
+    world.lost = world.carried + 2;
+    world.run(20 * MS);
+    world.assert_answer(short, b"ba");
+    let long = world.call(&pattern(400_000));
+    assert!((ALL_OF_IT / 2..=ALL_OF_IT).contains(&charged(&world)), "{} bytes of the only client", charged(&world));
+    world.carry();
+    world.assert_answer(long, &reversed(&pattern(400_000)));
+}
+
+/// A long request that began while there were others goes on with what they left, without an answer in between.
+#[test]
+fn who_is_left_hears_of_it_while_its_request_is_under_way() {
+    let (mut world, others) = eight_clients();
+    world.call(&pattern(800_000));
+    let began = charged(&world);
+    for other in others {
+        world.client.close(world.now, other, &mut world.at_client);
+    }
+    let mut most = began;
+    for _ in 0..10 {
+        for (_, mut packet) in std::mem::take(&mut world.at_client.sent) {
+            let origin = Origin::Network(CLIENT);
+            world.server.handle_packet(world.now, origin, Packet::Lent(&mut packet), &mut world.at_server);
+        }
+        world.server.turn(world.now, &mut world.at_server);
+        for (_, mut packet) in std::mem::take(&mut world.at_server.sent) {
+            let origin = Origin::Network(SERVER);
+            world.client.handle_packet(world.now, origin, Packet::Lent(&mut packet), &mut world.at_client);
+        }
+        world.client.turn(world.now, &mut world.at_client);
+        most = most.max(charged(&world));
+    }
+    assert!(most >= ALL_OF_IT / 2, "{most} bytes of the only client, which began with {began}");
+}
+
+/// What is told late is old.
+#[test]
+fn a_credit_that_newer_ones_overtook_says_nothing() {
+    let (mut world, others) = eight_clients();
+    // Told that it is one of eight, with a packet that is late.
+    world.call(b"ab");
+    for (_, mut packet) in std::mem::take(&mut world.at_client.sent) {
+        world.server.handle_packet(world.now, Origin::Network(CLIENT), Packet::Lent(&mut packet), &mut world.at_server);
+    }
+    let late = std::mem::take(&mut world.at_server.sent);
+    for other in others {
+        world.client.close(world.now, other, &mut world.at_client);
+    }
+    world.carry();
+    let short = world.call(b"cd");
+    world.carry();
+    world.assert_answer(short, b"dc");
+    for (_, mut packet) in late {
+        world.client.handle_packet(world.now, Origin::Network(SERVER), Packet::Lent(&mut packet), &mut world.at_client);
+    }
+    world.carry();
+    world.call(&pattern(400_000));
+    assert!(charged(&world) >= ALL_OF_IT / 2, "{} bytes of the only client", charged(&world));
 }
 
 /// Answers as long as those before come at once: the server need not say first that one is there.
