@@ -180,6 +180,9 @@ pub enum Reason {
     /// As many calls wait in the session as may: told by those who make calls for others, see [`CallError::QueueFull`].
     #[error("too many calls wait already")]
     QueueFull,
+    /// See [`CallError::NumbersUsedUp`]: told of calls that were made before.
+    #[error("this endpoint has used up its packet numbers: start another")]
+    NumbersUsedUp,
     /// The request is longer than this side sends.
     #[error("the request is too long")]
     RequestTooLong,
@@ -204,6 +207,11 @@ pub enum CallError {
     /// [`Limits::queued_calls`] wait already: call again when one has ended.
     #[error("too many calls wait in this session")]
     QueueFull,
+    /// The session is not open, and this life of the endpoint has no packet numbers left for it: they were for 4 billion sessions, or
+    /// as many times 4 billion packets. Numbers never come again under one key. Start another endpoint; sessions that are open
+    /// go on for as long as they have numbers.
+    #[error("this endpoint has used up its packet numbers: start another")]
+    NumbersUsedUp,
     /// The endpoint was started before a fork, and this is the child: in the parent it goes on. Start one in the child. Told by
     /// whoever runs an [`Endpoint`](super::Endpoint), which knows nothing of forks itself.
     #[error("this handle belongs to the parent process: start one of its own in the forked child")]

@@ -297,6 +297,8 @@ impl Endpoint {
                     Some(Refusal::NoService)
                 } else if self.asked.len() >= self.limits.sessions || of_client >= self.limits.sessions_of_client {
                     Some(Refusal::Busy)
+                } else if self.net.is_used_up() {
+                    Some(Refusal::NumbersUsedUp)
                 } else {
                     None
                 };
@@ -305,8 +307,6 @@ impl Endpoint {
                     self.net.greet(from, |_| Greeting::Refused { hint: their_hint, nonce, reason }, fx);
                     return;
                 }
-                let hint = self.place();
-                self.asked.insert((client, nonce), hint);
                 self.intake.begin();
                 let told = self.intake.share(Reach::of(from));
                 let token = self.rng.next_u64().max(1);
@@ -315,6 +315,9 @@ impl Endpoint {
                 let theirs = Opened { hint: their_hint, token, slots, packet_bytes, credit: told };
                 let key = self.opener.session_key(client);
                 let path = Path::new(&mut self.net, now, from, client, key, &theirs);
+                let Some(path) = path else { return self.intake.end() };
+                let hint = self.place();
+                self.asked.insert((client, nonce), hint);
                 let session = ServerSession::new(path, hint, nonce, told);
                 self.sessions[hint as usize].role = Role::Server(Box::new(session));
                 self.net.counters.sessions_taken += 1;
@@ -356,7 +359,12 @@ impl Endpoint {
                     client.work(loss, &mut desk!(self, now, fx));
                     self.due = self.due.min(client.due);
                 }
-                Role::Server(server) => server.work(loss, &mut desk!(self, now, fx)),
+                Role::Server(server) => {
+                    server.work(loss, &mut desk!(self, now, fx));
+                    if server.path.is_used_up {
+                        self.end_server(now, hint, fx);
+                    }
+                }
                 Role::Free => {}
             }
         }
@@ -530,6 +538,17 @@ impl Endpoint {
         {
             entry.touched = true;
             self.touched.push(hint);
+        }
+    }
+
+    /// As if so many serials were left for further sessions, and so many numbers in each session there is.
+    #[cfg(test)]
+    pub(super) fn use_up(&mut self, serials_left: u32, numbers_left: u32) {
+        self.net.use_up(serials_left);
+        for entry in &mut self.sessions {
+            if let Some(path) = entry.role.path() {
+                path.use_up(numbers_left);
+            }
         }
     }
 

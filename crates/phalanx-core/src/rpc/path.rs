@@ -9,7 +9,7 @@ use super::desk::Desk;
 use super::leave::{Way, leave};
 use super::outgoing::{Change, Outgoing, Proof, fragment_bytes};
 use super::spare::Spare;
-use super::wire::{CallName, DATA_HEAD_MAX, Data, Greeting, Opened, Part, Receipt, Side, put_credit};
+use super::wire::{CallName, DATA_HEAD_MAX, Data, GREETING_SPACE, Greeting, Opened, Part, Receipt, Side, put_credit};
 use crate::charge::charge;
 use crate::id::{Incarnation, Lane};
 use crate::link::Rtt;
@@ -21,7 +21,7 @@ use crate::wire::{Header, Kind};
 pub(super) struct Net {
     sealer: Sealer,
     tag_len: usize,
-    /// The upper half of the next session's packet numbers.
+    /// The upper half of the next session's packet numbers; the greatest: none is left, as no packet has it.
     next_serial: u32,
     greetings: u64,
     packet: Vec<u8>,
@@ -47,9 +47,6 @@ impl Pace {
     }
 }
 
-/// Greetings have a space of their own: no table of sessions is so long.
-const GREETING_SPACE: u32 = u32::MAX;
-
 impl Net {
     pub(super) fn new(security: &Security, options: &EndpointOptions, pace: Pace) -> Self {
         let EndpointOptions { cell, me, packet_bytes_max, offer, .. } = options;
@@ -65,6 +62,25 @@ impl Net {
             offer: if offer.len() <= OFFER_BYTES_MAX { offer.clone() } else { Vec::new() },
             pace,
         }
+    }
+
+    /// Gives the upper half of packet numbers that none has had before; `None`: all are used up, and a nonce would come again. This
+    /// life of the endpoint is over then, but for the sessions that have one.
+    fn take_serial(&mut self) -> Option<u32> {
+        let serial = self.next_serial;
+        self.next_serial = serial.checked_add(1)?;
+        Some(serial)
+    }
+
+    /// No further session can have packet numbers.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.next_serial == u32::MAX
+    }
+
+    /// As if so many serials were left.
+    #[cfg(test)]
+    pub(super) fn use_up(&mut self, serials_left: u32) {
+        self.next_serial = u32::MAX - serials_left;
     }
 
     /// Sends something to somebody with whom there may be no session; `greeting` is given what this side offers.
@@ -112,6 +128,8 @@ pub(super) struct Path {
     /// Upper and lower half of the next packet's number.
     serial: u32,
     count: u32,
+    /// No number is left for a further packet: the session is to end.
+    pub(super) is_used_up: bool,
     /// The greatest number of theirs that came.
     pub(super) seen: u64,
     /// The longest packet that both sides take.
@@ -136,6 +154,7 @@ pub(super) struct Path {
 }
 
 impl Path {
+    /// `None`: no numbers are left for its packets.
     pub(super) fn new(
         net: &mut Net,
         now: Instant,
@@ -143,11 +162,10 @@ impl Path {
         peer: Incarnation,
         key: SessionKey,
         opened: &Opened,
-    ) -> Self {
+    ) -> Option<Self> {
         let packet_bytes = opened.packet_bytes.min(net.packet_bytes).max(PACKET_BYTES_MIN) as usize;
-        let serial = net.next_serial;
-        net.next_serial = serial.saturating_add(1);
-        Self {
+        let serial = net.take_serial()?;
+        Some(Self {
             to,
             reach: Reach::of(to),
             shares: false,
@@ -157,6 +175,7 @@ impl Path {
             their_hint: opened.hint,
             serial,
             count: 0,
+            is_used_up: false,
             seen: 0,
             packet_bytes,
             tag_len: net.tag_len,
@@ -170,7 +189,7 @@ impl Path {
             congestion: Congestion::new(charge(packet_bytes as u64), net.pace),
             in_flight: 0,
             timed: None,
-        }
+        })
     }
 
     /// The other side's latest packet came from `from`: that is where it is. An attacker who is faster with a packet than the one who
@@ -181,6 +200,12 @@ impl Path {
             self.to = from;
             self.reach = Reach::of(from);
         }
+    }
+
+    /// As if so many numbers were left under its serial.
+    #[cfg(test)]
+    pub(super) fn use_up(&mut self, numbers_left: u32) {
+        self.count = u32::MAX - numbers_left;
     }
 
     /// What the other side's buffer is charged for a packet with so many bytes of a message.
@@ -219,7 +244,8 @@ impl Path {
         self.in_flight == 0 || self.in_flight.saturating_add(each) <= credit
     }
 
-    /// Sends a packet with the pending frames and a piece of a message, if there is one, and gives its number.
+    /// Sends a packet with the pending frames and a piece of a message, if there is one, and gives its number. Where none is left,
+    /// nothing goes out any more, and the session ends with this turn.
     pub(super) fn send(&mut self, desk: &mut Desk<'_, impl CallEffects>, data: Option<&Data<'_>>) -> u64 {
         let bytes = data.map_or(&[][..], |data| data.bytes);
         let longest = self.pending.len() + DATA_HEAD_MAX + bytes.len();
@@ -229,12 +255,15 @@ impl Path {
         let (net, fx) = (&mut *desk.net, &mut *desk.fx);
         self.pending_due = None;
         if self.count == u32::MAX {
-            self.serial = net.next_serial;
-            net.next_serial = net.next_serial.saturating_add(1);
-            self.count = 0;
+            let Some(serial) = net.take_serial() else {
+                self.is_used_up = true;
+                self.pending.clear();
+                return self.newest();
+            };
+            (self.serial, self.count) = (serial, 0);
         }
         self.count += 1;
-        let number = u64::from(self.serial) << 32 | u64::from(self.count);
+        let number = self.newest();
         let packet = &mut net.packet;
         packet.clear();
         net.sealer.header(Kind::Session, self.their_hint, number).write(packet);
@@ -256,6 +285,11 @@ impl Path {
         self.shares = way == Way::Memory;
         net.counters.packets_shared += u64::from(self.shares);
         number
+    }
+
+    /// The number of the latest packet.
+    fn newest(&self) -> u64 {
+        u64::from(self.serial) << 32 | u64::from(self.count)
     }
 
     /// Sends the pending frames, if there are any.
@@ -367,7 +401,7 @@ impl Path {
             self.congestion.arrived(arrived, self.in_flight);
         }
         if lost > 0 {
-            self.congestion.lost(seen, u64::from(self.serial) << 32 | u64::from(self.count));
+            self.congestion.lost(seen, self.newest());
         }
     }
 
@@ -553,7 +587,7 @@ mod tests {
         let mut net = Net::new(&Security::None, &options, Pace::new(&options.limits));
         let key = crate::seal::Opener::new(&Security::None, "test", Incarnation(1)).session_key(Incarnation(2));
         let opened = Opened { hint: 0, token: 5, slots: 8, packet_bytes: 1472, credit: 0 };
-        Path::new(&mut net, Instant(1), SocketAddr::from((ip, 1)), Incarnation(2), key, &opened)
+        Path::new(&mut net, Instant(1), SocketAddr::from((ip, 1)), Incarnation(2), key, &opened).expect("the first")
     }
 
     /// What comes through a network, or through memory, is half of what may be on its way in all, so that another answer fits.

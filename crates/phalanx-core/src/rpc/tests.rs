@@ -13,6 +13,7 @@ use crate::{Arriving, Begun, Incarnation, Instant, Lane, Origin, Packet, Rest, c
 mod addresses;
 mod bounds;
 mod flow;
+mod numbers;
 mod places;
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);

@@ -34,6 +34,8 @@ pub enum Refusal {
     NoService,
     /// The request is longer than it takes.
     TooLong,
+    /// It has no packet numbers left for another session: it must be started anew, see [`super::CallError::NumbersUsedUp`].
+    NumbersUsedUp,
     /// A reason that this side does not know.
     Other,
 }
@@ -44,6 +46,7 @@ impl Refusal {
             Self::Busy => 1,
             Self::NoService => 2,
             Self::TooLong => 3,
+            Self::NumbersUsedUp => 4,
             Self::Other => 0,
         }
     }
@@ -53,10 +56,14 @@ impl Refusal {
             1 => Self::Busy,
             2 => Self::NoService,
             3 => Self::TooLong,
+            4 => Self::NumbersUsedUp,
             _ => Self::Other,
         }
     }
 }
+
+/// Greetings have a space of their own: no table of sessions is so long, and who claims it for one would have nonces come again.
+pub(super) const GREETING_SPACE: u32 = u32::MAX;
 
 const ASK: u8 = 1;
 const OPENED: u8 = 2;
@@ -102,6 +109,9 @@ impl<'a> Greeting<'a> {
         let first = from.u8()?;
         let hint = from.varint_u32()?;
         let nonce = from.u64()?;
+        if hint == GREETING_SPACE {
+            return Err(Malformed);
+        }
         match first {
             // What is short of an ask's length would be answered with more than it is.
             ASK if frames.len() >= ASK_LEN => {
@@ -116,6 +126,9 @@ impl<'a> Greeting<'a> {
                     packet_bytes: from.varint_u32()?,
                     credit: from.varint()?,
                 };
+                if opened.hint == GREETING_SPACE {
+                    return Err(Malformed);
+                }
                 Ok(Self::Opened { hint, nonce, opened, offer: read_offer(&mut from)? })
             }
             REFUSED => Ok(Self::Refused { hint, nonce, reason: Refusal::from_code(from.u8()?) }),

@@ -254,6 +254,7 @@ pub(super) fn reason(error: CallError) -> Reason {
     match error {
         CallError::TooLong(_) => Reason::RequestTooLong,
         CallError::QueueFull => Reason::QueueFull,
+        CallError::NumbersUsedUp => Reason::NumbersUsedUp,
         CallError::Forked => Reason::Forked,
         _ => Reason::Cancelled,
     }

@@ -185,6 +185,9 @@ impl ClientSession {
         options: &CallOptions,
         desk: &mut Desk<'_, impl CallEffects>,
     ) -> Result<(), CallError> {
+        if self.path.is_none() && desk.net.is_used_up() {
+            return Err(CallError::NumbersUsedUp);
+        }
         let CallOptions { deadline, idempotent } = *options;
         let terms = Terms { ticket, deadline: desk.now + deadline, idempotent, may_have_run: false };
         let slot = if self.queue.is_empty() && self.path.is_some() { self.take_slot() } else { None };
@@ -478,7 +481,7 @@ impl ClientSession {
     /// An answer to an ask. A session that was open and has another token now is lost.
     pub(super) fn handle_opened(
         &mut self,
-        path: impl FnOnce(&mut Net) -> Path,
+        path: impl FnOnce(&mut Net) -> Option<Path>,
         nonce: u64,
         opened: &Opened,
         offer: &[u8],
@@ -497,7 +500,10 @@ impl ClientSession {
             self.lose(desk);
             return true;
         }
-        let mut path = path(desk.net);
+        let Some(mut path) = path(desk.net) else {
+            self.end_used_up(desk);
+            return false;
+        };
         if self.unanswered == 0 {
             path.rtt.sample(desk.now.since(self.asked));
         }
@@ -555,6 +561,29 @@ impl ClientSession {
         self.ask(desk);
     }
 
+    /// This endpoint has no number left for a packet of this session: all its calls end, and no other is asked for.
+    pub(super) fn end_used_up(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        Self::fail_queued(std::mem::take(&mut self.queue), Reason::NumbersUsedUp, desk);
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].state != State::Free {
+                let failure = self.slots[slot].failure(Reason::NumbersUsedUp);
+                self.fail(slot, failure, desk);
+            }
+        }
+        if let Some(path) = self.path.take() {
+            desk.net.counters.sessions_lost += 1;
+            desk.fx.parted(path.peer);
+        }
+        self.slots.clear();
+        self.free.clear();
+        self.unsent = 0;
+    }
+
+    /// Whether [`Self::end_used_up`] is due.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.path.as_ref().is_some_and(|path| path.is_used_up)
+    }
+
     /// Asks for a session, or whether it is still there.
     pub(super) fn ask(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
         self.asked = desk.now;
@@ -578,6 +607,9 @@ impl ClientSession {
                     path.flush(desk);
                 }
             }
+        }
+        if self.is_used_up() {
+            self.end_used_up(desk);
         }
     }
 

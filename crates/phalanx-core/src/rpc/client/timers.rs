@@ -37,6 +37,9 @@ impl ClientSession {
                 path.flush(desk);
             }
         }
+        if self.is_used_up() {
+            self.end_used_up(desk);
+        }
         self.due = self.next_due(desk.waits.timer_min);
     }
 

@@ -22,7 +22,7 @@ enum Came<'a> {
 
 impl Role {
     #[inline]
-    fn path(&mut self) -> Option<&mut Path> {
+    pub(super) fn path(&mut self) -> Option<&mut Path> {
         match self {
             Self::Client(client) => client.path.as_mut(),
             Self::Server(server) => Some(&mut server.path),
@@ -213,6 +213,7 @@ impl Endpoint {
                         | Frame::Ready { .. }
                         | Frame::Pong => return Err(DropReason::Malformed),
                     };
+                    touched |= server.path.is_used_up;
                 }
                 Role::Free => break,
             }
