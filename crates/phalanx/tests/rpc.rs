@@ -1,9 +1,9 @@
 //! Calls over real sockets.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -154,6 +154,69 @@ fn a_server_on_all_addresses_of_its_host_is_reached_at_each() {
         }
         assert_eq!(server.end().served, 6);
     }
+}
+
+/// Between a client and its server: the server sees its address, and another one with each new number.
+struct Router {
+    address: SocketAddr,
+    number: Arc<AtomicUsize>,
+    end: Arc<AtomicBool>,
+}
+
+impl Router {
+    fn start(server: SocketAddr) -> Self {
+        let open = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            socket.set_read_timeout(Some(Duration::from_micros(100))).expect("a timeout");
+            socket
+        };
+        let inside = open();
+        let address = inside.local_addr().expect("an address");
+        let (number, end) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (numbered, ending) = (Arc::clone(&number), Arc::clone(&end));
+        std::thread::spawn(move || {
+            let (mut outside, mut known, mut client) = (open(), 0, None);
+            let mut packet = [0; 65_536];
+            while !ending.load(Ordering::Relaxed) {
+                if numbered.load(Ordering::Relaxed) != known {
+                    (outside, known) = (open(), known + 1);
+                }
+                if let Ok((len, from)) = inside.recv_from(&mut packet) {
+                    client = Some(from);
+                    outside.send_to(&packet[..len], server).expect("sent");
+                }
+                while let (Ok(len), Some(client)) = (outside.recv(&mut packet), client) {
+                    inside.send_to(&packet[..len], client).expect("sent");
+                }
+            }
+        });
+        Self { address, number, end }
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_client_behind_a_router_that_renumbers_goes_on_in_its_session() {
+    let server = Running::start(0);
+    let router = Router::start(server.address);
+    let mut options = options(server.dir.path());
+    options.config.driver = DriverMode::Udp;
+    let mut client = Client::start(&options).expect("a client");
+    for len in [3, 500_000, 3, 500_000, 500_000] {
+        let request = pattern(len);
+        let answer = client.call(router.address, &request, &CallOptions::default()).expect("an answer");
+        assert!(answer.iter().rev().eq(request.iter()), "{len} bytes");
+        router.number.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let counters = *client.port().counters();
+    assert_eq!((counters.sessions_opened, counters.sessions_lost), (1, 0));
+    assert_eq!(server.end().served, 5);
 }
 
 #[test]

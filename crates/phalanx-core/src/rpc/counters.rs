@@ -49,6 +49,8 @@ counters! {
     lost,
     /// Questions to servers, where something was silent for too long.
     questions,
+    /// Packets that did not go to a client that came to another address, as it was not proved to be there.
+    unproved,
     /// Frames of calls that are over.
     stale,
     /// Requests and fragments that came again.

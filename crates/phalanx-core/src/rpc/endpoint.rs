@@ -266,12 +266,14 @@ impl Endpoint {
     }
 
     /// A client asks for a session that it has: where it writes through memory, nothing else tells where it is. Elsewhere an old ask
-    /// that comes again would.
+    /// that comes again would. Before it has spoken in the session, it may be at either place, if it asked at several.
     fn ask_again(&mut self, hint: u32, from: SocketAddr) {
-        if let Some(Entry { role: Role::Server(server), .. }) = self.sessions.get_mut(hint as usize)
-            && server.path.heard_in_memory
-        {
-            server.path.answer_at(from);
+        if let Some(Entry { role: Role::Server(server), .. }) = self.sessions.get_mut(hint as usize) {
+            if server.path.heard_in_memory {
+                server.path.answer_at(from, &mut self.rng);
+            } else if !server.is_used && server.path.to != from {
+                server.path.doubt(&mut self.rng);
+            }
         }
     }
 

@@ -9,10 +9,14 @@ use super::desk::Desk;
 use super::leave::{Way, leave};
 use super::outgoing::{Change, Outgoing, Proof, fragment_bytes};
 use super::spare::Spare;
-use super::wire::{CallName, DATA_HEAD_MAX, Data, GREETING_SPACE, Greeting, Opened, Part, Receipt, Side, put_credit};
+use super::wire::{
+    CHALLENGE_PACKET_LEN, CallName, DATA_HEAD_MAX, Data, GREETING_SPACE, Greeting, Opened, Part, Receipt, Side,
+    put_challenge, put_credit,
+};
 use crate::charge::charge;
 use crate::id::{Incarnation, Lane};
 use crate::link::Rtt;
+use crate::rng::Rng;
 use crate::seal::{Sealer, Security, SessionKey};
 use crate::time::Instant;
 use crate::wire::{Header, Kind};
@@ -115,10 +119,25 @@ impl Reach {
     }
 }
 
+/// What may go to an address from which packets came, until whoever is there sends the challenge back (RFC 9000, section 8).
+#[derive(Clone, Copy, Debug)]
+struct Unproved {
+    challenge: u64,
+    /// In bytes of packets: three times what came from there, less what went there.
+    room: u64,
+}
+
+/// So many bytes go for each that came to an address that is not proved.
+const UNPROVED_FACTOR: u64 = 3;
+
 /// One end of a session that is open.
 pub(super) struct Path {
     pub(super) to: SocketAddr,
     pub(super) reach: Reach,
+    /// That this is where the other side is has not been proved since it came from there.
+    unproved: Option<Unproved>,
+    /// Where the other side was proved to be last.
+    proved: Option<SocketAddr>,
     /// The last packet went through memory.
     shares: bool,
     pub(super) peer: Incarnation,
@@ -168,6 +187,8 @@ impl Path {
         Some(Self {
             to,
             reach: Reach::of(to),
+            unproved: None,
+            proved: None,
             shares: false,
             peer,
             key,
@@ -193,13 +214,66 @@ impl Path {
     }
 
     /// The other side's latest packet came from `from`: that is where it is. An attacker who is faster with a packet than the one who
-    /// sealed it has answers sent elsewhere, which it cannot read, until the next packet (RFC 9000, section 9.3).
+    /// sealed it has answers sent elsewhere, which it cannot read, until the next packet (RFC 9000, section 9.3): few bytes, as whoever
+    /// is there does not send the challenge back.
     #[inline]
-    pub(super) fn answer_at(&mut self, from: SocketAddr) {
+    pub(super) fn answer_at(&mut self, from: SocketAddr, rng: &mut Rng) {
         if self.to != from {
+            // Where it was was proved, unless that was in doubt.
+            self.proved = self.proved.or_else(|| self.unproved.is_none().then_some(self.to));
             self.to = from;
             self.reach = Reach::of(from);
+            self.unproved = None;
+            if self.proved != Some(from) {
+                self.doubt(rng);
+            }
         }
+    }
+
+    /// It has to be proved that the other side is where answers go.
+    pub(super) fn doubt(&mut self, rng: &mut Rng) {
+        self.unproved.get_or_insert_with(|| Unproved { challenge: rng.next_u64(), room: 0 });
+    }
+
+    /// A packet of so many bytes came from where answers go.
+    #[inline]
+    pub(super) fn came(&mut self, len: usize) {
+        if let Some(unproved) = &mut self.unproved {
+            unproved.room = unproved.room.saturating_add(UNPROVED_FACTOR * len as u64);
+        }
+    }
+
+    /// The other side has received what was sent to where it is, if these are the bits of it.
+    pub(super) fn prove(&mut self, bits: u64) -> bool {
+        let proves = self.unproved.is_some_and(|unproved| unproved.challenge == bits);
+        if proves {
+            (self.unproved, self.proved) = (None, Some(self.to));
+        }
+        proves
+    }
+
+    #[inline]
+    pub(super) fn is_proved(&self) -> bool {
+        self.unproved.is_none()
+    }
+
+    /// Asks whether the other side is where answers go, in a packet of its own: there is always room for it.
+    pub(super) fn challenge(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+        if let Some(Unproved { challenge, .. }) = self.unproved {
+            let pending = std::mem::take(&mut self.pending);
+            put_challenge(&mut self.pending, challenge);
+            self.send(desk, None);
+            self.pending = pending;
+        }
+    }
+
+    /// Whether a packet with so many bytes of a message may go where the other side seems to be.
+    #[inline]
+    pub(super) fn may_send(&self, bytes: usize) -> bool {
+        self.unproved.is_none_or(|unproved| {
+            let len = Header::LEN + self.pending.len() + DATA_HEAD_MAX + bytes + self.tag_len;
+            unproved.room >= (len + CHALLENGE_PACKET_LEN) as u64
+        })
     }
 
     /// As if so many numbers were left under its serial.
@@ -278,9 +352,17 @@ impl Path {
         if let Some(data) = data {
             data.write_head(packet);
         }
-        net.counters.packets_sent += 1;
         let len = packet.len() + bytes.len() + self.tag_len;
         debug_assert!(len <= self.packet_bytes, "{len} bytes");
+        if let Some(unproved) = &mut self.unproved {
+            let Some(room) = unproved.room.checked_sub(len as u64) else {
+                // As if it were lost: what it says is asked for again.
+                net.counters.unproved += 1;
+                return number;
+            };
+            unproved.room = room;
+        }
+        net.counters.packets_sent += 1;
         let way = leave(&mut net.sealer, Incarnation(self.token), self.to, packet, bytes, fx);
         self.shares = way == Way::Memory;
         net.counters.packets_shared += u64::from(self.shares);
@@ -321,7 +403,7 @@ impl Path {
             let again = message.is_again(index);
             let room = if again { self.has_credit(each, credit) } else { self.has_room(each, credit) };
             // What counts nothing was allowed for by its receiver.
-            if each > 0 && !room {
+            if each > 0 && !room || !self.may_send(message.fragment_bytes().min(message.len())) {
                 return false;
             }
             self.in_flight += each;

@@ -306,7 +306,9 @@ impl ServerSession {
         if !call.answer.was_sent() {
             // Not allowed, or nothing more may be under way: the client knows that it is there.
             put_ready(&mut self.path.pending, name, call.answer.len() as u64);
-        } else if let Some(index) = call.answer.first_under_way() {
+        } else if let Some(index) = call.answer.first_under_way()
+            && self.path.may_send(call.answer.fragment_bytes().min(call.answer.len()))
+        {
             let head = Head { side: Side::Answer, name, allowance: 0, refusal: call.refusal };
             self.tell_credit(desk);
             let call = &mut self.slots[slot];
@@ -454,6 +456,7 @@ impl ServerSession {
 
     /// What is due in a turn after something came.
     pub(super) fn work(&mut self, loss: bool, desk: &mut Desk<'_, impl CallEffects>) {
+        self.path.challenge(desk);
         for slot in 0..self.slots.len() {
             let call = &mut self.slots[slot];
             let incomplete = call.state == State::Receiving;

@@ -232,6 +232,9 @@ pub(super) enum Frame<'a> {
     },
     Ping,
     Pong,
+    /// Whether the client is where its packets come from: it sends these bits back.
+    Challenge(u64),
+    Proof(u64),
     /// Of a later version: skipped.
     Unknown,
 }
@@ -253,7 +256,13 @@ const CLOSE: u8 = 7;
 const READY: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
-const SKIPPED: u8 = 0x40;
+const SKIPPED: u8 = 0x42;
+/// Whoever does not know it skips it, and is sent no more than before it moved somewhere.
+const CHALLENGE: u8 = 0x40;
+const PROOF: u8 = 0x41;
+
+/// No shorter: a packet with a challenge alone.
+pub(super) const CHALLENGE_PACKET_LEN: usize = 64;
 
 /// No data frame has more bytes beside those of its message.
 pub(super) const DATA_HEAD_MAX: usize = 32;
@@ -356,6 +365,20 @@ pub(super) fn put_pong(out: &mut Vec<u8>) {
     put_u8(out, PONG);
 }
 
+pub(super) fn put_challenge(out: &mut Vec<u8>, bits: u64) {
+    put_u8(out, CHALLENGE);
+    put_prefixed(out, &bits.to_le_bytes());
+}
+
+pub(super) fn put_proof(out: &mut Vec<u8>, bits: u64) {
+    put_u8(out, PROOF);
+    put_prefixed(out, &bits.to_le_bytes());
+}
+
+fn read_bits(from: &mut Reader<'_>) -> Result<u64, Malformed> {
+    from.prefixed()?.try_into().map(u64::from_le_bytes).map_err(|_| Malformed)
+}
+
 /// Takes the next frame.
 pub(super) fn read_frame<'a>(from: &mut Reader<'a>) -> Result<Frame<'a>, Malformed> {
     let first = from.u8()?;
@@ -389,6 +412,8 @@ pub(super) fn read_frame<'a>(from: &mut Reader<'a>) -> Result<Frame<'a>, Malform
         }
         PING => Frame::Ping,
         PONG => Frame::Pong,
+        CHALLENGE => Frame::Challenge(read_bits(from)?),
+        PROOF => Frame::Proof(read_bits(from)?),
         SKIPPED..=0x7f => {
             from.prefixed()?;
             Frame::Unknown
@@ -532,6 +557,8 @@ mod tests {
             ("ready", with(&|out| put_ready(out, name, 100_000))),
             ("ping", with(&put_ping)),
             ("pong", with(&put_pong)),
+            ("challenge", with(&|out| put_challenge(out, 1 << 40))),
+            ("proof", with(&|out| put_proof(out, 1 << 40))),
         ];
         let all = greetings.iter().chain(&frames).map(|(name, bytes)| ((*name).to_owned(), bytes.clone())).collect();
         crate::golden::hold("calls.txt", all);

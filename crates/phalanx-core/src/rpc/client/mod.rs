@@ -12,7 +12,7 @@ use super::desk::Desk;
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, Proof};
 use super::path::{Head, Net, Path, recount, shortest_first};
-use super::wire::{ALL, CallName, Greeting, Opened, Receipt, Refusal, Side, put_cancel, put_close};
+use super::wire::{ALL, CallName, Greeting, Opened, Receipt, Refusal, Side, put_cancel, put_close, put_proof};
 use crate::time::Instant;
 use timers::SILENT_QUESTIONS;
 
@@ -385,6 +385,14 @@ impl ClientSession {
         }
         (self.credit, self.credited_by) = (credit, number);
         self.unsent > 0
+    }
+
+    /// The server asks whether this side is where it seems to be.
+    pub(super) fn handle_challenge(&mut self, bits: u64) -> bool {
+        let Some(path) = &mut self.path else { return false };
+        put_proof(&mut path.pending, bits);
+        self.tells = true;
+        true
     }
 
     /// The slot in which the named call is under way.

@@ -146,6 +146,10 @@ impl Endpoint {
         if header.number.saturating_add(OLD_PACKETS) < path.seen {
             return Err(DropReason::Replayed);
         }
+        let came_len = match &came {
+            Came::Whole(packet) => packet.len(),
+            Came::InPlace(clear) => clear.frames.len() + clear.placed,
+        };
         let Clear { frames, placed } = match (came, origin) {
             (Came::Whole(packet), Origin::Network(_)) => Clear::all(path.key.open(header, path.token, packet)?),
             (Came::Whole(packet), Origin::Memory) => Clear::all(read_clear_for(path.token, packet)?),
@@ -156,11 +160,21 @@ impl Endpoint {
         if header.number > path.seen {
             path.seen = header.number;
             if let (Role::Server(server), Some(from)) = (&mut entry.role, origin.address()) {
-                server.path.answer_at(from);
+                server.path.answer_at(from, &mut self.rng);
             }
         }
-        let mut from = Reader::new(frames);
         let mut touched = false;
+        if let Role::Server(server) = &mut entry.role
+            && !server.path.is_proved()
+        {
+            // Through memory nobody else can have come.
+            if origin.address().is_none_or(|from| from == server.path.to) {
+                server.path.came(came_len);
+            }
+            // It is challenged with this turn.
+            touched = true;
+        }
+        let mut from = Reader::new(frames);
         let mut closed = false;
         while !from.is_empty() && !closed {
             let mut frame = read_frame(&mut from)?;
@@ -178,8 +192,14 @@ impl Endpoint {
                         Frame::Cancelled { name, may_have_run } => client.handle_cancelled(*name, *may_have_run, desk),
                         Frame::Credit(credit) => client.handle_credit(*credit, header.number),
                         Frame::Ready { name, message_len } => client.handle_ready(*name, *message_len, desk),
+                        Frame::Challenge(bits) => client.handle_challenge(*bits),
                         Frame::Pong | Frame::Unknown => false,
-                        Frame::Data(_) | Frame::Receipt { .. } | Frame::Cancel(_) | Frame::Close | Frame::Ping => {
+                        Frame::Data(_)
+                        | Frame::Receipt { .. }
+                        | Frame::Cancel(_)
+                        | Frame::Close
+                        | Frame::Ping
+                        | Frame::Proof(_) => {
                             return Err(DropReason::Malformed);
                         }
                     };
@@ -205,9 +225,11 @@ impl Endpoint {
                             closed = true;
                             false
                         }
+                        Frame::Proof(bits) => server.path.prove(*bits),
                         Frame::Unknown => false,
                         Frame::Data(_)
                         | Frame::Receipt { .. }
+                        | Frame::Challenge(_)
                         | Frame::Cancelled { .. }
                         | Frame::Credit(_)
                         | Frame::Ready { .. }

@@ -6,6 +6,8 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Another address of the server's host.
 const SERVER_ELSEWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4);
+/// Somebody who takes part in nothing.
+const BYSTANDER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 5);
 
 /// A server on all addresses of its host answers from another one than it was asked at.
 #[test]
@@ -30,4 +32,102 @@ fn a_refusal_from_another_of_the_servers_addresses_is_heard() {
     let ticket = world.call(b"abc");
     world.run(MS);
     assert_eq!(world.outcome(ticket), Some(&Err(Failure::NotExecuted(Reason::Refused(Refusal::NoService)))));
+}
+
+/// What the server sends to a bystander whose address stood on the client's packets, and how many bytes came from there. Nothing
+/// of it comes to the client.
+fn reflected(request: &[u8], answer_len: usize, copies: usize) -> (usize, usize) {
+    let mut world = World::new();
+    world.at_server.later = Some(b'L');
+    let first = world.call(&pattern(answer_len));
+    world.run(MS * 20);
+    world.assert_answer(first, &reversed(&pattern(answer_len)));
+    world.call(request);
+    let (mut came, mut went) = (0, 0);
+    for (_, packet) in std::mem::take(&mut world.at_client.sent) {
+        for _ in 0..copies {
+            let mut packet = packet.clone();
+            came += packet.len();
+            let origin = Origin::Network(BYSTANDER);
+            world.server.handle_packet(world.now, origin, Packet::Lent(&mut packet), &mut world.at_server);
+            world.server.turn(world.now, &mut world.at_server);
+        }
+    }
+    if let Some((call, _)) = world.at_server.waiting.pop() {
+        world.server.answer(world.now, call, Some(pattern(answer_len).into()), &mut world.at_server).expect("wanted");
+        world.server.turn(world.now, &mut world.at_server);
+    }
+    for (to, packet) in std::mem::take(&mut world.at_server.sent) {
+        assert_eq!(to, BYSTANDER);
+        went += packet.len();
+    }
+    (came, went)
+}
+
+/// Whoever sends a client's packet on under a false address has no more sent there than three times what it sent (RFC 9000,
+/// section 8.1).
+#[test]
+fn no_more_goes_to_an_address_that_was_not_proved_than_came_from_there() {
+    for (request, answer_len) in [(&b"L"[..], 200_000), (b"L", 1_000), (&pattern(1_000), 1_000), (b"abc", 1_000)] {
+        for copies in [1, 3, 20] {
+            let (came, went) = reflected(request, answer_len, copies);
+            assert!(went > 0, "it is asked whether it is there");
+            assert!(went <= 3 * came, "{went} bytes for {came}, an answer of {answer_len}");
+        }
+    }
+}
+
+/// A client behind a router that renumbers: what it called before and what it calls after is answered, and long answers wait for a
+/// round trip only.
+#[test]
+fn a_client_that_moves_during_a_call_has_its_answer_there() {
+    for answer_len in [3, 1_000, 200_000] {
+        let mut world = World::new();
+        world.at_server.later = Some(b'L');
+        let begun = world.call(b"L");
+        world.run(MS);
+        world.client_at = MOVED;
+        let (call, _) = world.at_server.waiting.pop().expect("it runs");
+        world.server.answer(world.now, call, Some(pattern(answer_len).into()), &mut world.at_server).expect("wanted");
+        world.run(MS * 60);
+        world.assert_answer(begun, &pattern(answer_len));
+        let request = pattern(answer_len.max(4));
+        let next = world.call(&request);
+        world.carry();
+        world.assert_answer(next, &reversed(&request));
+        assert_eq!(world.client.counters().sessions_lost, 0);
+    }
+}
+
+/// Each move is answered after a round trip without a timer, however often it happens, and also back to where it was.
+#[test]
+fn a_client_that_moves_again_and_again_waits_for_no_timer() {
+    let mut world = World::new();
+    let len = 20_000;
+    let first = world.call(&pattern(len));
+    world.run(MS * 20);
+    world.assert_answer(first, &reversed(&pattern(len)));
+    let questions = world.client.counters().questions;
+    for at in [MOVED, CLIENT, BYSTANDER, MOVED, BYSTANDER, CLIENT] {
+        world.client_at = at;
+        let ticket = world.call(&pattern(len));
+        world.carry();
+        world.assert_answer(ticket, &reversed(&pattern(len)));
+    }
+    assert_eq!(world.client.counters().questions, questions);
+}
+
+/// An attacker who is faster than the client with each of its packets cannot keep the client's answers from it once it stops.
+#[test]
+fn a_client_whose_packets_were_sent_on_is_answered_when_it_speaks_next() {
+    let mut world = World::new();
+    world.run(MS);
+    world.call(b"abc");
+    let (_, mut packet) = world.at_client.sent.front().cloned().expect("it calls");
+    world.server.handle_packet(world.now, Origin::Network(BYSTANDER), Packet::Lent(&mut packet), &mut world.at_server);
+    world.server.turn(world.now, &mut world.at_server);
+    world.carry();
+    let next = world.call(&pattern(50_000));
+    world.carry();
+    world.assert_answer(next, &reversed(&pattern(50_000)));
 }
