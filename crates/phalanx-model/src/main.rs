@@ -6,6 +6,9 @@
 use std::ops::Range;
 use std::process::ExitCode;
 
+use phalanx_model::explore::{explore, shortest};
+use phalanx_model::progress;
+
 mod report;
 
 /// What the command line asks for.
@@ -15,6 +18,7 @@ struct Asked {
     json: bool,
     mutants: bool,
     short: bool,
+    progress: bool,
     threads: usize,
     validate: Option<Range<u64>>,
     members: usize,
@@ -22,21 +26,32 @@ struct Asked {
 
 const USAGE: &str = "usage: phalanx-model [--processes 3|4] [--short] [--threads N] [--json]
        phalanx-model --mutants [--json]
+       phalanx-model --progress [--mutants] [--threads N]
        phalanx-model --validate A..B [--members N] [--threads N] [--json]
 
 Without an option: all configurations of the long run, more than ten million states. --short: over two million of the
-test. --mutants: each rule missing in turn, and the shortest way to what that breaks. --validate: these seeds of the
+test. --mutants: each rule missing in turn, and the shortest way to what that breaks. --progress: who is removed when a member or a
+path is broken in part. --validate: these seeds of the
 simulator, each step of each process judged by the model's rules; cells of N processes (5), or, with 0, as the seed
 says.";
 
 fn parse(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
-    let mut asked =
-        Asked { processes: None, json: false, mutants: false, short: false, threads: 2, validate: None, members: 5 };
+    let mut asked = Asked {
+        processes: None,
+        json: false,
+        mutants: false,
+        short: false,
+        progress: false,
+        threads: 2,
+        validate: None,
+        members: 5,
+    };
     while let Some(arg) = args.next() {
         let mut value = |what: &str| args.next().ok_or(format!("{arg} needs {what}"));
         match arg.as_str() {
             "--json" => asked.json = true,
             "--mutants" => asked.mutants = true,
+            "--progress" => asked.progress = true,
             "--short" => asked.short = true,
             "--processes" => {
                 let text = value("a number: 3 or 4")?;
@@ -65,6 +80,40 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
+/// Explores the model of progress, or each of its rules missing in turn; true if all holds, all was reached and all is noticed.
+fn explore_progress(mutants: bool, threads: usize) -> bool {
+    let mut good = true;
+    if mutants {
+        for missing in progress::Missing::ALL {
+            let (model, property) = progress::without(missing);
+            let found = shortest(&model, property);
+            let (steps, states) = found.unwrap_or_default();
+            println!("{}: {steps} steps, {states} states: {property}", missing.name());
+            good &= found.is_some();
+        }
+        return good;
+    }
+    for model in progress::cases(true) {
+        let text = model.describe();
+        let outcome = explore(model, threads, &[]);
+        println!("{text}: {} states, {} steps, {:.1} s", outcome.unique, outcome.steps, outcome.seconds);
+        let wrong = outcome.broken().map(|f| ("broken", f)).chain(outcome.missed().map(|f| ("never reached", f)));
+        for (what, found) in wrong {
+            println!("  {what}: {}", found.name);
+            found.path.iter().flatten().for_each(|step| println!("      {step}"));
+        }
+        good &= outcome.is_good();
+    }
+    for members in 3..=progress::MEMBERS {
+        for silent in [false, true] {
+            let found = progress::window::erosion(members, silent, progress::rule::Variant::default());
+            println!("window: members {members} heartbeats too {silent}: {found:?}");
+            good &= found.most <= progress::budget(members as u32);
+        }
+    }
+    good
+}
+
 fn main() -> ExitCode {
     let asked = match parse(std::env::args().skip(1)) {
         Ok(asked) => asked,
@@ -73,7 +122,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let good = if let Some(seeds) = asked.validate {
+    let good = if asked.progress {
+        explore_progress(asked.mutants, asked.threads)
+    } else if let Some(seeds) = asked.validate {
         report::validation(seeds, asked.members, asked.threads, asked.json)
     } else if asked.mutants {
         report::mutants(asked.json)

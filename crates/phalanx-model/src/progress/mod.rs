@@ -1,0 +1,231 @@
+//! Progress: who is removed when a member or a path is broken in part.
+//!
+//! Accusations and answers ride on heartbeats. A member's word is read at any later time, so what anybody knows is any part of
+//! what was said. A ballot is one step: whether a coordinator that is asked to stop makes trouble is [`crate::view_change`]'s part.
+
+mod fault;
+mod judge;
+mod property;
+pub mod rule;
+mod state;
+mod step;
+pub mod window;
+
+use stateright::{Model, Property};
+
+pub use fault::{Fault, Kind, Way, What};
+pub use property::{ENDS, ENDS_ONLY, EXACT, NO_RIVAL, QUIET, REST};
+pub use rule::budget;
+pub use state::{Action, Record, State};
+
+/// The most members.
+pub const MEMBERS: usize = 5;
+
+/// A rule of progress that is missing or replaced by a wrong one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// It is judged before all have answered; who has not counts as one who finds nothing.
+    JudgesAtOnce,
+    /// Only who waits for a member probes it.
+    OnlyEndsProbe,
+    /// The others probe the accused one alone.
+    OneEndProbed,
+    /// They probe with short packets on the control socket, whatever the accusation is about.
+    ProbesOtherwise,
+    /// To lack progress is enough: nothing is probed first.
+    NoProbe,
+    /// Who does not get a uniform message delivered accuses its sender, and that counts.
+    UndeliveredAccuses,
+    /// The accused one must answer as well.
+    EndsWait,
+    /// Those that are not heard must answer as well.
+    UnheardWait,
+    /// A judge never names itself.
+    NeverItself,
+    /// Those that a judge does not hear go, whatever others say of them.
+    UnheardFirst,
+    /// Of a cover that is too large, as many go as may.
+    PartGoes,
+    /// Who is in the cover is promised.
+    CoverIsPromised,
+    /// Who is ignored by a majority begins ballots all the same.
+    IgnoredGoesOn,
+}
+
+impl Missing {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::JudgesAtOnce,
+        Self::OnlyEndsProbe,
+        Self::OneEndProbed,
+        Self::ProbesOtherwise,
+        Self::NoProbe,
+        Self::UndeliveredAccuses,
+        Self::EndsWait,
+        Self::UnheardWait,
+        Self::NeverItself,
+        Self::UnheardFirst,
+        Self::PartGoes,
+        Self::CoverIsPromised,
+        Self::IgnoredGoesOn,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::JudgesAtOnce => "judges_at_once",
+            Self::OnlyEndsProbe => "only_ends_probe",
+            Self::OneEndProbed => "one_end_probed",
+            Self::ProbesOtherwise => "probes_otherwise",
+            Self::NoProbe => "no_probe",
+            Self::UndeliveredAccuses => "undelivered_accuses",
+            Self::EndsWait => "ends_wait",
+            Self::UnheardWait => "unheard_wait",
+            Self::NeverItself => "never_itself",
+            Self::UnheardFirst => "unheard_first",
+            Self::PartGoes => "part_goes",
+            Self::CoverIsPromised => "cover_is_promised",
+            Self::IgnoredGoesOn => "ignored_goes_on",
+        }
+    }
+}
+
+/// One bounded model: all of these faults, each by itself.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Members.
+    pub members: usize,
+    /// What may be broken.
+    pub faults: Vec<Fault>,
+    /// How many accusations are made that no other one led to, and that somebody is told of.
+    pub accusations: u8,
+    /// How many are made without a reason.
+    pub alarms: u8,
+    /// The fault may pass.
+    pub heals: bool,
+    /// The rule that is missing, if any.
+    pub missing: Option<Missing>,
+}
+
+impl Progress {
+    /// All single faults of so many members, and so many accusations.
+    #[must_use]
+    pub fn single(members: usize, accusations: u8) -> Self {
+        Self { members, faults: Fault::single(members), accusations, alarms: 0, heals: false, missing: None }
+    }
+
+    /// Two of five are dead.
+    #[must_use]
+    pub fn two_dead() -> Self {
+        let faults = vec![Fault::BothStopped(3, 4), Fault::BothStopped(0, 2)];
+        Self { faults, ..Self::single(5, 2) }
+    }
+
+    /// The same cell, late as a whole.
+    #[must_use]
+    pub fn overload(members: usize, accusations: u8) -> Self {
+        Self { faults: Fault::overloads(), ..Self::single(members, accusations) }
+    }
+
+    /// The same without a rule.
+    #[must_use]
+    pub fn without(self, missing: Missing) -> Self {
+        Self { missing: Some(missing), ..self }
+    }
+
+    /// What a run of it is called.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!(
+            "progress: members {} faults {} accusations {} alarms {} heals {}",
+            self.members,
+            self.faults.len(),
+            self.accusations,
+            self.alarms,
+            self.heals
+        )
+    }
+
+    fn lacks(&self, missing: Missing) -> bool {
+        self.missing == Some(missing)
+    }
+
+    fn all(&self) -> u8 {
+        (1 << self.members) - 1
+    }
+
+    /// The links of which a member says that they fail.
+    fn edges<'a>(&self, record: &'a Record) -> &'a [u8; 5] {
+        if self.lacks(Missing::NoProbe) { &record.accuses } else { &record.failed }
+    }
+}
+
+impl Model for Progress {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        assert!(self.members <= MEMBERS, "at most {MEMBERS} members");
+        self.faults.iter().map(|fault| State::new(self, *fault)).collect()
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        step::list(self, state, actions);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        step::next(self, state, action)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        property::all(self)
+    }
+}
+
+/// The configurations that are explored: a few, and those of the long run.
+#[must_use]
+pub fn cases(long: bool) -> Vec<Progress> {
+    let single = Progress::single;
+    // Of two members only the younger's faults are dealt with: the older cannot be left out.
+    let of_two = single(2, 3);
+    let faults = of_two.faults.iter().copied().filter(|fault| fault.due() == 0b10).collect();
+    let mut all = vec![
+        Progress { faults, ..of_two },
+        single(3, 2),
+        Progress { alarms: 1, ..single(3, 1) },
+        Progress { heals: true, ..single(3, 1) },
+        single(4, 1),
+        Progress::two_dead(),
+    ];
+    all.extend([3, 4].map(|members| Progress::overload(members, 1)));
+    if long {
+        all.extend([
+            single(3, 3),
+            Progress::overload(3, 2),
+            Progress { heals: true, ..single(4, 1) },
+            single(4, 2),
+            single(5, 1),
+            Progress { faults: vec![Fault::Overload(What::Data)], ..single(5, 1) },
+        ]);
+    }
+    all
+}
+
+/// Where the lack of a rule shows, and what breaks there.
+#[must_use]
+pub fn without(missing: Missing) -> (Progress, &'static str) {
+    let three = Progress::single(3, 1);
+    let (model, property) = match missing {
+        Missing::JudgesAtOnce | Missing::OneEndProbed | Missing::OnlyEndsProbe => (three, EXACT),
+        Missing::NoProbe => (Progress { alarms: 1, ..three }, EXACT),
+        Missing::UndeliveredAccuses => (Progress::single(3, 2), EXACT),
+        Missing::NeverItself | Missing::UnheardFirst => (three, EXACT),
+        Missing::ProbesOtherwise | Missing::EndsWait => (three, ENDS),
+        Missing::UnheardWait => (Progress::two_dead(), ENDS),
+        Missing::PartGoes => (Progress::overload(3, 2), EXACT),
+        Missing::CoverIsPromised => (three, NO_RIVAL),
+        Missing::IgnoredGoesOn => (three, QUIET),
+    };
+    (model.without(missing), property)
+}

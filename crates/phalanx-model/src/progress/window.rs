@@ -1,0 +1,84 @@
+//! Many views: what is removed of a cell within one window, whatever fails. Each cell, and every graph of failed links in it.
+
+use super::MEMBERS;
+use super::rule::{Links, Variant, budget, counted, cover, goes, in_set};
+
+/// What is removed by the same rule again and again, while links fail as they like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Erosion {
+    /// Graphs looked at.
+    pub graphs: u64,
+    /// The fewest members that were ever left.
+    pub fewest: u32,
+    /// The most that were removed while somebody who stayed heard them.
+    pub most: u32,
+}
+
+/// Every graph of failed links among those of a set: of data only, or of everything.
+fn graphs(members: u8, silent: bool) -> impl Iterator<Item = Links> {
+    let pairs: Vec<(usize, usize)> =
+        in_set(members).flat_map(|a| in_set(members).filter(move |b| a < *b).map(move |b| (a, b))).collect();
+    (0_u32..1 << pairs.len()).map(move |graph| {
+        let mut links = Links::default();
+        let failed = pairs.iter().enumerate().filter(|(at, _)| graph & 1 << at != 0);
+        failed.for_each(|(_, (a, b))| links.add(*a, *b, silent));
+        links
+    })
+}
+
+/// All sequences of views of a cell of so many, in which any links fail, of data only or of everything.
+#[must_use]
+pub fn erosion(members: usize, silent: bool, variant: Variant) -> Erosion {
+    let all: u8 = (1 << members) - 1;
+    let budget = budget(members as u32);
+    let mut found = Erosion { graphs: 0, fewest: members as u32, most: 0 };
+    let mut met = std::collections::BTreeSet::from([(all, 0)]);
+    let mut open = vec![(all, 0)];
+    while let Some((view, used)) = open.pop() {
+        found.fewest = found.fewest.min(view.count_ones());
+        found.most = found.most.max(used);
+        for links in graphs(view, silent) {
+            found.graphs += 1;
+            let gone = goes(&links, view, budget.saturating_sub(used), variant);
+            let next = (view & !gone, used + counted(&links, gone, view & !gone));
+            if gone != 0 && met.insert(next) {
+                open.push(next);
+            }
+        }
+    }
+    found
+}
+
+/// Graphs of a cell of so many of which the rule that takes whoever has most failed links, again and again, removes more
+/// than the fewest; and all graphs.
+#[must_use]
+pub fn greedy_removes_more(members: usize) -> (usize, usize) {
+    let all: u8 = (1 << members) - 1;
+    let greedy = Variant { greedy: true, ..Variant::default() };
+    let more = |links: &Links| {
+        cover(&links.any, all, greedy).count_ones() > cover(&links.any, all, Variant::default()).count_ones()
+    };
+    (graphs(all, false).filter(more).count(), graphs(all, false).count())
+}
+
+/// A member is dead, and the data links between all others fail: who goes.
+#[must_use]
+pub fn dead_among_late(members: usize, dead: usize, left: u32, variant: Variant) -> u8 {
+    let mut links = Links::default();
+    for a in 0..members {
+        for b in a + 1..members {
+            links.add(a, b, a == dead || b == dead);
+        }
+    }
+    goes(&links, (1 << members) - 1, left, variant)
+}
+
+/// One member is dead, when the budget is used up: who goes.
+#[must_use]
+pub fn dead_after_budget(members: usize, dead: usize, variant: Variant) -> u8 {
+    let mut links = Links::default();
+    (0..members).filter(|m| *m != dead).for_each(|m| links.add(m, dead, true));
+    goes(&links, (1 << members) - 1, 0, variant)
+}
+
+const _: () = assert!(MEMBERS <= 5, "of six members there are 32,768 graphs");
