@@ -224,6 +224,12 @@ impl Narrator {
                 json!({"event": "level_refused", "level": level, "why": why}),
             ),
             Event::GroupOrphaned { name, waits_for, .. } => orphaned(name, waits_for),
+            Event::GroupRefused { name } => (
+                format!(
+                    "group {name} cannot be made: the cell's numbers of groups are used up. Have all members leave, and start them again"
+                ),
+                json!({"event": "group_refused", "group": &**name}),
+            ),
             Event::GroupForgotten { name, view, kept, .. } => self.forgotten(name, *view, kept.as_deref()),
             Event::StateKept { name, view, .. } => (
                 format!("group {name} goes on with the state that this process kept of its view {view}"),

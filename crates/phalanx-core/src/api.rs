@@ -430,6 +430,13 @@ pub enum Event {
         /// Whom it waits for.
         waits_for: Vec<(Incarnation, String)>,
     },
+    /// A group that this process asked to be in is not there and cannot be made: the cell's numbers of groups or of their views are used
+    /// up. It is not asked for any more. Groups that are there go on. A later instance of the cell begins to count again, once all
+    /// members have left.
+    GroupRefused {
+        /// Its name.
+        name: Arc<str>,
+    },
     /// An earlier life of this process had the state of a group, and the group is over or went on without it: what the state held
     /// that the others do not have is lost to them. Nothing has to be thrown away: that is asked for with
     /// [`Event::StateBegin`], if this process takes the group's state.

@@ -37,6 +37,9 @@ pub struct Directory {
 /// In a directory's tail: members whose streams made no sense to most.
 const OUTCASTS: u64 = 4;
 
+/// From this number of groups or spaces on no group is made: what is left is for further views of those that are there.
+pub const NUMBERED_MAX: u32 = u32::MAX - (1 << 24);
+
 /// A process that was taken in without knowing and left out again looks for its cell for seconds at most.
 const DEPARTED_MAX: usize = 256;
 
@@ -147,6 +150,19 @@ impl Directory {
     #[must_use]
     pub fn group_named(&self, name: &str) -> Option<(GroupId, &GroupEntry)> {
         self.groups.iter().find(|(_, e)| e.name == name).map(|(&id, e)| (id, e))
+    }
+
+    /// Whether a new group can have a number. Each is given once in the life of an instance.
+    #[must_use]
+    pub fn can_number_groups(&self) -> bool {
+        self.next_group.max(self.next_space) < NUMBERED_MAX
+    }
+
+    /// Whether a view of each group that is there can have a number. While new groups can be numbered, as many as one decree may bring
+    /// can be too.
+    #[must_use]
+    pub fn can_number_views(&self) -> bool {
+        u32::try_from(self.groups.len()).is_ok_and(|groups| self.next_space.checked_add(groups).is_some())
     }
 
     /// Whether `present` (by rank) is a quorum of the view in force.

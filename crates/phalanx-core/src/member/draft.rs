@@ -73,10 +73,10 @@ pub fn build_proposal(
         let ends = unreadable.contains(&id);
         groups.extend(change_group(directory, id, entry, reports, &left, &group_leaves, &coming, ends, &mut next));
     }
-    let too_many = directory.orphans().count() >= ORPHANS_MAX;
+    let is_full = directory.orphans().count() >= ORPHANS_MAX || !directory.can_number_groups();
     for (name, mut coming) in coming {
-        if directory.group_named(name).is_some() || too_many {
-            continue; // it exists and was not wedged in this ballot, the next decree brings it; or it waits; or too many do
+        if directory.group_named(name).is_some() || is_full {
+            continue; // it exists and was not wedged in this ballot, the next decree brings it; or it waits; or there is no room
         }
         coming.dedup();
         let (group, space) = (GroupId(next.group), next.space());

@@ -27,7 +27,7 @@ mod watch;
 pub use acceptor::{Acceptor, Promise};
 pub use agreed::{Agreed, Mismatch, Rise, mismatch};
 pub use coordinator::{Coordinator, Phase, Wishes};
-pub use directory::{Directory, GroupEntry, is_quorum};
+pub use directory::{Directory, GroupEntry, NUMBERED_MAX, is_quorum};
 pub use draft::build_proposal;
 pub use ending::{End, Ended, Ends, LOST_MAX, Lost};
 pub use founding::{

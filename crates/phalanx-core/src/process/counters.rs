@@ -179,6 +179,8 @@ counters! {
     /// Times this process as coordinator did not let a leaver go yet: those that stay would be no quorum of the others, or a
     /// group would be left to members without its state.
     leavers_held,
+    /// Ballots that this process did not begin because the numbers of views of groups are used up.
+    numbers_used_up,
     /// Groups that this process goes on with from the state that it kept through an exclusion.
     groups_revived,
     /// Ballots of this process to bring a group back before all members that may have its state had answered.

@@ -152,13 +152,23 @@ impl Process {
         wishes
     }
 
-    fn start_ballot(&mut self, now: Instant, mut candidates: BTreeSet<usize>, wishes: Wishes, fx: &mut impl Effects) {
+    pub(super) fn start_ballot(
+        &mut self,
+        now: Instant,
+        mut candidates: BTreeSet<usize>,
+        wishes: Wishes,
+        fx: &mut impl Effects,
+    ) {
         let n = self.directory.members.len();
         let me = self.my_rank();
         candidates.remove(&me);
         let asked: BTreeSet<usize> = (0..n).filter(|r| !candidates.contains(r)).collect();
         if !self.directory.is_quorum(|r| asked.contains(&r)) {
             return; // no decree can come of it
+        }
+        if !self.directory.can_number_views() {
+            self.counters.numbers_used_up += 1;
+            return;
         }
         let leaving = |who: &Incarnation| {
             wishes.leavers.contains(who) || self.directory.rank(*who).is_none_or(|r| candidates.contains(&r))

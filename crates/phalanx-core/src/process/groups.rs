@@ -61,7 +61,7 @@ impl Process {
     /// Asks to become a member of the named group, which is made if it is not there. The first
     /// [`Event::GroupView`] with its name tells the [`GroupId`]. `with_state`: a member's state is taken first,
     /// through [`crate::Effects::snapshot`] there and [`crate::Effects::restore`] here. If the group is made with this process
-    /// as its rank 0, `terms` are agreed for it.
+    /// as its rank 0, `terms` are agreed for it. [`Event::GroupRefused`]: it is not there, and cannot be made.
     ///
     /// # Errors
     /// [`CommandError::BadName`], [`CommandError::AlreadyMember`], [`CommandError::Over`]; nothing was asked.
@@ -84,6 +84,7 @@ impl Process {
         let ready = if with_state { Ready::No } else { Ready::Yes };
         self.wants.insert(name.to_owned(), GroupWant { with_state, terms, leaving: None, ready, partial: false });
         self.tell_of_orphans(); // it may wait already, and no view need come
+        self.refuse_new_groups();
         self.advance_wants(now);
         Ok(())
     }
@@ -137,6 +138,21 @@ impl Process {
         if !wishes.is_empty() {
             self.tell_wishes(now, wishes);
         }
+    }
+
+    /// Once the numbers are used up: tells the application which of the groups that it wants cannot be made, and wants them no more.
+    pub(super) fn refuse_new_groups(&mut self) {
+        let Self { directory, wants, app, .. } = self;
+        if directory.can_number_groups() {
+            return;
+        }
+        wants.retain(|name, _| {
+            let is_there = directory.group_named(name).is_some();
+            if !is_there {
+                app.event(Event::GroupRefused { name: name.as_str().into() });
+            }
+            is_there
+        });
     }
 
     /// Wishes that a decree has not fulfilled.

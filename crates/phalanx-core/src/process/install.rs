@@ -105,6 +105,7 @@ impl Process {
             self.begin_group(now, change, ended);
         }
         self.look_at_orphans(now);
+        self.refuse_new_groups();
         self.bring_group_minima(former_level);
         self.judge_adequacy();
         self.go_on(now, fx);

@@ -124,6 +124,15 @@ impl Queueing {
         }
     }
 
+    /// This process is not in the group, and does not ask for it.
+    fn forget(&mut self, name: &str) {
+        if let Some(joined) = self.groups.remove(name) {
+            joined.slot.leave();
+            joined.slot.set_view(None);
+            self.shared.forget(&joined.slot);
+        }
+    }
+
     fn state(&mut self, group: GroupId) -> Option<&mut Box<dyn State>> {
         let name = self.names.get(&group)?;
         self.groups.get_mut(name)?.state.as_mut()
@@ -191,14 +200,11 @@ impl Handler for Queueing {
                 }
             }
             Event::GroupLeft { group, .. } => {
-                if let Some(name) = self.names.remove(group)
-                    && let Some(joined) = self.groups.remove(&name)
-                {
-                    joined.slot.leave();
-                    joined.slot.set_view(None);
-                    self.shared.forget(&joined.slot);
+                if let Some(name) = self.names.remove(group) {
+                    self.forget(&name);
                 }
             }
+            Event::GroupRefused { name } => self.forget(name),
             Event::StateKept { group, name, .. } => {
                 self.names.insert(*group, Arc::clone(name));
                 if let Some(state) = self.state(*group) {

@@ -19,7 +19,7 @@ pub(super) struct Watch {
     pub(super) left: bool,
     /// Names of the groups this process is a member of.
     pub(super) names: BTreeMap<GroupId, Arc<str>>,
-    /// Names of groups that stopped since the node last looked.
+    /// Names of groups that stopped, or were refused, since the node last looked.
     pub(super) stopped: Vec<Arc<str>>,
 }
 
@@ -75,6 +75,7 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
                 let name = self.watch.names.remove(group);
                 self.watch.stopped.extend(name.filter(|_| *why == LeaveReason::Stopped));
             }
+            Event::GroupRefused { name } => self.watch.stopped.push(Arc::clone(name)),
             Event::Excluded { .. } | Event::Renounced { .. } => self.watch.excluded = true,
             Event::Left => self.watch.left = true,
             _ => {}

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::api::{GroupTerms, Limits, Timing};
-use crate::member::{Agreed, NAMED_MAX, Return, ReturnPoint};
+use crate::member::{Agreed, NAMED_MAX, NUMBERED_MAX, Return, ReturnPoint};
 
 const GROUP: GroupId = GroupId(1);
 
@@ -230,6 +230,26 @@ fn no_group_is_made_while_as_many_wait_as_may() {
         (before.next_group, before.next_space) = (number + 1, number + 1);
     }
     assert!(!made(&before));
+}
+
+#[test]
+fn no_group_is_made_once_the_numbers_are_used_up() {
+    let before = directory(3, 1);
+    let group_joins = ["new", "g"].map(|name| (name.to_owned(), Incarnation(3))).into();
+    let wishes = Wishes { group_joins, ..Wishes::default() };
+    let made = |next_group, next_space| {
+        let before = Directory { next_group, next_space, ..before.clone() };
+        let draft = draft(&before, &reports(&before, &[0, 1, 2], &[]), &wishes, LeaveReason::Died);
+        draft.groups.iter().map(|change| change.name.clone()).collect::<Vec<_>>()
+    };
+    let (both, old) = (vec!["g", "new"], vec!["g"]);
+    assert_eq!(made(NUMBERED_MAX - 1, 100), both);
+    assert_eq!(made(NUMBERED_MAX, 100), old, "those that are there have further views");
+    assert_eq!(made(100, NUMBERED_MAX - 1), both);
+    assert_eq!(made(100, NUMBERED_MAX), old);
+    assert_eq!(made(100, u32::MAX - 1), old);
+    let last = |next_space| Directory { next_space, ..before.clone() }.can_number_views();
+    assert!(last(u32::MAX - 1) && !last(u32::MAX), "no ballot begins without a number");
 }
 
 #[test]

@@ -6,7 +6,9 @@ use super::*;
 use crate::api::{Delivery, GroupTerms, LeaveReason};
 use crate::id::{LEVEL, Lane, Origin};
 use crate::link::Channel;
-use crate::member::{Ballot, Control, FirstView, GroupChange, GroupCut, GroupWish, Phase, Report, Wishes};
+use crate::member::{
+    Ballot, Control, FirstView, GroupChange, GroupCut, GroupWish, NUMBERED_MAX, Phase, Report, Wishes,
+};
 use crate::packet::Packet;
 use crate::process::groups::WISHES_MAX;
 use crate::process::port::Peer;
@@ -26,6 +28,7 @@ const STRANGER: Incarnation = Incarnation(9);
 #[derive(Default)]
 pub(in crate::process) struct Out {
     pub(in crate::process) sent: Vec<(Lane, Vec<SocketAddr>)>,
+    events: Vec<Event>,
     takes_nothing: bool,
 }
 
@@ -37,7 +40,9 @@ impl Effects for Out {
         !self.takes_nothing
     }
     fn deliver(&mut self, _delivery: &Delivery<'_>) {}
-    fn event(&mut self, _event: Event) {}
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
 }
 
 fn named(number: u64) -> MemberInfo {
@@ -68,6 +73,31 @@ pub(in crate::process) fn in_cell(me: Incarnation, members: u64) -> (Process, Ou
     process.install_first(NOW, first, &mut fx);
     process.deliver(NOW, &mut fx);
     (process, fx)
+}
+
+#[test]
+fn who_asks_for_a_group_that_can_have_no_number_is_refused() {
+    let (mut process, mut fx) = in_group(Incarnation(1), 3);
+    process.directory.next_group = NUMBERED_MAX - 1;
+    let mut ask = |process: &mut Process, name| {
+        process.join_group(NOW, name, false, GroupTerms::default()).expect("a good name");
+        process.deliver(NOW, &mut fx);
+        let refused = |event: &Event| matches!(event, Event::GroupRefused { name: which } if **which == *name);
+        (fx.events.iter().any(refused), process.wants_group(name))
+    };
+    assert_eq!(ask(&mut process, "one"), (false, true));
+    process.directory.next_group = NUMBERED_MAX;
+    assert_eq!(ask(&mut process, "two"), (true, false));
+    // The one that was asked for before is refused with the next view.
+    process.refuse_new_groups();
+    process.deliver(NOW, &mut fx);
+    assert!(!process.wants_group("one"));
+    // Nothing is decided without a number for each view.
+    process.directory.next_space = u32::MAX;
+    let (candidates, wishes) = ([2].into(), Wishes::default());
+    process.start_ballot(NOW, candidates, wishes, &mut fx);
+    assert!(process.coordinator.is_none());
+    assert_eq!(process.counters.numbers_used_up, 1);
 }
 
 /// The same, and all are in a group, with the second decree.
