@@ -91,7 +91,7 @@ fn bad_values_are_named_with_their_place() {
         ("zero", "[timing]\nprobe = \"0s\"\n", "FILE:2: timing.probe: must lie between"),
         ("small", "[limits]\ngroup_window = \"1KiB\"\n", "FILE:2: limits.group_window: must lie between"),
         ("same", "data_port = 7\ncontrol_port = 7\n", "FILE:2: control_port: must differ from data_port"),
-        ("order", "[timing]\nheartbeat = \"400ms\"\n", "default: timing.suspect_after: must be at least three"),
+        ("order", "[timing]\nheartbeat = \"1200ms\"\n", "default: timing.suspect_after: must be at least three"),
         ("slow", "[limits]\nslow_members = \"demote\"\n", "FILE:2: limits.slow_members: 'demote' is neither"),
         (
             "hasty",
