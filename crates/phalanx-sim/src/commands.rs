@@ -22,7 +22,7 @@ use crate::neighbours::Neighbours;
 use crate::world::{Event, World};
 
 /// Simulated processes suspect sooner than by default: a run of half a minute sees more view changes.
-const SUSPECT_AFTER: Duration = Duration::from_millis(900);
+pub const SUSPECT_AFTER: Duration = Duration::from_millis(900);
 
 impl World {
     /// Starts the process of a slot: its first life as a founder, each later one only joining.

@@ -67,6 +67,7 @@ mod world;
 pub use bursts::Bursts;
 pub use campaign::{Draw, Options, Stop, UnknownDraw, campaign, resume};
 pub use carry::Packet;
+pub use commands::SUSPECT_AFTER;
 pub use coverage::{Coverage, FLOOR_SEEDS, coverage, coverage_table, floors};
 pub use history::Operation;
 pub use memory::MemorySettings;

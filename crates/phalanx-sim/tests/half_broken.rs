@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
-use phalanx_core::{Lane, Order, Timing};
-use phalanx_sim::{Cell, Packet};
+use phalanx_core::{Lane, Order};
+use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings};
 
 /// The others have a view without the faulty member after this many times `suspect_after`.
 const BOUND: u32 = 8;
 
 fn bound() -> Duration {
-    Timing::default().suspect_after * BOUND
+    SUSPECT_AFTER * BOUND
 }
 
 /// Whether these slots, and no others, are the members of the view at each of them.
@@ -86,5 +86,26 @@ fn a_member_without_a_control_socket_is_left_out() {
             assert!(went_on, "rank {rank}, to and from it {ways:?}: no view without it");
             mend(cell);
         }
+    }
+}
+
+/// Turns that are all late, as on a starved host, take nothing from the silence of who died.
+#[test]
+fn members_whose_turns_are_all_late_find_who_died() {
+    for turn_ms in [160, 200, 250] {
+        let mut settings = WorldSettings::quiet(5);
+        settings.late = (0..4).map(|slot| (slot, turn_ms * 1_000_000)).collect();
+        let mut cell = Cell::new(settings, 71).titled(format!("turns of {turn_ms} ms"));
+        (0..5).for_each(|slot| cell.start(slot));
+        assert!(
+            cell.run_until(Duration::from_secs(60), |cell| are_alone(cell, &[0, 1, 2, 3, 4])),
+            "turns of {turn_ms} ms"
+        );
+        cell.run_for(Duration::from_secs(5));
+        let view = cell.cell_view(0).map(|(view, _)| view);
+        cell.crash(4);
+        let goes_on = |cell: &Cell| cell.cell_view(0).map(|(view, _)| view) > view;
+        assert!(cell.run_until(bound(), goes_on), "turns of {turn_ms} ms");
+        assert!((0..4).all(|slot| cell.exclusions(slot) == 0));
     }
 }

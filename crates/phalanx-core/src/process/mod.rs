@@ -144,6 +144,8 @@ pub struct Process {
     fetch_turn: usize,
     next_beat: Instant,
     last_turn: Instant,
+    /// How late turns came that were late one after the other, and that accused nobody.
+    forgiven: Duration,
     /// When it was last looked who holds the streams back.
     looked_for_slow: Instant,
     /// Something happened that membership should look at now rather than at the next heartbeat.
@@ -193,6 +195,8 @@ const EXCLUDED_MAX: usize = 256;
 const LOSSES_TOLD_EVERY: Duration = Duration::from_micros(500);
 /// A turn this late means that this process was away (stopped, starved): it does not judge others by it.
 const AWAY: Duration = Duration::from_millis(50);
+/// Times the longest silence that is borne: so much of turns that are late one after the other accuses nobody.
+const FORGIVEN: u32 = 2;
 
 impl Process {
     /// A process at its start. `seed` decides every random draw and must be fresh and secret.
@@ -276,6 +280,7 @@ impl Process {
             fetch_turn: 0,
             next_beat: now,
             last_turn: now,
+            forgiven: Duration::ZERO,
             looked_for_slow: now,
             attention: true,
             leave_asked: 0,
@@ -368,17 +373,23 @@ impl Process {
         self.drain_app(fx);
     }
 
-    /// A late turn is our own fault: what was not heard meanwhile accuses nobody.
+    /// A late turn is our own fault: what was not heard meanwhile accuses nobody. But of turns that are all late only so many count,
+    /// until one comes in time again: or this process would never find another one silent. One absence counts whole, however long.
     fn notice_absence(&mut self, now: Instant) {
         let late = now.since(self.last_turn);
         let expected = self.beat_interval();
-        if late > expected + AWAY {
+        self.last_turn = now;
+        if late <= expected + AWAY {
+            self.forgiven = Duration::ZERO;
+            return;
+        }
+        self.counters.absences += 1;
+        if self.forgiven < self.suspect_after() * FORGIVEN {
+            self.forgiven += late;
             self.hearing.forgive(now, late);
             self.transfers.forgive(now);
             self.unanswered.values_mut().for_each(|since| *since += late);
-            self.counters.absences += 1;
         }
-        self.last_turn = now;
     }
 
     fn turn_flows(&mut self, now: Instant, fx: &mut impl Effects) {
