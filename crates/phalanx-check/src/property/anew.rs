@@ -128,23 +128,18 @@ fn dropped(model: &Model, instance: u64, p: ProcIx) -> Option<Drop<'_>> {
 }
 
 /// Whether `q` certainly was in the group no more once the cell view `drop` was: it was dropped by then, or it left,
-/// or it went on to that view and would have told of the group's next one.
+/// or it went on to that view and would have told of the group's next one. Who was in that view and was not told of it, because a
+/// later one dropped it or it left with that, was in the group until then.
 fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<Drop<'_>>, drop: &CellInstall) -> bool {
     let proc = &model.procs[q];
-    // Who left the cell with a later view, and was not told of this one, was in the group until then.
     let installs = || proc.installs.iter().map(|&i| &model.installs[i]).filter(|i| i.instance == drop.instance);
-    let group = model.groups[model.views[last].group].id;
-    let left_later = other.is_some_and(|other| other.by.view > drop.view) && proc.leave_asked.is_some();
-    let is_told = || installs().any(|install| install.view >= drop.view);
-    if left_later && proc.group_leaves.iter().all(|(id, _)| *id != group) && !is_told() {
-        return false;
-    }
     let left = || {
         let stays = model.views[last].epochs.iter().map(|&e| &model.epochs[e]);
         stays.into_iter().any(|stay| stay.proc == q && stay.end == EpochEnd::GroupLeft)
     };
-    let went_on = || model.reads_to_the_end(q) || installs().any(|install| install.view > drop.view);
-    other.is_some_and(|other| other.by.view <= drop.view) || left() || proc.tail_complete && went_on()
+    let is_told = || installs().any(|install| install.view >= drop.view);
+    let read_on = || model.reads_to_the_end(q) || installs().any(|install| install.view > drop.view);
+    other.is_some_and(|other| other.by.view <= drop.view) || left() || proc.tail_complete && is_told() && read_on()
 }
 
 /// Whether what was promised from level 3 on was promised to the process of this stay, as far as is told.
