@@ -445,3 +445,27 @@ fn a_cell_whose_last_member_died_has_not_settled() {
     assert_eq!(result.violations, [], "{}", result.story.unwrap_or_default());
     assert_eq!(result.counters.without_quorum, 1);
 }
+
+/// Uniform messages wait there for the mark alone, and give no credit before.
+#[test]
+fn a_receiver_that_hears_no_marks_by_themselves_keeps_no_more_than_its_bound() {
+    for uniform in [false, true] {
+        let settings = WorldSettings { window_bytes: 16 << 10, ..WorldSettings::quiet(3) };
+        let mut cell = Cell::new(settings, 81).titled(format!("uniform {uniform}"));
+        for slot in 0..3 {
+            cell.start(slot);
+            cell.join(slot, "a");
+        }
+        cell.settle();
+        // How full buffers are is looked at with each second.
+        let in_second = |cell: &Cell| cell.now().subsec_millis();
+        assert!(cell.run_until(2 * SECOND, |cell| (500..650).contains(&in_second(cell))));
+        // Packets of the stream and receipts pass.
+        cell.lose_if(|packet| packet.from == 0 && packet.to == 2 && matches!(packet.kind, Kind::Spread | Kind::Direct));
+        for _ in 0..110 {
+            cell.multicast(0, "a", Order::Fifo, uniform, 100).expect("credit");
+            cell.run_for(5 * MS);
+        }
+        cell.finish_clean();
+    }
+}

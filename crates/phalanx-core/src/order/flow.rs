@@ -148,7 +148,9 @@ pub struct Flow {
     pub(super) told_old: bool,
     /// Room for what a message depends on, while its header is written; empty between.
     pub(super) due: Vec<(u16, u64)>,
+    /// The last stability mark that was told in any way, and in a packet of the stream.
     pub(super) announced_stable: u64,
+    pub(super) packed_stable: u64,
     pub(super) prompt_up_to: u64,
     pub(super) wedged: bool,
     /// The system takes no more packets for now: messages wait in the outbox.
@@ -191,6 +193,7 @@ impl Flow {
             told_old: false,
             due: Vec::new(),
             announced_stable: 0,
+            packed_stable: 0,
             prompt_up_to: 0,
             wedged: false,
             congested: false,

@@ -164,10 +164,11 @@ impl Flow {
         if self.packer.is_empty() {
             return;
         }
+        // A mark that went out by itself may have been lost: it rides on the next packet as well, which is repaired.
         let stable = self.tx.stable();
-        if stable > self.announced_stable {
+        if stable > self.packed_stable {
             put_stable(&mut self.packer, stable);
-            self.announced_stable = stable;
+            (self.packed_stable, self.announced_stable) = (stable, stable);
         }
         let number = self.tx.next();
         io.multicast(self.set.space, number, &self.packer);
