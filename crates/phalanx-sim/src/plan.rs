@@ -19,6 +19,7 @@ use crate::minima::{Minima, draw_minima};
 use crate::network::Weather;
 use crate::nonsense::add_nonsense;
 use crate::partial::Partial;
+use crate::run::SETTLE_NS;
 use crate::stranded::add_stranded;
 use crate::swarm::{add_rivals, draw_memory_faults, draw_swarm, index};
 use crate::unequal::{Builds, Own, break_rules, draw_builds, draw_unequal};
@@ -181,6 +182,7 @@ impl Plan {
             heal_ns,
             faults: Vec::new(),
         };
+        plan.quicken();
         if !mild {
             plan.unequal = draw_unequal(&mut root.fork("unequal"), members);
         }
@@ -212,6 +214,16 @@ impl Plan {
         }
         add_class(&mut root.fork("frontier"), &mut plan);
         plan
+    }
+
+    /// Each receiver gets a copy of its own of what goes to all. In a large cell no interface is so slow that a state, or the longest
+    /// message, for all others takes it more than a third of the bound for transfers, joins and multicasts.
+    fn quicken(&mut self) {
+        if self.members > SLOW_MEMBERS_MAX {
+            let bytes = self.workload.state_bytes.max(self.workload.long_bytes);
+            let least = (bytes * (self.members as u64 - 1)).div_ceil(SETTLE_NS / 3 / MS);
+            self.egress = self.egress.map(|rate| rate.max(least));
+        }
     }
 
     /// Processes that share machines share memory on most of them, and some share machines for that alone. From a
@@ -274,6 +286,9 @@ const SIZES: [(usize, u64); 14] = [
     (15, 4),
     (16, 23),
 ];
+
+/// In cells of up to so many members interfaces may be as slow as they are drawn.
+const SLOW_MEMBERS_MAX: usize = 8;
 
 fn draw_members(rng: &mut Rng) -> usize {
     let mut drawn = rng.below(SIZES.iter().map(|(_, weight)| weight).sum());
@@ -405,6 +420,18 @@ mod tests {
         }
         assert_eq!(count(3..=16), 20_000);
         assert!((3..=16).all(|size| count(size..=size) > 0));
+    }
+
+    #[test]
+    fn interfaces_of_large_cells_get_what_goes_to_all_out_in_time() {
+        let mut slow = 0;
+        for plan in (0..20_000).map(|seed| Plan::draw(seed, 0)).filter(|plan| plan.members > SLOW_MEMBERS_MAX) {
+            let bytes = plan.workload.state_bytes.max(plan.workload.long_bytes) * (plan.members as u64 - 1);
+            let Some(rate) = plan.egress else { continue };
+            slow += 1;
+            assert!(bytes <= rate * SETTLE_NS / 3 / MS, "{} members, {bytes} bytes, {rate}", plan.members);
+        }
+        assert!(slow > 200, "{slow}");
     }
 
     #[test]
