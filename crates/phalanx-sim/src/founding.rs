@@ -240,8 +240,9 @@ impl World {
         }
         let is_in = |slot: &Slot| slot.node.as_ref().is_some_and(|node| node.process().cell_view().is_some());
         if self.doomed == Doomed::Quorum && !self.slots.iter().any(|slot| is_in(slot) && !slot.leaving) {
-            // The survivors have left, or wait for a quorum to let them go, or do not know the view that they are in.
-            for slot in (0..self.slots.len()).filter(|slot| is_in(&self.slots[*slot])).collect::<Vec<_>>() {
+            // The survivors have left, or wait for a quorum to let them go, or do not know the view that they are in,
+            // or stopped while they reformed the cell: they would go on with that beside the one founded again.
+            for slot in (0..self.slots.len()).filter(|slot| self.slots[*slot].node.is_some()).collect::<Vec<_>>() {
                 self.crash(slot);
             }
             self.doomed = Doomed::Whole;
