@@ -283,6 +283,7 @@ impl Narrator {
             LeaveReason::Died => "died",
             LeaveReason::Unreachable => "unreachable",
             LeaveReason::TooSlow => "too slow",
+            LeaveReason::NoProgress => "no progress",
             LeaveReason::Nonsense => "sends nonsense",
             LeaveReason::Anew => "takes the state anew",
             LeaveReason::Stopped => "the group stopped",

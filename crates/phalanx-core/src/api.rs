@@ -221,6 +221,8 @@ pub enum LeaveReason {
     /// Of a group: what a member sent made no sense to as many as it did to others. Nobody can say who is at fault: the
     /// group is over, and its state with it.
     Stopped,
+    /// It was heard, and a path to it failed: nothing came back on its data socket, or no long packets did.
+    NoProgress,
 }
 
 impl LeaveReason {
@@ -230,7 +232,7 @@ impl LeaveReason {
     pub fn is_loss(self) -> bool {
         match self {
             Self::Nonsense | Self::Anew | Self::Stopped => true,
-            Self::Left | Self::Died | Self::Unreachable | Self::TooSlow => false,
+            Self::Left | Self::Died | Self::Unreachable | Self::TooSlow | Self::NoProgress => false,
         }
     }
 }

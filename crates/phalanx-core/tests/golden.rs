@@ -11,15 +11,15 @@ use std::time::Duration;
 use file::{blesses, hold, read};
 use phalanx_core::link::Receipt;
 use phalanx_core::member::{
-    Agreed, Ballot, Claim, Complaint, Control, Directory, End, Ended, FirstView, FounderRecord, FoundingBallot,
-    FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView, Lost, Mark,
-    Proposal, RecoveredPacket, Report, Return, ReturnPoint, Revived, StateMessage, Unread, Unreadable, Wedge, Welcome,
-    WishList,
+    Accusation, Agreed, Ballot, Claim, Complaint, Control, Directory, End, Ended, Findings, FirstView, FounderRecord,
+    FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView,
+    Lost, Mark, ProbeKind, Proposal, RecoveredPacket, Report, Return, ReturnPoint, Revived, StateMessage, Unread,
+    Unreadable, Wedge, Welcome, WishList,
 };
 use phalanx_core::order::Status;
 use phalanx_core::process::unrepaired::{
-    Target, WatchBeat, put_beat, put_claim, put_complaint, put_excluded, put_receipt, put_status, put_watch_beat,
-    read_unrepaired,
+    Probe, Target, WatchBeat, put_beat, put_claim, put_complaint, put_excluded, put_findings, put_probe, put_receipt,
+    put_status, put_watch_beat, read_unrepaired,
 };
 use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
@@ -436,6 +436,10 @@ fn unrepaired_frames() {
     let stream = Target::Stream { space: 9, wants_stable: true };
     let status = Status { highest: 300, stable: 290, blocked: true };
     let complaint = Complaint { excused: true, slow: vec![1, 3] };
+    let probe = Probe { kind: ProbeKind::LongControl, answers: false, sent: NUMBER };
+    let accusation = |rank, kind, number| Accusation { rank, kind, number };
+    let accused = vec![accusation(1, ProbeKind::Data, 300), accusation(2, ProbeKind::LongData, 4)];
+    let findings = Findings { accused, answered: vec![(1, 7), (4, 300)] };
     let all = vec![
         frame("receipt_stream", &|out| put_receipt(out, stream, &receipt())),
         frame("receipt_control", &|out| put_receipt(out, Target::Control, &receipt())),
@@ -446,6 +450,9 @@ fn unrepaired_frames() {
         frame("heartbeat_of_a_large_cell", &|out| put_watch_beat(out, &beat)),
         frame("claim", &|out| put_claim(out, 5, 4, &claim)),
         frame("complaint", &|out| put_complaint(out, 5, &complaint)),
+        frame("probe", &|out| put_probe(out, probe, 0)),
+        frame("answer_of_20_bytes", &|out| put_probe(out, Probe { answers: true, ..probe }, 20)),
+        frame("findings", &|out| put_findings(out, 5, &findings)),
     ];
     hold("unrepaired.txt", all);
     for (name, bytes) in read("unrepaired.txt") {

@@ -225,7 +225,8 @@ impl Plan {
     #[must_use]
     pub fn draw_partial(seed: u64, members: usize) -> Self {
         let mut rng = Rng::new(seed).fork("partial");
-        let mut plan = Self { minima: None, ..Self::draw(seed, members) };
+        // Cells below the level at which members probe each other promise nothing here.
+        let mut plan = Self { minima: None, builds: None, ..Self::draw(seed, members) };
         (plan.mild, plan.lethal, plan.ruin) = (false, false, false);
         plan.heal_ns = (4 + rng.below(4)) * SECOND;
         let disturbed = rng.chance_ppm(500_000);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use phalanx_core::wire::Kind;
 use phalanx_core::{Lane, Order};
 use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings};
+use phalanx_trace::{Event, LeaveReason};
 
 /// The others have a view without the faulty member after this many times `suspect_after`.
 const BOUND: u32 = 8;
@@ -30,6 +31,16 @@ fn broken(rank: usize, is_lost: impl Fn(&Packet, usize) -> bool + 'static) -> (C
     let faulty = ranks[rank];
     cell.lose_if(move |packet| is_lost(packet, faulty));
     (cell, faulty)
+}
+
+/// Why members went, as one of those that stayed was told.
+fn reasons(cell: &Cell, slot: usize) -> Vec<LeaveReason> {
+    let records = cell.traces(slot).last().map_or(&[][..], |trace| &trace.records);
+    let left = records.iter().filter_map(|record| match &record.event {
+        Event::CellView { left, .. } => Some(left.iter().map(|(_, why)| *why)),
+        _ => None,
+    });
+    left.flatten().collect()
 }
 
 /// All members multicast for so long, or until the condition holds: their data sockets are never silent. Whether it held.
@@ -108,4 +119,71 @@ fn members_whose_turns_are_all_late_find_who_died() {
         assert!(cell.run_until(bound(), goes_on), "turns of {turn_ms} ms");
         assert!((0..4).all(|slot| cell.exclusions(slot) == 0));
     }
+}
+
+/// Its data socket does not work, both ways or one; the cell has nothing to send, or much.
+#[test]
+fn a_member_without_a_data_socket_is_left_out() {
+    for rank in 0..5 {
+        for (sends, ways) in
+            [(true, [true, true]), (true, [true, false]), (true, [false, true]), (false, [true, false])]
+        {
+            let (mut cell, faulty) = broken(rank, move |packet, faulty| {
+                packet.lane == Lane::Data && (ways[0] && packet.to == faulty || ways[1] && packet.from == faulty)
+            });
+            let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
+            let is_over = |cell: &Cell| are_alone(cell, &others);
+            let went_on =
+                if sends { send_until(&mut cell, bound(), is_over) } else { cell.run_until(bound(), is_over) };
+            assert!(went_on, "rank {rank}, to and from it {ways:?}, traffic {sends}: no view without it");
+            assert_eq!(reasons(&cell, others[0]), [LeaveReason::NoProgress]);
+            mend(cell);
+        }
+    }
+}
+
+/// Heartbeats and short messages pass, and long packets do not, on either socket.
+#[test]
+fn a_member_that_loses_long_packets_is_left_out() {
+    for lane in [Lane::Data, Lane::Control] {
+        for rank in [0, 2, 4] {
+            let (mut cell, faulty) = broken(rank, move |packet, faulty| {
+                packet.lane == lane && packet.to == faulty && packet.len_bytes > 1000
+            });
+            let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
+            let went_on = cell.run_until(bound(), |cell| are_alone(cell, &others));
+            assert!(went_on, "rank {rank}, {lane:?}: no view without it");
+            mend(cell);
+        }
+    }
+}
+
+/// One path alone loses data, one way. Whoever probes it finds the younger end at fault, and the older one stays.
+#[test]
+fn of_a_path_that_loses_data_the_younger_end_goes() {
+    for (older, younger) in [(0, 1), (1, 3), (3, 4)] {
+        for back in [false, true] {
+            let mut cell =
+                Cell::settled(5, 71 + older as u64).titled(format!("ranks {older} and {younger}, back {back}"));
+            let (_, ranks) = cell.cell_view(0).expect("it is in a view");
+            let (from, to) = if back { (ranks[younger], ranks[older]) } else { (ranks[older], ranks[younger]) };
+            cell.lose_if(move |packet| packet.lane == Lane::Data && (packet.from, packet.to) == (from, to));
+            let others: Vec<usize> = (0..5).filter(|slot| *slot != ranks[younger]).collect();
+            assert!(cell.run_until(bound(), |cell| are_alone(cell, &others)), "no view without the younger end");
+            mend(cell);
+        }
+    }
+}
+
+/// No data passes anywhere, for long: the members are late as a whole, and all of them stay.
+#[test]
+fn a_cell_without_any_data_loses_nobody() {
+    let mut cell = Cell::settled(5, 3).titled("no data passes");
+    let before = cell.cell_view(0).map(|(view, _)| view);
+    cell.lose_if(|packet| packet.lane == Lane::Data);
+    cell.run_for(SUSPECT_AFTER * 30);
+    for slot in 0..5 {
+        assert_eq!(cell.cell_view(slot).map(|(view, _)| view), before, "slot {slot} has another view");
+    }
+    mend(cell);
 }

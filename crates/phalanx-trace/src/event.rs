@@ -42,6 +42,8 @@ pub enum LeaveReason {
     Anew,
     /// The group stopped.
     Stopped,
+    /// It was heard, and a path to it failed.
+    NoProgress,
 }
 
 /// What the harness does to the processes from here on.

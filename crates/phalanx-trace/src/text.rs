@@ -30,6 +30,7 @@ impl Display for LeaveReason {
             Self::Nonsense => "sends nonsense",
             Self::Anew => "takes the state anew",
             Self::Stopped => "the group stopped",
+            Self::NoProgress => "no progress",
         })
     }
 }

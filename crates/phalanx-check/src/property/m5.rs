@@ -173,6 +173,7 @@ fn departure(
         LeaveReason::Left
         | LeaveReason::Unreachable
         | LeaveReason::TooSlow
+        | LeaveReason::NoProgress
         | LeaveReason::Nonsense
         | LeaveReason::Anew
         | LeaveReason::Stopped => {}

@@ -186,6 +186,12 @@ impl Channel {
         !self.outbox.is_empty() && self.sending.may_send() || self.sending.has_repairs()
     }
 
+    /// Bytes of messages that the other end has acknowledged, with all before them.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.received
+    }
+
     /// The other end owes a receipt.
     #[must_use]
     pub fn is_waited_for(&self) -> bool {

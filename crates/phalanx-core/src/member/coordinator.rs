@@ -54,8 +54,8 @@ pub struct Coordinator {
     pub ballot: Ballot,
     /// Candidates for leaving, by rank: they were not asked.
     pub candidates: BTreeSet<usize>,
-    /// Those of them that leave because they hold others back.
-    pub slow: BTreeSet<usize>,
+    /// Why those of the candidates that are heard are to leave.
+    pub reasons: BTreeMap<usize, LeaveReason>,
     /// Who was asked, by rank.
     pub asked: BTreeSet<usize>,
     /// Groups named in the wedge.
@@ -96,6 +96,12 @@ pub enum Phase {
 }
 
 impl Coordinator {
+    /// Why `rank` leaves, if it is a candidate and not proved dead.
+    #[must_use]
+    pub fn reason(&self, rank: usize) -> LeaveReason {
+        self.reasons.get(&rank).copied().unwrap_or(LeaveReason::Unreachable)
+    }
+
     /// The proposal to make once all who were asked have reported: the highest accepted one, unchanged; if there
     /// is none, one built from the reports.
     #[must_use]
@@ -265,7 +271,7 @@ mod tests {
             decree: 2,
             ballot: Ballot { round: 1, rank: 0 },
             candidates: BTreeSet::from([2]),
-            slow: BTreeSet::new(),
+            reasons: BTreeMap::new(),
             asked: BTreeSet::from([0, 1]),
             groups: BTreeSet::from([GroupId(1)]),
             wishes: Wishes::default(),
@@ -314,7 +320,7 @@ mod tests {
             decree: 2,
             ballot: Ballot { round: 7, rank: 0 },
             candidates: BTreeSet::new(),
-            slow: BTreeSet::new(),
+            reasons: BTreeMap::new(),
             asked: BTreeSet::from([0, 1]),
             groups: BTreeSet::from([GroupId(1)]),
             wishes: Wishes::default(),
@@ -346,7 +352,7 @@ mod tests {
                     decree: 2,
                     ballot: Ballot { round: 7, rank: 1 },
                     candidates: BTreeSet::new(),
-                    slow: BTreeSet::new(),
+                    reasons: BTreeMap::new(),
                     asked: BTreeSet::from([0, 1, 2]),
                     groups: BTreeSet::new(),
                     wishes: Wishes::default(),

@@ -17,6 +17,7 @@ mod graph;
 mod hearing;
 mod messages;
 mod orphan;
+mod progress;
 mod reform;
 mod slow;
 mod sparse;
@@ -43,6 +44,7 @@ pub use messages::{
 pub use orphan::{
     Holder, LIVES_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, Return, ReturnPoint, Returns, Revived,
 };
+pub use progress::{Accusation, BUDGET_WINDOW, Budget, Findings, Judging, ProbeKind, Progress};
 pub use reform::{ANCESTORS_MAX, Inheritance};
 pub use slow::{Complaint, Slow};
 pub use terms::{read_wished_terms, wished_terms};

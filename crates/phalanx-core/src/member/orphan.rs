@@ -371,7 +371,7 @@ impl Directory {
 impl LeaveReason {
     /// Whether a member that left for this reason may still run with its state: it is not proved dead and did not ask to leave.
     pub(super) fn may_come_back(self) -> bool {
-        matches!(self, Self::Unreachable | Self::TooSlow)
+        matches!(self, Self::Unreachable | Self::TooSlow | Self::NoProgress)
     }
 }
 

@@ -620,6 +620,12 @@ impl Flow {
         self.tx.late().filter(|rank| !self.wedged && *rank != self.set.me)
     }
 
+    /// How many packets of ours `rank` has acknowledged, with all before them.
+    #[must_use]
+    pub fn acknowledged(&self, rank: usize) -> u64 {
+        self.tx.standing(rank).0
+    }
+
     /// Messages sent by us and delivered here, in this view.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {

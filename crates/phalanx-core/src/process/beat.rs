@@ -81,6 +81,7 @@ impl Process {
             self.judge_links(now, fx);
             self.judge_primary(now);
             self.judge_slow(now);
+            self.judge_progress(now);
             self.leave_step(now, fx);
             if matches!(self.stage, Stage::Over) {
                 return;
@@ -94,6 +95,7 @@ impl Process {
             self.watch_beat(now, fx);
             self.send_complaint(now, fx);
         } else {
+            self.probe_paths(now, fx);
             self.beat_all(now, fx);
         }
         self.tell_leavers(now, fx);
@@ -125,6 +127,7 @@ impl Process {
             let mut frames = Vec::with_capacity(32);
             put_beat(&mut frames, self.directory.decree, &self.hearing.heard_by_me(now));
             self.put_own_complaint(&mut frames);
+            self.put_own_findings(&mut frames);
             let label = self.net.spread();
             self.net.send(label, Lane::Control, &others, &frames, &mut self.counters, fx);
         }
@@ -138,6 +141,7 @@ impl Process {
             self.attention = true;
         }
         self.hearing.beat(now, rank, hears);
+        self.progress.beat(rank);
     }
 
     /// A member's heartbeat tells which decree it installed. Its rank, if that is the one in force here.
@@ -301,8 +305,7 @@ impl Process {
     }
 
     pub(super) fn is_eligible(&self, now: Instant, rank: usize) -> bool {
-        let is_out = self.hearing.slow().leavers().contains(&rank) || self.outcast_ranks(now).contains(&rank);
-        if is_out || !self.hearing.hears(now, rank) {
+        if self.to_go(now).contains(&rank) || !self.hearing.hears(now, rank) {
             return false;
         }
         let (count, with_rank_0) = self.hearing.heard_count(now, rank);

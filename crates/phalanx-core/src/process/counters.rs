@@ -133,6 +133,12 @@ counters! {
     token_overtaken,
     /// Times the application came to leave deliveries waiting.
     app_full,
+    /// Times this process found a path to a member failed: it left probes unanswered, though it was heard.
+    paths_accused,
+    /// Members left out of views installed here because a path to them failed.
+    removed_without_progress,
+    /// Wedges not answered because their coordinator is to go itself.
+    wedges_ignored,
     /// Times this process found a member too slow; an accusation, which may lapse.
     slow_accused,
     /// Members left out of decided views as too slow.

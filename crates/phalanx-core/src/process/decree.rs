@@ -90,8 +90,7 @@ impl Process {
         }
         let wishes = self.current_wishes(now);
         let mut candidates = self.hearing.candidates(now, &BTreeSet::new());
-        candidates.extend(self.hearing.slow().leavers());
-        candidates.extend(self.outcast_ranks(now));
+        candidates.extend(self.to_go(now));
         candidates.extend(self.mute(now));
         let is_unreadable = !self.unreadable_groups().is_empty();
         let need = !candidates.is_empty() || self.acceptor.promised().is_some() || !wishes.is_empty() || is_unreadable;
@@ -196,11 +195,14 @@ impl Process {
         self.max_round = self.max_round.max(self.acceptor.promised().map_or(0, |b| b.round)).saturating_add(1);
         let ballot = Ballot { round: self.max_round, rank: u16::try_from(me).unwrap_or(u16::MAX) };
         let decree = self.directory.decree + 1;
-        let is_slow = |rank: &usize| self.hearing.slow().leavers().contains(rank) && self.hearing.hears(now, *rank);
+        let slow = self.hearing.slow().leavers().iter().map(|rank| (*rank, LeaveReason::TooSlow));
+        let stuck = self.progress.leavers().iter().map(|rank| (*rank, LeaveReason::NoProgress));
+        let is_heard = |(rank, _): &(usize, LeaveReason)| self.hearing.hears(now, *rank);
+        let reasons = slow.chain(stuck).filter(is_heard).collect();
         self.coordinator = Some(Coordinator {
             decree,
             ballot,
-            slow: candidates.iter().copied().filter(is_slow).collect(),
+            reasons,
             candidates,
             asked: asked.clone(),
             groups: groups.clone(),
@@ -241,8 +243,7 @@ impl Process {
             return;
         }
         candidates.extend(mute);
-        candidates.extend(self.hearing.slow().leavers());
-        candidates.extend(self.outcast_ranks(now));
+        candidates.extend(self.to_go(now));
         let wishes = self.current_wishes(now);
         self.coordinator = None;
         self.start_ballot(now, candidates, wishes, fx);
@@ -305,6 +306,10 @@ impl Process {
                 self.send_control(from, &Control::Decide(decided));
             }
             return;
+        }
+        if self.directory.rank(from).is_some_and(|rank| from != self.me() && self.progress.leavers().contains(&rank)) {
+            self.counters.wedges_ignored += 1;
+            return; // it is to go itself, and would overtake those that are to decide on that
         }
         if let Promise::No(promised) = self.acceptor.promise(wedge.ballot) {
             return self.send_control(from, &Control::Refuse { decree: wedge.decree, promised });
@@ -374,11 +379,7 @@ impl Process {
         match &c.phase {
             Phase::Gathering if c.reports.len() == c.asked.len() => {
                 let hearing = &self.hearing;
-                let reason = |r: usize| match c.slow.contains(&r) {
-                    _ if hearing.is_dead(r) => LeaveReason::Died,
-                    true => LeaveReason::TooSlow,
-                    false => LeaveReason::Unreachable,
-                };
+                let reason = |r: usize| if hearing.is_dead(r) { LeaveReason::Died } else { c.reason(r) };
                 let proposal = c.proposal(&self.directory, reason);
                 let goes = |who: &Incarnation| {
                     proposal

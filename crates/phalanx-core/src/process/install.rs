@@ -10,7 +10,7 @@ use super::port::{FlowMeta, GroupFlow, flow_port};
 use super::{Process, Stage};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order};
 use crate::id::MemberInfo;
-use crate::member::{Acceptor, Agreed, Directory, GroupChange, Hearing, LastView, Proposal};
+use crate::member::{Acceptor, Agreed, Directory, GroupChange, Hearing, LastView, Progress, Proposal};
 use crate::order::{Flow, FlowSettings};
 use crate::time::Instant;
 use crate::wire::DropReason;
@@ -87,6 +87,7 @@ impl Process {
 
         let view_changed = first || proposal.view != self.directory.view;
         let decree = next.decree;
+        self.note_removed(now, &proposal);
         self.former = self.directory.members.iter().map(|m| m.incarnation).collect();
         self.counters.levels_risen += u64::from(!first && next.level > self.directory.level);
         let former_level = if first { next.level } else { self.directory.level };
@@ -128,6 +129,7 @@ impl Process {
             self.stage = Stage::Leaving { since: now };
             // The ranks of the old view are not those of the new one, and it watches nobody any more.
             self.hearing = Hearing::new(0, 0, now, self.patience());
+            self.progress = Progress::new(0, 0, now);
             self.tell_out();
             if !self.directory.members.is_empty() {
                 self.keep_left(fx);
@@ -136,6 +138,8 @@ impl Process {
         }
         self.stage = Stage::Member;
         self.hearing = Hearing::new(self.my_rank(), self.directory.members.len(), now, self.patience());
+        self.progress = self.fresh_progress(now);
+        self.budget.install(now, self.directory.members.len());
         self.distrust();
         self.next_beat = now; // tells the others at once that it is installed
         if self.lowest_survivor() == Some(me) {

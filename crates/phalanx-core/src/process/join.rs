@@ -574,7 +574,7 @@ impl Process {
         // Who came to differ when the level rose asks again, and is refused then.
         let fits = |j: &Joiner| mismatch(*level, settings, &j.info).is_none();
         self.joiners.retain(|who, j| now.since(j.last) < JOINER_LIFE && self.directory.rank(*who).is_none() && fits(j));
-        let free = |name: &str| self.directory.members.iter().all(|m| m.name != name);
+        let free = |name: &str| self.directory.members.iter().all(|m| m.name != name) && !self.is_held_back(now, name);
         let ready: Vec<&Joiner> = self.joiners.values().filter(|j| free(&j.info.name)).collect();
         let (Some(newest), Some(oldest)) = (ready.iter().map(|j| j.first).max(), ready.iter().map(|j| j.first).min())
         else {

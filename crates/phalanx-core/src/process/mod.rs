@@ -22,6 +22,7 @@ mod orphans;
 mod packets;
 mod peers;
 mod port;
+mod progress;
 mod reform;
 mod slow;
 mod status;
@@ -41,7 +42,8 @@ use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, O
 use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation};
 use crate::member::{
-    Acceptor, Agreed, Coordinator, Directory, Hearing, Inheritance, Patience, Proposal, Wedge, WishList,
+    Acceptor, Agreed, Budget, Coordinator, Directory, Hearing, Inheritance, Patience, Progress, Proposal, Wedge,
+    WishList,
 };
 use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
@@ -73,6 +75,8 @@ pub struct Process {
     directory: Directory,
     cell_view: Option<Arc<CellView>>,
     hearing: Hearing,
+    progress: Progress,
+    budget: Budget,
     /// The members before the last decree, by rank: heartbeats of those who have not installed it speak of them.
     former: Vec<Incarnation>,
     /// The decree last told by each member's heartbeat, by rank.
@@ -233,6 +237,8 @@ impl Process {
                     watchers: settings.limits.watchers,
                 },
             ),
+            progress: Progress::new(0, 0, now),
+            budget: Budget::default(),
             former: Vec::new(),
             told_decree: Vec::new(),
             acceptor: Acceptor::default(),
@@ -387,6 +393,7 @@ impl Process {
         if self.forgiven < self.suspect_after() * FORGIVEN {
             self.forgiven += late;
             self.hearing.forgive(now, late);
+            self.progress.forgive(now, late);
             self.transfers.forgive(now);
             self.unanswered.values_mut().for_each(|since| *since += late);
         }

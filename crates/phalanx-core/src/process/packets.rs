@@ -190,6 +190,10 @@ impl Process {
                 Unrepaired::Complaint { decree, complaint } => {
                     self.handle_complaint(now, header.sender, decree, complaint);
                 }
+                Unrepaired::Probe(probe) => self.handle_probe(now, header.sender, probe, fx),
+                Unrepaired::Findings { decree, findings } => {
+                    self.handle_findings(now, header.sender, decree, findings);
+                }
                 Unrepaired::Excluded { view } => {
                     if header.kind == Kind::Direct
                         && view > self.directory.view

@@ -1,7 +1,7 @@
 //! Frames that are never repaired: receipts, stream status, heartbeats, notices. Layout: `docs/wire.md`.
 
 use crate::link::{GAPS_MAX, Receipt};
-use crate::member::{Claim, Complaint};
+use crate::member::{Accusation, Claim, Complaint, Findings, ProbeKind};
 use crate::order::Status;
 use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint};
@@ -59,6 +59,15 @@ pub enum Unrepaired {
         /// What it says.
         complaint: Complaint,
     },
+    /// A probe of a path, or its answer.
+    Probe(Probe),
+    /// Which paths failed, as far as its sender knows.
+    Findings {
+        /// The decree in whose cell view the ranks are.
+        decree: u64,
+        /// What it says.
+        findings: Findings,
+    },
     /// The receiver's incarnation is not in the sender's view any more.
     Excluded {
         /// The cell view's number.
@@ -79,6 +88,17 @@ pub struct WatchBeat {
     pub digest: u64,
 }
 
+/// A probe of a path, or its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// What it stands for.
+    pub kind: ProbeKind,
+    /// It is the answer.
+    pub answers: bool,
+    /// When the probe went out, by the clock of who sent it, in nanoseconds.
+    pub sent: u64,
+}
+
 const RECEIPT_STREAM: u8 = 1;
 const RECEIPT_CONTROL: u8 = 2;
 const RECEIPT_DATA: u8 = 3;
@@ -90,6 +110,8 @@ const CLAIM: u8 = 8;
 /// Frames with this bit carry their length: those that are unknown here are skipped.
 const SKIPPABLE: u8 = 0x40;
 const COMPLAINT: u8 = SKIPPABLE | 1;
+const PROBE: u8 = SKIPPABLE | 2;
+const FINDINGS: u8 = SKIPPABLE | 3;
 /// No view has more members than this.
 const RANKS_MAX: u64 = 65_536;
 
@@ -157,6 +179,39 @@ pub fn put_complaint(out: &mut Vec<u8>, decree: u64, complaint: &Complaint) {
     fields.push(u8::from(complaint.excused));
     put_ranks(&mut fields, &complaint.slow);
     out.push(COMPLAINT);
+    put_varint(out, fields.len() as u64);
+    out.extend_from_slice(&fields);
+}
+
+/// Appends a probe, padded with zeros to `len` bytes; no shorter than it needs to be.
+pub fn put_probe(out: &mut Vec<u8>, probe: Probe, len: usize) {
+    let mut fields = vec![probe.kind.number() << 1 | u8::from(probe.answers)];
+    fields.extend_from_slice(&probe.sent.to_le_bytes());
+    // Kind and length stand in front. The length takes one byte more from 128 on, and another from 16,384 on.
+    let head = |fields: usize| 2 + usize::from(fields >= 1 << 7) + usize::from(fields >= 1 << 14);
+    let fits = (2..=4).map(|head| len.saturating_sub(head)).find(|fields| head(*fields) + fields <= len);
+    fields.resize(fits.unwrap_or(0).max(fields.len()), 0);
+    out.push(PROBE);
+    put_varint(out, fields.len() as u64);
+    out.extend_from_slice(&fields);
+}
+
+/// Appends findings.
+pub fn put_findings(out: &mut Vec<u8>, decree: u64, findings: &Findings) {
+    let mut fields = Vec::with_capacity(32);
+    put_varint(&mut fields, decree);
+    put_varint(&mut fields, findings.accused.len() as u64);
+    for accusation in &findings.accused {
+        put_varint(&mut fields, u64::from(accusation.rank));
+        fields.push(accusation.kind.number());
+        put_varint(&mut fields, accusation.number);
+    }
+    put_varint(&mut fields, findings.answered.len() as u64);
+    for (by, upto) in &findings.answered {
+        put_varint(&mut fields, u64::from(*by));
+        put_varint(&mut fields, *upto);
+    }
+    out.push(FINDINGS);
     put_varint(out, fields.len() as u64);
     out.extend_from_slice(&fields);
 }
@@ -232,12 +287,38 @@ pub fn read_unrepaired(r: &mut Reader<'_>) -> Result<Option<Unrepaired>, Malform
             let slow = ranks(&mut fields)?;
             Unrepaired::Complaint { decree, complaint: Complaint { excused: flags & 1 == 1, slow } }
         }
+        PROBE => {
+            let mut fields = Reader::new(r.prefixed()?);
+            let what = fields.u8()?;
+            let kind = ProbeKind::from_number(what >> 1).ok_or(Malformed)?;
+            let sent = fields.bytes(8)?.try_into().map_err(|_too_short| Malformed)?;
+            Unrepaired::Probe(Probe { kind, answers: what & 1 == 1, sent: u64::from_le_bytes(sent) })
+        }
+        FINDINGS => {
+            let mut fields = Reader::new(r.prefixed()?);
+            let decree = fields.varint()?;
+            Unrepaired::Findings { decree, findings: findings(&mut fields)? }
+        }
         unknown if unknown & SKIPPABLE != 0 => {
             r.prefixed()?;
             return Ok(None);
         }
         _ => return Err(Malformed),
     }))
+}
+
+fn findings(r: &mut Reader<'_>) -> Result<Findings, Malformed> {
+    let rank = |r: &mut Reader<'_>| u16::try_from(r.varint()?).map_err(|_too_big| Malformed);
+    let mut findings = Findings::default();
+    for _ in 0..r.varint()? {
+        let (rank, kind) = (rank(r)?, ProbeKind::from_number(r.u8()?).ok_or(Malformed)?);
+        findings.accused.push(Accusation { rank, kind, number: r.varint()? });
+    }
+    for _ in 0..r.varint()? {
+        findings.answered.push((rank(r)?, r.varint()?));
+    }
+    let rises = findings.accused.windows(2).all(|pair| (pair[0].rank, pair[0].kind) < (pair[1].rank, pair[1].kind));
+    if rises && findings.answered.windows(2).all(|pair| pair[0].0 < pair[1].0) { Ok(findings) } else { Err(Malformed) }
 }
 
 /// Ranks in rising order.
@@ -300,6 +381,11 @@ mod tests {
             put_claim(&mut out, decree, 65_535, &claim);
             let complaint = Complaint { excused: flag, slow: claim.accused.clone() };
             put_complaint(&mut out, decree, &complaint);
+            let probe = Probe { kind: ProbeKind::LongData, answers: flag, sent: limit };
+            put_probe(&mut out, probe, hears.len() * 200);
+            let accused = claim.accused.iter().map(|rank| Accusation { rank: *rank, kind: ProbeKind::Data, number: prefix });
+            let findings = Findings { accused: accused.collect(), answered: vec![(3, limit), (u16::MAX, 1)] };
+            put_findings(&mut out, decree, &findings);
             put_excluded(&mut out, decree);
             let mut r = Reader::new(&out);
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Receipt(target, receipt.clone()));
@@ -309,6 +395,8 @@ mod tests {
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::WatchBeat(beat));
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Claim { decree, rank: 65_535, claim });
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Complaint { decree, complaint });
+            prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Probe(probe));
+            prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Findings { decree, findings });
             prop_assert_eq!(read_unrepaired(&mut r).ok().flatten().expect("a frame"), Unrepaired::Excluded { view: decree });
             prop_assert!(r.is_empty());
         }
@@ -320,6 +408,29 @@ mod tests {
                 if read_unrepaired(&mut r).is_err() { break; }
             }
         }
+    }
+
+    /// A probe is as long as it is to be, to the byte, wherever its own length takes a byte more.
+    #[test]
+    fn a_probe_is_padded_to_the_length_asked_for() {
+        let probe = Probe { kind: ProbeKind::LongData, answers: false, sent: 7 };
+        for len in (11..400).chain(16_300..16_500).chain([65_000]) {
+            let mut out = Vec::new();
+            put_probe(&mut out, probe, len);
+            // 130 and 16,387 bytes: no length of fields gives them.
+            assert!(out.len() == len || out.len() + 1 == len && [130, 16_387].contains(&len), "{len}: {}", out.len());
+            assert_eq!(read_unrepaired(&mut Reader::new(&out)), Ok(Some(Unrepaired::Probe(probe))));
+        }
+        let mut short = Vec::new();
+        put_probe(&mut short, probe, 0);
+        assert_eq!(short.len(), 11);
+        for bytes in [&[PROBE, 9, 6, 0, 0, 0, 0, 0, 0, 0, 0][..], &[PROBE, 8, 0, 0, 0, 0, 0, 0, 0, 0]] {
+            assert_eq!(read_unrepaired(&mut Reader::new(bytes)), Err(Malformed), "no such kind, or cut off");
+        }
+        // Accusations rise.
+        let twice = [FINDINGS, 10, 5, 2, 1, 0, 1, 1, 0, 2, 0, 0];
+        assert_eq!(read_unrepaired(&mut Reader::new(&twice[..11])), Err(Malformed));
+        assert_eq!(read_unrepaired(&mut Reader::new(&twice)), Err(Malformed));
     }
 
     #[test]
@@ -352,7 +463,7 @@ mod tests {
             let mut r = Reader::new(bytes);
             read_unrepaired(&mut r).map(|frame| (frame, r.remaining()))
         };
-        for kind in [SKIPPABLE | 2, SKIPPABLE | 0x3f, 0xff] {
+        for kind in [SKIPPABLE | 4, SKIPPABLE | 0x3f, 0xff] {
             assert_eq!(read(&[kind, 3, 1, 2, 3, 9]), Ok((None, 1)), "kind {kind:#x}");
             assert_eq!(read(&[kind, 3, 1, 2]), Err(Malformed), "kind {kind:#x}, cut off");
         }

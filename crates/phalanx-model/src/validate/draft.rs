@@ -214,12 +214,13 @@ impl Draft<'_> {
         for &(who, why) in &self.proposal.left {
             let Some(rank) = self.directory.rank(who) else { return Err(format!("{who:?} leaves, and is no member")) };
             let reported = told.asked.contains(&rank);
-            let is_slow = |slow: bool| told.coordinator.is_none_or(|c| c.slow.contains(&rank) == slow);
+            let is_reason = |why: LeaveReason| told.coordinator.is_none_or(|c| c.reason(rank) == why);
             let allowed = match why {
                 LeaveReason::Left => reported && self.wishes.is_none_or(|wishes| wishes.leavers.contains(&who)),
                 LeaveReason::Died => !reported,
-                LeaveReason::Unreachable => !reported && is_slow(false),
-                LeaveReason::TooSlow => !reported && is_slow(true),
+                LeaveReason::Unreachable | LeaveReason::TooSlow | LeaveReason::NoProgress => {
+                    !reported && is_reason(why)
+                }
                 LeaveReason::Nonsense | LeaveReason::Anew | LeaveReason::Stopped => false,
             };
             ensure(allowed, || format!("rank {rank} leaves as {why:?}; reported: {reported}"))?;

@@ -126,5 +126,6 @@ fn reason(reason: LeaveReason) -> phalanx_trace::LeaveReason {
         LeaveReason::Nonsense => phalanx_trace::LeaveReason::Nonsense,
         LeaveReason::Anew => phalanx_trace::LeaveReason::Anew,
         LeaveReason::Stopped => phalanx_trace::LeaveReason::Stopped,
+        LeaveReason::NoProgress => phalanx_trace::LeaveReason::NoProgress,
     }
 }

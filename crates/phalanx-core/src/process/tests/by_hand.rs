@@ -1,6 +1,6 @@
 //! One member of a small cell, which is told by hand what the others say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::api::{Delivery, GroupTerms, LeaveReason};
@@ -139,7 +139,7 @@ fn trying(decree: u64, ballot: Ballot) -> Coordinator {
         decree,
         ballot,
         candidates: BTreeSet::new(),
-        slow: BTreeSet::new(),
+        reasons: BTreeMap::new(),
         asked: BTreeSet::from([0, 1, 2]),
         groups: BTreeSet::from([GROUP]),
         wishes: Wishes::default(),
