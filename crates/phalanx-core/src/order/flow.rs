@@ -148,8 +148,9 @@ pub struct Flow {
     pub(super) told_old: bool,
     /// Room for what a message depends on, while its header is written; empty between.
     pub(super) due: Vec<(u16, u64)>,
-    /// The last stability mark that was told in any way, and in a packet of the stream.
+    /// The last stability mark that was told in any way.
     pub(super) announced_stable: u64,
+    /// The last one that was told in a packet of the stream.
     pub(super) packed_stable: u64,
     pub(super) prompt_up_to: u64,
     pub(super) wedged: bool,

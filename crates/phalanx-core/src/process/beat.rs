@@ -305,10 +305,12 @@ impl Process {
     }
 
     pub(super) fn is_eligible(&self, now: Instant, rank: usize) -> bool {
-        if self.to_go(now).contains(&rank) || !self.hearing.hears(now, rank) {
-            return false;
-        }
+        !self.to_go(now).contains(&rank) && self.hears_quorum(now, rank)
+    }
+
+    /// Whether `rank` is heard here, and hears a quorum as far as it said.
+    pub(super) fn hears_quorum(&self, now: Instant, rank: usize) -> bool {
         let (count, with_rank_0) = self.hearing.heard_count(now, rank);
-        is_quorum(count, self.directory.members.len(), with_rank_0)
+        self.hearing.hears(now, rank) && is_quorum(count, self.directory.members.len(), with_rank_0)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, Founding};
 use crate::id::Incarnation;
-use crate::member::{Inheritance, Mark, fresh_instance, generation, is_quorum, next_generation};
+use crate::member::{Inheritance, Mark, fresh_instance, generation, next_generation};
 use crate::time::Instant;
 
 /// Instances that were met and told of; further ones are not told.
@@ -72,13 +72,8 @@ impl Process {
     /// The name of a member that is heard, and hears a quorum as far as it said: it does not know yet that the quorum is gone, or it is
     /// this process that hears too little.
     fn in_primary(&self, now: Instant) -> Option<String> {
-        let hears_quorum = |rank: usize| {
-            let (count, with_rank_0) = self.hearing.heard_count(now, rank);
-            is_quorum(count, self.directory.members.len(), with_rank_0)
-        };
-        let ranks = 0..self.directory.members.len();
-        let rank =
-            ranks.filter(|rank| *rank != self.my_rank()).find(|r| self.hearing.hears(now, *r) && hears_quorum(*r))?;
+        let mut others = (0..self.directory.members.len()).filter(|rank| *rank != self.my_rank());
+        let rank = others.find(|rank| self.hears_quorum(now, *rank))?;
         Some(self.directory.members[rank].name.clone())
     }
 

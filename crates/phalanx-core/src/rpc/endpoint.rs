@@ -543,7 +543,7 @@ impl Endpoint {
         }
     }
 
-    /// As if so many serials were left for further sessions, and so many numbers in each session there is.
+    /// Leaves this many serials for further sessions, and this many numbers in each session there is, for tests.
     #[cfg(test)]
     pub(super) fn use_up(&mut self, serials_left: u32, numbers_left: u32) {
         self.net.use_up(serials_left);

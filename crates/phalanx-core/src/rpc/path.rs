@@ -81,7 +81,7 @@ impl Net {
         self.next_serial == u32::MAX
     }
 
-    /// As if so many serials were left.
+    /// Leaves this many serials, for tests.
     #[cfg(test)]
     pub(super) fn use_up(&mut self, serials_left: u32) {
         self.next_serial = u32::MAX - serials_left;
@@ -276,7 +276,7 @@ impl Path {
         })
     }
 
-    /// As if so many numbers were left under its serial.
+    /// Leaves this many numbers under its serial, for tests.
     #[cfg(test)]
     pub(super) fn use_up(&mut self, numbers_left: u32) {
         self.count = u32::MAX - numbers_left;

@@ -558,12 +558,7 @@ impl ClientSession {
         for queued in again {
             self.queue.push_front(queued);
         }
-        if let Some(path) = self.path.take() {
-            desk.fx.parted(path.peer);
-        }
-        self.slots.clear();
-        self.free.clear();
-        self.unsent = 0;
+        self.part(desk);
         self.nonce = desk.rng.next_u64();
         self.unanswered = 0;
         self.ask(desk);
@@ -571,15 +566,25 @@ impl ClientSession {
 
     /// This endpoint has no number left for a packet of this session: all its calls end, and no other is asked for.
     pub(super) fn end_used_up(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
-        Self::fail_queued(std::mem::take(&mut self.queue), Reason::NumbersUsedUp, desk);
+        self.fail_all(Reason::NumbersUsedUp, desk);
+        desk.net.counters.sessions_lost += u64::from(self.path.is_some());
+        self.part(desk);
+    }
+
+    /// All calls end for this reason.
+    fn fail_all(&mut self, reason: Reason, desk: &mut Desk<'_, impl CallEffects>) {
+        Self::fail_queued(std::mem::take(&mut self.queue), reason, desk);
         for slot in 0..self.slots.len() {
             if self.slots[slot].state != State::Free {
-                let failure = self.slots[slot].failure(Reason::NumbersUsedUp);
+                let failure = self.slots[slot].failure(reason);
                 self.fail(slot, failure, desk);
             }
         }
+    }
+
+    /// There is no session any more, and nothing under way.
+    fn part(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
         if let Some(path) = self.path.take() {
-            desk.net.counters.sessions_lost += 1;
             desk.fx.parted(path.peer);
         }
         self.slots.clear();
@@ -623,13 +628,7 @@ impl ClientSession {
 
     /// Ends the session: calls that are not over are given up, and the server is told.
     pub(super) fn close(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
-        Self::fail_queued(std::mem::take(&mut self.queue), Reason::Cancelled, desk);
-        for slot in 0..self.slots.len() {
-            if self.slots[slot].state != State::Free {
-                let failure = self.slots[slot].failure(Reason::Cancelled);
-                self.fail(slot, failure, desk);
-            }
-        }
+        self.fail_all(Reason::Cancelled, desk);
         if let Some(path) = &mut self.path {
             put_close(&mut path.pending);
             path.flush(desk);
