@@ -1,6 +1,5 @@
 //! One cell's life: formed, tortured fault by fault, healed, judged.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,8 @@ use super::judge::{DELIVERY_BOUND_NS, MEMBERSHIP_BOUND_NS};
 use super::network::Network;
 use super::outcome::Outcome;
 use super::progress::Progress;
-use super::report::{Answered, Order, Report};
+use super::recovery::Recovery;
+use super::report::{Order, Report};
 use crate::about;
 use crate::exit::{Exit, Failure};
 
@@ -315,41 +315,15 @@ impl<'a> Bout<'a> {
         Ok(if gone { Ok(()) } else { Err(Stuck(why())) })
     }
 
-    /// Waits until all are in one view, and messages flow from everybody to everybody.
+    /// Waits until all are in one view, and messages and calls get from everybody to everybody.
     fn all_well(&mut self) -> Result<Result<(), Stuck>, Failure> {
-        if !self.until(PATIENCE, Self::agree)? {
-            return Ok(Err(Stuck(format!("no common view of all within {} s", PATIENCE.as_secs()))));
-        }
-        // What was sent by now is known when everybody has told it anew.
-        let before: Vec<u64> = self.crew.members.iter().map(|m| m.pulses).collect();
-        let told = self.until(PATIENCE, |bout| {
-            bout.crew.members.iter().zip(&before).all(|(member, before)| member.pulses > *before)
+        let mut recovery = Recovery::default();
+        let well = self.until(PATIENCE, |bout| {
+            let agreed = bout.agree();
+            recovery.look(&bout.crew.seen(), agreed)
         })?;
-        if !told {
-            return Ok(Err(Stuck("a member tells nothing any more".to_owned())));
-        }
-        let answered: Vec<Answered> = self.crew.members.iter().map(|m| m.pulse.answered.clone()).collect();
-        let sent: BTreeMap<u64, u64> = self.crew.members.iter().map(|m| (m.incarnation, m.pulse.sent)).collect();
-        let flows = self.until(PATIENCE, |bout| {
-            bout.crew.members.iter().all(|member| {
-                let heard: BTreeMap<u64, u64> = member.pulse.heard.iter().copied().collect();
-                sent.iter().all(|(who, number)| heard.get(who).is_some_and(|last| last > number))
-            })
-        })?;
-        let stuck =
-            |what: &str| Ok(Err(Stuck(format!("all are in one view, but {what} within {} s", PATIENCE.as_secs()))));
-        if !flows || !self.agree() {
-            return stuck("messages did not flow");
-        }
-        // Everybody has answered calls of everybody since.
-        let others = self.network.count - 1;
-        let called = self.until(PATIENCE, |bout| {
-            bout.crew.members.iter().zip(&answered).all(|(member, before)| {
-                let more = member.pulse.answered.iter().filter(|(at, count)| before.get(at).is_none_or(|b| *count > b));
-                more.count() == others
-            })
-        })?;
-        if called { Ok(Ok(())) } else { stuck("calls were not answered") }
+        let why = || Stuck(format!("{} within {} s", recovery.lacks(), PATIENCE.as_secs()));
+        Ok(if well { Ok(()) } else { Err(why()) })
     }
 
     /// Whether all members are in one view of the cell and of their group.

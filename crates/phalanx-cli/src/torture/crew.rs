@@ -14,6 +14,7 @@ use phalanx_trace::{Event, Header, Phase, TraceWriter};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::network::{CONTROL_PORT, DATA_PORT, Network, address};
+use super::recovery::Seen;
 use super::report::{Order, Pulse, Report};
 use super::tools::command;
 use crate::about;
@@ -297,6 +298,11 @@ impl Crew {
 
     pub(super) fn member(&mut self, host: usize) -> &mut Member {
         self.members.iter_mut().find(|m| m.host == host).expect("every host has its member from the start")
+    }
+
+    /// All members as they last told of themselves.
+    pub(super) fn seen(&self) -> Vec<Seen<'_>> {
+        self.members.iter().map(|m| Seen { life: m.incarnation, pulses: m.pulses, pulse: &m.pulse }).collect()
     }
 
     pub(super) fn phase(&mut self, phase: Phase) -> Result<(), Failure> {

@@ -19,6 +19,7 @@ mod mistreat;
 mod network;
 mod outcome;
 mod progress;
+mod recovery;
 mod report;
 mod switch;
 mod tally;
