@@ -9,7 +9,7 @@ use phalanx::clock::now;
 use phalanx::core::rng::Rng;
 use phalanx_trace::Phase;
 
-use super::crew::{Crew, Plan, host_of, name};
+use super::crew::{Crew, Heard, Plan, host_of, name};
 use super::fault::{Fabric, Fault, Role};
 use super::harm::Harm;
 use super::judge::{DELIVERY_BOUND_NS, MEMBERSHIP_BOUND_NS};
@@ -62,12 +62,30 @@ pub(super) struct Bout<'a> {
 /// Who was excluded since the last fault began, and whether the machine may be to blame.
 #[derive(Debug, Default)]
 struct Watch {
+    /// Whom the fault is done to, and since when.
+    sufferer: Option<(usize, Instant)>,
+    /// When another member first told of a view without the sufferer, from the fault's beginning on.
+    excluded: Option<Duration>,
     /// Whom the fault touches: they may be excluded.
     touched: Vec<usize>,
     /// The others that were told of their exclusion.
     untouched: Vec<usize>,
     /// The longest that this process was held up: who is held up much longer must be excluded.
     stall: Duration,
+}
+
+impl Watch {
+    fn note(&mut self, (host, report): &Heard) {
+        if *report == Report::Excluded && !self.touched.contains(host) {
+            self.untouched.push(*host);
+        }
+        if let (Some((sufferer, began)), Report::Cell { members, .. }) = (self.sufferer, report)
+            && *host != sufferer
+            && !members.contains(&name(sufferer))
+        {
+            self.excluded.get_or_insert(began.elapsed());
+        }
+    }
 }
 
 /// A machine that holds up one process for so long may hold up a member for long enough to be excluded.
@@ -120,6 +138,10 @@ impl<'a> Bout<'a> {
         };
         let stuck = self.suffer_into(fault, role, &mut outcome)?.err();
         let watch = std::mem::take(&mut self.watch);
+        // When the others are without who was killed is waited for; a joiner may not have come so far.
+        if fault != Fault::Kill {
+            outcome.excluded_ms = watch.excluded.map(millis);
+        }
         if watch.stall < STALL_MAX {
             let told = |host: &usize| format!("false exclusion: {}, for no reason", name(*host));
             outcome.violations.extend(watch.untouched.iter().map(told));
@@ -148,10 +170,9 @@ impl<'a> Bout<'a> {
             Err(stuck) => return Ok(Err(stuck)),
         };
         self.watch.touched = harm.touched(role);
+        self.watch.sufferer = Some((host, began));
         while began.elapsed() < fault.hold() {
-            if self.listen_for_exclusion(host)? && outcome.excluded_ms.is_none() {
-                outcome.excluded_ms = Some(millis(began.elapsed()));
-            }
+            self.listen()?;
             harm.tick(began.elapsed(), &self.network, &mut self.crew)?;
         }
         if fault == Fault::Kill {
@@ -173,7 +194,7 @@ impl<'a> Bout<'a> {
             // What a loss puts to the test, beside what every bout does.
             if fault == Fault::Kill {
                 self.crew.write(&about::record(about::TORTURE_KILL))?;
-            } else if outcome.excluded_ms.is_some() {
+            } else if self.watch.excluded.is_some() {
                 self.crew.write(&about::record(about::TORTURE_EXCLUSION))?;
             }
         }
@@ -184,13 +205,6 @@ impl<'a> Bout<'a> {
     pub(super) fn count(&mut self, outcome: &Outcome) {
         self.progress.faults += 1;
         self.progress.violations += outcome.violations.len();
-    }
-
-    /// Listens for a moment. True: somebody installed a view without that member.
-    fn listen_for_exclusion(&mut self, host: usize) -> Result<bool, Failure> {
-        let lost = |report: &Report| matches!(report, Report::Cell { members, .. } if !members.contains(&name(host)));
-        let heard = self.listen()?;
-        Ok(heard.iter().any(|(at, report)| *at != host && lost(report)))
     }
 
     /// Heals what is left, and lets messages flow undisturbed. With `whole`, so that liveness can be judged.
@@ -353,21 +367,18 @@ impl<'a> Bout<'a> {
     }
 
     /// Hears what there is to hear for a tick.
-    fn listen(&mut self) -> Result<Vec<super::crew::Heard>, Failure> {
+    fn listen(&mut self) -> Result<(), Failure> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Failure::new(Exit::Interrupted, "interrupted; all members were ended"));
         }
-        let (mut all, mut patience, began) = (Vec::new(), TICK, Instant::now());
+        let (mut patience, began) = (TICK, Instant::now());
         while let Some(heard) = self.crew.hear(patience)? {
-            if heard.1 == Report::Excluded && !self.watch.touched.contains(&heard.0) {
-                self.watch.untouched.push(heard.0);
-            }
-            all.push(heard);
+            self.watch.note(&heard);
             patience = Duration::ZERO;
         }
         self.watch.stall = self.watch.stall.max(began.elapsed().saturating_sub(TICK));
         self.progress.show();
-        Ok(all)
+        Ok(())
     }
 }
 

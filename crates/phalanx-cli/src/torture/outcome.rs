@@ -18,7 +18,7 @@ pub(super) struct Outcome {
     pub(super) member: String,
     /// On the clock of the traces.
     pub(super) began_ns: u64,
-    /// From its beginning to the first view of another member without the sufferer, if there was one.
+    /// From its beginning to the first view of another member without the sufferer, if there was one before all was well.
     pub(super) excluded_ms: Option<u64>,
     /// From its end to one view of all with messages from everybody to everybody.
     pub(super) recovered_ms: Option<u64>,
