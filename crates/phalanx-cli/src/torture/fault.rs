@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use phalanx::core::Timing;
 
 /// A single fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -76,6 +77,9 @@ pub(super) enum Fabric {
     Switch,
 }
 
+/// So much longer than it takes to be suspected lasts a fault that may have a member excluded.
+const BEYOND_SUSPICION: Duration = Duration::from_millis(2_100);
+
 impl Fault {
     pub(super) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
@@ -124,7 +128,8 @@ impl Fault {
             Self::StopShort => 500,
             Self::Descriptors => 1_500,
             Self::WallClock => 2_000,
-            _ => 3_000,
+            // Members run with the default settings. One that ended just as they suspect somebody could be survived either way.
+            _ => return Timing::default().suspect_after + BEYOND_SUSPICION,
         })
     }
 }
@@ -158,5 +163,15 @@ mod tests {
             assert_eq!(Fault::from_str(&fault.name(), false), Ok(*fault));
         }
         assert_eq!(Role::TokenHolder.name(), "token-holder");
+    }
+
+    #[test]
+    fn no_fault_ends_as_members_begin_to_suspect_somebody() {
+        let suspect_after = Timing::default().suspect_after;
+        let margin = Timing::default().heartbeat * 4;
+        for fault in Fault::value_variants().iter().filter(|fault| !fault.is_gentle() && **fault != Fault::Kill) {
+            assert!(fault.hold() > suspect_after + margin, "{}", fault.name());
+        }
+        assert!(Fault::StopShort.hold() + margin <= suspect_after);
     }
 }
