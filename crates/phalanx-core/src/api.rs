@@ -46,7 +46,7 @@ pub struct Timing {
     /// Between heartbeats to each watcher. Default 100 ms.
     pub heartbeat: Duration,
     /// Unheard this long, a link is accused (jitter is added). Shorter finds silent members sooner, and mistakes more
-    /// pauses for failures; a process that dies on this host is not waited for. Default 900 ms.
+    /// pauses for failures; a process that dies on this host is not waited for. Default 3 s.
     pub suspect_after: Duration,
     /// Patience of a coordinator with one step of a view change. Default 150 ms.
     pub ballot_step: Duration,
@@ -64,7 +64,7 @@ impl Default for Timing {
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_millis(100),
-            suspect_after: Duration::from_millis(900),
+            suspect_after: Duration::from_secs(3),
             ballot_step: Duration::from_millis(150),
             probe: Duration::from_millis(100),
             ack_delay: Duration::from_millis(2),

@@ -97,7 +97,7 @@ mod tests {
     fn late_wake_ups_are_measured_by_the_heartbeat() {
         let timing = Timing::default();
         let verdict = |late_ms| judge_wake_ups(Duration::from_millis(late_ms), &timing).verdict;
-        assert_eq!([0, 10, 11, 33, 799, 800].map(verdict), {
+        assert_eq!([0, 10, 11, 33, 2_899, 2_900].map(verdict), {
             use Verdict::{Fail, Ok, Warn};
             [Ok, Ok, Warn, Warn, Warn, Fail]
         });
