@@ -11,8 +11,8 @@ use crate::time::Instant;
 
 /// From this level on members probe each other (`docs/levels.md`).
 const PROGRESS_LEVEL: u16 = 4;
-/// Probes may stay unanswered for this many times `suspect_after`.
-const PATIENCE: u32 = 2;
+/// Probes may stay unanswered for `suspect_after`, and for no fewer heartbeats than this.
+const PATIENCE_BEATS: u32 = 18;
 
 impl Process {
     /// In a cell in which everybody watches everybody.
@@ -35,7 +35,8 @@ impl Process {
         // Outside the primary nobody is accused: clocks begin anew when it is primary again.
         let heard = if self.primary { self.hearing.heard_by_me(now) } else { Vec::new() };
         self.note_acknowledged(now);
-        self.counters.paths_accused += self.progress.look(now, &heard, self.suspect_after() * PATIENCE);
+        let patience = self.suspect_after().max(self.beat_interval() * PATIENCE_BEATS);
+        self.counters.paths_accused += self.progress.look(now, &heard, patience);
         if fx.is_congested() {
             return; // nothing more goes out, and what does not go out is not missed
         }
