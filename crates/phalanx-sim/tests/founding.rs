@@ -3,6 +3,8 @@
 mod founders;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use founders::{nobody_is_in, says, start};
@@ -213,6 +215,57 @@ fn a_cell_that_died_is_founded_by_command_alone() {
     cell.settle();
     assert_eq!(cell.instance(0).map(generation), Some(2));
     assert_eq!(cell.found_anew(1), Err(CommandError::NotSearching));
+    cell.finish_clean();
+}
+
+/// Founders of a dead cell lead ballots that find nothing to found, one after the other. The command comes when such a ballot is about to
+/// reach the founder that is given it: that founder promises, and leads its own ballot before the others lead again.
+#[test]
+fn ballots_of_others_do_not_put_a_command_off() {
+    for seed in 0..10 {
+        let mut cell = cell_of(4, 4, seed);
+        start(&mut cell, &[0, 1, 2, 3]);
+        cell.settle();
+        crash(&mut cell, &[0, 1, 2, 3]);
+        start(&mut cell, &[0, 1, 2, 3]);
+        cell.run_for(6 * SECOND);
+        let is_asked = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&is_asked);
+        cell.lose_if(move |packet| {
+            asked.fetch_or(packet.to == 0 && packet.kind == Kind::Control, Ordering::Relaxed);
+            false
+        });
+        assert!(cell.run_until(5 * SECOND, |_| is_asked.load(Ordering::Relaxed)), "nobody leads a ballot");
+        cell.found_anew(0).expect("it looks for the cell");
+        assert!(cell.run_until(1500 * MS, |cell| !nobody_is_in(cell, &[0])), "{:?}", cell.searching(0));
+        cell.settle();
+        cell.finish_clean();
+    }
+}
+
+/// A second process of p2's name has ended a moment ago. p2 still hears it, and refuses the ballot of the founder that was given the
+/// command; the next ballot comes soon after p2 has forgotten it.
+#[test]
+fn a_twin_that_has_ended_does_not_put_a_command_off_for_long() {
+    let mut settings = WorldSettings::quiet(4);
+    settings.founders = 3;
+    settings.twins = vec![(3, 2)];
+    let mut cell = Cell::new(settings, 16);
+    start(&mut cell, &[0, 1, 2]);
+    cell.settle();
+    crash(&mut cell, &[0, 1, 2]);
+    start(&mut cell, &[2]);
+    cell.start(3);
+    cell.run_for(2 * SECOND);
+    crash(&mut cell, &[3]);
+    start(&mut cell, &[0, 1]);
+    cell.run_for(300 * MS);
+    cell.found_anew(0).expect("it looks for the cell");
+    cell.run_for(300 * MS);
+    assert!(nobody_is_in(&cell, &[0, 1, 2]), "p2 took part while it heard another process of its name");
+    assert!(cell.run_until(1200 * MS, |cell| !nobody_is_in(cell, &[0])), "{:?}", cell.searching(0));
+    cell.settle();
+    assert_eq!(cell.instance(0).map(generation), Some(2));
     cell.finish_clean();
 }
 

@@ -76,6 +76,18 @@ impl Foundation {
         self.contacts.retain(|_, (_, at)| now.since(*at) < JOINER_LIFE);
     }
 
+    /// Whether the operator's word is good still.
+    fn is_commanded(&self, now: Instant) -> bool {
+        self.all_dead.is_some_and(|until| now < until)
+    }
+
+    /// This founder leads no ballot for so long. A command is good for a few seconds only, in which no ballot but its own founds
+    /// anything: it waits no longer than one of those that are on may take.
+    fn lead_later(&mut self, now: Instant, wait: Duration) {
+        let wait = if self.is_commanded(now) { wait.min(BALLOT_LIFE) } else { wait };
+        self.lead_after = Some(now + wait);
+    }
+
     /// Another living process with this name.
     fn namesake(&self, me: &MemberInfo) -> Option<SocketAddr> {
         let is_other = |info: &&MemberInfo| info.name == me.name && info.incarnation != me.incarnation;
@@ -178,7 +190,7 @@ impl Process {
         if now < lead_after {
             return;
         }
-        let all_dead = founding.all_dead.is_some_and(|until| now < until);
+        let all_dead = founding.is_commanded(now);
         let asked = match founding.present(&me, &names) {
             Ok(asked) => asked,
             Err(why) => {
@@ -196,7 +208,7 @@ impl Process {
         }
         let round = founding.promised.map_or(0, |ballot| ballot.round).saturating_add(1);
         let ballot = FoundingBallot { round, leader: me.incarnation };
-        founding.lead_after = Some(now + BALLOT_LIFE + patience + jitter);
+        founding.lead_later(now, BALLOT_LIFE + patience + jitter);
         founding.led = Some(Led {
             ballot,
             since: now,
@@ -330,7 +342,7 @@ impl Process {
             founding.led = None;
         }
         if founding.led.is_none() {
-            founding.lead_after = Some(now + BALLOT_LIFE + LEAD_STEP + jitter);
+            founding.lead_later(now, BALLOT_LIFE + LEAD_STEP + jitter);
         }
     }
 
@@ -407,7 +419,7 @@ impl Process {
         let Stage::Searching(search) = &mut self.stage else { return };
         search.founding.led = None;
         search.founding.hindrance = Some(hindrance);
-        search.founding.lead_after = Some(now + DEAD_AGAIN);
+        search.founding.lead_later(now, DEAD_AGAIN);
     }
 
     fn take_refusal(&mut self, now: Instant, from: Incarnation, ballot: FoundingBallot, why: FoundingRefusal) {
