@@ -351,6 +351,35 @@ fn m6_who_left_without_reading_of_it_lets_the_cell_begin_again() {
 }
 
 #[test]
+fn m6_who_is_stopped_is_not_told_that_its_quorum_died() {
+    let one = Options { one_instance: true, ..options() };
+    let breaks = |by_command: bool, stop: &[Event]| {
+        let mut w = World::cell(3);
+        w.traces.insert(3, Trace::new(Header::process("cell", &name(3), id(3), "clock")));
+        stop.iter().for_each(|event| w.harness_says(event.clone()));
+        for p in [1, 2] {
+            if by_command {
+                w.crash(p);
+            } else {
+                [Event::LeaveAsked, Event::Left, Event::End].into_iter().for_each(|event| w.push(p, event));
+            }
+        }
+        w.push(3, Event::Start);
+        w.push(3, Event::JoinAsked { cell: "cell".into() });
+        if by_command {
+            w.push(3, Event::FoundAnew);
+        }
+        w.push(3, Event::CellView { instance: 1 << 48 | 7, view: 1, members: vec![(id(3), name(3))], left: vec![] });
+        check(&w.traces, &one).violated().contains(&Property::M6)
+    };
+    let (stopped, goes_on) = (Event::Stop { incarnation: id(0) }, Event::Cont { incarnation: id(0) });
+    assert!(!breaks(true, std::slice::from_ref(&stopped)));
+    assert!(breaks(true, &[stopped.clone(), goes_on]), "it runs, and was in the primary partition");
+    assert!(breaks(true, &[]));
+    assert!(breaks(false, &[stopped]), "the others left, and it lives in that instance");
+}
+
+#[test]
 fn m6_a_group_fork() {
     let mut w = World::group(3);
     w.group_view(0, 2, Some(1), &[0, 1], &[], &[(2, UNREACHABLE)]);

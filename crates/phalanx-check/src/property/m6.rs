@@ -41,6 +41,7 @@ fn foundings(run: &Run<'_>, out: &mut Findings) {
     let begins = model.cells.values().filter_map(|views| views.first_key_value()?.1.first());
     let mut begins: Vec<&CellInstall> = begins.map(|&i| &model.installs[i]).collect();
     begins.sort_by_key(|install| (install.instance >> 48, install.moment.at_ns));
+    let absences = model.absences();
     for pair in begins.windows(2) {
         let [earlier, later] = [pair[0], pair[1]];
         out.instance();
@@ -63,9 +64,12 @@ fn foundings(run: &Run<'_>, out: &mut Findings) {
         let is_in = |p: &ProcIx| {
             let proc = &model.procs[*p];
             let is_over = is_past(proc.crashed.as_ref()) || is_past(proc.over.as_ref().map(|(_, moment)| moment));
-            // An application that does not read is told nothing.
+            // An application that does not read is told nothing. Nor is one that is stopped: it is still in its instance, and nothing
+            // said so far tells whether its quorum is gone.
             let unread = model.harness.troubles.get(&(Trouble::NotReading, Some(*p)));
-            let is_told = unread.is_none_or(|spans| !spans.iter().any(|span| span.meets(at_ns, at_ns)));
+            let stopped = Some(&absences[*p]).filter(|_| !began_by_itself);
+            let mut untold = unread.into_iter().chain(stopped).flatten();
+            let is_told = !untold.any(|span| span.meets(at_ns, at_ns));
             was_in(*p) && !is_over && (began_by_itself || !model.nonprimary_at(*p, at_ns)) && is_told
         };
         if let Some(p) = (0..model.procs.len()).find(is_in) {
