@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{M, World, causal, fifo, id, total};
+use common::{CELL, GROUP, M, World, causal, fifo, id, total};
 use phalanx_check::Property;
-use phalanx_trace::Event;
+use phalanx_trace::{Event, Header, Trace};
 
 #[test]
 fn o1_in_order_holds_and_a_gap_does_not() {
@@ -186,6 +186,46 @@ fn o5_numbers_begin_anew_in_each_view() {
     };
     run(1).holds(&[Property::O5]);
     run(2).breaks(Property::O5);
+}
+
+/// The others went on by a decree that `c` does not know, and are no more. `c` reforms the cell, and goes on from what it holds.
+#[test]
+fn o5_a_survivor_that_reforms_does_not_know_the_order_of_the_last_cut() {
+    let breaks = |kept: u64, numbers: [u64; 2]| {
+        let mut w = World::group(3);
+        let ordered = [total(0, 1, 1), total(1, 1, 1)];
+        ordered.iter().for_each(|&m| w.send(m));
+        for p in [0, 1] {
+            ordered.iter().zip(1..).for_each(|(&m, number)| w.deliver_at(p, m, number));
+        }
+        w.lose(2, &[0, 1]);
+        [0, 1].iter().for_each(|&p| w.crash(p));
+        w.traces.insert(3, Trace::new(Header::process("cell", "c", 77, "clock")));
+        w.push(3, Event::Start);
+        w.push(3, Event::JoinAsked { cell: "cell".into() });
+        w.push(3, Event::CellView { instance: 1 << 48, view: 1, members: vec![(77, "c".into())], left: vec![] });
+        w.push(3, Event::Ancestors { instances: vec![CELL] });
+        w.push(3, Event::StateKept { group: GROUP, was: id(2), view: kept, digest: 1 });
+        w.replay_at(3, total(1, 1, 1), numbers[0]);
+        w.replay_at(3, total(0, 1, 1), numbers[1]);
+        let (name, members) = ("ledger".to_owned(), vec![77]);
+        w.push(
+            3,
+            Event::GroupView {
+                group: GROUP,
+                name,
+                view: 9,
+                prev: None,
+                joined: members.clone(),
+                members,
+                left: vec![],
+            },
+        );
+        w.report().violated().contains(&Property::O5)
+    };
+    assert!(!breaks(1, [1, 2]));
+    assert!(breaks(2, [1, 2]), "what it goes on from holds the view that followed, so it knows the cut");
+    assert!(breaks(1, [2, 1]), "numbers fall");
 }
 
 #[test]

@@ -142,7 +142,12 @@ impl World {
     }
 
     pub fn replay(&mut self, p: usize, m: M) {
-        self.push(p, delivery(m, None, true));
+        self.replay_at(p, m, None);
+    }
+
+    /// Replays a total message as number `position`.
+    pub fn replay_at(&mut self, p: usize, m: M, position: impl Into<Option<u64>>) {
+        self.push(p, delivery(m, position.into(), true));
     }
 
     /// Sent, and delivered by all `to`, in that order.
