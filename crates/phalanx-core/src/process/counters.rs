@@ -163,6 +163,8 @@ counters! {
     transfers_taken,
     /// State transfers that this process gave up because the joiner came no farther.
     transfers_stalled,
+    /// The same because the group delivered more meanwhile than is kept for a joiner.
+    transfers_outrun,
     /// Times a packet of a member's stream made no sense here: the stream is read no further.
     nonsense_streams,
     /// Times a message on a channel made no sense here: nothing more is read from that process.

@@ -3,7 +3,8 @@
 //! Before it becomes a member, a joiner takes a member's snapshot, then every delivery that the donor made after
 //! it, in the donor's order, while senders go on. Caught up, it asks to be taken in. The view that holds it ends
 //! the donor's record: when the last of it is here, the state stands at the cut, and what was delivered in the
-//! new view meanwhile follows. The donor's death starts it over with another donor.
+//! new view meanwhile follows. The donor's death starts it over with another donor. Senders never wait for a joiner: one
+//! that is too far behind what the group delivers is given up, and begins again with a new state.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -25,13 +26,13 @@ use crate::wire::DropReason;
 const AHEAD_BYTES: u64 = 16 << 20;
 /// A little less than half of what waits on a channel at a time.
 const CHUNK_BYTES: usize = 30 * 1024;
-/// Deliveries recorded for a joiner that is slower than the group; beyond it the donor holds its own deliveries
-/// back, and so the senders.
-const RECORD_BYTES: usize = 64 << 20;
+/// Deliveries recorded for a joiner, beyond as many bytes as it has taken of the state: who takes the state faster than the
+/// group delivers stays below, however long the state is. One that is farther behind is given up.
+const RECORD_BYTES: u64 = 64 << 20;
 /// What a delivery of the record counts for, beyond its own bytes.
 const REPLAY_BYTES: u64 = 64;
 const GIVING_MAX: usize = 16;
-/// A donor silent this long is given up.
+/// A donor silent this long is given up, and who was given up by one asks again after it: a snapshot costs its application.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// All transfers of a process.
@@ -39,7 +40,9 @@ pub(super) struct Transfers {
     rng: Rng,
     giving: Vec<Giving>,
     taking: BTreeMap<String, Taking>,
-    /// Items of groups whose state is not complete here, or whose deliveries are held back, by group.
+    /// By name, groups whose state was begun in vain and is to be taken anew.
+    tried: BTreeMap<String, Tried>,
+    /// Items of groups whose state is not complete here, by group.
     held: BTreeMap<GroupId, VecDeque<Item>>,
     /// Groups that took us in before our state was complete, and whose view is not told: they are left again.
     retreats: BTreeSet<GroupId>,
@@ -54,7 +57,7 @@ struct Giving {
     total: u64,
     /// Deliveries since the snapshot, encoded.
     record: VecDeque<StateMessage>,
-    record_bytes: usize,
+    record_bytes: u64,
     sent_bytes: u64,
     taken_bytes: u64,
     told_caught_up: bool,
@@ -83,12 +86,24 @@ struct Taking {
     expected: Option<u64>,
     received: u64,
     heard: Instant,
+    /// What came of the state and of the record, and what the application has taken of it.
+    came_bytes: u64,
     taken_bytes: u64,
     told_bytes: u64,
     /// The donor's word for the view its record ends at.
     done: Option<u64>,
     /// The first view that holds us, once installed.
     first_view: Option<u64>,
+}
+
+/// What is left of a transfer that failed.
+struct Tried {
+    group: GroupId,
+    /// Bytes that came and that the application has not taken yet. Until it has, no more is asked for: of an application that hangs
+    /// nothing piles up, here or at a donor.
+    untaken_bytes: u64,
+    /// When to ask again.
+    again: Instant,
 }
 
 impl Giving {
@@ -110,19 +125,31 @@ impl Giving {
     fn replayed(&mut self) {
         if let Some(StateMessage::Replay { payload, .. }) = self.record.pop_front() {
             self.record_bytes -= replay_bytes(&payload);
-            self.sent_bytes += replay_bytes(&payload) as u64;
+            self.sent_bytes += replay_bytes(&payload);
         }
+    }
+
+    /// Whether the group has delivered so much more than the joiner has taken that it would not catch up.
+    fn is_outrun(&self) -> bool {
+        self.done.is_none() && self.record_bytes > RECORD_BYTES + self.taken_bytes.min(self.total)
     }
 }
 
 /// What a recorded delivery counts for.
-fn replay_bytes(payload: &[u8]) -> usize {
-    payload.len() + REPLAY_BYTES as usize
+fn replay_bytes(payload: &[u8]) -> u64 {
+    payload.len() as u64 + REPLAY_BYTES
 }
 
 impl Transfers {
     pub(super) fn new(rng: Rng) -> Self {
-        Self { rng, giving: Vec::new(), taking: BTreeMap::new(), held: BTreeMap::new(), retreats: BTreeSet::new() }
+        Self {
+            rng,
+            giving: Vec::new(),
+            taking: BTreeMap::new(),
+            tried: BTreeMap::new(),
+            held: BTreeMap::new(),
+            retreats: BTreeSet::new(),
+        }
     }
 
     pub(super) fn gives(&self) -> bool {
@@ -205,7 +232,10 @@ impl Transfers {
             self.held.remove(&group);
         }
         self.giving.retain(|g| g.group != group);
-        self.taking.retain(|_, t| t.group != group);
+        let taking = self.taking.iter().find(|(_, taking)| taking.group == group);
+        if let Some(name) = taking.map(|(name, _)| name.clone()) {
+            self.fail(&name, Instant::ZERO);
+        }
         for item in self.held.remove(&group).unwrap_or_default() {
             app.push(item);
         }
@@ -251,27 +281,32 @@ impl Transfers {
 
     /// The application took `bytes` of a group's state.
     pub(super) fn taken(&mut self, group: GroupId, bytes: usize) {
-        if let Some(taking) = self.taking.values_mut().find(|t| t.group == group) {
-            taking.taken_bytes += bytes as u64 + REPLAY_BYTES;
+        let bytes = bytes as u64 + REPLAY_BYTES;
+        // What came first is taken first.
+        if let Some(tried) = self.tried.values_mut().find(|t| t.group == group && t.untaken_bytes > 0) {
+            tried.untaken_bytes = tried.untaken_bytes.saturating_sub(bytes);
+        } else if let Some(taking) = self.taking.values_mut().find(|t| t.group == group) {
+            taking.taken_bytes += bytes;
         }
     }
 
-    /// Donors that record more than they may hold their own deliveries back. Nothing is released while no quorum is heard.
-    fn throttle(&mut self, app: &mut AppQueue, is_primary: bool) {
-        for giving in &self.giving {
-            if giving.record_bytes > RECORD_BYTES {
-                self.held.entry(giving.group).or_default();
-            }
-        }
-        let release: Vec<GroupId> = self
-            .held
-            .keys()
-            .copied()
-            .filter(|group| {
-                let full = self.giving.iter().any(|g| g.group == *group && g.record_bytes > RECORD_BYTES / 2);
-                is_primary && !self.is_incomplete(*group) && !full
-            })
-            .collect();
+    /// A transfer failed: it may be begun anew at `again`, and when the application has taken what came of it.
+    fn fail(&mut self, name: &str, again: Instant) -> Option<Taking> {
+        let taking = self.taking.remove(name)?;
+        let untaken_bytes = taking.came_bytes.saturating_sub(taking.taken_bytes);
+        self.tried.insert(name.to_owned(), Tried { group: taking.group, untaken_bytes, again });
+        Some(taking)
+    }
+
+    /// Whether the state of the named group is not to be asked for yet.
+    fn waits_to_try(&self, now: Instant, name: &str) -> bool {
+        self.tried.get(name).is_some_and(|tried| tried.untaken_bytes > 0 || now < tried.again)
+    }
+
+    /// What waited for a state that is complete goes on. Nothing is released while no quorum is heard.
+    fn release(&mut self, app: &mut AppQueue, is_primary: bool) {
+        let release: Vec<GroupId> =
+            self.held.keys().copied().filter(|group| is_primary && !self.is_incomplete(*group)).collect();
         for group in release {
             for item in self.held.remove(&group).unwrap_or_default() {
                 app.push(item);
@@ -296,6 +331,9 @@ impl Process {
             return; // it is being left again first
         }
         self.state_ready(name, Ready::No);
+        if self.transfers.waits_to_try(now, name) {
+            return;
+        }
         let heard: Vec<Incarnation> = donors
             .into_iter()
             .filter(|who| *who != me && self.directory.rank(*who).is_some_and(|r| self.hearing.hears(now, r)))
@@ -312,12 +350,14 @@ impl Process {
             expected: None,
             received: 0,
             heard: now,
+            came_bytes: 0,
             taken_bytes: 0,
             told_bytes: 0,
             done: None,
             first_view: None,
         };
         self.transfers.taking.insert(name.to_owned(), taking);
+        self.transfers.tried.remove(name);
         self.send_state(donor, &StateMessage::Ask { group, view, transfer });
     }
 
@@ -424,20 +464,22 @@ impl Process {
             }
             StateMessage::Chunk { offset, bytes, .. } => {
                 if offset != taking.received || taking.expected.is_none_or(|e| offset + bytes.len() as u64 > e) {
-                    return self.start_over(&name);
+                    return self.start_over(&name, now);
                 }
                 taking.received += bytes.len() as u64;
+                taking.came_bytes += bytes.len() as u64 + REPLAY_BYTES;
                 self.app.push(Item::Restore { group, chunk: Bytes::from(bytes) });
             }
             StateMessage::Replay { view, sender, seq, order, position, payload, .. } => {
                 if taking.expected != Some(taking.received) {
-                    return self.start_over(&name);
+                    return self.start_over(&name, now);
                 }
                 let Some((order, uniform)) = order_from(order) else {
                     // Nothing is left out: all of it is taken anew.
                     self.counters.drop(DropReason::Malformed);
-                    return self.start_over(&name);
+                    return self.start_over(&name, now);
                 };
+                taking.came_bytes += replay_bytes(&payload);
                 let payload = Bytes::from(payload);
                 self.app.push(Item::Delivery(Held {
                     group,
@@ -455,28 +497,31 @@ impl Process {
             }
             StateMessage::CaughtUp { .. } => {
                 if taking.expected != Some(taking.received) {
-                    return self.start_over(&name);
+                    return self.start_over(&name, now);
                 }
                 self.state_ready(&name, Ready::Yes);
                 self.advance_wants(now);
             }
             StateMessage::Done { view, .. } => {
                 taking.done = Some(view);
-                self.complete_state(&name);
+                self.complete_state(now, &name);
             }
-            StateMessage::Abort { .. } => self.start_over(&name),
+            StateMessage::Abort { .. } => {
+                let begun = taking.expected.is_some();
+                self.start_over(&name, if begun { now + PATIENCE } else { now });
+            }
             StateMessage::Ask { .. } | StateMessage::Taken { .. } => {}
         }
     }
 
     /// Both the donor's record and our first view are there: the state is complete. What waited for it is uniform in part, and
     /// the application was told meanwhile if no quorum is heard: then both wait on until one is.
-    fn complete_state(&mut self, name: &str) {
+    fn complete_state(&mut self, now: Instant, name: &str) {
         let Some(taking) = self.transfers.taking.get(name) else { return };
         let (Some(done), Some(first)) = (taking.done, taking.first_view) else { return };
         if done != first {
             self.counters.records_astray += 1;
-            return self.start_over(name);
+            return self.start_over(name, now);
         }
         // Who reported that the state is not complete is counted upon for that until the decision.
         let group = taking.group;
@@ -502,9 +547,9 @@ impl Process {
     }
 
     /// The transfer failed. If the group has taken us in already, our view of it must not be told: we leave it
-    /// and come again.
-    fn start_over(&mut self, name: &str) {
-        let Some(taking) = self.transfers.taking.remove(name) else { return };
+    /// and come again. Not before `again`.
+    fn start_over(&mut self, name: &str, again: Instant) {
+        let Some(taking) = self.transfers.fail(name, again) else { return };
         self.left_undelivered = self.app.len();
         let entered = taking.first_view.is_some();
         self.send_state(taking.donor, &StateMessage::Abort { transfer: taking.transfer });
@@ -522,9 +567,9 @@ impl Process {
         if !matches!(self.stage, Stage::Member) {
             return;
         }
-        self.transfers.throttle(&mut self.app, self.primary);
+        self.transfers.release(&mut self.app, self.primary);
         let mut giving = std::mem::take(&mut self.transfers.giving);
-        giving.retain_mut(|g| self.give_more(g) && !self.has_stalled(now, g));
+        giving.retain_mut(|g| self.give_more(g) && !self.gives_up(now, g));
         giving.append(&mut self.transfers.giving);
         self.transfers.giving = giving;
         for name in self.transfers.taking.keys().cloned().collect::<Vec<_>>() {
@@ -600,18 +645,21 @@ impl Process {
         true
     }
 
-    /// Whether the joiner has come no farther for so long that it is given up: it neither received nor took more of the state, or
-    /// has all of it and is not taken in. While this process hears no quorum nobody is.
-    fn has_stalled(&mut self, now: Instant, g: &mut Giving) -> bool {
+    /// Whether the joiner is given up: it has come no farther for so long, as it neither received nor took more of the state, or has all
+    /// of it and is not taken in; while this process hears no quorum, nobody is for that. Or the group has outrun it.
+    fn gives_up(&mut self, now: Instant, g: &mut Giving) -> bool {
         let Some(peer) = self.peers.get(g.to) else { return true };
         let reached = (peer.data_channel.received().min(g.moves.queued), g.taken_bytes);
         if reached != g.moves.reached || !self.primary {
             g.moves = Moves { reached, since: now, ..g.moves };
         }
-        if now.since(g.moves.since) <= DRAIN_PATIENCE {
+        if g.is_outrun() {
+            self.counters.transfers_outrun += 1;
+        } else if now.since(g.moves.since) > DRAIN_PATIENCE {
+            self.counters.transfers_stalled += 1;
+        } else {
             return false;
         }
-        self.counters.transfers_stalled += 1;
         self.send_state(g.to, &StateMessage::Abort { transfer: g.transfer });
         true
     }
@@ -634,9 +682,9 @@ impl Process {
         let silent = now.since(taking.heard) > PATIENCE && !waits_for_view && taking.expected.is_none();
         let has_all = taking.done.is_some() && taking.first_view.is_some();
         if !has_all && (self.directory.rank(donor).is_none() || !donor_in_group || silent) {
-            self.start_over(name);
+            self.start_over(name, now);
         }
-        self.complete_state(name);
+        self.complete_state(now, name);
     }
 }
 

@@ -36,6 +36,7 @@ fn taking(group: GroupId, first_view: Option<u64>) -> Taking {
         expected: None,
         received: 0,
         heard: Instant::ZERO,
+        came_bytes: 0,
         taken_bytes: 0,
         told_bytes: 0,
         done: None,
@@ -87,30 +88,65 @@ fn a_recorded_delivery_counts_as_recorded_and_then_as_sent() {
     assert_eq!((given.record.len(), given.record_bytes, given.sent_bytes), (0, 0, 1001 + 3 * 64));
 }
 
-/// A donor whose record is too long takes no further delivery of that group until half of the record is sent.
+/// A joiner may be behind by as much as it has taken of the state, and by a bound more. Once it is in, the record grows no more.
 #[test]
-fn a_donor_holds_its_own_deliveries_back_while_its_record_is_long() {
-    let (mut all, mut app) = (transfers(), AppQueue::default());
-    all.giving.push(giving(GROUP, JOINER, 1));
-    let mut step = |record_bytes: usize, is_primary: bool| {
-        all.giving[0].record_bytes = record_bytes;
-        all.throttle(&mut app, is_primary);
-        if all.holds_back(GROUP) {
-            all.hold(&mut app, item(), GROUP);
-        }
-        assert!(!all.holds_back(OTHER));
-        (all.holds_back(GROUP), app.len())
+fn a_joiner_that_the_group_outran_is_given_up() {
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let joiner = Incarnation(2);
+    let given_up = |process: &mut Process, record_bytes: u64, taken_bytes: u64, done: Option<u64>| {
+        process.transfers.giving = vec![Giving {
+            record_bytes,
+            taken_bytes,
+            total: 1000,
+            done,
+            sent_bytes: u64::MAX,
+            record: VecDeque::from([StateMessage::CaughtUp { transfer: 1 }]),
+            ..giving(GROUP, joiner, 1)
+        }];
+        process.turn_transfers(NOW);
+        !process.transfers.gives_in(GROUP)
     };
-    assert_eq!(step(RECORD_BYTES, true), (false, 0));
-    assert_eq!(step(RECORD_BYTES + 1, true), (true, 0));
-    assert_eq!(step(RECORD_BYTES / 2 + 1, true), (true, 0), "it is still long");
-    assert_eq!(step(RECORD_BYTES / 2, false), (true, 0), "nothing is delivered while no quorum is heard");
-    assert_eq!(step(RECORD_BYTES / 2, true), (false, 3), "what waited comes in one piece");
+    assert!(!given_up(&mut process, RECORD_BYTES, 0, None));
+    assert!(given_up(&mut process, RECORD_BYTES + 1, 0, None));
+    assert!(!given_up(&mut process, RECORD_BYTES + 700, 700, None), "it comes on");
+    assert!(given_up(&mut process, RECORD_BYTES + 1001, 5000, None), "it has taken all of the state, and falls behind");
+    assert!(!given_up(&mut process, RECORD_BYTES + 1001, 0, Some(3)), "it is a member");
+    assert_eq!((process.counters.transfers_outrun, process.counters.transfers_stalled), (2, 0));
+}
+
+/// What came in vain is taken first, and counts for the transfer it came with. Until then, and for a while when the donor gave it
+/// up, the state is not asked for again.
+#[test]
+fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let group = |members| GroupEntry { name: "g".into(), view: 3, space: 1, members, tail: Tags::default() };
+    process.directory.groups.insert(GROUP, group(vec![Incarnation(2)]));
+    let with = |abort: bool| Taking { expected: abort.then_some(5), ..taking(GROUP, None) };
+    let (donor, transfer) = (with(true).donor, with(true).transfer);
+    let chunk = |process: &mut Process| {
+        process.take_state(NOW, donor, StateMessage::Chunk { transfer, offset: 0, bytes: vec![1; 3] });
+    };
+    process.join_group(NOW, "g", true, GroupTerms::default()).expect("a good name");
+    process.transfers.taking.insert("g".into(), with(true));
+    chunk(&mut process);
+    process.take_state(NOW, donor, StateMessage::Abort { transfer });
+    let sought = |process: &mut Process, at: Instant| {
+        process.seek_state(at, "g");
+        process.transfers.is_taking("g")
+    };
+    let late = NOW + PATIENCE;
+    assert!(!sought(&mut process, late), "the application has not taken the chunk");
+    process.transfers.taken(GROUP, 3);
+    assert!(!sought(&mut process, NOW), "the donor gave it up just now");
+    process.hearing.heard(late, 1);
+    assert!(sought(&mut process, late));
+    process.take_state(late, donor, StateMessage::Abort { transfer });
+    assert!(process.transfers.is_taking("g"), "an answer to the request before");
 }
 
 /// Uniform deliveries may be among what waited, and the application was told meanwhile that no quorum is heard.
 #[test]
-fn what_a_long_record_held_back_waits_until_a_quorum_is_heard() {
+fn what_waited_for_a_state_waits_until_a_quorum_is_heard() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let before = process.app.len();
     process.transfers.held.insert(GROUP, VecDeque::from([item()]));
@@ -127,13 +163,12 @@ fn a_group_waits_for_its_own_transfer_alone() {
     let (mut all, mut app) = (transfers(), AppQueue::default());
     all.held.insert(GROUP, VecDeque::from([item()]));
     all.taking.insert("own".into(), taking(GROUP, Some(3)));
-    all.throttle(&mut app, true);
+    all.release(&mut app, true);
     assert!(all.holds_back(GROUP), "its state is not complete");
     all.taking.clear();
     all.taking.insert("another".into(), taking(OTHER, Some(3)));
     all.taking.insert("not in yet".into(), taking(GROUP, None));
-    all.giving.push(Giving { record_bytes: RECORD_BYTES / 2 + 1, ..giving(OTHER, JOINER, 1) });
-    all.throttle(&mut app, true);
+    all.release(&mut app, true);
     assert!(!all.holds_back(GROUP));
     assert_eq!(app.len(), 1);
 }
@@ -207,7 +242,7 @@ fn the_pieces_of_a_state_follow_each_other_and_a_complete_one_is_counted() {
         process.take_state(NOW, donor, StateMessage::Chunk { transfer, offset, bytes });
     }
     assert_eq!(process.transfers.taking.get("g").map(|taking| taking.received), Some(5));
-    process.complete_state("g");
+    process.complete_state(NOW, "g");
     assert_eq!((process.counters.transfers_taken, process.transfers.is_taking("g")), (1, false));
 }
 

@@ -1,0 +1,86 @@
+//! Joiners and donors of a state that come no farther.
+
+use std::time::Duration;
+
+use phalanx_core::Order;
+use phalanx_sim::{Cell, Workload, WorldSettings};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// A cell of which all but the last are in the group "two", of a state of so many bytes, and whose applications do nothing by
+/// themselves.
+fn cell(members: usize, state_bytes: u64, settings: WorldSettings, seed: u64) -> Cell {
+    let quiet = Workload { gap_ns: 1_000_000_000_000, second_group_ppm: 0, reply_ppm: 0, ..Workload::USUAL };
+    let workload = Some(Workload { state_bytes, ..quiet });
+    let mut cell = Cell::new(WorldSettings { workload, ..settings }, seed);
+    for slot in 0..members {
+        cell.start(slot);
+        assert!(cell.run_until(20 * SECOND, |cell| is_in(cell, slot, "a")));
+    }
+    for slot in 0..members - 1 {
+        cell.join(slot, "two");
+        assert!(cell.run_until(20 * SECOND, |cell| is_in(cell, slot, "two")));
+    }
+    cell.settle();
+    cell
+}
+
+fn is_in(cell: &Cell, slot: usize, group: &str) -> bool {
+    cell.group_view(slot, group).is_some()
+}
+
+/// Long packets, in clear: what a story of many megabytes costs is what its packets cost.
+fn large(members: usize) -> WorldSettings {
+    WorldSettings { sealed: false, packet_bytes: 60_000, check_every: 100, ..WorldSettings::quiet(members) }
+}
+
+/// `sender` multicasts so many bytes in a second, for `time`. How many bytes it got rid of in the second it got rid of least.
+fn load(cell: &mut Cell, sender: usize, bytes_per_second: usize, time: Duration) -> usize {
+    let len = 50_000;
+    let mut least = usize::MAX;
+    for _ in 0..time.as_secs() {
+        let mut accepted = 0;
+        for _ in 0..100 {
+            for _ in 0..bytes_per_second / 100 / len {
+                accepted += len * usize::from(cell.multicast(sender, "two", Order::Total, false, len).is_ok());
+            }
+            cell.run_for(10 * MS);
+        }
+        least = least.min(accepted);
+    }
+    least
+}
+
+/// How often a donor gave up a joiner because the group had outrun it. The rest of the story must be clean.
+fn outrun(cell: Cell) -> u64 {
+    let result = cell.finish();
+    assert!(result.violations.is_empty(), "{}", result.story.unwrap_or_default());
+    result.counters.core.get("transfers_outrun").copied().unwrap_or(0)
+}
+
+/// A joiner's application takes nothing of the state: what is delivered meanwhile is kept for it up to a bound, and then not.
+#[test]
+fn senders_do_not_wait_for_a_joiner_that_hangs() {
+    let mut cell = cell(4, 40 << 20, large(4), 1);
+    cell.set_takes(3, false);
+    cell.join(3, "two");
+    let least = load(&mut cell, 0, 16_000_000, 30 * SECOND);
+    assert!(least > 14_000_000, "{least} bytes in the worst second");
+    cell.set_takes(3, true);
+    cell.settle();
+    assert_eq!(outrun(cell), 1, "it is not given more before it has taken what it was given");
+}
+
+/// More than the bound is delivered while a long state is on its way, but less than of the state: the joiner catches up.
+#[test]
+fn a_joiner_that_takes_the_state_faster_than_the_group_delivers_comes_in() {
+    let mut cell = cell(3, 100 << 20, WorldSettings { egress: Some(20_000), ..large(3) }, 2);
+    cell.join(2, "two");
+    // The sender's interface is nearly full; the other one gives the state.
+    let least = load(&mut cell, 1, 16_000_000, 6 * SECOND);
+    assert!(cell.activity(0).giving && !is_in(&cell, 2, "two"));
+    assert!(least > 14_000_000, "{least} bytes in the worst second");
+    assert!(cell.run_until(10 * SECOND, |cell| is_in(cell, 2, "two")));
+    assert_eq!(outrun(cell), 0);
+}
