@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use phalanx_core::Order;
+use phalanx_core::wire::Kind;
 use phalanx_sim::{Cell, Workload, WorldSettings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -83,4 +84,67 @@ fn a_joiner_that_takes_the_state_faster_than_the_group_delivers_comes_in() {
     assert!(least > 14_000_000, "{least} bytes in the worst second");
     assert!(cell.run_until(10 * SECOND, |cell| is_in(cell, 2, "two")));
     assert_eq!(outrun(cell), 0);
+}
+
+/// The first of the others that gives the last process the state of "two".
+fn donor(cell: &mut Cell, joiner: usize) -> usize {
+    let giving = |cell: &Cell| (0..joiner).find(|&slot| cell.activity(slot).giving);
+    assert!(cell.run_until(SECOND, |cell| giving(cell).is_some()));
+    giving(cell).expect("one of them gives")
+}
+
+/// What a donor sends on its data channel is lost from some chunk on; it is heard all the same.
+#[test]
+fn a_joiner_asks_another_when_no_more_comes_from_its_donor() {
+    for seed in 1..6 {
+        let mut cell = cell(4, 2 << 20, WorldSettings::quiet(4), seed).titled(format!("chunks lost, seed {seed}"));
+        cell.join(3, "two");
+        let first = donor(&mut cell, 3);
+        let mut passed = 0;
+        cell.lose_if(move |packet| {
+            let is_state = (packet.from, packet.to, packet.kind) == (first, 3, Kind::Data);
+            passed += u64::from(is_state);
+            is_state && passed > 100
+        });
+        assert!(cell.run_until(6 * SECOND, |cell| is_in(cell, 3, "two")), "it waits for {first}");
+        assert!(!cell.activity(first).giving, "it was told");
+        assert_eq!(cell.exclusions(first), 0);
+        cell.heal();
+        cell.settle();
+        cell.finish_clean();
+    }
+}
+
+/// A donor's application hangs, so that the donor does not come to the view that ends its record.
+#[test]
+fn a_joiner_asks_another_when_its_donors_application_hangs() {
+    for seed in 1..6 {
+        let mut cell = cell(4, 2 << 20, WorldSettings::quiet(4), seed).titled(format!("no end, seed {seed}"));
+        cell.join(3, "two");
+        let first = donor(&mut cell, 3);
+        cell.set_takes(first, false);
+        assert!(cell.run_until(6 * SECOND, |cell| is_in(cell, 3, "two")), "it waits for {first}");
+        cell.set_takes(first, true);
+        cell.settle();
+        cell.finish_clean();
+    }
+}
+
+/// An application takes the state slowly, and its donor waits for that.
+#[test]
+fn a_donor_that_waits_for_its_joiner_is_not_given_up() {
+    let mut cell = cell(3, 60 << 20, WorldSettings { egress: Some(20_000), ..large(3) }, 1);
+    cell.join(2, "two");
+    let first = donor(&mut cell, 2);
+    cell.run_for(100 * MS);
+    for _ in 0..2 {
+        cell.set_takes(2, false);
+        cell.run_for(7 * SECOND);
+        assert!(cell.activity(first).giving);
+        cell.set_takes(2, true);
+        cell.run_for(500 * MS);
+        assert!(cell.activity(first).giving && !is_in(&cell, 2, "two"));
+    }
+    cell.settle();
+    cell.finish_clean();
 }

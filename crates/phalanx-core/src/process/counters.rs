@@ -165,6 +165,8 @@ counters! {
     transfers_stalled,
     /// The same because the group delivered more meanwhile than is kept for a joiner.
     transfers_outrun,
+    /// Donors of a state that this process gave up because they did not answer, or sent no more although they owed it.
+    donors_silent,
     /// Times a packet of a member's stream made no sense here: the stream is read no further.
     nonsense_streams,
     /// Times a message on a channel made no sense here: nothing more is read from that process.

@@ -3,7 +3,7 @@
 //! Before it becomes a member, a joiner takes a member's snapshot, then every delivery that the donor made after
 //! it, in the donor's order, while senders go on. Caught up, it asks to be taken in. The view that holds it ends
 //! the donor's record: when the last of it is here, the state stands at the cut, and what was delivered in the
-//! new view meanwhile follows. The donor's death starts it over with another donor. Senders never wait for a joiner: one
+//! new view meanwhile follows. The donor's death, or its silence, starts it over with another donor. Senders never wait for a joiner: one
 //! that is too far behind what the group delivers is given up, and begins again with a new state.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -32,8 +32,11 @@ const RECORD_BYTES: u64 = 64 << 20;
 /// What a delivery of the record counts for, beyond its own bytes.
 const REPLAY_BYTES: u64 = 64;
 const GIVING_MAX: usize = 16;
-/// A donor silent this long is given up, and who was given up by one asks again after it: a snapshot costs its application.
+/// A donor that does not answer is given up after this long, and who was given up by one asks again after it: a snapshot costs its
+/// application.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A donor that has begun, and owes more, is given up after this many times `suspect_after`, as a member that answers no coordinator is.
+const SILENT_PATIENCE: u32 = 5;
 
 /// All transfers of a process.
 pub(super) struct Transfers {
@@ -85,7 +88,10 @@ struct Taking {
     transfer: u64,
     expected: Option<u64>,
     received: u64,
+    /// When the donor was heard last in this transfer, or last owed nothing.
     heard: Instant,
+    /// The donor said that all of its record is here: it owes no more until a view holds us.
+    caught_up: bool,
     /// What came of the state and of the record, and what the application has taken of it.
     came_bytes: u64,
     taken_bytes: u64,
@@ -99,6 +105,8 @@ struct Taking {
 /// What is left of a transfer that failed.
 struct Tried {
     group: GroupId,
+    /// Who is asked again only if there is nobody else.
+    donor: Incarnation,
     /// Bytes that came and that the application has not taken yet. Until it has, no more is asked for: of an application that hangs
     /// nothing piles up, here or at a donor.
     untaken_bytes: u64,
@@ -247,9 +255,10 @@ impl Transfers {
         self.held.remove(&group).unwrap_or_default()
     }
 
-    /// This process was away: no joiner is at fault for that.
+    /// This process was away: no joiner is at fault for that, and no donor.
     pub(super) fn forgive(&mut self, now: Instant) {
         self.giving.iter_mut().for_each(|g| g.moves.since = now);
+        self.taking.values_mut().for_each(|t| t.heard = now);
     }
 
     /// What is given to `to` under that name.
@@ -294,7 +303,7 @@ impl Transfers {
     fn fail(&mut self, name: &str, again: Instant) -> Option<Taking> {
         let taking = self.taking.remove(name)?;
         let untaken_bytes = taking.came_bytes.saturating_sub(taking.taken_bytes);
-        self.tried.insert(name.to_owned(), Tried { group: taking.group, untaken_bytes, again });
+        self.tried.insert(name.to_owned(), Tried { group: taking.group, donor: taking.donor, untaken_bytes, again });
         Some(taking)
     }
 
@@ -334,12 +343,17 @@ impl Process {
         if self.transfers.waits_to_try(now, name) {
             return;
         }
-        let heard: Vec<Incarnation> = donors
+        let mut heard: Vec<Incarnation> = donors
             .into_iter()
             .filter(|who| *who != me && self.directory.rank(*who).is_some_and(|r| self.hearing.hears(now, r)))
             .collect();
         if heard.is_empty() {
             return;
+        }
+        if heard.len() > 1
+            && let Some(tried) = self.transfers.tried.get(name)
+        {
+            heard.retain(|who| *who != tried.donor);
         }
         let pick = usize::try_from(self.transfers.rng.below(heard.len() as u64)).unwrap_or(0);
         let (donor, transfer) = (heard[pick], self.transfers.rng.next_u64());
@@ -350,6 +364,7 @@ impl Process {
             expected: None,
             received: 0,
             heard: now,
+            caught_up: false,
             came_bytes: 0,
             taken_bytes: 0,
             told_bytes: 0,
@@ -396,6 +411,8 @@ impl Process {
         transfer: u64,
         fx: &mut impl Effects,
     ) {
+        // Whoever asks anew wants no more of what it asked for before, whatever the answer is.
+        self.transfers.giving.retain(|g| g.group != group || g.to != to);
         // The application here must have reached the view that the joiner knows: a process that comes again must
         // not be given what it delivered before it left.
         let is_member = self.told_view(group).is_some_and(|told| told >= view);
@@ -410,7 +427,6 @@ impl Process {
             self.send_state(to, &StateMessage::Abort { transfer });
             return;
         }
-        self.transfers.giving.retain(|g| g.group != group || g.to != to);
         let snapshot = fx.snapshot(group);
         let bytes = snapshot.as_ref().map(|s| s.len_bytes());
         self.send_state(to, &StateMessage::Begin { transfer, bytes });
@@ -499,6 +515,7 @@ impl Process {
                 if taking.expected != Some(taking.received) {
                     return self.start_over(&name, now);
                 }
+                taking.caught_up = true;
                 self.state_ready(&name, Ready::Yes);
                 self.advance_wants(now);
             }
@@ -664,7 +681,7 @@ impl Process {
         true
     }
 
-    /// Tells the donor how far we are, and gives it up when it is gone.
+    /// Tells the donor how far we are, and gives it up when it is gone, or silent although it owes more.
     fn watch_taking(&mut self, now: Instant, name: &str) {
         let Some(taking) = self.transfers.taking.get_mut(name) else { return };
         let (donor, transfer) = (taking.donor, taking.transfer);
@@ -675,12 +692,17 @@ impl Process {
             let taken = StateMessage::Taken { transfer, bytes: taking.taken_bytes };
             self.send_state(donor, &taken);
         }
-        let Some(taking) = self.transfers.taking.get(name) else { return };
+        let patience = self.suspect_after() * SILENT_PATIENCE;
+        let Some(taking) = self.transfers.taking.get_mut(name) else { return };
+        let waits_for_view = taking.caught_up && taking.first_view.is_none();
+        if waits_for_view || taking.taken_bytes < taking.came_bytes || !self.primary {
+            taking.heard = now; // it waits for a view, or for the application here
+        }
+        let silent = now.since(taking.heard) > if taking.expected.is_none() { PATIENCE } else { patience };
         let group = taking.group;
         let donor_in_group = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&donor));
-        let waits_for_view = taking.expected == Some(taking.received) && taking.first_view.is_none();
-        let silent = now.since(taking.heard) > PATIENCE && !waits_for_view && taking.expected.is_none();
         let has_all = taking.done.is_some() && taking.first_view.is_some();
+        self.counters.donors_silent += u64::from(silent && !has_all);
         if !has_all && (self.directory.rank(donor).is_none() || !donor_in_group || silent) {
             self.start_over(name, now);
         }

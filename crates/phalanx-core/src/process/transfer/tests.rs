@@ -36,6 +36,7 @@ fn taking(group: GroupId, first_view: Option<u64>) -> Taking {
         expected: None,
         received: 0,
         heard: Instant::ZERO,
+        caught_up: false,
         came_bytes: 0,
         taken_bytes: 0,
         told_bytes: 0,
@@ -261,6 +262,45 @@ fn who_leaves_only_to_come_again_seeks_the_state() {
     let want = process.wants.get_mut("g").expect("it wants to be in");
     want.leaving = Some(NOW);
     assert!(!process.seeks_state_of(GROUP), "it does not come again");
+}
+
+/// A donor that has begun owes something until all of its record is here, and again from the view that holds the joiner on. It is not
+/// accused of what the application here, or the cell, does not do.
+#[test]
+fn a_donor_is_given_up_only_for_what_it_owes() {
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let donor = Incarnation(2);
+    let group = GroupEntry { name: "g".into(), view: 3, space: 1, members: vec![donor], tail: Tags::default() };
+    process.directory.groups.insert(GROUP, group);
+    let patience = process.suspect_after() * SILENT_PATIENCE;
+    let begun = || Taking { donor, expected: Some(0), heard: NOW, ..taking(GROUP, None) };
+    let is_kept = |process: &mut Process, begun: Taking, after: Duration| {
+        process.transfers.taking.insert("g".into(), begun);
+        process.turn_transfers(NOW + after);
+        process.transfers.taking.remove("g").is_some()
+    };
+    let soon = Duration::from_millis(1);
+    let asked = || Taking { donor, heard: NOW, ..taking(GROUP, None) };
+    assert!(is_kept(&mut process, asked(), PATIENCE) && !is_kept(&mut process, asked(), PATIENCE + soon));
+    assert!(is_kept(&mut process, begun(), patience) && !is_kept(&mut process, begun(), patience + soon));
+    assert!(is_kept(&mut process, Taking { came_bytes: 1, ..begun() }, patience + soon), "the application lags");
+    assert!(is_kept(&mut process, Taking { caught_up: true, ..begun() }, patience + soon), "no view holds us");
+    let entered = || Taking { caught_up: true, first_view: Some(4), ..begun() };
+    assert!(!is_kept(&mut process, entered(), patience + soon));
+    process.primary = false;
+    assert!(is_kept(&mut process, entered(), patience + soon), "no quorum is heard");
+    assert_eq!(process.counters.donors_silent, 3);
+}
+
+/// What a joiner asked for before is given no more, though what it asks for now is refused.
+#[test]
+fn a_new_request_ends_what_is_given_for_the_one_before() {
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let joiner = Incarnation(2);
+    process.transfers.giving = vec![giving(GROUP, joiner, 1), giving(OTHER, joiner, 2), giving(GROUP, JOINER, 3)];
+    let ask = StateMessage::Ask { group: GROUP, view: 1, transfer: 4 };
+    process.handle_state(NOW, joiner, ask, &mut Out::default());
+    assert_eq!(process.transfers.giving.iter().map(|g| g.transfer).collect::<Vec<_>>(), [2, 3]);
 }
 
 /// What a joiner has received and taken counts, and nothing else; a donor outside the primary, or one that was away, accuses nobody.
