@@ -86,6 +86,39 @@ fn a_full_interface_serves_all_channels_in_turn() {
     cell.finish_clean();
 }
 
+/// Multicasts fill the interface as soon as it takes more. What goes to one alone has its share all the same, and is sent again.
+#[test]
+fn multicasts_do_not_starve_a_channel_on_a_full_interface() {
+    for (seed, loses) in [(5, false), (6, true)] {
+        let mut cell =
+            Cell::new(WorldSettings { egress: Some(500), ..WorldSettings::quiet(3) }, seed).titled("a flood");
+        for slot in 0..3 {
+            cell.start(slot);
+            cell.join(slot, "a");
+        }
+        cell.settle();
+        let mut seen = 0;
+        cell.lose_if(move |packet| {
+            seen += u32::from((packet.from, packet.to, packet.kind) == (0, 2, Kind::Data));
+            loses && packet.kind == Kind::Data && seen % 4 == 0
+        });
+        let fill = |cell: &mut Cell| std::iter::from_fn(|| cell.send_to(0, 2, 10_000).ok()).count();
+        fill(&mut cell);
+        let (mut taken, before) = (0, cell.delivered(1));
+        for _ in 0..1_000 {
+            while cell.multicast(0, "a", Order::Fifo, false, 5_000).is_ok() {}
+            cell.run_for(10 * MS);
+            taken += fill(&mut cell);
+        }
+        // Of 5 MB in all: to one 10 kB each, to two 5 kB.
+        let delivered = cell.delivered(1) - before;
+        assert!(taken > 80 && delivered > 200, "{taken} messages to one, {delivered} multicasts");
+        cell.heal();
+        cell.run_for(10_000 * MS);
+        cell.finish_clean();
+    }
+}
+
 #[test]
 fn a_channel_that_loses_packets_takes_no_more_than_its_share_of_a_full_interface() {
     let mut cell = Cell::new(WorldSettings { egress: Some(1_000), ..WorldSettings::quiet(3) }, 4).titled("a lossy one");

@@ -334,8 +334,14 @@ impl Process {
     }
 
     /// Sends what was multicast or ordered since the last turn, before the input is drained: an answer waits for
-    /// nothing.
+    /// nothing. But while a channel is owed its share of a full interface that takes more now, it waits for [`Self::turn`].
     pub fn flush(&mut self, now: Instant, fx: &mut impl Effects) {
+        if !self.owes_a_channel(fx) {
+            self.flush_flows(now, fx);
+        }
+    }
+
+    fn flush_flows(&mut self, now: Instant, fx: &mut impl Effects) {
         for flow in self.flows.values_mut().filter(|flow| flow.flow.is_packing()) {
             flow.touched = true;
             let mut port = flow_port!(self, &mut *fx, &flow.meta);
@@ -364,7 +370,11 @@ impl Process {
             self.drain_app(fx);
             return;
         }
-        self.flush(now, fx);
+        // A flow sends at least a packet all the same, so neither starves.
+        if self.owes_a_channel(fx) {
+            self.turn_channels(now, fx);
+        }
+        self.flush_flows(now, fx);
         self.notice_absence(now);
         self.tell_losses(now);
         self.drain_app(fx);

@@ -357,6 +357,12 @@ impl Process {
         self.peers.get_mut(to).is_some_and(|peer| peer.data_channel.takes_bulk(bytes, BULK_BYTES))
     }
 
+    /// Whether a channel found the interface full before it could send anything, new or again, and the interface takes more now.
+    #[inline]
+    pub(super) fn owes_a_channel(&self, fx: &mut impl Effects) -> bool {
+        self.peers.is_left_out() && !fx.is_congested()
+    }
+
     /// Sends what channels have to send: new packets, repairs, receipts.
     pub(super) fn turn_channels(&mut self, now: Instant, fx: &mut impl Effects) {
         let delay = self.set.timing.ack_delay;

@@ -48,6 +48,13 @@ impl Peers {
     pub(super) fn remove(&mut self, who: Incarnation) {
         self.all.remove(&who);
         self.busy.remove(&who);
+        self.left_out = self.left_out.filter(|left_out| *left_out != who);
+    }
+
+    /// Whether one of them found the interface full in its last turn.
+    #[inline]
+    pub(super) fn is_left_out(&self) -> bool {
+        self.left_out.is_some()
     }
 
     /// All of them, in the order of incarnations.
