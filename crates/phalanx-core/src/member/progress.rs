@@ -78,7 +78,7 @@ impl Findings {
 const PROBES_MIN: u32 = 5;
 /// A path that works is probed once in so many heartbeats, and with long packets once in so many.
 const EVERY: u64 = 4;
-const LONG_EVERY: u64 = 8;
+const LONG_EVERY: u64 = 16;
 /// Heartbeats in a row without findings take back what was said before.
 const SILENT_BEATS: u8 = 2;
 
