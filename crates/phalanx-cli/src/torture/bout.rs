@@ -1,5 +1,6 @@
 //! One cell's life: formed, tortured fault by fault, healed, judged.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,8 @@ use crate::exit::{Exit, Failure};
 
 /// For a step that should take a second or two, on a machine that has other things to do.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Who was left out for lack of progress waits so long at most before it is taken in again.
+const HELD_BACK: Duration = Duration::from_secs(60);
 
 /// How long messages flow after the last fault, so that liveness can be judged.
 pub(super) const QUIET: Duration = Duration::from_nanos(MEMBERSHIP_BOUND_NS + DELIVERY_BOUND_NS + 1_500_000_000);
@@ -57,6 +60,8 @@ pub(super) struct Bout<'a> {
     interrupted: Arc<AtomicBool>,
     progress: &'a mut Progress,
     watch: Watch,
+    /// Whom faults were done to that leave a member without progress.
+    stuck: BTreeSet<usize>,
 }
 
 /// Who was excluded since the last fault began, and whether the machine may be to blame.
@@ -114,7 +119,17 @@ impl<'a> Bout<'a> {
         let crew = Crew::start(plan, &network)?;
         let rng = Rng::new(setting.seed).fork("bout");
         let (number, prefix) = (setting.number, setting.prefix.clone());
-        let mut bout = Self { crew, network, number, prefix, rng, interrupted, progress, watch: Watch::default() };
+        let mut bout = Self {
+            crew,
+            network,
+            number,
+            prefix,
+            rng,
+            interrupted,
+            progress,
+            watch: Watch::default(),
+            stuck: BTreeSet::new(),
+        };
         bout.progress.doing("forming the cell");
         match bout.all_well()? {
             Ok(()) => Ok(Ok(bout)),
@@ -186,6 +201,13 @@ impl<'a> Bout<'a> {
         // A fault that does nothing would pass for one that was survived.
         if !felt {
             self.crew.wrongs.push("the fault had no effect".to_owned());
+        }
+        // A joiner that is not taken in is not left out either.
+        self.stuck.extend(fault.must_exclude().then_some(host));
+        // Within ten minutes no more than a minority is left out for lack of progress.
+        let may_stay = role == Role::Joiner || self.stuck.len() > (self.network.count - 1) / 2;
+        if fault.must_exclude() && !may_stay && self.watch.excluded.is_none() {
+            self.crew.wrongs.push(format!("{} was not left out, though it made no progress", name(host)));
         }
         let healed = Instant::now();
         let well = self.all_well()?;
@@ -332,11 +354,12 @@ impl<'a> Bout<'a> {
     /// Waits until all are in one view, and messages and calls get from everybody to everybody.
     fn all_well(&mut self) -> Result<Result<(), Stuck>, Failure> {
         let mut recovery = Recovery::default();
-        let well = self.until(PATIENCE, |bout| {
+        let patience = if self.stuck.is_empty() { PATIENCE } else { PATIENCE + HELD_BACK };
+        let well = self.until(patience, |bout| {
             let agreed = bout.agree();
             recovery.look(&bout.crew.seen(), agreed)
         })?;
-        let why = || Stuck(format!("{} within {} s", recovery.lacks(), PATIENCE.as_secs()));
+        let why = || Stuck(format!("{} within {} s", recovery.lacks(), patience.as_secs()));
         Ok(if well { Ok(()) } else { Err(why()) })
     }
 

@@ -36,6 +36,10 @@ pub(super) enum Fault {
     Duplicate,
     /// Packets longer than 1,000 bytes vanish
     MtuHole,
+    /// Nothing passes to data ports, from it or to it; heartbeats do
+    DataPort,
+    /// Nothing passes to control ports, from it or to it; data does
+    ControlPort,
     /// Three in ten packets to it are refused with "port unreachable"
     Refuse,
     /// Half of its sends fail with EPERM
@@ -120,16 +124,29 @@ impl Fault {
         )
     }
 
+    /// A member that is heard makes no progress for it: whoever suffers it for so long has to be left out.
+    pub(super) fn must_exclude(self) -> bool {
+        matches!(self, Self::DataPort | Self::ControlPort | Self::MtuHole)
+    }
+
     /// How long it lasts.
     pub(super) fn hold(self) -> Duration {
+        // Members run with the default settings.
+        let Timing { suspect_after, heartbeat, .. } = Timing::default();
         Duration::from_millis(match self {
             // Until the exclusion; see the bout.
             Self::Kill => 0,
             Self::StopShort => 500,
             Self::Descriptors => 1_500,
             Self::WallClock => 2_000,
-            // Members run with the default settings. One that ended just as they suspect somebody could be survived either way.
-            _ => return Timing::default().suspect_after + BEYOND_SUSPICION,
+            // Two patiences with probes, and the probes before them (`docs/progress.md`).
+            Self::DataPort | Self::MtuHole => {
+                return 2 * suspect_after.max(116 * heartbeat) + 8 * heartbeat + BEYOND_SUSPICION;
+            }
+            // Without heartbeats other packets count as signs of life for so long.
+            Self::ControlPort => return 4 * suspect_after + BEYOND_SUSPICION,
+            // One that ended just as they suspect somebody could be survived either way.
+            _ => return suspect_after + BEYOND_SUSPICION,
         })
     }
 }

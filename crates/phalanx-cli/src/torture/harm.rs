@@ -6,7 +6,7 @@ use super::crew::Crew;
 use super::fault::{Fabric, Fault, Role};
 use super::limits::{Buffers, Descriptors, Quota};
 use super::mistreat::Mistreatment;
-use super::network::{CALLS_PORT, DATA_PORT, Network, TABLE, port};
+use super::network::{CALLS_PORT, CONTROL_PORT, DATA_PORT, Network, TABLE, port};
 use super::tools::{run, run_in};
 use crate::exit::{Exit, Failure, While};
 
@@ -62,6 +62,8 @@ impl Harm {
             Fault::Loss5 => pass_rule(network, host, "numgen random mod 1000 < 50 counter drop")?,
             Fault::Loss30 => pass_rule(network, host, "numgen random mod 1000 < 300 counter drop")?,
             Fault::MtuHole => pass_rule(network, host, "meta length > 1000 counter drop")?,
+            Fault::DataPort => pass_rule(network, host, &format!("udp dport {DATA_PORT} counter drop"))?,
+            Fault::ControlPort => pass_rule(network, host, &format!("udp dport {CONTROL_PORT} counter drop"))?,
             Fault::Duplicate => duplicate(network, host)?,
             Fault::Refuse => refuse(network, host)?,
             Fault::SendRefused => refuse_sends(network, host)?,
@@ -128,6 +130,8 @@ impl Harm {
             | Fault::Flap
             | Fault::Loss5
             | Fault::Loss30
+            | Fault::DataPort
+            | Fault::ControlPort
             | Fault::MtuHole => hits(&hub, "bridge")? > self.met,
             Fault::Duplicate => hits(&hub, "netdev")? > 0,
             Fault::Refuse | Fault::SendRefused => hits(&host, "inet")? > 0,
@@ -160,7 +164,7 @@ impl Harm {
             Fault::CutIn | Fault::CutOut | Fault::Isolate | Fault::CutPair | Fault::TwoSides | Fault::Flap => {
                 self.set_cut(network, false)?;
             }
-            Fault::Loss5 | Fault::Loss30 | Fault::MtuHole => {
+            Fault::Loss5 | Fault::Loss30 | Fault::DataPort | Fault::ControlPort | Fault::MtuHole => {
                 run_in(&network.hub(), "nft", &["flush", "chain", "bridge", TABLE, "faults"]).map(drop)?;
             }
             Fault::Duplicate => drop(run_in(&network.hub(), "nft", &["delete", "table", "netdev", TABLE])?),
