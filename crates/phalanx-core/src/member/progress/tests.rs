@@ -237,3 +237,24 @@ fn no_more_than_a_minority_is_removed_within_the_window() {
     assert_eq!(two.left(at(0)), 1);
     assert_eq!(Budget::default().left(at(0)), 0);
 }
+
+/// The accuser itself may be at fault: whoever hears of an accusation looks at both ends.
+#[test]
+fn the_accuser_is_looked_into_as_well() {
+    let mut one = Progress::new(2, 4, at(0));
+    let accusation = Accusation { rank: 0, kind: ProbeKind::Data, number: 1 };
+    one.hear(at(0), 1, Findings { accused: vec![accusation], answered: Vec::new() });
+    let answered: Vec<_> = (1..20)
+        .map(|beat| {
+            let now = at(beat * BEAT_MS);
+            one.look(now, &[true; 4], PATIENCE);
+            one.probes(now, &[true; 4]).into_iter().filter(|(rank, _)| *rank != 1).for_each(|(rank, kind)| {
+                one.answer(now, rank, kind, now);
+            });
+            one.findings().answered
+        })
+        .collect();
+    assert!(answered[..8].iter().all(Vec::is_empty), "the accused one answered, the accuser did not: {answered:?}");
+    assert_eq!(answered.last(), Some(&vec![(1, 1)]));
+    assert_eq!(one.findings().accused.first().map(|accusation| accusation.rank), Some(1));
+}
