@@ -9,7 +9,7 @@ use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings};
 use phalanx_trace::{Event, LeaveReason};
 
 /// The others have a view without the faulty member after this many times `suspect_after`.
-const BOUND: u32 = 8;
+const BOUND: u32 = 10;
 
 fn bound() -> Duration {
     SUSPECT_AFTER * BOUND
@@ -186,4 +186,22 @@ fn a_cell_without_any_data_loses_nobody() {
         assert_eq!(cell.cell_view(slot).map(|(view, _)| view), before, "slot {slot} has another view");
     }
     mend(cell);
+}
+
+/// A member that stops for less than `suspect_after`, again and again, at any moment between two probes, stays.
+#[test]
+fn short_stops_exclude_nobody() {
+    let mut cell = Cell::settled(5, 9).titled("short stops");
+    let before = cell.cell_view(0).map(|(view, _)| view);
+    for stop in 0..40 {
+        let slot = stop % 5;
+        cell.pause(slot);
+        cell.run_for(SUSPECT_AFTER - Duration::from_millis(150));
+        cell.resume(slot);
+        cell.run_for(Duration::from_millis(1_030));
+    }
+    for slot in 0..5 {
+        assert_eq!(cell.cell_view(slot).map(|(view, _)| view), before, "slot {slot} has another view");
+    }
+    cell.finish_clean();
 }

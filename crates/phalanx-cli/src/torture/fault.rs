@@ -139,9 +139,9 @@ impl Fault {
             Self::StopShort => 500,
             Self::Descriptors => 1_500,
             Self::WallClock => 2_000,
-            // Two patiences with probes, and the probes before them (`docs/progress.md`).
+            // Three patiences with probes, and the probes before them (`docs/progress.md`).
             Self::DataPort | Self::MtuHole => {
-                return 2 * suspect_after.max(116 * heartbeat) + 8 * heartbeat + BEYOND_SUSPICION;
+                return 3 * suspect_after.max(116 * heartbeat) + 8 * heartbeat + BEYOND_SUSPICION;
             }
             // Without heartbeats other packets count as signs of life for so long.
             Self::ControlPort => return 4 * suspect_after + BEYOND_SUSPICION,

@@ -89,10 +89,17 @@ struct Path {
     answered: Instant,
     /// When an answer came last, or other progress was seen.
     progress: Instant,
-    /// Probes since the last answer.
+    /// Probes since the last answer, and when the first of them went out.
     in_vain: u32,
+    unanswered: Instant,
     /// The number of the accusation in force.
     accused: Option<u64>,
+}
+
+impl Path {
+    fn new(now: Instant) -> Self {
+        Self { answered: now, progress: now, in_vain: 0, unanswered: now, accused: None }
+    }
 }
 
 /// What is known in the view in force of the paths between members.
@@ -201,7 +208,7 @@ impl Progress {
     /// A fresh view: everybody makes progress now.
     #[must_use]
     pub fn new(me: usize, members: usize, now: Instant) -> Self {
-        let path = Path { answered: now, progress: now, in_vain: 0, accused: None };
+        let path = Path::new(now);
         Self {
             me,
             paths: vec![[path; ProbeKind::ALL.len()]; members],
@@ -224,12 +231,15 @@ impl Progress {
             for kind in ProbeKind::ALL {
                 let path = &mut self.paths[rank][usize::from(kind.number())];
                 if !heard.get(rank).is_some_and(|heard| *heard) {
-                    *path = Path { answered: now, progress: now, in_vain: 0, accused: None };
+                    *path = Path::new(now);
                     continue;
                 }
                 let every = if kind.is_long() { LONG_EVERY } else { EVERY };
                 let is_due = path.in_vain > 0 || (self.beats + rank as u64).is_multiple_of(every);
                 if is_due || path.accused.is_some() || urgent.contains(&(rank, kind)) {
+                    if path.in_vain == 0 {
+                        path.unanswered = now;
+                    }
                     path.in_vain += 1;
                     probes.push((rank, kind));
                 }
@@ -277,6 +287,7 @@ impl Progress {
         for path in self.paths.iter_mut().flatten() {
             path.answered = now.min(path.answered + gap);
             path.progress = now.min(path.progress + gap);
+            path.unanswered = now.min(path.unanswered + gap);
         }
         for since in self.learnt.values_mut() {
             *since = now.min(*since + gap);
@@ -332,9 +343,9 @@ impl Progress {
                 if path.accused.is_some() || path.in_vain < PROBES_MIN {
                     continue;
                 }
-                let is_stuck = now.since(path.answered.max(path.progress)) >= patience;
+                let is_stuck = now.since(path.unanswered.max(path.progress)) >= patience;
                 let fails_again =
-                    since.get(&(rank, kind)).is_some_and(|learnt| now.since(path.answered.max(*learnt)) >= patience);
+                    since.get(&(rank, kind)).is_some_and(|learnt| now.since(path.unanswered.max(*learnt)) >= patience);
                 if is_stuck || fails_again {
                     self.last_number += 1;
                     path.accused = Some(self.last_number);

@@ -162,7 +162,7 @@ fn absence_accuses_nobody() {
     }
     one.forgive(at(60_000), Duration::from_secs(59));
     assert_eq!(one.look(at(60_000), &[true; 2], PATIENCE), 0);
-    assert_eq!(one.look(at(60_900), &[true; 2], PATIENCE), 1, "in the kind that was probed five times");
+    assert_eq!(one.look(at(61_500), &[true; 2], PATIENCE), 1, "in the kind that was probed five times");
 }
 
 #[test]
@@ -257,4 +257,27 @@ fn the_accuser_is_looked_into_as_well() {
     assert!(answered[..8].iter().all(Vec::is_empty), "the accused one answered, the accuser did not: {answered:?}");
     assert_eq!(answered.last(), Some(&vec![(1, 1)]));
     assert_eq!(one.findings().accused.first().map(|accusation| accusation.rank), Some(1));
+}
+
+/// A path that works is probed seldom. The patience begins with the first probe that is not answered, not with the last answer.
+#[test]
+fn the_patience_begins_with_the_first_probe_in_vain() {
+    for gone_after in 30..50 {
+        let mut one = Progress::new(0, 2, at(0));
+        let accused = (1..100).find(|beat| {
+            let now = at(beat * BEAT_MS);
+            let accused = one.look(now, &[true; 2], PATIENCE) > 0;
+            for (rank, kind) in one.probes(now, &[true; 2]) {
+                if *beat < gone_after {
+                    one.answer(now, rank, kind, now);
+                }
+            }
+            accused
+        });
+        let beats = accused.map(|beat| beat - gone_after);
+        assert!(
+            beats.is_some_and(|beats| (9..=9 + EVERY).contains(&beats)),
+            "gone after {gone_after}: {beats:?} beats"
+        );
+    }
 }
