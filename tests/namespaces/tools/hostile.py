@@ -94,6 +94,8 @@ def main():
     packets = [packet for packet in captured(capture) if packet[2] in ports]
     # The kernel refuses what claims to come from the victim's own address.
     foreign = [packet for packet in packets if packet[0] != victim]
+    # Longer ones would have to go out in fragments, which a raw socket does not make.
+    whole = [packet for packet in foreign if len(packet[3]) <= 1472]
     # The version that the members speak.
     version = max((packet[3][0] >> 4 for packet in foreign if packet[3]), default=0)
     greetings = [packet for packet in foreign if packet[3][:1] == bytes([version << 4 | GREETING])]
@@ -112,7 +114,7 @@ def main():
         elif kind == "replayed":
             sender.send(its_port, packet)
         elif kind == "spoofed":
-            address, source_port, its_port, packet = foreign[turn % len(foreign)]
+            address, source_port, its_port, packet = whole[turn % len(whole)]
             sender.send_as(address, source_port, its_port, packet)
         elif kind == "cleartext":
             clear = header(cell, dice.randrange(1, KINDS + 1), version) + dice.randbytes(dice.randrange(0, 64))
