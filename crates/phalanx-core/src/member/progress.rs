@@ -184,7 +184,7 @@ impl Budget {
         self.removed.iter().any(|(_, removed, _)| removed == name)
     }
 
-    /// Whether a process of this name is to wait before it comes back: [`BACK_AFTER`] since it was removed, twice as long each time.
+    /// Whether a process of this name is to wait before it comes back: 5 s since it was removed, twice as long each time, 60 s at most.
     #[must_use]
     pub fn holds_back(&self, now: Instant, name: &str) -> bool {
         let removal = self.removed.iter().find(|(_, removed, _)| removed == name);
