@@ -74,10 +74,11 @@ impl Findings {
     }
 }
 
-/// No answer counts as missing before so many probes went out in vain.
+/// A member is accused only after this many probes without an answer.
 const PROBES_MIN: u32 = 5;
-/// A path that works is probed once in so many heartbeats, and with long packets once in so many.
+/// A path that works gets a short probe once in this many heartbeats.
 const EVERY: u64 = 4;
+/// A path that works gets a long probe once in this many heartbeats.
 const LONG_EVERY: u64 = 16;
 /// Heartbeats in a row without findings take back what was said before.
 const SILENT_BEATS: u8 = 2;
@@ -89,8 +90,9 @@ struct Path {
     answered: Instant,
     /// When an answer came last, or other progress was seen.
     progress: Instant,
-    /// Probes since the last answer, and when the first of them went out.
+    /// Probes since the last answer.
     in_vain: u32,
+    /// When the first of them went out.
     unanswered: Instant,
     /// The number of the accusation in force.
     accused: Option<u64>,
@@ -127,7 +129,7 @@ pub struct Judging<'a> {
     pub hears: &'a [bool],
     /// Those that leave anyway.
     pub out: &'a BTreeSet<usize>,
-    /// So many may go that did not go before, see [`Budget`].
+    /// How many members may go that did not go before; see [`Budget`].
     pub budget: usize,
     /// Those that went before, by the ranks they have now.
     pub again: &'a BTreeSet<usize>,
@@ -153,7 +155,7 @@ const BACK_WITHIN: Duration = Duration::from_secs(60);
 const VIEWS_EVERY: Duration = Duration::from_secs(10);
 
 impl Budget {
-    /// A view of so many members is installed.
+    /// Notes that a view with this number of members is installed.
     pub fn install(&mut self, now: Instant, members: usize) {
         self.pass(now);
         match self.views.back_mut() {
