@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use phalanx::core::{Event, Incarnation, LeaveReason};
+use phalanx::core::{CellView, Event, Incarnation, LeaveReason};
 use phalanx::{Cell, Options, StartError};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -154,6 +154,21 @@ impl Narrator {
         }
     }
 
+    /// Which members did not hear each other, or have another path between them that failed.
+    fn apart(&self, view: &CellView, mut value: Value) -> (String, Value) {
+        let named = |(who, by): &(Incarnation, Vec<Incarnation>)| {
+            (self.name(*who), by.iter().map(|who| self.name(*who)).collect::<Vec<_>>())
+        };
+        let apart: Vec<_> = view.apart.iter().map(named).collect();
+        if !apart.is_empty() {
+            value["apart"] = apart.iter().map(|(who, from)| json!({"name": who, "from": from})).collect();
+        }
+        let told = apart.iter().map(|(who, from)| {
+            format!("; the path between {who} and {} failed: mend it, and {who} is taken in again", from.join(", "))
+        });
+        (told.collect(), value)
+    }
+
     fn describe(&self, event: &Event) -> Option<(String, Value)> {
         Some(match event {
             Event::CellView(view) => {
@@ -165,7 +180,8 @@ impl Narrator {
                 });
                 let (text, value) = self.change("cell view", view.view, &members, &view.joined, &view.left, value);
                 let few = format!("; too few for uniform messages: {} are asked for", view.members_min);
-                (text + if adequate { "" } else { &few }, value)
+                let (apart, value) = self.apart(view, value);
+                (text + if adequate { "" } else { &few } + &apart, value)
             }
             Event::GroupView(view) => {
                 let value = json!({

@@ -255,6 +255,9 @@ pub struct CellView {
     pub joined: Vec<Incarnation>,
     /// Who went with this view, and why.
     pub left: Vec<(Incarnation, LeaveReason)>,
+    /// Of those that went though members heard them: each with those that stayed and to which a path failed, eight at most. They
+    /// are taken in again when these hear them.
+    pub apart: Vec<(Incarnation, Vec<Incarnation>)>,
     /// With fewer members it is inadequate, see [`Limits::members_min`].
     pub members_min: usize,
 }

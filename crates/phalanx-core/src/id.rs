@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::wire::Tags;
 
 /// The level of this build: what it may send and understands (`docs/levels.md`).
-pub const LEVEL: u16 = 4;
+pub const LEVEL: u16 = 5;
 
 /// Which life of a process: random 64 bits, new at every start, never zero. Identifies a process in a cell.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

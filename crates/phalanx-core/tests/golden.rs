@@ -13,7 +13,7 @@ use phalanx_core::link::Receipt;
 use phalanx_core::member::{
     Accusation, Agreed, Ballot, Claim, Complaint, Control, Directory, End, Ended, Findings, FirstView, FounderRecord,
     FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView,
-    Lost, Mark, ProbeKind, Proposal, RecoveredPacket, Report, Return, ReturnPoint, Revived, StateMessage, Unread,
+    Lost, Mark, PathKind, Proposal, RecoveredPacket, Report, Return, ReturnPoint, Revived, StateMessage, Unread,
     Unreadable, Wedge, Welcome, WishList,
 };
 use phalanx_core::order::Status;
@@ -436,10 +436,13 @@ fn unrepaired_frames() {
     let stream = Target::Stream { space: 9, wants_stable: true };
     let status = Status { highest: 300, stable: 290, blocked: true };
     let complaint = Complaint { excused: true, slow: vec![1, 3] };
-    let probe = Probe { kind: ProbeKind::LongControl, answers: false, sent: NUMBER };
+    let probe = Probe { kind: PathKind::LongControl, answers: false, sent: NUMBER };
     let accusation = |rank, kind, number| Accusation { rank, kind, number };
-    let accused = vec![accusation(1, ProbeKind::Data, 300), accusation(2, ProbeKind::LongData, 4)];
-    let findings = Findings { accused, answered: vec![(1, 7), (4, 300)] };
+    let accused = vec![accusation(1, PathKind::Data, 300), accusation(2, PathKind::LongData, 4)];
+    let findings = Findings { accused, answered: vec![(1, 7), (4, 300)], ..Findings::default() };
+    let silent = vec![accusation(3, PathKind::Silence, 5)];
+    let reached = vec![Incarnation(NUMBER)];
+    let later = Findings { accused: silent, answered: Vec::new(), dead: vec![4, 6], reached };
     let all = vec![
         frame("receipt_stream", &|out| put_receipt(out, stream, &receipt())),
         frame("receipt_control", &|out| put_receipt(out, Target::Control, &receipt())),
@@ -453,6 +456,7 @@ fn unrepaired_frames() {
         frame("probe", &|out| put_probe(out, probe, 0)),
         frame("answer_of_20_bytes", &|out| put_probe(out, Probe { answers: true, ..probe }, 20)),
         frame("findings", &|out| put_findings(out, 5, &findings)),
+        frame("findings_from_level_5", &|out| put_findings(out, 5, &later)),
     ];
     hold("unrepaired.txt", all);
     for (name, bytes) in read("unrepaired.txt") {

@@ -347,6 +347,8 @@ impl Cell {
             self.world.resume(slot);
             self.world.set_takes(slot, true);
         }
+        // The bounds of the quiet phase are for those that may come in.
+        self.run_until(Duration::from_secs(75), |cell| !cell.world.somebody_is_told_to_wait());
         self.world.enter(Phase::Quiet, Vec::new());
         let settled =
             self.run_until(Duration::from_nanos(crate::run::SETTLE_NS), |cell| cell.world.unsettled().is_none());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::messages::{Ballot, GroupCut, Proposal, Report, Unread};
 use super::verdict::judge_all;
-use super::{Directory, Returns, Rise, build_proposal};
+use super::{Charge, Directory, Removals, Returns, Rise, build_proposal};
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::link::Said;
@@ -30,6 +30,10 @@ pub struct Wishes {
     pub returns: BTreeMap<GroupId, Returns>,
     /// Former members that are known to be out, and members that are proved dead. No reason for a new view.
     pub out: BTreeSet<Incarnation>,
+    /// What is known of those that are to leave because they are silent, or a path to them failed. No reason for a new view.
+    pub charges: BTreeMap<Incarnation, Charge>,
+    /// From level 5 on: who was left out lately, and now. No reason for a new view.
+    pub removals: Option<(Instant, Removals)>,
 }
 
 impl Wishes {

@@ -100,6 +100,7 @@ pub fn build_proposal(
         tail: Tags::default(),
     };
     directory.note_lost(&mut proposal, &wishes.out);
+    directory.note_removals(&mut proposal, wishes);
     proposal
 }
 

@@ -89,6 +89,12 @@ impl Hearing {
         }
     }
 
+    /// When anything came from `rank`.
+    #[must_use]
+    pub fn last_heard(&self, rank: usize) -> Instant {
+        self.links.get(rank).map_or(Instant::ZERO, |link| link.last_heard)
+    }
+
     /// Who is called too slow.
     #[must_use]
     pub fn slow(&self) -> &Slow {
@@ -198,6 +204,18 @@ impl Hearing {
             link.last_heard = now.min(link.last_heard + gap);
             link.last_beat = now.min(link.last_beat + gap);
         }
+    }
+
+    /// Members that proved dead.
+    #[must_use]
+    pub fn dead(&self) -> BTreeSet<usize> {
+        (0..self.links.len()).filter(|rank| self.is_dead(*rank)).collect()
+    }
+
+    /// Whether any member proved dead.
+    #[must_use]
+    pub fn has_dead(&self) -> bool {
+        self.links.iter().any(|link| link.dead)
     }
 
     /// Whether this process hears `rank`, itself or through others.

@@ -19,6 +19,7 @@ mod messages;
 mod orphan;
 mod progress;
 mod reform;
+mod removals;
 mod slow;
 mod sparse;
 mod terms;
@@ -44,8 +45,9 @@ pub use messages::{
 pub use orphan::{
     Holder, LIVES_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, Return, ReturnPoint, Returns, Revived,
 };
-pub use progress::{Accusation, BUDGET_WINDOW, Budget, Findings, Judging, ProbeKind, Progress};
+pub use progress::{Accusation, Case, Findings, Judging, PathKind, Progress, REACHED_MAX, Silence};
 pub use reform::{ANCESTORS_MAX, Inheritance};
+pub use removals::{ACCUSERS_MAX, BUDGET_WINDOW, Charge, REMOVALS_MAX, Removal, Removals};
 pub use slow::{Complaint, Slow};
 pub use terms::{read_wished_terms, wished_terms};
 pub use verdict::{Outcome, Verdict, judge, judge_all};

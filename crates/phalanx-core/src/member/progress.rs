@@ -1,31 +1,37 @@
-//! Who is heard and makes no progress: a data socket that does not work, a path that loses long packets.
+//! Which paths between members failed, and who is to go for that: a link that is silent, a data socket that does not work, a path
+//! that loses long packets.
 //!
-//! Each member probes every other one in each [`ProbeKind`]. Whoever leaves its probes unanswered for long is accused, if nothing
-//! else shows progress. An accusation goes out with the heartbeats. Each member that learns of it probes both ends anew, and says
-//! when it is done. Then each judges by itself: the fewest members with an end of each failed path go. The rules, what breaks
-//! without each of them, and what is promised are in `docs/model.md`, *Progress*. Nothing here is final: only a
-//! decided view excludes.
+//! Each member hears every other one, and probes it in each kind of [`PathKind::PROBED`]. Whoever is silent for long is accused, and
+//! whoever leaves probes unanswered for long, if nothing else shows progress. An accusation goes out with the heartbeats. Each member that
+//! learns of it looks at both ends anew, and says when it is done. Then each judges by itself: the fewest members with an end of
+//! each failed path go. The rules, what breaks without each of them, and what is promised are in `docs/model.md`, *Progress*.
+//! Nothing here is final: only a decided view excludes.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::is_quorum;
+use crate::id::Incarnation;
 use crate::time::Instant;
 
-/// What a probe stands for: it goes the same way, as long, and so does its answer.
+/// In what a path may fail. A probe goes the same way as what it stands for, as long, and so does its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ProbeKind {
+pub enum PathKind {
     /// A short packet from data socket to data socket.
     Data,
     /// The same, as long as packets between these two may be.
     LongData,
     /// As long, from control socket to control socket. Short ones are heartbeats.
     LongControl,
+    /// Anything at all: it is not heard. Judged so from level 5 on.
+    Silence,
 }
 
-impl ProbeKind {
+impl PathKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Data, Self::LongData, Self::LongControl];
+    pub const ALL: [Self; 4] = [Self::Data, Self::LongData, Self::LongControl, Self::Silence];
+    /// Those that are probed.
+    pub const PROBED: [Self; 3] = [Self::Data, Self::LongData, Self::LongControl];
 
     /// Its number on the wire.
     #[must_use]
@@ -52,7 +58,7 @@ pub struct Accusation {
     /// Who is accused, by rank.
     pub rank: u16,
     /// In what.
-    pub kind: ProbeKind,
+    pub kind: PathKind,
     /// Rises with each accusation of the same accuser in a view.
     pub number: u64,
 }
@@ -64,13 +70,21 @@ pub struct Findings {
     pub accused: Vec<Accusation>,
     /// Of these members, by rank in rising order, it has looked into the accusations up to this number.
     pub answered: Vec<(u16, u64)>,
+    /// Members that are proved dead, by rank in rising order.
+    pub dead: Vec<u16>,
+    /// Processes that wait to come back and that it can talk with, see [`super::Removal::accusers`].
+    pub reached: Vec<Incarnation>,
 }
 
 impl Findings {
     /// Nothing to say.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.accused.is_empty() && self.answered.is_empty()
+        *self == Self::default()
+    }
+
+    fn calls_silent(&self, rank: usize) -> bool {
+        self.accused.iter().any(|a| usize::from(a.rank) == rank && a.kind == PathKind::Silence)
     }
 }
 
@@ -82,11 +96,16 @@ const EVERY: u64 = 4;
 const LONG_EVERY: u64 = 16;
 /// Heartbeats in a row without findings take back what was said before.
 const SILENT_BEATS: u8 = 2;
+/// A member names no more processes that wait to come back.
+pub const REACHED_MAX: usize = 64;
+/// When all have looked into a silent link whose accused end others hear, it has to be silent for this many heartbeats more: when a
+/// member that was stopped goes on, its accusers need that long to say so.
+const SILENT_FOR: u32 = 3;
 
 /// One member in one kind, as probed from here.
 #[derive(Clone, Copy, Debug)]
 struct Path {
-    /// When the last probe went out that was answered; at first, when the clock began.
+    /// When the last probe went out that was answered, or when it was heard last; at first, when the clock began.
     answered: Instant,
     /// When an answer came last, or other progress was seen.
     progress: Instant,
@@ -96,11 +115,13 @@ struct Path {
     unanswered: Instant,
     /// The number of the accusation in force.
     accused: Option<u64>,
+    /// Since when.
+    accused_at: Instant,
 }
 
 impl Path {
     fn new(now: Instant) -> Self {
-        Self { answered: now, progress: now, in_vain: 0, unanswered: now, accused: None }
+        Self { answered: now, progress: now, in_vain: 0, unanswered: now, accused: None, accused_at: now }
     }
 }
 
@@ -108,7 +129,7 @@ impl Path {
 #[derive(Clone, Debug)]
 pub struct Progress {
     me: usize,
-    paths: Vec<[Path; ProbeKind::ALL.len()]>,
+    paths: Vec<[Path; PathKind::ALL.len()]>,
     /// What each had acknowledged at the last look.
     acknowledged: Vec<u64>,
     beats: u64,
@@ -119,91 +140,46 @@ pub struct Progress {
     learnt: BTreeMap<(usize, Accusation), Instant>,
     /// What this member has looked into, by accuser.
     answered: BTreeMap<u16, u64>,
-    leavers: BTreeSet<usize>,
+    leavers: BTreeMap<usize, Case>,
+    /// Since when accusations stand that not all have looked into.
+    open_since: Option<Instant>,
+    /// Since when all have looked into all of them.
+    looked_into: Option<Instant>,
+}
+
+/// Why a member is to leave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Case {
+    /// Some of those that stay hear it.
+    pub is_heard: bool,
+    /// Those that stay and to which a path failed, by rank.
+    pub accusers: Vec<usize>,
 }
 
 /// What a judge knows besides.
 #[derive(Clone, Copy, Debug)]
 pub struct Judging<'a> {
+    /// Now.
+    pub now: Instant,
     /// Whom it hears, by rank, itself included.
     pub hears: &'a [bool],
-    /// Those that leave anyway.
+    /// Those that leave anyway: below level 5 whoever is silent, from there on whoever is proved dead.
     pub out: &'a BTreeSet<usize>,
-    /// How many members may go that did not go before; see [`Budget`].
+    /// How many members may go that did not go before; see [`super::Removals`].
     pub budget: usize,
     /// Those that went before, by the ranks they have now.
     pub again: &'a BTreeSet<usize>,
+    /// From level 5 on: silence is judged too.
+    pub silence: Option<Silence<'a>>,
 }
 
-/// How many may be removed for lack of progress: within [`BUDGET_WINDOW`], of different names, no more than a minority of the
-/// largest view since it began. So paths that break one after the other do not erode a cell.
-#[derive(Clone, Debug, Default)]
-pub struct Budget {
-    /// Views by when they were installed, the one that stood when the window began first.
-    views: VecDeque<(Instant, usize)>,
-    /// Who was removed: when last, how often.
-    removed: VecDeque<(Instant, String, u32)>,
-}
-
-/// Removals count for so long.
-pub const BUDGET_WINDOW: Duration = Duration::from_secs(600);
-/// Who was removed once waits so long.
-const BACK_AFTER: Duration = Duration::from_secs(5);
-/// However often it was removed, it waits no longer than this.
-const BACK_WITHIN: Duration = Duration::from_secs(60);
-/// Views closer together than this count as one, the largest of them.
-const VIEWS_EVERY: Duration = Duration::from_secs(10);
-
-impl Budget {
-    /// Notes that a view with this number of members is installed.
-    pub fn install(&mut self, now: Instant, members: usize) {
-        self.pass(now);
-        match self.views.back_mut() {
-            Some((at, most)) if now.since(*at) < VIEWS_EVERY => *most = members.max(*most),
-            _ => self.views.push_back((now, members)),
-        }
-    }
-
-    /// A member of this name was removed though it was heard.
-    pub fn remove(&mut self, now: Instant, name: &str) {
-        self.pass(now);
-        let place = self.removed.iter().position(|(_, removed, _)| removed == name);
-        let before = place.and_then(|place| self.removed.remove(place)).map_or(0, |(_, _, times)| times);
-        self.removed.push_back((now, name.to_owned(), before.saturating_add(1)));
-    }
-
-    /// How many of other names may go now.
-    pub fn left(&mut self, now: Instant) -> usize {
-        self.pass(now);
-        let members = self.views.iter().map(|(_, members)| *members).max().unwrap_or(0);
-        let most = if members == 2 { 1 } else { members.saturating_sub(1) / 2 };
-        most.saturating_sub(self.removed.len())
-    }
-
-    /// Whether a member of this name was removed within the window.
-    #[must_use]
-    pub fn has_removed(&self, name: &str) -> bool {
-        self.removed.iter().any(|(_, removed, _)| removed == name)
-    }
-
-    /// Whether a process of this name is to wait before it comes back: 5 s since it was removed, twice as long each time, 60 s at most.
-    #[must_use]
-    pub fn holds_back(&self, now: Instant, name: &str) -> bool {
-        let removal = self.removed.iter().find(|(_, removed, _)| removed == name);
-        removal.is_some_and(|(at, _, times)| {
-            let doubled = BACK_AFTER.saturating_mul(1 << (times - 1).min(16));
-            now.since(*at) < doubled.min(BACK_WITHIN)
-        })
-    }
-
-    fn pass(&mut self, now: Instant) {
-        while self.removed.front().is_some_and(|(at, _, _)| now.since(*at) >= BUDGET_WINDOW) {
-            self.removed.pop_front();
-        }
-        while self.views.get(1).is_some_and(|(at, _)| now.since(*at) >= BUDGET_WINDOW) {
-            self.views.pop_front();
-        }
-    }
+/// What a judge of silence knows besides.
+#[derive(Clone, Copy, Debug)]
+pub struct Silence<'a> {
+    /// Members that are heard and have not installed the view in force for long: they never will.
+    pub behind: &'a BTreeSet<usize>,
+    /// Between two heartbeats.
+    pub beat: Duration,
 }
 
 impl Progress {
@@ -213,26 +189,28 @@ impl Progress {
         let path = Path::new(now);
         Self {
             me,
-            paths: vec![[path; ProbeKind::ALL.len()]; members],
+            paths: vec![[path; PathKind::ALL.len()]; members],
             acknowledged: vec![0; members],
             beats: 0,
             last_number: 0,
             said: vec![(Findings::default(), 0); members],
             learnt: BTreeMap::new(),
             answered: BTreeMap::new(),
-            leavers: BTreeSet::new(),
+            leavers: BTreeMap::new(),
+            open_since: None,
+            looked_into: None,
         }
     }
 
     /// The probes that go out with this heartbeat, to those that are `heard`. Who is not heard, or hears nothing itself, is others' business.
-    pub fn probes(&mut self, now: Instant, heard: &[bool]) -> Vec<(usize, ProbeKind)> {
+    pub fn probes(&mut self, now: Instant, heard: &[bool]) -> Vec<(usize, PathKind)> {
         self.beats += 1;
         let urgent = self.to_look_into(heard);
         let mut probes = Vec::new();
         for rank in (0..self.paths.len()).filter(|rank| *rank != self.me) {
-            for kind in ProbeKind::ALL {
+            for kind in PathKind::PROBED {
                 let path = &mut self.paths[rank][usize::from(kind.number())];
-                if !heard.get(rank).is_some_and(|heard| *heard) {
+                if !is_in(heard, rank) {
                     *path = Path::new(now);
                     continue;
                 }
@@ -251,11 +229,11 @@ impl Progress {
     }
 
     /// What accusers heard say, with the other end: paths that this member has to look into.
-    fn to_look_into(&self, heard: &[bool]) -> BTreeSet<(usize, ProbeKind)> {
+    fn to_look_into(&self, heard: &[bool]) -> BTreeSet<(usize, PathKind)> {
         let open = self.learnt.iter().filter(|((by, accusation), _)| {
-            let by_rank = u16::try_from(*by).unwrap_or(u16::MAX);
-            heard.get(*by).is_some_and(|heard| *heard)
-                && self.answered.get(&by_rank).copied().unwrap_or(0) < accusation.number
+            is_in(heard, *by)
+                && accusation.kind != PathKind::Silence
+                && self.answered.get(&rank_of(*by)).copied().unwrap_or(0) < accusation.number
         });
         open.flat_map(|((by, a), _)| [(*by, a.kind), (usize::from(a.rank), a.kind)])
             .filter(|(rank, _)| *rank != self.me)
@@ -263,7 +241,7 @@ impl Progress {
     }
 
     /// `rank` answered a probe that went out at `sent`.
-    pub fn answer(&mut self, now: Instant, rank: usize, kind: ProbeKind, sent: Instant) {
+    pub fn answer(&mut self, now: Instant, rank: usize, kind: PathKind, sent: Instant) {
         let Some(path) = self.paths.get_mut(rank).map(|paths| &mut paths[usize::from(kind.number())]) else { return };
         if sent > now || sent <= path.answered {
             return;
@@ -278,7 +256,7 @@ impl Progress {
     pub fn acknowledged(&mut self, now: Instant, rank: usize, sum: u64) {
         let (Some(paths), Some(before)) = (self.paths.get_mut(rank), self.acknowledged.get_mut(rank)) else { return };
         if std::mem::replace(before, sum) != sum {
-            for kind in [ProbeKind::Data, ProbeKind::LongData] {
+            for kind in [PathKind::Data, PathKind::LongData] {
                 paths[usize::from(kind.number())].progress = now;
             }
         }
@@ -312,9 +290,11 @@ impl Progress {
         let is_named = |who: u16| usize::from(who) < members && usize::from(who) != rank;
         let makes_sense = rank < members
             && rank != self.me
-            && findings.accused.len() <= members * ProbeKind::ALL.len()
+            && findings.accused.len() <= members * PathKind::ALL.len()
             && findings.accused.iter().all(|accusation| is_named(accusation.rank))
-            && findings.answered.iter().all(|(by, _)| is_named(*by));
+            && findings.answered.iter().all(|(by, _)| is_named(*by))
+            && findings.dead.iter().all(|dead| is_named(*dead))
+            && findings.reached.len() <= REACHED_MAX;
         if !makes_sense {
             return false;
         }
@@ -328,10 +308,25 @@ impl Progress {
         is_news
     }
 
+    /// Accuses those that are silent: not in `hears`. `last_heard` tells when anything came from a member.
+    pub fn look_for_silence(&mut self, now: Instant, hears: &[bool], last_heard: impl Fn(usize) -> Instant) {
+        for rank in (0..self.paths.len()).filter(|rank| *rank != self.me) {
+            let path = &mut self.paths[rank][usize::from(PathKind::Silence.number())];
+            path.answered = last_heard(rank);
+            if is_in(hears, rank) {
+                path.accused = None;
+            } else if path.accused.is_none() {
+                self.last_number += 1;
+                path.accused = Some(self.last_number);
+                path.accused_at = now;
+            }
+        }
+    }
+
     /// Accuses those that left probes unanswered for `patience`, and finds out what of others' accusations was looked into. Gives the number of
     /// new accusations.
     pub fn look(&mut self, now: Instant, heard: &[bool], patience: Duration) -> u64 {
-        let mut since: BTreeMap<(usize, ProbeKind), Instant> = BTreeMap::new();
+        let mut since: BTreeMap<(usize, PathKind), Instant> = BTreeMap::new();
         for ((by, accusation), at) in &self.learnt {
             for rank in [*by, usize::from(accusation.rank)] {
                 let latest = since.entry((rank, accusation.kind)).or_insert(*at);
@@ -339,8 +334,8 @@ impl Progress {
             }
         }
         let before = self.last_number;
-        for rank in (0..self.paths.len()).filter(|rank| *rank != self.me && heard.get(*rank).is_some_and(|h| *h)) {
-            for kind in ProbeKind::ALL {
+        for rank in (0..self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)) {
+            for kind in PathKind::PROBED {
                 let path = &mut self.paths[rank][usize::from(kind.number())];
                 if path.accused.is_some() || path.in_vain < PROBES_MIN {
                     continue;
@@ -351,6 +346,7 @@ impl Progress {
                 if is_stuck || fails_again {
                     self.last_number += 1;
                     path.accused = Some(self.last_number);
+                    path.accused_at = now;
                 }
             }
         }
@@ -361,12 +357,16 @@ impl Progress {
         for ((by, accusation), at) in learnt {
             let is_done = [*by, usize::from(accusation.rank)].into_iter().all(|rank| {
                 let path = &self.paths[rank][usize::from(accusation.kind.number())];
-                rank == self.me || !heard.get(rank).is_some_and(|h| *h) || path.accused.is_some() || path.answered > *at
+                let is_seen = match accusation.kind {
+                    PathKind::Silence => path.answered >= *at,
+                    _ => path.answered > *at || !is_in(heard, rank),
+                };
+                rank == self.me || path.accused.is_some() || is_seen
             });
             if !is_done {
                 open.insert(*by);
             } else if !open.contains(by) {
-                answered.insert(u16::try_from(*by).unwrap_or(u16::MAX), accusation.number);
+                answered.insert(rank_of(*by), accusation.number);
             }
         }
         self.answered = answered;
@@ -378,58 +378,165 @@ impl Progress {
     pub fn findings(&self) -> Findings {
         let mut accused = Vec::new();
         for (rank, paths) in (0..u16::MAX).zip(&self.paths) {
-            let of = |kind: ProbeKind| paths[usize::from(kind.number())].accused;
+            let of = |kind: PathKind| paths[usize::from(kind.number())].accused;
             accused.extend(
-                ProbeKind::ALL.into_iter().filter_map(|kind| Some(Accusation { rank, kind, number: of(kind)? })),
+                PathKind::ALL.into_iter().filter_map(|kind| Some(Accusation { rank, kind, number: of(kind)? })),
             );
         }
-        Findings { accused, answered: self.answered.iter().map(|(by, number)| (*by, *number)).collect() }
+        let answered = self.answered.iter().map(|(by, number)| (*by, *number)).collect();
+        Findings { accused, answered, ..Findings::default() }
     }
 
     /// Draws the conclusions, once everybody that is heard has looked into each accusation: the fewest members with an end of each
     /// failed path go; of several such sets, the one with the youngest members. Nobody goes if the others were no quorum, or if too
-    /// many went before.
+    /// many went before; then only silence counts. Whoever is proved dead goes in any case.
     pub fn judge(&mut self, judging: Judging<'_>) {
         self.leavers.clear();
-        let members = self.paths.len();
-        let stays = |rank: usize| judging.hears.get(rank).is_some_and(|h| *h) && !judging.out.contains(&rank);
-        let own = self.findings();
-        let mut accusations: Vec<(usize, Accusation)> = own.accused.iter().map(|a| (self.me, *a)).collect();
-        for (by, (findings, _)) in self.said.iter().enumerate().filter(|(by, _)| stays(*by)) {
-            accusations.extend(findings.accused.iter().map(|accusation| (by, *accusation)));
+        let looked_into = self.looked_into.take();
+        let dead = self.proved_dead(&judging);
+        if judging.silence.is_some() {
+            self.leavers.extend(dead.iter().map(|rank| (*rank, Case::default())));
         }
-        accusations.retain(|(_, accusation)| stays(usize::from(accusation.rank)));
-        if accusations.is_empty() || !stays(self.me) {
+        let is_behind = |rank: usize| judging.silence.is_some_and(|silence| silence.behind.contains(&rank));
+        let speaks = |rank: usize| is_in(judging.hears, rank) && !dead.contains(&rank) && !is_behind(rank);
+        if !speaks(self.me) {
             return;
         }
-        for other in (0..members).filter(|rank| stays(*rank)) {
-            let findings = if other == self.me { &own } else { &self.said[other].0 };
-            let has_answered = |(by, accusation): &(usize, Accusation)| {
-                *by == other
-                    || usize::from(accusation.rank) == other
-                    || findings.answered.iter().any(|(of, upto)| usize::from(*of) == *by && *upto >= accusation.number)
-            };
-            if !accusations.iter().all(has_answered) {
-                return;
-            }
+        let counts = |rank: usize| if judging.silence.is_some() { !dead.contains(&rank) } else { speaks(rank) };
+        let own = self.findings();
+        let mut accusations: Vec<(usize, Accusation)> = own.accused.iter().map(|a| (self.me, *a)).collect();
+        for (by, (findings, _)) in self.said.iter().enumerate().filter(|(by, _)| speaks(*by)) {
+            accusations.extend(findings.accused.iter().map(|accusation| (by, *accusation)));
         }
-        let failed: BTreeSet<(usize, usize)> =
-            accusations.iter().map(|(by, a)| (*by, usize::from(a.rank))).map(|(a, b)| (a.min(b), a.max(b))).collect();
-        let there: Vec<usize> = (0..members).filter(|rank| stays(*rank)).collect();
+        accusations.retain(|(_, accusation)| counts(usize::from(accusation.rank)));
+        let is_settled = self.is_looked_into(&accusations, &own, &judging, speaks) && {
+            self.looked_into = looked_into;
+            self.stays_so(&accusations, &own, &judging, speaks)
+        };
+        if !is_settled {
+            self.open_since.get_or_insert(judging.now);
+            return;
+        }
+        self.open_since = None;
+        let there: BTreeSet<usize> = (0..self.paths.len()).filter(|rank| counts(*rank)).collect();
+        let mut links: BTreeSet<(usize, usize, PathKind)> = accusations
+            .iter()
+            .map(|(by, a)| (*by, usize::from(a.rank), a.kind))
+            .map(|(a, b, kind)| (a.min(b), a.max(b), kind))
+            .collect();
+        for rank in there.iter().copied().filter(|rank| is_behind(*rank)) {
+            let others = there.iter().copied().filter(|other| *other != rank);
+            links.extend(others.map(|other| (rank.min(other), rank.max(other), PathKind::Silence)));
+        }
+        let silent: BTreeSet<(usize, usize)> =
+            links.iter().filter(|link| link.2 == PathKind::Silence).map(|(a, b, _)| (*a, *b)).collect();
+        let failed: BTreeSet<(usize, usize)> = links.into_iter().map(|(a, b, _)| (a, b)).collect();
+        if failed.is_empty() {
+            return;
+        }
+        let go = self.choose(&failed, &silent, &there, &judging);
+        let go = go.or_else(|| self.choose(&silent, &silent, &there, &judging));
+        self.leavers.extend(go.unwrap_or_default());
+    }
+
+    /// Those that the judge knows to be dead, or that a member which it hears knows to be.
+    fn proved_dead(&self, judging: &Judging<'_>) -> BTreeSet<usize> {
+        let mut dead = judging.out.clone();
+        if judging.silence.is_some() {
+            let heard = self.said.iter().enumerate().filter(|(by, _)| is_in(judging.hears, *by));
+            dead.extend(heard.flat_map(|(_, (findings, _))| &findings.dead).map(|rank| usize::from(*rank)));
+            dead.remove(&self.me);
+        }
+        dead
+    }
+
+    /// Whether each member that `speaks` has looked into each accusation, but for the two ends.
+    fn is_looked_into(
+        &self,
+        accusations: &[(usize, Accusation)],
+        own: &Findings,
+        judging: &Judging<'_>,
+        speaks: impl Fn(usize) -> bool,
+    ) -> bool {
+        let others: Vec<usize> = (0..self.paths.len()).filter(|rank| speaks(*rank)).collect();
+        accusations.iter().all(|(by, accusation)| {
+            others.iter().all(|other| {
+                let findings = self.findings_of(*other, own);
+                let is_answer = |(of, upto): &(u16, u64)| usize::from(*of) == *by && *upto >= accusation.number;
+                // Who does not hear the accuser never learns of it.
+                *other == *by
+                    || *other == usize::from(accusation.rank)
+                    || findings.answered.iter().any(is_answer)
+                    || judging.silence.is_some() && findings.calls_silent(*by)
+            })
+        })
+    }
+
+    /// All have looked into all of these. Whether each silent link is so for long enough since.
+    fn stays_so(
+        &mut self,
+        accusations: &[(usize, Accusation)],
+        own: &Findings,
+        judging: &Judging<'_>,
+        speaks: impl Fn(usize) -> bool,
+    ) -> bool {
+        let Some(silence) = judging.silence else { return true };
+        let is_heard = |accused: usize| {
+            let mut others = (0..self.paths.len()).filter(|rank| *rank != accused && speaks(*rank));
+            others.any(|other| !self.findings_of(other, own).calls_silent(accused))
+        };
+        let mut silent = accusations.iter().filter(|(_, accusation)| accusation.kind == PathKind::Silence);
+        if !silent.any(|(_, accusation)| is_heard(usize::from(accusation.rank))) {
+            return true;
+        }
+        judging.now.since(*self.looked_into.get_or_insert(judging.now)) >= silence.beat * SILENT_FOR
+    }
+
+    fn findings_of<'a>(&'a self, rank: usize, own: &'a Findings) -> &'a Findings {
+        if rank == self.me { own } else { &self.said[rank].0 }
+    }
+
+    /// The fewest members with an end of each of `failed`, if they may go.
+    fn choose(
+        &self,
+        failed: &BTreeSet<(usize, usize)>,
+        silent: &BTreeSet<(usize, usize)>,
+        there: &BTreeSet<usize>,
+        judging: &Judging<'_>,
+    ) -> Option<BTreeMap<usize, Case>> {
+        let members = self.paths.len();
         let may_lack = |count: usize| is_quorum(there.len() - count, members, true);
         let most = (0..there.len()).take_while(|count| may_lack(*count)).last().unwrap_or(0);
-        let Some(cover) = cover(&failed, most) else { return };
-        let left = there.iter().filter(|rank| !cover.contains(rank)).count();
-        let new = cover.difference(judging.again).count();
-        if new <= judging.budget && is_quorum(left, members, stays(0) && !cover.contains(&0)) {
-            self.leavers = cover;
-        }
+        // Of a cell that broke into halves, that with rank 0 stays.
+        let leaves_a_quorum = |cover: &[usize]| {
+            let with_rank_0 = there.contains(&0) && !cover.contains(&0);
+            is_quorum(there.len() - cover.len(), members, with_rank_0)
+        };
+        let cover = cover(failed, most, &leaves_a_quorum)?;
+        let stay: Vec<usize> = there.difference(&cover).copied().collect();
+        let case = |rank: &usize| {
+            let has = |links: &BTreeSet<(usize, usize)>, other: &usize| {
+                links.contains(&((*rank).min(*other), (*rank).max(*other)))
+            };
+            let is_heard = stay.iter().any(|other| !has(silent, other));
+            let accusers = stay.iter().copied().filter(|other| has(failed, other)).collect();
+            (*rank, Case { is_heard, accusers })
+        };
+        let cases: BTreeMap<usize, Case> = cover.iter().map(case).collect();
+        let counted = cases.iter().filter(|(rank, case)| case.is_heard && !judging.again.contains(rank)).count();
+        (counted <= judging.budget).then_some(cases)
     }
 
     /// Those that are to leave, as of the last judgement.
     #[must_use]
-    pub fn leavers(&self) -> &BTreeSet<usize> {
+    pub fn leavers(&self) -> &BTreeMap<usize, Case> {
         &self.leavers
+    }
+
+    /// For how long accusations stand that not all have looked into.
+    #[must_use]
+    pub fn open_for(&self, now: Instant) -> Duration {
+        self.open_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
     /// Nobody accuses anybody.
@@ -437,26 +544,46 @@ impl Progress {
     pub fn is_quiet(&self) -> bool {
         self.leavers.is_empty()
             && self.learnt.is_empty()
+            && self.said.iter().all(|(findings, _)| findings.dead.is_empty())
             && self.paths.iter().flatten().all(|path| path.accused.is_none())
     }
 }
 
-/// The smallest set of at most `most` members with an end of each path; of several, the one whose youngest is youngest, then the next.
-fn cover(failed: &BTreeSet<(usize, usize)>, most: usize) -> Option<BTreeSet<usize>> {
+fn is_in(heard: &[bool], rank: usize) -> bool {
+    heard.get(rank).is_some_and(|heard| *heard)
+}
+
+fn rank_of(rank: usize) -> u16 {
+    u16::try_from(rank).unwrap_or(u16::MAX)
+}
+
+/// The smallest set of at most `most` members with an end of each path, of those that `may_go`; of several, the one whose youngest is
+/// youngest, then the next.
+fn cover(
+    failed: &BTreeSet<(usize, usize)>,
+    most: usize,
+    may_go: &impl Fn(&[usize]) -> bool,
+) -> Option<BTreeSet<usize>> {
     (1..=most).find_map(|size| {
         let mut best: Option<Vec<usize>> = None;
         let links: Vec<(usize, usize)> = failed.iter().copied().collect();
-        extend_cover(&links, size, &mut Vec::new(), &mut best);
+        extend_cover(&links, size, may_go, &mut Vec::new(), &mut best);
         best.map(|ranks| ranks.into_iter().collect())
     })
 }
 
 /// Of each path that is not covered yet, one end or the other.
-fn extend_cover(links: &[(usize, usize)], size: usize, chosen: &mut Vec<usize>, best: &mut Option<Vec<usize>>) {
+fn extend_cover(
+    links: &[(usize, usize)],
+    size: usize,
+    may_go: &impl Fn(&[usize]) -> bool,
+    chosen: &mut Vec<usize>,
+    best: &mut Option<Vec<usize>>,
+) {
     let Some((a, b)) = links.iter().find(|(a, b)| !chosen.contains(a) && !chosen.contains(b)) else {
         let mut ranks = chosen.clone();
         ranks.sort_unstable_by(|a, b| b.cmp(a));
-        if best.as_ref().is_none_or(|best| *best < ranks) {
+        if best.as_ref().is_none_or(|best| *best < ranks) && may_go(&ranks) {
             *best = Some(ranks);
         }
         return;
@@ -466,7 +593,7 @@ fn extend_cover(links: &[(usize, usize)], size: usize, chosen: &mut Vec<usize>, 
     }
     for end in [*b, *a] {
         chosen.push(end);
-        extend_cover(links, size, chosen, best);
+        extend_cover(links, size, may_go, chosen, best);
         chosen.pop();
     }
 }

@@ -46,6 +46,7 @@ impl Inheritance {
         ancestors.truncate(ANCESTORS_MAX);
         next.lose_nobody();
         next.forget_outcasts();
+        next.forget_removals();
         next.tail.put_value(ANCESTORS, &ancestors);
         next
     }

@@ -127,7 +127,7 @@ impl Process {
             let mut frames = Vec::with_capacity(32);
             put_beat(&mut frames, self.directory.decree, &self.hearing.heard_by_me(now));
             self.put_own_complaint(&mut frames);
-            self.put_own_findings(&mut frames);
+            self.put_own_findings(now, &mut frames);
             let label = self.net.spread();
             self.net.send(label, Lane::Control, &others, &frames, &mut self.counters, fx);
         }

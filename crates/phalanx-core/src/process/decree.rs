@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::groups::{WISHES_MAX, is_group_name};
+use super::progress::SILENCE_LEVEL;
 use super::unreadable::{JUDGES, unread_of};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
@@ -89,7 +90,7 @@ impl Process {
             return self.drive_ballot(now, fx);
         }
         let wishes = self.current_wishes(now);
-        let mut candidates = self.hearing.candidates(now, &BTreeSet::new());
+        let mut candidates = self.candidates(now);
         candidates.extend(self.to_go(now));
         candidates.extend(self.mute(now));
         let is_unreadable = !self.unreadable_groups().is_empty();
@@ -155,12 +156,14 @@ impl Process {
         &mut self,
         now: Instant,
         mut candidates: BTreeSet<usize>,
-        wishes: Wishes,
+        mut wishes: Wishes,
         fx: &mut impl Effects,
     ) {
         let n = self.directory.members.len();
         let me = self.my_rank();
         candidates.remove(&me);
+        wishes.charges = self.charges(&candidates);
+        wishes.removals = (self.directory.level >= SILENCE_LEVEL).then(|| (now, self.removals.clone()));
         let asked: BTreeSet<usize> = (0..n).filter(|r| !candidates.contains(r)).collect();
         if !self.directory.is_quorum(|r| asked.contains(&r)) {
             return; // no decree can come of it
@@ -196,7 +199,7 @@ impl Process {
         let ballot = Ballot { round: self.max_round, rank: u16::try_from(me).unwrap_or(u16::MAX) };
         let decree = self.directory.decree + 1;
         let slow = self.hearing.slow().leavers().iter().map(|rank| (*rank, LeaveReason::TooSlow));
-        let stuck = self.progress.leavers().iter().map(|rank| (*rank, LeaveReason::NoProgress));
+        let stuck = self.progress.leavers().keys().map(|rank| (*rank, LeaveReason::NoProgress));
         let is_heard = |(rank, _): &(usize, LeaveReason)| self.hearing.hears(now, *rank);
         let reasons = slow.chain(stuck).filter(is_heard).collect();
         self.coordinator = Some(Coordinator {
@@ -230,7 +233,7 @@ impl Process {
             Phase::Filling { proposal } => c.lacking(proposal),
             Phase::Proposing { accepted, .. } => c.asked.difference(accepted).copied().collect(),
         };
-        let mut candidates = self.hearing.candidates(now, &BTreeSet::new());
+        let mut candidates = self.candidates(now);
         // A part of a cut may be held by one member alone: with it, the cut is out of reach.
         let filling = matches!(c.phase, Phase::Filling { .. });
         let lost = candidates.iter().any(|r| unanswered.contains(r) || (filling && c.asked.contains(r)));
@@ -307,7 +310,11 @@ impl Process {
             }
             return;
         }
-        if self.directory.rank(from).is_some_and(|rank| from != self.me() && self.progress.leavers().contains(&rank)) {
+        if self
+            .directory
+            .rank(from)
+            .is_some_and(|rank| from != self.me() && self.progress.leavers().contains_key(&rank))
+        {
             self.counters.wedges_ignored += 1;
             return; // it is to go itself, and would overtake those that are to decide on that
         }

@@ -7,8 +7,10 @@ use bytes::Bytes;
 
 use super::groups::Ready;
 use super::port::{FlowMeta, GroupFlow, flow_port};
+use super::progress::SILENCE_LEVEL;
 use super::{Process, Stage};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order};
+use crate::id::Incarnation;
 use crate::id::MemberInfo;
 use crate::member::{Acceptor, Agreed, Directory, GroupChange, Hearing, LastView, Progress, Proposal};
 use crate::order::{Flow, FlowSettings};
@@ -88,6 +90,7 @@ impl Process {
         let view_changed = first || proposal.view != self.directory.view;
         let decree = next.decree;
         self.note_removed(now, &proposal);
+        let apart = self.directory.apart(&proposal);
         self.former = self.directory.members.iter().map(|m| m.incarnation).collect();
         self.counters.levels_risen += u64::from(!first && next.level > self.directory.level);
         let former_level = if first { next.level } else { self.directory.level };
@@ -100,7 +103,7 @@ impl Process {
         // In the application's order: the rest of the old group views, who is in the cell, the new group views.
         let ended: Vec<_> = proposal.groups.iter().map(|change| self.end_group(change, fx)).collect();
         if view_changed && self.directory.rank(me).is_some() {
-            self.tell_cell_view(&proposal);
+            self.tell_cell_view(&proposal, apart);
         }
         for (change, ended) in proposal.groups.iter().zip(ended) {
             self.begin_group(now, change, ended);
@@ -137,9 +140,11 @@ impl Process {
             return;
         }
         self.stage = Stage::Member;
-        self.hearing = Hearing::new(self.my_rank(), self.directory.members.len(), now, self.patience());
-        self.progress = self.fresh_progress(now);
-        self.budget.install(now, self.directory.members.len());
+        self.begin_watching(now, view_changed);
+        if self.directory.level >= SILENCE_LEVEL {
+            self.removals.adopt(now, self.directory.removals());
+        }
+        self.removals.install(now, self.directory.members.len());
         self.distrust();
         self.next_beat = now; // tells the others at once that it is installed
         if self.lowest_survivor() == Some(me) {
@@ -163,8 +168,17 @@ impl Process {
         }
     }
 
+    /// What is known of who is heard begins anew with each cell view. A decree that changes none takes nothing from the silence of anybody:
+    /// such decrees may follow each other faster than silence is noticed.
+    fn begin_watching(&mut self, now: Instant, view_changed: bool) {
+        if view_changed || self.hearing.watch().is_some() {
+            self.hearing = Hearing::new(self.my_rank(), self.directory.members.len(), now, self.patience());
+            self.progress = self.fresh_progress(now);
+        }
+    }
+
     /// The first member of the view that did not come with it welcomes those that did.
-    fn lowest_survivor(&self) -> Option<crate::id::Incarnation> {
+    fn lowest_survivor(&self) -> Option<Incarnation> {
         let decision = self.last_decision.as_ref()?;
         let joined: BTreeSet<_> = decision.joiners().collect();
         self.directory.members.iter().map(|m| m.incarnation).find(|who| !joined.contains(who))
@@ -182,7 +196,7 @@ impl Process {
         }
     }
 
-    fn tell_cell_view(&mut self, proposal: &Proposal) {
+    fn tell_cell_view(&mut self, proposal: &Proposal, apart: Vec<(Incarnation, Vec<Incarnation>)>) {
         self.counters.cell_views += 1;
         let view = Arc::new(CellView {
             instance: self.instance,
@@ -192,6 +206,7 @@ impl Process {
             members: self.directory.members.clone(),
             joined: proposal.joiners().collect(),
             left: proposal.left.clone(),
+            apart,
             members_min: Agreed::members_min(&self.directory.settings),
         });
         if self.founders().is_some() {

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use super::founding::Foundation;
 use super::packets::CHANNEL_WINDOW_MIN;
 use super::port::Peer;
+use super::progress::SILENCE_LEVEL;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding, GroupTerms};
 use crate::id::{Incarnation, Lane, MemberInfo};
-use crate::member::{Directory, Mismatch, Welcome, mismatch, read_wished_terms, wished_terms};
+use crate::member::{ACCUSERS_MAX, Directory, Mismatch, Welcome, mismatch, read_wished_terms, wished_terms};
 use crate::rng::Rng;
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags, put_with_tail, read_with_tail};
@@ -40,6 +41,8 @@ pub(super) struct Search {
     pub(super) refused: Option<String>,
     /// It was refused for a setting, which only a new start of somebody changes.
     differs: bool,
+    /// Was left out lately, and waits: when it was told so, and members that it has to talk with before it is taken in.
+    held_back: Option<(Instant, Vec<SocketAddr>)>,
     next_report: Instant,
     pub(super) founding: Foundation,
 }
@@ -83,10 +86,19 @@ enum Refusal {
     Excluded(u64),
     /// It has a setting otherwise, or does not know the level in force.
     Differs(Mismatch),
+    /// It was left out lately, and waits. From level 5 on.
+    HeldBack {
+        /// For so long in any case, in milliseconds.
+        wait_ms: u64,
+        /// Until it can talk with these members, which did not hear it, or which it did not hear: names and control sockets.
+        away: Vec<(String, SocketAddr)>,
+    },
 }
 
 /// A challenge is good for this long.
 const COOKIE_LIFE: Duration = Duration::from_secs(4);
+/// A process that was told that it waits does so for this long, if it is not told again.
+const HELD_BACK_FOR: Duration = Duration::from_secs(3);
 /// Cookies remembered as used: more joins than this within a cookie's life are refused.
 const USED_MAX: usize = 4096;
 
@@ -122,6 +134,8 @@ const REPORT_EVERY: Duration = Duration::from_secs(3);
 const INSTANCE: u64 = 2;
 /// In the tail of a member's probe: it is about to found the next instance of the cell.
 const REFORMING: u64 = 3;
+/// In the tail of a member's challenge: whoever asks was left out lately and waits. Asked to be taken in, any member says why.
+const HELD: u64 = 5;
 /// A probe is padded to about this, the longest answer.
 const PROBE_PADDING: usize = 160;
 const GROUPS_MAX: usize = 64;
@@ -159,6 +173,7 @@ impl Search {
             answers: 0,
             refused: None,
             differs: false,
+            held_back: None,
             next_report: now + REPORT_EVERY,
             founding: Foundation::default(),
         }
@@ -166,6 +181,12 @@ impl Search {
 
     pub(super) fn deadline(&self) -> Instant {
         self.next_probe
+    }
+
+    /// Members that it has to talk with, if it was told lately that it waits.
+    fn away_at(&self, now: Instant) -> Option<&[SocketAddr]> {
+        let (told, away) = self.held_back.as_ref()?;
+        (now.since(*told) < HELD_BACK_FOR).then_some(away)
     }
 }
 
@@ -189,7 +210,8 @@ impl Process {
         // Jitter keeps a herd of starters from probing in step.
         let every = if search.differs { DIFFERING_PROBE_EVERY } else { 1 };
         search.next_probe = now + self.set.timing.probe * every + Duration::from_micros(self.rng.below(20_000));
-        let targets = self.probing.coordinator.into_iter().collect();
+        let mut targets: Vec<SocketAddr> = search.away_at(now).unwrap_or_default().to_vec();
+        targets.extend(self.probing.coordinator.filter(|told| !targets.contains(told)));
         let asked = self.probe(targets, None, fx);
         if let Stage::Searching(search) = &mut self.stage {
             search.probes += asked;
@@ -275,6 +297,12 @@ impl Process {
         targets
     }
 
+    /// Whether this process looks for its cell, and was told lately that it was left out and is to wait before it is taken in again.
+    #[must_use]
+    pub fn is_told_to_wait(&self) -> bool {
+        matches!(&self.stage, Stage::Searching(search) if search.away_at(self.last_turn).is_some())
+    }
+
     fn report_search(&mut self, now: Instant) {
         let Stage::Searching(search) = &mut self.stage else { return };
         if now < search.next_report {
@@ -343,7 +371,8 @@ impl Process {
                         return;
                     }
                 }
-                self.answer_challenge(from, nonce, stamp, cookie, view, coordinator, is_coordinator, fx);
+                let is_held = tail.get(HELD).is_some();
+                self.answer_challenge(from, nonce, stamp, cookie, view, coordinator, (is_coordinator, is_held), fx);
             }
             Greeting::Join { info, nonce, stamp, cookie, groups } => {
                 if info.incarnation != sender || groups.len() > GROUPS_MAX || info.name.len() > 200 {
@@ -359,12 +388,12 @@ impl Process {
                 if !self.probing.nonces.contains(&nonce) {
                     return self.counters.drop(DropReason::Replayed);
                 }
-                self.handle_refusal(why);
+                self.handle_refusal(now, why);
             }
         }
     }
 
-    fn handle_refusal(&mut self, why: Refusal) {
+    fn handle_refusal(&mut self, now: Instant, why: Refusal) {
         let why = match (why, &mut self.stage) {
             (_, Stage::Over) => return,
             (Refusal::Excluded(view), _) => return self.be_excluded(view),
@@ -372,6 +401,16 @@ impl Process {
                 "a living member has this process's name: give each process a name of its own".to_owned()
             }
             (Refusal::Full, _) => "the cell has as many members as its limit allows".to_owned(),
+            (Refusal::HeldBack { wait_ms, away }, stage) => {
+                if away.len() > ACCUSERS_MAX || away.iter().any(|(name, _)| name.len() > 200) {
+                    return self.counters.drop(DropReason::Malformed);
+                }
+                let why = held_back(wait_ms, &away);
+                if let Stage::Searching(search) = stage {
+                    search.held_back = Some((now, away.into_iter().map(|(_, address)| address).collect()));
+                }
+                why
+            }
             (Refusal::Differs(differs), _) if !differs.is_sound() => return self.counters.drop(DropReason::Malformed),
             (Refusal::Differs(Mismatch { name, cell, other }), stage) => {
                 let why = format!("{name} is {cell} in the cell and {other} here: it must be the same at all members");
@@ -455,7 +494,15 @@ impl Process {
         if view > 0 {
             tail.put(INSTANCE, &self.instance.to_le_bytes());
         }
+        if matches!(self.stage, Stage::Member) && self.tells_held_back(now, info) {
+            tail.put(HELD, &[]);
+        }
         self.send_greeting_with(&[from], &challenge, &tail, fx);
+    }
+
+    /// Whether a process waits that knows the refusal.
+    fn tells_held_back(&self, now: Instant, info: &MemberInfo) -> bool {
+        self.directory.level.min(info.level) >= SILENCE_LEVEL && self.is_held_back(now, info)
     }
 
     fn cookie(&self, info: &MemberInfo, nonce: u64, stamp: u64) -> [u8; 16] {
@@ -472,7 +519,7 @@ impl Process {
         cookie: [u8; 16],
         view: u64,
         coordinator: SocketAddr,
-        is_coordinator: bool,
+        (is_coordinator, is_held): (bool, bool),
         fx: &mut impl Effects,
     ) {
         let Stage::Searching(search) = &mut self.stage else { return };
@@ -483,7 +530,8 @@ impl Process {
         if view > 0 {
             self.probing.coordinator = Some(if is_coordinator { from } else { coordinator });
         }
-        if !is_coordinator {
+        // A coordinator that it cannot talk with tells it nothing: others say why it waits, and hear that it talks with them.
+        if !is_coordinator && !is_held {
             // Ask the coordinator itself soon, not at once: a stale hint must not become a packet storm. Who was refused for a
             // setting is in no hurry: it would ask like this for as long as it runs.
             if !search.differs {
@@ -564,6 +612,14 @@ impl Process {
         if name_taken && now.since(joiner.first) > self.set.timing.suspect_after * 2 {
             return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::NameTaken }, fx);
         }
+        let Joiner { info, .. } = joiner;
+        let info = info.clone();
+        if self.tells_held_back(now, &info) {
+            let (wait, away) = self.holders_back(now, &info);
+            let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            let away = away.into_iter().map(|member| (member.name, member.control)).collect();
+            self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::HeldBack { wait_ms, away } }, fx);
+        }
         self.attention = true;
     }
 
@@ -574,8 +630,9 @@ impl Process {
         // Who came to differ when the level rose asks again, and is refused then.
         let fits = |j: &Joiner| mismatch(*level, settings, &j.info).is_none();
         self.joiners.retain(|who, j| now.since(j.last) < JOINER_LIFE && self.directory.rank(*who).is_none() && fits(j));
-        let free = |name: &str| self.directory.members.iter().all(|m| m.name != name) && !self.is_held_back(now, name);
-        let ready: Vec<&Joiner> = self.joiners.values().filter(|j| free(&j.info.name)).collect();
+        let free = |name: &str| self.directory.members.iter().all(|m| m.name != name);
+        let is_ready = |j: &&Joiner| free(&j.info.name) && !self.is_held_back(now, &j.info);
+        let ready: Vec<&Joiner> = self.joiners.values().filter(is_ready).collect();
         let (Some(newest), Some(oldest)) = (ready.iter().map(|j| j.first).max(), ready.iter().map(|j| j.first).min())
         else {
             return Default::default();
@@ -633,6 +690,26 @@ impl Process {
     }
 }
 
+/// What a process is told that was left out lately.
+fn held_back(wait_ms: u64, away: &[(String, SocketAddr)]) -> String {
+    let names: Vec<&str> = away.iter().map(|(name, _)| name.as_str()).collect();
+    let wait = Duration::from_millis(wait_ms);
+    let names = names.join(", ");
+    match (wait_ms, away.is_empty()) {
+        (_, true) => {
+            format!("it was left out of the cell lately, and waits for {wait:.1?} before it is taken in again")
+        }
+        (0, _) => format!(
+            "it was left out of the cell because the path between it and {names} failed: mend it, and it is taken in again when they \
+             can talk for some time"
+        ),
+        _ => format!(
+            "it was left out of the cell because the path between it and {names} failed: it is taken in again when they can talk, \
+             after {wait:.1?} at the earliest"
+        ),
+    }
+}
+
 /// What a cookie vouches for.
 fn cookie_data(info: &MemberInfo, nonce: u64, stamp: u64) -> Vec<u8> {
     postcard::to_allocvec(&(info, nonce, stamp)).unwrap_or_default()
@@ -664,6 +741,7 @@ mod tests {
             ("full", refused(Refusal::Full)),
             ("excluded", refused(Refusal::Excluded(5))),
             ("differs", refused(Refusal::Differs(differs))),
+            ("held_back", refused(Refusal::HeldBack { wait_ms: 4_000, away: vec![("ledger-2".into(), coordinator)] })),
         ];
         let encode = |(name, greeting): (&str, Greeting)| {
             (name.to_owned(), put_with_tail(&greeting, &Tags::default(), Vec::new()).expect("it can be written"))
@@ -746,7 +824,7 @@ mod tests {
         process.search(NOW, &mut fx);
         let (nonce, coordinator) = (process.probing.nonces[1], seeds[3]);
         for (nonce, answers) in [(nonce, 1), (nonce ^ 1, 1)] {
-            process.answer_challenge(seeds[0], nonce, 0, [0; 16], 1, coordinator, false, &mut fx);
+            process.answer_challenge(seeds[0], nonce, 0, [0; 16], 1, coordinator, (false, false), &mut fx);
             let Stage::Searching(search) = &process.stage else { panic!("it searches") };
             assert_eq!((search.answers, search.next_probe), (answers, NOW + process.set.timing.probe / 4));
         }
@@ -777,5 +855,20 @@ mod tests {
         };
         assert!(join(200, GROUPS_MAX) && join(1, 0));
         assert!(!join(201, 0) && !join(1, GROUPS_MAX + 1));
+    }
+
+    #[test]
+    fn a_refusal_that_names_too_many_members_is_none() {
+        let refused = |away: usize| {
+            let (mut process, seeds) = searching();
+            let away = vec![("ledger-2".to_owned(), seeds[0]); away];
+            process.handle_refusal(NOW, Refusal::HeldBack { wait_ms: 2_500, away });
+            let Stage::Searching(search) = &process.stage else { panic!("it searches") };
+            (search.refused.clone(), search.away_at(NOW).map(<[SocketAddr]>::len))
+        };
+        let (why, away) = refused(ACCUSERS_MAX);
+        assert!(why.is_some_and(|why| why.contains("ledger-2 failed") && why.contains("2.5s")));
+        assert_eq!((away, refused(ACCUSERS_MAX + 1)), (Some(ACCUSERS_MAX), (None, None)));
+        assert!(refused(0).0.is_some_and(|why| why.contains("waits for 2.5s")));
     }
 }

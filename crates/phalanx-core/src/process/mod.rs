@@ -42,7 +42,7 @@ use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, O
 use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation};
 use crate::member::{
-    Acceptor, Agreed, Budget, Coordinator, Directory, Hearing, Inheritance, Patience, Progress, Proposal, Wedge,
+    Acceptor, Agreed, Coordinator, Directory, Hearing, Inheritance, Patience, Progress, Proposal, Removals, Wedge,
     WishList,
 };
 use crate::rng::Rng;
@@ -76,7 +76,11 @@ pub struct Process {
     cell_view: Option<Arc<CellView>>,
     hearing: Hearing,
     progress: Progress,
-    budget: Budget,
+    /// Its last heartbeat said that paths failed.
+    has_findings: bool,
+    removals: Removals,
+    /// Of members and processes that wait to come back, which can talk with each other: since when, and when that was heard last.
+    reached: BTreeMap<(Incarnation, Incarnation), (Instant, Instant)>,
     /// The members before the last decree, by rank: heartbeats of those who have not installed it speak of them.
     former: Vec<Incarnation>,
     /// The decree last told by each member's heartbeat, by rank.
@@ -238,7 +242,9 @@ impl Process {
                 },
             ),
             progress: Progress::new(0, 0, now),
-            budget: Budget::default(),
+            has_findings: false,
+            removals: Removals::default(),
+            reached: BTreeMap::new(),
             former: Vec::new(),
             told_decree: Vec::new(),
             acceptor: Acceptor::default(),

@@ -1,16 +1,23 @@
-//! Probes of the paths to other members, accusations of those that leave them unanswered, and who is to go for that.
+//! Probes of the paths to other members, accusations of those that are silent or leave them unanswered, who is to go for that, and who waits
+//! before it comes back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use super::join::JOINER_LIFE;
 use super::unrepaired::{Probe, put_findings, put_probe};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
-use crate::id::{Incarnation, Lane};
-use crate::member::{Agreed, Findings, Judging, ProbeKind, Progress, Proposal};
+use crate::id::{Incarnation, Lane, MemberInfo};
+use crate::member::{Agreed, Charge, Findings, Judging, PathKind, Progress, Proposal, REACHED_MAX, Silence};
 use crate::time::Instant;
 
 /// From this level on members probe each other (`docs/levels.md`).
 const PROGRESS_LEVEL: u16 = 4;
+/// From this level on silence is judged as other failed paths are, and who was left out lately is on record in the directory.
+pub(super) const SILENCE_LEVEL: u16 = 5;
+/// Accusations that not all have looked into for this many times `suspect_after`: whoever is silent here goes.
+const OPEN_PATIENCE: u32 = 2;
 /// Probes may stay unanswered for `suspect_after`, and for no fewer heartbeats than this.
 const PATIENCE_BEATS: u32 = 18;
 
@@ -19,6 +26,11 @@ impl Process {
     fn watches_progress(&self) -> bool {
         let is_member = matches!(self.stage, Stage::Member);
         is_member && self.directory.level >= PROGRESS_LEVEL && self.hearing.watch().is_none()
+    }
+
+    /// The same, where silence is judged as other failed paths are.
+    fn judges_silence(&self) -> bool {
+        self.directory.level >= SILENCE_LEVEL && self.watches_progress()
     }
 
     /// What is known of paths begins anew with each view.
@@ -36,6 +48,10 @@ impl Process {
         let heard = if self.primary { self.hearing.heard_by_me(now) } else { Vec::new() };
         self.note_acknowledged(now);
         let patience = self.suspect_after().max(self.beat_interval() * PATIENCE_BEATS);
+        if self.judges_silence() {
+            let hearing = &self.hearing;
+            self.progress.look_for_silence(now, &hearing.heard_by_me(now), |rank| hearing.last_heard(rank));
+        }
         self.counters.paths_accused += self.progress.look(now, &heard, patience);
         if fx.is_congested() {
             return; // nothing more goes out, and what does not go out is not missed
@@ -49,8 +65,8 @@ impl Process {
     fn send_probe(&mut self, to: Incarnation, probe: Probe, fx: &mut impl Effects) {
         let Some(peer) = self.peers.get(to) else { return };
         let (lane, address) = match probe.kind {
-            ProbeKind::Data | ProbeKind::LongData => (Lane::Data, peer.data),
-            ProbeKind::LongControl => (Lane::Control, peer.control),
+            PathKind::Data | PathKind::LongData => (Lane::Data, peer.data),
+            PathKind::LongControl | PathKind::Silence => (Lane::Control, peer.control),
         };
         let mut frames = Vec::with_capacity(16);
         put_probe(&mut frames, probe, if probe.kind.is_long() { peer.packet_room } else { 0 });
@@ -79,14 +95,23 @@ impl Process {
     }
 
     /// What goes with this process's next heartbeat, if there is anything to say.
-    pub(super) fn put_own_findings(&self, frames: &mut Vec<u8>) {
-        let findings = self.progress.findings();
-        if !findings.is_empty() {
+    pub(super) fn put_own_findings(&mut self, now: Instant, frames: &mut Vec<u8>) {
+        let mut findings = self.progress.findings();
+        if self.judges_silence() {
+            let dead = self.hearing.dead().into_iter();
+            findings.dead = dead.filter_map(|rank| u16::try_from(rank).ok()).collect();
+            findings.reached = self.reached(now);
+        }
+        // What is taken back is taken back at once.
+        if std::mem::replace(&mut self.has_findings, !findings.is_empty()) || self.has_findings {
             put_findings(frames, self.directory.decree, &findings);
         }
     }
 
     pub(super) fn handle_findings(&mut self, now: Instant, from: Incarnation, decree: u64, findings: Findings) {
+        if self.directory.rank(from).is_some() {
+            self.note_reached(now, from, &findings.reached);
+        }
         if decree == self.directory.decree
             && let Some(rank) = self.directory.rank(from)
             && self.progress.hear(now, rank, findings)
@@ -97,41 +122,127 @@ impl Process {
 
     /// Finds out who is to leave because a path to it failed.
     pub(super) fn judge_progress(&mut self, now: Instant) {
-        if self.progress.is_quiet() {
+        let judges_silence = self.judges_silence();
+        let behind = if judges_silence { self.behind(now) } else { BTreeSet::new() };
+        if self.progress.is_quiet() && behind.is_empty() && !(judges_silence && self.hearing.has_dead()) {
             return;
         }
         let hears = self.hearing.heard_by_me(now);
-        let out = self.hearing.candidates(now, &BTreeSet::new());
-        let budget = self.budget.left(now);
+        let out = if judges_silence { self.hearing.dead() } else { self.hearing.candidates(now, &BTreeSet::new()) };
+        let budget = self.removals.left(now);
         let names = self.directory.members.iter().enumerate();
-        let again = names.filter(|(_, m)| self.budget.has_removed(&m.name)).map(|(rank, _)| rank).collect();
-        self.progress.judge(Judging { hears: &hears, out: &out, budget, again: &again });
+        let again = names.filter(|(_, m)| self.removals.has_removed(&m.name)).map(|(rank, _)| rank).collect();
+        let silence = judges_silence.then_some(Silence { behind: &behind, beat: self.beat_interval() });
+        self.progress.judge(Judging { now, hears: &hears, out: &out, budget, again: &again, silence });
     }
 
-    /// Of those that a decided view leaves out, those without progress count against the budget.
+    /// Members that are heard and have not installed the view in force for long.
+    fn behind(&self, now: Instant) -> BTreeSet<usize> {
+        if !self.is_long_installed(now) {
+            return BTreeSet::new();
+        }
+        let (decree, me) = (self.directory.decree, self.my_rank());
+        let told = self.told_decree.iter().enumerate().filter(|(rank, told)| *rank != me && **told < decree);
+        told.map(|(rank, _)| rank).filter(|rank| self.hearing.hears(now, *rank)).collect()
+    }
+
+    /// Candidates for leaving because they are silent or dead, or a path to them failed.
+    pub(super) fn candidates(&self, now: Instant) -> BTreeSet<usize> {
+        let patience = self.suspect_after() * OPEN_PATIENCE;
+        if !self.judges_silence() || self.progress.open_for(now) > patience {
+            return self.hearing.candidates(now, &BTreeSet::new());
+        }
+        let mut candidates = self.hearing.dead();
+        candidates.extend(self.progress.leavers().keys());
+        candidates
+    }
+
+    /// What is known of those that are to leave, for the record.
+    pub(super) fn charges(&self, candidates: &BTreeSet<usize>) -> BTreeMap<Incarnation, Charge> {
+        let who = |rank: usize| self.directory.members.get(rank).map(|member| member.incarnation);
+        let charge = |rank: &usize| {
+            let case = self.progress.leavers().get(rank).cloned().unwrap_or_default();
+            // Who was heard by nobody is at fault itself, whoever hears it again.
+            let accusers = if case.is_heard { case.accusers } else { Vec::new() };
+            let accusers = accusers.into_iter().filter_map(who).collect();
+            Some((who(*rank)?, Charge { counts: case.is_heard, accusers }))
+        };
+        candidates.iter().filter_map(charge).collect()
+    }
+
+    /// Of those that a decided view leaves out, those that are not proved dead wait before they come back.
     pub(super) fn note_removed(&mut self, now: Instant, proposal: &Proposal) {
         for (who, why) in &proposal.left {
             let Some(rank) = self.directory.rank(*who) else { continue };
+            let name = self.directory.members[rank].name.clone();
+            let has_record = proposal.level >= SILENCE_LEVEL;
             if *why == LeaveReason::NoProgress {
-                let name = self.directory.members[rank].name.clone();
-                self.budget.remove(now, &name);
                 self.counters.removed_without_progress += 1;
+            }
+            if !has_record && *why == LeaveReason::NoProgress {
+                self.removals.remove(now, &name, *who, Charge { counts: true, accusers: Vec::new() });
             }
         }
     }
 
-    /// Whether a process of this name, removed for lack of progress, is to wait before it comes back: its paths may still be broken, and
-    /// cost the cell a stop each time. A cell that has too few members waits for nobody.
-    pub(super) fn is_held_back(&self, now: Instant, name: &str) -> bool {
-        self.budget.holds_back(now, name)
-            && self.directory.members.len() >= Agreed::members_min(&self.directory.settings)
+    /// Whether a process that was left out lately is to wait before it comes back: its paths may still be broken, and
+    /// cost the cell a stop each time. It waits until its time is over and those to which a path failed can talk with it. A cell that
+    /// has too few members waits for nobody.
+    pub(super) fn is_held_back(&self, now: Instant, joiner: &MemberInfo) -> bool {
+        let Some(removal) = self.removals.of(&joiner.name) else { return false };
+        if self.directory.members.len() < Agreed::members_min(&self.directory.settings) {
+            return false;
+        }
+        let steady = removal.steady_for(&joiner.lives());
+        let is_steady = |by: &Incarnation| {
+            let since = if *by == self.me() {
+                self.joiners.get(&joiner.incarnation).map(|joiner| joiner.first)
+            } else {
+                let reached = self.reached.get(&(*by, joiner.incarnation));
+                reached.filter(|(_, last)| now.since(*last) < JOINER_LIFE).map(|(since, _)| *since)
+            };
+            since.is_some_and(|since| now.since(since) >= steady)
+        };
+        let me = self.me();
+        let accusers = removal.accusers.iter().filter(|who| self.directory.rank(**who).is_some());
+        !self.removals.waits(now, &joiner.name).is_zero() || !accusers.chain([&me]).all(is_steady)
+    }
+
+    /// `by` can talk with these processes, which wait to come back.
+    fn note_reached(&mut self, now: Instant, by: Incarnation, joiners: &[Incarnation]) {
+        for joiner in joiners.iter().take(REACHED_MAX) {
+            let (since, last) = self.reached.entry((by, *joiner)).or_insert((now, now));
+            if now.since(*last) >= JOINER_LIFE {
+                *since = now;
+            }
+            *last = now;
+        }
+        if !joiners.is_empty() {
+            self.reached.retain(|_, (_, last)| now.since(*last) < JOINER_LIFE);
+        }
+    }
+
+    /// Members that a process which was left out lately has to talk with before it comes back, and how long it waits in any case.
+    pub(super) fn holders_back(&self, now: Instant, joiner: &MemberInfo) -> (Duration, Vec<MemberInfo>) {
+        let accusers = self.removals.of(&joiner.name).map(|removal| removal.accusers.clone()).unwrap_or_default();
+        let members = accusers.iter().filter_map(|who| self.directory.rank(*who));
+        let members = members.filter_map(|rank| self.directory.members.get(rank)).cloned().collect();
+        (self.removals.waits(now, &joiner.name), members)
+    }
+
+    /// Processes that wait to come back, that this member did not hear, and that it can talk with now.
+    fn reached(&self, now: Instant) -> Vec<Incarnation> {
+        let me = self.me();
+        let joiners = self.joiners.iter().filter(|(_, joiner)| now.since(joiner.last) < JOINER_LIFE);
+        let waits = |name: &str| self.removals.of(name).is_some_and(|removal| removal.accusers.contains(&me));
+        joiners.filter(|(_, joiner)| waits(&joiner.info.name)).map(|(who, _)| *who).take(REACHED_MAX).collect()
     }
 
     /// Members that are heard, and are to leave all the same: too slow, senders of nonsense, or behind a path that failed.
     pub(super) fn to_go(&self, now: Instant) -> BTreeSet<usize> {
         let mut ranks = self.outcast_ranks(now);
         ranks.extend(self.hearing.slow().leavers());
-        ranks.extend(self.progress.leavers());
+        ranks.extend(self.progress.leavers().keys());
         ranks
     }
 }

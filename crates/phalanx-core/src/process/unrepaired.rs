@@ -1,7 +1,8 @@
 //! Frames that are never repaired: receipts, stream status, heartbeats, notices. Layout: `docs/wire.md`.
 
+use crate::id::Incarnation;
 use crate::link::{GAPS_MAX, Receipt};
-use crate::member::{Accusation, Claim, Complaint, Findings, ProbeKind};
+use crate::member::{Accusation, Claim, Complaint, Findings, PathKind};
 use crate::order::Status;
 use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint};
@@ -92,7 +93,7 @@ pub struct WatchBeat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// What it stands for.
-    pub kind: ProbeKind,
+    pub kind: PathKind,
     /// It is the answer.
     pub answers: bool,
     /// When the probe went out, by the clock of who sent it, in nanoseconds.
@@ -211,6 +212,11 @@ pub fn put_findings(out: &mut Vec<u8>, decree: u64, findings: &Findings) {
         put_varint(&mut fields, u64::from(*by));
         put_varint(&mut fields, *upto);
     }
+    if !(findings.dead.is_empty() && findings.reached.is_empty()) {
+        put_ranks(&mut fields, &findings.dead);
+        put_varint(&mut fields, findings.reached.len() as u64);
+        findings.reached.iter().for_each(|who| fields.extend_from_slice(&who.0.to_le_bytes()));
+    }
     out.push(FINDINGS);
     put_varint(out, fields.len() as u64);
     out.extend_from_slice(&fields);
@@ -290,7 +296,8 @@ pub fn read_unrepaired(r: &mut Reader<'_>) -> Result<Option<Unrepaired>, Malform
         PROBE => {
             let mut fields = Reader::new(r.prefixed()?);
             let what = fields.u8()?;
-            let kind = ProbeKind::from_number(what >> 1).ok_or(Malformed)?;
+            let kind =
+                PathKind::from_number(what >> 1).filter(|kind| PathKind::PROBED.contains(kind)).ok_or(Malformed)?;
             let sent = fields.bytes(8)?.try_into().map_err(|_too_short| Malformed)?;
             Unrepaired::Probe(Probe { kind, answers: what & 1 == 1, sent: u64::from_le_bytes(sent) })
         }
@@ -311,11 +318,18 @@ fn findings(r: &mut Reader<'_>) -> Result<Findings, Malformed> {
     let rank = |r: &mut Reader<'_>| u16::try_from(r.varint()?).map_err(|_too_big| Malformed);
     let mut findings = Findings::default();
     for _ in 0..r.varint()? {
-        let (rank, kind) = (rank(r)?, ProbeKind::from_number(r.u8()?).ok_or(Malformed)?);
+        let (rank, kind) = (rank(r)?, PathKind::from_number(r.u8()?).ok_or(Malformed)?);
         findings.accused.push(Accusation { rank, kind, number: r.varint()? });
     }
     for _ in 0..r.varint()? {
         findings.answered.push((rank(r)?, r.varint()?));
+    }
+    if !r.is_empty() {
+        findings.dead = ranks(r)?;
+        for _ in 0..r.varint()? {
+            let who = r.bytes(8)?.try_into().map_err(|_too_short| Malformed)?;
+            findings.reached.push(Incarnation(u64::from_le_bytes(who)));
+        }
     }
     let rises = findings.accused.windows(2).all(|pair| (pair[0].rank, pair[0].kind) < (pair[1].rank, pair[1].kind));
     if rises && findings.answered.windows(2).all(|pair| pair[0].0 < pair[1].0) { Ok(findings) } else { Err(Malformed) }
@@ -381,10 +395,10 @@ mod tests {
             put_claim(&mut out, decree, 65_535, &claim);
             let complaint = Complaint { excused: flag, slow: claim.accused.clone() };
             put_complaint(&mut out, decree, &complaint);
-            let probe = Probe { kind: ProbeKind::LongData, answers: flag, sent: limit };
+            let probe = Probe { kind: PathKind::LongData, answers: flag, sent: limit };
             put_probe(&mut out, probe, hears.len() * 200);
-            let accused = claim.accused.iter().map(|rank| Accusation { rank: *rank, kind: ProbeKind::Data, number: prefix });
-            let findings = Findings { accused: accused.collect(), answered: vec![(3, limit), (u16::MAX, 1)] };
+            let accused = claim.accused.iter().map(|rank| Accusation { rank: *rank, kind: PathKind::Data, number: prefix });
+            let findings = Findings { accused: accused.collect(), answered: vec![(3, limit), (u16::MAX, 1)], dead: claim.besides.clone(), reached: vec![Incarnation(limit)] };
             put_findings(&mut out, decree, &findings);
             put_excluded(&mut out, decree);
             let mut r = Reader::new(&out);
@@ -413,7 +427,7 @@ mod tests {
     /// A probe is as long as it is to be, to the byte, wherever its own length takes a byte more.
     #[test]
     fn a_probe_is_padded_to_the_length_asked_for() {
-        let probe = Probe { kind: ProbeKind::LongData, answers: false, sent: 7 };
+        let probe = Probe { kind: PathKind::LongData, answers: false, sent: 7 };
         for len in (11..400).chain(16_300..16_500).chain([65_000]) {
             let mut out = Vec::new();
             put_probe(&mut out, probe, len);

@@ -56,6 +56,7 @@ fn view_of(members: Vec<MemberInfo>) -> CellView {
         members,
         joined: Vec::new(),
         left: Vec::new(),
+        apart: Vec::new(),
         members_min: 1,
     }
 }

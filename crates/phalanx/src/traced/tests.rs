@@ -114,6 +114,7 @@ fn a_life_is_written_down_in_order() {
         members: vec![me(7)],
         joined: vec![Incarnation(7)],
         left: Vec::new(),
+        apart: Vec::new(),
         members_min: 1,
     })));
     traced.command(&Command::JoinGroup { name: "g", with_state: true });

@@ -18,7 +18,7 @@ impl Cell {
         Self { members: (0..members).map(|me| Progress::new(me, members, at(0))).collect(), now_ms: 0 }
     }
 
-    fn run(&mut self, until_ms: u64, fails: impl Fn(usize, usize, ProbeKind) -> bool) -> &mut Self {
+    fn run(&mut self, until_ms: u64, fails: impl Fn(usize, usize, PathKind) -> bool) -> &mut Self {
         let n = self.members.len();
         let heard = vec![true; n];
         while self.now_ms < until_ms {
@@ -48,9 +48,10 @@ impl Cell {
         let hears = vec![true; self.members.len()];
         let (out, again) = (BTreeSet::new(), BTreeSet::new());
         for member in &mut self.members {
-            member.judge(Judging { hears: &hears, out: &out, budget, again: &again });
+            let now = at(self.now_ms);
+            member.judge(Judging { now, hears: &hears, out: &out, budget, again: &again, silence: None });
         }
-        self.members.iter().map(|member| member.leavers().iter().copied().collect()).collect()
+        self.members.iter().map(|member| member.leavers().keys().copied().collect()).collect()
     }
 }
 
@@ -66,8 +67,8 @@ fn while_all_is_well_nobody_is_accused() {
 fn who_is_behind_all_failed_paths_goes() {
     for n in 3..=5 {
         for broken in 0..n {
-            for kind in ProbeKind::ALL {
-                let fails = |from: usize, _: usize, of: ProbeKind| from == broken && of == kind;
+            for kind in PathKind::PROBED {
+                let fails = |from: usize, _: usize, of: PathKind| from == broken && of == kind;
                 let mut cell = Cell::new(n);
                 assert_eq!(cell.run(8_000, fails).judged(1), vec![vec![broken]; n], "{n} {broken} {kind:?}");
             }
@@ -77,14 +78,14 @@ fn who_is_behind_all_failed_paths_goes() {
 
 #[test]
 fn of_one_failed_path_the_younger_end_goes() {
-    let fails = |from: usize, to: usize, kind: ProbeKind| (from, to, kind) == (3, 1, ProbeKind::LongData);
+    let fails = |from: usize, to: usize, kind: PathKind| (from, to, kind) == (3, 1, PathKind::LongData);
     assert_eq!(Cell::new(5).run(8_000, fails).judged(2), vec![vec![3]; 5]);
     assert_eq!(Cell::new(2).run(8_000, |_, _, _| true).judged(1), [[1], [1]]);
 }
 
 #[test]
 fn nobody_goes_before_everybody_has_looked_into_it() {
-    let fails = |from: usize, _: usize, kind: ProbeKind| from == 1 && kind == ProbeKind::Data;
+    let fails = |from: usize, _: usize, kind: PathKind| from == 1 && kind == PathKind::Data;
     let mut cell = Cell::new(4);
     let mut first = None;
     while cell.now_ms < 8_000 {
@@ -103,7 +104,8 @@ fn nobody_goes_before_everybody_has_looked_into_it() {
     let mut alone = Progress::new(2, 4, at(0));
     alone.hear(at(1), 0, accusations);
     let (out, again) = (BTreeSet::new(), BTreeSet::new());
-    alone.judge(Judging { hears: &[true; 4], out: &out, budget: 1, again: &again });
+    let now = at(8_000);
+    alone.judge(Judging { now, hears: &[true; 4], out: &out, budget: 1, again: &again, silence: None });
     assert_eq!(alone.leavers().len(), 0);
 }
 
@@ -131,15 +133,15 @@ fn what_is_acknowledged_is_progress_but_no_answer() {
         one.acknowledged(now, 1, sum);
         one.look(now, &heard, PATIENCE);
         for (rank, kind) in one.probes(now, &heard) {
-            if rank == 2 || kind == ProbeKind::LongControl {
+            if rank == 2 || kind == PathKind::LongControl {
                 one.answer(now, rank, kind, now);
             }
         }
     }
     assert_eq!(one.findings(), Findings::default());
     // Another accuses it: what counts then is an answer.
-    let accusation = Accusation { rank: 1, kind: ProbeKind::Data, number: 1 };
-    one.hear(at(10_000), 2, Findings { accused: vec![accusation], answered: Vec::new() });
+    let accusation = Accusation { rank: 1, kind: PathKind::Data, number: 1 };
+    one.hear(at(10_000), 2, Findings { accused: vec![accusation], ..Findings::default() });
     for beat in 50..60 {
         let now = at(beat * BEAT_MS);
         sum += 1;
@@ -151,7 +153,7 @@ fn what_is_acknowledged_is_progress_but_no_answer() {
             .for_each(|(r, k)| one.answer(now, r, k, now));
     }
     let found = one.findings();
-    assert_eq!((found.accused[0].rank, found.accused[0].kind, found.answered), (1, ProbeKind::Data, vec![(2, 1)]));
+    assert_eq!((found.accused[0].rank, found.accused[0].kind, found.answered), (1, PathKind::Data, vec![(2, 1)]));
 }
 
 #[test]
@@ -178,7 +180,7 @@ fn who_is_not_heard_is_not_accused() {
 #[test]
 fn the_fewest_go_and_of_several_sets_the_youngest() {
     let of = |failed: &[(usize, usize)], most| {
-        cover(&failed.iter().copied().collect(), most).map(|cover| cover.into_iter().collect::<Vec<_>>())
+        cover(&failed.iter().copied().collect(), most, &|_| true).map(|cover| cover.into_iter().collect::<Vec<_>>())
     };
     assert_eq!(of(&[(0, 1)], 2), Some(vec![1]));
     assert_eq!(of(&[(0, 1), (0, 2), (0, 3)], 2), Some(vec![0]));
@@ -191,8 +193,8 @@ fn the_fewest_go_and_of_several_sets_the_youngest() {
 fn findings_that_make_no_sense_are_not_taken() {
     let mut one = Progress::new(0, 3, at(0));
     let accuses = |rank: u16| Findings {
-        accused: vec![Accusation { rank, kind: ProbeKind::Data, number: 1 }],
-        answered: Vec::new(),
+        accused: vec![Accusation { rank, kind: PathKind::Data, number: 1 }],
+        ..Findings::default()
     };
     assert!(!one.hear(at(1), 1, accuses(3)), "nobody");
     assert!(!one.hear(at(1), 1, accuses(1)), "itself");
@@ -207,43 +209,12 @@ fn findings_that_make_no_sense_are_not_taken() {
     assert!(one.is_quiet());
 }
 
-/// From five members at most two of other names go within the window; who comes back and goes again is one of them.
-#[test]
-fn no_more_than_a_minority_is_removed_within_the_window() {
-    let mut budget = Budget::default();
-    budget.install(at(0), 5);
-    assert_eq!(budget.left(at(0)), 2);
-    budget.remove(at(1_000), "a");
-    budget.install(at(20_000), 4);
-    budget.remove(at(30_000), "a");
-    assert_eq!(budget.left(at(30_000)), 1);
-    let waits = |ms| budget.holds_back(at(ms), "a");
-    assert!(waits(39_999) && !waits(40_000) && !budget.holds_back(at(30_000), "b"), "10 s after the second time");
-    let mut often = budget.clone();
-    (0..40).for_each(|_| often.remove(at(31_000), "a"));
-    assert!(often.holds_back(at(90_999), "a") && !often.holds_back(at(91_000), "a"));
-    assert!(budget.has_removed("a") && !budget.has_removed("b"));
-    budget.remove(at(40_000), "b");
-    budget.install(at(40_000), 3);
-    assert_eq!(budget.left(at(629_999)), 0);
-    assert_eq!(budget.left(at(640_000)), 1, "both are forgotten, and no view had more than three members since");
-    let mut grows = Budget::default();
-    for (ms, members) in [(0, 1), (1_000, 4), (2_000, 3), (11_000, 2)] {
-        grows.install(at(ms), members);
-    }
-    assert_eq!(grows.left(at(11_000)), 1, "the largest view counts, though others came soon before and after");
-    let mut two = Budget::default();
-    two.install(at(0), 2);
-    assert_eq!(two.left(at(0)), 1);
-    assert_eq!(Budget::default().left(at(0)), 0);
-}
-
 /// The accuser itself may be at fault: whoever hears of an accusation looks at both ends.
 #[test]
 fn the_accuser_is_looked_into_as_well() {
     let mut one = Progress::new(2, 4, at(0));
-    let accusation = Accusation { rank: 0, kind: ProbeKind::Data, number: 1 };
-    one.hear(at(0), 1, Findings { accused: vec![accusation], answered: Vec::new() });
+    let accusation = Accusation { rank: 0, kind: PathKind::Data, number: 1 };
+    one.hear(at(0), 1, Findings { accused: vec![accusation], ..Findings::default() });
     let answered: Vec<_> = (1..20)
         .map(|beat| {
             let now = at(beat * BEAT_MS);
@@ -280,4 +251,200 @@ fn the_patience_begins_with_the_first_probe_in_vain() {
             "gone after {gone_after}: {beats:?} beats"
         );
     }
+}
+
+/// A cell in which members do not hear each other: by listener and speaker, from when on.
+struct Hearers {
+    members: Vec<Progress>,
+    now_ms: u64,
+    last_heard: Vec<Vec<u64>>,
+}
+
+/// Silence is borne so long.
+const BORNE_MS: u64 = 1_000;
+
+impl Hearers {
+    fn new(members: usize) -> Self {
+        Self {
+            members: (0..members).map(|me| Progress::new(me, members, at(0))).collect(),
+            now_ms: 0,
+            last_heard: vec![vec![0; members]; members],
+        }
+    }
+
+    /// Heartbeats that `passes` lets through, from the second member to the first, at that time. `bears` is how much longer than others a member bears
+    /// silence.
+    fn run(
+        &mut self,
+        until_ms: u64,
+        passes: impl Fn(usize, usize, u64) -> bool,
+        bears: impl Fn(usize) -> u64,
+    ) -> &mut Self {
+        let n = self.members.len();
+        while self.now_ms < until_ms {
+            self.now_ms += BEAT_MS;
+            let (now, now_ms) = (at(self.now_ms), self.now_ms);
+            for me in 0..n {
+                let hears = self.hears(me, bears(me));
+                let last_heard = self.last_heard[me].clone();
+                self.members[me].look_for_silence(now, &hears, |rank| at(last_heard[rank]));
+                self.members[me].look(now, &[], PATIENCE);
+                let findings = self.members[me].findings();
+                for other in (0..n).filter(|other| *other != me && passes(*other, me, now_ms)) {
+                    self.last_heard[other][me] = now_ms;
+                    self.members[other].beat(me);
+                    self.members[other].hear(now, me, findings.clone());
+                }
+            }
+        }
+        self
+    }
+
+    fn hears(&self, me: usize, longer: u64) -> Vec<bool> {
+        let silent = |rank: usize| self.now_ms - self.last_heard[me][rank] > BORNE_MS + longer;
+        (0..self.members.len()).map(|rank| rank == me || !silent(rank)).collect()
+    }
+
+    fn judged(&mut self, budget: usize, bears: impl Fn(usize) -> u64) -> Vec<Vec<usize>> {
+        let (none, again) = (BTreeSet::new(), BTreeSet::new());
+        let silence = Some(Silence { behind: &none, beat: Duration::from_millis(BEAT_MS) });
+        for me in 0..self.members.len() {
+            let hears = self.hears(me, bears(me));
+            let judging = Judging { now: at(self.now_ms), hears: &hears, out: &none, budget, again: &again, silence };
+            self.members[me].judge(judging);
+        }
+        self.members.iter().map(|member| member.leavers().keys().copied().collect()).collect()
+    }
+}
+
+/// Whoever notices it first, and however much later the others do: the dead member goes, and while some still hear it nobody does.
+#[test]
+fn a_dead_member_goes_alone_whoever_misses_it_first() {
+    for n in 3..=5 {
+        for dead in 0..n {
+            for patient in (0..n).filter(|patient| *patient != dead) {
+                let bears = |rank: usize| if rank == patient { 900 } else { 0 };
+                let mut cell = Hearers::new(n);
+                while cell.now_ms < 4_000 {
+                    let until = cell.now_ms + BEAT_MS;
+                    cell.run(until, |to, from, _| to != dead && from != dead, bears);
+                    let judged = cell.judged(1, bears);
+                    let by_others = judged.iter().enumerate().filter(|(rank, _)| *rank != dead);
+                    for (_, leavers) in by_others {
+                        assert!(leavers.is_empty() || *leavers == [dead], "{n} {dead} {patient}: {judged:?}");
+                    }
+                }
+                let judged = cell.judged(1, bears);
+                assert!((0..n).all(|rank| rank == dead || judged[rank] == [dead]), "{n} {dead} {patient}: {judged:?}");
+            }
+        }
+    }
+}
+
+/// One way or both: all judge that the younger end goes, both ends too; of two links of one member it is that one. It counts, as others hear it.
+#[test]
+fn of_a_silent_link_the_younger_end_goes_and_of_two_the_common_end() {
+    let of = |silent: &'static [(usize, usize)]| {
+        let mut cell = Hearers::new(5);
+        let passes = |to: usize, from: usize, _| !silent.contains(&(to, from));
+        let mut judged = Vec::new();
+        for ms in (1..=6_000 / BEAT_MS).map(|beat| beat * BEAT_MS) {
+            judged = cell.run(ms, passes, |_| 0).judged(1, |_| 0);
+        }
+        let case = cell.members[4].leavers().values().next().cloned().unwrap_or_default();
+        (judged, case)
+    };
+    let case = |accusers: &[usize]| Case { is_heard: true, accusers: accusers.to_vec() };
+    assert_eq!(of(&[(1, 3)]), (vec![vec![3]; 5], case(&[1])));
+    assert_eq!(of(&[(3, 1)]), (vec![vec![3]; 5], case(&[1])));
+    assert_eq!(of(&[(0, 1), (1, 0)]), (vec![vec![1]; 5], case(&[0])));
+    assert_eq!(of(&[(1, 0), (3, 0)]), (vec![vec![0]; 5], case(&[1, 3])));
+}
+
+#[test]
+fn a_silent_link_has_to_be_so_for_some_heartbeats() {
+    // Stopped until just after one of the others missed it.
+    let passes = |to: usize, from: usize, ms: u64| (to != 1 && from != 1) || ms > 1_500;
+    let bears = |rank: usize| if rank == 3 { 0 } else { 900 };
+    let mut cell = Hearers::new(4);
+    while cell.now_ms < 5_000 {
+        let until = cell.now_ms + BEAT_MS;
+        let judged = cell.run(until, passes, bears).judged(1, bears);
+        assert_eq!(judged, vec![Vec::<usize>::new(); 4], "{} ms", cell.now_ms);
+    }
+}
+
+/// Halves that do not hear each other: that with rank 0 goes on, though the others hold younger members and older ones.
+#[test]
+fn of_two_halves_that_with_the_oldest_member_stays() {
+    let side = |rank: usize| rank == 0 || rank == 3;
+    let mut cell = Hearers::new(4);
+    let judged = cell.run(6_000, |to, from, _| side(to) == side(from), |_| 0).judged(1, |_| 0);
+    assert_eq!((&judged[0], &judged[3]), (&vec![1, 2], &vec![1, 2]), "whom nobody hears that stays does not count");
+}
+
+#[test]
+fn where_too_many_went_before_silence_alone_is_judged() {
+    let mut cell = Hearers::new(5);
+    cell.run(6_000, |to, from, _| to != 4 && from != 4, |_| 0);
+    let accusation = Accusation { rank: 2, kind: PathKind::Data, number: 9 };
+    for other in [0, 2, 3] {
+        let accused = cell.members[1].findings().accused.into_iter().chain([accusation]);
+        let mut accused: Vec<Accusation> = accused.collect();
+        accused.sort_unstable();
+        cell.members[other].hear(at(6_000), 1, Findings { accused, ..Findings::default() });
+    }
+    cell.members[1].paths[2][usize::from(PathKind::Data.number())].accused = Some(9);
+    for me in 0..4 {
+        cell.members[me].look(at(6_000), &[], PATIENCE);
+    }
+    let findings: Vec<Findings> = cell.members.iter().map(Progress::findings).collect();
+    for (from, to) in (0..4).flat_map(|from| (0..4).map(move |to| (from, to))).filter(|(from, to)| from != to) {
+        cell.members[to].hear(at(6_000), from, findings[from].clone());
+    }
+    assert_eq!(cell.judged(1, |_| 0)[0], [2, 4]);
+    assert_eq!(cell.judged(0, |_| 0)[0], [4], "the dead one, which counts nothing");
+}
+
+#[test]
+fn who_is_said_to_be_dead_goes_at_once_and_who_is_behind_counts_as_silent() {
+    let (none, again) = (BTreeSet::new(), BTreeSet::new());
+    let judge = |one: &mut Progress, behind: &BTreeSet<usize>| {
+        let silence = Some(Silence { behind, beat: Duration::from_millis(BEAT_MS) });
+        let hears = [true; 4];
+        one.judge(Judging { now: at(1), hears: &hears, out: &none, budget: 1, again: &again, silence });
+        one.leavers().keys().copied().collect::<Vec<_>>()
+    };
+    let mut one = Progress::new(3, 4, at(0));
+    assert!(one.hear(at(1), 2, Findings { dead: vec![0], ..Findings::default() }));
+    assert!(!one.is_quiet());
+    assert_eq!(judge(&mut one, &none), [0]);
+    let mut one = Progress::new(3, 4, at(0));
+    assert_eq!(judge(&mut one, &BTreeSet::from([1])), [1]);
+}
+
+/// What not all look into stays open, and how long is told.
+#[test]
+fn what_is_not_looked_into_stays_open() {
+    let (none, again) = (BTreeSet::new(), BTreeSet::new());
+    let mut one = Progress::new(0, 4, at(0));
+    let accusation = Accusation { rank: 1, kind: PathKind::Silence, number: 1 };
+    one.hear(at(0), 2, Findings { accused: vec![accusation], ..Findings::default() });
+    for ms in [0, 5_000] {
+        let silence = Some(Silence { behind: &none, beat: Duration::from_millis(BEAT_MS) });
+        one.judge(Judging { now: at(ms), hears: &[true; 4], out: &none, budget: 1, again: &again, silence });
+    }
+    assert_eq!((one.leavers().len(), one.open_for(at(6_000))), (0, Duration::from_secs(6)));
+    one.hear(at(6_000), 2, Findings::default());
+    let silence = Some(Silence { behind: &none, beat: Duration::from_millis(BEAT_MS) });
+    one.judge(Judging { now: at(6_000), hears: &[true; 4], out: &none, budget: 1, again: &again, silence });
+    assert_eq!(one.open_for(at(7_000)), Duration::ZERO);
+}
+
+#[test]
+fn findings_name_a_bounded_number_of_processes_that_wait() {
+    let reached = |count: u64| Findings { reached: (0..count).map(Incarnation).collect(), ..Findings::default() };
+    let mut one = Progress::new(0, 3, at(0));
+    let most = REACHED_MAX as u64;
+    assert!(one.hear(at(1), 1, reached(most)) && !one.hear(at(1), 2, reached(most + 1)));
 }

@@ -1,0 +1,316 @@
+//! Who was left out lately though nobody proved it dead: how many more may go so, and who waits before it comes back.
+//!
+//! From level 5 on the record is a part of the directory, so that all members, and those that join, know the same. Below, each
+//! member keeps an account of its own. `docs/progress.md` has the rules.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::messages::Proposal;
+use super::{Directory, Wishes};
+use crate::api::LeaveReason;
+use crate::id::Incarnation;
+use crate::time::Instant;
+use crate::wire::Tags;
+
+/// Removals count for so long.
+pub const BUDGET_WINDOW: Duration = Duration::from_secs(600);
+/// Who was removed once waits so long.
+const BACK_AFTER: Duration = Duration::from_secs(1);
+/// However often it was removed, it waits no longer than this.
+const BACK_WITHIN: Duration = Duration::from_secs(60);
+/// What may come and go has to be heard for so long, times the removals before the last.
+const STEADY_EACH: Duration = Duration::from_secs(15);
+/// Views closer together than this count as one, the largest of them.
+const VIEWS_EVERY: Duration = Duration::from_secs(10);
+/// Names in the record: of more, those removed first are forgotten.
+pub const REMOVALS_MAX: usize = 64;
+/// Members that are remembered to have accused one that was removed.
+pub const ACCUSERS_MAX: usize = 8;
+/// In a directory's tail: the record.
+const REMOVALS: u64 = 5;
+
+/// One name in the record, as it is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removal {
+    /// Whose.
+    pub name: String,
+    /// The incarnation that was removed last.
+    pub who: Incarnation,
+    /// How often within the window.
+    pub times: u32,
+    /// How long ago the last time was, in milliseconds, when the decree was proposed.
+    pub age_ms: u64,
+    /// Members heard it that stayed: it counts against the budget.
+    pub counts: bool,
+    /// Members that did not hear it, or that it did not hear, while others did.
+    pub accusers: Vec<Incarnation>,
+}
+
+impl Removal {
+    /// How long it waits in all.
+    fn back_off(&self) -> Duration {
+        BACK_AFTER.saturating_mul(1 << self.times.saturating_sub(1).min(16)).min(BACK_WITHIN)
+    }
+
+    /// For how long it has to be heard before it comes back: from the second time on for as long as it waits, and if a path failed
+    /// or the same process is back, for 15 s, 30 s and so on. So what comes and goes stays out, however slowly, and a process that
+    /// was started anew does not wait for it.
+    #[must_use]
+    pub fn steady_for(&self, lives: &[Incarnation]) -> Duration {
+        let again = self.times.saturating_sub(1);
+        let may_flap = !self.accusers.is_empty() || lives.contains(&self.who);
+        let longer = if may_flap { STEADY_EACH.saturating_mul(again) } else { Duration::ZERO };
+        if again > 0 { self.back_off().max(longer).min(BACK_WITHIN) } else { Duration::ZERO }
+    }
+}
+
+/// What a coordinator knows of a member that it is about to leave out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    /// See [`Removal::counts`].
+    pub counts: bool,
+    /// See [`Removal::accusers`].
+    pub accusers: Vec<Incarnation>,
+}
+
+/// The record, by the clock of this process, and what the budget is reckoned from.
+///
+/// Within [`BUDGET_WINDOW`], members of no more names than a minority of the largest view since it began are removed though they
+/// are heard. So paths that break one after the other do not erode a cell.
+#[derive(Clone, Debug, Default)]
+pub struct Removals {
+    /// Views by when they were installed, the one that stood when the window began first.
+    views: VecDeque<(Instant, usize)>,
+    /// By when they were removed.
+    removed: Vec<(Instant, Removal)>,
+}
+
+impl Removals {
+    /// Notes that a view with this number of members is installed.
+    pub fn install(&mut self, now: Instant, members: usize) {
+        self.pass(now);
+        match self.views.back_mut() {
+            Some((at, most)) if now.since(*at) < VIEWS_EVERY => *most = members.max(*most),
+            _ => self.views.push_back((now, members)),
+        }
+    }
+
+    /// A member of this name is removed.
+    pub fn remove(&mut self, now: Instant, name: &str, who: Incarnation, charge: Charge) {
+        self.pass(now);
+        let place = self.removed.iter().position(|(_, removal)| removal.name == name);
+        let before = place.map(|place| self.removed.remove(place).1);
+        let Charge { counts, mut accusers } = charge;
+        accusers.truncate(ACCUSERS_MAX);
+        let (times, counted) = before.map_or((0, false), |before| (before.times, before.counts));
+        let (times, counts) = (times.saturating_add(1), counts || counted);
+        self.removed.push((now, Removal { name: name.to_owned(), who, times, age_ms: 0, counts, accusers }));
+        self.removed.drain(..self.removed.len().saturating_sub(REMOVALS_MAX));
+    }
+
+    /// Takes what was decided in the place of what was known.
+    pub fn adopt(&mut self, now: Instant, decided: Vec<Removal>) {
+        let at = |removal: &Removal| Instant(now.0.saturating_sub(removal.age_ms.saturating_mul(1_000_000)));
+        self.removed = decided.into_iter().map(|removal| (at(&removal), removal)).collect();
+        self.pass(now);
+    }
+
+    /// The record as it is told now.
+    #[must_use]
+    pub fn record(&self, now: Instant) -> Vec<Removal> {
+        let in_force = self.removed.iter().filter(|(at, _)| now.since(*at) < BUDGET_WINDOW);
+        let age = |at: &Instant| u64::try_from(now.since(*at).as_millis()).unwrap_or(u64::MAX);
+        in_force.map(|(at, removal)| Removal { age_ms: age(at), ..removal.clone() }).collect()
+    }
+
+    /// How many of other names may go now though they are heard.
+    pub fn left(&mut self, now: Instant) -> usize {
+        self.pass(now);
+        let members = self.views.iter().map(|(_, members)| *members).max().unwrap_or(0);
+        let most = if members == 2 { 1 } else { members.saturating_sub(1) / 2 };
+        most.saturating_sub(self.removed.iter().filter(|(_, removal)| removal.counts).count())
+    }
+
+    /// Whether a member of this name was removed within the window, and that counts.
+    #[must_use]
+    pub fn has_removed(&self, name: &str) -> bool {
+        self.removed.iter().any(|(_, removal)| removal.name == name && removal.counts)
+    }
+
+    /// What is on record of this name.
+    #[must_use]
+    pub fn of(&self, name: &str) -> Option<&Removal> {
+        self.removed.iter().find(|(_, removal)| removal.name == name).map(|(_, removal)| removal)
+    }
+
+    /// For how long a process of this name is to wait still: 1 s since it was removed, twice as long each time, 60 s at most.
+    #[must_use]
+    pub fn waits(&self, now: Instant, name: &str) -> Duration {
+        let removed = self.removed.iter().find(|(_, removal)| removal.name == name);
+        removed.map_or(Duration::ZERO, |(at, removal)| removal.back_off().saturating_sub(now.since(*at)))
+    }
+
+    fn pass(&mut self, now: Instant) {
+        self.removed.retain(|(at, _)| now.since(*at) < BUDGET_WINDOW);
+        while self.views.get(1).is_some_and(|(at, _)| now.since(*at) >= BUDGET_WINDOW) {
+            self.views.pop_front();
+        }
+    }
+}
+
+/// Whether who leaves for that reason is on record: not who asked to, nor who is proved dead.
+fn is_recorded(why: LeaveReason) -> bool {
+    matches!(why, LeaveReason::Unreachable | LeaveReason::NoProgress | LeaveReason::TooSlow)
+}
+
+impl Directory {
+    /// The record as decided, oldest first. Nothing, where it makes no sense.
+    #[must_use]
+    pub fn removals(&self) -> Vec<Removal> {
+        read(&self.tail)
+    }
+
+    /// Puts the record into a proposal, with those that it leaves out.
+    pub(super) fn note_removals(&self, proposal: &mut Proposal, wishes: &Wishes) {
+        let Some((now, mut removals)) = wishes.removals.clone() else { return };
+        for (who, _) in proposal.left.iter().filter(|(_, why)| is_recorded(*why)) {
+            let Some(rank) = self.rank(*who) else { continue };
+            removals.remove(now, &self.members[rank].name, *who, wishes.charges.get(who).cloned().unwrap_or_default());
+        }
+        let record = removals.record(now);
+        if !(record.is_empty() && self.removals().is_empty()) {
+            proposal.tail.put_value(REMOVALS, &record);
+        }
+    }
+
+    /// Of those that `proposal` leaves out, each to which a path failed from members that stay, with these.
+    #[must_use]
+    pub fn apart(&self, proposal: &Proposal) -> Vec<(Incarnation, Vec<Incarnation>)> {
+        let record = read(&proposal.tail);
+        let accusers = |who: &Incarnation| {
+            let name = &self.members[self.rank(*who)?].name;
+            record.iter().find(|removal| removal.name == *name).map(|removal| removal.accusers.clone())
+        };
+        let left = proposal.left.iter().filter(|(_, why)| is_recorded(*why));
+        left.filter_map(|(who, _)| Some((*who, accusers(who)?))).filter(|(_, by)| !by.is_empty()).collect()
+    }
+
+    /// Begins a new instance: who was left out of the one before is forgotten.
+    pub(super) fn forget_removals(&mut self) {
+        self.tail.remove(REMOVALS);
+    }
+}
+
+fn read(tail: &Tags) -> Vec<Removal> {
+    let mut told: Vec<Removal> = tail.value(REMOVALS).ok().flatten().unwrap_or_default();
+    told.retain(|removal| removal.name.len() <= 200 && removal.accusers.len() <= ACCUSERS_MAX);
+    told.truncate(REMOVALS_MAX);
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    fn counted() -> Charge {
+        Charge { counts: true, accusers: Vec::new() }
+    }
+
+    /// From five members at most two of other names go within the window; who comes back and goes again is one of them.
+    #[test]
+    fn no_more_than_a_minority_is_removed_within_the_window() {
+        let mut removals = Removals::default();
+        removals.install(at(0), 5);
+        assert_eq!(removals.left(at(0)), 2);
+        removals.remove(at(1_000), "a", Incarnation(7), counted());
+        removals.install(at(20_000), 4);
+        removals.remove(at(30_000), "a", Incarnation(7), Charge::default());
+        assert_eq!(removals.left(at(30_000)), 1, "it counted the first time");
+        removals.remove(at(30_000), "c", Incarnation(7), Charge::default());
+        assert_eq!(removals.left(at(30_000)), 1, "nobody heard it");
+        assert!(removals.has_removed("a") && !removals.has_removed("b") && !removals.has_removed("c"));
+        removals.remove(at(40_000), "b", Incarnation(7), counted());
+        removals.install(at(40_000), 3);
+        assert_eq!(removals.left(at(629_999)), 0);
+        assert_eq!(removals.left(at(640_000)), 1, "both are forgotten, and no view had more than three members since");
+        let mut grows = Removals::default();
+        for (ms, members) in [(0, 1), (1_000, 4), (2_000, 3), (11_000, 2)] {
+            grows.install(at(ms), members);
+        }
+        assert_eq!(grows.left(at(11_000)), 1, "the largest view counts, though others came soon before and after");
+        let mut two = Removals::default();
+        two.install(at(0), 2);
+        assert_eq!(two.left(at(0)), 1);
+        assert_eq!(Removals::default().left(at(0)), 0);
+    }
+
+    #[test]
+    fn who_is_removed_again_waits_twice_as_long_and_a_minute_at_most() {
+        let mut removals = Removals::default();
+        let waits = |removals: &Removals, ms| removals.waits(at(ms), "a").as_millis();
+        removals.remove(at(0), "a", Incarnation(7), Charge::default());
+        assert_eq!((waits(&removals, 0), waits(&removals, 999), waits(&removals, 1_000)), (1_000, 1, 0));
+        removals.remove(at(5_000), "a", Incarnation(7), Charge::default());
+        assert_eq!((waits(&removals, 5_500), removals.waits(at(5_500), "b")), (1_500, Duration::ZERO));
+        let steady = |removals: &Removals, life| {
+            removals.of("a").map(|removal| removal.steady_for(&[Incarnation(life)]).as_millis())
+        };
+        assert_eq!((steady(&removals, 6), steady(&removals, 7)), (Some(2_000), Some(15_000)));
+        (0..40).for_each(|_| removals.remove(at(5_000), "a", Incarnation(7), Charge::default()));
+        assert_eq!(waits(&removals, 5_000), 60_000);
+        removals.remove(at(605_000), "a", Incarnation(7), Charge::default());
+        assert_eq!(
+            (waits(&removals, 605_000), steady(&removals, 7)),
+            (1_000, Some(0)),
+            "what went before is forgotten"
+        );
+    }
+
+    /// Who takes it over knows what its teller knew, with the time that passed.
+    #[test]
+    fn the_record_is_the_same_for_all() {
+        let mut told = Removals::default();
+        told.remove(
+            at(10_000),
+            "a",
+            Incarnation(7),
+            Charge { counts: true, accusers: (0..20).map(Incarnation).collect() },
+        );
+        told.remove(at(12_000), "b", Incarnation(7), Charge::default());
+        let record = told.record(at(12_500));
+        assert_eq!(record.iter().map(|removal| removal.age_ms).collect::<Vec<_>>(), [2_500, 500]);
+        assert_eq!(record[0].accusers.len(), ACCUSERS_MAX);
+        let mut adopted = Removals::default();
+        adopted.remove(at(1), "c", Incarnation(7), Charge::default());
+        adopted.adopt(at(500_000), record.clone());
+        assert_eq!((adopted.record(at(500_000)), adopted.of("c")), (record, None));
+        assert_eq!(adopted.waits(at(500_000), "b"), Duration::from_millis(500));
+        let old = Removal {
+            name: "d".into(),
+            who: Incarnation(7),
+            times: 1,
+            age_ms: u64::MAX,
+            counts: true,
+            accusers: Vec::new(),
+        };
+        adopted.adopt(at(700_000), vec![old]);
+        assert_eq!(adopted.record(at(700_000)), [], "of a time before this process knew of");
+    }
+
+    #[test]
+    fn the_record_has_a_bound() {
+        let mut removals = Removals::default();
+        for n in 0..REMOVALS_MAX + 5 {
+            removals.remove(at(n as u64), &format!("m{n}"), Incarnation(7), Charge::default());
+        }
+        let record = removals.record(at(1_000));
+        assert_eq!((record.len(), record[0].name.as_str()), (REMOVALS_MAX, "m5"), "those removed first are forgotten");
+    }
+}
