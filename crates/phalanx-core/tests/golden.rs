@@ -14,7 +14,7 @@ use phalanx_core::member::{
     Accusation, Agreed, Ballot, Claim, Complaint, Control, Directory, End, Ended, Findings, FirstView, FounderRecord,
     FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView,
     Lost, Mark, PathKind, Proposal, RecoveredPacket, Report, Return, ReturnPoint, Revived, StateMessage, Unread,
-    Unreadable, Wedge, Welcome, WishList,
+    Unreadable, Wedge, Welcome, WelcomePart, WishList,
 };
 use phalanx_core::order::Status;
 use phalanx_core::process::unrepaired::{
@@ -209,6 +209,7 @@ fn control_messages() {
     let wish = GroupWish { name: "ledger".into(), join: true, only_new: false, terms: None };
     let proposed = std::sync::Arc::new(proposal());
     let welcome = Welcome { instance: 0xc0ff_ee00, directory: directory(), proposal: proposed.clone() };
+    let part = WelcomePart { decree: 5, len_bytes: 100_000, offset: 65_536, bytes: FRAMES.to_vec() };
     let recovered = RecoveredPacket { space: 9, rank: 2, number: 300, frames: FRAMES.to_vec() };
     let all = [
         ("wedge", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts: Vec::new() })),
@@ -228,6 +229,7 @@ fn control_messages() {
         ("unreadable_in_a_ballot", Control::Unreadable(unreadable(Some(Ballot { round: 3, rank: 2 })))),
         ("holds_state", Control::HoldsState { group: GroupId(1), view: 3 }),
         ("out", Control::Out),
+        ("welcome_part", Control::WelcomePart(part)),
     ];
     messages("control.txt", &all);
 }

@@ -198,6 +198,12 @@ impl Channel {
         self.sending.outstanding() > 0
     }
 
+    /// Nothing waits, and more could be sent now.
+    #[must_use]
+    pub fn takes_more(&self) -> bool {
+        self.outbox.is_empty() && self.sending.may_send()
+    }
+
     /// Fills `frames` with as much of the outbox as fits in `room` bytes; false if there is nothing to send now.
     pub fn fill(&mut self, room: usize, frames: &mut Vec<u8>) -> bool {
         if !self.sending.may_send() {

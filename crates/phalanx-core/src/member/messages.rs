@@ -189,6 +189,21 @@ pub struct Welcome {
     pub proposal: Arc<Proposal>,
 }
 
+/// A piece of an encoded message with a [`Welcome`] that is too long for one message, or for others to wait behind it. From level 5
+/// on. The pieces of one sender follow each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WelcomePart {
+    /// The decree whose directory it is.
+    pub decree: u64,
+    /// The length of the whole.
+    pub len_bytes: u64,
+    /// Where in the whole it belongs.
+    pub offset: u64,
+    /// The bytes.
+    #[serde(with = "crate::wire::blob")]
+    pub bytes: Vec<u8>,
+}
+
 /// A wish about one group, from a member of the cell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupWish {
@@ -387,6 +402,8 @@ pub enum Control {
     Founding(FoundingMessage),
     /// From level 3 on: the sender asked to leave, and knows that it is out.
     Out,
+    /// See [`WelcomePart`].
+    WelcomePart(WelcomePart),
 }
 
 impl Control {

@@ -40,7 +40,7 @@ pub use graph::WatchGraph;
 pub use hearing::{Hearing, Link, Patience};
 pub use messages::{
     Ballot, Control, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage, Unread,
-    Unreadable, Wedge, Welcome, WishList,
+    Unreadable, Wedge, Welcome, WelcomePart, WishList,
 };
 pub use orphan::{
     Holder, LIVES_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, Return, ReturnPoint, Returns, Revived,

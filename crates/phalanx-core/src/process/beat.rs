@@ -7,7 +7,7 @@ use super::unrepaired::{put_beat, put_excluded};
 use super::{EXCLUDED_MAX, Process, Stage};
 use crate::api::{Effects, Event, LeaveReason};
 use crate::id::{Incarnation, Lane};
-use crate::member::{Control, Patience, Welcome, is_quorum};
+use crate::member::{Control, Patience, is_quorum};
 use crate::time::Instant;
 
 /// An excluded incarnation is told so no more often than this.
@@ -189,8 +189,7 @@ impl Process {
     pub(super) fn tell_decision(&mut self, to: Incarnation) {
         let Some(proposal) = self.last_decision.clone() else { return };
         if proposal.joiners().any(|who| who == to) {
-            let welcome = Welcome { instance: self.instance, directory: self.directory.clone(), proposal };
-            self.send_control(to, &Control::Welcome(Box::new(welcome)));
+            self.welcome(to, proposal);
         } else {
             self.send_control(to, &Control::Decide(proposal));
         }

@@ -157,6 +157,10 @@ counters! {
     levels_risen,
     /// Times agreed settings took the place of other ones here.
     settings_adopted,
+    /// Welcomes of joiners that this process told in parts.
+    welcomes_in_parts,
+    /// Parts of welcomes that this process did not take: of an earlier decree, or another member told it already.
+    welcome_parts_dropped,
     /// State transfers given and taken.
     transfers_given,
     /// See `transfers_given`.

@@ -29,6 +29,7 @@ impl Process {
         match message {
             Control::Founding(message) => return self.handle_founding(now, from, message, fx),
             Control::Welcome(welcome) => return self.handle_welcome(now, *welcome, fx),
+            Control::WelcomePart(part) => return self.handle_welcome_part(now, from, part, fx),
             Control::Wedge(wedge) => return self.handle_wedge(now, from, &wedge, fx),
             Control::HoldsState { group, view } => return self.handle_holds_state(from, group, view),
             _ => {}
@@ -76,6 +77,7 @@ impl Process {
             | Control::FormerFoundDecide
             | Control::Founding(_)
             | Control::Welcome(_)
+            | Control::WelcomePart(_)
             | Control::Wedge(_)
             | Control::HoldsState { .. } => {}
         }

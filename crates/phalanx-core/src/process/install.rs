@@ -75,6 +75,7 @@ impl Process {
         let first = matches!(self.stage, Stage::Searching(_));
         self.counters.decrees += 1;
         self.decided = None;
+        self.welcomes.stop_taking();
         self.filling = None;
         self.fetch_at = None;
         self.fetch_turn = 0;

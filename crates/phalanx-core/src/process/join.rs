@@ -17,7 +17,7 @@ use super::progress::SILENCE_LEVEL;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding, GroupTerms};
 use crate::id::{Incarnation, Lane, MemberInfo};
-use crate::member::{ACCUSERS_MAX, Directory, Mismatch, Welcome, mismatch, read_wished_terms, wished_terms};
+use crate::member::{ACCUSERS_MAX, Directory, Mismatch, mismatch, read_wished_terms, wished_terms};
 use crate::rng::Rng;
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags, put_with_tail, read_with_tail};
@@ -522,6 +522,7 @@ impl Process {
         (is_coordinator, is_held): (bool, bool),
         fx: &mut impl Effects,
     ) {
+        let is_told = self.welcomes.is_coming(self.last_turn, self.suspect_after());
         let Stage::Searching(search) = &mut self.stage else { return };
         if !self.probing.nonces.contains(&nonce) {
             return self.counters.drop(DropReason::Replayed);
@@ -529,6 +530,9 @@ impl Process {
         search.answers += 1;
         if view > 0 {
             self.probing.coordinator = Some(if is_coordinator { from } else { coordinator });
+            if is_told {
+                return; // a member tells it already, and another one would tell the same again
+            }
         }
         // A coordinator that it cannot talk with tells it nothing: others say why it waits, and hear that it talks with them.
         if !is_coordinator && !is_held {
@@ -672,21 +676,6 @@ impl Process {
         peer.control_channel.set_window(window);
         peer.data_channel.set_window(window);
         self.opener.remember(member.incarnation);
-    }
-
-    /// A member says that this process was taken in.
-    pub(super) fn handle_welcome(&mut self, now: Instant, welcome: Welcome, fx: &mut impl Effects) {
-        if !matches!(self.stage, Stage::Searching(_)) || welcome.directory.rank(self.me()).is_none() {
-            return;
-        }
-        if !welcome.is_sound() {
-            return self.counters.drop(DropReason::Malformed);
-        }
-        if !self.mark_joined(welcome.instance, fx) {
-            return;
-        }
-        self.instance = welcome.instance;
-        self.enter(now, welcome.directory, welcome.proposal, fx);
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `reform` (other instances of the cell), `ending` (how an instance ends), `beat` (heartbeats
 //! and suspicion), `watch` (the same in a large cell), `slow` (members that
 //! stay behind), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
-//! `level` (the level in force and agreed settings), `adequacy` (views of too few members), `fetch` (filling a cut), `orphans` (groups that wait for members that were cut off), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
+//! `level` (the level in force and agreed settings), `adequacy` (views of too few members), `welcome` (telling joiners), `fetch` (filling a cut), `orphans` (groups that wait for members that were cut off), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
 //! packets come in, parts change, effects go out through [`Effects`].
 
 mod adequacy;
@@ -30,6 +30,7 @@ mod transfer;
 mod unreadable;
 pub mod unrepaired;
 mod watch;
+mod welcome;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -110,6 +111,7 @@ pub struct Process {
     /// Who wants to come and go, as told to this process as (possible) coordinator.
     joiners: BTreeMap<Incarnation, Joiner>,
     leavers: BTreeSet<Incarnation>,
+    welcomes: welcome::Welcomes,
     /// Former members that are known to be out, and members that are proved dead.
     out: BTreeSet<Incarnation>,
     /// Those that the last decree of this process did not let go, and when.
@@ -264,6 +266,7 @@ impl Process {
             left_undelivered: 0,
             joiners: BTreeMap::new(),
             leavers: BTreeSet::new(),
+            welcomes: welcome::Welcomes::default(),
             out: BTreeSet::new(),
             held_leavers: BTreeMap::new(),
             wishes: BTreeMap::new(),
@@ -391,6 +394,7 @@ impl Process {
         }
         self.turn_flows(now, fx);
         self.turn_transfers(now);
+        self.tell_parts();
         self.turn_channels(now, fx);
         self.drain_app(fx);
     }
@@ -515,7 +519,8 @@ impl Process {
             Stage::Member | Stage::Leaving { .. } => self.membership_deadline(),
             Stage::Over => return None,
         };
-        [flows, channels, stage, self.giving_deadline(), self.loss_due].into_iter().flatten().min()
+        let parts = self.parts_deadline();
+        [flows, channels, stage, parts, self.giving_deadline(), self.loss_due].into_iter().flatten().min()
     }
 
     /// More places to look for the cell.
@@ -538,6 +543,7 @@ impl Process {
             self.hearing.died(rank);
             self.attention = true;
         }
+        self.welcomes.forget(dead);
         self.note_death(dead);
         self.note_out(dead);
         self.joiners.remove(&dead);

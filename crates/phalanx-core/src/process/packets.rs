@@ -330,9 +330,17 @@ impl Process {
 
     /// Queues a control message to `to`.
     pub(super) fn send_control(&mut self, to: Incarnation, message: &Control) {
-        if let Some(peer) = self.peers.get_mut(to)
+        if self.peers.contains(to)
             && let Ok(bytes) = message.encode()
-            && peer.control_channel.send(Bytes::from(bytes), CONTROL_OUTBOX_BYTES).is_err()
+        {
+            self.send_encoded(to, Bytes::from(bytes));
+        }
+    }
+
+    /// The same of one that is encoded already.
+    pub(super) fn send_encoded(&mut self, to: Incarnation, message: Bytes) {
+        if let Some(peer) = self.peers.get_mut(to)
+            && peer.control_channel.send(message, CONTROL_OUTBOX_BYTES).is_err()
         {
             self.counters.control_refused += 1;
         }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use phalanx_core::member::{
     Agreed, Ballot, Control, Directory, End, Ended, FirstView, FounderRecord, FoundingBallot, FoundingMessage,
     FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView, Lost, Mark, Proposal,
-    RecoveredPacket, Report, Return, ReturnPoint, StateMessage, Unread, Unreadable, Wedge, Welcome, WishList,
+    RecoveredPacket, Report, Return, ReturnPoint, StateMessage, Unread, Unreadable, Wedge, Welcome, WelcomePart,
+    WishList,
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{Tags, put_with_tail};
@@ -18,7 +19,7 @@ pub(crate) struct Speech<'a>(pub(crate) &'a mut Rng);
 impl Speech<'_> {
     /// A message of the control channel.
     pub(crate) fn control(&mut self) -> Vec<u8> {
-        let message = match self.0.below(17) {
+        let message = match self.0.below(19) {
             0 => Control::Wedge(Wedge {
                 decree: self.number(),
                 ballot: self.ballot(),
@@ -71,6 +72,17 @@ impl Speech<'_> {
             }),
             14 => Control::HoldsState { group: self.group(), view: self.number() },
             15 => Control::Out,
+            16 => {
+                let bytes = self.frames();
+                let len_bytes = self.number().max(bytes.len() as u64);
+                Control::WelcomePart(WelcomePart { decree: self.number(), len_bytes, offset: 0, bytes })
+            }
+            17 => Control::WelcomePart(WelcomePart {
+                decree: self.number(),
+                len_bytes: self.number(),
+                offset: self.number(),
+                bytes: self.frames(),
+            }),
             _ => Control::Founding(FoundingMessage::Confirmed(self.first_view())),
         };
         let with_own_tail = self.coin();

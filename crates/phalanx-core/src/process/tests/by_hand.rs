@@ -45,7 +45,7 @@ impl Effects for Out {
     }
 }
 
-fn named(number: u64) -> MemberInfo {
+pub(in crate::process) fn named(number: u64) -> MemberInfo {
     let address = SocketAddr::from(([127, 0, 0, 1], 1000 + u16::try_from(number).expect("small")));
     MemberInfo {
         incarnation: Incarnation(number),
@@ -108,7 +108,7 @@ fn in_group(me: Incarnation, members: u64) -> (Process, Out) {
     (process, fx)
 }
 
-fn decision(decree: u64, groups: Vec<GroupChange>) -> Proposal {
+pub(in crate::process) fn decision(decree: u64, groups: Vec<GroupChange>) -> Proposal {
     let next = u32::try_from(decree).expect("small");
     Proposal {
         decree,
