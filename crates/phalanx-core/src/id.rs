@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::TURN_GAP_MAX;
 use crate::wire::Tags;
 
 /// The level of this build: what it may send and understands (`docs/levels.md`).
@@ -68,7 +70,7 @@ pub struct MemberInfo {
     /// The highest level that its build knows.
     pub level: u16,
     /// What later builds add. Tag 1: its own values of the settings that it may be refused for. Tags 2 and 3: its seat, and
-    /// the lives whose state it kept (`docs/orphans.md`).
+    /// the lives whose state it kept (`docs/orphans.md`). Tag 4: see [`Self::turn_gap`].
     pub tail: Tags,
 }
 
@@ -88,7 +90,30 @@ impl MemberInfo {
             tail: Tags::default(),
         }
     }
+
+    /// Notes how long it may stay away between two turns (see [`Timing::turn_gap_max`](crate::Timing::turn_gap_max)). What is borne
+    /// of everybody is not told.
+    pub fn turns_within(&mut self, gap: Duration) {
+        if gap <= AWAY {
+            return self.tail.remove(TURN_GAP);
+        }
+        let micros = gap.min(TURN_GAP_MAX).as_micros();
+        self.tail.put_number(TURN_GAP, u64::try_from(micros).unwrap_or(u64::MAX));
+    }
+
+    /// How much longer than others it may be silent, as it said itself: at most [`TURN_GAP_MAX`], whatever it said. Zero where it said
+    /// nothing, or what is no number.
+    #[must_use]
+    pub fn turn_gap(&self) -> Duration {
+        let micros = self.tail.number(TURN_GAP).ok().flatten().unwrap_or(0);
+        Duration::from_micros(micros).min(TURN_GAP_MAX)
+    }
 }
+
+/// In the tail of a member's record: how long it may stay away between two turns, in microseconds.
+const TURN_GAP: u64 = 4;
+/// A turn this late means that its process was away (stopped, starved). It judges nobody by that, and the others bear it.
+pub(crate) const AWAY: Duration = Duration::from_millis(50);
 
 /// How a packet came here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,4 +143,32 @@ pub enum Lane {
     Data,
     /// Heartbeats, acknowledgements, membership.
     Control,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_believed_up_to_its_bound() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let mut info = MemberInfo::new(Incarnation(1), "m", address, address);
+        assert_eq!(info.turn_gap(), Duration::ZERO);
+        for (told, known) in [
+            (Duration::from_millis(600), Duration::from_millis(600)),
+            (TURN_GAP_MAX, TURN_GAP_MAX),
+            (TURN_GAP_MAX * 2, TURN_GAP_MAX),
+            (AWAY, Duration::ZERO),
+        ] {
+            info.turns_within(told);
+            assert_eq!(info.turn_gap(), known);
+        }
+        assert!(info.tail.is_empty(), "what is borne of everybody is not told");
+        for (micros, known) in [(60_000_000, TURN_GAP_MAX), (60_000_001, TURN_GAP_MAX), (u64::MAX, TURN_GAP_MAX)] {
+            info.tail.put_number(TURN_GAP, micros);
+            assert_eq!(info.turn_gap(), known);
+        }
+        info.tail.put(TURN_GAP, &[1, 1]);
+        assert_eq!(info.turn_gap(), Duration::ZERO, "no number");
+    }
 }

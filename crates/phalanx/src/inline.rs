@@ -48,7 +48,10 @@ use gate::{Gated, Pass};
 /// # }
 /// ```
 ///
-/// Others watch this process: turn it at least every heartbeat, which [`Inline::wait`] reminds of.
+/// Others watch this process: turn it at least every heartbeat, which [`Inline::wait`] reminds of. Where the application is to stay away for
+/// longer than 50 ms beyond that, as with a game's frames or a batch of work, set `timing.turn_gap_max` to the longest such gap
+/// ([`Timing`](phalanx_core::Timing)): the others bear its silence for so much longer. A process that stays away for longer than it
+/// declared may be left out.
 ///
 /// In a forked child it is dead, as a [`Node`] is: commands give [`CommandError::Forked`], a wait gives an error, turns do nothing, it is
 /// over, and dropping it leaves to the parent what is the parent's, who goes on with it. Start another in the child.

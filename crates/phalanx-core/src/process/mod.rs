@@ -41,7 +41,7 @@ use bytes::Bytes;
 
 use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, Order, Settings, Stability};
 use crate::frames::Frames;
-use crate::id::{GroupId, Incarnation};
+use crate::id::{AWAY, GroupId, Incarnation};
 use crate::member::{
     Acceptor, Agreed, Coordinator, Directory, Hearing, Inheritance, Patience, Progress, Proposal, Removals, Wedge,
     WishList,
@@ -203,8 +203,6 @@ const SEEDS_MAX: usize = 4096;
 const EXCLUDED_MAX: usize = 256;
 /// How often others are told of packets that the system dropped here.
 const LOSSES_TOLD_EVERY: Duration = Duration::from_micros(500);
-/// A turn this late means that this process was away (stopped, starved): it does not judge others by it.
-const AWAY: Duration = Duration::from_millis(50);
 /// Times the longest silence that is borne: so much of turns that are late one after the other accuses nobody.
 const FORGIVEN: u32 = 2;
 
@@ -213,6 +211,7 @@ impl Process {
     #[must_use]
     pub fn new(now: Instant, mut settings: Settings, security: &Security, seed: u64) -> Self {
         Agreed::of(&settings.limits, &settings.timing).tell(&mut settings.me);
+        settings.me.turns_within(settings.timing.turn_gap_max);
         if let Founding::Named(names) = &mut settings.founding {
             names.sort();
             names.dedup();
@@ -403,9 +402,8 @@ impl Process {
     /// until one comes in time again: or this process would never find another one silent. One absence counts whole, however long.
     fn notice_absence(&mut self, now: Instant) {
         let late = now.since(self.last_turn);
-        let expected = self.beat_interval();
         self.last_turn = now;
-        if late <= expected + AWAY {
+        if late <= self.turns_every() {
             self.forgiven = Duration::ZERO;
             return;
         }
@@ -417,6 +415,11 @@ impl Process {
             self.transfers.forgive(now);
             self.unanswered.values_mut().for_each(|since| *since += late);
         }
+    }
+
+    /// Turns no farther apart are in time.
+    fn turns_every(&self) -> Duration {
+        self.beat_interval() + self.set.me.turn_gap().max(AWAY)
     }
 
     fn turn_flows(&mut self, now: Instant, fx: &mut impl Effects) {

@@ -72,3 +72,16 @@ fn packets_of_views_to_come_are_kept_within_bounds() {
     assert_eq!(process.keep_early(&header(5), b"x"), Err(DropReason::Overload), "too long");
     assert_eq!((process.early.len(), process.early_bytes), (2, EARLY_BYTES));
 }
+
+/// Who declared that it turns seldom is in time for as long as that, and late beyond.
+#[test]
+fn turns_within_the_declared_gap_are_in_time() {
+    let ms = Duration::from_millis;
+    for (declared, in_time) in [(0, 150), (50, 150), (600, 700)] {
+        let mut process = process(Timing { turn_gap_max: ms(declared), ..Timing::default() });
+        process.notice_absence(Instant::ZERO + ms(in_time));
+        assert_eq!(process.counters.absences, 0, "{declared} ms");
+        process.notice_absence(Instant::ZERO + ms(in_time) * 2 + Duration::from_nanos(1));
+        assert_eq!(process.counters.absences, 1, "{declared} ms");
+    }
+}

@@ -192,6 +192,13 @@ pub const KEYS: &[Key] = &[
         show: |c| Some(quoted(&show_duration(c.timing.expel_after))),
     },
     Key {
+        name: "timing.turn_gap_max",
+        takes: "duration",
+        help: "The longest that this process stays away between two turns, as it is meant to work.",
+        set: |c, w| duration(w).map(|v| c.timing.turn_gap_max = v),
+        show: |c| Some(quoted(&show_duration(c.timing.turn_gap_max))),
+    },
+    Key {
         name: "limits.group_window",
         takes: "size",
         help: "What all streams of one group may hold until every member has it.",

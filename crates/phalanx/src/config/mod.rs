@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use phalanx_core::member::FOUNDERS_MAX;
-use phalanx_core::{Limits, SlowMembers, Timing};
+use phalanx_core::{Limits, SlowMembers, TURN_GAP_MAX, Timing};
 
 pub use error::{ConfigError, Origin};
 pub use keys::{KEYS, Key};
@@ -122,6 +122,12 @@ impl Config {
             return Some((
                 "timing.expel_after",
                 format!("must be at least {}, or a pause of a member excludes it", show_duration(EXPEL_AFTER_MIN)),
+            ));
+        }
+        if self.timing.turn_gap_max > TURN_GAP_MAX {
+            return Some((
+                "timing.turn_gap_max",
+                format!("must be at most {}: the others believe no longer one", show_duration(TURN_GAP_MAX)),
             ));
         }
         if self.security == SecurityMode::None && self.cell_key.is_some() {
