@@ -30,6 +30,8 @@ pub struct Link {
     deaf: bool,
     /// What it sends makes no sense here: it counts as unheard, whatever comes.
     distrusted: bool,
+    /// Its silence is borne for so much longer.
+    gap: Duration,
 }
 
 /// The view's links as seen from one member.
@@ -66,9 +68,23 @@ impl Hearing {
             dead: false,
             deaf: false,
             distrusted: false,
+            gap: Duration::ZERO,
         };
         let watch = (members > patience.watchers).then(|| Watch::new(me, members, patience.watchers));
         Self { me, links: vec![link; members], patience, watch, slow: Slow::default() }
+    }
+
+    /// The silence of each, by rank, is borne for so much longer than the setting says.
+    pub fn set_gaps(&mut self, gaps: &[Duration]) {
+        for (link, gap) in self.links.iter_mut().zip(gaps) {
+            link.gap = *gap;
+        }
+    }
+
+    /// The longest of those.
+    #[must_use]
+    pub fn longest_gap(&self) -> Duration {
+        self.links.iter().map(|link| link.gap).max().unwrap_or_default()
     }
 
     /// What is known of a large cell; `None` where everybody watches everybody.
@@ -349,9 +365,10 @@ impl Link {
         now >= self.silent_from(patience)
     }
 
-    /// How long silence on this link is bearable: the setting, and more where heartbeats come irregularly.
+    /// How long silence on this link is bearable: the setting, more where heartbeats come irregularly, and what the other end may stay
+    /// away.
     fn bears(&self, patience: &Patience) -> Duration {
-        patience.suspect_after + (self.jitter * 4).min(patience.suspect_after)
+        patience.suspect_after + (self.jitter * 4).min(patience.suspect_after) + self.gap
     }
 }
 
@@ -384,6 +401,18 @@ mod tests {
 
     fn candidates(h: &Hearing) -> Vec<usize> {
         h.candidates(at(2001), &BTreeSet::new()).into_iter().collect()
+    }
+
+    /// Who may stay away for longer is silent so much later, and nobody else.
+    #[test]
+    fn a_gap_that_was_declared_is_borne_beside_the_rest() {
+        let mut h = hearing(3);
+        h.set_gaps(&[Duration::ZERO, Duration::from_millis(600), Duration::ZERO]);
+        let heard = |at_ms| h.heard_by_me(at(at_ms));
+        assert_eq!(heard(899), [true, true, true]);
+        assert_eq!(heard(900), [true, true, false]);
+        assert_eq!((heard(1499), heard(1500)), (vec![true, true, false], vec![true, false, false]));
+        assert_eq!((h.longest_gap(), h.deadline(at(1000))), (Duration::from_millis(600), Some(at(1500))));
     }
 
     /// Packets without heartbeats are a sign of life for four times as long as silence would be borne.

@@ -145,6 +145,8 @@ pub struct Progress {
     open_since: Option<Instant>,
     /// Since when all have looked into all of them.
     looked_into: Option<Instant>,
+    /// How long each may stay away, by rank.
+    gaps: Vec<Duration>,
 }
 
 /// Why a member is to leave.
@@ -199,7 +201,13 @@ impl Progress {
             leavers: BTreeMap::new(),
             open_since: None,
             looked_into: None,
+            gaps: Vec::new(),
         }
+    }
+
+    /// Probes of each, by rank, may stay unanswered for so much longer than those of others.
+    pub fn set_gaps(&mut self, gaps: Vec<Duration>) {
+        self.gaps = gaps;
     }
 
     /// The probes that go out with this heartbeat, to those that are `heard`. Who is not heard, or hears nothing itself, is others' business.
@@ -335,6 +343,7 @@ impl Progress {
         }
         let before = self.last_number;
         for rank in (0..self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)) {
+            let patience = patience + self.gaps.get(rank).copied().unwrap_or_default();
             for kind in PathKind::PROBED {
                 let path = &mut self.paths[rank][usize::from(kind.number())];
                 if path.accused.is_some() || path.in_vain < PROBES_MIN {

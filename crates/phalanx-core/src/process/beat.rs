@@ -6,8 +6,8 @@ use super::port::flow_port;
 use super::unrepaired::{put_beat, put_excluded};
 use super::{EXCLUDED_MAX, Process, Stage};
 use crate::api::{Effects, Event, LeaveReason};
-use crate::id::{Incarnation, Lane};
-use crate::member::{Control, Patience, is_quorum};
+use crate::id::{Incarnation, Lane, MemberInfo};
+use crate::member::{Control, Patience, Proposal, is_quorum};
 use crate::time::Instant;
 
 /// An excluded incarnation is told so no more often than this.
@@ -169,7 +169,7 @@ impl Process {
             let members = self.directory.members.iter().map(|m| named(&m.incarnation));
             // Of those who came with the decision it has nothing to say.
             members.map(|former| former.is_none_or(|r| hears.get(r).copied().unwrap_or(true))).collect()
-        } else if self.is_long_installed(now) {
+        } else if self.is_long_installed(now, rank) {
             vec![false; self.directory.members.len()]
         } else {
             return;
@@ -180,9 +180,26 @@ impl Process {
         self.hearing.beat(now, rank, hears);
     }
 
-    /// Whoever runs and hears anybody has learnt of the decree in force by now.
-    pub(super) fn is_long_installed(&self, now: Instant) -> bool {
-        now.since(self.installed_at) > self.suspect_after() * 2
+    /// Whether `rank`, if it runs and hears anybody, has learnt of the decree in force by now.
+    pub(super) fn is_long_installed(&self, now: Instant, rank: usize) -> bool {
+        now.since(self.installed_at) > self.suspect_after() * 2 + self.turn_gap(rank)
+    }
+
+    /// How long the member of this rank may stay away between two turns.
+    pub(super) fn turn_gap(&self, rank: usize) -> Duration {
+        self.directory.members.get(rank).map_or(Duration::ZERO, MemberInfo::turn_gap)
+    }
+
+    /// How long members may stay away counts in all patience with them.
+    pub(super) fn bear_gaps(&mut self, proposal: &Proposal) {
+        let comes = self.welcome_takes(proposal);
+        let gap = |member: &MemberInfo| {
+            let is_new = comes > Duration::ZERO && proposal.joiners().any(|who| who == member.incarnation);
+            member.turn_gap() + if is_new { comes } else { Duration::ZERO }
+        };
+        let gaps: Vec<Duration> = self.directory.members.iter().map(gap).collect();
+        self.hearing.set_gaps(&gaps);
+        self.progress.set_gaps(gaps);
     }
 
     /// Tells `to` what is in force.

@@ -271,10 +271,10 @@ impl Process {
 
     /// Members that are heard, and have not answered this coordinator for much longer than silence would be borne. It remembers that
     /// from ballot to ballot: those of rivals are shorter than this patience, and would begin it anew each time.
-    fn mute(&self, now: Instant) -> impl Iterator<Item = usize> {
+    pub(super) fn mute(&self, now: Instant) -> impl Iterator<Item = usize> {
         let patience = self.suspect_after() * MUTE_PATIENCE;
-        let mute = self.unanswered.iter().filter(move |(_, since)| now.since(**since) > patience);
-        mute.filter_map(|(who, _)| self.directory.rank(*who))
+        let ranked = self.unanswered.iter().filter_map(|(who, since)| Some((self.directory.rank(*who)?, since)));
+        ranked.filter(move |(rank, since)| now.since(**since) > patience + self.turn_gap(*rank)).map(|(rank, _)| rank)
     }
 
     fn give_up_ballot(&mut self, now: Instant) {

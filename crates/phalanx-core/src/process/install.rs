@@ -141,7 +141,7 @@ impl Process {
             return;
         }
         self.stage = Stage::Member;
-        self.begin_watching(now, view_changed);
+        self.begin_watching(now, view_changed, &proposal);
         if self.directory.level >= SILENCE_LEVEL {
             self.removals.adopt(now, self.directory.removals());
         }
@@ -171,10 +171,11 @@ impl Process {
 
     /// What is known of who is heard begins anew with each cell view. A decree that changes none takes nothing from the silence of anybody:
     /// such decrees may follow each other faster than silence is noticed.
-    fn begin_watching(&mut self, now: Instant, view_changed: bool) {
+    fn begin_watching(&mut self, now: Instant, view_changed: bool, proposal: &Proposal) {
         if view_changed || self.hearing.watch().is_some() {
             self.hearing = Hearing::new(self.my_rank(), self.directory.members.len(), now, self.patience());
             self.progress = self.fresh_progress(now);
+            self.bear_gaps(proposal);
         }
     }
 

@@ -95,7 +95,7 @@ enum Refusal {
     },
 }
 
-/// A challenge is good for this long.
+/// A challenge is good for this long, and for as much longer as the joiner may stay away between two turns.
 const COOKIE_LIFE: Duration = Duration::from_secs(4);
 /// A process that was told that it waits does so for this long, if it is not told again.
 const HELD_BACK_FOR: Duration = Duration::from_secs(3);
@@ -104,21 +104,19 @@ const USED_MAX: usize = 4096;
 
 /// Challenges that were met already: each is good for one join.
 #[derive(Debug, Default)]
-pub(super) struct UsedCookies(VecDeque<(u64, [u8; 16])>);
+pub(super) struct UsedCookies(VecDeque<(Instant, [u8; 16])>);
 
 impl UsedCookies {
-    /// Takes a challenge made at `stamp`, unless it was met before, or too many were in its life.
-    fn take(&mut self, now: Instant, stamp: u64, cookie: [u8; 16]) -> Result<(), DropReason> {
-        while self.0.front().is_some_and(|(at, _)| now.since(Instant(*at)) >= COOKIE_LIFE) {
-            self.0.pop_front();
-        }
+    /// Takes a challenge that is stale at `end`, unless it was met before, or too many were that are not stale yet.
+    fn take(&mut self, now: Instant, end: Instant, cookie: [u8; 16]) -> Result<(), DropReason> {
+        self.0.retain(|(end, _)| now < *end);
         if self.0.iter().any(|(_, used)| *used == cookie) {
             return Err(DropReason::Replayed);
         }
         if self.0.len() >= USED_MAX {
             return Err(DropReason::Overload);
         }
-        self.0.push_back((stamp, cookie));
+        self.0.push_back((end, cookie));
         Ok(())
     }
 }
@@ -562,11 +560,12 @@ impl Process {
         (groups, terms): (Vec<String>, Vec<Option<GroupTerms>>),
         fx: &mut impl Effects,
     ) {
-        let fresh = stamp <= now.nanos() && now.since(Instant(stamp)) < COOKIE_LIFE;
+        let life = COOKIE_LIFE + info.turn_gap();
+        let fresh = stamp <= now.nanos() && now.since(Instant(stamp)) < life;
         if !fresh || !self.cookie_key.verify(&cookie_data(&info, nonce, stamp), &cookie) {
             return self.counters.drop(DropReason::BadCookie);
         }
-        if let Err(why) = self.used_cookies.take(now, stamp, cookie) {
+        if let Err(why) = self.used_cookies.take(now, Instant(stamp) + life, cookie) {
             return self.counters.drop(why);
         }
         if let Some(differs) = self.differs(&info)
@@ -633,7 +632,9 @@ impl Process {
         let Directory { level, settings, .. } = &self.directory;
         // Who came to differ when the level rose asks again, and is refused then.
         let fits = |j: &Joiner| mismatch(*level, settings, &j.info).is_none();
-        self.joiners.retain(|who, j| now.since(j.last) < JOINER_LIFE && self.directory.rank(*who).is_none() && fits(j));
+        self.joiners.retain(|who, j| {
+            now.since(j.last) < JOINER_LIFE + j.info.turn_gap() && self.directory.rank(*who).is_none() && fits(j)
+        });
         let free = |name: &str| self.directory.members.iter().all(|m| m.name != name);
         let is_ready = |j: &&Joiner| free(&j.info.name) && !self.is_held_back(now, &j.info);
         let ready: Vec<&Joiner> = self.joiners.values().filter(is_ready).collect();
@@ -748,13 +749,38 @@ mod tests {
         let cookie = |n: usize| (n as u128).to_le_bytes();
         let now = Instant(1_000);
         for n in 0..USED_MAX {
-            assert_eq!(used.take(now, now.nanos(), cookie(n)), Ok(()));
+            assert_eq!(used.take(now, now + COOKIE_LIFE, cookie(n)), Ok(()));
         }
-        assert_eq!(used.take(now, now.nanos(), cookie(USED_MAX)), Err(DropReason::Overload));
-        assert_eq!(used.take(now, now.nanos(), cookie(0)), Err(DropReason::Replayed));
+        assert_eq!(used.take(now, now + COOKIE_LIFE, cookie(USED_MAX)), Err(DropReason::Overload));
+        assert_eq!(used.take(now, now + COOKIE_LIFE, cookie(0)), Err(DropReason::Replayed));
         let later = now + COOKIE_LIFE;
-        assert_eq!(used.take(later, later.nanos(), cookie(USED_MAX)), Ok(()));
-        assert_eq!(used.take(later, later.nanos(), cookie(USED_MAX)), Err(DropReason::Replayed));
+        assert_eq!(used.take(later, later + COOKIE_LIFE, cookie(USED_MAX)), Ok(()));
+        assert_eq!(used.take(later, later + COOKIE_LIFE, cookie(USED_MAX)), Err(DropReason::Replayed));
+    }
+
+    /// To who turns seldom a challenge is good for longer, and remembered as met for as long.
+    #[test]
+    fn a_challenge_is_good_for_as_much_longer_as_its_joiner_may_stay_away() {
+        for gap in [Duration::ZERO, Duration::from_secs(7)] {
+            let (mut process, mut fx) = in_cell(Incarnation(1), 1);
+            let mut info = MemberInfo { incarnation: Incarnation(9), name: "j".into(), ..member() };
+            info.turns_within(gap);
+            let cookie = process.cookie(&info, 1, NOW.nanos());
+            let end = NOW + COOKIE_LIFE + gap;
+            for (at, dropped) in [
+                (end - Duration::from_nanos(1), None),
+                (end - Duration::from_nanos(1), Some(DropReason::Replayed)),
+                (end, Some(DropReason::BadCookie)),
+            ] {
+                let before = process.counters.drops;
+                let wanted = (Vec::new(), Vec::new());
+                process.take_join(at, info.control, info.clone(), 1, NOW.nanos(), cookie, wanted, &mut fx);
+                let reason =
+                    DropReason::ALL.into_iter().find(|r| process.counters.drops[r.index()] > before[r.index()]);
+                assert_eq!(reason, dropped, "{gap:?}");
+            }
+            assert_eq!(process.counters.joins_taken, 1);
+        }
     }
 
     #[test]

@@ -138,12 +138,11 @@ impl Process {
 
     /// Members that are heard and have not installed the view in force for long.
     fn behind(&self, now: Instant) -> BTreeSet<usize> {
-        if !self.is_long_installed(now) {
-            return BTreeSet::new();
-        }
         let (decree, me) = (self.directory.decree, self.my_rank());
         let told = self.told_decree.iter().enumerate().filter(|(rank, told)| *rank != me && **told < decree);
-        told.map(|(rank, _)| rank).filter(|rank| self.hearing.hears(now, *rank)).collect()
+        told.map(|(rank, _)| rank)
+            .filter(|rank| self.is_long_installed(now, *rank) && self.hearing.hears(now, *rank))
+            .collect()
     }
 
     /// Candidates for leaving because they are silent or dead, or a path to them failed.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::unrepaired::put_complaint;
-use super::{AWAY, Process, Stage};
+use super::{Process, Stage};
 use crate::api::{Effects, SlowMembers};
 use crate::id::{Incarnation, Lane};
 use crate::member::Complaint;
@@ -25,10 +25,10 @@ impl Process {
             return;
         }
         // Who was away has not seen the progress of the others.
-        if passed > self.beat_interval() + AWAY || !self.primary {
+        if passed > self.turns_every() || !self.primary {
             passed = Duration::ZERO;
         }
-        let after = self.set.timing.expel_after.max(self.suspect_after());
+        let after = self.set.timing.expel_after.max(self.suspect_after() + self.hearing.longest_gap());
         let own_waits = !self.app.is_empty();
         let mut complaint = Complaint { excused: self.transfers.holds_any(), slow: Vec::new() };
         for flow in self.flows.values_mut() {

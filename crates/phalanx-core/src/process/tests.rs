@@ -85,3 +85,16 @@ fn turns_within_the_declared_gap_are_in_time() {
         assert_eq!(process.counters.absences, 1, "{declared} ms");
     }
 }
+
+/// A coordinator waits for the answer of who turns seldom for so much longer.
+#[test]
+fn who_turns_seldom_may_answer_so_much_later() {
+    let (mut process, _) = by_hand::in_cell(Incarnation(1), 3);
+    let gap = Duration::from_secs(2);
+    process.directory.members[1].turns_within(gap);
+    let patience = process.suspect_after() * 5;
+    process.unanswered = BTreeMap::from([(Incarnation(2), by_hand::NOW), (Incarnation(3), by_hand::NOW)]);
+    let mute = |after| process.mute(by_hand::NOW + after).collect::<Vec<_>>();
+    assert_eq!((mute(patience), mute(patience + gap)), (vec![], vec![2]));
+    assert_eq!(mute(patience + gap + Duration::from_nanos(1)), [1, 2]);
+}

@@ -692,13 +692,14 @@ impl Process {
             let taken = StateMessage::Taken { transfer, bytes: taking.taken_bytes };
             self.send_state(donor, &taken);
         }
-        let patience = self.suspect_after() * SILENT_PATIENCE;
+        let gap = self.directory.rank(donor).map_or(Duration::ZERO, |rank| self.turn_gap(rank));
+        let patience = self.suspect_after() * SILENT_PATIENCE + gap;
         let Some(taking) = self.transfers.taking.get_mut(name) else { return };
         let waits_for_view = taking.caught_up && taking.first_view.is_none();
         if waits_for_view || taking.taken_bytes < taking.came_bytes || !self.primary {
             taking.heard = now; // it waits for a view, or for the application here
         }
-        let silent = now.since(taking.heard) > if taking.expected.is_none() { PATIENCE } else { patience };
+        let silent = now.since(taking.heard) > if taking.expected.is_none() { PATIENCE + gap } else { patience };
         let group = taking.group;
         let donor_in_group = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&donor));
         let has_all = taking.done.is_some() && taking.first_view.is_some();

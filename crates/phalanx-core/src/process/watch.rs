@@ -59,8 +59,8 @@ impl Process {
     ) {
         let Some(rank) = self.note_decree(now, sender, beat.decree) else {
             if beat.decree < self.directory.decree
-                && self.is_long_installed(now)
                 && let Some(rank) = self.directory.rank(sender)
+                && self.is_long_installed(now, rank)
             {
                 // It was told again and again: it hears nobody.
                 self.hearing.hears_nobody(rank);

@@ -25,6 +25,9 @@ const PART_BYTES: usize = 64 << 10;
 const WAITING_BYTES: usize = 8 * PART_BYTES;
 /// The longest welcome: 1 GiB. A joiner keeps no more of one.
 const WELCOME_BYTES_MAX: u64 = 1 << 30;
+/// A long welcome is borne to be this slow: without it, one of hundreds of megabytes would end with its joiner accused, whom the others do not
+/// hear before it has all.
+const BYTES_PER_SECOND: u64 = 8 << 20;
 /// A joiner waits for the next part for this part of `suspect_after`: then it asks again, and a member that it does not hear from
 /// can still tell it before the others accuse it.
 const PATIENCE_DIVISOR: u32 = 3;
@@ -158,6 +161,18 @@ impl Process {
         self.counters.welcomes_in_parts += 1;
         self.welcomes.telling.insert(to, Telling { decree, whole, offset: 0 });
         self.tell_parts();
+    }
+
+    /// How long its welcome keeps a joiner that came with `proposal`: meanwhile only the member that tells it hears it. Zero where
+    /// that is short.
+    pub(super) fn welcome_takes(&self, proposal: &Proposal) -> Duration {
+        if proposal.joined.is_empty() || self.directory.level < PARTS_LEVEL {
+            return Duration::ZERO;
+        }
+        match postcard::experimental::serialized_size(&self.directory) {
+            Ok(bytes) if bytes > PART_BYTES => Duration::from_micros(bytes as u64 * 1_000_000 / BYTES_PER_SECOND),
+            _ => Duration::ZERO,
+        }
     }
 
     /// Hands the next parts of welcomes to the channels. A welcome is told until the joiner has acknowledged all of it, though later

@@ -62,6 +62,22 @@ fn while_all_is_well_nobody_is_accused() {
     assert!(cell.members.iter().all(Progress::is_quiet));
 }
 
+/// Who may stay away for longer is accused so much later.
+#[test]
+fn a_gap_that_was_declared_is_added_to_the_patience_with_probes() {
+    let accused_at = |gap_ms: u64| {
+        let mut cell = Cell::new(3);
+        let gaps = vec![Duration::ZERO, Duration::from_millis(gap_ms), Duration::ZERO];
+        cell.members.iter_mut().for_each(|member| member.set_gaps(gaps.clone()));
+        while cell.members[0].findings().accused.is_empty() {
+            let until = cell.now_ms + BEAT_MS;
+            cell.run(until, |_, to, kind| to == 1 && kind == PathKind::Data);
+        }
+        cell.now_ms
+    };
+    assert_eq!(accused_at(1000), accused_at(0) + 1000);
+}
+
 /// For each size of cell, each member and each kind: exactly the member whose paths fail goes, as all judge.
 #[test]
 fn who_is_behind_all_failed_paths_goes() {

@@ -177,6 +177,16 @@ fn a_joiner_whose_teller_dies_is_told_by_another() {
     assert!(world.now.since(died) < SUSPECT_AFTER / 10);
 }
 
+/// Only its teller hears a joiner before it has all: the others bear its silence for as long as that may take.
+#[test]
+fn who_is_told_a_long_welcome_is_borne_for_longer() {
+    let second = Duration::from_secs(1);
+    let hears = |groups, after| World::new(groups, 1_000_000, 0).processes[1].hearing.hears(NOW + after, 2);
+    assert!(hears(0, SUSPECT_AFTER - second) && !hears(0, SUSPECT_AFTER));
+    // 20 MB, at 8 MiB a second.
+    assert!(hears(20, SUSPECT_AFTER + second * 2) && !hears(20, SUSPECT_AFTER + second * 3));
+}
+
 /// Others decided more before it was told all: it goes on from what it is told, as a member that missed a decision.
 #[test]
 fn a_joiner_is_told_on_though_a_later_decree_is_installed() {
