@@ -98,6 +98,12 @@ impl World {
         if let Some(own) = own {
             own.apply(&mut timing, &mut limits);
         }
+        if let Some((heartbeat, suspect_after)) = self.settings.patience {
+            (timing.heartbeat, timing.suspect_after) = (heartbeat, suspect_after);
+        }
+        if let Some((_, gap)) = self.settings.turn_gaps.iter().find(|(slot, _)| *slot == index) {
+            timing.turn_gap_max = *gap;
+        }
         let level = self
             .settings
             .builds

@@ -94,6 +94,8 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         builds: plan.builds,
         minima: plan.minima,
         late: plan.late.clone(),
+        turn_gaps: Vec::new(),
+        patience: None,
         minority: plan.minority.clone(),
         founders: plan.founders,
         death_notice: plan.death_notice,

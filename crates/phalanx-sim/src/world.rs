@@ -86,6 +86,10 @@ pub struct WorldSettings {
     pub minima: Option<Minima>,
     /// Processes that are always late, and how long each of their turns takes, in nanoseconds.
     pub late: Vec<(usize, u64)>,
+    /// Processes that declare how long they may stay away between two turns.
+    pub turn_gaps: Vec<(usize, Duration)>,
+    /// Between heartbeats, and how long silence is borne; `None`: as in campaigns.
+    pub patience: Option<(Duration, Duration)>,
     /// The members of a group of its own, "m".
     pub minority: Vec<usize>,
     /// How many processes, from the first on, are fixed founders; 0: the first founds alone. The others join.
@@ -134,6 +138,8 @@ impl WorldSettings {
             builds: None,
             minima: None,
             late: Vec::new(),
+            turn_gaps: Vec::new(),
+            patience: None,
             minority: Vec::new(),
             founders: 0,
             death_notice: false,

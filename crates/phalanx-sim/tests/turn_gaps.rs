@@ -1,0 +1,77 @@
+//! Members that turn seldom, as an application that turns its process itself may, and declare that (`timing.turn_gap_max`).
+
+use std::time::Duration;
+
+use phalanx_sim::{Cell, WorldSettings};
+
+const SUSPECT_AFTER: Duration = Duration::from_millis(300);
+/// The turns of the late member are so far apart, and it declares more.
+const TURNS_EVERY: Duration = Duration::from_millis(500);
+const DECLARED: Duration = Duration::from_millis(600);
+
+/// Processes of which one is always late, declared or not. Silence is borne for less than its turns are apart.
+fn started(members: usize, late: usize, declares: bool) -> Cell {
+    let turn_ns = u64::try_from(TURNS_EVERY.as_nanos()).expect("small");
+    let settings = WorldSettings {
+        late: vec![(late, turn_ns)],
+        turn_gaps: if declares { vec![(late, DECLARED)] } else { Vec::new() },
+        patience: Some((Duration::from_millis(60), SUSPECT_AFTER)),
+        ..WorldSettings::quiet(members)
+    };
+    let mut cell = Cell::new(settings, 5).titled(format!("{members} members, late: {late}, declares: {declares}"));
+    (0..members).for_each(|slot| cell.start(slot));
+    cell
+}
+
+/// Whether all of these are in a view of so many members.
+fn are_together(cell: &Cell, members: usize) -> bool {
+    (0..members).all(|slot| cell.cell_view(slot).is_some_and(|(_, view)| view.len() == members))
+}
+
+/// Whether these are in the view of this number.
+fn are_in(cell: &Cell, slots: &[usize], view: u64) -> bool {
+    slots.iter().all(|&slot| cell.cell_view(slot).is_some_and(|(number, _)| number == view))
+}
+
+#[test]
+fn a_member_that_declared_how_seldom_it_turns_is_not_left_out() {
+    let mut cell = started(4, 3, true);
+    assert!(cell.run_until(Duration::from_secs(20), |cell| are_together(cell, 4)));
+    let view = cell.cell_view(0).map(|(view, _)| view);
+    cell.run_for(Duration::from_secs(60));
+    assert_eq!(cell.cell_view(0).map(|(view, _)| view), view);
+    assert!((0..4).all(|slot| cell.exclusions(slot) == 0));
+    // It takes part in views: they wait for its turns.
+    let (view, _) = cell.cell_view(0).expect("it is in one");
+    cell.crash(2);
+    assert!(cell.run_until(Duration::from_secs(5), |cell| are_in(cell, &[0, 1, 3], view + 1)));
+    assert_eq!(cell.exclusions(3), 0);
+    // Its own death is found too: after what it declared beside the patience with others.
+    let died = cell.now();
+    cell.crash(3);
+    assert!(cell.run_until(Duration::from_secs(5), |cell| are_in(cell, &[0, 1], view + 2)));
+    let took = cell.now() - died;
+    assert!(took > DECLARED - TURNS_EVERY + SUSPECT_AFTER, "{took:?}");
+}
+
+/// The same without the declaration, as a member that works otherwise than it was configured.
+#[test]
+fn a_member_that_turns_seldom_and_does_not_say_so_is_left_out() {
+    let mut cell = started(4, 3, false);
+    cell.run_for(Duration::from_secs(60));
+    assert!(cell.exclusions(3) > 0);
+}
+
+/// Two members, and the late one is the quorum: it finds the other's death itself, though all of its turns are late by others' measure.
+#[test]
+fn a_member_that_turns_seldom_finds_who_died() {
+    let mut cell = started(2, 0, true);
+    assert!(cell.run_until(Duration::from_secs(20), |cell| are_together(cell, 2)));
+    cell.run_for(Duration::from_secs(10));
+    assert_eq!(cell.exclusions(1), 0);
+    let (view, _) = cell.cell_view(0).expect("it is in one");
+    cell.crash(1);
+    // Silence is borne twice as long where heartbeats come irregularly; two turns see it, and two more decide.
+    let bound = SUSPECT_AFTER * 2 + TURNS_EVERY * 4;
+    assert!(cell.run_until(bound, |cell| are_in(cell, &[0], view + 1)), "not within {bound:?}");
+}
