@@ -199,16 +199,6 @@ impl World {
         self.whole().filter_map(|slot| slot.node.as_ref()).any(|node| node.process().is_told_to_wait())
     }
 
-    /// A running process looks for its cell, and members have a former life of it in their view still.
-    pub(crate) fn former_life_is_member(&self) -> bool {
-        let processes = || self.whole().filter_map(|slot| Some((&slot.name, slot.node.as_ref()?.process())));
-        let has_former = |name: &str| {
-            let mut views = processes().filter_map(|(_, process)| process.cell_view());
-            views.any(|view| view.members.iter().any(|member| member.name == *name))
-        };
-        processes().any(|(name, process)| process.activity().joining && has_former(name))
-    }
-
     fn unsettled_group(&self) -> Option<String> {
         let names: BTreeSet<&String> = self.whole().flat_map(|slot| slot.app.wanted.keys()).collect();
         for name in names {

@@ -28,8 +28,6 @@ const SECOND: u64 = 1000 * MS;
 const RESTARTS_NS: u64 = 600 * MS;
 /// Until who was left out again and again is taken in again: 60 s of waiting, and some to be asked.
 const HELD_BACK_NS: u64 = 75 * SECOND;
-/// Until the former life of a process that was started again is left out.
-const FORMER_LIFE_NS: u64 = 6 * SECOND;
 /// From the quiet phase's begin to one common view of all.
 pub(crate) const SETTLE_NS: u64 = 10 * SECOND;
 /// From a send in the quiet phase to its deliveries.
@@ -153,35 +151,31 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     world.regrouping = false;
     chaos.heal(world);
     go(world, &mut chaos, world.now_ns + RESTARTS_NS);
-    // Who was left out again and again waits. The bounds of the quiet phase are for those that may come in.
-    let healed_ns = world.now_ns;
-    let waits = |world: &World| {
-        let passed_ns = world.now_ns - healed_ns;
-        passed_ns < HELD_BACK_NS && world.somebody_is_told_to_wait()
-            || passed_ns < FORMER_LIFE_NS && world.former_life_is_member()
-    };
-    while waits(world) {
-        let next_ns = world.now_ns + 100 * MS;
-        go(world, &mut chaos, next_ns);
-    }
-    if world.now_ns > healed_ns {
-        add_to(&mut world.counters.moments, "seeds that wait for who was left out lately", 1);
-    }
     let whole = chaos.ruins.whole(world);
-    let quiet_ns = world.now_ns;
+    let healed_ns = world.now_ns;
+    let mut quiet_ns = world.now_ns;
     // Before paths break in part the cell comes to one view; only then is it left alone.
-    let deliver_ns = match plan.partial {
-        Some(_) => 0,
-        None => {
-            world.enter(Phase::Quiet, whole);
-            DELIVER_NS
+    let deliver_ns = if plan.partial.is_some() { 0 } else { DELIVER_NS };
+    let begin_quiet = |world: &mut World| {
+        if plan.partial.is_none() {
+            world.enter(Phase::Quiet, whole.clone());
         }
     };
-    let mut settled_ns = None;
+    begin_quiet(world);
+    let (mut settled_ns, mut is_waiting) = (None, false);
     while world.now_ns < quiet_ns + SETTLE_NS + deliver_ns {
         let next_ns = world.now_ns + 50 * MS;
         go(world, &mut chaos, next_ns);
         world.tend_orphans();
+        if settled_ns.is_none() && world.somebody_is_told_to_wait() && world.now_ns < healed_ns + HELD_BACK_NS {
+            // Who was left out again and again waits. The bounds of the quiet phase are for those that may come in.
+            (quiet_ns, is_waiting) = (world.now_ns, true);
+            continue;
+        }
+        if std::mem::take(&mut is_waiting) {
+            add_to(&mut world.counters.moments, "who was left out lately waits after the heal", 1);
+            begin_quiet(world);
+        }
         if settled_ns.is_none() && world.unsettled().is_none() {
             settled_ns = Some(world.now_ns);
         }
