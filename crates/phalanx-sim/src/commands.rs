@@ -83,7 +83,7 @@ impl World {
         let packet_bytes = own.map_or(self.settings.packet_bytes, |own| own.packet_bytes);
         let mut timing = Timing {
             expel_after: self.settings.expel_after.unwrap_or(Timing::default().expel_after),
-            suspect_after: SUSPECT_AFTER,
+            suspect_after: self.settings.suspect_after,
             ..Timing::default()
         };
         let mut limits = Limits {

@@ -17,6 +17,7 @@ mod chain;
 mod chaos;
 mod clock;
 mod commands;
+pub mod costs;
 mod coverage;
 mod driver;
 pub mod fault;

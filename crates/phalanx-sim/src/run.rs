@@ -2,15 +2,19 @@
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use phalanx_check::Report;
+use phalanx_core::member::FaultKind;
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::DropReason;
+use phalanx_core::{Limits, Timing};
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
 use crate::bursts::BURSTS_FROM_NS;
 use crate::campaign::Options;
 use crate::chaos::Chaos;
+use crate::commands::SUSPECT_AFTER;
 use crate::fault::Busy;
 use crate::history;
 use crate::oracle::{fold, hash_bytes};
@@ -110,6 +114,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         token_tally: plan.token_tally,
         watchers: options.watchers.unwrap_or(plan.watchers),
         expel_after: plan.expel_after,
+        suspect_after: SUSPECT_AFTER,
         check_every: options.check_every,
     }
 }
@@ -209,7 +214,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
 }
 
 /// The experiment is over: last digests, and the ends of all traces.
-fn finish(world: &mut World) {
+pub(crate) fn finish(world: &mut World) {
     let differing = world.settings.builds.is_some() || world.settings.unequal.iter().any(|own| own.agreed.is_some());
     if let Some(slot) = world.slots.iter().find(|slot| slot.app.kept_out && !differing) {
         let why = format!("{} is kept out of the cell, and has the build and the settings of all", slot.name);
@@ -338,12 +343,20 @@ pub(crate) fn check_options(world: &World) -> phalanx_check::Options {
         clock_slack_ns: 0,
         membership_bound_ns: SETTLE_NS,
         delivery_bound_ns: DELIVER_NS,
+        hostage_bound_ns: hostage_bound_ns(world.settings.suspect_after),
         // What does not settle ends sooner than the checker's own bound would tell.
         // Besides the views that settle the cell: a leave and a return that were under way when everything healed.
         churn_max: 5,
         join_bound_ns: SETTLE_NS / 2,
         ..phalanx_check::Options::default()
     }
+}
+
+/// What a stopped member may cost the others, and no less than the checker allows where processes are suspected soon.
+fn hostage_bound_ns(suspect_after: Duration) -> u64 {
+    let timing = Timing { suspect_after, ..Timing::default() };
+    let costs = FaultKind::Stopped.costs_at_most(&timing, &Limits::default()).unwrap_or_default();
+    phalanx_check::Options::default().hostage_bound_ns.max(u64::try_from(costs.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn tell(world: &World, header: &str, violations: &[Violation], report: &Report, rows: usize) -> String {

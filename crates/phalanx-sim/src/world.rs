@@ -18,6 +18,7 @@ use crate::bursts::{Bursting, Bursts};
 use crate::carry::Filter;
 use crate::chain::Chain;
 use crate::clock::Clock;
+use crate::commands::SUSPECT_AFTER;
 use crate::founding::Doomed;
 use crate::lost_view::LostView;
 use crate::memory::{Memory, MemorySettings};
@@ -122,6 +123,8 @@ pub struct WorldSettings {
     pub watchers: usize,
     /// A member that holds others back for so long is expelled; `None`: it is waited for.
     pub expel_after: Option<Duration>,
+    /// Unheard this long, a link is accused.
+    pub suspect_after: Duration,
     /// How many turns pass between two checks of a process's invariants; 1: after each.
     pub check_every: u32,
 }
@@ -156,6 +159,7 @@ impl WorldSettings {
             token_tally: Limits::default().token_tally,
             watchers: Limits::default().watchers,
             expel_after: None,
+            suspect_after: SUSPECT_AFTER,
             check_every: 1,
         }
     }

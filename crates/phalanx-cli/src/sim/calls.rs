@@ -2,13 +2,11 @@
 
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Instant;
 
 use phalanx_sim::calls::{CallsResult, CallsStats, run_calls, tell_calls};
 
+use super::each::each;
 use crate::exit::Exit;
 use crate::notice::{data, say};
 
@@ -17,7 +15,7 @@ pub(super) fn run(seeds: &Range<u64>, threads: usize, json: bool) -> Exit {
     let (began, shown) = (Instant::now(), std::io::stderr().is_terminal());
     let total = seeds.end - seeds.start;
     let (mut totals, mut done, mut failed, mut first) = (CallsStats::default(), 0_u64, 0_u64, None::<u64>);
-    each(seeds, threads, |result| {
+    each(seeds.clone(), threads, run_calls, |result| {
         done += 1;
         totals.add(&result.stats);
         if json {
@@ -56,28 +54,6 @@ pub(super) fn run(seeds: &Range<u64>, threads: usize, json: bool) -> Exit {
         data(text);
     }
     if failed == 0 { Exit::Good } else { Exit::Failure }
-}
-
-/// Runs the seeds on several threads, and takes the results as they come.
-fn each(seeds: &Range<u64>, threads: usize, mut take: impl FnMut(CallsResult)) {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads = if threads == 0 { cores } else { threads };
-    let (next, (results, finished)) = (AtomicU64::new(seeds.start), mpsc::channel());
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            let (next, results) = (&next, results.clone());
-            scope.spawn(move || {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end || results.send(run_calls(seed)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(results);
-        finished.iter().for_each(&mut take);
-    });
 }
 
 /// One seed for a program: the hash as text, because JSON's numbers do not hold 64 bits.

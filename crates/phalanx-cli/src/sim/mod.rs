@@ -1,6 +1,8 @@
 //! `phalanx sim`: whole cells in one thread, under faults drawn from a seed, judged by the checker.
 
 mod calls;
+mod costs;
+mod each;
 mod histories;
 mod journal;
 mod known;
@@ -50,9 +52,10 @@ pub(crate) struct Sim {
     /// Run what that file lists, and no seeds besides
     #[arg(long, requires = "known", conflicts_with_all = ["seeds", "faults", "reduced", "svg", "histories", "all_tested"])]
     only_known: bool,
-    /// Processes of each cell; 0: three to sixteen, as the seed says
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_members)]
-    members: usize,
+    /// Processes of each cell; 0: three to sixteen, as the seed says [default: 5; with --costs and --churn three to seven, as
+    /// the seed says]
+    #[arg(long, value_name = "N", value_parser = parse_members)]
+    members: Option<usize>,
     /// No faults but mild weather, for so long each: 5 % loss, 50 ms of jitter, pauses of up to 200 ms; whoever is
     /// excluded in it was excluded wrongly
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(10..=86_400))]
@@ -107,6 +110,8 @@ pub(crate) struct Sim {
     json: bool,
     #[command(flatten)]
     scale: scale::Scale,
+    #[command(flatten)]
+    costs: costs::Costs,
     /// Write what the users of each seed's registers and locks asked and were told to files in this directory, for
     /// linearizability checkers: seed-7.jsonl and so on
     #[arg(long, value_name = "DIR")]
@@ -120,15 +125,14 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     if let Some(seeds) = &sim.calls {
         return Ok(calls::run(seeds, sim.threads, sim.json));
     }
+    if sim.costs.is_asked() {
+        let members = sim.members.unwrap_or(0);
+        return Ok(costs::run(&sim.costs, &sim.seeds, sim.step, members, sim.threads, sim.json));
+    }
+    let members = sim.members.unwrap_or(MEMBERS);
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
-    let mut options = Options {
-        members: sim.members,
-        draw: drawn(sim),
-        threads: sim.threads,
-        step: sim.step,
-        stop,
-        ..Options::default()
-    };
+    let mut options =
+        Options { members, draw: drawn(sim), threads: sim.threads, step: sim.step, stop, ..Options::default() };
     options.watchers = sim.watchers.map(usize::from);
     let known = sim.known.as_deref().map(Known::read).transpose()?.unwrap_or_default();
     if sim.only_known {
@@ -201,7 +205,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     let unexpected = |result: &&SeedResult| !listed.standing(result).is_expected();
     let small = summary.failed.iter().find(unexpected).map(|failed| shrink(failed, &options));
     let story = small.as_ref().map(small_story);
-    let covered = coverage(&summary, sim.members, options.draw);
+    let covered = coverage(&summary, members, options.draw);
     let text = tell(&summary, &covered, story.as_deref(), &options, &spent);
     if sim.json {
         say(text);
@@ -263,6 +267,9 @@ fn explain(result: &SeedResult, standing: &Standing) -> String {
         }
     }
 }
+
+/// Processes of each cell, unless it is said.
+const MEMBERS: usize = 5;
 
 fn drawn(sim: &Sim) -> Draw {
     match sim.mild {

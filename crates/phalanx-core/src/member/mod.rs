@@ -18,6 +18,7 @@ mod hearing;
 mod messages;
 mod orphan;
 mod progress;
+mod promise;
 mod reform;
 mod removals;
 mod slow;
@@ -46,6 +47,7 @@ pub use orphan::{
     Holder, LIVES_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, Return, ReturnPoint, Returns, Revived,
 };
 pub use progress::{Accusation, Case, Findings, Judging, PathKind, Progress, REACHED_MAX, Silence};
+pub use promise::{FaultKind, HELD_BACK, LATE_TURN, muteness, silence, usual, view_change};
 pub use reform::{ANCESTORS_MAX, Inheritance};
 pub use removals::{ACCUSERS_MAX, BUDGET_WINDOW, Charge, REMOVALS_MAX, Removal, Removals};
 pub use slow::{Complaint, Slow};

@@ -1,0 +1,225 @@
+//! `phalanx sim --costs` and `--churn`: what one fault costs the others, kind by kind, against what is promised.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::ops::Range;
+use std::time::Instant;
+
+use clap::Args;
+use phalanx::core::member::FaultKind;
+use phalanx_sim::costs::{CHURNING, Changes, Cost, SIMULATED, cost};
+
+use super::each::each;
+use crate::exit::Exit;
+use crate::notice::{data, say};
+use crate::table::Table;
+
+/// What `--costs` and `--churn` take.
+#[derive(Args, Debug)]
+pub(super) struct Costs {
+    /// Instead of what a seed draws: one fault of each of these kinds [default: all], which stays for a minute in a cell with
+    /// steady traffic; how long the others were without new messages, against the bound that docs/costs.md promises
+    #[arg(long, value_name = "KIND,..", value_delimiter = ',', num_args = 0..=1, default_missing_value = "all")]
+    #[arg(value_parser = parse_kinds, conflicts_with_all = NOT_WITH)]
+    costs: Option<Vec<Kinds>>,
+    /// The same for five minutes: how often the view changes in a minute, and what goes with that [default: link,
+    /// flapping-link, flapping-host]
+    #[arg(long, value_name = "KIND,..", value_delimiter = ',', num_args = 0..=1, default_missing_value = "all")]
+    #[arg(value_parser = parse_kinds, conflicts_with_all = NOT_WITH, conflicts_with = "costs")]
+    churn: Option<Vec<Kinds>>,
+}
+
+const NOT_WITH: [&str; 14] = [
+    "calls",
+    "scale",
+    "known",
+    "only_known",
+    "partial",
+    "frontier",
+    "mild",
+    "faults",
+    "reduced",
+    "svg",
+    "journal",
+    "all_tested",
+    "coverage",
+    "histories",
+];
+
+/// One word of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kinds {
+    All,
+    One(FaultKind),
+}
+
+fn parse_kinds(text: &str) -> Result<Kinds, String> {
+    if text == "all" {
+        return Ok(Kinds::All);
+    }
+    let found = SIMULATED.into_iter().find(|kind| kind.name() == text);
+    let known = || SIMULATED.map(FaultKind::name).join(", ");
+    found.map(Kinds::One).ok_or_else(|| format!("no kind that is simulated; these are: {}", known()))
+}
+
+/// A fault stays for so long.
+const STAYS_S: u64 = 60;
+const CHURNS_S: u64 = 300;
+/// In a minute that is not the first no more may change than this, of views, of exclusions and of transfers each.
+const CHANGES_MAX: u64 = 2;
+/// Seeds named in the table's last column.
+const NAMED: usize = 4;
+
+impl Costs {
+    /// Whether costs are to be measured rather than seeds to be run.
+    pub(super) fn is_asked(&self) -> bool {
+        self.costs.is_some() || self.churn.is_some()
+    }
+}
+
+/// Runs each kind with each seed. `members`: 0, three to seven, as the seed says.
+pub(super) fn run(costs: &Costs, seeds: &Range<u64>, step: u64, members: usize, threads: usize, json: bool) -> Exit {
+    let (asked, all, stays_s) = match (&costs.costs, &costs.churn) {
+        (Some(asked), _) => (asked, &SIMULATED[..], STAYS_S),
+        (None, asked) => (asked.as_ref().unwrap_or(const { &Vec::new() }), &CHURNING[..], CHURNS_S),
+    };
+    let churns = costs.churn.is_some();
+    let is_asked =
+        |kind: &&FaultKind| asked.contains(&Kinds::One(**kind)) || asked.contains(&Kinds::All) && all.contains(*kind);
+    let kinds: Vec<FaultKind> = SIMULATED.iter().filter(is_asked).copied().collect();
+    let seeds: Vec<u64> = seeds.clone().step_by(usize::try_from(step).unwrap_or(1)).collect();
+    let (began, shown) = (Instant::now(), std::io::stderr().is_terminal());
+    let total = (kinds.len() * seeds.len()) as u64;
+    let (mut rows, mut story) = (Vec::new(), None);
+    let run = |number: u64| {
+        let number = usize::try_from(number).unwrap_or(0);
+        cost(kinds[number % kinds.len()], seeds[number / kinds.len()], members, stays_s)
+    };
+    each(0..total, threads, run, |mut cost: Cost| {
+        if json {
+            data(serde_json::json!(cost));
+        }
+        if let Some(told) = cost.story.take() {
+            story = story.take().or(Some(told));
+        }
+        rows.push(cost);
+        if shown {
+            // Whoever closed standard error does not want to know.
+            let _ = write!(std::io::stderr(), "\r{} of {total} runs ", rows.len());
+        }
+    });
+    if shown {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    rows.sort_by_key(|cost| cost.seed);
+    let mut text = story.map(|story| format!("{story}\n")).unwrap_or_default();
+    text.push_str(&if churns { tell_changes(&kinds, &rows) } else { tell_costs(&kinds, &rows) });
+    let runs = rows.len();
+    let _ = write!(text, "\n{runs} runs of {stays_s} s with the fault, in {:.0} s", began.elapsed().as_secs_f64());
+    if json {
+        say(text);
+    } else {
+        data(text);
+    }
+    let kept = |cost: &Cost| if churns { is_calm(cost) && cost.violations.is_empty() } else { cost.is_kept() };
+    if rows.iter().all(kept) { Exit::Good } else { Exit::Failure }
+}
+
+/// One row a kind: what is promised, what it came to, and the first seeds in which it was not kept.
+fn tell_costs(kinds: &[FaultKind], rows: &[Cost]) -> String {
+    let heads =
+        ["fault", "promised s", "p50 s", "p99 s", "worst s", "runs", "exceeded", "left out", "violated", "seeds"];
+    let mut table = Table::new(&heads).numbers_from(1);
+    for kind in kinds {
+        let of: Vec<&Cost> = rows.iter().filter(|cost| cost.kind == kind.name()).collect();
+        let mut waited: Vec<u64> = of.iter().map(|cost| cost.waited_ms).collect();
+        waited.sort_unstable();
+        let bound = of.first().and_then(|cost| cost.bound_ms);
+        table.row([
+            kind.name().to_owned(),
+            bound.map_or_else(|| "-".to_owned(), seconds),
+            seconds(percentile(&waited, 50)),
+            seconds(percentile(&waited, 99)),
+            seconds(percentile(&waited, 100)),
+            of.len().to_string(),
+            of.iter().filter(|cost| cost.is_exceeded()).count().to_string(),
+            of.iter().map(|cost| cost.left_out.len()).sum::<usize>().to_string(),
+            of.iter().filter(|cost| !cost.violations.is_empty()).count().to_string(),
+            named(of.iter().filter(|cost| !cost.is_kept())),
+        ]);
+    }
+    table.to_string()
+}
+
+/// One row a kind: what changed in a minute, after the first one.
+fn tell_changes(kinds: &[FaultKind], rows: &[Cost]) -> String {
+    let heads = [
+        "fault",
+        "views: mean",
+        "worst",
+        "exclusions: mean",
+        "worst",
+        "transfers: mean",
+        "worst",
+        "runs",
+        "over 2 a minute",
+        "seeds",
+    ];
+    let mut table = Table::new(&heads).numbers_from(1);
+    let counts: [fn(&Changes) -> u64; 3] = [|c| c.views, |c| c.exclusions, |c| c.transfers];
+    for kind in kinds {
+        let of: Vec<&Cost> = rows.iter().filter(|cost| cost.kind == kind.name()).collect();
+        let mut row = vec![kind.name().to_owned()];
+        for count in counts {
+            let minutes: Vec<u64> = of.iter().flat_map(|cost| cost.minutes.iter().skip(1)).map(count).collect();
+            let mean = minutes.iter().sum::<u64>() as f64 / minutes.len().max(1) as f64;
+            row.push(format!("{mean:.1}"));
+            row.push(minutes.iter().max().copied().unwrap_or(0).to_string());
+        }
+        row.push(of.len().to_string());
+        row.push(of.iter().filter(|cost| !is_calm(cost)).count().to_string());
+        row.push(named(of.iter().filter(|cost| !is_calm(cost) || !cost.violations.is_empty())));
+        table.row(row);
+    }
+    table.to_string()
+}
+
+fn is_calm(cost: &Cost) -> bool {
+    let Changes { views, exclusions, transfers } = cost.worst_minute();
+    [views, exclusions, transfers].into_iter().all(|count| count <= CHANGES_MAX)
+}
+
+/// The first few seeds of these runs.
+fn named<'a>(of: impl Iterator<Item = &'a &'a Cost>) -> String {
+    let seeds: Vec<String> = of.take(NAMED).map(|cost| cost.seed.to_string()).collect();
+    seeds.join(" ")
+}
+
+/// The least that so many per cent do not exceed; 0 of none.
+fn percentile(sorted: &[u64], percent: usize) -> u64 {
+    let place = (sorted.len() * percent).div_ceil(100);
+    sorted.get(place.saturating_sub(1)).copied().unwrap_or(0)
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{:.1}", ms as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_came() {
+        let sorted: Vec<u64> = (1..=200).collect();
+        assert_eq!([50, 99, 100].map(|percent| percentile(&sorted, percent)), [100, 198, 200]);
+        assert_eq!((percentile(&[7], 50), percentile(&[], 50)), (7, 0));
+    }
+
+    #[test]
+    fn kinds_have_the_names_of_the_documents() {
+        assert_eq!(parse_kinds("all"), Ok(Kinds::All));
+        assert_eq!(parse_kinds("one-way"), Ok(Kinds::One(FaultKind::OneWay)));
+        assert!(parse_kinds("full-disk").is_err_and(|why| why.contains("hanging-joiner")));
+    }
+}

@@ -1,0 +1,309 @@
+//! A cell with steady traffic, and the fault that meets it.
+
+use phalanx_core::member::{FaultKind, LATE_TURN};
+use phalanx_core::rng::Rng;
+use phalanx_core::{Lane, Order, Timing};
+use phalanx_trace::Phase;
+
+use crate::app::App;
+use crate::fault::{Role, Shape};
+use crate::links::all_links;
+use crate::network::Weather;
+use crate::partial::{Gate, What};
+use crate::plan::{MS, SECOND};
+use crate::swarm::index;
+use crate::world::{Event, Step, World, WorldSettings};
+
+/// The group of all.
+const GROUP: &str = "a";
+/// Between two messages of the cell, all senders together.
+const GAP_NS: u64 = 20 * MS;
+/// One message in so many is longer than a packet.
+const LONG_ONE_IN: u64 = 10;
+/// What all streams of the group may hold: so little that who takes nothing holds the others up within seconds.
+const WINDOW_BYTES: usize = 256 << 10;
+/// A group's state: its transfer takes some milliseconds.
+const STATE_BYTES: u64 = 300_000;
+/// A cell forms within this.
+const FORMS_NS: u64 = 30 * SECOND;
+/// Traffic flows for so long, and up to half as long besides, before the fault.
+const FLOWS_NS: u64 = 3 * SECOND;
+/// Half a period of what flaps.
+const FLAP_NS: u64 = 5 * SECOND;
+/// A joiner hangs so long after its transfer was first seen, at most.
+const HANGS_WITHIN_NS: u64 = 10 * MS;
+/// How many turns pass between two checks of a process's invariants.
+const CHECK_EVERY: u32 = 64;
+
+/// Timers: a slot's next message; what flaps; a joiner that hangs.
+const FLAP: u32 = 1_000;
+const HANG: u32 = 1_001;
+
+/// Whom a fault meets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hit {
+    /// Slots with an end at a faulty path, the first of a one-way link first.
+    pub(super) ends: Vec<usize>,
+    /// The one of them that may be left out.
+    pub(super) may_go: Option<usize>,
+    /// Their names and ranks.
+    names: String,
+    shape: Option<Shape>,
+}
+
+pub(super) struct Lab {
+    pub(super) world: World,
+    pub(super) members: usize,
+    pub(super) hit: Hit,
+    /// When the fault began.
+    pub(super) begun_ns: u64,
+    kind: Option<FaultKind>,
+    rng: Rng,
+    /// The application at the fault goes on sending, if it can.
+    faulty_sends: bool,
+    /// A joiner that hangs is stopped; else its application takes nothing.
+    stops: bool,
+    hanging: bool,
+    cut: bool,
+}
+
+impl Lab {
+    pub(super) fn new(kind: Option<FaultKind>, seed: u64, members: usize) -> Self {
+        // Every kind meets the same cells.
+        let mut rng = Rng::new(seed).fork("costs");
+        let members = if members == 0 { 3 + index(&mut rng, 5) } else { members };
+        let joiners = usize::from(kind == Some(FaultKind::HangingJoiner));
+        let timing = Timing::default();
+        let settings = WorldSettings {
+            window_bytes: WINDOW_BYTES,
+            suspect_after: timing.suspect_after,
+            expel_after: Some(timing.expel_after),
+            check_every: CHECK_EVERY,
+            ..WorldSettings::quiet(members + joiners)
+        };
+        let mut world = World::new(settings, seed);
+        world.enter(Phase::Faulty, Vec::new());
+        for slot in &mut world.slots {
+            slot.app = App::new(slot.name.clone(), STATE_BYTES);
+        }
+        let base_ns = [60_000, 60_000, 500_000, 2 * MS][index(&mut rng, 4)];
+        let weather = Weather { base_ns, jitter_ns: base_ns / 2, ..Weather::FINE };
+        world.set_weather(&all_links(members + joiners), weather);
+        let (faulty_sends, stops) = (rng.chance_ppm(500_000), rng.chance_ppm(500_000));
+        let hit = Hit::default();
+        Self { world, members, hit, begun_ns: 0, kind, rng, faulty_sends, stops, hanging: false, cut: false }
+    }
+
+    /// Forms the cell, lets traffic flow, lets the fault begin, and goes on for so long.
+    pub(super) fn run(&mut self, stays_ns: u64) -> Result<(), String> {
+        for slot in 0..self.members {
+            self.start(slot);
+        }
+        while let Some(why) = self.world.unsettled() {
+            if self.world.now_ns > FORMS_NS {
+                return Err(format!("the cell did not form within {} s: {why}", FORMS_NS / SECOND));
+            }
+            self.go(20 * MS);
+        }
+        for slot in 0..self.world.slots.len() {
+            self.send_later(slot);
+        }
+        let flows_ns = FLOWS_NS + self.rng.below(FLOWS_NS / 2);
+        self.go(flows_ns);
+        self.begun_ns = self.world.now_ns;
+        self.begin_fault();
+        self.go(stays_ns);
+        Ok(())
+    }
+
+    /// Whom the fault meets, in words.
+    pub(super) fn place(&self) -> String {
+        let shape = match self.hit.shape {
+            None => "",
+            Some(Shape::OneWay(..)) => ", one way",
+            Some(Shape::Pair(..)) => ", both ways",
+            Some(Shape::Deaf(_)) => ", to it",
+            Some(Shape::Mute(_)) => ", from it",
+            Some(_) => ", to and from it",
+        };
+        format!("{}{shape}", self.hit.names)
+    }
+
+    /// Slots with no end at a faulty path. In a cell of two with a dead link it is the older one, which goes on alone.
+    pub(super) fn whole(&self) -> Vec<usize> {
+        let whole: Vec<usize> = (0..self.members).filter(|slot| !self.hit.ends.contains(slot)).collect();
+        if whole.is_empty() { (0..self.members).filter(|slot| Some(*slot) != self.hit.may_go).collect() } else { whole }
+    }
+
+    fn start(&mut self, slot: usize) {
+        self.world.start(slot);
+        if let Err(error) = self.world.join_group(slot, GROUP, true) {
+            self.world.violation("liveness", format!("a process that runs may not join: {error:?}"));
+        }
+    }
+
+    fn go(&mut self, for_ns: u64) {
+        let until_ns = self.world.now_ns + for_ns;
+        loop {
+            match self.world.step(until_ns) {
+                Step::Done => return,
+                Step::Timer(FLAP) => self.flap(),
+                Step::Timer(HANG) => self.hang(),
+                Step::Timer(slot) => self.send(slot as usize),
+                Step::Turned(slot) => self.look_at_joiner(slot),
+                Step::Other => {}
+            }
+        }
+    }
+
+    fn send_later(&mut self, slot: usize) {
+        let gap_ns = GAP_NS * self.members as u64;
+        let at_ns = self.world.now_ns + gap_ns / 2 + self.rng.below(gap_ns);
+        self.world.queue.push(at_ns, Event::Timer(u32::try_from(slot).unwrap_or(0)));
+    }
+
+    fn send(&mut self, slot: usize) {
+        self.send_later(slot);
+        let is_faulty = self.begun_ns > 0 && self.hit.ends.contains(&slot);
+        let place = &self.world.slots[slot];
+        let can_send = place.runs() && !place.paused && (!is_faulty || self.faulty_sends);
+        if let Some((group, _)) = place.app.member_of(GROUP).filter(|_| can_send) {
+            let is_long = self.rng.below(LONG_ONE_IN) == 0;
+            let len = if is_long { 1_500 + self.rng.below(4_500) } else { 40 + self.rng.below(160) };
+            self.world.multicast_bytes(slot, group, Order::Total, true, 0, len);
+        }
+    }
+
+    fn begin_fault(&mut self) {
+        let Some(kind) = self.kind else { return };
+        let shape = self.draw_shape(kind);
+        self.hit = self.hit_by(kind, shape);
+        self.hit.names = self.named(&self.hit.ends);
+        let Some(slot) = self.hit.ends.first().copied() else { return };
+        let links = shape.and_then(|shape| self.world.links_of(shape)).unwrap_or_default();
+        self.world.note(Some(slot), format!("{} begins: {}", kind.name(), self.place()));
+        match kind {
+            FaultKind::Dead => self.world.crash(slot),
+            FaultKind::Stopped => self.world.pause(slot),
+            FaultKind::Deaf | FaultKind::Mute | FaultKind::Link | FaultKind::OneWay => self.world.cut_links(&links),
+            FaultKind::FlappingLink | FaultKind::FlappingHost => self.flap(),
+            FaultKind::DataPort => self.world.net.put_up(Gate::new(links, What::Socket(Lane::Data))),
+            FaultKind::ControlPort => self.world.net.put_up(Gate::new(links, What::Socket(Lane::Control))),
+            FaultKind::LongPackets => self.world.net.put_up(Gate::new(links, What::Longer(1_000))),
+            FaultKind::LateTurns => {
+                self.world.slots[slot].turn_ns = u64::try_from(LATE_TURN.as_nanos()).unwrap_or(u64::MAX);
+            }
+            FaultKind::HangingApplication => self.world.set_takes(slot, false),
+            FaultKind::HangingJoiner => self.start(slot),
+            // Nothing of the kind is simulated.
+            FaultKind::FullDisk | FaultKind::Descriptors => {}
+        }
+    }
+
+    /// The links of the fault, if it is one of links.
+    fn draw_shape(&mut self, kind: FaultKind) -> Option<Shape> {
+        let mut ranks = self.by_rank();
+        // The oldest, who coordinates and orders, is met more often than others. In a cell of two only the younger's faults are borne.
+        let spot = match ranks.len() {
+            2 => 1,
+            _ if self.rng.chance_ppm(400_000) => 0,
+            n => index(&mut self.rng, n),
+        };
+        let one = ranks.remove(spot);
+        let other = ranks[index(&mut self.rng, ranks.len())];
+        let (one, other) = (Role::Slot(one), Role::Slot(other));
+        let pair = if self.rng.chance_ppm(500_000) { (one, other) } else { (other, one) };
+        let of_paths = [
+            Shape::Isolate(one),
+            Shape::Isolate(one),
+            Shape::Deaf(one),
+            Shape::Mute(one),
+            Shape::Pair(one, other),
+            Shape::OneWay(pair.0, pair.1),
+        ];
+        let drawn = of_paths[index(&mut self.rng, of_paths.len())];
+        match kind {
+            FaultKind::Dead | FaultKind::Stopped | FaultKind::LateTurns | FaultKind::HangingApplication => {
+                Some(Shape::Isolate(one))
+            }
+            FaultKind::FlappingHost => Some(Shape::Isolate(one)),
+            FaultKind::Deaf => Some(Shape::Deaf(one)),
+            FaultKind::Mute => Some(Shape::Mute(one)),
+            FaultKind::Link | FaultKind::FlappingLink => Some(Shape::Pair(one, other)),
+            FaultKind::OneWay => Some(Shape::OneWay(pair.0, pair.1)),
+            FaultKind::DataPort | FaultKind::ControlPort | FaultKind::LongPackets => Some(drawn),
+            FaultKind::HangingJoiner | FaultKind::FullDisk | FaultKind::Descriptors => None,
+        }
+    }
+
+    fn hit_by(&self, kind: FaultKind, shape: Option<Shape>) -> Hit {
+        let slot = |role: Role| match role {
+            Role::Slot(slot) => slot,
+            _ => 0,
+        };
+        let is_of_process =
+            matches!(kind, FaultKind::Dead | FaultKind::Stopped | FaultKind::LateTurns | FaultKind::HangingApplication);
+        match shape {
+            Some(Shape::Pair(a, b) | Shape::OneWay(a, b)) => {
+                let (a, b) = (slot(a), slot(b));
+                let younger = self.by_rank().into_iter().rev().find(|slot| [a, b].contains(slot));
+                Hit { ends: vec![a, b], may_go: younger, shape, ..Hit::default() }
+            }
+            Some(Shape::Isolate(one) | Shape::Deaf(one) | Shape::Mute(one)) => {
+                let one = slot(one);
+                Hit { ends: vec![one], may_go: Some(one), shape: shape.filter(|_| !is_of_process), ..Hit::default() }
+            }
+            // The process that joins is none of the members.
+            _ if kind == FaultKind::HangingJoiner => {
+                Hit { ends: vec![self.members], may_go: Some(self.members), ..Hit::default() }
+            }
+            _ => Hit::default(),
+        }
+    }
+
+    /// Slots by name, with their ranks.
+    fn named(&self, slots: &[usize]) -> String {
+        let ranks = self.by_rank();
+        let named = |slot: &usize| {
+            let name = &self.world.slots[*slot].name;
+            let rank = ranks.iter().position(|other| other == slot);
+            rank.map_or_else(|| name.clone(), |rank| format!("{name} (rank {rank})"))
+        };
+        slots.iter().map(named).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The slots of the members, the oldest first.
+    fn by_rank(&self) -> Vec<usize> {
+        let members = self.world.last_view().map(|view| view.members.clone()).unwrap_or_default();
+        members.iter().filter_map(|member| self.world.slot_of(member.incarnation)).collect()
+    }
+
+    fn flap(&mut self) {
+        let links = self.hit.shape.and_then(|shape| self.world.links_of(shape)).unwrap_or_default();
+        if self.cut {
+            self.world.mend_links(&links);
+        } else {
+            self.world.cut_links(&links);
+        }
+        self.cut = !self.cut;
+        self.world.queue.push(self.world.now_ns + FLAP_NS, Event::Timer(FLAP));
+    }
+
+    /// A joiner that takes the state is about to hang.
+    fn look_at_joiner(&mut self, slot: usize) {
+        let is_joiner = self.kind == Some(FaultKind::HangingJoiner) && slot == self.members;
+        if is_joiner && !self.hanging && self.world.slots[slot].activity.transferring {
+            self.hanging = true;
+            let after_ns = self.rng.below(HANGS_WITHIN_NS);
+            self.world.queue.push(self.world.now_ns + after_ns, Event::Timer(HANG));
+        }
+    }
+
+    fn hang(&mut self) {
+        if self.stops {
+            self.world.pause(self.members);
+        } else {
+            self.world.set_takes(self.members, false);
+        }
+    }
+}

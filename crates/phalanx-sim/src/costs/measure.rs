@@ -1,0 +1,104 @@
+//! What a run shows, read off the traces of its processes.
+
+use std::collections::BTreeMap;
+
+use phalanx_trace::{Event, LeaveReason};
+
+use super::Changes;
+use super::lab::Lab;
+use crate::plan::SECOND;
+
+/// The longest wait for a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wait {
+    pub(super) for_ns: u64,
+    pub(super) since_ns: u64,
+    /// Whose.
+    pub(super) slot: usize,
+}
+
+/// The longest that a member on no faulty path was without a message of another such one, since the fault began. Who is the only one
+/// hears itself.
+pub(super) fn longest_wait(lab: &Lab) -> Wait {
+    let whole = lab.whole();
+    let senders: BTreeMap<u64, usize> =
+        whole.iter().flat_map(|slot| lives(lab, *slot).map(|life| (life, *slot))).collect();
+    let is_alone = whole.len() == 1;
+    let mut longest = Wait { slot: whole.first().copied().unwrap_or(0), ..Wait::default() };
+    for &slot in &whole {
+        let mut since_ns = lab.begun_ns;
+        let records = lab.world.slots[slot].app.traces.iter().flat_map(|trace| &trace.records);
+        let came = records.filter(|record| match record.event {
+            Event::Deliver { sender, replayed, .. } => {
+                !replayed && senders.get(&sender).is_some_and(|from| *from != slot || is_alone)
+            }
+            _ => false,
+        });
+        let times = came.map(|record| record.at_ns).filter(|at_ns| *at_ns >= lab.begun_ns);
+        for at_ns in times.chain([lab.world.now_ns]) {
+            if at_ns - since_ns > longest.for_ns {
+                longest = Wait { for_ns: at_ns - since_ns, since_ns, slot };
+            }
+            since_ns = at_ns;
+        }
+    }
+    longest
+}
+
+/// Members that views left out though the fault gives no reason to, a name for each time.
+pub(super) fn left_out(lab: &Lab) -> Vec<String> {
+    let stay = (0..lab.members).filter(|slot| Some(*slot) != lab.hit.may_go);
+    let lives: BTreeMap<u64, usize> = stay.flat_map(|slot| lives(lab, slot).map(move |life| (life, slot))).collect();
+    let out = exclusions(lab).into_keys().filter_map(|(_, who)| lives.get(&who).copied());
+    out.map(|slot| lab.world.slots[slot].name.clone()).collect()
+}
+
+/// What changed in each whole minute since the fault began.
+pub(super) fn changes(lab: &Lab) -> Vec<Changes> {
+    let minutes = lab.world.now_ns.saturating_sub(lab.begun_ns) / MINUTE_NS;
+    let mut changes = vec![Changes::default(); usize::try_from(minutes).unwrap_or(0)];
+    let mut count = |at_ns: u64, add: fn(&mut Changes)| {
+        let minute = at_ns.checked_sub(lab.begun_ns).and_then(|after_ns| usize::try_from(after_ns / MINUTE_NS).ok());
+        minute.and_then(|minute| changes.get_mut(minute)).into_iter().for_each(add);
+    };
+    let mut views: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    for (at_ns, event) in events(lab) {
+        match event {
+            Event::CellView { instance, view, .. } => first(&mut views, (*instance, *view), at_ns),
+            Event::StateEnd { .. } => count(at_ns, |minute| minute.transfers += 1),
+            _ => {}
+        }
+    }
+    views.into_values().for_each(|at_ns| count(at_ns, |minute| minute.views += 1));
+    exclusions(lab).into_values().for_each(|at_ns| count(at_ns, |minute| minute.exclusions += 1));
+    changes
+}
+
+/// By view and incarnation: when a view that left somebody out was installed first, since the fault began.
+fn exclusions(lab: &Lab) -> BTreeMap<(u64, u64), u64> {
+    let mut out = BTreeMap::new();
+    for (at_ns, event) in events(lab).filter(|(at_ns, _)| *at_ns >= lab.begun_ns) {
+        let Event::CellView { view, left, .. } = event else { continue };
+        for (who, _) in left.iter().filter(|(_, why)| *why != LeaveReason::Left) {
+            first(&mut out, (*view, *who), at_ns);
+        }
+    }
+    out
+}
+
+fn first(times: &mut BTreeMap<(u64, u64), u64>, key: (u64, u64), at_ns: u64) {
+    let time = times.entry(key).or_insert(at_ns);
+    *time = at_ns.min(*time);
+}
+
+fn events(lab: &Lab) -> impl Iterator<Item = (u64, &Event)> {
+    let traces = lab.world.slots.iter().flat_map(|slot| &slot.app.traces);
+    traces.flat_map(|trace| &trace.records).map(|record| (record.at_ns, &record.event))
+}
+
+/// The incarnations that a slot had.
+fn lives(lab: &Lab, slot: usize) -> impl Iterator<Item = u64> {
+    lab.world.slots[slot].app.traces.iter().map(|trace| trace.header.incarnation)
+}
+
+const MINUTE_NS: u64 = 60 * SECOND;

@@ -1,0 +1,148 @@
+//! What one fault costs the others: a cell with steady traffic, one fault that stays, and how long those on no faulty path were without
+//! new messages, against the bound that the settings promise ([`FaultKind::costs_at_most`]). With a fault that stays for minutes
+//! also how often the cell changes its view for it.
+
+mod lab;
+mod measure;
+#[cfg(test)]
+mod tests;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use phalanx_core::member::FaultKind;
+use phalanx_core::{Limits, Timing};
+use serde::Serialize;
+
+use self::lab::Lab;
+use crate::campaign::Options;
+use crate::panics;
+use crate::plan::SECOND;
+use crate::result::Violation;
+use crate::run::{conclude, finish};
+
+/// The kinds that are simulated: disks and descriptors are not.
+pub const SIMULATED: [FaultKind; 14] = [
+    FaultKind::Dead,
+    FaultKind::Stopped,
+    FaultKind::Deaf,
+    FaultKind::Mute,
+    FaultKind::DataPort,
+    FaultKind::ControlPort,
+    FaultKind::LongPackets,
+    FaultKind::Link,
+    FaultKind::OneWay,
+    FaultKind::LateTurns,
+    FaultKind::HangingApplication,
+    FaultKind::HangingJoiner,
+    FaultKind::FlappingLink,
+    FaultKind::FlappingHost,
+];
+
+/// Those of which it is asked how often the view changes.
+pub const CHURNING: [FaultKind; 3] = [FaultKind::Link, FaultKind::FlappingLink, FaultKind::FlappingHost];
+
+/// One run of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cost {
+    /// The seed.
+    pub seed: u64,
+    /// The fault's name; see [`FaultKind::name`].
+    pub kind: &'static str,
+    /// Members of the cell when it began.
+    pub members: usize,
+    /// Whom it met, for people.
+    pub place: String,
+    /// What is promised, in milliseconds.
+    pub bound_ms: Option<u64>,
+    /// The longest that a member on no faulty path was without a new message of another one, in milliseconds.
+    pub waited_ms: u64,
+    /// Who that was.
+    pub who: String,
+    /// When that wait began, in milliseconds after the fault.
+    pub since_ms: u64,
+    /// Members that views left out though the fault gives no reason to: a name for each time.
+    pub left_out: Vec<String>,
+    /// By whole minute since the fault: what changed.
+    pub minutes: Vec<Changes>,
+    /// What the checker found, or the run itself.
+    pub violations: Vec<Violation>,
+    /// Of a run with violations.
+    #[serde(skip)]
+    pub story: Option<String>,
+}
+
+/// What changed in a minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// Cell views.
+    pub views: u64,
+    /// Members that views left out against their will.
+    pub exclusions: u64,
+    /// States that joiners took to the end.
+    pub transfers: u64,
+}
+
+impl Cost {
+    /// Whether somebody waited for longer than is promised.
+    #[must_use]
+    pub fn is_exceeded(&self) -> bool {
+        self.bound_ms.is_some_and(|bound_ms| self.waited_ms > bound_ms)
+    }
+
+    /// Whether all that is promised was kept.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        !self.is_exceeded() && self.left_out.is_empty() && self.violations.is_empty()
+    }
+
+    /// The most that changed in any minute but the first.
+    #[must_use]
+    pub fn worst_minute(&self) -> Changes {
+        let later = self.minutes.iter().skip(1);
+        later.fold(Changes::default(), |most, minute| Changes {
+            views: most.views.max(minute.views),
+            exclusions: most.exclusions.max(minute.exclusions),
+            transfers: most.transfers.max(minute.transfers),
+        })
+    }
+}
+
+/// Runs `seed` with a fault of this kind, which stays for so long. `members`: 0, three to seven, as the seed says.
+#[must_use]
+pub fn cost(kind: FaultKind, seed: u64, members: usize, stays_s: u64) -> Cost {
+    run(Some(kind), kind.name(), seed, members, stays_s)
+}
+
+fn run(kind: Option<FaultKind>, name: &'static str, seed: u64, members: usize, stays_s: u64) -> Cost {
+    let mut lab = Lab::new(kind, seed, members);
+    // A panic ends the run and not the others.
+    let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| lab.run(stays_s * SECOND))));
+    match outcome {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => lab.world.violation("liveness", why),
+        Err(panic) => lab.world.violation("panic", panics::describe(panic.as_ref())),
+    }
+    let bound = kind.and_then(|kind| kind.costs_at_most(&Timing::default(), &Limits::default()));
+    let waited = measure::longest_wait(&lab);
+    let cost = Cost {
+        seed,
+        kind: name,
+        members: lab.members,
+        place: lab.place(),
+        bound_ms: bound.map(|bound| u64::try_from(bound.as_millis()).unwrap_or(u64::MAX)),
+        waited_ms: waited.for_ns / MS,
+        who: lab.world.slots[waited.slot].name.clone(),
+        since_ms: waited.since_ns.saturating_sub(lab.begun_ns) / MS,
+        left_out: measure::left_out(&lab),
+        minutes: measure::changes(&lab),
+        violations: Vec::new(),
+        story: None,
+    };
+    let mut world = lab.world;
+    finish(&mut world);
+    let header = format!("phalanx sim --costs {name} --seeds {seed}..{} --members {members}", seed + 1);
+    let result = conclude(world, seed, &header, &Options::default());
+    Cost { violations: result.violations, story: result.story, ..cost }
+}
+
+const MS: u64 = 1_000_000;
