@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::core::{Delivery, Event, GroupId, GroupView, Incarnation, MemberInfo, Snapshot};
+use phalanx::core::{Delivery, Event, GroupId, GroupView, Incarnation, MemberInfo, Order, Snapshot};
 use phalanx::{Frozen, Handler};
+use rustix::process::{Signal, getpid, kill_process};
 
 use super::report::Report;
 use super::tally::Tally;
@@ -24,6 +25,12 @@ pub(super) struct App {
     kept: BTreeMap<GroupId, Group>,
     /// The last message from each sender in [`WORK`].
     pub(super) heard: BTreeMap<Incarnation, u64>,
+    /// The same of uniform abcasts alone.
+    pub(super) uniform: BTreeMap<Incarnation, u64>,
+    /// It takes nothing.
+    pub(super) hangs: bool,
+    /// It stops its own process as soon as a transfer has begun.
+    pub(super) stops_in_transfer: bool,
     /// It left [`WORK`] on order and is to join it again.
     pub(super) to_join: bool,
     /// Groups with deliveries that may be answered.
@@ -100,6 +107,7 @@ impl App {
         self.groups.entry(view.group).or_default().name = view.name.to_string();
         if &*view.name == WORK {
             self.heard.retain(|who, _| view.members.contains(who));
+            self.uniform.retain(|who, _| view.members.contains(who));
             self.reports.push(Report::Work { view: view.view, members: self.names_of(&view.members) });
         }
     }
@@ -113,6 +121,9 @@ impl App {
             return self.wrong(format!("a message of {:016x} was delivered as {}", word(sender), delivery.sender));
         }
         let number = word(rest.get(..8).unwrap_or_default());
+        if delivery.uniform && delivery.order == Order::Total {
+            self.uniform.insert(delivery.sender, number);
+        }
         let last = self.heard.insert(delivery.sender, number).unwrap_or(0);
         // Uniform messages of other orders may be overtaken by plain ones; the checker judges order.
         if number < last {
@@ -124,9 +135,15 @@ impl App {
 impl Handler for App {
     fn begin(&mut self, me: &MemberInfo) {
         let (reports, mut kept) = (std::mem::take(&mut self.reports), std::mem::take(&mut self.kept));
+        let stops_in_transfer = self.stops_in_transfer;
         kept.extend(std::mem::take(&mut self.groups).into_iter().filter(|(_, group)| group.is_joined()));
-        *self = Self { me: Some(me.incarnation), reports, kept, ..Self::default() };
+        *self = Self { me: Some(me.incarnation), reports, kept, hangs: self.hangs, ..Self::default() };
+        self.stops_in_transfer = stops_in_transfer;
         self.reports.push(Report::Begin { incarnation: me.incarnation.0 });
+    }
+
+    fn ready(&mut self) -> bool {
+        !self.hangs
     }
 
     fn deliver(&mut self, delivery: &Delivery<'_>) {
@@ -158,6 +175,10 @@ impl Handler for App {
                 self.to_join = true;
             }
             Event::StateBegin { group, .. } => {
+                if std::mem::take(&mut self.stops_in_transfer) {
+                    // Refused by no system. The harness waits for it, and lets it go on.
+                    let _ = kill_process(getpid(), Signal::STOP);
+                }
                 self.groups.insert(group, Group { incoming: Some(Vec::new()), ..Group::default() });
             }
             Event::StateEnd { group } => self.take_over(group),
@@ -197,7 +218,7 @@ impl Handler for App {
 mod tests {
     use std::sync::Arc;
 
-    use phalanx::core::{GroupTerms, Order};
+    use phalanx::core::GroupTerms;
 
     use super::*;
 

@@ -7,25 +7,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use phalanx::clock::now;
+use phalanx::core::member::HELD_BACK;
 use phalanx::core::rng::Rng;
 use phalanx_trace::Phase;
 
 use super::crew::{Crew, Heard, Plan, host_of, name};
-use super::fault::{Fabric, Fault, Role};
+use super::fault::{FILLS_RATE, Fabric, Fault, Role};
 use super::harm::Harm;
 use super::judge::{DELIVERY_BOUND_NS, MEMBERSHIP_BOUND_NS};
+use super::limits::is_stopped;
 use super::network::Network;
 use super::outcome::Outcome;
 use super::progress::Progress;
 use super::recovery::Recovery;
 use super::report::{Order, Report};
+use super::waits::Waits;
 use crate::about;
 use crate::exit::{Exit, Failure};
 
 /// For a step that should take a second or two, on a machine that has other things to do.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Who was left out for lack of progress waits so long at most before it is taken in again.
-const HELD_BACK: Duration = Duration::from_secs(60);
+/// Of a wait so much may come of the machine, of pulses that come ten times a second, and of the gaps between uniform abcasts.
+const SLACK: Duration = Duration::from_secs(1);
 
 /// How long messages flow after the last fault, so that liveness can be judged.
 pub(super) const QUIET: Duration = Duration::from_nanos(MEMBERSHIP_BOUND_NS + DELIVERY_BOUND_NS + 1_500_000_000);
@@ -47,6 +50,8 @@ pub(super) struct Setting {
     pub(super) rate: u64,
     pub(super) directory: PathBuf,
     pub(super) faketime: Option<PathBuf>,
+    /// State directories can be filled.
+    pub(super) disks: bool,
 }
 
 /// A cell under torture. Its processes end when it is dropped.
@@ -77,10 +82,14 @@ struct Watch {
     untouched: Vec<usize>,
     /// The longest that this process was held up: who is held up much longer must be excluded.
     stall: Duration,
+    waits: Waits,
 }
 
 impl Watch {
-    fn note(&mut self, (host, report): &Heard) {
+    fn note(&mut self, (host, report): &Heard, life: u64) {
+        if let Report::Pulse(pulse) = report {
+            self.waits.note(*host, &pulse.uniform, life, Instant::now());
+        }
         if *report == Report::Excluded && !self.touched.contains(host) {
             self.untouched.push(*host);
         }
@@ -115,6 +124,7 @@ impl<'a> Bout<'a> {
             seed: setting.seed,
             rate: setting.rate,
             faketime: setting.faketime.clone(),
+            disks: setting.disks,
         };
         let crew = Crew::start(plan, &network)?;
         let rng = Rng::new(setting.seed).fork("bout");
@@ -149,6 +159,8 @@ impl<'a> Bout<'a> {
             began_ns: now().nanos(),
             excluded_ms: None,
             recovered_ms: None,
+            waited_ms: 0,
+            promised_ms: fault.costs_at_most().map(millis),
             violations: Vec::new(),
         };
         let stuck = self.suffer_into(fault, role, &mut outcome)?.err();
@@ -160,6 +172,12 @@ impl<'a> Bout<'a> {
         if watch.stall < STALL_MAX {
             let told = |host: &usize| format!("false exclusion: {}, for no reason", name(*host));
             outcome.violations.extend(watch.untouched.iter().map(told));
+            let (waited_ms, slack_ms) = (outcome.waited_ms, millis(SLACK));
+            if let Some(promised_ms) = outcome.promised_ms.filter(|promised_ms| waited_ms > promised_ms + slack_ms) {
+                let what =
+                    format!("cost: a member it does not touch waited for {waited_ms} ms, {promised_ms} are promised");
+                outcome.violations.push(what);
+            }
         }
         outcome.violations.append(&mut self.crew.wrongs);
         outcome.violations.append(&mut self.crew.new_panics());
@@ -186,6 +204,9 @@ impl<'a> Bout<'a> {
         };
         self.watch.touched = harm.touched(role);
         self.watch.sufferer = Some((host, began));
+        let all = self.crew.members.iter().map(|member| (member.host, member.incarnation));
+        let whole: Vec<(usize, u64)> = all.filter(|(host, _)| !harm.ends().contains(host)).collect();
+        self.watch.waits = Waits::begin(&whole, Instant::now());
         while began.elapsed() < fault.hold() {
             self.listen()?;
             harm.tick(began.elapsed(), &self.network, &mut self.crew)?;
@@ -196,16 +217,19 @@ impl<'a> Bout<'a> {
             }
             outcome.excluded_ms = (role != Role::Joiner).then(|| millis(began.elapsed()));
         }
-        let felt = harm.felt(&self.network)?;
+        outcome.waited_ms = millis(self.watch.waits.end(Instant::now()));
+        let felt = harm.felt(&self.network, &self.crew)?;
         harm.heal(&self.network, &mut self.crew)?;
         // A fault that does nothing would pass for one that was survived.
         if !felt {
             self.crew.wrongs.push("the fault had no effect".to_owned());
         }
         // A joiner that is not taken in is not left out either.
-        self.stuck.extend(fault.must_exclude().then_some(host));
+        self.stuck.extend(fault.is_of_path().then_some(host));
         // Within ten minutes no more than a minority is left out for lack of progress.
-        let may_stay = role == Role::Joiner || self.stuck.len() > (self.network.count - 1) / 2;
+        let is_spared = fault.is_of_path() && self.stuck.len() > (self.network.count - 1) / 2;
+        let fills = fault != Fault::HangingApplication || self.crew.plan().rate >= FILLS_RATE;
+        let may_stay = role == Role::Joiner || is_spared || !fills;
         if fault.must_exclude() && !may_stay && self.watch.excluded.is_none() {
             self.crew.wrongs.push(format!("{} was not left out, though it made no progress", name(host)));
         }
@@ -291,6 +315,13 @@ impl<'a> Bout<'a> {
     fn strike(&mut self, fault: Fault, role: Role, host: usize) -> Result<Result<Harm, Stuck>, Failure> {
         let group = format!("{}quota", self.prefix);
         if role != Role::Joiner {
+            return Harm::apply(fault, host, &self.network, &mut self.crew, &group).map(Ok);
+        }
+        if fault == Fault::HangingJoiner {
+            self.crew.spawn_to_hang(&self.network, host)?;
+            if !self.until(PATIENCE, |bout| is_stopped(bout.crew.member(host).pid()))? {
+                return Ok(Err(Stuck(format!("no state transfer to {} begins", name(host)))));
+            }
             return Harm::apply(fault, host, &self.network, &mut self.crew, &group).map(Ok);
         }
         if !fault.needs_process() && self.rng.below(2) == 0 {
@@ -396,7 +427,8 @@ impl<'a> Bout<'a> {
         }
         let (mut patience, began) = (TICK, Instant::now());
         while let Some(heard) = self.crew.hear(patience)? {
-            self.watch.note(&heard);
+            let life = self.crew.member(heard.0).incarnation;
+            self.watch.note(&heard, life);
             patience = Duration::ZERO;
         }
         self.watch.stall = self.watch.stall.max(began.elapsed().saturating_sub(TICK));

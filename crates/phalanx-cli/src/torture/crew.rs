@@ -13,6 +13,7 @@ use phalanx::clock::{clock_name, now};
 use phalanx_trace::{Event, Header, Phase, TraceWriter};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::limits::Disk;
 use super::network::{CONTROL_PORT, DATA_PORT, Network, address};
 use super::recovery::Seen;
 use super::report::{Order, Pulse, Report};
@@ -66,6 +67,8 @@ pub(super) struct Plan {
     pub(super) rate: u64,
     /// The library that makes wall clocks jump, if it is to be there.
     pub(super) faketime: Option<PathBuf>,
+    /// Each member's state directory is a file system of its own, which can be filled.
+    pub(super) disks: bool,
 }
 
 impl Plan {
@@ -76,6 +79,11 @@ impl Plan {
     /// The file that says what a member's wall clock shows.
     pub(super) fn wall_clock(&self, host: usize) -> PathBuf {
         self.directory.join(format!("{}.time", name(host)))
+    }
+
+    /// Where a member keeps what must survive its process.
+    pub(super) fn state(&self, host: usize) -> PathBuf {
+        self.directory.join(format!("state-{}", name(host)))
     }
 
     fn log(&self, host: usize) -> PathBuf {
@@ -103,6 +111,8 @@ pub(super) struct Crew {
     pub(super) lost: bool,
     /// Panics that were told of.
     panics: BTreeSet<String>,
+    /// What members' state directories lie on; removed after their processes.
+    disks: Vec<Disk>,
 }
 
 impl Crew {
@@ -124,12 +134,16 @@ impl Crew {
             wrongs: Vec::new(),
             lost: false,
             panics: BTreeSet::new(),
+            disks: Vec::new(),
         };
         crew.write(&about::record(about::TORTURE))?;
         crew.phase(Phase::Faulty)?;
         for host in 1..=network.count {
             if crew.plan.faketime.is_some() {
                 std::fs::write(crew.plan.wall_clock(host), "+0\n").when("cannot write a member's wall clock")?;
+            }
+            if crew.plan.disks {
+                crew.disks.push(Disk::make(&crew.plan.state(host))?);
             }
             crew.spawn(network, host)?;
         }
@@ -142,10 +156,21 @@ impl Crew {
 
     /// Starts a process on a host, in place of the one that was there.
     pub(super) fn spawn(&mut self, network: &Network, host: usize) -> Result<(), Failure> {
+        let command = self.member_command(network, host)?;
+        self.spawn_as(command, host)
+    }
+
+    /// The same; it stops itself as soon as a state transfer to it has begun.
+    pub(super) fn spawn_to_hang(&mut self, network: &Network, host: usize) -> Result<(), Failure> {
+        let mut command = self.member_command(network, host)?;
+        command.arg("--stops-in-transfer");
+        self.spawn_as(command, host)
+    }
+
+    fn spawn_as(&mut self, mut command: std::process::Command, host: usize) -> Result<(), Failure> {
         let log = self.plan.log(host);
         let log = File::options().create(true).append(true).open(&log);
-        let mut child = self
-            .member_command(network, host)?
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log.when("cannot write a member's log")?)
@@ -218,7 +243,9 @@ impl Crew {
         command.args(["--seeds", &seeds.join(","), "--founders", &founders.join(",")]);
         command.arg("--cell-key").arg(path("cell.key"));
         command.arg("--runtime-dir").arg(path(&format!("run-{}", name(host))));
-        command.arg("--state-dir").arg(path(&format!("state-{}", name(host))));
+        command.arg("--state-dir").arg(plan.state(host));
+        // Little enough that a member which takes nothing holds the others up within seconds.
+        command.args(["--set", "limits.group_window=256KiB", "--set", "limits.outbox=64KiB"]);
         command.arg("--trace").arg(plan.traces());
         if let Some(library) = &plan.faketime {
             command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", plan.wall_clock(host));
@@ -282,11 +309,18 @@ impl Crew {
         let lives = [member.incarnation, member.endpoint];
         if stop {
             kill_process(pid, Signal::STOP).when(format_args!("cannot stop {who}"))?;
-            lives.into_iter().try_for_each(|incarnation| self.write(&Event::Stop { incarnation }))
+            self.write_stop(host)
         } else {
             lives.into_iter().try_for_each(|incarnation| self.write(&Event::Cont { incarnation }))?;
             kill_process(pid, Signal::CONT).when(format_args!("cannot continue {who}"))
         }
+    }
+
+    /// A member is stopped, whoever did it.
+    pub(super) fn write_stop(&mut self, host: usize) -> Result<(), Failure> {
+        let member = self.member(host);
+        let lives = [member.incarnation, member.endpoint];
+        lives.into_iter().try_for_each(|incarnation| self.write(&Event::Stop { incarnation }))
     }
 
     pub(super) fn order(&mut self, host: usize, order: Order) -> Result<(), Failure> {

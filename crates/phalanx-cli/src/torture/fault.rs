@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use phalanx::core::Timing;
+use phalanx::core::member::FaultKind;
+use phalanx::core::{Limits, Timing};
 
 /// A single fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -28,6 +29,8 @@ pub(super) enum Fault {
     Isolate,
     /// It and one other do not reach each other; everybody else reaches both
     CutPair,
+    /// Nothing passes from it to one other, which it hears
+    OneWay,
     /// It is on the smaller of two sides
     TwoSides,
     /// Cut off and healed every 300 ms
@@ -54,6 +57,14 @@ pub(super) enum Fault {
     Descriptors,
     /// It gets 5 ms of each 100 ms, beside a busy process
     CpuQuota,
+    /// Its turns come 200 ms apart
+    LateTurns,
+    /// Its application takes nothing, while its process goes on
+    HangingApplication,
+    /// It is stopped as soon as a state transfer to it has begun; a joiner alone
+    HangingJoiner,
+    /// The file system of its state directory is full
+    FullDisk,
     /// Its wall clock jumps an hour ahead, then two back
     WallClock,
     /// 20 ms each way
@@ -83,6 +94,11 @@ pub(super) enum Fabric {
 
 /// So much longer than it takes to be suspected lasts a fault that may have a member excluded.
 const BEYOND_SUSPICION: Duration = Duration::from_millis(2_100);
+/// The same, than its cost to the others is promised to be.
+const BEYOND_COSTS: Duration = Duration::from_millis(500);
+/// Messages of each member in a second, at which the window of a group, as members have it here, is full after [`FILLS`].
+pub(super) const FILLS_RATE: u64 = 30;
+const FILLS: Duration = Duration::from_secs(6);
 
 impl Fault {
     pub(super) fn name(self) -> String {
@@ -112,42 +128,92 @@ impl Fault {
                 | Self::SmallBuffers
                 | Self::Descriptors
                 | Self::CpuQuota
+                | Self::LateTurns
+                | Self::HangingApplication
+                | Self::HangingJoiner
                 | Self::WallClock
         )
+    }
+
+    /// What hangs in a transfer is a joiner; all others meet everybody.
+    pub(super) fn meets(self, role: Role) -> bool {
+        self != Self::HangingJoiner || role == Role::Joiner
+    }
+
+    /// The kind of fault, where its cost to the others is promised.
+    pub(super) fn kind(self) -> Option<FaultKind> {
+        Some(match self {
+            Self::Kill => FaultKind::Dead,
+            Self::StopLong => FaultKind::Stopped,
+            Self::CutIn => FaultKind::Deaf,
+            // Nobody hears it.
+            Self::CutOut | Self::Isolate | Self::Carrier | Self::Interface => FaultKind::Mute,
+            Self::CutPair => FaultKind::Link,
+            Self::OneWay => FaultKind::OneWay,
+            Self::Flap => FaultKind::FlappingHost,
+            Self::MtuHole => FaultKind::LongPackets,
+            Self::DataPort => FaultKind::DataPort,
+            Self::ControlPort => FaultKind::ControlPort,
+            Self::LateTurns => FaultKind::LateTurns,
+            Self::HangingApplication => FaultKind::HangingApplication,
+            Self::HangingJoiner => FaultKind::HangingJoiner,
+            Self::FullDisk => FaultKind::FullDisk,
+            Self::Descriptors => FaultKind::Descriptors,
+            _ => return None,
+        })
+    }
+
+    /// The longest that members which it does not touch may be without new messages, from its beginning on.
+    pub(super) fn costs_at_most(self) -> Option<Duration> {
+        self.kind()?.costs_at_most(&Timing::default(), &Limits::default())
     }
 
     /// It gives no reason to exclude a member.
     pub(super) fn is_gentle(self) -> bool {
         matches!(
             self,
-            Self::StopShort | Self::Duplicate | Self::Descriptors | Self::WallClock | Self::Delay | Self::LateDuplicate
+            Self::StopShort
+                | Self::Duplicate
+                | Self::Descriptors
+                | Self::LateTurns
+                | Self::FullDisk
+                | Self::WallClock
+                | Self::Delay
+                | Self::LateDuplicate
         )
     }
 
-    /// A member that is heard makes no progress for it: whoever suffers it for so long has to be left out.
-    pub(super) fn must_exclude(self) -> bool {
+    /// A path to a member that is heard fails: whoever suffers it for so long has to be left out, and is held back then.
+    pub(super) fn is_of_path(self) -> bool {
         matches!(self, Self::DataPort | Self::ControlPort | Self::MtuHole)
+    }
+
+    /// Whoever suffers it for so long has to be left out, though it is heard.
+    pub(super) fn must_exclude(self) -> bool {
+        self.is_of_path() || self == Self::HangingApplication
     }
 
     /// How long it lasts.
     pub(super) fn hold(self) -> Duration {
         // Members run with the default settings.
-        let Timing { suspect_after, heartbeat, .. } = Timing::default();
-        Duration::from_millis(match self {
+        let suspect_after = Timing::default().suspect_after;
+        match self {
             // Until the exclusion; see the bout.
-            Self::Kill => 0,
-            Self::StopShort => 500,
-            Self::Descriptors => 1_500,
-            Self::WallClock => 2_000,
-            // Three patiences with probes, and the probes before them (`docs/progress.md`).
-            Self::DataPort | Self::MtuHole => {
-                return 3 * suspect_after.max(116 * heartbeat) + 8 * heartbeat + BEYOND_SUSPICION;
-            }
-            // Without heartbeats other packets count as signs of life for so long.
-            Self::ControlPort => return 4 * suspect_after + BEYOND_SUSPICION,
-            // One that ended just as they suspect somebody could be survived either way.
-            _ => return suspect_after + BEYOND_SUSPICION,
-        })
+            Self::Kill => Duration::ZERO,
+            Self::StopShort => Duration::from_millis(500),
+            Self::Descriptors => Duration::from_millis(1_500),
+            Self::WallClock | Self::FullDisk => Duration::from_secs(2),
+            // As long as what is heard might be taken for silent.
+            Self::LateTurns => suspect_after + BEYOND_SUSPICION,
+            // The others are held up when their windows are full.
+            Self::HangingApplication => FILLS + self.costs_at_most().unwrap_or_default() + BEYOND_COSTS,
+            Self::Flap => suspect_after + BEYOND_SUSPICION,
+            _ => match self.costs_at_most() {
+                Some(costs) => costs + BEYOND_COSTS,
+                // One that ended just as they suspect somebody could be survived either way.
+                None => suspect_after + BEYOND_SUSPICION,
+            },
+        }
     }
 }
 

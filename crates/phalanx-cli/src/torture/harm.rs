@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use phalanx::core::member::LATE_TURN;
+
 use super::crew::Crew;
 use super::fault::{Fabric, Fault, Role};
-use super::limits::{Buffers, Descriptors, Quota};
+use super::limits::{Buffers, Descriptors, Quota, empty, fill, is_full};
 use super::mistreat::Mistreatment;
 use super::network::{CALLS_PORT, CONTROL_PORT, DATA_PORT, Network, TABLE, port};
+use super::report::Order;
 use super::tools::{run, run_in};
 use crate::exit::{Exit, Failure, While};
 
@@ -56,7 +59,13 @@ impl Harm {
         match fault {
             Fault::Kill => crew.kill(host)?,
             Fault::StopShort | Fault::StopLong => crew.hold(host, true)?,
-            Fault::CutIn | Fault::CutOut | Fault::Isolate | Fault::CutPair | Fault::TwoSides | Fault::Flap => {
+            Fault::CutIn
+            | Fault::CutOut
+            | Fault::Isolate
+            | Fault::CutPair
+            | Fault::OneWay
+            | Fault::TwoSides
+            | Fault::Flap => {
                 harm.set_cut(network, true)?;
             }
             Fault::Loss5 => pass_rule(network, host, "numgen random mod 1000 < 50 counter drop")?,
@@ -71,6 +80,11 @@ impl Harm {
             Fault::SmallBuffers => harm.buffers = Some(Buffers::shrink(crew.member(host).pid())?),
             Fault::Descriptors => harm.descriptors = Some(Descriptors::exhaust(crew.member(host).pid())?),
             Fault::CpuQuota => harm.quota = Some(Quota::impose(group, crew.member(host).pid())?),
+            Fault::LateTurns => crew.order(host, Order::Dawdle { ms: millis(LATE_TURN) })?,
+            Fault::HangingApplication => crew.order(host, Order::Hang { hangs: true })?,
+            // It stopped itself, as it was told when it was started.
+            Fault::HangingJoiner => crew.write_stop(host)?,
+            Fault::FullDisk => fill(&crew.plan().state(host))?,
             Fault::WallClock => set_wall_clock(crew, host, "+3600")?,
             Fault::Delay => harm.mistreat(network, Mistreatment::DELAY)?,
             Fault::Jitter => harm.mistreat(network, Mistreatment::JITTER)?,
@@ -113,19 +127,29 @@ impl Harm {
             // A joiner that is late with its answers may have to try again.
             // Either of the pair may be the one that goes; of two sides it is the smaller.
             _ if self.fault.is_gentle() && role != Role::Joiner => Vec::new(),
-            Fault::CutPair | Fault::TwoSides => self.links.iter().map(|(from, _)| *from).collect(),
+            Fault::CutPair | Fault::OneWay => self.links.iter().flat_map(|(from, to)| [*from, *to]).collect(),
+            Fault::TwoSides => self.links.iter().map(|(from, _)| *from).collect(),
+            _ => vec![self.host],
+        }
+    }
+
+    /// Members with an end at a faulty path, or that are faulty themselves.
+    pub(super) fn ends(&self) -> Vec<usize> {
+        match self.fault {
+            Fault::CutPair | Fault::OneWay | Fault::TwoSides => self.touched(Role::Joiner),
             _ => vec![self.host],
         }
     }
 
     /// Whether it has met anything by now.
-    pub(super) fn felt(&self, network: &Network) -> Result<bool, Failure> {
+    pub(super) fn felt(&self, network: &Network, crew: &Crew) -> Result<bool, Failure> {
         let (hub, host) = (network.hub(), network.namespace(self.host));
         Ok(match self.fault {
             Fault::CutIn
             | Fault::CutOut
             | Fault::Isolate
             | Fault::CutPair
+            | Fault::OneWay
             | Fault::TwoSides
             | Fault::Flap
             | Fault::Loss5
@@ -135,6 +159,7 @@ impl Harm {
             | Fault::MtuHole => hits(&hub, "bridge")? > self.met,
             Fault::Duplicate => hits(&hub, "netdev")? > 0,
             Fault::Refuse | Fault::SendRefused => hits(&host, "inet")? > 0,
+            Fault::FullDisk => is_full(&crew.plan().state(self.host)),
             Fault::CpuQuota => self.quota.as_ref().is_some_and(Quota::felt),
             Fault::Delay
             | Fault::Jitter
@@ -151,6 +176,9 @@ impl Harm {
             | Fault::Interface
             | Fault::SmallBuffers
             | Fault::Descriptors
+            | Fault::LateTurns
+            | Fault::HangingApplication
+            | Fault::HangingJoiner
             | Fault::WallClock => true,
         })
     }
@@ -160,8 +188,17 @@ impl Harm {
         let host = self.host;
         match self.fault {
             Fault::Kill => crew.spawn(network, host)?,
-            Fault::StopShort | Fault::StopLong => crew.hold(host, false)?,
-            Fault::CutIn | Fault::CutOut | Fault::Isolate | Fault::CutPair | Fault::TwoSides | Fault::Flap => {
+            Fault::StopShort | Fault::StopLong | Fault::HangingJoiner => crew.hold(host, false)?,
+            Fault::LateTurns => crew.order(host, Order::Dawdle { ms: 0 })?,
+            Fault::HangingApplication => crew.order(host, Order::Hang { hangs: false })?,
+            Fault::FullDisk => empty(&crew.plan().state(host))?,
+            Fault::CutIn
+            | Fault::CutOut
+            | Fault::Isolate
+            | Fault::CutPair
+            | Fault::OneWay
+            | Fault::TwoSides
+            | Fault::Flap => {
                 self.set_cut(network, false)?;
             }
             Fault::Loss5 | Fault::Loss30 | Fault::DataPort | Fault::ControlPort | Fault::MtuHole => {
@@ -232,6 +269,7 @@ fn links(fault: Fault, host: usize, network: &Network) -> Vec<(usize, usize)> {
         Fault::CutOut => out(&[host], &others),
         Fault::Isolate | Fault::Flap => both(&[host], &others),
         Fault::CutPair => both(&[host], &others[..1]),
+        Fault::OneWay => out(&[host], &others[..1]),
         Fault::TwoSides => {
             // The smaller side: with the member itself, less than half.
             let (with, rest) = others.split_at((network.count - 1) / 2 - 1);
@@ -239,6 +277,10 @@ fn links(fault: Fault, host: usize, network: &Network) -> Vec<(usize, usize)> {
         }
         _ => Vec::new(),
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A rule for all that passes the bridge to or from a host.

@@ -87,6 +87,8 @@ mod tests {
             began_ns,
             excluded_ms: None,
             recovered_ms: None,
+            waited_ms: 0,
+            promised_ms: None,
             violations: Vec::new(),
         };
         let mut all = [outcome(10), outcome(20)];

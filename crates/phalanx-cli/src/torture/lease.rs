@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::limits::unmount;
 use super::tools::run;
 use crate::exit::{Exit, Failure, While};
 
@@ -108,6 +109,7 @@ fn sweep_dead() -> Result<(), Failure> {
         let work = PathBuf::from(fs::read_to_string(&path).unwrap_or_default());
         let own = work.file_name().is_some_and(|name| name.to_string_lossy().starts_with("phalanx-torture-"));
         if own && work.is_absolute() {
+            unmount_all(&work);
             let _ = fs::remove_dir_all(&work);
         }
         let _ = fs::remove_file(&path);
@@ -130,6 +132,13 @@ fn sweep(prefix: &str) {
     if group.exists() {
         remove_group(&group);
     }
+}
+
+/// Unmounts the file systems that a run mounted in its directory.
+fn unmount_all(work: &Path) {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
+    places.filter(|place| place.starts_with(work)).for_each(unmount);
 }
 
 /// Ends what is in a control group and removes it.

@@ -1,7 +1,8 @@
-//! What a running process may use: its sockets' buffers, its descriptors, its share of a processor. Changed from
-//! outside, while it runs.
+//! What a running process may use: its sockets' buffers, its descriptors, its share of a processor, its disk. Changed
+//! from outside, while it runs.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -10,6 +11,7 @@ use rustix::net::sockopt;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, pidfd_getfd, pidfd_open, prlimit};
 
 use super::lease::{CPU_GROUPS, remove_group};
+use super::tools::run;
 use crate::exit::{Exit, Failure, While};
 
 /// UDP sockets of a process with hardly any room.
@@ -84,6 +86,66 @@ fn hard_limit(pid: Pid) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_nonzero())).ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// A small file system of its own. Removed when dropped; nobody may use it any more then.
+#[derive(Debug)]
+pub(super) struct Disk(PathBuf);
+
+/// Room for the few small files of a state directory.
+const DISK: &str = "size=256k,mode=700";
+/// What fills it.
+const FILLER: &str = "filler";
+
+impl Disk {
+    pub(super) fn make(place: &Path) -> Result<Self, Failure> {
+        fs::create_dir_all(place).when(format_args!("cannot make {}", place.display()))?;
+        run("mount", &["-t", "tmpfs", "-o", DISK, "none", &place.to_string_lossy()])?;
+        Ok(Self(place.to_path_buf()))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        unmount(&self.0);
+    }
+}
+
+/// What is mounted there is there no more; processes that still have it open keep it for themselves.
+pub(super) fn unmount(place: &Path) {
+    let _ = run("umount", &["--lazy", &place.to_string_lossy()]);
+}
+
+/// Takes all that is left of the file system of a directory.
+pub(super) fn fill(place: &Path) -> Result<(), Failure> {
+    let path = place.join(FILLER);
+    let doing = format!("cannot write {}", path.display());
+    let mut file = fs::File::create(&path).when(&doing)?;
+    loop {
+        match file.write(&[0; 4_096]) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => return Ok(()),
+            Err(error) => return Err(error).when(&doing),
+        }
+    }
+}
+
+/// Whether nothing more goes onto it.
+pub(super) fn is_full(place: &Path) -> bool {
+    rustix::fs::statvfs(place).is_ok_and(|now| now.f_bavail == 0)
+}
+
+/// Gives back what [`fill`] took.
+pub(super) fn empty(place: &Path) -> Result<(), Failure> {
+    let path = place.join(FILLER);
+    fs::remove_file(&path).when(format_args!("cannot remove {}", path.display()))
+}
+
+/// Whether a process is stopped, as by SIGSTOP.
+pub(super) fn is_stopped(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    // The name before it, in brackets, may hold anything.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
 }
 
 /// A process that shares a small part of a processor with a busy one. Ends when dropped.
@@ -163,4 +225,15 @@ fn home_of(pid: Pid) -> PathBuf {
         parts.next().filter(|_| of_cpu)
     });
     Path::new(CPU_GROUPS).join(place.unwrap_or_default().trim_start_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_runs_is_not_stopped() {
+        assert!(!is_stopped(rustix::process::getpid()));
+        assert!(!is_full(&std::env::temp_dir()));
+    }
 }

@@ -31,7 +31,8 @@ impl Matrix {
             }
         }
         let roles: Vec<Role> = if roles.is_empty() { Role::value_variants().to_vec() } else { roles.to_vec() };
-        let pairs = able.iter().flat_map(|fault| roles.iter().map(|role| (*fault, *role))).collect();
+        let pairs = able.iter().flat_map(|fault| roles.iter().map(|role| (*fault, *role)));
+        let pairs = pairs.filter(|(fault, role)| fault.meets(*role)).collect();
         Self { pairs, queue: VecDeque::new(), rng: Rng::new(seed).fork("matrix"), skipped }
     }
 

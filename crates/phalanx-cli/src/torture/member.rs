@@ -30,6 +30,9 @@ pub(crate) struct Member {
     /// Also join the second group
     #[arg(long)]
     side: bool,
+    /// Stop as soon as a state transfer has begun
+    #[arg(long)]
+    stops_in_transfer: bool,
     #[command(flatten)]
     cell: CellFlags,
 }
@@ -67,6 +70,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     let failed = Box::new(crate::child::trace_lost);
     let mut handler = traced::to_directory(App::default(), &config.cell, &traces, failed)
         .when(format_args!("cannot use {}", traces.display()))?;
+    handler.inner_mut().stops_in_transfer = member.stops_in_transfer;
     let calls = Calls::start(&config, member.seed)?;
     handler.inner_mut().reports.push(Report::Endpoint { incarnation: calls.incarnation() });
     let mut process = Inline::start(&Options::from(config)).when("cannot start")?;
@@ -76,10 +80,11 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     }
     let waker = process.waker();
     let orders = crate::child::listen(move || waker.wake()).when("cannot start a thread")?;
-    let mut talker = Talker::new(member);
+    let (mut talker, mut dawdles) = (Talker::new(member), Duration::ZERO);
     let mut pulse_due = Instant::now();
     loop {
-        if !obey(&orders, &mut process, &mut handler) {
+        std::thread::sleep(dawdles);
+        if !obey(&orders, &mut process, &mut handler, &mut dawdles) {
             return Err(Failure::new(Exit::Failure, "the harness has gone"));
         }
         talker.talk(&mut process, &mut handler);
@@ -107,6 +112,7 @@ fn obey<W: Write>(
     orders: &Receiver<Option<report::Order>>,
     process: &mut Inline,
     handler: &mut Traced<App, W>,
+    dawdles: &mut Duration,
 ) -> bool {
     loop {
         match orders.try_recv() {
@@ -116,6 +122,8 @@ fn obey<W: Write>(
                     let _ = process.leave_group(group, handler);
                 }
             }
+            Ok(Some(report::Order::Dawdle { ms })) => *dawdles = Duration::from_millis(ms),
+            Ok(Some(report::Order::Hang { hangs })) => handler.inner_mut().hangs = hangs,
             Ok(None) | Err(TryRecvError::Disconnected) => return false,
             Err(TryRecvError::Empty) => return true,
         }
@@ -160,6 +168,7 @@ impl Talker {
         Pulse {
             sent: self.sent,
             heard: app.heard.iter().map(|(who, number)| (who.0, *number)).collect(),
+            uniform: app.uniform.iter().map(|(who, number)| (who.0, *number)).collect(),
             orders: streams.into_iter().find(|stream| &*stream.name == WORK).and_then(|stream| stream.orders),
             answered: calls.answered(),
             wall_s: wall.map_or(0, |since| since.as_secs()),

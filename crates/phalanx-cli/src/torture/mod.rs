@@ -26,6 +26,7 @@ mod tally;
 #[allow(unsafe_code)]
 mod tap;
 mod tools;
+mod waits;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -145,6 +146,7 @@ impl<'a> Rack<'a> {
                 rate: self.torture.rate,
                 directory: lease.work().join(format!("bout-{number}")),
                 faketime: matrix::faketime().filter(|_| self.matrix.has(Fault::WallClock)),
+                disks: self.matrix.has(Fault::FullDisk),
             };
             let mut outcomes = Vec::new();
             let played = self.bout(&setting, &mut outcomes);

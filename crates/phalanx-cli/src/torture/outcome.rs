@@ -22,6 +22,10 @@ pub(super) struct Outcome {
     pub(super) excluded_ms: Option<u64>,
     /// From its end to one view of all with messages from everybody to everybody.
     pub(super) recovered_ms: Option<u64>,
+    /// The longest that a member which it does not touch was without a new uniform abcast of another such one, as long as it lasted.
+    pub(super) waited_ms: u64,
+    /// The longest that is promised.
+    pub(super) promised_ms: Option<u64>,
     pub(super) violations: Vec<String>,
 }
 
@@ -45,7 +49,19 @@ impl Outcome {
 
 /// One row for each fault and role: how often, how often excluded and how soon, how soon all was well, violations.
 pub(super) fn table(outcomes: &[Outcome], skipped: &[(Fault, String)]) -> String {
-    let heads = ["fault", "role", "times", "excluded", "after ms", "recovered ms: median", "longest", "violations"];
+    let heads = [
+        "fault",
+        "role",
+        "times",
+        "excluded",
+        "after ms",
+        "others waited ms: median",
+        "longest",
+        "promised",
+        "recovered ms: median",
+        "longest",
+        "violations",
+    ];
     let mut table = Table::new(&heads).numbers_from(2);
     let mut keys: Vec<(Fault, Role)> = outcomes.iter().map(|o| (o.fault, o.role)).collect();
     keys.sort_unstable();
@@ -54,6 +70,7 @@ pub(super) fn table(outcomes: &[Outcome], skipped: &[(Fault, String)]) -> String
         let these: Vec<&Outcome> = outcomes.iter().filter(|o| (o.fault, o.role) == (fault, role)).collect();
         let excluded: Vec<u64> = these.iter().filter_map(|o| o.excluded_ms).collect();
         let recovered: Vec<u64> = these.iter().filter_map(|o| o.recovered_ms).collect();
+        let waited: Vec<u64> = these.iter().map(|o| o.waited_ms).collect();
         let show = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         table.row([
             fault.name(),
@@ -61,6 +78,9 @@ pub(super) fn table(outcomes: &[Outcome], skipped: &[(Fault, String)]) -> String
             these.len().to_string(),
             excluded.len().to_string(),
             show(median(&excluded)),
+            show(median(&waited)),
+            show(waited.iter().max().copied()),
+            show(these.first().and_then(|o| o.promised_ms)),
             show(median(&recovered)),
             show(recovered.iter().max().copied()),
             these.iter().map(|o| o.violations.len()).sum::<usize>().to_string(),
@@ -93,13 +113,15 @@ mod tests {
             began_ns: 0,
             excluded_ms: None,
             recovered_ms: Some(recovered_ms),
+            waited_ms: 3,
+            promised_ms: (fault == Fault::Kill).then_some(4),
             violations: violations.iter().map(|text| (*text).to_owned()).collect(),
         };
         let all = [outcome(Fault::Loss5, 7, &[]), outcome(Fault::Kill, 9, &["S3"]), outcome(Fault::Loss5, 5, &[])];
         let text = table(&all, &[(Fault::CpuQuota, "no groups".to_owned())]);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(rows[1], ["kill", "bystander", "1", "0", "-", "9", "9", "1"]);
-        assert_eq!(rows[2], ["loss-5", "bystander", "2", "0", "-", "5", "7", "0"]);
+        assert_eq!(rows[1], ["kill", "bystander", "1", "0", "-", "3", "3", "4", "9", "9", "1"]);
+        assert_eq!(rows[2], ["loss-5", "bystander", "2", "0", "-", "3", "3", "-", "5", "7", "0"]);
         assert_eq!(rows[3].join(" "), "skipped: cpu-quota: no groups");
         assert_eq!(all[1].to_json()["fault"], "kill");
     }

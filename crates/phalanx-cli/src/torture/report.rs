@@ -37,6 +37,8 @@ pub(super) struct Pulse {
     pub(super) sent: u64,
     /// The last message that came in from each sender of that group's view, by incarnation.
     pub(super) heard: Vec<(u64, u64)>,
+    /// The last uniform abcast of each sender there.
+    pub(super) uniform: Vec<(u64, u64)>,
     /// Who orders that group's abcasts.
     pub(super) orders: Option<String>,
     /// Its calls that were answered.
@@ -51,6 +53,10 @@ pub(super) struct Pulse {
 pub(super) enum Order {
     /// Leave the group of all and join it again: the last rank is the new one.
     Regroup,
+    /// From now on each turn takes so long more; 0: as it should.
+    Dawdle { ms: u64 },
+    /// The application takes nothing any more, or takes again.
+    Hang { hangs: bool },
 }
 
 #[cfg(test)]
@@ -62,6 +68,7 @@ mod tests {
         let pulse = Pulse {
             sent: 3,
             heard: vec![(u64::MAX, 1), (2, u64::MAX)],
+            uniform: vec![(2, 7)],
             orders: Some("m1".to_owned()),
             answered: Answered::from([(IpAddr::from([10, 77, 0, 1]), 4)]),
             wall_s: 9,
@@ -76,7 +83,9 @@ mod tests {
             assert!(!line.contains('\n'));
             assert_eq!(serde_json::from_str::<Report>(&line).expect("own line"), report);
         }
-        let order = serde_json::to_string(&Order::Regroup).expect("it is plain data");
-        assert_eq!(serde_json::from_str::<Order>(&order).expect("own line"), Order::Regroup);
+        for order in [Order::Regroup, Order::Dawdle { ms: 200 }, Order::Hang { hangs: true }] {
+            let line = serde_json::to_string(&order).expect("it is plain data");
+            assert_eq!(serde_json::from_str::<Order>(&line).expect("own line"), order);
+        }
     }
 }
