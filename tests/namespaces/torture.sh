@@ -21,11 +21,12 @@ fail() { echo "FAILED: $*"; exit 1; }
 left_of() {
   ip netns list | grep "^phxt$1-" || true
   ls -d "/run/phalanx-torture/phxt$1-lock" "${TMPDIR:-/tmp}/phalanx-torture-$1" 2>/dev/null || true
+  grep "/phalanx-torture-$1/" /proc/mounts || true
 }
 
 # start NAME: one that would go on for an hour; returns when its members are up.
 start() {
-  "$PHALANX" torture --minutes 60 --only loss-5 --json >"$work/$1.out" 2>"$work/$1.err" &
+  "$PHALANX" torture --minutes 60 --only loss-5,full-disk --json >"$work/$1.out" 2>"$work/$1.err" &
   run=$!
   for _ in $(seq 1 300); do
     if [ -s "${TMPDIR:-/tmp}/phalanx-torture-$run/bout-1/traces/harness.trace" ]; then return 0; fi
@@ -56,7 +57,7 @@ done
 run=
 
 # The next run removes what the killed one left, and does its work.
-"$PHALANX" torture --minutes 1 --only kill,isolate,loss-30,jitter,corrupt,descriptors --roles coordinator,joiner \
+"$PHALANX" torture --minutes 1 --only kill,isolate,loss-30,jitter,corrupt,descriptors,hanging-joiner --roles coordinator,joiner \
   >"$work/minute.out" 2>"$work/minute.err" || fail "the torture found something"
 grep -q "removing what a run left that was killed (phxt$killed-)" "$work/minute.err" || fail "nothing was removed"
 [ -z "$(left_of "$killed")" ] || fail "a killed run's remains stay: $(left_of "$killed")"

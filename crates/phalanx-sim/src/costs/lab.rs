@@ -35,6 +35,10 @@ const HANGS_WITHIN_NS: u64 = 10 * MS;
 /// How many turns pass between two checks of a process's invariants.
 const CHECK_EVERY: u32 = 64;
 
+/// So many cells in a million have this weather, which is no fault: packets are lost, late and overtaken.
+const ROUGH_PPM: u32 = 250_000;
+const ROUGH: Weather = Weather { jitter_ns: 20 * MS, in_order: false, loss_ppm: 10_000, ..Weather::FINE };
+
 /// Timers: a slot's next message; what flaps; a joiner that hangs.
 const FLAP: u32 = 1_000;
 const HANG: u32 = 1_001;
@@ -65,6 +69,7 @@ pub(super) struct Lab {
     stops: bool,
     hanging: bool,
     cut: bool,
+    is_rough: bool,
 }
 
 impl Lab {
@@ -86,12 +91,13 @@ impl Lab {
         for slot in &mut world.slots {
             slot.app = App::new(slot.name.clone(), STATE_BYTES);
         }
-        let base_ns = [60_000, 60_000, 500_000, 2 * MS][index(&mut rng, 4)];
-        let weather = Weather { base_ns, jitter_ns: base_ns / 2, ..Weather::FINE };
+        let base_ns = [60_000, 500_000, 2 * MS][index(&mut rng, 3)];
+        let is_rough = rng.chance_ppm(ROUGH_PPM);
+        let weather = if is_rough { ROUGH } else { Weather { base_ns, jitter_ns: base_ns / 2, ..Weather::FINE } };
         world.set_weather(&all_links(members + joiners), weather);
         let (faulty_sends, stops) = (rng.chance_ppm(500_000), rng.chance_ppm(500_000));
         let hit = Hit::default();
-        Self { world, members, hit, begun_ns: 0, kind, rng, faulty_sends, stops, hanging: false, cut: false }
+        Self { world, members, hit, begun_ns: 0, kind, rng, faulty_sends, stops, hanging: false, cut: false, is_rough }
     }
 
     /// Forms the cell, lets traffic flow, lets the fault begin, and goes on for so long.
@@ -126,7 +132,8 @@ impl Lab {
             Some(Shape::Mute(_)) => ", from it",
             Some(_) => ", to and from it",
         };
-        format!("{}{shape}", self.hit.names)
+        let weather = if self.is_rough { ", in rough weather" } else { "" };
+        format!("{}{shape}{weather}", self.hit.names)
     }
 
     /// Slots with no end at a faulty path. In a cell of two with a dead link it is the older one, which goes on alone.
