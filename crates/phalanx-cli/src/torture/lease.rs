@@ -29,6 +29,9 @@ pub(super) struct Lease {
 /// Where the locks lie.
 const LOCKS: &str = "/run/phalanx-torture";
 
+/// What stands in a lock before a directory that was asked for: it stays, whatever becomes of the run.
+const KEPT: &str = "kept ";
+
 /// Where control groups of the processor lie.
 pub(super) const CPU_GROUPS: &str = "/sys/fs/cgroup/cpu";
 
@@ -50,7 +53,7 @@ impl Lease {
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         let file = file.when(format_args!("cannot write {}", path.display()))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).when(format_args!("cannot lock {}", path.display()))?;
-        let told = if kept { String::new() } else { work.display().to_string() };
+        let told = format!("{}{}", if kept { KEPT } else { "" }, work.display());
         fs::write(&path, told).when(format_args!("cannot write {}", path.display()))?;
         Ok(Self { prefix, path, keep: kept, work, _lock: file })
     }
@@ -106,10 +109,13 @@ fn sweep_dead() -> Result<(), Failure> {
         }
         crate::notice::say(format_args!("removing what a run left that was killed ({prefix})"));
         sweep(prefix);
-        let work = PathBuf::from(fs::read_to_string(&path).unwrap_or_default());
-        let own = work.file_name().is_some_and(|name| name.to_string_lossy().starts_with("phalanx-torture-"));
-        if own && work.is_absolute() {
+        let told = fs::read_to_string(&path).unwrap_or_default();
+        let work = PathBuf::from(told.strip_prefix(KEPT).unwrap_or(&told));
+        if work.is_absolute() {
             unmount_all(&work);
+        }
+        let own = work.file_name().is_some_and(|name| name.to_string_lossy().starts_with("phalanx-torture-"));
+        if own && work.is_absolute() && !told.starts_with(KEPT) {
             let _ = fs::remove_dir_all(&work);
         }
         let _ = fs::remove_file(&path);

@@ -171,7 +171,7 @@ impl Lab {
 
     fn send(&mut self, slot: usize) {
         self.send_later(slot);
-        let is_faulty = self.begun_ns > 0 && self.hit.ends.contains(&slot);
+        let is_faulty = self.begun_ns > 0 && !self.whole().contains(&slot);
         let place = &self.world.slots[slot];
         let can_send = place.runs() && !place.paused && (!is_faulty || self.faulty_sends);
         if let Some((group, _)) = place.app.member_of(GROUP).filter(|_| can_send) {

@@ -47,6 +47,14 @@ fn whom_a_fault_may_cost_is_the_younger_end_and_nobody_else() {
 }
 
 #[test]
+fn the_older_of_two_goes_on_alone() {
+    for seed in 0..6 {
+        let cost = cost(FaultKind::Link, seed, 2, 20);
+        assert!(cost.is_kept() && cost.waited_ms > 2_000, "{cost:?}");
+    }
+}
+
+#[test]
 fn a_seed_does_the_same_again() {
     let once = |seed| format!("{:?}", cost(FaultKind::OneWay, seed, 0, 20));
     assert_eq!(once(9), once(9));
