@@ -53,6 +53,8 @@ pub const LATE_TURN: Duration = Duration::from_millis(200);
 const JITTER: u32 = 2;
 /// An accusation is told, looked into by all others, and their findings are told, with heartbeats that may come late.
 const TOLD_BEATS: u32 = 4;
+/// A silent link between two members that others hear has to be so for some heartbeats more when all have looked into it.
+const LINK_BEATS: u32 = 4;
 /// Probes of paths: the patience with them in heartbeats at least, how many patiences pass, and what else, in heartbeats.
 const PROBE_BEATS: u32 = 18;
 const PROBE_PATIENCES: u32 = 3;
@@ -63,8 +65,9 @@ const BALLOT_STEPS: u32 = 8;
 const MUTE: u32 = 5;
 /// A donor gives up a joiner that takes nothing for so long.
 const DONOR: Duration = Duration::from_secs(10);
-/// A message waits for a late member to take it, to order it, to take the acknowledgements, and to say that it is stable.
-const LATE_TURNS: u32 = 4;
+/// A message waits for a late member to take it, to order it, to take the acknowledgements, and to say that it is stable; and once more
+/// where one of these packets is lost.
+const LATE_TURNS: u32 = 5;
 /// Without any fault a message comes at the latest after so many heartbeats: lost packets are sent again before.
 const USUAL_BEATS: u32 = 2;
 
@@ -121,7 +124,8 @@ impl FaultKind {
         let expelled = expel_after.max(suspect_after(timing)) + heartbeat * TOLD_BEATS + view_change(timing);
         Some(match self {
             Self::Dead | Self::Stopped | Self::Deaf | Self::Mute => silent,
-            Self::Link | Self::OneWay | Self::FlappingLink | Self::FlappingHost => silent,
+            Self::FlappingHost => silent,
+            Self::Link | Self::OneWay | Self::FlappingLink => silent + heartbeat * LINK_BEATS,
             Self::DataPort | Self::ControlPort | Self::LongPackets => {
                 let patience = suspect_after(timing).max(heartbeat * PROBE_BEATS);
                 patience * PROBE_PATIENCES + heartbeat * PROBE_REST_BEATS + view_change(timing)
@@ -161,7 +165,8 @@ pub fn usual(timing: &Timing) -> Duration {
     timing.heartbeat * USUAL_BEATS
 }
 
-/// The longest that a process waits before it is taken in again, that was left out for lack of progress.
+/// The longest that a process waits before it is taken in again, that was left out without a proof of its death. Then it has to be heard
+/// for as long, if paths to it failed.
 pub const HELD_BACK: Duration = Duration::from_secs(60);
 
 /// As a process reckons it: no shorter than a few heartbeats.
@@ -171,8 +176,9 @@ fn suspect_after(timing: &Timing) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Budget;
+    use super::super::{Charge, Removals};
     use super::*;
+    use crate::id::Incarnation;
     use crate::time::Instant;
 
     fn costs(kind: FaultKind) -> u128 {
@@ -184,11 +190,11 @@ mod tests {
     fn with_the_defaults_each_kind_costs_what_the_documents_say() {
         let table = [
             (FaultKind::Dead, 7_600),
-            (FaultKind::OneWay, 7_600),
+            (FaultKind::OneWay, 8_000),
             (FaultKind::FlappingHost, 7_600),
             (FaultKind::DataPort, 11_800),
             (FaultKind::LongPackets, 11_800),
-            (FaultKind::LateTurns, 1_000),
+            (FaultKind::LateTurns, 1_200),
             (FaultKind::HangingApplication, 11_600),
             (FaultKind::HangingJoiner, 11_600),
             (FaultKind::FullDisk, 200),
@@ -217,10 +223,11 @@ mod tests {
 
     #[test]
     fn nobody_is_held_back_for_longer() {
-        let (mut budget, at) = (Budget::default(), Instant(0));
-        (0..20).for_each(|_| budget.remove(at, "n"));
-        assert!(budget.holds_back(at + (HELD_BACK - Duration::from_nanos(1)), "n"));
-        assert!(!budget.holds_back(at + HELD_BACK, "n"));
+        let (mut removals, at) = (Removals::default(), Instant(0));
+        (0..20).for_each(|_| removals.remove(at, "n", Incarnation(1), Charge::default()));
+        assert_eq!(removals.waits(at, "n"), HELD_BACK);
+        let steady = removals.of("n").map(|removal| removal.steady_for(&[Incarnation(1)]));
+        assert_eq!(steady, Some(HELD_BACK));
     }
 
     #[test]
