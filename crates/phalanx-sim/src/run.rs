@@ -31,7 +31,7 @@ const SECOND: u64 = 1000 * MS;
 /// Until everything that was dead is started again.
 const RESTARTS_NS: u64 = 600 * MS;
 /// Until who was left out again and again is taken in again: 60 s of waiting, and some to be asked.
-const HELD_BACK_NS: u64 = 75 * SECOND;
+pub(crate) const HELD_BACK_NS: u64 = 75 * SECOND;
 /// From the quiet phase's begin to one common view of all.
 pub(crate) const SETTLE_NS: u64 = 10 * SECOND;
 /// From a send in the quiet phase to its deliveries.

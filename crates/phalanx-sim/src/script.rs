@@ -77,15 +77,31 @@ impl Cell {
     /// Runs until all running processes share one cell view and the groups they want.
     ///
     /// # Panics
-    /// When that takes more than ten seconds; tells why.
+    /// When that takes more than ten seconds, from when nobody that was left out lately is told to wait; tells why.
     pub fn settle(&mut self) {
-        let settled = self.run_until(Duration::from_secs(10), |cell| cell.world.unsettled().is_none());
+        let settled = self.comes_to_one_view();
         if !settled {
             let why = self.world.unsettled().unwrap_or_default();
             self.world.note_states();
             let table = crate::timeline::render(&self.world, u64::MAX, 200, &crate::timeline::Proofs::new());
             panic!("{}: not settled after 10 s: {why}\n{table}", self.title);
         }
+    }
+
+    /// Runs until all share one view, for as long as a cell may need from when nobody that was left out lately is told to wait. Whether it came about.
+    fn comes_to_one_view(&mut self) -> bool {
+        let settle = Duration::from_nanos(crate::run::SETTLE_NS);
+        let latest = self.now() + Duration::from_nanos(crate::run::HELD_BACK_NS);
+        let mut until = self.now() + settle;
+        while self.now() < until {
+            if self.run_until(Duration::from_millis(50), |cell| cell.world.unsettled().is_none()) {
+                return true;
+            }
+            if self.world.somebody_is_told_to_wait() && self.now() < latest {
+                until = self.now() + settle;
+            }
+        }
+        false
     }
 
     /// Virtual time since the start.
@@ -347,11 +363,8 @@ impl Cell {
             self.world.resume(slot);
             self.world.set_takes(slot, true);
         }
-        // The bounds of the quiet phase are for those that may come in.
-        self.run_until(Duration::from_secs(75), |cell| !cell.world.somebody_is_told_to_wait());
+        let settled = self.comes_to_one_view();
         self.world.enter(Phase::Quiet, Vec::new());
-        let settled =
-            self.run_until(Duration::from_nanos(crate::run::SETTLE_NS), |cell| cell.world.unsettled().is_none());
         if !settled && !self.world.has_future(None) {
             self.world.counters.without_quorum = 1;
         } else if !settled {

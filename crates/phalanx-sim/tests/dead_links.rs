@@ -143,7 +143,6 @@ fn what_comes_and_goes_costs_two_views_a_minute_at_most() {
                     cell.cut(young, old);
                 }
             });
-            println!("{title}: {each:?} views a minute");
             assert!(each[1..].iter().all(|views| *views <= 2), "{title}: {each:?} views a minute");
             assert!((0..5).all(|slot| slot == young || cell.exclusions(slot) == 0), "{title}");
             cell.run_for(MINUTE);

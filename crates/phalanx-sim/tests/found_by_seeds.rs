@@ -254,7 +254,7 @@ fn nobody_is_told_of_its_exclusion_because_it_starts_a_ballot() {
     let [first, stopped, third, _] = ranks[..] else { panic!("four members") };
     // It answers in a ballot that comes to nothing, for it is not heard.
     cell.lose_if(move |packet| packet.from == stopped);
-    cell.run_for(600 * MS);
+    cell.run_for(800 * MS);
     cell.join(third, "b");
     assert!(cell.run_until(100 * MS, |cell| cell.activity(stopped).flushing));
     cell.pause(stopped);

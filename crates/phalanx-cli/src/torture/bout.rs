@@ -385,7 +385,7 @@ impl<'a> Bout<'a> {
     /// Waits until all are in one view, and messages and calls get from everybody to everybody.
     fn all_well(&mut self) -> Result<Result<(), Stuck>, Failure> {
         let mut recovery = Recovery::default();
-        let patience = if self.stuck.is_empty() { PATIENCE } else { PATIENCE + HELD_BACK };
+        let patience = PATIENCE + HELD_BACK; // who was left out again and again waits
         let well = self.until(patience, |bout| {
             let agreed = bout.agree();
             recovery.look(&bout.crew.seen(), agreed)

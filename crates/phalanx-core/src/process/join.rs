@@ -615,8 +615,9 @@ impl Process {
         if name_taken && now.since(joiner.first) > self.set.timing.suspect_after * 2 {
             return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::NameTaken }, fx);
         }
-        let Joiner { info, .. } = joiner;
-        let info = info.clone();
+        let info = joiner.info.clone();
+        let (me, who) = (self.me(), info.incarnation);
+        self.note_reached(now, me, &[who]);
         if self.tells_held_back(now, &info) {
             let (wait, away) = self.holders_back(now, &info);
             let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);

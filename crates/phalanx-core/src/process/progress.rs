@@ -188,45 +188,47 @@ impl Process {
     /// cost the cell a stop each time. It waits until its time is over and those to which a path failed can talk with it. A cell that
     /// has too few members waits for nobody.
     pub(super) fn is_held_back(&self, now: Instant, joiner: &MemberInfo) -> bool {
-        let Some(removal) = self.removals.of(&joiner.name) else { return false };
-        if self.directory.members.len() < Agreed::members_min(&self.directory.settings) {
-            return false;
-        }
+        let (wait, away) = self.holders_back(now, joiner);
+        !wait.is_zero() || !away.is_empty()
+    }
+
+    /// How long a process that was left out lately is to wait still, if nothing breaks, and the members that it cannot talk with.
+    pub(super) fn holders_back(&self, now: Instant, joiner: &MemberInfo) -> (Duration, Vec<MemberInfo>) {
+        let is_adequate = self.directory.members.len() >= Agreed::members_min(&self.directory.settings);
+        let Some(removal) = self.removals.of(&joiner.name).filter(|_| is_adequate) else { return Default::default() };
         let steady = removal.steady_for(&joiner.lives());
-        let is_steady = |by: &Incarnation| {
-            let since = if *by == self.me() {
-                self.joiners.get(&joiner.incarnation).map(|joiner| joiner.first)
-            } else {
-                let reached = self.reached.get(&(*by, joiner.incarnation));
-                reached.filter(|(_, last)| now.since(*last) < JOINER_LIFE).map(|(since, _)| *since)
-            };
-            since.is_some_and(|since| now.since(since) >= steady)
-        };
-        let me = self.me();
-        let accusers = removal.accusers.iter().filter(|who| self.directory.rank(**who).is_some());
-        !self.removals.waits(now, &joiner.name).is_zero() || !accusers.chain([&me]).all(is_steady)
+        let mut wait = self.removals.waits(now, &joiner.name);
+        let mut away = Vec::new();
+        for by in removal.accusers.iter().chain([&self.me()]) {
+            let reached = self.reached.get(&(*by, joiner.incarnation));
+            let Some(rank) = self.directory.rank(*by) else { continue };
+            match reached.filter(|(_, last)| now.since(*last) < self.reached_for()) {
+                Some((since, _)) => wait = wait.max(steady.saturating_sub(now.since(*since))),
+                None if !removal.accusers.contains(by) => wait = wait.max(steady),
+                None => away.push(self.directory.members[rank].clone()),
+            }
+        }
+        (wait, away)
     }
 
     /// `by` can talk with these processes, which wait to come back.
-    fn note_reached(&mut self, now: Instant, by: Incarnation, joiners: &[Incarnation]) {
+    pub(super) fn note_reached(&mut self, now: Instant, by: Incarnation, joiners: &[Incarnation]) {
+        let lasts = self.reached_for();
         for joiner in joiners.iter().take(REACHED_MAX) {
             let (since, last) = self.reached.entry((by, *joiner)).or_insert((now, now));
-            if now.since(*last) >= JOINER_LIFE {
+            if now.since(*last) >= lasts {
                 *since = now;
             }
             *last = now;
         }
         if !joiners.is_empty() {
-            self.reached.retain(|_, (_, last)| now.since(*last) < JOINER_LIFE);
+            self.reached.retain(|_, (_, last)| now.since(*last) < lasts);
         }
     }
 
-    /// Members that a process which was left out lately has to talk with before it comes back, and how long it waits in any case.
-    pub(super) fn holders_back(&self, now: Instant, joiner: &MemberInfo) -> (Duration, Vec<MemberInfo>) {
-        let accusers = self.removals.of(&joiner.name).map(|removal| removal.accusers.clone()).unwrap_or_default();
-        let members = accusers.iter().filter_map(|who| self.directory.rank(*who));
-        let members = members.filter_map(|rank| self.directory.members.get(rank)).cloned().collect();
-        (self.removals.waits(now, &joiner.name), members)
+    /// Between two words of a process that waits there may be so long: what is no break for a member is none for it.
+    fn reached_for(&self) -> Duration {
+        self.suspect_after() * 2
     }
 
     /// Processes that wait to come back, that this member did not hear, and that it can talk with now.
