@@ -135,6 +135,14 @@ const MOMENTS: &[Moment] = &[
     ("founders that heard a member before they were one", |c| core(c, "founders_heard"), 410),
     ("views lost with the only one that knew them", |c| c.lost_views, 250),
     ("seeds with a minority broken for good", |c| c.ruined, 1_900),
+    ("members left out behind a link, as all judged", |c| core(c, "removed_behind_a_link"), 880),
+    ("ballots for silence that not all had looked into", |c| core(c, "accusations_unsettled"), 470),
+    ("times a process was told that it was left out lately", |c| core(c, "joins_held_back"), 190_000),
+    (
+        "heals after which who was left out lately waits",
+        |c| moment(c, "heals after which who was left out lately waits"),
+        560,
+    ),
 ];
 
 /// The same for the plans beyond what the core stands.

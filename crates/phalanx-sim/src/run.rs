@@ -178,7 +178,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
             continue;
         }
         if std::mem::take(&mut is_waiting) {
-            add_to(&mut world.counters.moments, "who was left out lately waits after the heal", 1);
+            add_to(&mut world.counters.moments, "heals after which who was left out lately waits", 1);
             begin_quiet(world);
         }
         if settled_ns.is_none() && world.unsettled().is_none() {

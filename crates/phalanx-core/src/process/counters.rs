@@ -139,6 +139,12 @@ counters! {
     removed_without_progress,
     /// Wedges not answered because their coordinator is to go itself.
     wedges_ignored,
+    /// Ballots in which those went that are silent to the coordinator, as not all had looked into what is accused in time.
+    accusations_unsettled,
+    /// Links between two members that others heard, judged to be silent: views without one of their ends.
+    removed_behind_a_link,
+    /// Times that a process which asked to come in was told that it was left out lately, and waits.
+    joins_held_back,
     /// Times this process found a member too slow; an accusation, which may lapse.
     slow_accused,
     /// Members left out of decided views as too slow.

@@ -194,6 +194,7 @@ impl Process {
             self.counters.take_overs += 1;
         }
         self.counters.ballots += 1;
+        self.counters.accusations_unsettled += u64::from(self.is_unsettled(now));
         let by_some = |returns: &&Returns| returns.donor.is_some() && returns.by_some;
         self.counters.revivals_by_some += wishes.returns.values().filter(by_some).count() as u64;
         // A member that is wrong may have named the last round there is: rounds end, ballots do not.

@@ -92,6 +92,7 @@ impl Process {
         let decree = next.decree;
         self.note_removed(now, &proposal);
         let apart = self.directory.apart(&proposal);
+        self.counters.removed_behind_a_link += apart.len() as u64;
         self.former = self.directory.members.iter().map(|m| m.incarnation).collect();
         self.counters.levels_risen += u64::from(!first && next.level > self.directory.level);
         let former_level = if first { next.level } else { self.directory.level };

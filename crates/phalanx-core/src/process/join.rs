@@ -619,6 +619,7 @@ impl Process {
         let (me, who) = (self.me(), info.incarnation);
         self.note_reached(now, me, &[who]);
         if self.tells_held_back(now, &info) {
+            self.counters.joins_held_back += 1;
             let (wait, away) = self.holders_back(now, &info);
             let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             let away = away.into_iter().map(|member| (member.name, member.control)).collect();

@@ -147,13 +147,17 @@ impl Process {
 
     /// Candidates for leaving because they are silent or dead, or a path to them failed.
     pub(super) fn candidates(&self, now: Instant) -> BTreeSet<usize> {
-        let patience = self.suspect_after() * OPEN_PATIENCE;
-        if !self.judges_silence() || self.progress.open_for(now) > patience {
+        if !self.judges_silence() || self.is_unsettled(now) {
             return self.hearing.candidates(now, &BTreeSet::new());
         }
         let mut candidates = self.hearing.dead();
         candidates.extend(self.progress.leavers().keys());
         candidates
+    }
+
+    /// Whether accusations stand for too long that not all have looked into.
+    pub(super) fn is_unsettled(&self, now: Instant) -> bool {
+        self.judges_silence() && self.progress.open_for(now) > self.suspect_after() * OPEN_PATIENCE
     }
 
     /// What is known of those that are to leave, for the record.
