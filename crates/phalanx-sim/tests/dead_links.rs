@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use phalanx_sim::{Cell, SUSPECT_AFTER};
-use phalanx_trace::{Event, LeaveReason};
+use phalanx_trace::LeaveReason;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -27,21 +27,7 @@ fn view(cell: &Cell, slot: usize) -> u64 {
 /// Whether all but `gone` are in one view, and no other is that runs.
 fn is_without(cell: &Cell, gone: &[usize]) -> bool {
     let stay: Vec<usize> = (0..5).filter(|slot| !gone.contains(slot)).collect();
-    stay.iter().all(|slot| {
-        let mut members = cell.cell_view(*slot).map(|(_, members)| members).unwrap_or_default();
-        members.sort_unstable();
-        members == stay
-    })
-}
-
-/// Why members went, by slot, as one of those that stayed was told.
-fn reasons(cell: &Cell, slot: usize) -> Vec<LeaveReason> {
-    let records = cell.traces(slot).last().map_or(&[][..], |trace| &trace.records);
-    let left = records.iter().filter_map(|record| match &record.event {
-        Event::CellView { left, .. } => Some(left.iter().map(|(_, why)| *why)),
-        _ => None,
-    });
-    left.flatten().collect()
+    cell.are_alone(&stay)
 }
 
 /// Both ways or one, whichever of the two coordinates: one view without the younger end, and no other view while the link is dead.
@@ -164,7 +150,7 @@ fn who_misses_a_dead_member_first_stays() {
         assert!(cell.run_until(SUSPECT_AFTER * BOUND, |cell| view(cell, ranks[first]) > before), "{dead} {first}");
         cell.run_for(SECOND / 2);
         assert!(is_without(&cell, &[ranks[dead]]), "{dead} {first}");
-        assert_eq!(reasons(&cell, ranks[first]), [LeaveReason::Unreachable]);
+        assert_eq!(cell.reasons(ranks[first]), [LeaveReason::Unreachable]);
         cell.heal();
         cell.start(ranks[dead]);
         cell.join(ranks[dead], "a");

@@ -6,22 +6,13 @@ use std::time::Duration;
 use phalanx_core::wire::Kind;
 use phalanx_core::{Lane, Order};
 use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings};
-use phalanx_trace::{Event, LeaveReason};
+use phalanx_trace::LeaveReason;
 
 /// The others have a view without the faulty member after this many times `suspect_after`.
 const BOUND: u32 = 10;
 
 fn bound() -> Duration {
     SUSPECT_AFTER * BOUND
-}
-
-/// Whether these slots, and no others, are the members of the view at each of them.
-fn are_alone(cell: &Cell, slots: &[usize]) -> bool {
-    slots.iter().all(|&slot| {
-        let mut members = cell.cell_view(slot).map(|(_, members)| members).unwrap_or_default();
-        members.sort_unstable();
-        members == slots
-    })
 }
 
 /// Five members, of which the one with this rank loses what `is_lost` says, given its slot. Its slot, and the cell.
@@ -31,16 +22,6 @@ fn broken(rank: usize, is_lost: impl Fn(&Packet, usize) -> bool + 'static) -> (C
     let faulty = ranks[rank];
     cell.lose_if(move |packet| is_lost(packet, faulty));
     (cell, faulty)
-}
-
-/// Why members went, as one of those that stayed was told.
-fn reasons(cell: &Cell, slot: usize) -> Vec<LeaveReason> {
-    let records = cell.traces(slot).last().map_or(&[][..], |trace| &trace.records);
-    let left = records.iter().filter_map(|record| match &record.event {
-        Event::CellView { left, .. } => Some(left.iter().map(|(_, why)| *why)),
-        _ => None,
-    });
-    left.flatten().collect()
 }
 
 /// All members multicast for so long, or until the condition holds: their data sockets are never silent. Whether it held.
@@ -75,7 +56,7 @@ fn a_half_deaf_member_stops_no_view_change() {
             let dead = (0..5).rev().find(|slot| *slot != faulty).expect("there are five");
             cell.crash(dead);
             let others: Vec<usize> = (0..5).filter(|slot| ![faulty, dead].contains(slot)).collect();
-            let went_on = cell.run_until(bound(), |cell| are_alone(cell, &others));
+            let went_on = cell.run_until(bound(), |cell| cell.are_alone(&others));
             assert!(went_on, "rank {rank}, deaf {is_deaf}: no view without it");
             cell.start(dead);
             cell.join(dead, "a");
@@ -93,7 +74,7 @@ fn a_member_without_a_control_socket_is_left_out() {
                 packet.lane == Lane::Control && (ways[0] && packet.to == faulty || ways[1] && packet.from == faulty)
             });
             let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
-            let went_on = send_until(&mut cell, bound(), |cell| are_alone(cell, &others));
+            let went_on = send_until(&mut cell, bound(), |cell| cell.are_alone(&others));
             assert!(went_on, "rank {rank}, to and from it {ways:?}: no view without it");
             mend(cell);
         }
@@ -109,7 +90,7 @@ fn members_whose_turns_are_all_late_find_who_died() {
         let mut cell = Cell::new(settings, 71).titled(format!("turns of {turn_ms} ms"));
         (0..5).for_each(|slot| cell.start(slot));
         assert!(
-            cell.run_until(Duration::from_secs(60), |cell| are_alone(cell, &[0, 1, 2, 3, 4])),
+            cell.run_until(Duration::from_secs(60), |cell| cell.are_alone(&[0, 1, 2, 3, 4])),
             "turns of {turn_ms} ms"
         );
         cell.run_for(Duration::from_secs(5));
@@ -132,11 +113,11 @@ fn a_member_without_a_data_socket_is_left_out() {
                 packet.lane == Lane::Data && (ways[0] && packet.to == faulty || ways[1] && packet.from == faulty)
             });
             let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
-            let is_over = |cell: &Cell| are_alone(cell, &others);
+            let is_over = |cell: &Cell| cell.are_alone(&others);
             let went_on =
                 if sends { send_until(&mut cell, bound(), is_over) } else { cell.run_until(bound(), is_over) };
             assert!(went_on, "rank {rank}, to and from it {ways:?}, traffic {sends}: no view without it");
-            assert_eq!(reasons(&cell, others[0]), [LeaveReason::NoProgress]);
+            assert_eq!(cell.reasons(others[0]), [LeaveReason::NoProgress]);
             mend(cell);
         }
     }
@@ -151,7 +132,7 @@ fn a_member_that_loses_long_packets_is_left_out() {
                 packet.lane == lane && packet.to == faulty && packet.len_bytes > 1000
             });
             let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
-            let went_on = cell.run_until(bound(), |cell| are_alone(cell, &others));
+            let went_on = cell.run_until(bound(), |cell| cell.are_alone(&others));
             assert!(went_on, "rank {rank}, {lane:?}: no view without it");
             mend(cell);
         }
@@ -169,7 +150,7 @@ fn of_a_path_that_loses_data_the_younger_end_goes() {
             let (from, to) = if back { (ranks[younger], ranks[older]) } else { (ranks[older], ranks[younger]) };
             cell.lose_if(move |packet| packet.lane == Lane::Data && (packet.from, packet.to) == (from, to));
             let others: Vec<usize> = (0..5).filter(|slot| *slot != ranks[younger]).collect();
-            assert!(cell.run_until(bound(), |cell| are_alone(cell, &others)), "no view without the younger end");
+            assert!(cell.run_until(bound(), |cell| cell.are_alone(&others)), "no view without the younger end");
             mend(cell);
         }
     }

@@ -115,13 +115,11 @@ struct Path {
     unanswered: Instant,
     /// The number of the accusation in force.
     accused: Option<u64>,
-    /// Since when.
-    accused_at: Instant,
 }
 
 impl Path {
     fn new(now: Instant) -> Self {
-        Self { answered: now, progress: now, in_vain: 0, unanswered: now, accused: None, accused_at: now }
+        Self { answered: now, progress: now, in_vain: 0, unanswered: now, accused: None }
     }
 }
 
@@ -317,7 +315,7 @@ impl Progress {
     }
 
     /// Accuses those that are silent: not in `hears`. `last_heard` tells when anything came from a member.
-    pub fn look_for_silence(&mut self, now: Instant, hears: &[bool], last_heard: impl Fn(usize) -> Instant) {
+    pub fn look_for_silence(&mut self, hears: &[bool], last_heard: impl Fn(usize) -> Instant) {
         for rank in (0..self.paths.len()).filter(|rank| *rank != self.me) {
             let path = &mut self.paths[rank][usize::from(PathKind::Silence.number())];
             path.answered = last_heard(rank);
@@ -326,7 +324,6 @@ impl Progress {
             } else if path.accused.is_none() {
                 self.last_number += 1;
                 path.accused = Some(self.last_number);
-                path.accused_at = now;
             }
         }
     }
@@ -355,7 +352,6 @@ impl Progress {
                 if is_stuck || fails_again {
                     self.last_number += 1;
                     path.accused = Some(self.last_number);
-                    path.accused_at = now;
                 }
             }
         }

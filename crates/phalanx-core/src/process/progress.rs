@@ -50,7 +50,7 @@ impl Process {
         let patience = self.suspect_after().max(self.beat_interval() * PATIENCE_BEATS);
         if self.judges_silence() {
             let hearing = &self.hearing;
-            self.progress.look_for_silence(now, &hearing.heard_by_me(now), |rank| hearing.last_heard(rank));
+            self.progress.look_for_silence(&hearing.heard_by_me(now), |rank| hearing.last_heard(rank));
         }
         self.counters.paths_accused += self.progress.look(now, &heard, patience);
         if fx.is_congested() {

@@ -2,7 +2,7 @@
 
 use phalanx_core::Incarnation;
 use phalanx_core::member::Ballot;
-use phalanx_trace::Trace;
+use phalanx_trace::{Event as Traced, LeaveReason, Trace};
 
 use super::Cell;
 use crate::address::Endpoint;
@@ -34,6 +34,27 @@ impl Cell {
     #[must_use]
     pub fn traces(&self, slot: usize) -> &[Trace] {
         &self.world.slots[slot].app.traces
+    }
+
+    /// Why members went, as the process of that slot was told in its latest life.
+    #[must_use]
+    pub fn reasons(&self, slot: usize) -> Vec<LeaveReason> {
+        let records = self.traces(slot).last().map_or(&[][..], |trace| &trace.records);
+        let left = records.iter().filter_map(|record| match &record.event {
+            Traced::CellView { left, .. } => Some(left.iter().map(|(_, why)| *why)),
+            _ => None,
+        });
+        left.flatten().collect()
+    }
+
+    /// Whether these slots, in rising order, and no others that run, are the members of the view at each of them.
+    #[must_use]
+    pub fn are_alone(&self, slots: &[usize]) -> bool {
+        slots.iter().all(|&slot| {
+            let mut members = self.cell_view(slot).map(|(_, members)| members).unwrap_or_default();
+            members.sort_unstable();
+            members == slots
+        })
     }
 
     /// Groups that wait for members that are cut off, as the process of the slot knows: names, and the holders' names.

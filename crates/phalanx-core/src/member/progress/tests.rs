@@ -303,7 +303,7 @@ impl Hearers {
             for me in 0..n {
                 let hears = self.hears(me, bears(me));
                 let last_heard = self.last_heard[me].clone();
-                self.members[me].look_for_silence(now, &hears, |rank| at(last_heard[rank]));
+                self.members[me].look_for_silence(&hears, |rank| at(last_heard[rank]));
                 self.members[me].look(now, &[], PATIENCE);
                 let findings = self.members[me].findings();
                 for other in (0..n).filter(|other| *other != me && passes(*other, me, now_ms)) {
