@@ -172,9 +172,11 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
         let next_ns = world.now_ns + 50 * MS;
         go(world, &mut chaos, next_ns);
         world.tend_orphans();
-        if settled_ns.is_none() && world.somebody_is_told_to_wait() && world.now_ns < healed_ns + HELD_BACK_NS {
-            // Who was left out again and again waits. The bounds of the quiet phase are for those that may come in.
-            (quiet_ns, is_waiting) = (world.now_ns, true);
+        let may_go = settled_ns.is_none() || world.now_ns < quiet_ns + SETTLE_NS;
+        if may_go && world.somebody_is_told_to_wait() && world.now_ns < healed_ns + HELD_BACK_NS {
+            // Who was left out again and again waits. The bounds of the quiet phase are for those that may come in. A member may
+            // also go after all were in one view: what it sent before the heal is up to 3 s late.
+            (quiet_ns, settled_ns, is_waiting) = (world.now_ns, None, true);
             continue;
         }
         if std::mem::take(&mut is_waiting) {

@@ -339,6 +339,69 @@ fn a_survivor_reforms_its_cell_with_its_groups() {
     }
 }
 
+/// Three of five die, and two survivors are told to reform the cell, the second because nothing comes of the first: its application takes nothing,
+/// or it is stopped in the middle of its look. When it goes on, the second one may have founded the next instance, or be about to.
+#[test]
+fn who_reforms_late_looks_again() {
+    let late = (500..6_000).step_by(250);
+    for (waits_ms, stops, first) in late.flat_map(|ms| [(ms, false, 3), (ms, false, 4), (ms, true, 3), (ms, true, 4)]) {
+        let mut cell = Cell::settled(5, 17);
+        let (_, ranks) = cell.cell_view(0).expect("in a view");
+        let (first, second) = (ranks[first], ranks[7 - first]);
+        crash(&mut cell, &ranks[..3]);
+        assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(first) && !cell.is_primary(second)));
+        cell.reform(first).expect("it hears no quorum");
+        cell.run_for(SECOND);
+        if stops {
+            cell.pause(first);
+        } else {
+            cell.set_takes(first, false);
+        }
+        cell.run_for(3 * SECOND);
+        cell.reform(second).expect("it hears no quorum");
+        cell.run_for(waits_ms * MS);
+        if stops {
+            cell.resume(first);
+        } else {
+            cell.set_takes(first, true);
+        }
+        assert!(cell.run_until(20 * SECOND, |cell| cell.is_primary(first) && cell.is_primary(second)));
+        assert_eq!(cell.instance(first), cell.instance(second), "after {waits_ms} ms the cell was founded twice");
+        start(&mut cell, &ranks[..3]);
+        cell.settle();
+        cell.finish_clean();
+    }
+}
+
+/// Two survivors are told to reform the cell at once. One goes on. That is so too if they do not hear each other, and both hang when they have
+/// renounced their instance.
+#[test]
+fn two_that_reform_at_once_found_one_instance() {
+    for (seed, hangs) in (0..6).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut cell = Cell::settled(5, seed);
+        let (_, ranks) = cell.cell_view(0).expect("in a view");
+        crash(&mut cell, &ranks[..3]);
+        assert!(cell.run_until(10 * SECOND, |cell| ranks[3..].iter().all(|slot| !cell.is_primary(*slot))));
+        if hangs {
+            cell.cut_off(&ranks[4..]);
+        }
+        for slot in &ranks[3..] {
+            cell.reform(*slot).expect("it hears no quorum");
+            cell.set_takes(*slot, !hangs);
+        }
+        cell.run_for(6 * SECOND);
+        if hangs {
+            cell.heal();
+            ranks[3..].iter().for_each(|slot| cell.set_takes(*slot, true));
+        }
+        assert!(cell.run_until(20 * SECOND, |cell| ranks[3..].iter().all(|slot| cell.is_primary(*slot))));
+        assert_eq!(cell.instance(ranks[3]), cell.instance(ranks[4]), "the cell was founded twice");
+        start(&mut cell, &ranks[..3]);
+        cell.settle();
+        cell.finish_clean();
+    }
+}
+
 /// What was decided last did not reach the one that survives: a view of its group, and a group. What it decides of groups after it
 /// reformed the cell has other numbers.
 #[test]

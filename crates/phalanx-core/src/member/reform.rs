@@ -1,11 +1,10 @@
 //! What a cell instance passes on to the next one, when a survivor founds that (`docs/founding.md`).
 
-use serde::{Deserialize, Serialize};
-
 use super::messages::GroupChange;
 use super::{Directory, GroupEntry};
 use crate::api::LeaveReason;
 use crate::id::{Incarnation, MemberInfo};
+use crate::time::Instant;
 use crate::wire::Tags;
 
 /// In a directory: the earlier instances whose groups it goes on with, latest first.
@@ -18,7 +17,7 @@ pub const ANCESTORS_MAX: usize = 16;
 const UNKNOWN_GROUPS: u32 = 1 << 16;
 
 /// The instance that a survivor renounced, as it stood there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inheritance {
     /// The instance.
     pub instance: u64,
@@ -26,6 +25,8 @@ pub struct Inheritance {
     pub directory: Directory,
     /// Members that were proved dead.
     pub dead: Vec<Incarnation>,
+    /// When it was renounced.
+    pub at: Instant,
 }
 
 impl Inheritance {
@@ -90,7 +91,7 @@ mod tests {
         let mut directory = Directory::found(vec![founder()], LEVEL, settings);
         let last = ANCESTORS_MAX as u64 + 3;
         for instance in 1..=last {
-            let inheritance = Inheritance { instance, directory, dead: Vec::new() };
+            let inheritance = Inheritance { instance, directory, dead: Vec::new(), at: Instant::ZERO };
             directory = inheritance.passed_on_to(founder());
             assert_eq!((directory.decree, directory.view, directory.members.len()), (1, 1, 1));
         }
@@ -111,7 +112,8 @@ mod tests {
         assert_eq!(directory.groups[&group].next_view(), Some(5));
         let mut view = 4;
         for _ in 0..3 {
-            let inheritance = Inheritance { instance: 1, directory: directory.clone(), dead: Vec::new() };
+            let directory = directory.clone();
+            let inheritance = Inheritance { instance: 1, directory, dead: Vec::new(), at: Instant::ZERO };
             let next = inheritance.passed_on_to(founder.clone());
             assert!(next.is_sound() && next.next_group - directory.next_group >= 1 << 16);
             let mut entry = next.groups[&group].clone();

@@ -130,7 +130,8 @@ const GATHER_MAX: Duration = Duration::from_millis(600);
 const REPORT_EVERY: Duration = Duration::from_secs(3);
 /// In the tail of a member's challenge: its cell instance, 8 bytes.
 const INSTANCE: u64 = 2;
-/// In the tail of a member's probe: it is about to found the next instance of the cell.
+/// In the tail of a probe: who asks is about to found the next instance of the cell, after this one, 8 bytes. Earlier builds tell no
+/// number: it is the instance that they are members of.
 const REFORMING: u64 = 3;
 /// In the tail of a member's challenge: whoever asks was left out lately and waits. Asked to be taken in, any member says why.
 const HELD: u64 = 5;
@@ -147,6 +148,10 @@ const STRANGER_PROBE_EVERY: u32 = 20;
 const DIFFERING_PROBE_EVERY: u32 = 10;
 /// And no more of the unheard than this at a time: half of a large cell may ask about the other half.
 const LONE_TARGETS_MAX: usize = 64;
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    bytes.try_into().ok().map(u64::from_le_bytes)
+}
 
 /// Keeps as many as are asked at a time, by chance.
 fn keep_some(targets: &mut Vec<SocketAddr>, rng: &mut Rng) {
@@ -196,11 +201,11 @@ impl Process {
         {
             return self.end(Event::Left);
         }
-        match self.set.founding {
+        let mut targets = match self.set.founding {
             Founding::Alone => return self.found_alone(now, fx),
-            Founding::Reform(_) => return self.found_next(now, fx),
-            Founding::Join | Founding::Named(_) => {}
-        }
+            Founding::Reform(_) => self.found_next(now, fx),
+            Founding::Join | Founding::Named(_) => Vec::new(),
+        };
         let Stage::Searching(search) = &mut self.stage else { return };
         if now < search.next_probe {
             return;
@@ -208,7 +213,7 @@ impl Process {
         // Jitter keeps a herd of starters from probing in step.
         let every = if search.differs { DIFFERING_PROBE_EVERY } else { 1 };
         search.next_probe = now + self.set.timing.probe * every + Duration::from_micros(self.rng.below(20_000));
-        let mut targets: Vec<SocketAddr> = search.away_at(now).unwrap_or_default().to_vec();
+        targets.extend_from_slice(search.away_at(now).unwrap_or_default());
         targets.extend(self.probing.coordinator.filter(|told| !targets.contains(told)));
         let asked = self.probe(targets, None, fx);
         if let Stage::Searching(search) = &mut self.stage {
@@ -219,22 +224,10 @@ impl Process {
     }
 
     /// Asks `targets` and the next few seeds whether they are in the cell; gives how many were asked.
-    fn probe(&mut self, targets: Vec<SocketAddr>, member_of: Option<(u64, u64)>, fx: &mut impl Effects) -> u64 {
-        self.probe_with(targets, member_of, &Tags::default(), fx)
-    }
-
-    /// A member that reforms its cell asks all others that it knows of.
-    pub(super) fn probe_reforming(&mut self, targets: Vec<SocketAddr>, fx: &mut impl Effects) {
-        let mut tail = Tags::default();
-        tail.put(REFORMING, &[]);
-        self.probe_with(targets, Some((self.instance, self.directory.view)), &tail, fx);
-    }
-
-    fn probe_with(
+    pub(super) fn probe(
         &mut self,
         mut targets: Vec<SocketAddr>,
         member_of: Option<(u64, u64)>,
-        tail: &Tags,
         fx: &mut impl Effects,
     ) -> u64 {
         for _ in 0..self.set.seeds.len().min(SEEDS_AT_ONCE) {
@@ -250,7 +243,10 @@ impl Process {
         }
         let asked = targets.len() as u64;
         self.counters.probes += asked;
-        let mut tail = tail.clone();
+        let mut tail = Tags::default();
+        if let Some((instance, _)) = self.reformed() {
+            tail.put(REFORMING, &instance.to_le_bytes());
+        }
         self.tell_end(&mut tail);
         let nonce = self.rng.next_u64();
         self.probing.nonces = [self.probing.nonces[1], nonce];
@@ -349,20 +345,19 @@ impl Process {
                     return self.counters.drop(DropReason::Malformed);
                 }
                 self.hear_end(&tail, fx);
+                if let Some(told) = tail.get(REFORMING)
+                    && let Some(instance) = number(told).or(member_of.map(|(instance, _)| instance))
+                {
+                    self.hear_reformer(&info.name, instance);
+                }
                 match member_of {
                     None | Some((_, 0)) => self.answer_probe(now, from, &info, nonce, fx),
-                    Some(member_of) => {
-                        if tail.get(REFORMING).is_some() && member_of.0 == self.instance {
-                            self.hear_reformer(sender);
-                        }
-                        self.answer_member(now, &info, from, member_of, nonce, fx);
-                    }
+                    Some(member_of) => self.answer_member(now, &info, from, member_of, nonce, fx),
                 }
             }
             Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
                 if view > 0 && self.probing.nonces.contains(&nonce) {
-                    let instance =
-                        tail.get(INSTANCE).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+                    let instance = tail.get(INSTANCE).and_then(number).unwrap_or(0);
                     self.hear_member(instance, from, fx);
                     self.meet_instance(instance, from, true);
                     if matches!(self.stage, Stage::Over) {

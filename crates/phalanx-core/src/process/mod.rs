@@ -133,7 +133,7 @@ pub struct Process {
     wants: BTreeMap<String, GroupWant>,
     leaving: Option<Instant>,
     /// It is to found the next instance of the cell, if nobody is heard until then.
-    reforming: Option<Instant>,
+    reforming: Option<reform::Look>,
     /// Members that this process asked as coordinator, and that have not answered since then.
     unanswered: BTreeMap<Incarnation, Instant>,
     /// What the next life of this process founds that from.

@@ -6,18 +6,40 @@ use std::time::Duration;
 
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, Founding};
-use crate::id::Incarnation;
-use crate::member::{Inheritance, Mark, fresh_instance, generation, next_generation};
+use crate::member::{Directory, Inheritance, Mark, fresh_instance, generation, next_generation};
 use crate::time::Instant;
 
 /// Instances that were met and told of; further ones are not told.
 const MET_MAX: usize = 16;
 
+/// A look for others before the next instance is founded.
+pub(super) struct Look {
+    until: Instant,
+    /// When it looked last.
+    last: Instant,
+}
+
+impl Look {
+    fn new(now: Instant, length: Duration) -> Self {
+        Self { until: now + length, last: now }
+    }
+
+    /// Whether it has looked for so long. A process that did not run for half of that has missed what others did: it looks anew.
+    fn is_over(&mut self, now: Instant, length: Duration) -> bool {
+        if now.since(self.last) > length / 2 {
+            self.until = now + length;
+        }
+        self.last = now;
+        now >= self.until
+    }
+}
+
 impl Process {
     /// Renounces the instance of this process's cell, and founds the next one with it as the first member. Its groups and what
     /// it has of their state go over; others join. First it looks for so long whether somebody else is heard:
     /// [`Event::ReformRefused`] when a quorum is, or a later instance, or a member with a lower rank that reforms just now, or in the end
-    /// a member that hears a quorum. Otherwise this incarnation ends with [`Event::Renounced`], and its next one founds.
+    /// a member that hears a quorum. Otherwise this incarnation ends with [`Event::Renounced`], and its next one founds. If that
+    /// begins late, it looks again first.
     ///
     /// # Errors
     /// [`CommandError::InPrimary`] when a quorum is heard: there is nothing to reform; [`CommandError::NoView`], [`CommandError::Over`].
@@ -30,7 +52,8 @@ impl Process {
             Stage::Member if self.primary => return Err(CommandError::InPrimary),
             Stage::Member => {}
         }
-        self.reforming.get_or_insert(now + self.look_before_reform());
+        let look = Look::new(now, self.look_before_reform());
+        self.reforming.get_or_insert(look);
         self.attention = true;
         Ok(())
     }
@@ -47,14 +70,17 @@ impl Process {
 
     /// Goes on with a reform, at a heartbeat.
     pub(super) fn go_on_reforming(&mut self, now: Instant, fx: &mut impl Effects) {
-        let Some(until) = self.reforming.filter(|_| self.leaving.is_none()) else { return };
+        let length = self.look_before_reform();
+        let Some(look) = self.reforming.as_mut().filter(|_| self.leaving.is_none()) else { return };
+        let has_looked = look.is_over(now, length);
         if self.primary {
             return self.refuse_reform("a quorum of the cell is heard again: it goes on by itself".to_owned());
         }
-        if now < until {
+        if !has_looked {
             let others = self.directory.members.iter().filter(|member| member.incarnation != self.me());
             let targets: Vec<SocketAddr> = others.map(|member| member.control).collect();
-            return self.probe_reforming(targets, fx);
+            self.probe(targets, Some((self.instance, self.directory.view)), fx);
+            return;
         }
         if let Some(name) = self.in_primary(now) {
             return self.refuse_reform(format!(
@@ -65,7 +91,8 @@ impl Process {
         let is_dead = |rank: usize| self.hearing.is_dead(rank);
         let ranked = self.directory.members.iter().enumerate();
         let dead = ranked.filter(|(rank, _)| is_dead(*rank)).map(|(_, member)| member.incarnation).collect();
-        self.inheritance = Some(Inheritance { instance: self.instance, directory: self.directory.clone(), dead });
+        let (instance, directory) = (self.instance, self.directory.clone());
+        self.inheritance = Some(Inheritance { instance, directory, dead, at: now });
         self.end(Event::Renounced { generation: next_generation(self.instance) });
     }
 
@@ -79,31 +106,44 @@ impl Process {
 
     fn refuse_reform(&mut self, why: String) {
         self.reforming = None;
+        if matches!(self.stage, Stage::Searching(_)) {
+            self.set.founding = Founding::Join;
+        }
         self.app.event(Event::ReformRefused { why });
     }
 
-    /// A member of the same view says that it reforms. Of two that do at once, the one with the lower rank goes on.
-    pub(super) fn hear_reformer(&mut self, who: Incarnation) {
-        if self.reforming.is_none() {
-            return;
+    /// The instance that this process is about to found the next one of, and what it knows of it.
+    pub(super) fn reformed(&self) -> Option<(u64, &Directory)> {
+        match (&self.stage, &self.set.founding) {
+            (Stage::Member, _) => self.reforming.as_ref().map(|_| (self.instance, &self.directory)),
+            (Stage::Searching(_), Founding::Reform(before)) => Some((before.instance, &before.directory)),
+            _ => None,
         }
-        let Some(rank) = self.directory.rank(who).filter(|rank| *rank < self.my_rank()) else { return };
-        let name = self.directory.members[rank].name.clone();
-        self.refuse_reform(format!("member {name} reforms the cell just now: this process joins it"));
+    }
+
+    /// A process with this name says that it reforms an instance. Of two that do at once, the one with the lower rank goes on.
+    pub(super) fn hear_reformer(&mut self, name: &str, instance: u64) {
+        let Some((_, directory)) = self.reformed().filter(|(own, _)| *own == instance) else { return };
+        let rank = |name: &str| directory.members.iter().position(|member| member.name == name);
+        if rank(name).zip(rank(&self.set.me.name)).is_some_and(|(other, own)| other < own) {
+            self.refuse_reform(format!("member {name} reforms the cell just now: this process joins it"));
+        }
     }
 
     /// A living process of another instance of the cell is heard. `by_challenge`: it answered a fresh challenge.
     pub(super) fn meet_instance(&mut self, instance: u64, at: SocketAddr, by_challenge: bool) {
+        if let Some((before, _)) = self.reformed()
+            && by_challenge
+            && !self.primary
+            && generation(instance) > generation(before)
+        {
+            self.refuse_reform(format!("the cell was founded again already, a member is at {at}: this process joins it"));
+        }
         if !matches!(self.stage, Stage::Member) || instance == 0 || instance == self.instance {
             return;
         }
         let is_later = generation(instance) > generation(self.instance);
         if is_later && by_challenge && !self.primary {
-            if self.reforming.is_some() {
-                self.refuse_reform(format!(
-                    "the cell was founded again already, a member is at {at}: this process joins it"
-                ));
-            }
             self.counters.instances_renounced += 1;
             let generation = generation(instance);
             return match self.leaving {
@@ -117,21 +157,31 @@ impl Process {
         }
     }
 
-    /// Founds the instance after the one that an earlier life renounced.
-    pub(super) fn found_next(&mut self, now: Instant, fx: &mut impl Effects) {
-        let Founding::Reform(inheritance) = &self.set.founding else { return };
+    /// Founds the instance after the one that an earlier life renounced. If that was a while ago it looks for others again, and this
+    /// gives the addresses of those that were members with it.
+    pub(super) fn found_next(&mut self, now: Instant, fx: &mut impl Effects) -> Vec<SocketAddr> {
+        let length = self.look_before_reform();
+        let (Founding::Reform(inheritance), own) = (&self.set.founding, self.set.me.control) else { return Vec::new() };
+        let look = self.reforming.get_or_insert(Look { until: inheritance.at, last: inheritance.at });
+        if !look.is_over(now, length) {
+            let members = inheritance.directory.members.iter();
+            return members.map(|member| member.control).filter(|control| *control != own).collect();
+        }
+        self.reforming = None;
         let next = next_generation(inheritance.instance);
         let directory = inheritance.passed_on_to(self.set.me.clone());
         let instance = fresh_instance(next, self.rng.next_u64());
         if self.set_mark(Mark { instance, list: None }, fx) {
             self.enter_first(now, instance, directory, fx);
         }
+        Vec::new()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Incarnation;
     use crate::process::tests::by_hand::in_cell;
 
     #[test]
