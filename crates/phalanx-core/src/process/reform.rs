@@ -137,7 +137,9 @@ impl Process {
             && !self.primary
             && generation(instance) > generation(before)
         {
-            self.refuse_reform(format!("the cell was founded again already, a member is at {at}: this process joins it"));
+            self.refuse_reform(format!(
+                "the cell was founded again already, a member is at {at}: this process joins it"
+            ));
         }
         if !matches!(self.stage, Stage::Member) || instance == 0 || instance == self.instance {
             return;
