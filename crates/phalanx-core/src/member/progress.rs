@@ -96,6 +96,8 @@ const EVERY: u64 = 4;
 const LONG_EVERY: u64 = 16;
 /// Heartbeats in a row without findings take back what was said before.
 const SILENT_BEATS: u8 = 2;
+/// Who is not watched and has owed an acknowledgement for so many heartbeats is probed.
+const OWED_BEATS: u32 = 4;
 /// A member names no more processes that wait to come back.
 pub const REACHED_MAX: usize = 64;
 /// When all have looked into a silent link whose accused end others hear, it has to be silent for this many heartbeats more: when a
@@ -128,12 +130,20 @@ impl Path {
 pub struct Progress {
     me: usize,
     paths: Vec<[Path; PathKind::ALL.len()]>,
+    /// Whom this member probes though nothing is owed; `None`: everybody.
+    neighbours: Option<BTreeSet<usize>>,
     /// What each had acknowledged at the last look.
     acknowledged: Vec<u64>,
+    /// For how many looks each has owed more, and acknowledged nothing.
+    owed: Vec<u32>,
     beats: u64,
     last_number: u64,
-    /// What each member said last, and its heartbeats without findings since.
-    said: Vec<(Findings, u8)>,
+    /// What each member said last.
+    said: Vec<Findings>,
+    /// The heartbeats of each without findings since then.
+    unsaid: Vec<u8>,
+    /// When each said something last.
+    said_at: Vec<Instant>,
     /// When an accusation was heard of here, by accuser.
     learnt: BTreeMap<(usize, Accusation), Instant>,
     /// What this member has looked into, by accuser.
@@ -190,10 +200,14 @@ impl Progress {
         Self {
             me,
             paths: vec![[path; PathKind::ALL.len()]; members],
+            neighbours: None,
             acknowledged: vec![0; members],
+            owed: vec![0; members],
             beats: 0,
             last_number: 0,
-            said: vec![(Findings::default(), 0); members],
+            said: vec![Findings::default(); members],
+            unsaid: vec![0; members],
+            said_at: vec![now; members],
             learnt: BTreeMap::new(),
             answered: BTreeMap::new(),
             leavers: BTreeMap::new(),
@@ -208,12 +222,19 @@ impl Progress {
         self.gaps = gaps;
     }
 
+    /// In a cell with a watch graph this member probes its neighbours, whoever owes it an acknowledgement for long, and what it is to look into.
+    pub fn set_neighbours(&mut self, neighbours: BTreeSet<usize>) {
+        self.neighbours = Some(neighbours);
+    }
+
     /// The probes that go out with this heartbeat, to those that are `heard`. Who is not heard, or hears nothing itself, is others' business.
     pub fn probes(&mut self, now: Instant, heard: &[bool]) -> Vec<(usize, PathKind)> {
         self.beats += 1;
         let urgent = self.to_look_into(heard);
         let mut probes = Vec::new();
         for rank in (0..self.paths.len()).filter(|rank| *rank != self.me) {
+            let is_watched = self.neighbours.as_ref().is_none_or(|near| near.contains(&rank));
+            let is_watched = is_watched || self.owed[rank] >= OWED_BEATS;
             for kind in PathKind::PROBED {
                 let path = &mut self.paths[rank][usize::from(kind.number())];
                 if !is_in(heard, rank) {
@@ -221,7 +242,7 @@ impl Progress {
                     continue;
                 }
                 let every = if kind.is_long() { LONG_EVERY } else { EVERY };
-                let is_due = path.in_vain > 0 || (self.beats + rank as u64).is_multiple_of(every);
+                let is_due = path.in_vain > 0 || is_watched && (self.beats + rank as u64).is_multiple_of(every);
                 if is_due || path.accused.is_some() || urgent.contains(&(rank, kind)) {
                     if path.in_vain == 0 {
                         path.unanswered = now;
@@ -258,10 +279,13 @@ impl Progress {
         path.accused = None;
     }
 
-    /// `rank` has acknowledged so much, in whatever unit, of what it is sent on the data socket. Another sum than before is progress.
-    pub fn acknowledged(&mut self, now: Instant, rank: usize, sum: u64) {
+    /// `rank` has acknowledged so much, in whatever unit, of what it is sent on the data socket, and `owes` more. Another sum than before is
+    /// progress. To be called with each heartbeat.
+    pub fn acknowledged(&mut self, now: Instant, rank: usize, sum: u64, owes: bool) {
         let (Some(paths), Some(before)) = (self.paths.get_mut(rank), self.acknowledged.get_mut(rank)) else { return };
-        if std::mem::replace(before, sum) != sum {
+        let moves = std::mem::replace(before, sum) != sum;
+        self.owed[rank] = if owes && !moves { self.owed[rank].saturating_add(1) } else { 0 };
+        if moves {
             for kind in [PathKind::Data, PathKind::LongData] {
                 paths[usize::from(kind.number())].progress = now;
             }
@@ -275,17 +299,32 @@ impl Progress {
             path.progress = now.min(path.progress + gap);
             path.unanswered = now.min(path.unanswered + gap);
         }
-        for since in self.learnt.values_mut() {
+        for since in self.learnt.values_mut().chain(&mut self.said_at) {
             *since = now.min(*since + gap);
         }
     }
 
     /// A heartbeat of `rank`. Findings follow it in its packet, if there are any.
     pub fn beat(&mut self, rank: usize) {
-        let Some((said, silent)) = self.said.get_mut(rank) else { return };
-        *silent = silent.saturating_add(1);
-        if *silent > SILENT_BEATS && !said.is_empty() {
-            *said = Findings::default();
+        let Some(beats) = self.unsaid.get_mut(rank) else { return };
+        *beats = beats.saturating_add(1);
+        if *beats > SILENT_BEATS {
+            self.take_back(rank);
+        }
+    }
+
+    /// In a cell with a watch graph, where not all send each other heartbeats: what was not said again for so long is taken back.
+    pub fn expire(&mut self, now: Instant, after: Duration) {
+        for rank in 0..self.said.len() {
+            if now.since(self.said_at[rank]) >= after {
+                self.take_back(rank);
+            }
+        }
+    }
+
+    fn take_back(&mut self, rank: usize) {
+        if !self.said[rank].is_empty() {
+            self.said[rank] = Findings::default();
             self.learnt.retain(|(by, _), _| *by != rank);
         }
     }
@@ -309,8 +348,8 @@ impl Progress {
         for accusation in accused {
             self.learnt.entry((rank, *accusation)).or_insert(now);
         }
-        let is_news = self.said[rank].0 != findings;
-        self.said[rank] = (findings, 0);
+        let is_news = self.said[rank] != findings;
+        (self.said[rank], self.unsaid[rank], self.said_at[rank]) = (findings, 0, now);
         is_news
     }
 
@@ -342,6 +381,10 @@ impl Progress {
         for rank in (0..self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)) {
             let patience = patience + self.gaps.get(rank).copied().unwrap_or_default();
             for kind in PathKind::PROBED {
+                let short = self.paths[rank][usize::from(PathKind::Data.number())];
+                if kind == PathKind::LongData && (short.accused.is_some() || short.in_vain >= PROBES_MIN) {
+                    continue; // where short packets fail, long ones tell nothing new, and each accusation is looked into anew
+                }
                 let path = &mut self.paths[rank][usize::from(kind.number())];
                 if path.accused.is_some() || path.in_vain < PROBES_MIN {
                     continue;
@@ -366,7 +409,9 @@ impl Progress {
                     PathKind::Silence => path.answered >= *at,
                     _ => path.answered > *at || !is_in(heard, rank),
                 };
-                rank == self.me || path.accused.is_some() || is_seen
+                let is_short_accused = accusation.kind == PathKind::LongData
+                    && self.paths[rank][usize::from(PathKind::Data.number())].accused.is_some();
+                rank == self.me || path.accused.is_some() || is_short_accused || is_seen
             });
             if !is_done {
                 open.insert(*by);
@@ -410,7 +455,7 @@ impl Progress {
         let counts = |rank: usize| if judging.silence.is_some() { !dead.contains(&rank) } else { speaks(rank) };
         let own = self.findings();
         let mut accusations: Vec<(usize, Accusation)> = own.accused.iter().map(|a| (self.me, *a)).collect();
-        for (by, (findings, _)) in self.said.iter().enumerate().filter(|(by, _)| speaks(*by)) {
+        for (by, findings) in self.said.iter().enumerate().filter(|(by, _)| speaks(*by)) {
             accusations.extend(findings.accused.iter().map(|accusation| (by, *accusation)));
         }
         accusations.retain(|(_, accusation)| counts(usize::from(accusation.rank)));
@@ -449,7 +494,7 @@ impl Progress {
         let mut dead = judging.out.clone();
         if judging.silence.is_some() {
             let heard = self.said.iter().enumerate().filter(|(by, _)| is_in(judging.hears, *by));
-            dead.extend(heard.flat_map(|(_, (findings, _))| &findings.dead).map(|rank| usize::from(*rank)));
+            dead.extend(heard.flat_map(|(_, findings)| &findings.dead).map(|rank| usize::from(*rank)));
             dead.remove(&self.me);
         }
         dead
@@ -498,7 +543,7 @@ impl Progress {
     }
 
     fn findings_of<'a>(&'a self, rank: usize, own: &'a Findings) -> &'a Findings {
-        if rank == self.me { own } else { &self.said[rank].0 }
+        if rank == self.me { own } else { &self.said[rank] }
     }
 
     /// The fewest members with an end of each of `failed`, if they may go.
@@ -549,7 +594,7 @@ impl Progress {
     pub fn is_quiet(&self) -> bool {
         self.leavers.is_empty()
             && self.learnt.is_empty()
-            && self.said.iter().all(|(findings, _)| findings.dead.is_empty())
+            && self.said.iter().all(|findings| findings.dead.is_empty())
             && self.paths.iter().flatten().all(|path| path.accused.is_none())
     }
 }
@@ -563,19 +608,34 @@ fn rank_of(rank: usize) -> u16 {
 }
 
 /// The smallest set of at most `most` members with an end of each path, of those that `may_go`; of several, the one whose youngest is
-/// youngest, then the next.
+/// youngest, then the next. Of more than [`COVER_MAX`], whoever has most paths goes first (ties: the younger): that need not be the smallest.
 fn cover(
     failed: &BTreeSet<(usize, usize)>,
     most: usize,
     may_go: &impl Fn(&[usize]) -> bool,
 ) -> Option<BTreeSet<usize>> {
-    (1..=most).find_map(|size| {
+    let exact = (1..=most.min(COVER_MAX)).find_map(|size| {
         let mut best: Option<Vec<usize>> = None;
         let links: Vec<(usize, usize)> = failed.iter().copied().collect();
         extend_cover(&links, size, may_go, &mut Vec::new(), &mut best);
         best.map(|ranks| ranks.into_iter().collect())
-    })
+    });
+    if exact.is_some() || most <= COVER_MAX {
+        return exact;
+    }
+    let (mut links, mut chosen) = (failed.clone(), Vec::new());
+    while !links.is_empty() {
+        let mut paths: BTreeMap<usize, usize> = BTreeMap::new();
+        links.iter().flat_map(|(a, b)| [*a, *b]).for_each(|rank| *paths.entry(rank).or_default() += 1);
+        let (_, worst) = paths.into_iter().map(|(rank, count)| (count, rank)).max()?;
+        links.retain(|(a, b)| *a != worst && *b != worst);
+        chosen.push(worst);
+    }
+    (chosen.len() <= most && may_go(&chosen)).then(|| chosen.into_iter().collect())
 }
+
+/// The smallest set is looked for up to this size: it takes 2^size steps for each.
+const COVER_MAX: usize = 8;
 
 /// Of each path that is not covered yet, one end or the other.
 fn extend_cover(

@@ -112,8 +112,8 @@ mod tests {
         assert_eq!(directory.groups[&group].next_view(), Some(5));
         let mut view = 4;
         for _ in 0..3 {
-            let directory = directory.clone();
-            let inheritance = Inheritance { instance: 1, directory, dead: Vec::new(), at: Instant::ZERO };
+            let before = directory.clone();
+            let inheritance = Inheritance { instance: 1, directory: before, dead: Vec::new(), at: Instant::ZERO };
             let next = inheritance.passed_on_to(founder.clone());
             assert!(next.is_sound() && next.next_group - directory.next_group >= 1 << 16);
             let mut entry = next.groups[&group].clone();

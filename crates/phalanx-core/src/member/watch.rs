@@ -66,7 +66,7 @@ pub struct Targets {
 }
 
 /// Up to so many members, each looks at all of its links as soon as one in the cell is disclaimed though both its ends are
-/// reached. In larger cells that would cost a packet for each pair of members and heartbeat.
+/// reached, and tells all others which paths failed. In larger cells that would cost a packet for each pair of members and heartbeat.
 const PROBED_MAX: usize = 64;
 /// A guest that has not asked for so many heartbeats is one no more.
 const GUEST_BEATS: u32 = 3;
@@ -283,7 +283,13 @@ impl Watch {
     /// Whether links that nobody watches are to be looked at: where one is broken between two members that others reach, more may
     /// be, and whoever is reached through others alone takes no part in a decision.
     fn is_in_doubt(&self) -> bool {
-        self.members <= PROBED_MAX && !self.accused_links().is_empty()
+        self.may_tell_all() && !self.accused_links().is_empty()
+    }
+
+    /// Whether the cell is small enough for each member to send something to each other one while something is wrong.
+    #[must_use]
+    pub fn may_tell_all(&self) -> bool {
+        self.members <= PROBED_MAX
     }
 
     /// Before each heartbeat: whom it goes to. `waited_for` owe an answer; `silent` tells who has not been heard for

@@ -92,7 +92,9 @@ impl Process {
 
     fn beat(&mut self, now: Instant, fx: &mut impl Effects) {
         if self.hearing.watch().is_some() {
+            self.probe_paths(now, fx);
             self.watch_beat(now, fx);
+            self.tell_findings(now, fx);
             self.send_complaint(now, fx);
         } else {
             self.probe_paths(now, fx);

@@ -9,7 +9,7 @@ use super::unrepaired::{Probe, put_findings, put_probe};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{Incarnation, Lane, MemberInfo};
-use crate::member::{Agreed, Charge, Findings, Judging, PathKind, Progress, Proposal, REACHED_MAX, Silence};
+use crate::member::{Agreed, Charge, Findings, Judging, PathKind, Progress, Proposal, REACHED_MAX, Silence, Watch};
 use crate::time::Instant;
 
 /// From this level on members probe each other (`docs/levels.md`).
@@ -22,21 +22,26 @@ const OPEN_PATIENCE: u32 = 2;
 const PATIENCE_BEATS: u32 = 18;
 
 impl Process {
-    /// In a cell in which everybody watches everybody.
+    /// In a cell in which everybody watches everybody, or one with a watch graph that is not too large for all to tell all.
     fn watches_progress(&self) -> bool {
         let is_member = matches!(self.stage, Stage::Member);
-        is_member && self.directory.level >= PROGRESS_LEVEL && self.hearing.watch().is_none()
+        let all_tell_all = self.hearing.watch().is_none_or(Watch::may_tell_all);
+        is_member && self.directory.level >= PROGRESS_LEVEL && all_tell_all
     }
 
-    /// The same, where silence is judged as other failed paths are.
+    /// Where silence is judged as other failed paths are: everybody watches everybody.
     fn judges_silence(&self) -> bool {
-        self.directory.level >= SILENCE_LEVEL && self.watches_progress()
+        self.directory.level >= SILENCE_LEVEL && self.hearing.watch().is_none() && self.watches_progress()
     }
 
     /// What is known of paths begins anew with each view.
     pub(super) fn fresh_progress(&self, now: Instant) -> Progress {
         let members = if self.watches_progress() { self.directory.members.len() } else { 0 };
-        Progress::new(self.my_rank(), members, now)
+        let mut progress = Progress::new(self.my_rank(), members, now);
+        if let Some(watch) = self.hearing.watch() {
+            progress.set_neighbours(watch.neighbours().iter().copied().collect());
+        }
+        progress
     }
 
     /// With each heartbeat: accuses those that left probes unanswered, and probes again.
@@ -47,6 +52,9 @@ impl Process {
         // Outside the primary nobody is accused: clocks begin anew when it is primary again.
         let heard = if self.primary { self.hearing.heard_by_me(now) } else { Vec::new() };
         self.note_acknowledged(now);
+        if self.hearing.watch().is_some() {
+            self.progress.expire(now, self.suspect_after());
+        }
         let patience = self.suspect_after().max(self.beat_interval() * PATIENCE_BEATS);
         if self.judges_silence() {
             let hearing = &self.hearing;
@@ -76,12 +84,13 @@ impl Process {
 
     /// What each member has acknowledged of streams and of its data channel.
     fn note_acknowledged(&mut self, now: Instant) {
+        let owes = if self.hearing.watch().is_some() { self.waited_for() } else { BTreeSet::new() };
         for rank in 0..self.directory.members.len() {
             let who = self.directory.members[rank].incarnation;
             let channel = self.peers.get(who).map_or(0, |peer| peer.data_channel.acknowledged());
             let streams = self.flows.values().filter_map(|f| Some(f.flow.acknowledged(f.meta.rank(who)?)));
             let sum = streams.fold(channel, u64::wrapping_add);
-            self.progress.acknowledged(now, rank, sum);
+            self.progress.acknowledged(now, rank, sum, owes.contains(&rank));
         }
     }
 
@@ -100,6 +109,8 @@ impl Process {
         if self.judges_silence() {
             let dead = self.hearing.dead().into_iter();
             findings.dead = dead.filter_map(|rank| u16::try_from(rank).ok()).collect();
+        }
+        if self.directory.level >= SILENCE_LEVEL {
             findings.reached = self.reached(now);
         }
         // What is taken back is taken back at once.

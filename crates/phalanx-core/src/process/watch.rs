@@ -31,6 +31,17 @@ impl Process {
         }
     }
 
+    /// In a cell with a watch graph: tells all members what was found of paths, while there is anything to tell.
+    pub(super) fn tell_findings(&mut self, now: Instant, fx: &mut impl Effects) {
+        let mut frames = Vec::new();
+        self.put_own_findings(now, &mut frames);
+        if !frames.is_empty() {
+            let me = self.my_rank();
+            let others = (0..self.directory.members.len()).filter(|rank| *rank != me).collect();
+            self.spread(&others, &frames, fx);
+        }
+    }
+
     /// One packet, the same for the control sockets of all these.
     fn spread(&mut self, ranks: &BTreeSet<usize>, frames: &[u8], fx: &mut impl Effects) {
         let to: Vec<_> = ranks.iter().filter_map(|&r| self.directory.members.get(r)).map(|m| m.control).collect();
@@ -41,7 +52,7 @@ impl Process {
     }
 
     /// Those that owe this process an acknowledgement, by rank in the cell view.
-    fn waited_for(&self) -> BTreeSet<usize> {
+    pub(super) fn waited_for(&self) -> BTreeSet<usize> {
         let mut ranks: BTreeSet<usize> = self.peers.waited_for().collect();
         for flow in self.flows.values() {
             let late = flow.flow.late().filter_map(|rank| flow.meta.members.get(rank));

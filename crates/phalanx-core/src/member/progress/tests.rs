@@ -146,7 +146,7 @@ fn what_is_acknowledged_is_progress_but_no_answer() {
     for beat in 1..50 {
         let now = at(beat * BEAT_MS);
         sum += 1;
-        one.acknowledged(now, 1, sum);
+        one.acknowledged(now, 1, sum, true);
         one.look(now, &heard, PATIENCE);
         for (rank, kind) in one.probes(now, &heard) {
             if rank == 2 || kind == PathKind::LongControl {
@@ -161,7 +161,7 @@ fn what_is_acknowledged_is_progress_but_no_answer() {
     for beat in 50..60 {
         let now = at(beat * BEAT_MS);
         sum += 1;
-        one.acknowledged(now, 1, sum);
+        one.acknowledged(now, 1, sum, true);
         one.look(now, &heard, PATIENCE);
         one.probes(now, &heard)
             .into_iter()
@@ -203,6 +203,72 @@ fn the_fewest_go_and_of_several_sets_the_youngest() {
     assert_eq!(of(&[(0, 1), (2, 3)], 2), Some(vec![1, 3]));
     assert_eq!(of(&[(0, 1), (1, 2), (2, 0)], 2), Some(vec![1, 2]));
     assert_eq!(of(&[(0, 1), (2, 3)], 1), None, "more than may go: nobody does, and no part");
+}
+
+/// What is looked for exactly takes 2^n steps: of many, whoever has most failed paths goes first.
+#[test]
+fn many_that_are_to_go_are_found_in_short_time() {
+    let members = 64;
+    let failed = |broken: std::ops::Range<usize>| {
+        let paths = broken.flat_map(|rank| (0..members).filter(move |other| *other != rank).map(move |o| (rank, o)));
+        paths.map(|(a, b)| (a.min(b), a.max(b))).collect::<BTreeSet<_>>()
+    };
+    for broken in [10..11, 20..28, 20..29, 30..61] {
+        let go = cover(&failed(broken.clone()), 31, &|_| true);
+        assert_eq!(go, Some(broken.clone().collect()), "{broken:?}");
+    }
+    assert_eq!(cover(&failed(20..52), 31, &|_| true), None, "more than may go");
+    assert_eq!(cover(&failed(20..30), 31, &|_| false), None);
+}
+
+/// Where each is watched by some alone it probes these; and others while they owe it something for long, or are accused.
+#[test]
+fn in_a_watch_graph_neighbours_are_probed_and_who_owes_something() {
+    let mut one = Progress::new(0, 5, at(0));
+    one.set_neighbours(BTreeSet::from([1, 4]));
+    let heard = [true; 5];
+    let probed = |one: &mut Progress, beats: std::ops::Range<u64>, owes: Option<usize>| {
+        let mut ranks = BTreeSet::new();
+        for beat in beats {
+            let now = at(beat * BEAT_MS);
+            (1..5).for_each(|rank| one.acknowledged(now, rank, 0, owes == Some(rank)));
+            one.look(now, &heard, PATIENCE);
+            for (rank, kind) in one.probes(now, &heard) {
+                one.answer(now, rank, kind, now);
+                ranks.insert(rank);
+            }
+        }
+        ranks.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(probed(&mut one, 1..40, None), [1, 4]);
+    assert!(!probed(&mut one, 40..43, Some(2)).contains(&2), "it may be late");
+    assert_eq!(probed(&mut one, 43..80, Some(2)), [1, 2, 4]);
+    assert_eq!(probed(&mut one, 80..120, None), [1, 4]);
+    let accusation = Accusation { rank: 3, kind: PathKind::Data, number: 1 };
+    one.hear(at(120 * BEAT_MS), 2, Findings { accused: vec![accusation], ..Findings::default() });
+    assert_eq!(probed(&mut one, 121..140, None), [1, 2, 3, 4]);
+    assert_eq!(one.findings().answered, [(2, 1)]);
+    // What is not said again is taken back.
+    one.expire(at(120 * BEAT_MS + 899), Duration::from_millis(900));
+    assert!(!one.is_quiet());
+    one.expire(at(120 * BEAT_MS + 900), Duration::from_millis(900));
+    assert!(one.is_quiet());
+}
+
+/// Where short packets fail on a socket, long ones are no accusation of their own, and others' are looked into at once.
+#[test]
+fn of_a_socket_that_does_not_work_there_is_one_accusation() {
+    let mut cell = Cell::new(4);
+    cell.run(8_000, |from, _, kind| from == 1 && kind != PathKind::LongControl);
+    let accused = cell.members[0].findings().accused;
+    assert_eq!(accused.iter().map(|a| (a.rank, a.kind)).collect::<Vec<_>>(), [(1, PathKind::Data)]);
+    let long = Accusation { rank: 1, kind: PathKind::LongData, number: 9 };
+    let one = &mut cell.members[0];
+    one.hear(at(8_000), 2, Findings { accused: vec![long], ..Findings::default() });
+    one.probes(at(8_100), &[true; 4]);
+    one.answer(at(8_101), 2, PathKind::LongData, at(8_100));
+    one.look(at(8_200), &[true; 4], PATIENCE);
+    assert!(one.findings().answered.contains(&(2, 9)));
 }
 
 #[test]
