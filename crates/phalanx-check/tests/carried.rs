@@ -64,6 +64,26 @@ fn m10_a_member_that_lives_is_passed_over() {
     left.holds(&[Property::M10]);
 }
 
+/// Of the last view of the group no trace tells: its only member was killed before. One that came back was told that there was one.
+#[test]
+fn m10_a_view_that_nobody_told_of_was_the_last() {
+    let run = |kept: Option<Vec<(u64, u64)>>, group, view| {
+        let mut w = alone(fifo(2, 1, 1));
+        drop_c(&mut w, UNREACHABLE);
+        w.push(1, Event::Forgotten { group, view, kept });
+        found(&mut w);
+        w.push(2, Event::Excluded { view: 2 });
+        w.end(&[0, 1]);
+        w
+    };
+    for judged in [run(Some(vec![(1, 1)]), GROUP, 1), run(None, GROUP, 2)] {
+        assert_eq!(judged.report().instances(Property::M10), 0);
+        judged.holds(&[]);
+    }
+    run(None, GROUP, 1).breaks(Property::M10);
+    run(Some(vec![(1, 1)]), GROUP + 7, 1).breaks(Property::M10);
+}
+
 #[test]
 fn m10_a_member_that_no_view_dropped_is_passed_over() {
     let mut w = alone(fifo(2, 1, 1));

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{SECOND, World, fifo, name, uniform};
+use common::{SECOND, World, fifo, id, name, uniform};
 use phalanx_check::Property;
 use phalanx_trace::{Event, LeaveReason};
 
@@ -54,6 +54,63 @@ fn who_is_at_the_broken_end_may_go() {
     w.multicast(uniform(fifo(0, 2, 1)), &WHOLE);
     w.push(4, Event::NonPrimary);
     end(w).holds(&[Property::V14]);
+}
+
+/// Nobody need come into a group whose members are all at the ends of broken paths.
+#[test]
+fn who_asks_for_a_group_that_nobody_whole_is_in_is_not_waited_for() {
+    let join = |after_ns: Option<u64>, holder: usize, property| {
+        let mut w = World::group(5);
+        let group = |w: &mut World, p: usize, view, members: &[usize], joined: &[usize]| {
+            let [members, joined] = [members, joined].map(|all| all.iter().map(|p| id(*p)).collect::<Vec<_>>());
+            let prev = (view > 1 && p == holder).then_some(view - 1);
+            w.push(p, Event::GroupView { group: 9, name: "other".into(), view, prev, members, joined, left: vec![] });
+        };
+        w.push(holder, Event::GroupJoinAsked { name: "other".into(), with_state: false });
+        group(&mut w, holder, 1, &[holder], &[holder]);
+        if property == Property::V12 {
+            w.push(0, Event::GroupJoinAsked { name: "other".into(), with_state: true });
+        }
+        w.harness_says(impaired(&[4], 0));
+        w.quiet_for(&WHOLE);
+        if property == Property::V6 {
+            w.push(0, Event::GroupJoinAsked { name: "other".into(), with_state: false });
+        }
+        if let Some(after_ns) = after_ns {
+            w.wait(after_ns);
+            [holder, 0].iter().for_each(|&p| group(&mut w, p, 2, &[holder, 0], &[0]));
+        }
+        end(w)
+    };
+    for property in [Property::V6, Property::V12] {
+        let judged = |after_ns, holder| {
+            let report = join(after_ns, holder, property).report();
+            (report.instances(property), report.violated().contains(&property))
+        };
+        assert_eq!(judged(Some(24 * SECOND), 1), (1, false), "{property:?}");
+        assert_eq!(judged(Some(27 * SECOND), 1), (1, true), "{property:?}");
+        assert_eq!(judged(None, 1), (1, true), "{property:?}");
+        assert_eq!(judged(None, 4), (0, false), "{property:?}");
+    }
+}
+
+/// A path that broke may have to be found before a process comes into the cell: the longer bound is V14's.
+#[test]
+fn a_join_takes_as_much_longer_as_a_path_may_hold_up() {
+    let run = |after_ns: u64| {
+        let mut w = World::strangers(6);
+        (0..5).for_each(|p| w.cell_view(p, 1, &[0, 1, 2, 3, 4], &[]));
+        w.harness_says(impaired(&[4], 0));
+        w.quiet_for(&[0, 1, 2, 3, 5]);
+        w.wait(after_ns);
+        [0, 1, 2, 3, 5].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1, 2, 3, 5], &GONE));
+        w.wait(40 * SECOND);
+        w.end(&[0, 1, 2, 3, 4, 5]);
+        assert_eq!(w.report().instances(Property::V6), 0);
+        w
+    };
+    run(14 * SECOND).holds(&[Property::V14]);
+    run(16 * SECOND).breaks(Property::V14);
 }
 
 #[test]

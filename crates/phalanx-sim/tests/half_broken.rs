@@ -139,6 +139,42 @@ fn a_member_that_loses_long_packets_is_left_out() {
     }
 }
 
+/// All that it sends of one kind is lost, or all that it is sent: its multicasts, or what goes on its control channel, where the token of abcasts
+/// travels, too. Probes pass: who acknowledges nothing to whom tells which end is at fault. The others go on, without it if need be.
+#[test]
+fn a_member_of_which_packets_of_one_kind_are_lost_holds_up_nobody() {
+    for kind in [Kind::Control, Kind::Multicast] {
+        for rank in 0..5 {
+            for is_deaf in [false, true] {
+                let (mut cell, faulty) = broken(rank, move |packet, faulty| {
+                    packet.kind == kind && faulty == if is_deaf { packet.to } else { packet.from }
+                });
+                let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
+                // Now one sends and now another, so that the token moves.
+                let mut turn = 0;
+                let mut send_for = |cell: &mut Cell, time: Duration| {
+                    let until = cell.now() + time;
+                    while cell.now() < until {
+                        turn = (turn + 1) % 5;
+                        for _ in 0..3 {
+                            let _ = cell.multicast(turn, "a", Order::Total, true, 20);
+                            cell.run_for(Duration::from_millis(30));
+                        }
+                    }
+                };
+                send_for(&mut cell, bound());
+                let before: Vec<u64> = others.iter().map(|slot| cell.delivered(*slot)).collect();
+                send_for(&mut cell, Duration::from_secs(2));
+                for (slot, before) in others.iter().zip(before) {
+                    let delivered = cell.delivered(*slot) - before;
+                    assert!(delivered > 30, "{kind:?}, rank {rank}, deaf {is_deaf}: {delivered} in 2 s at slot {slot}");
+                }
+                mend(cell);
+            }
+        }
+    }
+}
+
 /// One path alone loses data, one way. Whoever probes it finds the younger end at fault, and the older one stays.
 #[test]
 fn of_a_path_that_loses_data_the_younger_end_goes() {

@@ -13,8 +13,8 @@ use crate::findings::Place;
 use crate::model::accepted::What;
 use crate::model::intern::{FastMap, Messages};
 use crate::model::{
-    Adequacy, AfterOver, CellInstall, EpochEnd, EpochIx, GroupJoin, Kept, Kinds, Model, Moment, Over, Proc, ProcIx,
-    Step, Terms, TraceInfo, Transfer,
+    Adequacy, AfterOver, CellInstall, EpochEnd, EpochIx, Forgotten, GroupJoin, Kept, Kinds, Model, Moment, Over, Proc,
+    ProcIx, Step, Terms, TraceInfo, Transfer,
 };
 use stream::StreamRules;
 
@@ -187,7 +187,10 @@ impl Builder {
                 let kept = Kept { was, view: *view, digest: *digest, place: moment.place };
                 self.now.transfers.insert(*group, Transfer { kept: Some(kept), ..Transfer::default() });
             }
-            Event::Forgotten { group, view, .. } => proc.forgotten.push((*group, *view, moment)),
+            Event::Forgotten { group, view, kept } => {
+                let (group, view, went_on) = (*group, *view, kept.is_some());
+                proc.forgotten.push(Forgotten { group, view, went_on, moment });
+            }
             Event::GivenUp { name } => self.model.given_up.push((name.clone(), moment)),
             Event::Ancestors { instances } => {
                 self.now.lineage = instances.last().copied().unwrap_or(self.now.instance);

@@ -124,11 +124,22 @@ pub(crate) struct Proc {
     pub(crate) group_leaves: Vec<(u32, Moment)>,
     /// Groups whose state it began to take, and when.
     pub(crate) begun: Vec<(usize, Moment)>,
-    /// States that it kept from an earlier life and could not use: the group, and the view that life was in last.
-    pub(crate) forgotten: Vec<(u32, u64, Moment)>,
+    /// States that it kept from an earlier life and could not use.
+    pub(crate) forgotten: Vec<Forgotten>,
     pub(crate) p2p: P2p,
     /// Where it is called: it is an endpoint, no member.
     pub(crate) endpoint: Option<String>,
+}
+
+/// A state that a process kept from an earlier life and could not use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forgotten {
+    pub(crate) group: u32,
+    /// The view that the earlier life was in last.
+    pub(crate) view: u64,
+    /// The group went on from that view.
+    pub(crate) went_on: bool,
+    pub(crate) moment: Moment,
 }
 
 impl Proc {

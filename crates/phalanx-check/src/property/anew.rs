@@ -6,7 +6,7 @@ use phalanx_trace::LeaveReason;
 
 use super::Run;
 use crate::findings::Place;
-use crate::model::{CellInstall, EpochEnd, EpochIx, Model, Moment, Proc, ProcIx, ViewIx};
+use crate::model::{CellInstall, EpochEnd, EpochIx, Forgotten, Model, Moment, Proc, ProcIx, ViewIx};
 
 /// The level from which on a group waits for members with its state that are cut off.
 const ORPHANS_LEVEL: u16 = 3;
@@ -62,10 +62,14 @@ pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
             if model.was_given_up(&model.groups[pair[0]].name, &begun, &founded) {
                 continue;
             }
-            // Somebody kept the state of a later view, of which its application had not been told: those of `last` were not the last.
+            // Somebody kept the state of a later view, of which its application had not been told, or was told that the group went on from
+            // `last`: those of `last` were not the last.
             let (id, number) = (model.groups[pair[0]].id, model.views[last].number);
-            let kept_later = |(of, view, _): &(u32, u64, Moment)| *of == id && *view > number;
-            if model.procs.iter().any(|proc| proc.forgotten.iter().any(kept_later)) {
+            let has_later = |forgotten: &Forgotten| {
+                let is_later = forgotten.view > number || forgotten.went_on && forgotten.view == number;
+                forgotten.group == id && is_later && forgotten.moment.at_ns >= begun.at_ns
+            };
+            if model.procs.iter().any(|proc| proc.forgotten.iter().any(has_later)) {
                 continue;
             }
             let alive = outlived(run, last, founded);

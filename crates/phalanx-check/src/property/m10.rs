@@ -5,7 +5,8 @@
 //!
 //! A member that a view dropped as unreachable lives, if it was not killed: its group, and what its members know,
 //! waits for it. Members dropped before others of the group are not asked for: the group went on in these. Where the
-//! last of them were killed before they told of a view, that cannot be known, and is not judged. Who was taken into
+//! last of them were killed before they told of a view, that cannot be known, and is not judged: whoever came back and was told that the
+//! group had gone on from the last view told of shows that there was one. Who was taken into
 //! the group and never told of it (the transfer of the state failed) is no member.
 //!
 //! A process lives until it is killed or asks to leave, through exclusions, from one incarnation to the next; if the next one does

@@ -13,7 +13,7 @@
 //!   than `T`: a window that stays full is no excuse.
 //!
 //! Who is at the end of a broken path may stay, go, or come and go for ever. In such a quiet phase this stands for V1 to V4,
-//! V10 and V13; joins are V6 and V12 as ever.
+//! V10 and V13, and for V6 as far as it asks for joins of the cell; joins of groups are V6 and V12 as ever.
 //!
 //! Instances: quiet phases, group stays, pairs of message and receiver. Source: Huang et al. 2017 (gray failure: one part of a
 //! system sees a fault that another does not); here with a bound.

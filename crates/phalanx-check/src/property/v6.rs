@@ -4,7 +4,8 @@
 //! For the cell the bound counts from the request, or from the phase's begin or the last stop or continuation if that is
 //! later: neither starts nor deaths of others put it off. For a group it counts from the request, or from the last cell
 //! view. Judged only if V1 holds. A join that was withdrawn is not due; one that takes state and was under way when
-//! the phase began is V12.
+//! the phase began is V12. Where paths stay broken in part, joins of the cell are V14's, which gives them longer; who is at
+//! an end of one is not judged, nor who asks for a group all of whose members are.
 //!
 //! Instances: joins that were not done when the phase began. Source: Chockler, Keidar, Vitenberg 2001 (liveness of
 //! membership), with a bound; joins that wait for each other for ever are a defect known from the field.
@@ -12,13 +13,14 @@
 use super::{Run, v4};
 use crate::findings::{Findings, Place};
 use crate::model::quiet::Quiet;
-use crate::model::{FaultKind, GroupJoin, Moment, ProcIx};
+use crate::model::{EpochIx, FaultKind, GroupJoin, Moment, ProcIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let (model, Some(quiet)) = (run.model, v4::due(run)) else { return };
     let stops = model.harness.faults.iter().filter(|f| f.kind != FaultKind::Crash).map(|f| f.moment.at_ns);
     let from_ns = stops.filter(|&at| at <= quiet.end_ns).fold(quiet.begun_ns, u64::max);
-    for &p in quiet.running.iter().filter(|&&p| model.procs[p].tail_complete) {
+    let is_whole = |p: &&ProcIx| quiet.impaired_ns.is_none() && model.procs[**p].tail_complete;
+    for &p in quiet.running.iter().filter(is_whole) {
         let proc = &model.procs[p];
         let Some(asked) = proc.join_asked else { continue };
         let done = proc.installs.first().map(|&i| model.installs[i].moment);
@@ -47,11 +49,24 @@ pub(super) fn groups(run: &Run<'_>, quiet: &Quiet, out: &mut Findings, which: im
             let left = proc.group_leaves.iter().map(|leave| leave.1).chain(proc.leave_asked);
             let by_then = |m: &Moment| m.at_ns <= quiet.end_ns;
             let withdrawn = left.into_iter().chain(again.map(|a| a.asked)).filter(by_then).any(|m| after(m.place));
+            if done.is_none() && is_out_of_reach(run, quiet, &join.name) {
+                continue;
+            }
             if done.is_some() || !withdrawn {
                 judge(run, quiet, (p, join.asked, done, settled_ns), out, || format!("group {:?}", join.name));
             }
         }
     }
+}
+
+/// Whether a group has members at the ends of paths that broke in part, and none besides: its state may come through to nobody.
+fn is_out_of_reach(run: &Run<'_>, quiet: &Quiet, name: &str) -> bool {
+    let model = run.model;
+    let is_named = |e: EpochIx| model.groups[model.views[model.epochs[e].view].group].name == name;
+    let is_in = |p: &ProcIx| model.stays_at(*p, quiet.end_ns).any(is_named);
+    let was_in = |p: ProcIx| model.procs[p].epochs.iter().any(|e| is_named(*e));
+    let is_elsewhere = || (0..model.procs.len()).any(|p| !quiet.running.contains(&p) && was_in(p));
+    quiet.impaired_ns.is_some() && !quiet.running.iter().any(is_in) && is_elsewhere()
 }
 
 fn judge(

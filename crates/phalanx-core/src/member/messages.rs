@@ -383,10 +383,10 @@ pub enum Control {
     Wishes(WishList),
     /// The sender wants to leave the cell.
     Leave,
-    /// Three of builds that founded in another way; see [`FoundingMessage`].
+    /// One of two of builds that founded in another way; see [`FoundingMessage`].
     FormerFoundList,
-    /// See `FormerFoundList`.
-    FormerFoundAccept,
+    /// Says nothing: is it acknowledged? Builds that know it for a third one of those do nothing with it either.
+    Ping,
     /// See `FormerFoundList`.
     FormerFoundDecide,
     /// See [`Unreadable`].

@@ -46,7 +46,7 @@ pub use messages::{
 pub use orphan::{
     Holder, LIVES_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, Return, ReturnPoint, Returns, Revived,
 };
-pub use progress::{Accusation, Case, Findings, Judging, PathKind, Progress, REACHED_MAX, Silence};
+pub use progress::{Accusation, Case, Findings, Judging, PathKind, Progress, REACHED_MAX, Sent, Silence};
 pub use promise::{FaultKind, HELD_BACK, LATE_TURN, muteness, silence, usual, view_change};
 pub use reform::{ANCESTORS_MAX, Inheritance};
 pub use removals::{ACCUSERS_MAX, BUDGET_WINDOW, Charge, REMOVALS_MAX, Removal, Removals};

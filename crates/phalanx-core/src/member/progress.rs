@@ -10,6 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use self::receipts::Receipts;
+pub use self::receipts::Sent;
 use super::is_quorum;
 use crate::id::Incarnation;
 use crate::time::Instant;
@@ -43,6 +45,15 @@ impl PathKind {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Acknowledgements of what was sent so are missed on this path, too. What was sent may have been long.
+    fn sent(self) -> Option<Sent> {
+        match self {
+            Self::LongData => Some(Sent::Data),
+            Self::LongControl => Some(Sent::Control),
+            Self::Data | Self::Silence => None,
+        }
     }
 
     /// Whether its packets are as long as they may be.
@@ -132,10 +143,9 @@ pub struct Progress {
     paths: Vec<[Path; PathKind::ALL.len()]>,
     /// Whom this member probes though nothing is owed; `None`: everybody.
     neighbours: Option<BTreeSet<usize>>,
-    /// What each had acknowledged at the last look.
-    acknowledged: Vec<u64>,
-    /// For how many looks each has owed more, and acknowledged nothing.
-    owed: Vec<u32>,
+    receipts: Receipts,
+    /// When each was sent a message on its control channel last, only to see whether it is acknowledged.
+    pinged: Vec<Option<Instant>>,
     beats: u64,
     last_number: u64,
     /// What each member said last.
@@ -201,8 +211,8 @@ impl Progress {
             me,
             paths: vec![[path; PathKind::ALL.len()]; members],
             neighbours: None,
-            acknowledged: vec![0; members],
-            owed: vec![0; members],
+            receipts: Receipts::new(members, now),
+            pinged: vec![None; members],
             beats: 0,
             last_number: 0,
             said: vec![Findings::default(); members],
@@ -234,7 +244,7 @@ impl Progress {
         let mut probes = Vec::new();
         for rank in (0..self.paths.len()).filter(|rank| *rank != self.me) {
             let is_watched = self.neighbours.as_ref().is_none_or(|near| near.contains(&rank));
-            let is_watched = is_watched || self.owed[rank] >= OWED_BEATS;
+            let is_watched = is_watched || self.receipts.looks(rank, Sent::Data) > OWED_BEATS;
             for kind in PathKind::PROBED {
                 let path = &mut self.paths[rank][usize::from(kind.number())];
                 if !is_in(heard, rank) {
@@ -276,20 +286,56 @@ impl Progress {
         path.answered = sent;
         path.progress = now;
         path.in_vain = 0;
-        path.accused = None;
+        // Who answers, and does not acknowledge what it is sent, is accused still.
+        if kind.sent().is_none_or(|sent| !self.receipts.is_accused(rank, sent)) {
+            path.accused = None;
+        }
     }
 
-    /// `rank` has acknowledged so much, in whatever unit, of what it is sent on the data socket, and `owes` more. Another sum than before is
+    /// `rank` has acknowledged so much, in whatever unit, of what it was `sent` so, and `owes` more. Another sum than before is
     /// progress. To be called with each heartbeat.
-    pub fn acknowledged(&mut self, now: Instant, rank: usize, sum: u64, owes: bool) {
-        let (Some(paths), Some(before)) = (self.paths.get_mut(rank), self.acknowledged.get_mut(rank)) else { return };
-        let moves = std::mem::replace(before, sum) != sum;
-        self.owed[rank] = if owes && !moves { self.owed[rank].saturating_add(1) } else { 0 };
-        if moves {
-            for kind in [PathKind::Data, PathKind::LongData] {
-                paths[usize::from(kind.number())].progress = now;
+    pub fn acknowledged(&mut self, now: Instant, rank: usize, sent: Sent, sum: u64, owes: bool) {
+        let Some(paths) = self.paths.get_mut(rank) else { return };
+        let moves = self.receipts.note(now, rank, sent, sum, owes);
+        for kind in PathKind::PROBED {
+            let path = &mut paths[usize::from(kind.number())];
+            if moves && sent == Sent::Data && kind != PathKind::LongControl {
+                path.progress = now;
+            }
+            if (moves || !owes) && kind.sent() == Some(sent) && self.receipts.is_accused(rank, sent) {
+                self.receipts.accuse(rank, sent, false);
+                if path.in_vain == 0 {
+                    path.accused = None;
+                }
             }
         }
+    }
+
+    /// Nothing of this member went out, or nobody was to acknowledge anything: what is owed is owed from now on.
+    pub fn owe_anew(&mut self, now: Instant) {
+        self.receipts.begin_anew(now);
+    }
+
+    /// Members to which something is to be sent on the control channel, only to see whether it is acknowledged: both ends of a path on which
+    /// control packets fail, as others say; and everybody, when somebody acknowledges nothing, before that one is accused: it may
+    /// be this member that nobody hears there.
+    pub fn pings(&mut self, now: Instant, heard: &[bool], patience: Duration) -> Vec<usize> {
+        let others: Vec<usize> = (0..self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)).collect();
+        let half = patience / 2;
+        let is_in_doubt = others.iter().any(|rank| self.receipts.is_stuck(now, *rank, Sent::Control, half));
+        let learnt = self.learnt.iter().filter(|((_, accusation), _)| accusation.kind == PathKind::LongControl);
+        let ends: Vec<(usize, Instant)> =
+            learnt.flat_map(|((by, a), at)| [(*by, *at), (usize::from(a.rank), *at)]).collect();
+        let wants = |rank: usize| {
+            let moved = self.receipts.moved(rank, Sent::Control);
+            is_in_doubt && now.since(moved) >= half || ends.iter().any(|(end, at)| *end == rank && moved <= *at)
+        };
+        let waits = |rank: usize| self.pinged[rank].is_some_and(|at| now.since(at) < half);
+        let is_idle = |rank: usize| self.receipts.is_idle(rank, Sent::Control);
+        let to: Vec<usize> =
+            others.into_iter().filter(|rank| is_idle(*rank) && wants(*rank) && !waits(*rank)).collect();
+        to.iter().for_each(|rank| self.pinged[*rank] = Some(now));
+        to
     }
 
     /// This process was away for `gap`: what did not come meanwhile accuses nobody.
@@ -299,6 +345,7 @@ impl Progress {
             path.progress = now.min(path.progress + gap);
             path.unanswered = now.min(path.unanswered + gap);
         }
+        self.receipts.forgive(now, gap);
         for since in self.learnt.values_mut().chain(&mut self.said_at) {
             *since = now.min(*since + gap);
         }
@@ -378,6 +425,12 @@ impl Progress {
             }
         }
         let before = self.last_number;
+        let patience_with = |rank: usize| patience + self.gaps.get(rank).copied().unwrap_or_default();
+        let others = |rank: &usize| *rank != self.me && is_in(heard, *rank);
+        // Whoever acknowledges nothing on its control channel is accused together with all of whom that is so.
+        let is_open = (0..self.paths.len())
+            .filter(others)
+            .any(|rank| self.receipts.is_open(now, rank, Sent::Control, patience_with(rank)));
         for rank in (0..self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)) {
             let patience = patience + self.gaps.get(rank).copied().unwrap_or_default();
             for kind in PathKind::PROBED {
@@ -386,7 +439,19 @@ impl Progress {
                     continue; // where short packets fail, long ones tell nothing new, and each accusation is looked into anew
                 }
                 let path = &mut self.paths[rank][usize::from(kind.number())];
-                if path.accused.is_some() || path.in_vain < PROBES_MIN {
+                if path.accused.is_some() {
+                    continue;
+                }
+                if let Some(sent) = kind.sent()
+                    && self.receipts.is_stuck(now, rank, sent, patience)
+                    && !(sent == Sent::Control && is_open)
+                {
+                    self.last_number += 1;
+                    path.accused = Some(self.last_number);
+                    self.receipts.accuse(rank, sent, true);
+                    continue;
+                }
+                if path.in_vain < PROBES_MIN {
                     continue;
                 }
                 let is_stuck = now.since(path.unanswered.max(path.progress)) >= patience;
@@ -407,7 +472,9 @@ impl Progress {
                 let path = &self.paths[rank][usize::from(accusation.kind.number())];
                 let is_seen = match accusation.kind {
                     PathKind::Silence => path.answered >= *at,
-                    _ => path.answered > *at || !is_in(heard, rank),
+                    _ if !is_in(heard, rank) => true,
+                    PathKind::LongControl => path.answered > *at && self.receipts.moved(rank, Sent::Control) > *at,
+                    PathKind::Data | PathKind::LongData => path.answered > *at,
                 };
                 let is_short_accused = accusation.kind == PathKind::LongData
                     && self.paths[rank][usize::from(PathKind::Data.number())].accused.is_some();
@@ -663,5 +730,6 @@ fn extend_cover(
     }
 }
 
+mod receipts;
 #[cfg(test)]
 mod tests;

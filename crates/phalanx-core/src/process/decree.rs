@@ -73,7 +73,7 @@ impl Process {
             }
             Control::Out => self.note_out(from),
             Control::FormerFoundList
-            | Control::FormerFoundAccept
+            | Control::Ping
             | Control::FormerFoundDecide
             | Control::Founding(_)
             | Control::Welcome(_)

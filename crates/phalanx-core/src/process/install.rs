@@ -175,7 +175,9 @@ impl Process {
     fn begin_watching(&mut self, now: Instant, view_changed: bool, proposal: &Proposal) {
         if view_changed || self.hearing.watch().is_some() {
             self.hearing = Hearing::new(self.my_rank(), self.directory.members.len(), now, self.patience());
-            self.progress = self.fresh_progress(now);
+            if view_changed {
+                self.progress = self.fresh_progress(now);
+            }
             self.bear_gaps(proposal);
         }
     }

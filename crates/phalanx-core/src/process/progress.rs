@@ -9,7 +9,9 @@ use super::unrepaired::{Probe, put_findings, put_probe};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{Incarnation, Lane, MemberInfo};
-use crate::member::{Agreed, Charge, Findings, Judging, PathKind, Progress, Proposal, REACHED_MAX, Silence, Watch};
+use crate::member::{
+    Agreed, Charge, Control, Findings, Judging, PathKind, Progress, Proposal, REACHED_MAX, Sent, Silence, Watch,
+};
 use crate::time::Instant;
 
 /// From this level on members probe each other (`docs/levels.md`).
@@ -60,9 +62,16 @@ impl Process {
             let hearing = &self.hearing;
             self.progress.look_for_silence(&hearing.heard_by_me(now), |rank| hearing.last_heard(rank));
         }
+        // While a view is decided streams are acknowledged to nobody.
+        if fx.is_congested() || !self.primary {
+            self.progress.owe_anew(now);
+        }
         self.counters.paths_accused += self.progress.look(now, &heard, patience);
         if fx.is_congested() {
             return; // nothing more goes out, and what does not go out is not missed
+        }
+        for rank in self.progress.pings(now, &heard, patience) {
+            self.send_control(self.directory.members[rank].incarnation, &Control::Ping);
         }
         for (rank, kind) in self.progress.probes(now, &heard) {
             let who = self.directory.members[rank].incarnation;
@@ -82,15 +91,18 @@ impl Process {
         self.net.send(label, lane, &[address], &frames, &mut self.counters, fx);
     }
 
-    /// What each member has acknowledged of streams and of its data channel.
+    /// What each member has acknowledged of streams and of its channels, and whether it owes more.
     fn note_acknowledged(&mut self, now: Instant) {
-        let owes = if self.hearing.watch().is_some() { self.waited_for() } else { BTreeSet::new() };
+        let late = self.late();
         for rank in 0..self.directory.members.len() {
             let who = self.directory.members[rank].incarnation;
-            let channel = self.peers.get(who).map_or(0, |peer| peer.data_channel.acknowledged());
+            let Some(peer) = self.peers.get(who) else { continue };
             let streams = self.flows.values().filter_map(|f| Some(f.flow.acknowledged(f.meta.rank(who)?)));
-            let sum = streams.fold(channel, u64::wrapping_add);
-            self.progress.acknowledged(now, rank, sum, owes.contains(&rank));
+            let sum = streams.fold(peer.data_channel.acknowledged(), u64::wrapping_add);
+            let owes = late.contains(&rank) || peer.data_channel.is_waited_for();
+            let (received, waits) = (peer.control_channel.acknowledged(), peer.control_channel.is_waited_for());
+            self.progress.acknowledged(now, rank, Sent::Data, sum, owes);
+            self.progress.acknowledged(now, rank, Sent::Control, received, waits);
         }
     }
 

@@ -52,8 +52,15 @@ impl Process {
     }
 
     /// Those that owe this process an acknowledgement, by rank in the cell view.
-    pub(super) fn waited_for(&self) -> BTreeSet<usize> {
-        let mut ranks: BTreeSet<usize> = self.peers.waited_for().collect();
+    fn waited_for(&self) -> BTreeSet<usize> {
+        let mut ranks = self.late();
+        ranks.extend(self.peers.waited_for());
+        ranks
+    }
+
+    /// Those that owe this process an acknowledgement for packets of its streams, by rank in the cell view.
+    pub(super) fn late(&self) -> BTreeSet<usize> {
+        let mut ranks = BTreeSet::new();
         for flow in self.flows.values() {
             let late = flow.flow.late().filter_map(|rank| flow.meta.members.get(rank));
             ranks.extend(late.filter_map(|who| self.peers.get(*who)?.rank));

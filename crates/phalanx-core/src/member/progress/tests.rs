@@ -11,11 +11,14 @@ fn at(ms: u64) -> Instant {
 struct Cell {
     members: Vec<Progress>,
     now_ms: u64,
+    /// What each sent each on its control channel, and what of it was acknowledged.
+    control: Vec<Vec<(u64, u64)>>,
 }
 
 impl Cell {
     fn new(members: usize) -> Self {
-        Self { members: (0..members).map(|me| Progress::new(me, members, at(0))).collect(), now_ms: 0 }
+        let control = vec![vec![(0, 0); members]; members];
+        Self { members: (0..members).map(|me| Progress::new(me, members, at(0))).collect(), now_ms: 0, control }
     }
 
     fn run(&mut self, until_ms: u64, fails: impl Fn(usize, usize, PathKind) -> bool) -> &mut Self {
@@ -25,7 +28,17 @@ impl Cell {
             self.now_ms += BEAT_MS;
             let now = at(self.now_ms);
             for me in 0..n {
+                for rank in (0..n).filter(|rank| *rank != me) {
+                    let (sent, acknowledged) = &mut self.control[me][rank];
+                    if !fails(me, rank, PathKind::LongControl) && !fails(rank, me, PathKind::LongControl) {
+                        *acknowledged = *sent;
+                    }
+                    self.members[me].acknowledged(now, rank, Sent::Control, *acknowledged, sent != acknowledged);
+                }
                 self.members[me].look(now, &heard, PATIENCE);
+                for rank in self.members[me].pings(now, &heard, PATIENCE) {
+                    self.control[me][rank].0 += 1;
+                }
                 for (rank, kind) in self.members[me].probes(now, &heard) {
                     if !fails(me, rank, kind) && !fails(rank, me, kind) {
                         self.members[me].answer(at(self.now_ms + 1), rank, kind, now);
@@ -146,7 +159,7 @@ fn what_is_acknowledged_is_progress_but_no_answer() {
     for beat in 1..50 {
         let now = at(beat * BEAT_MS);
         sum += 1;
-        one.acknowledged(now, 1, sum, true);
+        one.acknowledged(now, 1, Sent::Data, sum, true);
         one.look(now, &heard, PATIENCE);
         for (rank, kind) in one.probes(now, &heard) {
             if rank == 2 || kind == PathKind::LongControl {
@@ -161,7 +174,7 @@ fn what_is_acknowledged_is_progress_but_no_answer() {
     for beat in 50..60 {
         let now = at(beat * BEAT_MS);
         sum += 1;
-        one.acknowledged(now, 1, sum, true);
+        one.acknowledged(now, 1, Sent::Data, sum, true);
         one.look(now, &heard, PATIENCE);
         one.probes(now, &heard)
             .into_iter()
@@ -231,7 +244,7 @@ fn in_a_watch_graph_neighbours_are_probed_and_who_owes_something() {
         let mut ranks = BTreeSet::new();
         for beat in beats {
             let now = at(beat * BEAT_MS);
-            (1..5).for_each(|rank| one.acknowledged(now, rank, 0, owes == Some(rank)));
+            (1..5).for_each(|rank| one.acknowledged(now, rank, Sent::Data, 0, owes == Some(rank)));
             one.look(now, &heard, PATIENCE);
             for (rank, kind) in one.probes(now, &heard) {
                 one.answer(now, rank, kind, now);
@@ -529,4 +542,75 @@ fn findings_name_a_bounded_number_of_processes_that_wait() {
     let mut one = Progress::new(0, 3, at(0));
     let most = REACHED_MAX as u64;
     assert!(one.hear(at(1), 1, reached(most)) && !one.hear(at(1), 2, reached(most + 1)));
+}
+
+/// Control packets of one member get nowhere, though probes are answered. It has something to send to one other: it finds that nobody
+/// hears it there, and so do all. The same with those to one member.
+#[test]
+fn a_member_whose_control_channel_gets_nowhere_goes_alone() {
+    for is_deaf in [false, true] {
+        for (from, to) in [(0, 1), (2, 0), (1, 3)] {
+            let faulty = if is_deaf { to } else { from };
+            let mut cell = Cell::new(4);
+            let n = cell.members.len();
+            let (heard, mut first) = ([true; 4], None);
+            cell.control[from][to].0 += 1;
+            for beat in 1..80 {
+                let now = at(beat * BEAT_MS);
+                cell.now_ms = beat * BEAT_MS;
+                for me in 0..n {
+                    for rank in (0..n).filter(|rank| *rank != me) {
+                        let (sent, acknowledged) = &mut cell.control[me][rank];
+                        if if is_deaf { rank != faulty } else { me != faulty } {
+                            *acknowledged = *sent;
+                        }
+                        cell.members[me].acknowledged(now, rank, Sent::Control, *acknowledged, sent != acknowledged);
+                    }
+                    cell.members[me].look(now, &heard, PATIENCE);
+                    for rank in cell.members[me].pings(now, &heard, PATIENCE) {
+                        cell.control[me][rank].0 += 1;
+                    }
+                    for (rank, kind) in cell.members[me].probes(now, &heard) {
+                        cell.members[me].answer(at(cell.now_ms + 1), rank, kind, now);
+                    }
+                    let findings = cell.members[me].findings();
+                    for other in (0..n).filter(|other| *other != me) {
+                        cell.members[other].beat(me);
+                        if !findings.is_empty() {
+                            cell.members[other].hear(now, me, findings.clone());
+                        }
+                    }
+                }
+                for leavers in cell.judged(1) {
+                    assert!(leavers.is_empty() || leavers == [faulty], "{from} to {to}, deaf {is_deaf}: {leavers:?}");
+                    first = first.or((!leavers.is_empty()).then_some(beat * BEAT_MS));
+                }
+            }
+            let bound = u64::try_from(PATIENCE.as_millis()).expect("it is short") * 5 / 2;
+            assert!(first.is_some_and(|ms| ms <= bound + 4 * BEAT_MS), "{from} to {to}, deaf {is_deaf}: {first:?}");
+        }
+    }
+}
+
+/// Streams to one member are not acknowledged though probes are answered, then they are.
+#[test]
+fn who_acknowledges_no_packets_is_accused_until_it_does() {
+    let mut one = Progress::new(0, 2, at(0));
+    let look = |one: &mut Progress, beat: u64, sum: u64| {
+        let now = at(beat * BEAT_MS);
+        one.acknowledged(now, 1, Sent::Data, sum, true);
+        one.look(now, &[true; 2], PATIENCE);
+        for (rank, kind) in one.probes(now, &[true; 2]) {
+            one.answer(now, rank, kind, now);
+        }
+        one.findings().accused.iter().map(|a| a.kind).collect::<Vec<_>>()
+    };
+    assert!((1..10).all(|beat| look(&mut one, beat, 0).is_empty()));
+    assert!((10..20).all(|beat| look(&mut one, beat, 0) == [PathKind::LongData]));
+    assert_eq!(look(&mut one, 20, 1), []);
+    assert!((21..29).all(|beat| look(&mut one, beat, 1).is_empty()));
+    // What is owed begins anew: nothing went out.
+    one.owe_anew(at(29 * BEAT_MS));
+    assert!((30..38).all(|beat| look(&mut one, beat, 1).is_empty()));
+    assert_eq!(look(&mut one, 38, 1), [PathKind::LongData]);
 }
