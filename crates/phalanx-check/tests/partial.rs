@@ -113,6 +113,21 @@ fn a_join_takes_as_much_longer_as_a_path_may_hold_up() {
     run(16 * SECOND).breaks(Property::V14);
 }
 
+/// What is accepted may have to wait until a path that broke is found: S8 gives it as long as V14.
+#[test]
+fn what_is_accepted_is_sent_as_late_as_a_path_may_hold_it_up() {
+    let run = |after_ns: u64| {
+        let mut w = broken(0);
+        w.wait(20 * SECOND);
+        w.accept(fifo(0, 1, 1));
+        w.wait(after_ns);
+        w.multicast(fifo(0, 1, 1), &[0, 1, 2, 3]);
+        end(w)
+    };
+    run(14 * SECOND).holds(&[Property::S8]);
+    assert!(run(16 * SECOND).report().violated().contains(&Property::S8));
+}
+
 #[test]
 fn one_stays_behind() {
     let mut w = broken(0);

@@ -58,7 +58,7 @@ fn mend(mut cell: Cell) {
 
 /// Its data socket does not work, both ways or one; the cell has nothing to send, or much.
 #[test]
-fn a_member_without_a_data_socket_is_left_out() {
+fn watched_by_some_a_member_without_a_data_socket_is_left_out() {
     for (members, watchers, faulty) in [(5, 2, 0), (5, 2, 4), (7, 4, 2), (20, 16, 11)] {
         for (sends, to, from) in [(true, true, true), (true, true, false), (true, false, true), (false, true, false)] {
             let (mut cell, ranks) = broken(members, watchers, move |packet, slots| {
@@ -75,7 +75,7 @@ fn a_member_without_a_data_socket_is_left_out() {
 
 /// Heartbeats and short messages pass, and long packets do not, on either socket.
 #[test]
-fn a_member_that_loses_long_packets_is_left_out() {
+fn watched_by_some_a_member_that_loses_long_packets_is_left_out() {
     for (members, watchers, faulty) in [(5, 2, 4), (7, 4, 0), (20, 6, 13)] {
         for lane in [Lane::Data, Lane::Control] {
             let (mut cell, ranks) = broken(members, watchers, move |packet, slots| {
@@ -90,7 +90,7 @@ fn a_member_that_loses_long_packets_is_left_out() {
 
 /// One path alone loses data, one way, between neighbours of the watch graph or others. The younger end goes.
 #[test]
-fn of_a_path_that_loses_data_the_younger_end_goes() {
+fn watched_by_some_the_younger_end_of_a_path_goes() {
     for (members, watchers, pairs) in [(6, 2, &[(0, 1), (0, 3), (2, 5)][..]), (9, 4, &[(1, 4)]), (20, 6, &[(0, 5)])] {
         for &(older, younger) in pairs {
             for back in [false, true] {
@@ -124,7 +124,7 @@ fn decrees_that_change_nothing_hide_no_broken_path() {
 
 /// No data passes anywhere, for long: the members are late as a whole, and all of them stay.
 #[test]
-fn a_cell_without_any_data_loses_nobody() {
+fn watched_by_some_a_cell_without_any_data_loses_nobody() {
     for (members, watchers) in [(6, 2), (9, 4), (20, 6)] {
         let (mut cell, ranks) = broken(members, watchers, |packet, _| packet.lane == Lane::Data);
         let before = cell.cell_view(0).map(|(view, _)| view);

@@ -9,7 +9,7 @@
 //!   send, by their number: they are the last that it accepted. It is told once, of no other, and sends none of them after. Asked of traces
 //!   whose format has a word for it.
 //! - In the quiet phase, a running, connected process sends what it accepts within V3's bound, and what it accepted before
-//!   within the bound from V1's deadline; whatever it leaves after.
+//!   within the bound from V1's deadline; whatever it leaves after. While paths stay broken in part the bound is V14's.
 //! - Nothing is sent that was not accepted, by a process that records what it accepts. If all traces are there and one process
 //!   records that, all do.
 //!
@@ -171,7 +171,7 @@ fn overdue<'a>(run: &'a Run<'_>, wait: &Wait) -> Option<&'a Quiet> {
         return None;
     }
     // It has its bound from when there are enough.
-    let since = deadline.saturating_sub(run.options.delivery_bound_ns);
+    let since = deadline.saturating_sub(v4::bound_ns(run, quiet));
     if run.model.is_ever_inadequate(wait.proc, wait.group, since, deadline) {
         return None;
     }

@@ -68,5 +68,12 @@ pub(super) fn judged(run: &Run<'_>, quiet: &Quiet, sent_ns: u64) -> bool {
 
 /// By when it must be delivered.
 pub(super) fn deadline(run: &Run<'_>, quiet: &Quiet, sent_ns: u64) -> u64 {
-    sent_ns.max(quiet.settled_ns).saturating_add(run.options.delivery_bound_ns)
+    let from_ns = if quiet.impaired_ns.is_some() { quiet.from_ns } else { quiet.settled_ns };
+    sent_ns.max(from_ns).saturating_add(bound_ns(run, quiet))
+}
+
+/// For how long a delivery may take. While paths stay broken in part one may have to be found first, and again when who is at its end has come
+/// back.
+pub(super) fn bound_ns(run: &Run<'_>, quiet: &Quiet) -> u64 {
+    if quiet.impaired_ns.is_some() { run.options.impaired_bound_ns } else { run.options.delivery_bound_ns }
 }
