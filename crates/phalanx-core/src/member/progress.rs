@@ -432,7 +432,7 @@ impl Progress {
             .filter(others)
             .any(|rank| self.receipts.is_open(now, rank, Sent::Control, patience_with(rank)));
         for rank in (0..self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)) {
-            let patience = patience + self.gaps.get(rank).copied().unwrap_or_default();
+            let patience = patience_with(rank);
             for kind in PathKind::PROBED {
                 let short = self.paths[rank][usize::from(PathKind::Data.number())];
                 if kind == PathKind::LongData && (short.accused.is_some() || short.in_vain >= PROBES_MIN) {
