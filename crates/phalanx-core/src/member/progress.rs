@@ -244,7 +244,8 @@ impl Progress {
         let mut probes = Vec::new();
         for rank in (0..self.paths.len()).filter(|rank| *rank != self.me) {
             let is_watched = self.neighbours.as_ref().is_none_or(|near| near.contains(&rank));
-            let is_watched = is_watched || self.receipts.looks(rank, Sent::Data) > OWED_BEATS;
+            let looks = |sent: Sent| self.receipts.looks(rank, sent);
+            let is_watched = is_watched || looks(Sent::Data).max(looks(Sent::DataChannel)) > OWED_BEATS;
             for kind in PathKind::PROBED {
                 let path = &mut self.paths[rank][usize::from(kind.number())];
                 if !is_in(heard, rank) {
@@ -299,7 +300,7 @@ impl Progress {
         let moves = self.receipts.note(now, rank, sent, sum, owes);
         for kind in PathKind::PROBED {
             let path = &mut paths[usize::from(kind.number())];
-            if moves && sent == Sent::Data && kind != PathKind::LongControl {
+            if moves && sent != Sent::Control && kind != PathKind::LongControl {
                 path.progress = now;
             }
             if (moves || !owes) && kind.sent() == Some(sent) && self.receipts.is_accused(rank, sent) {

@@ -98,11 +98,14 @@ impl Process {
             let who = self.directory.members[rank].incarnation;
             let Some(peer) = self.peers.get(who) else { continue };
             let streams = self.flows.values().filter_map(|f| Some(f.flow.acknowledged(f.meta.rank(who)?)));
-            let sum = streams.fold(peer.data_channel.acknowledged(), u64::wrapping_add);
-            let owes = late.contains(&rank) || peer.data_channel.is_waited_for();
-            let (received, waits) = (peer.control_channel.acknowledged(), peer.control_channel.is_waited_for());
-            self.progress.acknowledged(now, rank, Sent::Data, sum, owes);
-            self.progress.acknowledged(now, rank, Sent::Control, received, waits);
+            let owed = [
+                (Sent::Data, streams.fold(0, u64::wrapping_add), late.contains(&rank)),
+                (Sent::Control, peer.control_channel.acknowledged(), peer.control_channel.is_waited_for()),
+                (Sent::DataChannel, peer.data_channel.acknowledged(), peer.data_channel.is_waited_for()),
+            ];
+            for (sent, sum, owes) in owed {
+                self.progress.acknowledged(now, rank, sent, sum, owes);
+            }
         }
     }
 

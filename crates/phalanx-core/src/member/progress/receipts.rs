@@ -7,10 +7,12 @@ use crate::time::Instant;
 /// How something was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// On the data socket: streams and the data channel.
+    /// In streams.
     Data,
     /// On the control channel.
     Control,
+    /// On the data channel: what stops there is its user's to judge (a transfer has another donor).
+    DataChannel,
 }
 
 /// One member's receipts for one way of sending.
@@ -31,13 +33,13 @@ struct Owed {
 /// The receipts of all members of a view, by rank.
 #[derive(Clone, Debug)]
 pub(super) struct Receipts {
-    owed: Vec<[Owed; 2]>,
+    owed: Vec<[Owed; 3]>,
 }
 
 impl Receipts {
     pub(super) fn new(members: usize, now: Instant) -> Self {
         let owed = Owed { sum: 0, moved: now, since: None, looks: 0, is_accused: false };
-        Self { owed: vec![[owed; 2]; members] }
+        Self { owed: vec![[owed; 3]; members] }
     }
 
     fn of(&self, rank: usize, sent: Sent) -> &Owed {

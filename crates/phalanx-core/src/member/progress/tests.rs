@@ -613,4 +613,10 @@ fn who_acknowledges_no_packets_is_accused_until_it_does() {
     one.owe_anew(at(29 * BEAT_MS));
     assert!((30..38).all(|beat| look(&mut one, beat, 1).is_empty()));
     assert_eq!(look(&mut one, 38, 1), [PathKind::LongData]);
+    assert_eq!(look(&mut one, 39, 2), []);
+    // What stops on the data channel is no fault of the path.
+    for beat in 40..80 {
+        one.acknowledged(at(beat * BEAT_MS), 1, Sent::DataChannel, 0, true);
+        assert_eq!(look(&mut one, beat, beat), []);
+    }
 }
