@@ -62,7 +62,7 @@ impl Process {
             let hearing = &self.hearing;
             self.progress.look_for_silence(&hearing.heard_by_me(now), |rank| hearing.last_heard(rank));
         }
-        // While a view is decided streams are acknowledged to nobody.
+        // What did not go out is not owed, nor is anything outside the primary.
         if fx.is_congested() || !self.primary {
             self.progress.owe_anew(now);
         }
