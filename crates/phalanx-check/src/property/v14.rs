@@ -20,7 +20,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Run, v1};
+use super::{Run, v1, v4};
 use crate::findings::{Findings, Place};
 use crate::model::intern::FastMap;
 use crate::model::quiet::{NotDue, Quiet};
@@ -162,7 +162,7 @@ fn multicasts(
     out: &mut Findings,
 ) {
     let model = run.model;
-    let deadline = |at_ns: u64| at_ns.max(quiet.from_ns).saturating_add(run.options.impaired_bound_ns);
+    let deadline = |at_ns: u64| v4::deadline(run, quiet, at_ns);
     let judged = |at_ns: u64| at_ns >= impaired_ns && deadline(at_ns) <= quiet.end_ns;
     let gone = |e: EpochIx| matches!(model.epochs[e].end, EpochEnd::GroupLeft | EpochEnd::Over);
     for &e in &model.procs[p].epochs {

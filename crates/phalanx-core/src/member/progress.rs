@@ -107,8 +107,10 @@ const EVERY: u64 = 4;
 const LONG_EVERY: u64 = 16;
 /// Heartbeats in a row without findings take back what was said before.
 const SILENT_BEATS: u8 = 2;
-/// Who is not watched and has owed an acknowledgement for so many heartbeats is probed.
+/// In a cell with a watch graph, a member that has not acknowledged what it was sent for this many heartbeats is probed as a neighbour is.
 const OWED_BEATS: u32 = 4;
+/// The smallest set of members to remove is searched for up to this size: each size takes 2^size steps.
+const COVER_MAX: usize = 8;
 /// A member names no more processes that wait to come back.
 pub const REACHED_MAX: usize = 64;
 /// When all have looked into a silent link whose accused end others hear, it has to be silent for this many heartbeats more: when a
@@ -232,7 +234,8 @@ impl Progress {
         self.gaps = gaps;
     }
 
-    /// In a cell with a watch graph this member probes its neighbours, whoever owes it an acknowledgement for long, and what it is to look into.
+    /// For a cell with a watch graph: this member probes these neighbours, members that have owed it an acknowledgement for
+    /// [`OWED_BEATS`], and both ends of accused paths. Without this it probes everybody.
     pub fn set_neighbours(&mut self, neighbours: BTreeSet<usize>) {
         self.neighbours = Some(neighbours);
     }
@@ -428,11 +431,12 @@ impl Progress {
         let before = self.last_number;
         let patience_with = |rank: usize| patience + self.gaps.get(rank).copied().unwrap_or_default();
         let others = |rank: &usize| *rank != self.me && is_in(heard, *rank);
-        // Whoever acknowledges nothing on its control channel is accused together with all of whom that is so.
+        // Members with silent control channels are accused together: one that is accused before the others are known to be silent
+        // might go in the place of this member.
         let is_open = (0..self.paths.len())
             .filter(others)
             .any(|rank| self.receipts.is_open(now, rank, Sent::Control, patience_with(rank)));
-        for rank in (0..self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)) {
+        for rank in (0..self.paths.len()).filter(others) {
             let patience = patience_with(rank);
             for kind in PathKind::PROBED {
                 let short = self.paths[rank][usize::from(PathKind::Data.number())];
@@ -701,9 +705,6 @@ fn cover(
     }
     (chosen.len() <= most && may_go(&chosen)).then(|| chosen.into_iter().collect())
 }
-
-/// The smallest set is looked for up to this size: it takes 2^size steps for each.
-const COVER_MAX: usize = 8;
 
 /// Of each path that is not covered yet, one end or the other.
 fn extend_cover(

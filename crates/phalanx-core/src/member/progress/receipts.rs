@@ -107,7 +107,6 @@ impl Receipts {
     pub(super) fn begin_anew(&mut self, now: Instant) {
         for owed in self.owed.iter_mut().flatten() {
             owed.since = owed.since.map(|_| now);
-            owed.moved = owed.moved.min(now);
         }
     }
 }

@@ -22,6 +22,17 @@ impl Cell {
     }
 
     fn run(&mut self, until_ms: u64, fails: impl Fn(usize, usize, PathKind) -> bool) -> &mut Self {
+        let is_lost = |from, to| fails(from, to, PathKind::LongControl) || fails(to, from, PathKind::LongControl);
+        self.run_with(until_ms, &fails, is_lost)
+    }
+
+    /// The same, where `is_lost` tells of the control channels whether what the first member sends the second one is not acknowledged.
+    fn run_with(
+        &mut self,
+        until_ms: u64,
+        fails: impl Fn(usize, usize, PathKind) -> bool,
+        is_lost: impl Fn(usize, usize) -> bool,
+    ) -> &mut Self {
         let n = self.members.len();
         let heard = vec![true; n];
         while self.now_ms < until_ms {
@@ -30,7 +41,7 @@ impl Cell {
             for me in 0..n {
                 for rank in (0..n).filter(|rank| *rank != me) {
                     let (sent, acknowledged) = &mut self.control[me][rank];
-                    if !fails(me, rank, PathKind::LongControl) && !fails(rank, me, PathKind::LongControl) {
+                    if !is_lost(me, rank) {
                         *acknowledged = *sent;
                     }
                     self.members[me].acknowledged(now, rank, Sent::Control, *acknowledged, sent != acknowledged);
@@ -553,35 +564,11 @@ fn a_member_whose_control_channel_gets_nowhere_goes_alone() {
         for (from, to) in [(0, 1), (2, 0), (1, 3)] {
             let faulty = if is_deaf { to } else { from };
             let mut cell = Cell::new(4);
-            let n = cell.members.len();
-            let (heard, mut first) = ([true; 4], None);
+            let mut first = None;
             cell.control[from][to].0 += 1;
             for beat in 1..80 {
-                let now = at(beat * BEAT_MS);
-                cell.now_ms = beat * BEAT_MS;
-                for me in 0..n {
-                    for rank in (0..n).filter(|rank| *rank != me) {
-                        let (sent, acknowledged) = &mut cell.control[me][rank];
-                        if if is_deaf { rank != faulty } else { me != faulty } {
-                            *acknowledged = *sent;
-                        }
-                        cell.members[me].acknowledged(now, rank, Sent::Control, *acknowledged, sent != acknowledged);
-                    }
-                    cell.members[me].look(now, &heard, PATIENCE);
-                    for rank in cell.members[me].pings(now, &heard, PATIENCE) {
-                        cell.control[me][rank].0 += 1;
-                    }
-                    for (rank, kind) in cell.members[me].probes(now, &heard) {
-                        cell.members[me].answer(at(cell.now_ms + 1), rank, kind, now);
-                    }
-                    let findings = cell.members[me].findings();
-                    for other in (0..n).filter(|other| *other != me) {
-                        cell.members[other].beat(me);
-                        if !findings.is_empty() {
-                            cell.members[other].hear(now, me, findings.clone());
-                        }
-                    }
-                }
+                let is_lost = |me, rank| faulty == if is_deaf { rank } else { me };
+                cell.run_with(beat * BEAT_MS, |_, _, _| false, is_lost);
                 for leavers in cell.judged(1) {
                     assert!(leavers.is_empty() || leavers == [faulty], "{from} to {to}, deaf {is_deaf}: {leavers:?}");
                     first = first.or((!leavers.is_empty()).then_some(beat * BEAT_MS));
