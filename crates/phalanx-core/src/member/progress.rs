@@ -235,7 +235,7 @@ impl Progress {
     }
 
     /// For a cell with a watch graph: this member probes these neighbours, members that have owed it an acknowledgement for
-    /// [`OWED_BEATS`], and both ends of accused paths. Without this it probes everybody.
+    /// several heartbeats, and both ends of accused paths. Without this it probes everybody.
     pub fn set_neighbours(&mut self, neighbours: BTreeSet<usize>) {
         self.neighbours = Some(neighbours);
     }
