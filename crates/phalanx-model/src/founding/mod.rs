@@ -39,7 +39,7 @@ pub enum Missing {
     MarkAfter,
     /// A founder that is taken in by a cell sets no mark.
     JoinsUnmarked,
-    /// Who heard a living process of its name or cell founds as before.
+    /// A process that heard a member of its cell founds as before.
     HeardDoesNotCount,
     /// What was heard is forgotten in a restart.
     HeardIsForgotten,
@@ -113,7 +113,7 @@ pub struct Founding {
     pub lists: Vec<u8>,
     /// The name that a second process may be started under, with a directory of its own, if any.
     pub twin: Option<usize>,
-    /// The second process hears the first one, if that one lives, before it does anything; nobody else hears anybody.
+    /// The second process hears the first one, if that one is in a view, before it does anything. Nobody else hears anybody.
     pub twin_hears: bool,
     /// Ballots in all.
     pub ballots: usize,

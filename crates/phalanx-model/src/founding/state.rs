@@ -24,7 +24,7 @@ pub struct Disk {
     pub mark: u8,
     /// The ballot it was marked in.
     pub marked_in: u8,
-    /// A living process of this name, or a member of its cell, that was heard; 0: none.
+    /// A member of its cell, of whatever name, that was heard; 0: none.
     pub heard: Life,
     /// It would hold a mark or a record, but for the rule that is missing.
     pub due: bool,
@@ -133,7 +133,7 @@ pub enum Action {
     Change(usize, u8, Option<usize>),
     /// A member of a cell leaves it: those that are there decide the next view without it.
     Leave(usize, usize),
-    /// A process is answered by a living process of its name, or a member of its cell, and records that.
+    /// A process without a mark is answered by a member of its cell, of whatever name, and records that.
     Hear(usize, usize),
     /// A process learns that the one it heard is dead. Only where that is taken for enough.
     Bury(usize),
