@@ -49,10 +49,19 @@ struct Receiver {
     allowance: u64,
     /// When it was halved last.
     halved: Instant,
+    /// How often in a row a packet that was sent again was missing again, since a round trip was measured. Of packets that were sent again no
+    /// round trip is measured, so a queue that has grown long shows by this alone (Karn and Partridge 1987).
+    backoff: u32,
     rtt: Rtt,
 }
 
 impl Receiver {
+    /// How long after a packet was sent its absence means that it is lost.
+    fn patience(&self) -> Duration {
+        let patience = self.rtt.resend_after();
+        patience.saturating_mul(1 << self.backoff).min(PATIENCE_MAX).max(patience)
+    }
+
     /// Whether it has not acknowledged everything sent before packet `next`.
     #[inline]
     fn lacks(&self, next: u64) -> bool {
@@ -60,6 +69,10 @@ impl Receiver {
     }
 }
 
+/// How often patience is doubled.
+const BACKOFF_MAX: u32 = 16;
+/// Patience grows to this by doubling.
+const PATIENCE_MAX: Duration = Duration::from_millis(250);
 /// The most packets queued for repair at a time.
 const REPAIRS_MAX: usize = 256;
 /// How many packets one probe resends.
@@ -82,6 +95,7 @@ impl Sending {
                 burst: PROBE_PACKETS,
                 allowance: REPAIRS_MAX as u64,
                 halved: now,
+                backoff: 0,
                 rtt: Rtt::default(),
             })
             .collect();
@@ -178,13 +192,14 @@ impl Sending {
                 && !s.again
             {
                 r.rtt.sample(now.since(s.first));
+                r.backoff = 0;
             }
             r.allowance = (r.allowance + (prefix - r.acked)).min(REPAIRS_MAX as u64);
             r.acked = prefix;
             r.since = now;
             r.failures = 0;
         }
-        let (patience, acked) = (r.rtt.resend_after(), r.acked);
+        let (patience, acked) = (r.patience(), r.acked);
         // A probe was answered: what else was out in the silence is sent again, more of it with each answer.
         if progressed && r.doubted > acked {
             r.burst = (2 * r.burst).min(BURST_MAX);
@@ -211,6 +226,7 @@ impl Sending {
                     // A first repair goes at once: the gap is known, not guessed.
                     if s.again && s.last >= r.halved {
                         (r.allowance, r.halved) = ((r.allowance / 2).max(PROBE_PACKETS), now);
+                        r.backoff = (r.backoff + 1).min(BACKOFF_MAX);
                     }
                     s.again = true;
                     s.last = now;
@@ -392,6 +408,28 @@ mod tests {
         s.handle_receipt(at(10_001), 0, &receipt(1, &[]));
         let next: Vec<u64> = std::iter::from_fn(|| s.poll_repair()).map(|(_, number)| number).collect();
         assert!(!next.is_empty() && next.iter().all(|number| !probed.contains(number)), "{probed:?}, then {next:?}");
+    }
+
+    /// A queue on the path has grown to 200 ms, of which no round trip was measured: acknowledgements that come meanwhile name the same gap again and
+    /// again. Each time that the packet is sent again makes the queue longer.
+    #[test]
+    fn what_is_missing_in_a_long_queue_is_sent_again_ever_more_seldom() {
+        let mut s = Sending::new(1, 1000, at(0));
+        s.push(at(0));
+        s.handle_receipt(at(1), 0, &receipt(1, &[]));
+        (0..20).for_each(|_| s.push(at(10)));
+        let mut times = Vec::new();
+        for ms in 11..211 {
+            s.handle_receipt(at(ms), 0, &receipt(1, &[(2, 2)]));
+            times.extend(std::iter::from_fn(|| s.poll_repair()).map(|_| ms));
+        }
+        assert!((5..10).contains(&times.len()), "{times:?}");
+        // Once a round trip is measured, patience follows it.
+        s.handle_receipt(at(211), 0, &receipt(20, &[]));
+        (0..2).for_each(|_| s.push(at(212)));
+        s.handle_receipt(at(213), 0, &receipt(20, &[(21, 22)]));
+        assert_eq!(std::iter::from_fn(|| s.poll_repair()).count(), 2, "a gap that is new is filled at once");
+        assert_eq!(s.receivers[0].backoff, 0);
     }
 
     #[test]
