@@ -193,6 +193,34 @@ fn excluded_and_killed(later: bool, next: bool) -> World {
     w
 }
 
+/// `a` left out `c` and then `b` in views that no process recorded, and was killed. `d` came with the view after. The next life of `b` leaves.
+#[test]
+fn m10_a_group_goes_on_in_one_while_nobody_records_views() {
+    let run = |view: u64| {
+        let mut w = held_by_two();
+        w.traces.insert(3, Trace::new(Header::process("cell", "d", id(3), "clock")));
+        w.push(3, Event::Start);
+        w.push(3, Event::JoinAsked { cell: "cell".into() });
+        w.cell_view(3, view, &[0, 3], &[(1, UNREACHABLE), (2, UNREACHABLE)]);
+        w.push(1, Event::Excluded { view });
+        w.traces.insert(4, Trace::new(Header::process("cell", "b", 77, "clock")));
+        w.push(4, Event::Start);
+        w.push(4, Event::JoinAsked { cell: "cell".into() });
+        w.push(4, Event::LeaveAsked);
+        w.crash(0);
+        w.ask_group(3, true);
+        let (name, members, joined) = ("ledger".to_owned(), vec![id(3)], vec![id(3)]);
+        w.push(3, Event::GroupView { group: GROUP + 1, name, view: 1, prev: None, members, joined, left: vec![] });
+        w.push(2, Event::Excluded { view: 2 });
+        w.end(&[3]);
+        let report = w.report();
+        assert_eq!(report.instances(Property::M10), 1);
+        report.violated().contains(&Property::M10)
+    };
+    assert!(!run(4), "either may have been the last");
+    assert!(run(2), "one view left out both");
+}
+
 #[test]
 fn m10_who_was_excluded_may_have_died_since() {
     for (later, next) in [(false, false), (false, true), (true, true)] {

@@ -91,7 +91,7 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
         let drop = drop.filter(|drop| drop.known.at_ns <= founded.at_ns);
         let end = drop.map_or(founded, |drop| drop.known);
         let others = || members.iter().zip(&drops).filter(|(q, _)| **q != p);
-        let ended_with_it = |drop: Drop<'_>| others().all(|(&q, other)| is_out(model, last, q, *other, drop.by));
+        let ended_with_it = |drop: Drop<'_>| others().all(|(&q, other)| is_out(model, last, q, *other, drop));
         // Who was taken in and never told has no state of the group, and goes by itself.
         let Some(stay) = model.last_stay(p, model.views[last].group) else { continue };
         // Below this level a group ends with the last of its members that is in the cell.
@@ -114,6 +114,8 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
 struct Drop<'a> {
     /// The first cell view without it, after one with it.
     by: &'a CellInstall,
+    /// The number of the first view that may have been without it: below that of `by` where no process recorded the views between.
+    since: u64,
     /// When a view without it was installed first. Who came later may be told sooner than those that read slowly.
     known: Moment,
 }
@@ -125,25 +127,35 @@ fn dropped(model: &Model, instance: u64, p: ProcIx) -> Option<Drop<'_>> {
     let first = views.filter_map(|installers| {
         installers.iter().map(|&i| &model.installs[i]).min_by_key(|install| install.moment.at_ns)
     });
-    let mut without = first.skip_while(|view| !view.members.contains(&p)).filter(|view| !view.members.contains(&p));
-    let by = without.next()?;
+    let mut recorded = first.skip_while(|view| !view.members.contains(&p));
+    let mut with = recorded.next()?;
+    let by = loop {
+        let next = recorded.next()?;
+        if !next.members.contains(&p) {
+            break next;
+        }
+        with = next;
+    };
+    let since = if with.instance == by.instance { with.view.saturating_add(1) } else { by.view };
+    let without = recorded.filter(|view| !view.members.contains(&p));
     let known = without.map(|view| view.moment).fold(by.moment, |a, b| if b.at_ns < a.at_ns { b } else { a });
-    Some(Drop { by, known })
+    Some(Drop { by, since, known })
 }
 
-/// Whether `q` certainly was in the group no more once the cell view `drop` was: it was dropped by then, or it left,
-/// or it went on to that view and would have told of the group's next one. Who was in that view and was not told of it, because a
-/// later one dropped it or it left with that, was in the group until then.
-fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<Drop<'_>>, drop: &CellInstall) -> bool {
+/// Whether `q` certainly was in the group no more after the drop `drop` of another member: it was dropped by then, or it left,
+/// or it went on to that view and would have recorded the group's next one. A member of that view that was not notified of it, because a
+/// later view dropped it or it left with that, was in the group until then. Of two members dropped in views that no process recorded, either may
+/// have been the last.
+fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<Drop<'_>>, drop: Drop<'_>) -> bool {
     let proc = &model.procs[q];
-    let installs = || proc.installs.iter().map(|&i| &model.installs[i]).filter(|i| i.instance == drop.instance);
+    let installs = || proc.installs.iter().map(|&i| &model.installs[i]).filter(|i| i.instance == drop.by.instance);
     let left = || {
         let stays = model.views[last].epochs.iter().map(|&e| &model.epochs[e]);
         stays.into_iter().any(|stay| stay.proc == q && stay.end == EpochEnd::GroupLeft)
     };
-    let is_told = || installs().any(|install| install.view >= drop.view);
-    let read_on = || model.reads_to_the_end(q) || installs().any(|install| install.view > drop.view);
-    other.is_some_and(|other| other.by.view <= drop.view) || left() || proc.tail_complete && is_told() && read_on()
+    let is_told = || installs().any(|install| install.view >= drop.by.view);
+    let read_on = || model.reads_to_the_end(q) || installs().any(|install| install.view > drop.by.view);
+    other.is_some_and(|other| other.by.view <= drop.since) || left() || proc.tail_complete && is_told() && read_on()
 }
 
 /// Whether what was promised from level 3 on was promised to the process of this stay, as far as is told.
