@@ -52,6 +52,8 @@ pub(crate) struct Slot {
     pub(crate) leaving: bool,
     /// What a turn costs now.
     pub(crate) turn_ns: u64,
+    /// What each packet that it receives costs besides.
+    pub(crate) packet_ns: u64,
     pub(crate) clock: Clock,
     /// It is inside a turn until then.
     pub(crate) busy_until_ns: u64,

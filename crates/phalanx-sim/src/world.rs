@@ -256,6 +256,7 @@ impl World {
                 awaited: false,
                 retired: false,
                 turn_ns: settings.turn_ns,
+                packet_ns: 0,
                 // Clocks of different processes have nothing to do with each other.
                 clock: Clock::new(rng.below(1_000_000_000_000)),
                 busy_until_ns: 0,
@@ -371,7 +372,7 @@ impl World {
         let report = node.turn(now, &mut slot.app);
         slot.end_watch(was_outside);
         let Some(node) = slot.node.as_mut() else { return };
-        slot.busy_until_ns = now_ns + slot.turn_ns;
+        slot.busy_until_ns = now_ns + slot.turn_ns + report.received as u64 * slot.packet_ns;
         let seen =
             node.process().cell_view().filter(|view| slot.noted_view != (node.incarnation(), view.view)).cloned();
         if let Some(view) = &seen {

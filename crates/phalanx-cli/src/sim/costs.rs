@@ -1,20 +1,20 @@
-//! `phalanx sim --costs` and `--churn`: what one fault costs the others, kind by kind, against what is promised.
+//! `phalanx sim --costs` and `--churn`: what one fault costs the others, kind by kind, against what is promised. `--overload`: whether a
+//! cell that is asked for too much stays whole.
 
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
 use std::time::Instant;
 
 use clap::Args;
 use phalanx::core::member::FaultKind;
-use phalanx_sim::costs::{CHURNING, Changes, Cost, SIMULATED, cost};
+use phalanx_sim::costs::{Bottleneck, CHURNING, Changes, Cost, Overload, SIMULATED, TIMES, cost, overload};
 
 use super::each::each;
 use crate::exit::Exit;
 use crate::notice::{data, say};
 use crate::table::Table;
 
-/// What `--costs` and `--churn` take.
+/// What `--costs`, `--churn` and `--overload` take.
 #[derive(Args, Debug)]
 pub(super) struct Costs {
     /// Instead of what a seed draws: one fault of each of these kinds [default: all], which stays for a minute in a cell with
@@ -27,6 +27,11 @@ pub(super) struct Costs {
     #[arg(long, value_name = "KIND,..", value_delimiter = ',', num_args = 0..=1, default_missing_value = "all")]
     #[arg(value_parser = parse_kinds, conflicts_with_all = NOT_WITH, conflicts_with = "costs")]
     churn: Option<Vec<Kinds>>,
+    /// Instead of faults: a cell that is asked for three times what its interfaces, its links or its processors can do, for so long
+    /// each; nobody may be left out
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(10..=86_400))]
+    #[arg(conflicts_with_all = NOT_WITH, conflicts_with_all = ["costs", "churn"])]
+    overload: Option<u64>,
 }
 
 const NOT_WITH: [&str; 14] = [
@@ -73,12 +78,20 @@ const NAMED: usize = 4;
 impl Costs {
     /// Whether costs are to be measured rather than seeds to be run.
     pub(super) fn is_asked(&self) -> bool {
-        self.costs.is_some() || self.churn.is_some()
+        self.costs.is_some() || self.churn.is_some() || self.overload.is_some()
     }
 }
 
 /// Runs each kind with each seed. `members`: 0, three to seven, as the seed says.
 pub(super) fn run(costs: &Costs, seeds: &Range<u64>, step: u64, members: usize, threads: usize, json: bool) -> Exit {
+    let seeds: Vec<u64> = seeds.clone().step_by(usize::try_from(step).unwrap_or(1)).collect();
+    match costs.overload {
+        None => run_faults(costs, &seeds, members, threads, json),
+        Some(seconds) => run_overload(seconds, &seeds, members, threads, json),
+    }
+}
+
+fn run_faults(costs: &Costs, seeds: &[u64], members: usize, threads: usize, json: bool) -> Exit {
     let (asked, all, stays_s) = match (&costs.costs, &costs.churn) {
         (Some(asked), _) => (asked, &SIMULATED[..], STAYS_S),
         (None, asked) => (asked.as_ref().unwrap_or(const { &Vec::new() }), &CHURNING[..], CHURNS_S),
@@ -87,22 +100,54 @@ pub(super) fn run(costs: &Costs, seeds: &Range<u64>, step: u64, members: usize, 
     let is_asked =
         |kind: &&FaultKind| asked.contains(&Kinds::One(**kind)) || asked.contains(&Kinds::All) && all.contains(*kind);
     let kinds: Vec<FaultKind> = SIMULATED.iter().filter(is_asked).copied().collect();
-    let seeds: Vec<u64> = seeds.clone().step_by(usize::try_from(step).unwrap_or(1)).collect();
-    let (began, shown) = (Instant::now(), std::io::stderr().is_terminal());
-    let total = (kinds.len() * seeds.len()) as u64;
+    let began = Instant::now();
+    let run = |number: usize| cost(kinds[number % kinds.len()], seeds[number / kinds.len()], members, stays_s);
+    let (mut rows, story) = all_of(kinds.len() * seeds.len(), threads, json, run, |cost: &mut Cost| cost.story.take());
+    rows.sort_by_key(|cost| cost.seed);
+    let table = if churns { tell_changes(&kinds, &rows) } else { tell_costs(&kinds, &rows) };
+    let runs = rows.len();
+    let end = format!("{runs} runs of {stays_s} s with the fault, in {:.0} s", began.elapsed().as_secs_f64());
+    tell(story, &table, &end, json);
+    let kept = |cost: &Cost| if churns { is_calm(cost) && cost.violations.is_empty() } else { cost.is_kept() };
+    if rows.iter().all(kept) { Exit::Good } else { Exit::Failure }
+}
+
+/// Overloads each part of a cell with each seed.
+fn run_overload(seconds: u64, seeds: &[u64], members: usize, threads: usize, json: bool) -> Exit {
+    let began = Instant::now();
+    let kinds = Bottleneck::ALL;
+    let run = |number: usize| overload(kinds[number % kinds.len()], seeds[number / kinds.len()], members, seconds);
+    let (mut rows, story) =
+        all_of(kinds.len() * seeds.len(), threads, json, run, |row: &mut Overload| row.story.take());
+    rows.sort_by_key(|row| row.seed);
+    let runs = rows.len();
+    let end = format!(
+        "{runs} runs of {seconds} s, asked for {TIMES} times what can be done, in {:.0} s",
+        began.elapsed().as_secs_f64()
+    );
+    tell(story, &tell_overload(&rows), &end, json);
+    if rows.iter().all(Overload::is_kept) { Exit::Good } else { Exit::Failure }
+}
+
+/// Every run's result, and the first story that one has. With `json` each is told as soon as it is there.
+fn all_of<R: serde::Serialize + Send>(
+    total: usize,
+    threads: usize,
+    json: bool,
+    run: impl Fn(usize) -> R + Sync,
+    story_of: impl Fn(&mut R) -> Option<String>,
+) -> (Vec<R>, Option<String>) {
+    let shown = std::io::stderr().is_terminal();
     let (mut rows, mut story) = (Vec::new(), None);
-    let run = |number: u64| {
-        let number = usize::try_from(number).unwrap_or(0);
-        cost(kinds[number % kinds.len()], seeds[number / kinds.len()], members, stays_s)
-    };
-    each(0..total, threads, run, |mut cost: Cost| {
+    let run = |number: u64| run(usize::try_from(number).unwrap_or(0));
+    each(0..total as u64, threads, run, |mut row: R| {
         if json {
-            data(serde_json::json!(cost));
+            data(serde_json::json!(row));
         }
-        if let Some(told) = cost.story.take() {
+        if let Some(told) = story_of(&mut row) {
             story = story.take().or(Some(told));
         }
-        rows.push(cost);
+        rows.push(row);
         if shown {
             // Whoever closed standard error does not want to know.
             let _ = write!(std::io::stderr(), "\r{} of {total} runs ", rows.len());
@@ -111,18 +156,44 @@ pub(super) fn run(costs: &Costs, seeds: &Range<u64>, step: u64, members: usize, 
     if shown {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
-    rows.sort_by_key(|cost| cost.seed);
-    let mut text = story.map(|story| format!("{story}\n")).unwrap_or_default();
-    text.push_str(&if churns { tell_changes(&kinds, &rows) } else { tell_costs(&kinds, &rows) });
-    let runs = rows.len();
-    let _ = write!(text, "\n{runs} runs of {stays_s} s with the fault, in {:.0} s", began.elapsed().as_secs_f64());
+    (rows, story)
+}
+
+/// Tells how all runs ended. With `json` what goes to standard output is for programs alone.
+fn tell(story: Option<String>, table: &str, end: &str, json: bool) {
+    let story = story.map(|story| format!("{story}\n")).unwrap_or_default();
+    let text = format!("{story}{table}\n{end}");
     if json {
         say(text);
     } else {
         data(text);
     }
-    let kept = |cost: &Cost| if churns { is_calm(cost) && cost.violations.is_empty() } else { cost.is_kept() };
-    if rows.iter().all(kept) { Exit::Good } else { Exit::Failure }
+}
+
+/// One row for each part of the cell that can do least.
+fn tell_overload(rows: &[Overload]) -> String {
+    let heads =
+        ["overloaded", "asked kB/s", "refused %", "longest wait s", "runs", "not met", "left out", "violated", "seeds"];
+    let mut table = Table::new(&heads).numbers_from(1);
+    for kind in Bottleneck::ALL {
+        let of: Vec<&Overload> = rows.iter().filter(|row| row.bottleneck == kind.name()).collect();
+        let sum = |of_row: fn(&Overload) -> u64| of.iter().map(|row| of_row(row)).sum::<u64>();
+        let (asked, refused, time) = (sum(|row| row.asked_bytes), sum(|row| row.refused_bytes), sum(|row| row.seconds));
+        let broken: Vec<String> =
+            of.iter().filter(|row| !row.is_kept()).take(NAMED).map(|row| row.seed.to_string()).collect();
+        table.row([
+            kind.name().to_owned(),
+            (asked / time.max(1) / 1_000).to_string(),
+            (refused * 100 / asked.max(1)).to_string(),
+            seconds(of.iter().map(|row| row.waited_ms).max().unwrap_or(0)),
+            of.len().to_string(),
+            of.iter().filter(|row| !row.is_met()).count().to_string(),
+            of.iter().map(|row| row.left_out.len()).sum::<usize>().to_string(),
+            of.iter().filter(|row| !row.violations.is_empty()).count().to_string(),
+            broken.join(" "),
+        ]);
+    }
+    table.to_string()
 }
 
 /// One row a kind: what is promised, what it came to, and the first seeds in which it was not kept.

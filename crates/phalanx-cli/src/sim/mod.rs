@@ -52,7 +52,7 @@ pub(crate) struct Sim {
     /// Run what that file lists, and no seeds besides
     #[arg(long, requires = "known", conflicts_with_all = ["seeds", "faults", "reduced", "svg", "histories", "all_tested"])]
     only_known: bool,
-    /// Processes of each cell; 0: three to sixteen, as the seed says [default: 5; with --costs and --churn three to seven, as
+    /// Processes of each cell; 0: three to sixteen, as the seed says [default: 5; with --costs, --churn and --overload three to seven, as
     /// the seed says]
     #[arg(long, value_name = "N", value_parser = parse_members)]
     members: Option<usize>,

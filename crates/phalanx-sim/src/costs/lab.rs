@@ -3,8 +3,9 @@
 use phalanx_core::member::{FaultKind, LATE_TURN};
 use phalanx_core::rng::Rng;
 use phalanx_core::{Lane, Order, Timing};
-use phalanx_trace::Phase;
+use phalanx_trace::{Event as Traced, Phase};
 
+use super::overload::{Bottleneck, INTERFACE_BYTES_PER_MS, LINK_BYTES, PACKET_NS};
 use crate::app::App;
 use crate::fault::{Role, Shape};
 use crate::links::all_links;
@@ -16,10 +17,14 @@ use crate::world::{Event, Step, World, WorldSettings};
 
 /// The group of all.
 const GROUP: &str = "a";
-/// Between two messages of the cell, all senders together.
+/// Between two messages of the cell, all senders together, unless it is overloaded.
 const GAP_NS: u64 = 20 * MS;
 /// One message in so many is longer than a packet.
 const LONG_ONE_IN: u64 = 10;
+/// Messages of a load are so many times longer: an hour of it has fewer of them.
+const LOAD_LENGTHS: u64 = 8;
+/// Bytes of a message of a load at the mean, the longer ones included.
+const LOAD_BYTES: u64 = LOAD_LENGTHS * 480;
 /// What all streams of the group may hold: so little that who takes nothing holds the others up within seconds.
 const WINDOW_BYTES: usize = 256 << 10;
 /// A group's state: its transfer takes some milliseconds.
@@ -43,6 +48,25 @@ const ROUGH: Weather = Weather { jitter_ns: 20 * MS, in_order: false, loss_ppm: 
 const FLAP: u32 = 1_000;
 const HANG: u32 = 1_001;
 
+/// What a cell meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    #[cfg(test)]
+    Nothing,
+    Fault(FaultKind),
+    Overload(Bottleneck),
+}
+
+impl Trouble {
+    pub(super) fn fault(self) -> Option<FaultKind> {
+        if let Self::Fault(kind) = self { Some(kind) } else { None }
+    }
+
+    fn bottleneck(self) -> Option<Bottleneck> {
+        if let Self::Overload(bottleneck) = self { Some(bottleneck) } else { None }
+    }
+}
+
 /// Whom a fault meets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hit {
@@ -59,9 +83,17 @@ pub(super) struct Lab {
     pub(super) world: World,
     pub(super) members: usize,
     pub(super) hit: Hit,
-    /// When the fault began.
+    /// When the fault began, or the load.
     pub(super) begun_ns: u64,
-    kind: Option<FaultKind>,
+    /// Bytes of the multicasts that were asked for since then, and of those of them that were refused.
+    pub(super) asked_bytes: u64,
+    pub(super) refused_bytes: u64,
+    /// Multicasts that were accepted since the start.
+    accepted: u64,
+    /// Nobody sends any more.
+    is_over: bool,
+    weather: Weather,
+    trouble: Trouble,
     rng: Rng,
     /// The application at the fault goes on sending, if it can.
     faulty_sends: bool,
@@ -73,17 +105,18 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    pub(super) fn new(kind: Option<FaultKind>, seed: u64, members: usize) -> Self {
+    pub(super) fn new(trouble: Trouble, seed: u64, members: usize) -> Self {
         // Every kind meets the same cells.
         let mut rng = Rng::new(seed).fork("costs");
         let members = if members == 0 { 3 + index(&mut rng, 5) } else { members };
-        let joiners = usize::from(kind == Some(FaultKind::HangingJoiner));
+        let joiners = usize::from(trouble.fault() == Some(FaultKind::HangingJoiner));
         let timing = Timing::default();
         let settings = WorldSettings {
             window_bytes: WINDOW_BYTES,
             suspect_after: timing.suspect_after,
             expel_after: Some(timing.expel_after),
             check_every: CHECK_EVERY,
+            egress: (trouble.bottleneck() == Some(Bottleneck::Interfaces)).then_some(INTERFACE_BYTES_PER_MS),
             ..WorldSettings::quiet(members + joiners)
         };
         let mut world = World::new(settings, seed);
@@ -97,7 +130,24 @@ impl Lab {
         world.set_weather(&all_links(members + joiners), weather);
         let (faulty_sends, stops) = (rng.chance_ppm(500_000), rng.chance_ppm(500_000));
         let hit = Hit::default();
-        Self { world, members, hit, begun_ns: 0, kind, rng, faulty_sends, stops, hanging: false, cut: false, is_rough }
+        Self {
+            world,
+            members,
+            hit,
+            begun_ns: 0,
+            asked_bytes: 0,
+            refused_bytes: 0,
+            accepted: 0,
+            is_over: false,
+            weather,
+            trouble,
+            rng,
+            faulty_sends,
+            stops,
+            hanging: false,
+            cut: false,
+            is_rough,
+        }
     }
 
     /// Forms the cell, lets traffic flow, lets the fault begin, and goes on for so long.
@@ -117,9 +167,47 @@ impl Lab {
         let flows_ns = FLOWS_NS + self.rng.below(FLOWS_NS / 2);
         self.go(flows_ns);
         self.begun_ns = self.world.now_ns;
-        self.begin_fault();
+        match self.trouble.bottleneck() {
+            None => self.begin_fault(),
+            Some(bottleneck) => self.begin_load(bottleneck),
+        }
         self.go(stays_ns);
         Ok(())
+    }
+
+    /// The load is over, and all that was accepted has to be delivered within so long.
+    pub(super) fn clear(&mut self, within_ns: u64) -> Result<(), String> {
+        self.is_over = true;
+        let until_ns = self.world.now_ns + within_ns;
+        while let Some(slot) = (0..self.members).find(|slot| self.delivered(*slot) < self.accepted) {
+            if self.world.now_ns >= until_ns {
+                let (name, delivered) = (&self.world.slots[slot].name, self.delivered(slot));
+                return Err(format!("{name} delivered {delivered} of {} messages", self.accepted));
+            }
+            self.go(SECOND);
+        }
+        Ok(())
+    }
+
+    /// What is overloaded now.
+    fn loaded(&self) -> Option<Bottleneck> {
+        self.trouble.bottleneck().filter(|_| self.begun_ns > 0)
+    }
+
+    fn delivered(&self, slot: usize) -> u64 {
+        let records = self.world.slots[slot].app.traces.iter().flat_map(|trace| &trace.records);
+        records.filter(|record| matches!(record.event, Traced::Deliver { replayed: false, .. })).count() as u64
+    }
+
+    fn begin_load(&mut self, bottleneck: Bottleneck) {
+        match bottleneck {
+            Bottleneck::Interfaces => {} // from the start: they are fast enough for the traffic before
+            Bottleneck::Links => {
+                let weather = Weather { rate_bytes: LINK_BYTES, ..self.weather };
+                self.world.set_weather(&all_links(self.members), weather);
+            }
+            Bottleneck::Processors => self.world.slots.iter_mut().for_each(|slot| slot.packet_ns = PACKET_NS),
+        }
     }
 
     /// Whom the fault meets, in words.
@@ -164,12 +252,16 @@ impl Lab {
     }
 
     fn send_later(&mut self, slot: usize) {
-        let gap_ns = GAP_NS * self.members as u64;
+        let usual_ns = GAP_NS * self.members as u64;
+        let gap_ns = self.loaded().map_or(usual_ns, |bottleneck| bottleneck.gap_ns(self.members, LOAD_BYTES));
         let at_ns = self.world.now_ns + gap_ns / 2 + self.rng.below(gap_ns);
         self.world.queue.push(at_ns, Event::Timer(u32::try_from(slot).unwrap_or(0)));
     }
 
     fn send(&mut self, slot: usize) {
+        if self.is_over {
+            return;
+        }
         self.send_later(slot);
         let is_faulty = self.begun_ns > 0 && !self.whole().contains(&slot);
         let place = &self.world.slots[slot];
@@ -177,12 +269,20 @@ impl Lab {
         if let Some((group, _)) = place.app.member_of(GROUP).filter(|_| can_send) {
             let is_long = self.rng.below(LONG_ONE_IN) == 0;
             let len = if is_long { 1_500 + self.rng.below(4_500) } else { 40 + self.rng.below(160) };
+            let len = if self.loaded().is_some() { LOAD_LENGTHS * len } else { len };
+            let before = self.world.counters.multicasts;
             self.world.multicast_bytes(slot, group, Order::Total, true, 0, len);
+            let is_accepted = self.world.counters.multicasts > before;
+            self.accepted += u64::from(is_accepted);
+            if self.begun_ns > 0 {
+                self.asked_bytes += len;
+                self.refused_bytes += if is_accepted { 0 } else { len };
+            }
         }
     }
 
     fn begin_fault(&mut self) {
-        let Some(kind) = self.kind else { return };
+        let Some(kind) = self.trouble.fault() else { return };
         let shape = self.draw_shape(kind);
         self.hit = self.hit_by(kind, shape);
         self.hit.names = self.named(&self.hit.ends);
@@ -298,7 +398,7 @@ impl Lab {
 
     /// A joiner that takes the state is about to hang.
     fn look_at_joiner(&mut self, slot: usize) {
-        let is_joiner = self.kind == Some(FaultKind::HangingJoiner) && slot == self.members;
+        let is_joiner = self.trouble.fault() == Some(FaultKind::HangingJoiner) && slot == self.members;
         if is_joiner && !self.hanging && self.world.slots[slot].activity.transferring {
             self.hanging = true;
             let after_ns = self.rng.below(HANGS_WITHIN_NS);

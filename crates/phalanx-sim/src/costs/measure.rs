@@ -74,6 +74,25 @@ pub(super) fn changes(lab: &Lab) -> Vec<Changes> {
     changes
 }
 
+/// The exclusions since the load began: name, reason, and the seconds after that.
+pub(super) fn excluded(lab: &Lab) -> Vec<String> {
+    let names: BTreeMap<u64, usize> =
+        (0..lab.members).flat_map(|slot| lives(lab, slot).map(move |life| (life, slot))).collect();
+    let mut reasons = BTreeMap::new();
+    for (_, event) in events(lab) {
+        let Event::CellView { view, left, .. } = event else { continue };
+        reasons.extend(left.iter().map(|(who, why)| ((*view, *who), *why)));
+    }
+    let mut out: Vec<((u64, u64), u64)> = exclusions(lab).into_iter().collect();
+    out.sort_by_key(|(_, at_ns)| *at_ns);
+    let described = out.into_iter().filter_map(|(key, at_ns)| {
+        let name = &lab.world.slots[*names.get(&key.1)?].name;
+        let after_s = at_ns.saturating_sub(lab.begun_ns) as f64 / SECOND as f64;
+        Some(format!("{name} ({:?}, after {after_s:.1} s)", reasons.get(&key)?))
+    });
+    described.collect()
+}
+
 /// By view and incarnation: when a view that left somebody out was installed first, since the fault began.
 fn exclusions(lab: &Lab) -> BTreeMap<(u64, u64), u64> {
     let mut out = BTreeMap::new();

@@ -1,9 +1,10 @@
 //! What one fault costs the others: a cell with steady traffic, one fault that stays, and how long those on no faulty path were without
 //! new messages, against the bound that the settings promise ([`FaultKind::costs_at_most`]). With a fault that stays for minutes
-//! also how often the cell changes its view for it.
+//! also how often the cell changes its view for it. And what an overload does to a cell in which nobody is faulty.
 
 mod lab;
 mod measure;
+mod overload;
 #[cfg(test)]
 mod tests;
 
@@ -13,10 +14,11 @@ use phalanx_core::member::FaultKind;
 use phalanx_core::{Limits, Timing};
 use serde::Serialize;
 
-use self::lab::Lab;
+use self::lab::{Lab, Trouble};
+pub use self::overload::{Bottleneck, Overload, TIMES, overload};
 use crate::campaign::Options;
 use crate::panics;
-use crate::plan::SECOND;
+use crate::plan::{MS, SECOND};
 use crate::result::Violation;
 use crate::run::{conclude, finish};
 
@@ -110,18 +112,23 @@ impl Cost {
 /// Runs `seed` with a fault of this kind, which stays for so long. `members`: 0, three to seven, as the seed says.
 #[must_use]
 pub fn cost(kind: FaultKind, seed: u64, members: usize, stays_s: u64) -> Cost {
-    run(Some(kind), kind.name(), seed, members, stays_s)
+    run(Trouble::Fault(kind), kind.name(), seed, members, stays_s)
 }
 
-fn run(kind: Option<FaultKind>, name: &'static str, seed: u64, members: usize, stays_s: u64) -> Cost {
-    let mut lab = Lab::new(kind, seed, members);
-    // A panic ends the run and not the others.
-    let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| lab.run(stays_s * SECOND))));
+/// Runs the lab. A panic ends the run and not the others.
+fn guarded(lab: &mut Lab, run: impl FnOnce(&mut Lab) -> Result<(), String>) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| run(lab))));
     match outcome {
         Ok(Ok(())) => {}
         Ok(Err(why)) => lab.world.violation("liveness", why),
         Err(panic) => lab.world.violation("panic", panics::describe(panic.as_ref())),
     }
+}
+
+fn run(trouble: Trouble, name: &'static str, seed: u64, members: usize, stays_s: u64) -> Cost {
+    let mut lab = Lab::new(trouble, seed, members);
+    guarded(&mut lab, |lab| lab.run(stays_s * SECOND));
+    let kind = trouble.fault();
     let bound = kind.and_then(|kind| kind.costs_at_most(&Timing::default(), &Limits::default()));
     let waited = measure::longest_wait(&lab);
     let cost = Cost {
@@ -144,5 +151,3 @@ fn run(kind: Option<FaultKind>, name: &'static str, seed: u64, members: usize, s
     let result = conclude(world, seed, &header, &Options::default());
     Cost { violations: result.violations, story: result.story, ..cost }
 }
-
-const MS: u64 = 1_000_000;

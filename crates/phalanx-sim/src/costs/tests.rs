@@ -2,7 +2,7 @@ use super::*;
 
 /// A run in which nothing is wrong.
 fn calm(seed: u64, members: usize) -> Cost {
-    run(None, "nothing", seed, members, 10)
+    run(Trouble::Nothing, "nothing", seed, members, 10)
 }
 
 #[test]
@@ -36,11 +36,11 @@ fn the_dead_are_left_out_and_the_others_go_on() {
 #[test]
 fn whom_a_fault_may_cost_is_the_younger_end_and_nobody_else() {
     for seed in 0..20 {
-        let mut lab = Lab::new(Some(FaultKind::Link), seed, 4);
+        let mut lab = Lab::new(Trouble::Fault(FaultKind::Link), seed, 4);
         assert_eq!(lab.run(0), Ok(()));
         assert_eq!((lab.hit.ends.len(), lab.whole().len()), (2, 2));
         assert!(lab.hit.may_go.is_some_and(|slot| lab.hit.ends.contains(&slot)));
-        let mut lab = Lab::new(Some(FaultKind::Deaf), seed, 2);
+        let mut lab = Lab::new(Trouble::Fault(FaultKind::Deaf), seed, 2);
         assert_eq!(lab.run(0), Ok(()));
         assert_eq!(lab.whole().len(), 1);
     }
@@ -65,4 +65,29 @@ fn the_worst_minute_is_none_of_the_first() {
     let minute = |views, exclusions| Changes { views, exclusions, transfers: 0 };
     let cost = Cost { minutes: vec![minute(9, 9), minute(1, 4), minute(3, 0)], ..calm(1, 3) };
     assert_eq!(cost.worst_minute(), minute(3, 4));
+}
+
+#[test]
+fn an_overloaded_cell_keeps_all_and_delivers_all() {
+    for bottleneck in Bottleneck::ALL {
+        let run = overload(bottleneck, 3, 4, 30);
+        assert!(run.violations.is_empty(), "{}", run.story.unwrap_or_default());
+        assert!(run.is_kept(), "{run:?}");
+    }
+}
+
+#[test]
+fn a_cell_that_does_all_it_is_asked_for_is_not_overloaded() {
+    let run = Overload { asked_bytes: 100, refused_bytes: 50, ..overload(Bottleneck::Interfaces, 3, 3, 5) };
+    assert!(!run.is_met() && !run.is_kept());
+    assert!(Overload { refused_bytes: 51, ..run }.is_met());
+}
+
+/// Links that drop what would wait for long: their queues grow to 200 ms, and what is sent again must not keep them full.
+#[test]
+fn overloaded_links_hold_nobody_up_for_seconds() {
+    for seed in [2, 3] {
+        let run = overload(Bottleneck::Links, seed, 0, 40);
+        assert!(run.is_kept() && run.waited_ms < 1_000, "{run:?}");
+    }
 }
