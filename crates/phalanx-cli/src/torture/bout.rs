@@ -12,7 +12,7 @@ use phalanx::core::rng::Rng;
 use phalanx_trace::Phase;
 
 use super::crew::{Crew, Heard, Plan, host_of, name};
-use super::fault::{FILLS_RATE, Fabric, Fault, Role};
+use super::fault::{FILLS_RATE, Fabric, Fault, Role, SLACK};
 use super::harm::Harm;
 use super::judge::{DELIVERY_BOUND_NS, MEMBERSHIP_BOUND_NS};
 use super::limits::is_stopped;
@@ -27,8 +27,6 @@ use crate::exit::{Exit, Failure};
 
 /// For a step that should take a second or two, on a machine that has other things to do.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Of a wait so much may come of the machine, of pulses that come ten times a second, and of the gaps between uniform abcasts.
-const SLACK: Duration = Duration::from_secs(1);
 
 /// How long messages flow after the last fault, so that liveness can be judged.
 pub(super) const QUIET: Duration = Duration::from_nanos(MEMBERSHIP_BOUND_NS + DELIVERY_BOUND_NS + 1_500_000_000);
@@ -65,7 +63,7 @@ pub(super) struct Bout<'a> {
     interrupted: Arc<AtomicBool>,
     progress: &'a mut Progress,
     watch: Watch,
-    /// Whom faults were done to that leave a member without progress.
+    /// Members at faulty paths so far: the removal budget counts them.
     stuck: BTreeSet<usize>,
 }
 
@@ -219,15 +217,21 @@ impl<'a> Bout<'a> {
         }
         outcome.waited_ms = millis(self.watch.waits.end(Instant::now()));
         let felt = harm.felt(&self.network, &self.crew)?;
+        let ends = harm.ends();
         harm.heal(&self.network, &mut self.crew)?;
         // A fault that does nothing would pass for one that was survived.
         if !felt {
             self.crew.wrongs.push("the fault had no effect".to_owned());
         }
-        // A joiner that is not taken in is not left out either.
-        self.stuck.extend(fault.is_of_path().then_some(host));
-        // Within ten minutes no more than a minority is left out for lack of progress.
-        let is_spared = fault.is_of_path() && self.stuck.len() > (self.network.count - 1) / 2;
+        // A joiner that is not taken in is not left out either. Of a pair either end may be.
+        if fault.draws_on_the_budget() {
+            self.stuck.extend(ends);
+        }
+        // Within ten minutes no more than a minority of those is left out that others hear. The rest waits as long as the fault lasts.
+        let is_spared = fault.draws_on_the_budget() && self.stuck.len() > (self.network.count - 1) / 2;
+        if is_spared {
+            outcome.promised_ms = None;
+        }
         let fills = fault != Fault::HangingApplication || self.crew.plan().rate >= FILLS_RATE;
         let may_stay = role == Role::Joiner || is_spared || !fills;
         if fault.must_exclude() && !may_stay && self.watch.excluded.is_none() {

@@ -94,8 +94,10 @@ pub(super) enum Fabric {
 
 /// So much longer than it takes to be suspected lasts a fault that may have a member excluded.
 const BEYOND_SUSPICION: Duration = Duration::from_millis(2_100);
-/// The same, than its cost to the others is promised to be.
-const BEYOND_COSTS: Duration = Duration::from_millis(500);
+/// The same, than its cost to the others is promised to be: a wait beyond that, and beyond [`SLACK`], has to show.
+const BEYOND_COSTS: Duration = Duration::from_millis(2_000);
+/// So much longer than is promised may a wait be: for a busy machine, pulses that come ten times a second, and gaps between uniform abcasts.
+pub(super) const SLACK: Duration = Duration::from_secs(1);
 /// Messages of each member in a second, at which the window of a group, as members have it here, is full after [`FILLS`].
 pub(super) const FILLS_RATE: u64 = 30;
 const FILLS: Duration = Duration::from_secs(6);
@@ -186,6 +188,11 @@ impl Fault {
     /// A path to a member that is heard fails: whoever suffers it for so long has to be left out, and is held back then.
     pub(super) fn is_of_path(self) -> bool {
         matches!(self, Self::DataPort | Self::ControlPort | Self::MtuHole)
+    }
+
+    /// For it a member is removed that others hear: of these no more than a minority goes within ten minutes.
+    pub(super) fn draws_on_the_budget(self) -> bool {
+        self.is_of_path() || matches!(self, Self::CutPair | Self::OneWay)
     }
 
     /// Whoever suffers it for so long has to be left out, though it is heard.
