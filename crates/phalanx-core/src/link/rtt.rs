@@ -16,6 +16,8 @@ const INITIAL_NS: u64 = 20_000_000;
 const PROBE_MIN_NS: u64 = 4_000_000;
 /// A probe never waits longer than this, whatever was measured.
 const PROBE_MAX_NS: u64 = 250_000_000;
+/// How often the time until a packet counts as lost is doubled.
+const BACKOFF_MAX: u32 = 16;
 /// Longer round trips count as this one: a year, so that sums of a few of them fit.
 const RTT_MAX_NS: u64 = 31_536_000_000_000_000;
 
@@ -59,10 +61,13 @@ impl Rtt {
         Duration::from_nanos(base_ns.saturating_mul(1 << failures.min(6)).min(PROBE_MAX_NS))
     }
 
-    /// How long after a packet was sent its absence means loss rather than reordering.
+    /// How long after a packet was sent its absence means loss rather than reordering: doubled `backoff` times, up to the longest interval
+    /// between probes.
     #[must_use]
-    pub fn resend_after(&self) -> Duration {
-        Duration::from_nanos(self.smoothed_ns + self.variation_ns)
+    pub fn resend_after(&self, backoff: u32) -> Duration {
+        let base_ns = self.smoothed_ns + self.variation_ns;
+        let doubled_ns = base_ns.saturating_mul(1 << backoff.min(BACKOFF_MAX));
+        Duration::from_nanos(doubled_ns.min(PROBE_MAX_NS).max(base_ns))
     }
 }
 
@@ -93,7 +98,7 @@ mod tests {
             let mut rtt = Rtt::default();
             (0..100).for_each(|_| rtt.sample(took));
             assert_eq!(rtt.probe_after(took, 0), Duration::from_nanos(PROBE_MAX_NS));
-            assert!(rtt.resend_after() >= longest);
+            assert!([0, 5, u32::MAX].iter().all(|backoff| rtt.resend_after(*backoff) >= longest));
         }
     }
 }

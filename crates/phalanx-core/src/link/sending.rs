@@ -56,12 +56,6 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// How long after a packet was sent its absence means that it is lost.
-    fn patience(&self) -> Duration {
-        let patience = self.rtt.resend_after();
-        patience.saturating_mul(1 << self.backoff).min(PATIENCE_MAX).max(patience)
-    }
-
     /// Whether it has not acknowledged everything sent before packet `next`.
     #[inline]
     fn lacks(&self, next: u64) -> bool {
@@ -69,10 +63,6 @@ impl Receiver {
     }
 }
 
-/// How often patience is doubled.
-const BACKOFF_MAX: u32 = 16;
-/// Patience grows to this by doubling.
-const PATIENCE_MAX: Duration = Duration::from_millis(250);
 /// The most packets queued for repair at a time.
 const REPAIRS_MAX: usize = 256;
 /// How many packets one probe resends.
@@ -199,7 +189,7 @@ impl Sending {
             r.since = now;
             r.failures = 0;
         }
-        let (patience, acked) = (r.patience(), r.acked);
+        let (patience, acked) = (r.rtt.resend_after(r.backoff), r.acked);
         // A probe was answered: what else was out in the silence is sent again, more of it with each answer.
         if progressed && r.doubted > acked {
             r.burst = (2 * r.burst).min(BURST_MAX);
@@ -226,7 +216,7 @@ impl Sending {
                     // A first repair goes at once: the gap is known, not guessed.
                     if s.again && s.last >= r.halved {
                         (r.allowance, r.halved) = ((r.allowance / 2).max(PROBE_PACKETS), now);
-                        r.backoff = (r.backoff + 1).min(BACKOFF_MAX);
+                        r.backoff = r.backoff.saturating_add(1);
                     }
                     s.again = true;
                     s.last = now;
