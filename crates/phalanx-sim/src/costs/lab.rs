@@ -21,7 +21,7 @@ const GROUP: &str = "a";
 const GAP_NS: u64 = 20 * MS;
 /// One message in so many is longer than a packet.
 const LONG_ONE_IN: u64 = 10;
-/// Messages of a load are so many times longer: an hour of it has fewer of them.
+/// Under load each message is 8 times as long. The same bytes are then fewer messages, so that an hour is quick to simulate.
 const LOAD_LENGTHS: u64 = 8;
 /// Bytes of a message of a load at the mean, the longer ones included.
 const LOAD_BYTES: u64 = LOAD_LENGTHS * 480;

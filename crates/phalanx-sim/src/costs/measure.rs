@@ -70,7 +70,7 @@ pub(super) fn changes(lab: &Lab) -> Vec<Changes> {
         }
     }
     views.into_values().for_each(|at_ns| count(at_ns, |minute| minute.views += 1));
-    exclusions(lab).into_values().for_each(|at_ns| count(at_ns, |minute| minute.exclusions += 1));
+    exclusions(lab).into_values().for_each(|(at_ns, _)| count(at_ns, |minute| minute.exclusions += 1));
     changes
 }
 
@@ -78,36 +78,32 @@ pub(super) fn changes(lab: &Lab) -> Vec<Changes> {
 pub(super) fn excluded(lab: &Lab) -> Vec<String> {
     let names: BTreeMap<u64, usize> =
         (0..lab.members).flat_map(|slot| lives(lab, slot).map(move |life| (life, slot))).collect();
-    let mut reasons = BTreeMap::new();
-    for (_, event) in events(lab) {
-        let Event::CellView { view, left, .. } = event else { continue };
-        reasons.extend(left.iter().map(|(who, why)| ((*view, *who), *why)));
-    }
-    let mut out: Vec<((u64, u64), u64)> = exclusions(lab).into_iter().collect();
-    out.sort_by_key(|(_, at_ns)| *at_ns);
-    let described = out.into_iter().filter_map(|(key, at_ns)| {
-        let name = &lab.world.slots[*names.get(&key.1)?].name;
+    let mut out: Vec<_> = exclusions(lab).into_iter().collect();
+    out.sort_by_key(|(_, (at_ns, _))| *at_ns);
+    let described = out.into_iter().filter_map(|((_, who), (at_ns, why))| {
+        let name = &lab.world.slots[*names.get(&who)?].name;
         let after_s = at_ns.saturating_sub(lab.begun_ns) as f64 / SECOND as f64;
-        Some(format!("{name} ({:?}, after {after_s:.1} s)", reasons.get(&key)?))
+        Some(format!("{name} ({why:?}, after {after_s:.1} s)"))
     });
     described.collect()
 }
 
-/// By view and incarnation: when a view that left somebody out was installed first, since the fault began.
-fn exclusions(lab: &Lab) -> BTreeMap<(u64, u64), u64> {
+/// By view and incarnation: when a view that left somebody out was installed first, since the fault began, and why it did.
+fn exclusions(lab: &Lab) -> BTreeMap<(u64, u64), (u64, LeaveReason)> {
     let mut out = BTreeMap::new();
     for (at_ns, event) in events(lab).filter(|(at_ns, _)| *at_ns >= lab.begun_ns) {
         let Event::CellView { view, left, .. } = event else { continue };
-        for (who, _) in left.iter().filter(|(_, why)| *why != LeaveReason::Left) {
-            first(&mut out, (*view, *who), at_ns);
+        for (who, why) in left.iter().filter(|(_, why)| *why != LeaveReason::Left) {
+            first(&mut out, (*view, *who), (at_ns, *why));
         }
     }
     out
 }
 
-fn first(times: &mut BTreeMap<(u64, u64), u64>, key: (u64, u64), at_ns: u64) {
-    let time = times.entry(key).or_insert(at_ns);
-    *time = at_ns.min(*time);
+/// Keeps the earliest for each key.
+fn first<T: Copy + Ord>(earliest: &mut BTreeMap<(u64, u64), T>, key: (u64, u64), of: T) {
+    let kept = earliest.entry(key).or_insert(of);
+    *kept = of.min(*kept);
 }
 
 fn events(lab: &Lab) -> impl Iterator<Item = (u64, &Event)> {

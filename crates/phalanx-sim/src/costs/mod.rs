@@ -19,7 +19,7 @@ pub use self::overload::{Bottleneck, Overload, TIMES, overload};
 use crate::campaign::Options;
 use crate::panics;
 use crate::plan::{MS, SECOND};
-use crate::result::Violation;
+use crate::result::{SeedResult, Violation};
 use crate::run::{conclude, finish};
 
 /// The kinds that are simulated: disks and descriptors are not.
@@ -125,6 +125,14 @@ fn guarded(lab: &mut Lab, run: impl FnOnce(&mut Lab) -> Result<(), String>) {
     }
 }
 
+/// What the checker finds in a run that is over; `mode`: what the command says besides seed and members.
+fn judged(lab: Lab, seed: u64, members: usize, mode: &str) -> SeedResult {
+    let mut world = lab.world;
+    finish(&mut world);
+    let header = format!("phalanx sim {mode} --seeds {seed}..{} --members {members}", seed + 1);
+    conclude(world, seed, &header, &Options::default())
+}
+
 fn run(trouble: Trouble, name: &'static str, seed: u64, members: usize, stays_s: u64) -> Cost {
     let mut lab = Lab::new(trouble, seed, members);
     guarded(&mut lab, |lab| lab.run(stays_s * SECOND));
@@ -145,9 +153,6 @@ fn run(trouble: Trouble, name: &'static str, seed: u64, members: usize, stays_s:
         violations: Vec::new(),
         story: None,
     };
-    let mut world = lab.world;
-    finish(&mut world);
-    let header = format!("phalanx sim --costs {name} --seeds {seed}..{} --members {members}", seed + 1);
-    let result = conclude(world, seed, &header, &Options::default());
+    let result = judged(lab, seed, members, &format!("--costs {name}"));
     Cost { violations: result.violations, story: result.story, ..cost }
 }

@@ -4,11 +4,9 @@
 use serde::Serialize;
 
 use super::lab::{Lab, Trouble};
-use super::{guarded, measure};
-use crate::campaign::Options;
+use super::{guarded, judged, measure};
 use crate::plan::{MS, SECOND};
 use crate::result::Violation;
-use crate::run::{conclude, finish};
 
 /// What is asked for, of what can be done.
 pub const TIMES: u64 = 3;
@@ -124,9 +122,6 @@ pub fn overload(bottleneck: Bottleneck, seed: u64, members: usize, seconds: u64)
         violations: Vec::new(),
         story: None,
     };
-    let mut world = lab.world;
-    finish(&mut world);
-    let header = format!("phalanx sim --overload {seconds} --seeds {seed}..{} --members {members}", seed + 1);
-    let result = conclude(world, seed, &header, &Options::default());
+    let result = judged(lab, seed, members, &format!("--overload {seconds}"));
     Overload { violations: result.violations, story: result.story, ..run }
 }
