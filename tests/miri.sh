@@ -53,4 +53,4 @@ interpret() {
 interpret phalanx-driver mmsg shm::lend shm::tests::ring words::
 [ "${1:-}" != --unsafe ] || exit 0
 # No unsafe code of its own, but shared buffers (the crate bytes) cut, kept and handed on.
-interpret phalanx-core wire::codec link:: order::frame order::tests process::unrepaired
+interpret phalanx-core wire::codec link:: order::frame order::tests process::best_effort

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use phalanx_core::member::{Control, StateMessage};
 use phalanx_core::order::read_frame;
-use phalanx_core::process::unrepaired::read_unrepaired;
+use phalanx_core::process::best_effort::read_best_effort;
 use phalanx_core::wire::{Reader, put_with_tail, read_with_tail};
 
 macro_rules! written_again {
@@ -21,8 +21,8 @@ macro_rules! written_again {
 fuzz_target!(|bytes: &[u8]| {
     let mut stream = Reader::new(bytes);
     while !stream.is_empty() && read_frame(&mut stream).is_ok() {}
-    let mut unrepaired = Reader::new(bytes);
-    while !unrepaired.is_empty() && read_unrepaired(&mut unrepaired).is_ok() {}
+    let mut best_effort = Reader::new(bytes);
+    while !best_effort.is_empty() && read_best_effort(&mut best_effort).is_ok() {}
     written_again!(Control, bytes);
     written_again!(StateMessage, bytes);
 });

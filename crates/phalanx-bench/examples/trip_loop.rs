@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     while members.iter().any(|(_, app)| app.members < 2) || begin.elapsed() < Duration::from_secs(2) {
         for (member, app) in &mut members {
-            member.turn(app);
+            member.poll(app);
         }
     }
     let message = [7; 64];
@@ -94,10 +94,10 @@ fn trip(members: &mut [(Inline, App)], from: usize, message: &[u8]) -> Result<()
     let (member, app) = &mut members[from];
     let group = app.group.ok_or("no group")?;
     member.multicast(group, Order::Total, Stability::Plain, message, app)?;
-    member.turn(app);
+    member.poll(app);
     while members[1 - from].1.delivered < awaited {
         let (member, app) = &mut members[1 - from];
-        member.turn(app);
+        member.poll(app);
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ fn serve<D: Wait>(role: &MemberRole, mut member: Inline<D>) -> Result<(), BenchE
             return Ok(());
         }
         let accepted = work.send(&mut app, &mut member)?;
-        let report = member.turn(&mut app);
+        let report = member.poll(&mut app);
         app.note_turn(accepted);
         for told in app.reports.drain(..) {
             say(&told)?;
@@ -150,8 +150,8 @@ fn mark<D: Wait>(app: &App, member: &Inline<D>) -> Mark {
         }
     });
     member.node().process().counters(&mut |name, value| {
-        if name == "repairs" {
-            mark.repairs = value;
+        if name == "retransmissions" {
+            mark.retransmissions = value;
         }
     });
     mark

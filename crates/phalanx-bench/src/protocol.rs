@@ -232,7 +232,7 @@ pub(crate) struct Mark {
     pub(crate) received_packets: u64,
     /// Packets the kernel dropped because the receive buffer was full.
     pub(crate) kernel_drops: u64,
-    pub(crate) repairs: u64,
+    pub(crate) retransmissions: u64,
 }
 
 /// The longest times in which nothing of a kind happened.

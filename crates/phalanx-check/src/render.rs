@@ -49,7 +49,7 @@ impl Report {
         let told = [
             ("broken", &broken),
             ("never put to the test, though required", &self.missing),
-            ("took too long to judge", &given_up),
+            ("took too long to check", &given_up),
         ];
         let said: Vec<String> = told
             .iter()
@@ -71,7 +71,7 @@ impl Report {
             }
         }
         for p in self.properties.iter().filter(|p| p.given_up > 0) {
-            writeln!(f, "note: {} took too long to judge {} times", p.property, p.given_up)?;
+            writeln!(f, "note: {} took too long to check {} times", p.property, p.given_up)?;
         }
         Ok(())
     }

@@ -214,7 +214,7 @@ fn r7_what_is_given_up_has_not_passed() {
     let report = check(&users.world.traces, &Options { search_steps_max: 0, ..options() });
     assert!(report.violated().is_empty() && !report.passed, "{report}");
     assert_eq!(report.instances(Property::R7), 0, "{report}");
-    assert!(report.to_string().contains("FAILED: took too long to judge: R7"), "{report}");
+    assert!(report.to_string().contains("FAILED: took too long to check: R7"), "{report}");
 }
 
 #[test]

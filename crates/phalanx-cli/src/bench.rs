@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
 use crate::table::Table;
 
-/// The suite `core` tells how often the core allocates.
+/// The suite `core` reports how often the core allocates.
 #[global_allocator]
 static ALLOCATOR: phalanx_bench::Counting = phalanx_bench::Counting;
 
@@ -70,10 +70,10 @@ pub(crate) struct Bench {
     /// stream: sealed, none
     #[arg(long, value_name = "HOW,..", value_delimiter = ',')]
     security: Vec<Security>,
-    /// rpc: tell where the slowest of the calls one after the other spent its time
+    /// rpc: show where the slowest of the calls one after the other spent its time
     #[arg(long)]
     time_trace: bool,
-    /// rpc: tell what the endpoints at both ends counted meanwhile, for each answered call
+    /// rpc: show what the endpoints at both ends counted meanwhile, for each answered call
     #[arg(long)]
     counters: bool,
     /// peers: where their runners are

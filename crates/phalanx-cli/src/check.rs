@@ -17,13 +17,13 @@ use crate::sim::parse_window;
 /// Judges traces: which guarantees held, were put to the test, or were broken, with the records that prove it
 ///
 /// Exit code 0: everything held. 1: something was broken, or a guarantee that should have been put to the test was
-/// not, or could not be judged.
+/// not, or could not be checked.
 #[derive(Args, Debug)]
 pub(crate) struct Check {
     /// Trace files, or directories that hold files named *.trace
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The traces of all processes and of the harness are given, from start to end: judge also what one process's trace
+    /// The traces of all processes and of the harness are given, from start to end: check also what one process's trace
     /// proves about another
     #[arg(long)]
     complete: bool,
@@ -136,7 +136,7 @@ fn verdict(report: &Report) -> Exit {
 }
 
 fn explain(error: CheckError) -> Failure {
-    Failure::new(Exit::Unreachable, format!("{error}. Nothing was judged."))
+    Failure::new(Exit::Unreachable, format!("{error}. Nothing was checked."))
 }
 
 /// The files, and those named `*.trace` in the directories, in the order of their names.

@@ -21,7 +21,7 @@ use crate::visit::{Visitor, visit};
 /// again without it. Where neither will come, this command ends the group. Its state is lost for good, and who waits for the
 /// name makes the group anew, without it. A member that comes back later joins that one, and takes its state.
 ///
-/// Without GROUP it tells which groups wait, and for whom. It joins the cell for a moment, as a member with a name and ports of its own.
+/// Without GROUP it lists the groups that wait, and for whom. It joins the cell for a moment, as a member with a name and ports of its own.
 ///
 /// Exit code 1: no group of that name waits. 2: it does, and --yes is missing. 3: no cell is found. 5: the cell has no primary
 /// partition here. 6: the time was used up.

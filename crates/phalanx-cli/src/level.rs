@@ -21,7 +21,7 @@ use crate::visit::{Visitor, visit};
 /// A level says what members may send to each other (docs/levels.md). It rises only when it is asked for, and never falls: ask
 /// once no build remains that you may want to go back to.
 ///
-/// What is shown is what a member on this host tells in its counters file. To ask, and to look with --join, this command joins the cell for
+/// What is shown is what a member on this host reports in its counters file. To ask, and to look with --join, this command joins the cell for
 /// a moment, as a member with a name and ports of its own, from any host that reaches it.
 ///
 /// Exit code 1: the rise is refused, and who cannot follow is named; or this build is too old for the cell. 3: no cell is found. 5: the
@@ -31,7 +31,7 @@ pub(crate) struct Level {
     /// Ask the cell to rise to level N, or without N to the highest that this build knows, and wait for it
     #[arg(long, value_name = "N", num_args = 0..=1, value_parser = clap::value_parser!(u16).range(1..))]
     raise: Option<Option<u16>>,
-    /// Look by joining the cell, where no member on this host tells
+    /// Look by joining the cell, where no member on this host reports one
     #[arg(long)]
     join: bool,
     /// How long to wait for the cell, and for the rise
@@ -124,7 +124,7 @@ fn told_here(config: &Config) -> Result<Known, Failure> {
         statuses.filter(|status| status.level > 0).max_by_key(|status| (status.state == "primary", status.view));
     let Some(status) = latest else {
         let what = format!(
-            "no member of cell '{}' on this host ({}) tells its level; --join looks by joining the cell",
+            "no member of cell '{}' on this host ({}) reports its level; --join looks by joining the cell",
             config.cell,
             local.scope().display()
         );

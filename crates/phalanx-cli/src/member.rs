@@ -179,7 +179,7 @@ impl Narrator {
                     "event": "cell_view", "view": view.view, "level": view.level, "instance": instance, "adequate": adequate
                 });
                 let (text, value) = self.change("cell view", view.view, &members, &view.joined, &view.left, value);
-                let few = format!("; too few for uniform messages: {} are asked for", view.members_min);
+                let few = format!("; too few for uniform messages: {} are required", view.members_min);
                 let (apart, value) = self.apart(view, value);
                 (text + if adequate { "" } else { &few } + &apart, value)
             }
@@ -191,7 +191,7 @@ impl Narrator {
                 let what = format!("group {} view", view.name);
                 let (text, value) = self.change(&what, view.view, &view.members, &view.joined, &view.left, value);
                 let few =
-                    format!("; too few with its state for uniform messages: {} are asked for", view.terms.members_min);
+                    format!("; too few hold its state for uniform messages: {} are required", view.terms.members_min);
                 (text + if view.adequate { "" } else { &few }, value)
             }
             Event::GroupAdequacy { view, adequate, .. } => {

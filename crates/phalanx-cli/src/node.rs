@@ -13,7 +13,7 @@ use crate::flags::{self, CellFlags};
 use crate::member::{Ending, Narrator, Told, start};
 use crate::notice::{data, say};
 
-/// Joins the cell as a plain member and tells its views
+/// Joins the cell as a plain member and prints its views
 ///
 /// A member more keeps a quorum alive, and shows whether hosts reach each other. SIGINT (exit code 130) and SIGTERM
 /// (0) make it leave. SIGUSR1 has it reform the cell, as `phalanx reform` does.

@@ -129,7 +129,7 @@ fn ask(
         std::thread::sleep(LOOK_EVERY);
     }
     if local.take_back(live.incarnation) {
-        let what = "the process does not take requests: it is stopped, or its application does not turn it. Nothing was founded";
+        let what = "the process does not take requests: it is stopped, or its application does not poll it. Nothing was founded";
         return Err(Failure::new(Exit::TimedOut, what));
     }
     Ok(None)

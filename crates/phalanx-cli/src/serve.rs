@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use phalanx::config::parse_duration;
 use phalanx::core::Incarnation;
-use phalanx::rpc::{CallId, Port, PortOptions, Served, Service};
+use phalanx::rpc::{CallId, HandlerResult, Port, PortOptions, Service};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -29,13 +29,13 @@ use crate::notice::{data, say};
 /// code than 0, the caller is told the code. SIGINT (exit code 130) and SIGTERM (0) end the service, and what it runs.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
-    /// The UDP port to be called at; 0: the system chooses, and it is told
+    /// The UDP port to be called at; 0: the system chooses one, which is printed
     #[arg(short, long, value_name = "PORT", default_value_t = 0)]
     port: u16,
-    /// Programs that run at the same time; callers beyond are told that it is busy
+    /// Programs that run at the same time; further callers get the answer "busy"
     #[arg(short, long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     jobs: u32,
-    /// A program that runs longer than this is killed, and its caller told
+    /// A program that runs longer than this is killed, and its caller gets an error
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     timeout: Duration,
     /// The address as a JSON object
@@ -69,7 +69,7 @@ struct Runner {
 }
 
 impl Service for Runner {
-    fn request(&mut self, call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+    fn request(&mut self, call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
         self.serve(call, answer, || request.to_vec())
     }
 
@@ -79,22 +79,22 @@ impl Service for Runner {
         _from: Incarnation,
         request: &mut Vec<u8>,
         answer: &mut Vec<u8>,
-    ) -> Served {
+    ) -> HandlerResult {
         self.serve(call, answer, || std::mem::take(request))
     }
 }
 
 impl Runner {
-    fn serve(&mut self, call: CallId, answer: &mut Vec<u8>, request: impl FnOnce() -> Vec<u8>) -> Served {
+    fn serve(&mut self, call: CallId, answer: &mut Vec<u8>, request: impl FnOnce() -> Vec<u8>) -> HandlerResult {
         if self.running.load(Ordering::Relaxed) >= self.jobs {
-            return Served::Busy;
+            return HandlerResult::Busy;
         }
         match self.start(call, request()) {
-            Ok(()) => Served::Later,
+            Ok(()) => HandlerResult::Later,
             Err(error) => {
                 answer.push(ENDED_NOT);
                 answer.extend_from_slice(format!("cannot run {}: {error}", self.command[0]).as_bytes());
-                Served::Answered
+                HandlerResult::Answered
             }
         }
     }
@@ -229,7 +229,7 @@ pub(crate) fn run(serve: &Serve) -> Result<Exit, Failure> {
     say(format_args!("each call runs {}", serve.command.join(" ")));
     let mut is_traced = true;
     let exit = loop {
-        let came = port.turn(&mut runner);
+        let came = port.poll(&mut runner);
         let answered = answer(&mut port, &mut runner, &answers);
         if let (true, Some(error)) = (is_traced, port.trace_failure()) {
             say(format_args!("the trace ends here: {error}; once there is room, start this service again to trace on"));
@@ -246,12 +246,12 @@ pub(crate) fn run(serve: &Serve) -> Result<Exit, Failure> {
     ending.store(true, Ordering::Relaxed);
     let end = Instant::now() + GRACE;
     while runner.running.load(Ordering::Relaxed) > 0 && Instant::now() < end {
-        port.turn(&mut runner);
+        port.poll(&mut runner);
         answer(&mut port, &mut runner, &answers);
         std::thread::sleep(LOOK);
     }
     answer(&mut port, &mut runner, &answers);
-    port.turn(&mut runner);
+    port.poll(&mut runner);
     // A trace that was asked for and could not be written is a failure.
     Ok(if exit == Exit::Good && !is_traced { Exit::Failure } else { exit })
 }

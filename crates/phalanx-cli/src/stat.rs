@@ -67,7 +67,7 @@ fn look(live: &Live) -> Option<Seen> {
             Some(Seen { reading, age })
         }
         Err(error) => {
-            let name = live.card.as_ref().map_or("a process", |card| card.name.as_str());
+            let name = live.advert.as_ref().map_or("a process", |advert| advert.name.as_str());
             say(format_args!("{name}: {error}"));
             None
         }

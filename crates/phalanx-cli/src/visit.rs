@@ -186,7 +186,7 @@ fn turn(process: &mut Inline, seen: &mut Seen, until: Instant, interrupted: &Ato
     if left.is_zero() {
         return Ok(false);
     }
-    let more = process.turn(seen).more;
+    let more = process.poll(seen).more;
     process.notices().into_iter().for_each(say);
     if !more && seen.inner().0.is_empty() {
         process.wait(Some(left.min(LOOK_EVERY))).when("cannot wait")?;

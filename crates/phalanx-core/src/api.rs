@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::{GroupId, Incarnation, Lane, MemberInfo};
+use crate::id::{GroupId, Incarnation, MemberInfo, TrafficClass};
 use crate::member::{FounderRecord, Inheritance};
 
 /// How a process may come into its first view.
@@ -45,7 +45,7 @@ pub struct Settings {
 pub struct Timing {
     /// Between heartbeats to each watcher. Default 100 ms.
     pub heartbeat: Duration,
-    /// Unheard this long, a link is accused (jitter is added). Shorter finds silent members sooner, and mistakes more
+    /// Unheard this long, a link is suspected (jitter is added). Shorter finds silent members sooner, and mistakes more
     /// pauses for failures; a process that dies on this host is not waited for. Default 3 s.
     pub suspect_after: Duration,
     /// Patience of a coordinator with one step of a view change. Default 150 ms.
@@ -499,14 +499,14 @@ pub trait Effects {
     /// Hands a packet in clear, `head` and `frames` one after the other, to those of `to` that read this process's
     /// memory, and gives their count. What is sealed afterwards and passed to [`Self::transmit`] with the same `to` goes
     /// to the others alone.
-    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _head: &[u8], _frames: &[u8]) -> usize {
+    fn write_shared(&mut self, _lane: TrafficClass, _to: &[SocketAddr], _head: &[u8], _frames: &[u8]) -> usize {
         0
     }
 
-    /// Sends `packet`, the same bytes, to each of `to` that [`Self::share`] does not reach.
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
+    /// Sends `packet`, the same bytes, to each of `to` that [`Self::write_shared`] does not reach.
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]);
 
-    /// Whether the system takes no more packets of [`Lane::Data`] for now.
+    /// Whether the system takes no more packets of [`TrafficClass::Data`] for now.
     fn is_congested(&mut self) -> bool {
         false
     }

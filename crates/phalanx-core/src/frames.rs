@@ -44,14 +44,14 @@ impl Frames {
 
 /// Frames that came in, and whose they are.
 #[derive(Debug)]
-pub enum Incoming<'a> {
+pub enum ReceivedFrames<'a> {
     /// Their owner uses the place again.
     Lent(&'a [u8]),
     /// The buffer may be kept, if another is left in its place; the frames lie in this part of it.
     Given(&'a mut Vec<u8>, Range<usize>),
 }
 
-impl Deref for Incoming<'_> {
+impl Deref for ReceivedFrames<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -82,10 +82,10 @@ impl Pool {
     }
 
     /// Keeps what came in: without copying it, where it was given.
-    pub(crate) fn keep(&mut self, frames: Incoming<'_>) -> Frames {
+    pub(crate) fn keep(&mut self, frames: ReceivedFrames<'_>) -> Frames {
         match frames {
-            Incoming::Lent(bytes) => self.copy(bytes),
-            Incoming::Given(given, Range { start, end }) => {
+            ReceivedFrames::Lent(bytes) => self.copy(bytes),
+            ReceivedFrames::Given(given, Range { start, end }) => {
                 let Frames { buffer, .. } = self.fill(|buffer| std::mem::swap(buffer, given));
                 Frames { start: start.min(end), end: end.min(buffer.len()), buffer }
             }
@@ -136,10 +136,10 @@ mod tests {
         let mut pool = Pool::default();
         let mut given = b"head, frames, tail".to_vec();
         let place = given.as_ptr();
-        let frames = pool.keep(Incoming::Given(&mut given, 6..12));
+        let frames = pool.keep(ReceivedFrames::Given(&mut given, 6..12));
         assert_eq!((&*frames, frames.buffer.as_ptr()), (&b"frames"[..], place));
         assert_ne!(given.as_ptr(), place, "another was left");
-        assert_eq!(&*pool.keep(Incoming::Lent(b"lent")), b"lent");
+        assert_eq!(&*pool.keep(ReceivedFrames::Lent(b"lent")), b"lent");
     }
 
     #[test]

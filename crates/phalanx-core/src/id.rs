@@ -138,7 +138,7 @@ impl Origin {
 
 /// Which of a process's two sockets: data never delays control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Lane {
+pub enum TrafficClass {
     /// Multicast streams, point-to-point messages, state.
     Data,
     /// Heartbeats, acknowledgements, membership.

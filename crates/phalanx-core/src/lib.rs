@@ -4,7 +4,6 @@
 #![deny(missing_docs)]
 
 pub mod api;
-mod charge;
 mod frames;
 pub mod id;
 pub mod link;
@@ -17,6 +16,7 @@ pub mod rpc;
 pub mod seal;
 mod sorted;
 pub mod time;
+mod truesize;
 pub mod wire;
 
 /// Golden vectors, for the unit tests.
@@ -25,10 +25,10 @@ pub mod wire;
 mod golden;
 
 pub use api::*;
-pub use charge::{CHARGE_LEAST, charge};
 pub use frames::Frames;
-pub use id::{GroupId, Incarnation, LEVEL, Lane, MemberInfo, Origin, Rank};
-pub use packet::{Arriving, Begun, Packet, Rest};
+pub use id::{GroupId, Incarnation, LEVEL, MemberInfo, Origin, Rank, TrafficClass};
+pub use packet::{Arriving, Packet, PartialPacket, RemainingPayload};
 pub use process::{Activity, Process, StreamStatus};
 pub use seal::Security;
 pub use time::Instant;
+pub use truesize::{TRUESIZE_MIN, truesize};

@@ -41,21 +41,21 @@ pub enum Arriving<'a> {
     /// All of it is here.
     Whole(Packet<'a>),
     /// Its beginning is here.
-    Begun(Begun<'a>),
+    HeaderFirst(PartialPacket<'a>),
 }
 
 /// A long packet whose beginning is here. The rest lies where it came, until whoever knows where it belongs has it copied there: nothing
 /// is copied twice.
-pub struct Begun<'a> {
+pub struct PartialPacket<'a> {
     /// Its first bytes: a header, and more than what frames say before the bytes of a message.
     pub head: &'a mut [u8],
     /// How long all of it is, in bytes.
     pub len: usize,
     /// What follows the head. It need not be taken.
-    pub rest: &'a mut dyn Rest,
+    pub rest: &'a mut dyn RemainingPayload,
 }
 
-impl Begun<'_> {
+impl PartialPacket<'_> {
     /// All of it, put together at the beginning of `room`, which grows if need be. `None`: it is lost.
     pub fn complete(self, room: &mut Vec<u8>) -> Option<Packet<'_>> {
         let Self { head, len, rest } = self;
@@ -69,14 +69,14 @@ impl Begun<'_> {
 }
 
 /// The rest of a packet, where it came.
-pub trait Rest {
+pub trait RemainingPayload {
     /// Copies it, once: to `place`, and what that has no room for to `tail`; together they are as long as the rest. False: it is
     /// no longer there, the packet is lost, and what stands in both means nothing.
     fn take(&mut self, place: &mut [u8], tail: &mut [u8]) -> bool;
 }
 
-impl fmt::Debug for Begun<'_> {
+impl fmt::Debug for PartialPacket<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Begun").field("head", &self.head).field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("PartialPacket").field("head", &self.head).field("len", &self.len).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! A small map that is looked through far more often than it changes: a process goes over its peers and its flows
+//! A small map that is looked through far more often than it changes: a process goes over its peers and its views' streams
 //! in every turn. A sorted vector is several times quicker at that than a tree, and gives the same order.
 
 use std::cmp::Ordering;

@@ -193,7 +193,7 @@ fn counters_tell_what_was_seen() {
         let sent = accepted.get(i).copied().unwrap_or(0);
         assert_eq!((counts["sent"], counts["sent_bytes"]), (sent, LEN * sent), "{i}");
         assert_eq!(counts["datagrams_sent"], seen.packets, "{i}");
-        assert!(counts["repairs"] > 0 || i == j, "{i} lost one packet in a hundred: {counts:?}");
+        assert!(counts["retransmissions"] > 0 || i == j, "{i} lost one packet in a hundred: {counts:?}");
         assert_eq!(counts["transfers_taken"], u64::from(i == j), "{i}");
         let (_, _, in_view) = seen.views.last().expect("in a view");
         let own = in_view.iter().filter(|(_, sender, ..)| *sender == process.me().0).count();
@@ -238,7 +238,7 @@ fn a_process_keeps_as_many_seeds_as_it_may_and_asks_them_all() {
     let (mut now, mut asked) = (net.now, std::collections::BTreeSet::new());
     // Four at a time, every 100 ms and a little more.
     while now.since(net.now) < Duration::from_secs(240) {
-        process.turn(now, seen);
+        process.poll(now, seen);
         asked.extend(seen.out.drain(..).map(|(_, to, _)| to));
         now = process.deadline().expect("it looks for its cell").max(now);
     }

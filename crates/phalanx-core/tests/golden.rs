@@ -9,17 +9,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use file::{blesses, hold, read};
-use phalanx_core::link::Receipt;
+use phalanx_core::link::Ack;
 use phalanx_core::member::{
-    Accusation, Agreed, Ballot, Claim, Complaint, Control, Directory, End, Ended, Findings, FirstView, FounderRecord,
-    FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView,
-    Lost, Mark, PathKind, Proposal, RecoveredPacket, Report, Return, ReturnPoint, Revived, StateMessage, Unread,
-    Unreadable, Wedge, Welcome, WelcomePart, WishList,
+    Agreed, Ballot, BootstrapMarker, Control, Directory, End, Ended, Findings, FirstView, FounderRecord,
+    FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard, LastView,
+    LinkReport, Lost, PathKind, Proposal, RecoveredPacket, Report, RequestList, Return, ReturnPoint, Revived,
+    SlowReport, StateMessage, Suspicion, Unread, Unreadable, Wedge, Welcome, WelcomePart,
 };
 use phalanx_core::order::Status;
-use phalanx_core::process::unrepaired::{
-    Probe, Target, WatchBeat, put_beat, put_claim, put_complaint, put_excluded, put_findings, put_probe, put_receipt,
-    put_status, put_watch_beat, read_unrepaired,
+use phalanx_core::process::best_effort::{
+    Probe, Target, WatchHeartbeat, put_ack, put_excluded, put_findings, put_heartbeat, put_link_report, put_probe,
+    put_slow_report, put_status, put_watch_heartbeat, read_best_effort,
 };
 use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
@@ -34,9 +34,9 @@ const NUMBER: u64 = 0x3132_3334_3536_3738;
 const FRAMES: &[u8] = b"the frames of a golden packet";
 
 const KINDS: [(&str, Kind); 6] = [
-    ("greeting", Kind::Greeting),
+    ("greeting", Kind::Handshake),
     ("direct", Kind::Direct),
-    ("spread", Kind::Spread),
+    ("spread", Kind::BestEffortMulticast),
     ("control", Kind::Control),
     ("data", Kind::Data),
     ("multicast", Kind::Multicast),
@@ -206,7 +206,7 @@ fn control_messages() {
     let cuts = vec![(GroupId(1), proposal().groups[0].cut.clone().expect("a cut"))];
     let prefixes = vec![(GroupId(1), vec![7, 0, 300])];
     let accepted = Some((ballot, proposal()));
-    let wish = GroupWish { name: "ledger".into(), join: true, only_new: false, terms: None };
+    let wish = GroupRequest { name: "ledger".into(), join: true, only_new: false, terms: None };
     let proposed = std::sync::Arc::new(proposal());
     let welcome = Welcome { instance: 0xc0ff_ee00, directory: directory(), proposal: proposed.clone() };
     let part = WelcomePart { decree: 5, len_bytes: 100_000, offset: 65_536, bytes: FRAMES.to_vec() };
@@ -223,7 +223,15 @@ fn control_messages() {
         ("welcome", Control::Welcome(Box::new(welcome))),
         ("fetch", Control::Fetch { space: 9, rank: 2, from: 298, to: 300 }),
         ("recovered", Control::Recovered(recovered)),
-        ("wishes", Control::Wishes(WishList { decree: 4, groups: vec![wish], level: 2, ..WishList::default() })),
+        (
+            "wishes",
+            Control::MembershipRequests(RequestList {
+                decree: 4,
+                groups: vec![wish],
+                level: 2,
+                ..RequestList::default()
+            }),
+        ),
         ("leave", Control::Leave),
         ("unreadable", Control::Unreadable(unreadable(None))),
         ("unreadable_in_a_ballot", Control::Unreadable(unreadable(Some(Ballot { round: 3, rank: 2 })))),
@@ -241,7 +249,7 @@ fn founding() {
     let names = || vec!["m1".to_owned(), "m3".to_owned()];
     let heard = Heard { instance: 0xc0ff_ee00, at: member(1).control };
     let last = LastView { instance: 0xc0ff_ee00, view: 300, members: names() };
-    let mark = Mark { instance: 0xc0ff_ee00, list: Some((ballot, first_view())) };
+    let mark = BootstrapMarker { instance: 0xc0ff_ee00, list: Some((ballot, first_view())) };
     let lost = Lost { who: Incarnation(9), seat: 0xabcd, name: "m2".into() };
     let ended = Ended { instance: 0xc0ff_ee00, view: 301, but_for: vec![lost] };
     let left = End::Left { instance: 0xc0ff_ee00 };
@@ -277,18 +285,18 @@ fn founding() {
 #[test]
 fn terms_of_groups() {
     let terms = |uniform, members_min| GroupTerms { uniform, members_min, ends_alone: false };
-    let wish = |terms| GroupWish { name: "ledger".into(), join: true, only_new: false, terms };
+    let wish = |terms| GroupRequest { name: "ledger".into(), join: true, only_new: false, terms };
     let groups = vec![wish(None), wish(Some(terms(false, 1))), wish(Some(terms(true, 300)))];
-    let wishes = Control::Wishes(WishList { decree: 4, groups, ..WishList::default() });
-    let encoded = wishes.encode().expect("it can be written");
+    let requests = Control::MembershipRequests(RequestList { decree: 4, groups, ..RequestList::default() });
+    let encoded = requests.encode().expect("it can be written");
     let entry = terms(true, 300).tags().as_bytes().to_vec();
     hold("terms.txt", vec![("wishes".to_owned(), encoded), ("entry".to_owned(), entry)]);
     let [(_, encoded), (_, entry)] = read("terms.txt").try_into().expect("two lines");
-    assert_eq!(Control::decode(&encoded), Ok(wishes));
+    assert_eq!(Control::decode(&encoded), Ok(requests));
     assert_eq!(GroupTerms::of(&Tags::parse(&entry).expect("entries")), terms(true, 300));
 }
 
-/// Groups that wait: what stands in records, reports, wishes, changes and entries.
+/// Groups that wait: what stands in records, reports, requests, changes and entries.
 #[test]
 fn orphans() {
     let mut seated = member(4);
@@ -306,14 +314,14 @@ fn orphans() {
     };
     let from = ReturnPoint { view: 3, prefixes: vec![7, 0, 300], counts: vec![9, 0, 400] };
     let back = |from| Return { group: GroupId(1), was: Incarnation(2), from };
-    let wishes = WishList {
+    let requests = RequestList {
         decree: 4,
         returns: vec![back(Some(from.clone())), back(None)],
         given_up: vec!["ledger".into()],
         dead: vec![Incarnation(3)],
-        ..WishList::default()
+        ..RequestList::default()
     };
-    let (report, wishes) = (Control::Report(report), Control::Wishes(wishes));
+    let (report, requests) = (Control::Report(report), Control::MembershipRequests(requests));
     // All members of the group are cut off; one of them is struck off; the other brings the group back.
     let settings = agreed().tags(3);
     let mut before = Directory::found(vec![member(1), seated.clone(), member(3)], 3, settings);
@@ -354,7 +362,7 @@ fn orphans() {
     let all = vec![
         ("member", seated.tail.as_bytes().to_vec()),
         ("report", report.encode().expect("it can be written")),
-        ("wishes", wishes.encode().expect("it can be written")),
+        ("wishes", requests.encode().expect("it can be written")),
         ("strike", strike.tail.as_bytes().to_vec()),
         ("revival", revival.tail.as_bytes().to_vec()),
         ("entry_orphaned", entry(&orphaned)),
@@ -366,7 +374,7 @@ fn orphans() {
     let tags = |at: usize| Tags::parse(&read[at].1).expect("entries");
     assert_eq!(tags(0), seated.tail);
     assert_eq!(Control::decode(&read[1].1), Ok(report));
-    assert_eq!(Control::decode(&read[2].1), Ok(wishes));
+    assert_eq!(Control::decode(&read[2].1), Ok(requests));
     let waits_for = |directory: &Directory| {
         let orphan = directory.groups[&GroupId(1)].orphan().expect("it waits");
         assert_eq!(orphan.members, 2);
@@ -426,35 +434,35 @@ where
 }
 
 #[test]
-fn unrepaired_frames() {
-    let receipt = || Receipt { prefix: 300, limit: 812, gaps: vec![(302, 303), (310, 320)] };
+fn best_effort_frames() {
+    let ack = || Ack { prefix: 300, limit: 812, gaps: vec![(302, 303), (310, 320)] };
     let frame = |name: &str, put: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = Vec::new();
         put(&mut bytes);
         (name.to_owned(), bytes)
     };
-    let claim = Claim { version: 3, accused: vec![2], besides: vec![0, 5] };
-    let beat = WatchBeat { decree: 5, depth: 2, asks: true, digest: NUMBER };
+    let link_report = LinkReport { version: 3, suspected: vec![2], besides: vec![0, 5] };
+    let beat = WatchHeartbeat { decree: 5, depth: 2, asks: true, digest: NUMBER };
     let stream = Target::Stream { space: 9, wants_stable: true };
     let status = Status { highest: 300, stable: 290, blocked: true };
-    let complaint = Complaint { excused: true, slow: vec![1, 3] };
+    let slow_report = SlowReport { excused: true, slow: vec![1, 3] };
     let probe = Probe { kind: PathKind::LongControl, answers: false, sent: NUMBER };
-    let accusation = |rank, kind, number| Accusation { rank, kind, number };
-    let accused = vec![accusation(1, PathKind::Data, 300), accusation(2, PathKind::LongData, 4)];
-    let findings = Findings { accused, answered: vec![(1, 7), (4, 300)], ..Findings::default() };
-    let silent = vec![accusation(3, PathKind::Silence, 5)];
+    let suspicion = |rank, kind, number| Suspicion { rank, kind, number };
+    let suspected = vec![suspicion(1, PathKind::Data, 300), suspicion(2, PathKind::LongData, 4)];
+    let findings = Findings { suspected, answered: vec![(1, 7), (4, 300)], ..Findings::default() };
+    let silent = vec![suspicion(3, PathKind::Silence, 5)];
     let reached = vec![Incarnation(NUMBER)];
-    let later = Findings { accused: silent, answered: Vec::new(), dead: vec![4, 6], reached };
+    let later = Findings { suspected: silent, answered: Vec::new(), dead: vec![4, 6], reached };
     let all = vec![
-        frame("receipt_stream", &|out| put_receipt(out, stream, &receipt())),
-        frame("receipt_control", &|out| put_receipt(out, Target::Control, &receipt())),
-        frame("receipt_data", &|out| put_receipt(out, Target::Data, &receipt())),
+        frame("receipt_stream", &|out| put_ack(out, stream, &ack())),
+        frame("receipt_control", &|out| put_ack(out, Target::Control, &ack())),
+        frame("receipt_data", &|out| put_ack(out, Target::Data, &ack())),
         frame("status", &|out| put_status(out, 9, &status)),
-        frame("heartbeat", &|out| put_beat(out, 5, &[true, false, true])),
+        frame("heartbeat", &|out| put_heartbeat(out, 5, &[true, false, true])),
         frame("exclusion", &|out| put_excluded(out, 6)),
-        frame("heartbeat_of_a_large_cell", &|out| put_watch_beat(out, &beat)),
-        frame("claim", &|out| put_claim(out, 5, 4, &claim)),
-        frame("complaint", &|out| put_complaint(out, 5, &complaint)),
+        frame("heartbeat_of_a_large_cell", &|out| put_watch_heartbeat(out, &beat)),
+        frame("claim", &|out| put_link_report(out, 5, 4, &link_report)),
+        frame("complaint", &|out| put_slow_report(out, 5, &slow_report)),
         frame("probe", &|out| put_probe(out, probe, 0)),
         frame("answer_of_20_bytes", &|out| put_probe(out, Probe { answers: true, ..probe }, 20)),
         frame("findings", &|out| put_findings(out, 5, &findings)),
@@ -463,7 +471,7 @@ fn unrepaired_frames() {
     hold("unrepaired.txt", all);
     for (name, bytes) in read("unrepaired.txt") {
         let mut reader = Reader::new(&bytes);
-        let known = read_unrepaired(&mut reader).map(|frame| frame.is_some());
+        let known = read_best_effort(&mut reader).map(|frame| frame.is_some());
         assert_eq!((known, reader.is_empty()), (Ok(true), true), "{name}");
     }
 }

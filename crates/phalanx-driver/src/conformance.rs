@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use phalanx_core::{Lane, Origin};
+use phalanx_core::{Origin, TrafficClass};
 
 use crate::driver::{Received, Transmit, Wait};
 
@@ -30,7 +30,7 @@ pub fn all_met<D: Wait + Send>(mut make: impl FnMut() -> D, mut meet: impl FnMut
     };
     let pairs: [fn(D, D); 9] = [
         carries_bytes_and_names_the_sender,
-        keeps_lanes_apart_and_control_first,
+        keeps_classes_apart_and_control_first,
         takes_at_most_max,
         says_when_more_may_wait,
         carries_the_longest_packet,
@@ -52,41 +52,41 @@ pub fn all_met<D: Wait + Send>(mut make: impl FnMut() -> D, mut meet: impl FnMut
 
 /// What arrives is what was sent, from where it was sent.
 pub fn carries_bytes_and_names_the_sender<D: Wait>(mut a: D, mut b: D) {
-    for lane in [Lane::Control, Lane::Data] {
+    for class in [TrafficClass::Control, TrafficClass::Data] {
         for len in [1_usize, 2, 63, 500] {
             let packet: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
-            send(a.outbox(), lane, &[b.local_address(lane)], &packet);
+            send(a.outbox(), class, &[b.local_address(class)], &packet);
             a.flush();
             let got = collect(&mut b, 1);
             let [(on, origin, bytes)] = &got[..] else { panic!("one was sent") };
-            assert_eq!((on, bytes), (&lane, &packet));
-            assert!(origin.address().is_none_or(|from| from == a.local_address(lane)), "{origin:?}");
+            assert_eq!((on, bytes), (&class, &packet));
+            assert!(origin.address().is_none_or(|from| from == a.local_address(class)), "{origin:?}");
         }
     }
 }
 
-/// A datagram arrives on the lane it was sent on, and control overtakes data.
-pub fn keeps_lanes_apart_and_control_first<D: Wait>(mut a: D, mut b: D) {
+/// A datagram arrives on the class it was sent on, and control overtakes data.
+pub fn keeps_classes_apart_and_control_first<D: Wait>(mut a: D, mut b: D) {
     for i in 0..8_u8 {
-        send(a.outbox(), Lane::Data, &[b.local_address(Lane::Data)], &[i]);
+        send(a.outbox(), TrafficClass::Data, &[b.local_address(TrafficClass::Data)], &[i]);
     }
-    send(a.outbox(), Lane::Control, &[b.local_address(Lane::Control)], &[99]);
+    send(a.outbox(), TrafficClass::Control, &[b.local_address(TrafficClass::Control)], &[99]);
     a.flush();
     // Both are there before the look: a wait for each, on the same kernel queue discipline.
     let mut got = Vec::new();
     settle(&mut b, 9, &mut got);
     assert_eq!(got.len(), 9, "nine were sent");
-    let data: Vec<u8> = got.iter().filter(|(lane, ..)| *lane == Lane::Data).map(|(_, _, p)| p[0]).collect();
+    let data: Vec<u8> = got.iter().filter(|(class, ..)| *class == TrafficClass::Data).map(|(_, _, p)| p[0]).collect();
     assert_eq!(data, (0..8).collect::<Vec<_>>(), "data keeps its order");
-    let control: Vec<&Vec<u8>> = got.iter().filter(|(l, ..)| *l == Lane::Control).map(|(_, _, p)| p).collect();
+    let control: Vec<&Vec<u8>> = got.iter().filter(|(l, ..)| *l == TrafficClass::Control).map(|(_, _, p)| p).collect();
     assert_eq!(control, [&vec![99]]);
-    assert_eq!(got[0].0, Lane::Control, "control is handed up first");
+    assert_eq!(got[0].0, TrafficClass::Control, "control is handed up first");
 }
 
 /// `receive` honours its bound and says when more may wait.
 pub fn takes_at_most_max<D: Wait>(mut a: D, mut b: D) {
     for i in 0..20_u8 {
-        send(a.outbox(), Lane::Data, &[b.local_address(Lane::Data)], &[i]);
+        send(a.outbox(), TrafficClass::Data, &[b.local_address(TrafficClass::Data)], &[i]);
     }
     a.flush();
     until_waiting(&mut b);
@@ -111,9 +111,9 @@ pub fn takes_at_most_max<D: Wait>(mut a: D, mut b: D) {
 /// that was there, though it never waits. On one host, what was flushed is there.
 pub fn says_when_more_may_wait<D: Wait>(mut a: D, mut b: D) {
     for round in 0..3 {
-        for lane in [Lane::Control, Lane::Data] {
+        for class in [TrafficClass::Control, TrafficClass::Data] {
             for i in 0..5_u8 {
-                send(a.outbox(), lane, &[b.local_address(lane)], &[i]);
+                send(a.outbox(), class, &[b.local_address(class)], &[i]);
             }
         }
         a.flush();
@@ -128,9 +128,9 @@ pub fn says_when_more_may_wait<D: Wait>(mut a: D, mut b: D) {
 
 /// One call reaches every destination with the same bytes.
 pub fn one_packet_goes_to_many<D: Wait>([mut a, mut b, mut c, mut d]: [D; 4]) {
-    let to = [&b, &c, &d].map(|x| x.local_address(Lane::Data));
+    let to = [&b, &c, &d].map(|x| x.local_address(TrafficClass::Data));
     for i in 0..100_u8 {
-        send(a.outbox(), Lane::Data, &to, &[i, 1, 2, 3]);
+        send(a.outbox(), TrafficClass::Data, &to, &[i, 1, 2, 3]);
     }
     a.flush();
     for receiver in [&mut b, &mut c, &mut d] {
@@ -142,7 +142,7 @@ pub fn one_packet_goes_to_many<D: Wait>([mut a, mut b, mut c, mut d]: [D; 4]) {
 /// A packet of [`crate::Driver::packet_bytes_max`] passes whole.
 pub fn carries_the_longest_packet<D: Wait>(mut a: D, mut b: D) {
     let longest: Vec<u8> = (0..b.packet_bytes_max()).map(|i| (i % 251) as u8).collect();
-    send(a.outbox(), Lane::Data, &[b.local_address(Lane::Data)], &longest);
+    send(a.outbox(), TrafficClass::Data, &[b.local_address(TrafficClass::Data)], &longest);
     a.flush();
     let got = collect(&mut b, 1);
     assert!(got[0].2 == longest, "{} of {} bytes came through unchanged", got[0].2.len(), longest.len());
@@ -150,15 +150,15 @@ pub fn carries_the_longest_packet<D: Wait>(mut a: D, mut b: D) {
 
 /// The sending half works from inside the receive callback, and the packet may be changed in place there.
 pub fn the_callback_can_answer<D: Wait>(mut a: D, mut b: D) {
-    send(a.outbox(), Lane::Data, &[b.local_address(Lane::Data)], b"ping");
+    send(a.outbox(), TrafficClass::Data, &[b.local_address(TrafficClass::Data)], b"ping");
     a.flush();
-    let back = a.local_address(Lane::Data);
+    let back = a.local_address(TrafficClass::Data);
     let mut answered = false;
     for _ in 0..ROUNDS {
         pause(&mut b);
-        b.receive(8, &mut |outbox, lane, _, mut packet| {
+        b.receive(8, &mut |outbox, class, _, mut packet| {
             packet.reverse();
-            send(outbox, lane, &[back], &packet);
+            send(outbox, class, &[back], &packet);
             answered = true;
         });
         if answered {
@@ -172,9 +172,9 @@ pub fn the_callback_can_answer<D: Wait>(mut a: D, mut b: D) {
 /// Sending to nobody is no failure, and does not harm what goes to others.
 pub fn survives_a_destination_that_is_gone<D: Wait>(mut a: D, mut b: D) {
     let gone = SocketAddr::from(([127, 0, 0, 1], 1));
-    let here = b.local_address(Lane::Data);
+    let here = b.local_address(TrafficClass::Data);
     for i in 0..50_u8 {
-        send(a.outbox(), Lane::Data, &[gone, here], &[i]);
+        send(a.outbox(), TrafficClass::Data, &[gone, here], &[i]);
         a.flush();
         a.receive(8, &mut |_, _, _, _| {});
     }
@@ -184,9 +184,9 @@ pub fn survives_a_destination_that_is_gone<D: Wait>(mut a: D, mut b: D) {
 
 /// A burst larger than any one batch arrives whole while it fits the buffers.
 pub fn a_burst_within_the_buffers_arrives<D: Wait>(mut a: D, mut b: D) {
-    let here = [b.local_address(Lane::Data)];
+    let here = [b.local_address(TrafficClass::Data)];
     for i in 0..300_u32 {
-        send(a.outbox(), Lane::Data, &here, &i.to_le_bytes());
+        send(a.outbox(), TrafficClass::Data, &here, &i.to_le_bytes());
     }
     a.flush();
     let numbers: BTreeSet<Vec<u8>> = collect(&mut b, 300).into_iter().map(|(_, _, p)| p).collect();
@@ -195,10 +195,10 @@ pub fn a_burst_within_the_buffers_arrives<D: Wait>(mut a: D, mut b: D) {
 
 /// A thread that waits is woken by a datagram.
 pub fn a_datagram_ends_the_wait<D: Wait + Send>(mut a: D, mut b: D) {
-    let to = b.local_address(Lane::Data);
+    let to = b.local_address(TrafficClass::Data);
     thread::scope(|scope| {
         scope.spawn(|| {
-            send(a.outbox(), Lane::Data, &[to], b"x");
+            send(a.outbox(), TrafficClass::Data, &[to], b"x");
             a.flush();
         });
         for _ in 0..ROUNDS {
@@ -245,12 +245,12 @@ pub fn a_timeout_ends_the_wait<D: Wait>(mut a: D) {
     assert!(!woken.traffic && !woken.waker && woken.extra == 0, "{woken:?}");
 }
 
-type Arrival = (Lane, Origin, Vec<u8>);
+type Arrival = (TrafficClass, Origin, Vec<u8>);
 
 /// As the core sends: through memory to those who read it, by the rest of the way to the others.
-fn send(outbox: &mut (impl Transmit + ?Sized), lane: Lane, to: &[SocketAddr], packet: &[u8]) {
-    if outbox.share(lane, to, [&[], &[], packet]) < to.len() {
-        outbox.transmit(lane, to, packet);
+fn send(outbox: &mut (impl Transmit + ?Sized), class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
+    if outbox.write_shared(class, to, [&[], &[], packet]) < to.len() {
+        outbox.transmit(class, to, packet);
     }
 }
 
@@ -258,7 +258,7 @@ fn send(outbox: &mut (impl Transmit + ?Sized), lane: Lane, to: &[SocketAddr], pa
 fn collect<D: Wait>(driver: &mut D, count: usize) -> Vec<Arrival> {
     let mut got = Vec::new();
     for _ in 0..ROUNDS {
-        driver.receive(64, &mut |_, lane, origin, packet| got.push((lane, origin, packet.to_vec())));
+        driver.receive(64, &mut |_, class, origin, packet| got.push((class, origin, packet.to_vec())));
         if got.len() >= count {
             break;
         }
@@ -268,11 +268,11 @@ fn collect<D: Wait>(driver: &mut D, count: usize) -> Vec<Arrival> {
     got
 }
 
-/// Waits until both lanes had time to fill, then receives once, then the rest.
+/// Waits until both classes had time to fill, then receives once, then the rest.
 fn settle<D: Wait>(driver: &mut D, count: usize, got: &mut Vec<Arrival>) {
     until_waiting(driver);
     for _ in 0..ROUNDS {
-        driver.receive(64, &mut |_, lane, origin, packet| got.push((lane, origin, packet.to_vec())));
+        driver.receive(64, &mut |_, class, origin, packet| got.push((class, origin, packet.to_vec())));
         if got.len() >= count {
             return;
         }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::{Arriving, Incarnation, Lane, Origin, Packet};
+use phalanx_core::{Arriving, Incarnation, Origin, Packet, TrafficClass};
 
 use crate::shm::Neighbours;
 use crate::waker::Waker;
@@ -14,20 +14,20 @@ use crate::waker::Waker;
 pub trait Transmit {
     /// Hands a packet in clear, given in parts, to those of `to` that read this process's memory, and gives their count.
     /// [`Self::transmit`] with the same `to` then goes to the others alone. A driver that shares no memory gives 0.
-    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _parts: [&[u8]; 3]) -> usize {
+    fn write_shared(&mut self, _lane: TrafficClass, _to: &[SocketAddr], _parts: [&[u8]; 3]) -> usize {
         0
     }
 
     /// Hands a packet, given in parts, to the system at once: nothing of it is copied here. False: something waits before it, or the
     /// system did not take it, or this driver cannot; it is to be given to [`Self::transmit`].
-    fn pass(&mut self, _lane: Lane, _to: SocketAddr, _parts: [&[u8]; 3]) -> bool {
+    fn send_unbuffered(&mut self, _lane: TrafficClass, _to: SocketAddr, _parts: [&[u8]; 3]) -> bool {
         false
     }
 
-    /// Queues `packet`, the same bytes, for each of `to` that [`Self::share`] does not reach. The bytes are copied once, or sent, before the call
+    /// Queues `packet`, the same bytes, for each of `to` that [`Self::write_shared`] does not reach. The bytes are copied once, or sent, before the call
     /// returns. Nothing is promised about arrival; what the system refuses is counted and never reported here,
-    /// because the layer above repairs loss anyway.
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
+    /// because the layer above retransmits what is lost anyway.
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]);
 
     /// Whether this process can read a packet of a member's stream. Only a simulated driver that plays a defect says no.
     #[inline]
@@ -35,7 +35,7 @@ pub trait Transmit {
         true
     }
 
-    /// The system takes no more packets of [`Lane::Data`] for now: what is transmitted meanwhile waits in little room, and is
+    /// The system takes no more packets of [`TrafficClass::Data`] for now: what is transmitted meanwhile waits in little room, and is
     /// dropped beyond. So until a flush, or a transmit that made room for itself, has found otherwise.
     fn is_congested(&mut self) -> bool {
         false
@@ -52,29 +52,33 @@ pub trait Driver {
     type Outbox: Transmit + ?Sized;
 
     /// Hands each waiting packet, in place, to `each`, together with the sending half. Takes at most `max`
-    /// datagrams, those of [`Lane::Control`] first, and may take fewer than wait: [`Received::more`] says so. Never
-    /// blocks. While nothing comes a driver may leave a lane for one of the next calls, so that a look at nothing is
+    /// datagrams, those of [`TrafficClass::Control`] first, and may take fewer than wait: [`Received::more`] says so. Never
+    /// blocks. While nothing comes a driver may leave a class for one of the next calls, so that a look at nothing is
     /// cheap; not after [`Wait::wait`].
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Packet<'_>)) -> Received;
+    fn receive(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut Self::Outbox, TrafficClass, Origin, Packet<'_>),
+    ) -> Received;
 
     /// As [`Self::receive`], but that a driver may hand up a long packet when its beginning is here, and leave the rest where it
     /// lies for whoever takes it.
-    fn receive_begun(
+    fn receive_header_first(
         &mut self,
         max: usize,
-        each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Arriving<'_>),
+        each: &mut impl FnMut(&mut Self::Outbox, TrafficClass, Origin, Arriving<'_>),
     ) -> Received {
-        self.receive(max, &mut |outbox, lane, origin, packet| each(outbox, lane, origin, Arriving::Whole(packet)))
+        self.receive(max, &mut |outbox, class, origin, packet| each(outbox, class, origin, Arriving::Whole(packet)))
     }
 
     /// The sending half, between receives.
     fn outbox(&mut self) -> &mut Self::Outbox;
 
-    /// Hands queued packets to the kernel (or the next layer below), those of [`Lane::Control`] first.
+    /// Hands queued packets to the kernel (or the next layer below), those of [`TrafficClass::Control`] first.
     fn flush(&mut self);
 
-    /// Where this driver receives `lane`.
-    fn local_address(&self, lane: Lane) -> SocketAddr;
+    /// Where this driver receives `class`.
+    fn local_address(&self, class: TrafficClass) -> SocketAddr;
 
     /// The longest packet it can receive, in bytes.
     fn packet_bytes_max(&self) -> u32;

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use phalanx_core::rng::Rng;
-use phalanx_core::{Lane, Origin, Packet};
+use phalanx_core::{Origin, Packet, TrafficClass};
 
 use crate::driver::{Driver, LossReport, Received, Wait, Woken};
 use crate::shm::Neighbours;
@@ -45,7 +45,7 @@ struct Fate {
 /// A datagram that lets others pass.
 #[derive(Debug)]
 struct Held {
-    lane: Lane,
+    class: TrafficClass,
     origin: Origin,
     bytes: Vec<u8>,
     /// How many more may pass.
@@ -80,26 +80,26 @@ impl Fate {
     fn arrive<T: ?Sized>(
         &mut self,
         outbox: &mut T,
-        lane: Lane,
+        class: TrafficClass,
         origin: Origin,
         bytes: Packet<'_>,
-        each: &mut impl FnMut(&mut T, Lane, Origin, Packet<'_>),
+        each: &mut impl FnMut(&mut T, TrafficClass, Origin, Packet<'_>),
     ) {
         if self.rng.chance_ppm(self.faults.loss_ppm) {
             self.lost += 1;
         } else if self.held.len() < HELD_MAX && self.rng.chance_ppm(self.faults.reorder_ppm) {
             self.reordered += 1;
             let passing = 1 + self.rng.below(PASSING_MAX);
-            self.held.push(Held { lane, origin, bytes: bytes.to_vec(), passing });
+            self.held.push(Held { class, origin, bytes: bytes.to_vec(), passing });
             return;
         } else if self.rng.chance_ppm(self.faults.duplicate_ppm) {
             self.doubled += 1;
             // The receiver may change the bytes in place: the second must come from a copy.
             let mut copy = bytes.to_vec();
-            each(outbox, lane, origin, bytes);
-            each(outbox, lane, origin, Packet::Lent(&mut copy));
+            each(outbox, class, origin, bytes);
+            each(outbox, class, origin, Packet::Lent(&mut copy));
         } else {
-            each(outbox, lane, origin, bytes);
+            each(outbox, class, origin, bytes);
         }
         for held in &mut self.held {
             held.passing = held.passing.saturating_sub(1);
@@ -111,11 +111,11 @@ impl Fate {
         &mut self,
         outbox: &mut T,
         due: impl Fn(&Held) -> bool,
-        each: &mut impl FnMut(&mut T, Lane, Origin, Packet<'_>),
+        each: &mut impl FnMut(&mut T, TrafficClass, Origin, Packet<'_>),
     ) {
         while let Some(index) = self.held.iter().position(&due) {
             let mut held = self.held.remove(index);
-            each(outbox, held.lane, held.origin, Packet::Lent(&mut held.bytes));
+            each(outbox, held.class, held.origin, Packet::Lent(&mut held.bytes));
         }
     }
 }
@@ -123,10 +123,14 @@ impl Fate {
 impl<D: Driver> Driver for Lossy<D> {
     type Outbox = D::Outbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut D::Outbox, Lane, Origin, Packet<'_>)) -> Received {
+    fn receive(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut D::Outbox, TrafficClass, Origin, Packet<'_>),
+    ) -> Received {
         let fate = &mut self.fate;
-        let taken = self.inner.receive(max, &mut |outbox, lane, origin, bytes| {
-            fate.arrive(outbox, lane, origin, bytes, each);
+        let taken = self.inner.receive(max, &mut |outbox, class, origin, bytes| {
+            fate.arrive(outbox, class, origin, bytes, each);
         });
         if taken.packets == 0 {
             // Nothing is left to pass them: late is enough.
@@ -143,8 +147,8 @@ impl<D: Driver> Driver for Lossy<D> {
         self.inner.flush();
     }
 
-    fn local_address(&self, lane: Lane) -> SocketAddr {
-        self.inner.local_address(lane)
+    fn local_address(&self, class: TrafficClass) -> SocketAddr {
+        self.inner.local_address(class)
     }
 
     fn packet_bytes_max(&self) -> u32 {

@@ -1,6 +1,6 @@
-//! Credits of one stream: a sender, its receivers, their windows, and receipts and marks that may be lost.
+//! Credits of one stream: a sender, its receivers, their windows, and acks and marks that may be lost.
 //!
-//! The steps are those of `link::Sending`, `link::Receiving` and `order::Flow` (`send_receipts`, `heartbeat`,
+//! The steps are those of `link::Sending`, `link::Receiving` and `order::ViewStreams` (`send_acks`, `heartbeat`,
 //! `announce_stability`, `handle_status`). Two questions: is a receiver ever made to hold more than its window, and can
 //! the sender always finish once nothing is lost any more.
 
@@ -65,7 +65,7 @@ pub struct Credits {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct State {
     sent: u8,
-    /// `Flow::announced_stable`.
+    /// `ViewStreams::announced_stable`.
     announced: u8,
     /// Per packet: the mark in it.
     marks: [u8; PACKETS],
@@ -82,7 +82,7 @@ struct Receiver {
     has: u8,
     consumed: u8,
     advertised: u8,
-    /// A receipt is due.
+    /// An ack is due.
     due: bool,
     stable: u8,
 }
@@ -90,19 +90,19 @@ struct Receiver {
 /// One atomic step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// `Flow::close_packet`, with a mark if there is news.
+    /// `ViewStreams::close_packet`, with a mark if there is news.
     Send,
-    /// A packet, or a repair of it, reaches a receiver. (`Flow::handle_packet`)
+    /// A packet, or a retransmission of it, reaches a receiver. (`ViewStreams::handle_packet`)
     Arrive(usize, u8),
-    /// The application takes a message. (`Flow::consumed`)
+    /// The application takes a message. (`ViewStreams::consumed`)
     Consume(usize),
-    /// A receipt that is due goes out; false: it is lost. (`Flow::send_receipts`)
-    Receipt(usize, bool),
-    /// The mark goes out by itself, and reaches the receivers in the set. (`Flow::announce_stability`)
+    /// An ack that is due goes out; false: it is lost. (`ViewStreams::send_acks`)
+    Ack(usize, bool),
+    /// The mark goes out by itself, and reaches the receivers in the set. (`ViewStreams::announce_stability`)
     Announce(u8),
-    /// The sender's heartbeat reaches a receiver. (`Flow::heartbeat`)
+    /// The sender's heartbeat reaches a receiver. (`ViewStreams::heartbeat`)
     Status(usize),
-    /// A receiver's heartbeat: a receipt that asks for the mark; false: the answer is lost. (`Flow::heartbeat`)
+    /// A receiver's heartbeat: an ack that asks for the mark; false: the answer is lost. (`ViewStreams::heartbeat`)
     Ask(usize, bool),
 }
 
@@ -133,7 +133,7 @@ impl Credits {
         taken + self.window
     }
 
-    /// `Flow::handle_status`.
+    /// `ViewStreams::handle_status`.
     fn hear_status(&self, s: &mut State, at: usize) {
         let (stable, blocked, sent) = (self.stable(s), self.is_blocked(s), s.sent);
         let r = &mut s.receivers[at];
@@ -168,7 +168,7 @@ impl Model for Credits {
         for at in 0..self.receivers {
             actions.extend((s.receivers[at].acked + 1..=s.sent).map(|packet| Action::Arrive(at, packet)));
             actions.extend([Action::Consume(at), Action::Status(at)]);
-            actions.extend([true, false].into_iter().flat_map(|l| [Action::Receipt(at, l), Action::Ask(at, l)]));
+            actions.extend([true, false].into_iter().flat_map(|l| [Action::Ack(at, l), Action::Ask(at, l)]));
         }
     }
 
@@ -188,7 +188,7 @@ impl Model for Credits {
                 let marks = s.marks;
                 let r = &mut s.receivers[at];
                 if r.has & 1 << (packet - 1) != 0 {
-                    r.due = true; // its receipt was lost
+                    r.due = true; // its ack was lost
                 } else {
                     // `Receiving::accept`: nothing beyond its reach is kept.
                     if packet > r.prefix() + self.window {
@@ -207,7 +207,7 @@ impl Model for Credits {
                 }
                 r.consumed += 1;
             }
-            Action::Receipt(at, arrives) => {
+            Action::Ack(at, arrives) => {
                 let opens = self.opens(&s.receivers[at]);
                 let r = &mut s.receivers[at];
                 if !r.due && opens < r.advertised + self.window.div_ceil(2) {

@@ -21,7 +21,7 @@ pub enum Mutant {
     UnwedgeAfterPromise,
     /// A coordinator proposes when a quorum reported, and keeps all that it asked.
     SurvivorsBeyondReporters,
-    /// A receipt with a gap counts up to its highest packet.
+    /// An ack with a gap counts up to its highest packet.
     AckedRangesCount,
     /// Any half of a view is a quorum.
     HalfWithoutRank0,
@@ -244,7 +244,7 @@ impl Rules {
     }
 
     /// The gate: a member acknowledges, parses and sends only in a view that is installed and not wedged.
-    /// (`Flow::send_receipts`, `Flow::handle_packet`, `Flow::may_pack`)
+    /// (`ViewStreams::send_acks`, `ViewStreams::handle_packet`, `ViewStreams::may_pack`)
     #[must_use]
     pub fn gate_is_open(self, installed: bool, wedged: bool) -> bool {
         installed && !wedged
@@ -281,13 +281,13 @@ impl Rules {
         (decided || self.lacks(Mutant::InstallBeforeDecision)) && holds_cut
     }
 
-    /// What a receipt counts for: the contiguous prefix. (`Sending::handle_receipt`)
+    /// What an ack counts for: the contiguous prefix. (`Sending::handle_ack`)
     #[must_use]
     pub fn acknowledged<P>(self, prefix: P, highest: P) -> P {
         if self.lacks(Mutant::AckedRangesCount) { highest } else { prefix }
     }
 
-    /// Whether a uniform message may be delivered: every member has it, and its causal past. (`Flow::is_stable`)
+    /// Whether a uniform message may be delivered: every member has it, and its causal past. (`ViewStreams::is_stable`)
     #[must_use]
     pub fn may_deliver_uniform(self, stable: bool, past_stable: bool) -> bool {
         let past = past_stable || self.lacks(Mutant::UniformWithoutItsPast);

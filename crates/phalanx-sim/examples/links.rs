@@ -8,7 +8,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use phalanx_core::rpc::Limits;
+use phalanx_core::rpc::EndpointLimits;
 use phalanx_sim::calls::links::{Long, Measured, Setup, Workload, measure};
 
 /// What can be swept: name, default, what it is.
@@ -25,12 +25,12 @@ const PARAMETERS: [(&str, u64, &str); 26] = [
     ("rounds", 20, "incast: rounds"),
     ("load", 500, "mixed: of the servers' links, in thousandths"),
     ("long-requests", 0, "mixed: 1: requests are long, 0: answers"),
-    ("window", 16, "Limits::window_packets"),
-    ("timer-us", 5_000, "Limits::timer_min"),
-    ("free-us", 2_000, "Limits::delay_free"),
-    ("inflow", 768 << 10, "Limits::inflow_bytes"),
-    ("bounds", 1, "Limits::bounds_answers"),
-    ("slots", 8, "Limits::slots"),
+    ("window", 16, "EndpointLimits::window_packets"),
+    ("timer-us", 5_000, "EndpointLimits::timer_min"),
+    ("free-us", 2_000, "EndpointLimits::delay_free"),
+    ("inflow", 768 << 10, "EndpointLimits::receive_budget_bytes"),
+    ("bounds", 1, "EndpointLimits::bounds_answers"),
+    ("slots", 8, "EndpointLimits::slots"),
     ("loss", 0, "packets lost of a million"),
     ("packet", 1_472, "longest packet, bytes"),
     ("hop-ns", 1_000, "propagation of a hop"),
@@ -132,14 +132,14 @@ fn setup(chosen: &Chosen) -> Setup {
         packet_ns: of("packet-ns"),
         wake_ns: of("wake-ns"),
         receive_bytes: of("receive"),
-        limits: Limits {
+        limits: EndpointLimits {
             window_packets: of("window") as u32,
             timer_min: Duration::from_micros(of("timer-us")),
             delay_free: Duration::from_micros(of("free-us")),
-            inflow_bytes: of("inflow"),
+            receive_budget_bytes: of("inflow"),
             bounds_answers: of("bounds") > 0,
             slots: of("slots") as u8,
-            ..Limits::default()
+            ..EndpointLimits::default()
         },
     }
 }
@@ -196,7 +196,7 @@ fn cells(measured: &Measured) -> Vec<(String, String)> {
         ("switch_drops", measured.switch_drops.to_string()),
         ("host_drops", measured.host_drops.to_string()),
         ("lost", measured.lost.to_string()),
-        ("questions", measured.questions.to_string()),
+        ("probes", measured.probes.to_string()),
         ("again", measured.fragments_again.to_string()),
         ("duplicates", measured.duplicates.to_string()),
         ("packets", measured.packets.to_string()),

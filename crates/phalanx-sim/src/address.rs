@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use phalanx_core::Lane;
+use phalanx_core::TrafficClass;
 
 const DATA_PORT: u16 = 7000;
 const CONTROL_PORT: u16 = 7001;
@@ -14,13 +14,13 @@ pub(crate) struct Endpoint {
     pub(crate) slot: u16,
     /// How often the slot had changed its address when this one was in force.
     pub(crate) moves: u8,
-    pub(crate) lane: Lane,
+    pub(crate) class: TrafficClass,
 }
 
 impl Endpoint {
-    pub(crate) fn new(slot: usize, moves: u8, lane: Lane) -> Self {
+    pub(crate) fn new(slot: usize, moves: u8, class: TrafficClass) -> Self {
         let slot = u16::try_from(slot).expect("a world has at most 65,536 slots");
-        Self { slot, moves, lane }
+        Self { slot, moves, class }
     }
 
     /// The slot as an index.
@@ -30,9 +30,9 @@ impl Endpoint {
 
     pub(crate) fn address(self) -> SocketAddr {
         let [high, low] = self.slot.to_be_bytes();
-        let port = match self.lane {
-            Lane::Data => DATA_PORT,
-            Lane::Control => CONTROL_PORT,
+        let port = match self.class {
+            TrafficClass::Data => DATA_PORT,
+            TrafficClass::Control => CONTROL_PORT,
         };
         SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, self.moves, high, low)), port)
     }
@@ -43,13 +43,13 @@ impl Endpoint {
         let [10, moves, high, low] = v4.octets() else {
             return None;
         };
-        let lane = match address.port() {
-            DATA_PORT => Lane::Data,
-            CONTROL_PORT => Lane::Control,
+        let class = match address.port() {
+            DATA_PORT => TrafficClass::Data,
+            CONTROL_PORT => TrafficClass::Control,
             _ => return None,
         };
         let slot = u16::from_be_bytes([high, low]);
-        Some(Self { slot, moves, lane })
+        Some(Self { slot, moves, class })
     }
 }
 
@@ -60,8 +60,8 @@ mod tests {
     #[test]
     fn an_address_leads_back_to_its_endpoint() {
         for slot in [0, 1, 255, 256, 60_000] {
-            for lane in [Lane::Data, Lane::Control] {
-                let endpoint = Endpoint::new(slot, 3, lane);
+            for class in [TrafficClass::Data, TrafficClass::Control] {
+                let endpoint = Endpoint::new(slot, 3, class);
                 assert_eq!(Endpoint::of(endpoint.address()), Some(endpoint));
             }
         }

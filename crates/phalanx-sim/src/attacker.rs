@@ -158,13 +158,13 @@ fn index(rng: &mut Rng, bound: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use phalanx_core::Lane;
+    use phalanx_core::TrafficClass;
 
     use super::*;
 
     #[test]
     fn old_packets_come_back() {
-        let (a, b) = (Endpoint::new(0, 0, Lane::Data), Endpoint::new(1, 0, Lane::Data));
+        let (a, b) = (Endpoint::new(0, 0, TrafficClass::Data), Endpoint::new(1, 0, TrafficClass::Data));
         let mut attacker = Attacker::new(Rng::new(3));
         assert!(attacker.replay(b).is_none());
         for i in 0..10_000_u32 {
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_forged_packet_bears_a_true_body_under_another_header_or_the_other_way_round() {
-        let (a, b) = (Endpoint::new(0, 0, Lane::Data), Endpoint::new(1, 0, Lane::Data));
+        let (a, b) = (Endpoint::new(0, 0, TrafficClass::Data), Endpoint::new(1, 0, TrafficClass::Data));
         let mut attacker = Attacker::new(Rng::new(3));
         assert!(attacker.forge(a, b).is_none());
         let packet = |sender: u64, body: u8| {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use phalanx_core::Lane;
+use phalanx_core::TrafficClass;
 use phalanx_core::wire::{Header, Kind};
 
 use crate::address::Endpoint;
@@ -21,7 +21,7 @@ pub struct Packet {
     /// The slot it goes to.
     pub to: usize,
     /// Which socket it goes to.
-    pub lane: Lane,
+    pub class: TrafficClass,
     /// What it is for.
     pub kind: Kind,
     /// Its number in its space.
@@ -35,8 +35,8 @@ pub(crate) type Filter = Box<dyn FnMut(&Packet) -> bool>;
 
 impl World {
     /// Where a slot's process receives now.
-    pub(crate) fn endpoint(&self, slot: usize, lane: Lane) -> Endpoint {
-        Endpoint::new(slot, self.slots[slot].moves, lane)
+    pub(crate) fn endpoint(&self, slot: usize, class: TrafficClass) -> Endpoint {
+        Endpoint::new(slot, self.slots[slot].moves, class)
     }
 
     /// Takes what a process sent and gives it to the network.
@@ -60,7 +60,7 @@ impl World {
                 self.write_memory(index, packet);
                 continue;
             }
-            let from = Endpoint::new(index, moves, packet.lane);
+            let from = Endpoint::new(index, moves, packet.class);
             let header = self.examine(index, &packet.bytes);
             for to in &receivers[at..at + packet.receivers] {
                 if !self.may_send(index) {
@@ -101,14 +101,14 @@ impl World {
         let before = readers.len();
         readers.retain(|(_, to)| {
             let cut = self.net.is_cut(index, *to) && !settings.bridges;
-            let stopped = self.net.is_stopped((index, *to), packet.lane, header, packet.bytes.len());
-            !cut && !stopped && !self.is_filtered(index, *to, packet.lane, header, packet.bytes.len())
+            let stopped = self.net.is_stopped((index, *to), packet.class, header, packet.bytes.len());
+            !cut && !stopped && !self.is_filtered(index, *to, packet.class, header, packet.bytes.len())
         });
         let bits = readers.iter().fold(0, |bits, (place, _)| bits | 1 << place);
         let now_ns = self.now_ns;
         if let Some(memory) = self.slots[index].memory_mut() {
             memory.count("cut", (before - readers.len()) as u64);
-            memory.write(now_ns, settings.latency_ns, packet.lane, bits, &packet.bytes);
+            memory.write(now_ns, settings.latency_ns, packet.class, bits, &packet.bytes);
         }
         for (_, to) in readers {
             if let Some(at_ns) = self.slots[to].memory().and_then(Memory::next_ns) {
@@ -165,12 +165,12 @@ impl World {
 
     fn send(&mut self, from: Endpoint, to: Endpoint, header: Option<Header>, bytes: &Rc<[u8]>) {
         self.attacker.observe(from, to, bytes);
-        if self.is_filtered(from.index(), to.index(), to.lane, header, bytes.len()) {
+        if self.is_filtered(from.index(), to.index(), to.class, header, bytes.len()) {
             self.lose(Lost::Cut);
             return;
         }
         let kind = header.map(|header| header.kind);
-        if self.net.is_stopped((from.index(), to.index()), to.lane, header, bytes.len()) {
+        if self.net.is_stopped((from.index(), to.index()), to.class, header, bytes.len()) {
             self.lose(Lost::Toll);
             return;
         }
@@ -192,9 +192,16 @@ impl World {
     }
 
     /// Whether a script wants the packet lost.
-    fn is_filtered(&mut self, from: usize, to: usize, lane: Lane, header: Option<Header>, len_bytes: usize) -> bool {
+    fn is_filtered(
+        &mut self,
+        from: usize,
+        to: usize,
+        class: TrafficClass,
+        header: Option<Header>,
+        len_bytes: usize,
+    ) -> bool {
         let (Some(filter), Some(header)) = (self.filter.as_mut(), header) else { return false };
-        filter(&Packet { from, to, lane, kind: header.kind, number: header.number, len_bytes })
+        filter(&Packet { from, to, class, kind: header.kind, number: header.number, len_bytes })
     }
 
     fn lose(&mut self, reason: Lost) {
@@ -210,7 +217,7 @@ impl World {
         };
         traffic.received_packets += 1;
         traffic.received_bytes += bytes.len() as u64;
-        if !node.driver_mut().arrive(to.lane, from.address(), bytes) {
+        if !node.driver_mut().arrive(to.class, from.address(), bytes) {
             self.lose(Lost::Buffer);
             return;
         }

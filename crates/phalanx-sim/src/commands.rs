@@ -8,8 +8,8 @@ use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    CommandError, Founding, GroupId, Incarnation, LEVEL, Lane, Limits, MemberInfo, Order, Security, Settings,
-    SlowMembers, Stability, Timing,
+    CommandError, Founding, GroupId, Incarnation, LEVEL, Limits, MemberInfo, Order, Security, Settings, SlowMembers,
+    Stability, Timing, TrafficClass,
 };
 use phalanx_trace as trace;
 
@@ -116,13 +116,14 @@ impl World {
             ..MemberInfo::new(
                 Incarnation::NONE,
                 slot.name.clone(),
-                self.endpoint(index, Lane::Data).address(),
-                self.endpoint(index, Lane::Control).address(),
+                self.endpoint(index, TrafficClass::Data).address(),
+                self.endpoint(index, TrafficClass::Control).address(),
             )
         };
         // Each slot has a directory of its own.
         me.sit(index as u64 + 1 + (u64::from(slot.directory) << 32));
-        let seeds: Vec<SocketAddr> = others.map(|other| self.endpoint(other, Lane::Control).address()).collect();
+        let seeds: Vec<SocketAddr> =
+            others.map(|other| self.endpoint(other, TrafficClass::Control).address()).collect();
         Settings { cell: CELL.into(), me, founding, record: slot.app.record.clone(), seeds, timing, limits }
     }
 
@@ -382,8 +383,8 @@ impl World {
     /// A socket of one of the first `slots` slots; the one beyond the last is nobody's.
     fn random_endpoint(&mut self, slots: u64) -> Endpoint {
         let slot = usize::try_from(self.rng.below(slots)).unwrap_or(0);
-        let lane = if self.rng.chance_ppm(500_000) { Lane::Data } else { Lane::Control };
+        let class = if self.rng.chance_ppm(500_000) { TrafficClass::Data } else { TrafficClass::Control };
         let moves = self.slots.get(slot).map_or(0, |slot| slot.moves);
-        Endpoint::new(slot, moves, lane)
+        Endpoint::new(slot, moves, class)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use phalanx_core::{Incarnation, Lane, Origin, Packet};
+use phalanx_core::{Incarnation, Origin, Packet, TrafficClass};
 use phalanx_driver::{Driver, LossReport, Received, Transmit};
 
 use crate::memory::Memory;
@@ -50,7 +50,7 @@ pub(crate) struct SimOutbox {
 /// A packet on its way out.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) lane: Lane,
+    pub(crate) class: TrafficClass,
     pub(crate) bytes: Rc<[u8]>,
     /// How many of the outbox's receivers are this packet's.
     pub(crate) receivers: usize,
@@ -142,11 +142,11 @@ impl SimDriver {
     }
 
     /// A packet arrives. False: the socket's buffer is full, or the packet is longer than the receiver takes.
-    pub(crate) fn arrive(&mut self, lane: Lane, from: SocketAddr, bytes: Rc<[u8]>) -> bool {
+    pub(crate) fn arrive(&mut self, class: TrafficClass, from: SocketAddr, bytes: Rc<[u8]>) -> bool {
         let fits = bytes.len() <= self.packet_bytes_max as usize;
-        let taken = match lane {
-            Lane::Data => fits && self.data.arrive(from, bytes),
-            Lane::Control => fits && self.control.arrive(from, bytes),
+        let taken = match class {
+            TrafficClass::Data => fits && self.data.arrive(from, bytes),
+            TrafficClass::Control => fits && self.control.arrive(from, bytes),
         };
         self.lost += u64::from(!taken);
         taken
@@ -201,27 +201,27 @@ impl Transmit for SimOutbox {
         !self.unreadable.contains(&(sender, space, number))
     }
 
-    fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
+    fn write_shared(&mut self, class: TrafficClass, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         let Some(memory) = self.memory.as_ref().filter(|memory| !memory.is_idle()) else { return 0 };
         let (mut readers, mut count) = (0, 0);
-        for place in to.iter().filter_map(|to| memory.place_at(lane, to)) {
+        for place in to.iter().filter_map(|to| memory.place_at(class, to)) {
             readers |= 1 << place;
             count += 1;
         }
         if count > 0 {
-            self.sent.push(Outgoing { lane, bytes: parts.concat().into(), receivers: 0, readers });
+            self.sent.push(Outgoing { class, bytes: parts.concat().into(), receivers: 0, readers });
         }
         count
     }
 
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         let before = self.receivers.len();
         match self.memory.as_ref().filter(|memory| !memory.is_idle()) {
             None => self.receivers.extend_from_slice(to),
-            Some(memory) => self.receivers.extend(to.iter().filter(|to| memory.place_at(lane, to).is_none())),
+            Some(memory) => self.receivers.extend(to.iter().filter(|to| memory.place_at(class, to).is_none())),
         }
         let receivers = self.receivers.len() - before;
-        if let (Lane::Data, Some(egress)) = (lane, &mut self.egress)
+        if let (TrafficClass::Data, Some(egress)) = (class, &mut self.egress)
             && !egress.takes((receivers * packet.len()) as u64)
         {
             self.receivers.truncate(before);
@@ -229,7 +229,7 @@ impl Transmit for SimOutbox {
             return;
         }
         if receivers > 0 {
-            self.sent.push(Outgoing { lane, bytes: packet.into(), receivers, readers: 0 });
+            self.sent.push(Outgoing { class, bytes: packet.into(), receivers, readers: 0 });
         }
     }
 
@@ -240,20 +240,24 @@ impl Transmit for SimOutbox {
 
 impl SimDriver {
     /// Takes up to `max` packets out of memory: control first, though it cannot stop data for good.
-    fn receive_memory(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, Origin, Packet<'_>)) -> usize {
+    fn receive_memory(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut SimOutbox, TrafficClass, Origin, Packet<'_>),
+    ) -> usize {
         let mut taken = 0;
-        for (lane, max) in [(Lane::Control, max - max / 4), (Lane::Data, max)] {
+        for (class, max) in [(TrafficClass::Control, max - max / 4), (TrafficClass::Data, max)] {
             if let Some(memory) = self.outbox.memory.as_mut() {
                 memory.rotate();
             }
             while taken < max
-                && let Some(bytes) = self.outbox.memory.as_mut().and_then(|memory| memory.take(self.now_ns, lane))
+                && let Some(bytes) = self.outbox.memory.as_mut().and_then(|memory| memory.take(self.now_ns, class))
             {
                 taken += 1;
                 self.scratch.clear();
                 self.scratch.extend_from_slice(&bytes);
                 let len = self.scratch.len();
-                each(&mut self.outbox, lane, Origin::Memory, Packet::Given(&mut self.scratch, len));
+                each(&mut self.outbox, class, Origin::Memory, Packet::Given(&mut self.scratch, len));
             }
         }
         taken
@@ -263,16 +267,20 @@ impl SimDriver {
 impl Driver for SimDriver {
     type Outbox = SimOutbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut SimOutbox, Lane, Origin, Packet<'_>)) -> Received {
+    fn receive(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut SimOutbox, TrafficClass, Origin, Packet<'_>),
+    ) -> Received {
         // A flood in memory leaves room for the packets of others.
         let room = if self.has_input() { max - max / 4 } else { max };
         let from_memory = if self.outbox.memory.is_some() { self.receive_memory(room, each) } else { 0 };
         let more = from_memory == room;
         for taken in from_memory..max {
-            let (lane, packet) = match self.control.take() {
-                Some(packet) => (Lane::Control, packet),
+            let (class, packet) = match self.control.take() {
+                Some(packet) => (TrafficClass::Control, packet),
                 None => match self.data.take() {
-                    Some(packet) => (Lane::Data, packet),
+                    Some(packet) => (TrafficClass::Data, packet),
                     None => {
                         self.silent = taken == from_memory;
                         return Received { packets: taken, more };
@@ -282,7 +290,7 @@ impl Driver for SimDriver {
             let (from, bytes) = packet;
             self.scratch.clear();
             self.scratch.extend_from_slice(&bytes);
-            each(&mut self.outbox, lane, Origin::Network(from), Packet::Lent(&mut self.scratch));
+            each(&mut self.outbox, class, Origin::Network(from), Packet::Lent(&mut self.scratch));
             // As over sockets: what ends a silence comes alone, whatever waits behind it.
             if std::mem::take(&mut self.silent) {
                 return Received { packets: taken + 1, more: true };
@@ -307,10 +315,10 @@ impl Driver for SimDriver {
         LossReport { lost: std::mem::take(&mut self.lost), ..LossReport::default() }
     }
 
-    fn local_address(&self, lane: Lane) -> SocketAddr {
-        match lane {
-            Lane::Data => self.data.address,
-            Lane::Control => self.control.address,
+    fn local_address(&self, class: TrafficClass) -> SocketAddr {
+        match class {
+            TrafficClass::Data => self.data.address,
+            TrafficClass::Control => self.control.address,
         }
     }
 
@@ -329,30 +337,31 @@ mod tests {
 
     #[test]
     fn control_first_and_full_buffers_drop() {
-        let at = |slot, lane| Endpoint::new(slot, 0, lane).address();
-        let (data, control, peer) = (at(0, Lane::Data), at(0, Lane::Control), at(1, Lane::Data));
+        let at = |slot, class| Endpoint::new(slot, 0, class).address();
+        let (data, control, peer) =
+            (at(0, TrafficClass::Data), at(0, TrafficClass::Control), at(1, TrafficClass::Data));
         let mut driver = SimDriver::new(data, control, 2_000, 1500);
         let packet: Rc<[u8]> = Rc::from([1_u8; 1000]);
-        assert!(driver.arrive(Lane::Data, peer, Rc::clone(&packet)));
-        assert!(driver.arrive(Lane::Data, peer, Rc::clone(&packet)));
-        assert!(!driver.arrive(Lane::Data, peer, Rc::clone(&packet)), "full");
-        assert!(driver.arrive(Lane::Control, peer, packet), "the other socket has room");
-        assert!(!driver.arrive(Lane::Control, peer, Rc::from([0_u8; 1501])), "too long");
-        let mut lanes = Vec::new();
+        assert!(driver.arrive(TrafficClass::Data, peer, Rc::clone(&packet)));
+        assert!(driver.arrive(TrafficClass::Data, peer, Rc::clone(&packet)));
+        assert!(!driver.arrive(TrafficClass::Data, peer, Rc::clone(&packet)), "full");
+        assert!(driver.arrive(TrafficClass::Control, peer, packet), "the other socket has room");
+        assert!(!driver.arrive(TrafficClass::Control, peer, Rc::from([0_u8; 1501])), "too long");
+        let mut classes = Vec::new();
         let mut take = |driver: &mut SimDriver| {
-            driver.receive(64, &mut |outbox, lane, origin, mut bytes| {
-                lanes.push(lane);
+            driver.receive(64, &mut |outbox, class, origin, mut bytes| {
+                classes.push(class);
                 bytes[0] = 9;
                 let from = origin.address().expect("over the network");
-                outbox.transmit(lane, &[from, from], &bytes);
+                outbox.transmit(class, &[from, from], &bytes);
             })
         };
         assert_eq!(take(&mut driver), Received { packets: 1, more: true }, "the first alone");
         assert_eq!(take(&mut driver), Received { packets: 2, more: false });
-        assert_eq!(lanes, [Lane::Control, Lane::Data, Lane::Data]);
+        assert_eq!(classes, [TrafficClass::Control, TrafficClass::Data, TrafficClass::Data]);
         assert!(!driver.has_input());
         assert_eq!(driver.outgoing().sent.len(), 3);
         assert_eq!(driver.outgoing().receivers.len(), 6);
-        assert!(driver.arrive(Lane::Data, peer, Rc::from([0_u8; 10])), "room again");
+        assert!(driver.arrive(TrafficClass::Data, peer, Rc::from([0_u8; 10])), "room again");
     }
 }

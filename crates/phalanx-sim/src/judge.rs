@@ -16,7 +16,7 @@ pub(crate) fn violations(report: &Report) -> Vec<Violation> {
     let given_up = report.properties.iter().filter(|property| property.given_up > 0).map(|property| Violation {
         code: property.property.code().to_owned(),
         at_ns: 0,
-        text: format!("{}: took too long to judge, {} times", property.title, property.given_up),
+        text: format!("{}: took too long to check, {} times", property.title, property.given_up),
     });
     let found = each.map(|(property, first)| {
         let mut text = format!("{}: {}", property.title, first.summary);

@@ -1,5 +1,5 @@
 //! Memory that processes of one host share, as `phalanx_driver::shm` promises it: each process owns a segment with a
-//! ring for each lane, writes there once for all who read it and waits for nobody; a reader that is overtaken loses
+//! ring for each class, writes there once for all who read it and waits for nobody; a reader that is overtaken loses
 //! what it had not read. Attaching, tokens, places and what ends them follow the driver step by step; memory itself is
 //! a list, and time and chance come from outside.
 
@@ -9,14 +9,14 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use phalanx_core::rng::Rng;
-use phalanx_core::{Lane, MemberInfo};
+use phalanx_core::{MemberInfo, TrafficClass};
 
 use crate::result::add_to;
 
 /// How the processes of a host share memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySettings {
-    /// The ring of each lane, in bytes.
+    /// The ring of each class, in bytes.
     pub ring_bytes: usize,
     /// Until a record is seen, at most, in nanoseconds; drawn for each record and for each reader.
     pub latency_ns: u64,
@@ -168,7 +168,7 @@ impl Memory {
     }
 
     /// A life of this process begins: nobody is attached any more.
-    pub(crate) fn begin_life(&mut self, token: u64) {
+    pub(crate) fn begin_incarnation(&mut self, token: u64) {
         let mut own = self.own.borrow_mut();
         for (place, _) in self.links.iter().enumerate().filter(|(_, link)| link.is_some()) {
             own.set_reader(place, 0);
@@ -207,7 +207,7 @@ impl Memory {
             self.links.resize_with(place + 1, || None);
         }
         let mut addresses = [peer.data; 2];
-        addresses[Lane::Control as usize] = peer.control;
+        addresses[TrafficClass::Control as usize] = peer.control;
         self.links[place] = Some(Link {
             token,
             addresses,
@@ -269,8 +269,8 @@ impl Memory {
     }
 
     /// The place of whoever is reached at this address, if anybody is.
-    pub(crate) fn place_at(&self, lane: Lane, address: &SocketAddr) -> Option<usize> {
-        self.reached[lane as usize].get(address).copied()
+    pub(crate) fn place_at(&self, class: TrafficClass, address: &SocketAddr) -> Option<usize> {
+        self.reached[class as usize].get(address).copied()
     }
 
     /// Nobody is reached through it.
@@ -280,7 +280,7 @@ impl Memory {
 
     /// Where whoever is at this place receives data.
     pub(crate) fn address_of(&self, place: usize) -> Option<SocketAddr> {
-        Some(self.links.get(place)?.as_ref()?.addresses[Lane::Data as usize])
+        Some(self.links.get(place)?.as_ref()?.addresses[TrafficClass::Data as usize])
     }
 
     /// Whether what this process writes now reaches the life `token`.
@@ -293,9 +293,9 @@ impl Memory {
     }
 
     /// Writes a record for the places in `readers`.
-    pub(crate) fn write(&mut self, now_ns: u64, latency_ns: u64, lane: Lane, readers: u64, bytes: &Rc<[u8]>) {
+    pub(crate) fn write(&mut self, now_ns: u64, latency_ns: u64, class: TrafficClass, readers: u64, bytes: &Rc<[u8]>) {
         let visible_ns = now_ns + LATENCY_MIN_NS + self.rng.below(latency_ns) + self.rng.below(self.lag_ns);
-        self.own.borrow_mut().rings[lane as usize].push(visible_ns, readers, bytes);
+        self.own.borrow_mut().rings[class as usize].push(visible_ns, readers, bytes);
         self.count("records", 1);
     }
 
@@ -309,11 +309,11 @@ impl Memory {
         self.turn = (self.turn + 1) % self.links.len().max(1);
     }
 
-    /// Takes the next record of `lane` that can be seen at `now_ns`.
-    pub(crate) fn take(&mut self, now_ns: u64, lane: Lane) -> Option<Rc<[u8]>> {
+    /// Takes the next record of `class` that can be seen at `now_ns`.
+    pub(crate) fn take(&mut self, now_ns: u64, class: TrafficClass) -> Option<Rc<[u8]>> {
         let first = self.turn.min(self.links.len());
         for index in (first..self.links.len()).chain(0..first) {
-            if let Some(bytes) = self.take_from(index, now_ns, lane) {
+            if let Some(bytes) = self.take_from(index, now_ns, class) {
                 self.turn = index;
                 return Some(bytes);
             }
@@ -321,7 +321,7 @@ impl Memory {
         None
     }
 
-    fn take_from(&mut self, index: usize, now_ns: u64, lane: Lane) -> Option<Rc<[u8]>> {
+    fn take_from(&mut self, index: usize, now_ns: u64, class: TrafficClass) -> Option<Rc<[u8]>> {
         let Self { links, token, lapped_ppm, counts, rng, .. } = self;
         let link = links.get_mut(index)?.as_mut()?;
         let place = link.place?;
@@ -330,9 +330,9 @@ impl Memory {
             link.place = None;
             return None;
         }
-        let ring = &segment.rings[lane as usize];
-        let cursor = &mut link.cursors[lane as usize];
-        let stale_until = link.stale_until[lane as usize];
+        let ring = &segment.rings[class as usize];
+        let cursor = &mut link.cursors[class as usize];
+        let stale_until = link.stale_until[class as usize];
         while *cursor < ring.end() {
             let record = ring.get(*cursor);
             if record.is_some_and(|record| record.visible_ns + link.latency_ns > now_ns) {
@@ -387,9 +387,9 @@ impl Link {
         if place != self.place || !lives {
             self.place = place;
             // Where reading begins is settled before the other is told that it may write.
-            self.stale_until = [0, 1].map(|lane: usize| foreign.rings[lane].end());
-            self.cursors = [0, 1].map(|lane: usize| {
-                let ring = &foreign.rings[lane];
+            self.stale_until = [0, 1].map(|class: usize| foreign.rings[class].end());
+            self.cursors = [0, 1].map(|class: usize| {
+                let ring = &foreign.rings[class];
                 ring.end().saturating_sub(self.stale).max(ring.first)
             });
             own.borrow_mut().reads[index] = if place.is_some() { self.token } else { 0 };
@@ -401,13 +401,13 @@ impl Link {
     fn next_ns(&self) -> Option<u64> {
         let place = self.place?;
         let segment = self.foreign.borrow();
-        let first = |lane: usize| {
-            let (ring, cursor) = (&segment.rings[lane], self.cursors[lane]);
+        let first = |class: usize| {
+            let (ring, cursor) = (&segment.rings[class], self.cursors[class]);
             if cursor < ring.first {
                 return Some(0);
             }
             let unread = ring.records.iter().skip(usize::try_from(cursor - ring.first).unwrap_or(0));
-            let mine = |record: &&Record| record.readers >> place & 1 == 1 || cursor < self.stale_until[lane];
+            let mine = |record: &&Record| record.readers >> place & 1 == 1 || cursor < self.stale_until[class];
             unread.into_iter().find(mine).map(|record| record.visible_ns + self.latency_ns)
         };
         [first(0), first(1)].into_iter().flatten().min()
@@ -434,12 +434,12 @@ mod tests {
 
     fn process(token: u64) -> (Memory, MemberInfo) {
         let mut memory = Memory::new(&QUICK, Rng::new(token));
-        memory.begin_life(token);
-        let at = |lane| Endpoint::new(usize::try_from(token).expect("small"), 0, lane).address();
+        memory.begin_incarnation(token);
+        let at = |class| Endpoint::new(usize::try_from(token).expect("small"), 0, class).address();
         let info = MemberInfo {
             host: 1,
             packet_bytes_max: 1500,
-            ..MemberInfo::new(Incarnation(token), "", at(Lane::Data), at(Lane::Control))
+            ..MemberInfo::new(Incarnation(token), "", at(TrafficClass::Data), at(TrafficClass::Control))
         };
         (memory, info)
     }
@@ -456,12 +456,12 @@ mod tests {
     }
 
     fn write(writer: &mut Memory, to: &MemberInfo, byte: u8, len: usize) {
-        let place = writer.place_at(Lane::Data, &to.data).expect("reached");
-        writer.write(0, 1, Lane::Data, 1 << place, &vec![byte; len].into());
+        let place = writer.place_at(TrafficClass::Data, &to.data).expect("reached");
+        writer.write(0, 1, TrafficClass::Data, 1 << place, &vec![byte; len].into());
     }
 
     fn all(reader: &mut Memory) -> Vec<u8> {
-        std::iter::from_fn(|| reader.take(1_000_000, Lane::Data)).map(|bytes| bytes[0]).collect()
+        std::iter::from_fn(|| reader.take(1_000_000, TrafficClass::Data)).map(|bytes| bytes[0]).collect()
     }
 
     #[test]
@@ -470,7 +470,7 @@ mod tests {
         for byte in 0..10 {
             write(&mut a.0, &b.1, byte, 20);
         }
-        assert_eq!(b.0.take(LATENCY_MIN_NS - 1, Lane::Data), None);
+        assert_eq!(b.0.take(LATENCY_MIN_NS - 1, TrafficClass::Data), None);
         assert_eq!(b.0.next_ns(), Some(LATENCY_MIN_NS));
         assert_eq!(all(&mut b.0), (0..10).collect::<Vec<u8>>());
         assert_eq!((b.0.next_ns(), a.0.next_ns()), (None, None));
@@ -492,7 +492,7 @@ mod tests {
     fn a_new_life_is_not_reached_and_reads_nothing_of_the_old_one() {
         let [mut a, mut b] = attached();
         write(&mut a.0, &b.1, 1, 20);
-        b.0.begin_life(3);
+        b.0.begin_incarnation(3);
         assert_eq!(all(&mut b.0), [0_u8; 0]);
         a.0.settle();
         assert!(a.0.is_idle());
@@ -509,7 +509,7 @@ mod tests {
     fn a_stale_reader_is_shown_what_was_for_others() {
         let [mut a, mut b] = attached();
         write(&mut a.0, &b.1, 1, 20);
-        b.0.begin_life(3);
+        b.0.begin_incarnation(3);
         a.0.detach(2);
         let again = MemberInfo { incarnation: Incarnation(3), ..b.1.clone() };
         assert!(a.0.attach(&again, b.0.segment(), 0, 0));
@@ -534,7 +534,7 @@ mod tests {
         b.0.detach(1);
         write(&mut a.0, &b.1, 1, 20);
         a.0.settle();
-        assert_eq!(a.0.place_at(Lane::Data, &b.1.data), None);
+        assert_eq!(a.0.place_at(TrafficClass::Data, &b.1.data), None);
         assert!(b.0.attach(&a.1, a.0.segment(), 0, 0));
         a.0.settle();
         write(&mut a.0, &b.1, 2, 20);

@@ -50,7 +50,7 @@ impl World {
             let held = slot.neighbours.held;
             slot.neighbours = Neighbours { life: Some(life), held, ..Neighbours::default() };
             if let Some(memory) = slot.memory_mut() {
-                memory.begin_life(life.0);
+                memory.begin_incarnation(life.0);
             }
         }
         let known = slot.neighbours.view.as_ref();

@@ -1,6 +1,6 @@
 //! The network: one link in each direction between every two processes, each with its own weather.
 
-use phalanx_core::Lane;
+use phalanx_core::TrafficClass;
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{Header, Kind};
 
@@ -195,11 +195,11 @@ impl Network {
     pub(crate) fn is_stopped(
         &mut self,
         link: (usize, usize),
-        lane: Lane,
+        class: TrafficClass,
         header: Option<Header>,
         len_bytes: usize,
     ) -> bool {
-        self.gates.iter_mut().any(|gate| gate.stops(link, lane, header, len_bytes))
+        self.gates.iter_mut().any(|gate| gate.stops(link, class, header, len_bytes))
     }
 
     /// What a fault's gate has stopped it stops on, and nothing else.

@@ -196,7 +196,7 @@ impl World {
 
     /// A running process was left out of its cell lately, and is told to wait before it comes back.
     pub(crate) fn somebody_is_told_to_wait(&self) -> bool {
-        self.whole().filter_map(|slot| slot.node.as_ref()).any(|node| node.process().is_told_to_wait())
+        self.whole().filter_map(|slot| slot.node.as_ref()).any(|node| node.process().must_wait_to_rejoin())
     }
 
     fn unsettled_group(&self) -> Option<String> {

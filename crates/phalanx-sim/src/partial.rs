@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use phalanx_core::Lane;
+use phalanx_core::TrafficClass;
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{Header, Kind};
 use phalanx_trace::Event as TraceEvent;
@@ -58,8 +58,8 @@ pub enum Place {
 pub enum What {
     /// Nothing passes.
     All,
-    /// What goes from socket to socket of this lane.
-    Socket(Lane),
+    /// What goes from socket to socket of this class.
+    Socket(TrafficClass),
     /// Packets of one kind.
     Kind(Kind),
     /// Packets of more bytes.
@@ -88,10 +88,10 @@ const SENDS_EVERY_NS: u64 = 3 * SECOND;
 const PATIENCE_NS: u64 = 3 * SECOND;
 
 impl What {
-    fn stops(self, lane: Lane, kind: Option<Kind>, len_bytes: usize) -> bool {
+    fn stops(self, class: TrafficClass, kind: Option<Kind>, len_bytes: usize) -> bool {
         match self {
             Self::All => true,
-            Self::Socket(of) => of == lane,
+            Self::Socket(of) => of == class,
             Self::Kind(of) => kind == Some(of),
             Self::Longer(than) => len_bytes > than,
         }
@@ -104,8 +104,9 @@ impl Break {
     pub fn name(&self) -> String {
         let what = match self.what {
             What::All => "everything".to_owned(),
-            What::Socket(Lane::Data) => "data socket".to_owned(),
-            What::Socket(Lane::Control) => "control socket".to_owned(),
+            What::Socket(TrafficClass::Data) => "data socket".to_owned(),
+            What::Socket(TrafficClass::Control) => "control socket".to_owned(),
+            What::Kind(Kind::BestEffortMulticast) => "best-effort multicast packets".to_owned(),
             What::Kind(kind) => format!("{kind:?} packets"),
             What::Longer(_) => "long packets".to_owned(),
         };
@@ -202,8 +203,14 @@ impl Gate {
         }
     }
 
-    pub(crate) fn stops(&mut self, (from, to): (usize, usize), lane: Lane, header: Option<Header>, len: usize) -> bool {
-        if !self.links.contains(&(from, to)) || !self.what.stops(lane, header.map(|header| header.kind), len) {
+    pub(crate) fn stops(
+        &mut self,
+        (from, to): (usize, usize),
+        class: TrafficClass,
+        header: Option<Header>,
+        len: usize,
+    ) -> bool {
+        if !self.links.contains(&(from, to)) || !self.what.stops(class, header.map(|header| header.kind), len) {
             return false;
         }
         if self.spares(header) {
@@ -261,10 +268,11 @@ impl Plan {
 fn draw_break(rng: &mut Rng, plan: &Plan) -> Break {
     let what = match rng.below(10) {
         0 | 1 => What::All,
-        2 | 3 => What::Socket(Lane::Data),
-        4 | 5 => What::Socket(Lane::Control),
+        2 | 3 => What::Socket(TrafficClass::Data),
+        4 | 5 => What::Socket(TrafficClass::Control),
         6 | 7 => {
-            let kinds = [Kind::Greeting, Kind::Direct, Kind::Spread, Kind::Control, Kind::Data, Kind::Multicast];
+            let kinds =
+                [Kind::Handshake, Kind::Direct, Kind::BestEffortMulticast, Kind::Control, Kind::Data, Kind::Multicast];
             What::Kind(kinds[index(rng, kinds.len())])
         }
         _ if plan.packet_bytes > 4_000 => What::Longer([600, 1_500, 4_000][index(rng, 3)]),
@@ -287,7 +295,11 @@ fn draw_break(rng: &mut Rng, plan: &Plan) -> Break {
         (false, 1) => Place::From(role),
         (false, _) => Place::Around(role),
     };
-    let what = if !link && what == What::All { What::Socket([Lane::Data, Lane::Control][index(rng, 2)]) } else { what };
+    let what = if !link && what == What::All {
+        What::Socket([TrafficClass::Data, TrafficClass::Control][index(rng, 2)])
+    } else {
+        what
+    };
     Break { at, what }
 }
 
@@ -411,14 +423,15 @@ mod tests {
     fn a_gate_stops_what_it_says_on_its_links() {
         let gate = |what| Gate::new(vec![(0, 1)], what);
         let header = |number| Header { kind: Kind::Multicast, sender: Incarnation(7), space: 3, number, cell_tag: 0 };
-        let stops = |what, from, to| gate(what).stops((from, to), Lane::Data, Some(header(1)), 1000);
+        let stops = |what, from, to| gate(what).stops((from, to), TrafficClass::Data, Some(header(1)), 1000);
         assert!(stops(What::All, 0, 1) && !stops(What::All, 1, 0));
-        assert!(stops(What::Socket(Lane::Data), 0, 1) && !stops(What::Socket(Lane::Control), 0, 1));
+        assert!(stops(What::Socket(TrafficClass::Data), 0, 1) && !stops(What::Socket(TrafficClass::Control), 0, 1));
         assert!(stops(What::Kind(Kind::Multicast), 0, 1) && !stops(What::Kind(Kind::Data), 0, 1));
         assert!(stops(What::Longer(999), 0, 1) && !stops(What::Longer(1000), 0, 1));
         // What was stopped once is stopped again, and what is new is not.
         let mut learning = gate(What::All).learning();
-        let stops = |learning: &mut Gate, number| learning.stops((0, 1), Lane::Data, Some(header(number)), 1000);
+        let stops =
+            |learning: &mut Gate, number| learning.stops((0, 1), TrafficClass::Data, Some(header(number)), 1000);
         assert!(stops(&mut learning, 1) && stops(&mut learning, 2));
         learning.end_learning();
         assert!(stops(&mut learning, 2) && !stops(&mut learning, 3));
@@ -428,7 +441,8 @@ mod tests {
     fn a_gate_stops_what_comes_after_the_first_packet_or_after_a_pass() {
         let header =
             |space, number| Header { kind: Kind::Multicast, sender: Incarnation(7), space, number, cell_tag: 0 };
-        let stops = |gate: &mut Gate, space, number| gate.stops((0, 1), Lane::Data, Some(header(space, number)), 1000);
+        let stops =
+            |gate: &mut Gate, space, number| gate.stops((0, 1), TrafficClass::Data, Some(header(space, number)), 1000);
         let gate = || Gate::new(vec![(0, 1)], What::All);
         let mut first = gate().after_the_first();
         assert!(!stops(&mut first, 3, 8) && stops(&mut first, 3, 9));

@@ -377,7 +377,7 @@ fn draw_mild(rng: &mut Rng, heal_ns: u64) -> Vec<Fault> {
     faults
 }
 
-/// Mostly none; else so slow that a long message or a state fills it, and heartbeats and receipts do not.
+/// Mostly none; else so slow that a long message or a state fills it, and heartbeats and acks do not.
 fn draw_egress(rng: &mut Rng) -> Option<u64> {
     rng.chance_ppm(200_000).then(|| 300 + rng.below(3_000))
 }

@@ -268,7 +268,7 @@ fn count_shape(world: &mut World, plan: &Plan) {
     count("founders with a twin", usize::from(plan.twin.is_some()));
 }
 
-/// With nothing to say, processes say little: heartbeats and their receipts.
+/// With nothing to say, processes say little: heartbeats and their acks.
 fn count_calm(world: &mut World, chaos: &mut Chaos, go: impl Fn(&mut World, &mut Chaos, u64)) {
     let sent = |world: &World| world.counters.packets + world.counters.shared;
     let before = sent(world);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use look::KeptPackets;
 use phalanx_core::process::Activity;
-use phalanx_core::{CommandError, Lane, Order};
+use phalanx_core::{CommandError, Order, TrafficClass};
 use phalanx_trace::Phase;
 
 use crate::campaign::Options;
@@ -239,7 +239,8 @@ impl Cell {
 
     /// A packet made by the test reaches the control socket of a process, as if it came from another's.
     pub fn inject(&mut self, from: usize, to: usize, bytes: &[u8]) {
-        let (from, to) = (self.world.endpoint(from, Lane::Control), self.world.endpoint(to, Lane::Control));
+        let (from, to) =
+            (self.world.endpoint(from, TrafficClass::Control), self.world.endpoint(to, TrafficClass::Control));
         self.world.queue.push(self.world.now_ns, Event::Arrive { from, to, bytes: bytes.into() });
     }
 
@@ -351,7 +352,7 @@ impl Cell {
     /// Where a process receives control traffic.
     #[must_use]
     pub fn control_address(&self, slot: usize) -> std::net::SocketAddr {
-        self.world.endpoint(slot, Lane::Control).address()
+        self.world.endpoint(slot, TrafficClass::Control).address()
     }
 
     /// Heals what is still broken, waits for one common view, lets everybody multicast, and has the run judged.

@@ -17,7 +17,7 @@ pub struct Own {
     pub channel_window_bytes: usize,
     /// Between two heartbeats, in milliseconds.
     pub heartbeat_ms: u64,
-    /// Unheard this long, a link is accused, in milliseconds.
+    /// Unheard this long, a link is suspected, in milliseconds.
     pub suspect_after_ms: u64,
     /// Patience with one step of a view change, in milliseconds.
     pub ballot_step_ms: u64,

@@ -123,7 +123,7 @@ pub struct WorldSettings {
     pub watchers: usize,
     /// A member that holds others back for so long is expelled; `None`: it is waited for.
     pub expel_after: Option<Duration>,
-    /// Unheard this long, a link is accused.
+    /// Unheard this long, a link is suspected.
     pub suspect_after: Duration,
     /// How many turns pass between two checks of a process's invariants; 1: after each.
     pub check_every: u32,
@@ -321,7 +321,7 @@ impl World {
         self.counters.events += 1;
         let event = match due {
             Due::Turn(slot) => {
-                self.turn(slot);
+                self.poll(slot);
                 return Step::Turned(slot);
             }
             Due::Event(event) => event,
@@ -360,7 +360,7 @@ impl World {
         }
     }
 
-    fn turn(&mut self, index: usize) {
+    fn poll(&mut self, index: usize) {
         let now_ns = self.now_ns;
         self.watch_slot(index);
         let slot = &mut self.slots[index];
@@ -369,7 +369,7 @@ impl World {
         let was_outside = slot.begin_watch();
         let Some(node) = slot.node.as_mut() else { return };
         node.driver_mut().at(now_ns);
-        let report = node.turn(now, &mut slot.app);
+        let report = node.poll(now, &mut slot.app);
         slot.end_watch(was_outside);
         let Some(node) = slot.node.as_mut() else { return };
         slot.busy_until_ns = now_ns + slot.turn_ns + report.received as u64 * slot.packet_ns;
@@ -556,7 +556,7 @@ impl Ballot {
     fn of(activity: &Activity) -> Option<Self> {
         match activity {
             Activity { proposing: true, .. } => Some(Self::Proposing),
-            Activity { filling: true, .. } => Some(Self::Filling),
+            Activity { recovering: true, .. } => Some(Self::Filling),
             Activity { gathering: true, .. } => Some(Self::Gathering),
             _ => None,
         }
@@ -574,7 +574,7 @@ impl Ballot {
 
 /// Whether a process with this activity coordinates a view change.
 pub(crate) fn coordinates(activity: &Activity) -> bool {
-    activity.gathering || activity.filling || activity.proposing
+    activity.gathering || activity.recovering || activity.proposing
 }
 
 /// A process that asks this often for a turn at once, with nothing to do, spins.

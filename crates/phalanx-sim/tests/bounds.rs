@@ -36,7 +36,7 @@ fn a_process_joins_with_more_groups_than_it_may_name_as_it_comes() {
 /// A coordinator takes no more than 1,024 wishes of one member at a time, and a list of more says nothing to it: so nobody
 /// tells more, and the others follow.
 #[test]
-fn a_member_with_more_wishes_than_are_known_of_one_has_them_all_fulfilled() {
+fn a_member_with_more_requests_than_are_known_of_one_has_them_all_fulfilled() {
     // More than twice as many: what is left after the first view is more than one list holds, too.
     const GROUPS: usize = 2_060;
     let mut cell = started(2, 2);

@@ -122,7 +122,7 @@ fn the_last_member_leaves_in_the_turn_in_which_somebody_joins() {
         let seen = Arc::new(AtomicU32::new(0));
         let counter = Arc::clone(&seen);
         cell.lose_if(move |packet| {
-            counter.fetch_add(u32::from(packet.from == 1 && packet.kind == Kind::Greeting), Ordering::Relaxed);
+            counter.fetch_add(u32::from(packet.from == 1 && packet.kind == Kind::Handshake), Ordering::Relaxed);
             false
         });
         cell.start(1);
@@ -221,7 +221,7 @@ fn nobody_is_told_of_its_exclusion_because_it_asked_to_join_before() {
     // shorter than the probes before them, which are padded.
     let requests = Arc::new(AtomicU32::new(0));
     let asked = requests.clone();
-    let is_request = move |packet: &Packet| packet.kind == Kind::Greeting && packet.len_bytes < 160;
+    let is_request = move |packet: &Packet| packet.kind == Kind::Handshake && packet.len_bytes < 160;
     cell.lose_if(move |packet| {
         let lost = packet.from == joiner && packet.to == first && is_request(packet);
         asked.fetch_add(u32::from(lost), Ordering::Relaxed);
@@ -373,9 +373,11 @@ fn what_a_joiners_state_held_up_waits_until_it_hears_a_quorum() {
     cell.run_for(100 * MS);
     let before = cell.delivered(1);
     // Heartbeats and probes are lost: it hears nobody.
-    cell.lose_if(|packet| packet.to == 1 && matches!(packet.kind, Kind::Data | Kind::Spread | Kind::Direct));
+    cell.lose_if(|packet| {
+        packet.to == 1 && matches!(packet.kind, Kind::Data | Kind::BestEffortMulticast | Kind::Direct)
+    });
     assert!(cell.run_until(3 * SECOND, |cell| !cell.is_primary(1)));
-    cell.lose_if(|packet| packet.to == 1 && matches!(packet.kind, Kind::Spread | Kind::Direct));
+    cell.lose_if(|packet| packet.to == 1 && matches!(packet.kind, Kind::BestEffortMulticast | Kind::Direct));
     cell.run_for(50 * MS);
     assert!(!cell.is_primary(1));
     assert_eq!(cell.delivered(1), before, "it hears no quorum");
@@ -461,8 +463,10 @@ fn a_receiver_that_hears_no_marks_by_themselves_keeps_no_more_than_its_bound() {
         // How full buffers are is looked at with each second.
         let in_second = |cell: &Cell| cell.now().subsec_millis();
         assert!(cell.run_until(2 * SECOND, |cell| (500..650).contains(&in_second(cell))));
-        // Packets of the stream and receipts pass.
-        cell.lose_if(|packet| packet.from == 0 && packet.to == 2 && matches!(packet.kind, Kind::Spread | Kind::Direct));
+        // Packets of the stream and acks pass.
+        cell.lose_if(|packet| {
+            packet.from == 0 && packet.to == 2 && matches!(packet.kind, Kind::BestEffortMulticast | Kind::Direct)
+        });
         for _ in 0..110 {
             cell.multicast(0, "a", Order::Fifo, uniform, 100).expect("credit");
             cell.run_for(5 * MS);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
-use phalanx_core::{Lane, Order};
+use phalanx_core::{Order, TrafficClass};
 use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings};
 use phalanx_trace::LeaveReason;
 
@@ -71,7 +71,8 @@ fn a_member_without_a_control_socket_is_left_out() {
     for rank in 0..5 {
         for ways in [[true, true], [true, false], [false, true]] {
             let (mut cell, faulty) = broken(rank, move |packet, faulty| {
-                packet.lane == Lane::Control && (ways[0] && packet.to == faulty || ways[1] && packet.from == faulty)
+                packet.class == TrafficClass::Control
+                    && (ways[0] && packet.to == faulty || ways[1] && packet.from == faulty)
             });
             let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
             let went_on = send_until(&mut cell, bound(), |cell| cell.are_alone(&others));
@@ -110,7 +111,8 @@ fn a_member_without_a_data_socket_is_left_out() {
             [(true, [true, true]), (true, [true, false]), (true, [false, true]), (false, [true, false])]
         {
             let (mut cell, faulty) = broken(rank, move |packet, faulty| {
-                packet.lane == Lane::Data && (ways[0] && packet.to == faulty || ways[1] && packet.from == faulty)
+                packet.class == TrafficClass::Data
+                    && (ways[0] && packet.to == faulty || ways[1] && packet.from == faulty)
             });
             let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
             let is_over = |cell: &Cell| cell.are_alone(&others);
@@ -126,14 +128,14 @@ fn a_member_without_a_data_socket_is_left_out() {
 /// Heartbeats and short messages pass, and long packets do not, on either socket.
 #[test]
 fn a_member_that_loses_long_packets_is_left_out() {
-    for lane in [Lane::Data, Lane::Control] {
+    for class in [TrafficClass::Data, TrafficClass::Control] {
         for rank in [0, 2, 4] {
             let (mut cell, faulty) = broken(rank, move |packet, faulty| {
-                packet.lane == lane && packet.to == faulty && packet.len_bytes > 1000
+                packet.class == class && packet.to == faulty && packet.len_bytes > 1000
             });
             let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
             let went_on = cell.run_until(bound(), |cell| cell.are_alone(&others));
-            assert!(went_on, "rank {rank}, {lane:?}: no view without it");
+            assert!(went_on, "rank {rank}, {class:?}: no view without it");
             mend(cell);
         }
     }
@@ -184,7 +186,7 @@ fn of_a_path_that_loses_data_the_younger_end_goes() {
                 Cell::settled(5, 71 + older as u64).titled(format!("ranks {older} and {younger}, back {back}"));
             let (_, ranks) = cell.cell_view(0).expect("it is in a view");
             let (from, to) = if back { (ranks[younger], ranks[older]) } else { (ranks[older], ranks[younger]) };
-            cell.lose_if(move |packet| packet.lane == Lane::Data && (packet.from, packet.to) == (from, to));
+            cell.lose_if(move |packet| packet.class == TrafficClass::Data && (packet.from, packet.to) == (from, to));
             let others: Vec<usize> = (0..5).filter(|slot| *slot != ranks[younger]).collect();
             assert!(cell.run_until(bound(), |cell| cell.are_alone(&others)), "no view without the younger end");
             mend(cell);
@@ -197,7 +199,7 @@ fn of_a_path_that_loses_data_the_younger_end_goes() {
 fn a_cell_without_any_data_loses_nobody() {
     let mut cell = Cell::settled(5, 3).titled("no data passes");
     let before = cell.cell_view(0).map(|(view, _)| view);
-    cell.lose_if(|packet| packet.lane == Lane::Data);
+    cell.lose_if(|packet| packet.class == TrafficClass::Data);
     cell.run_for(SUSPECT_AFTER * 30);
     for slot in 0..5 {
         assert_eq!(cell.cell_view(slot).map(|(view, _)| view), before, "slot {slot} has another view");

@@ -66,7 +66,7 @@ fn what_is_never_acknowledged_is_in_doubt() {
     cell.finish_clean();
 }
 
-/// Nobody waits for the receipts of one that is out of the view.
+/// Nobody waits for the acks of one that is out of the view.
 #[test]
 fn a_leave_does_not_wait_for_one_that_is_gone() {
     let mut cell = Cell::settled(4, 3);
@@ -87,7 +87,7 @@ fn what_comes_after_the_leave_is_in_doubt() {
     for step in 0..40 {
         let mut cell = Cell::settled(4, 10 + step);
         // It does not hear that the others have installed the view without it, and stays for a while.
-        cell.lose_if(|packet| packet.to == 3 && packet.kind == Kind::Spread);
+        cell.lose_if(|packet| packet.to == 3 && packet.kind == Kind::BestEffortMulticast);
         cell.leave(3);
         cell.run_for(Duration::from_micros(20 * step));
         let mut sent = 0;

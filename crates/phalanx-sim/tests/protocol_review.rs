@@ -29,7 +29,7 @@ fn nothing_is_acknowledged_after_the_report() {
         cell.cut(3, 0);
         cell.cut(0, 3);
         assert!(cell.run_until(5 * SECOND, |cell| cell.activity(1).flushing && cell.activity(2).flushing));
-        // Now the repairs come through, after the reports.
+        // Now the retransmissions come through, after the reports.
         cell.lose_if(|_| false);
         cell.run_for(3 * SECOND);
         cell.finish_clean();
@@ -107,7 +107,7 @@ fn everybody_is_alone_for_a_while_and_nobody_is_excluded() {
 fn one_cut_link_costs_one_member() {
     let mut cell = Cell::settled(5, 5);
     let (_, ranks) = cell.cell_view(0).expect("in a view");
-    // Both ends are accused once; the younger goes, and comes back when the link does.
+    // Both ends are suspected once; the younger goes, and comes back when the link does.
     let (older, younger) = (ranks[1], ranks[3]);
     cell.cut(older, younger);
     cell.cut(younger, older);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
-use phalanx_core::{Lane, Order};
+use phalanx_core::{Order, TrafficClass};
 use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings};
 use phalanx_trace::LeaveReason;
 
@@ -62,7 +62,8 @@ fn watched_by_some_a_member_without_a_data_socket_is_left_out() {
     for (members, watchers, faulty) in [(5, 2, 0), (5, 2, 4), (7, 4, 2), (20, 16, 11)] {
         for (sends, to, from) in [(true, true, true), (true, true, false), (true, false, true), (false, true, false)] {
             let (mut cell, ranks) = broken(members, watchers, move |packet, slots| {
-                packet.lane == Lane::Data && (to && packet.to == slots[faulty] || from && packet.from == slots[faulty])
+                packet.class == TrafficClass::Data
+                    && (to && packet.to == slots[faulty] || from && packet.from == slots[faulty])
             });
             let title = format!("rank {faulty} of {members}, to it {to}, from it {from}, traffic {sends}");
             assert!(are_alone(&mut cell, &ranks, sends, |rank| rank == faulty), "{title}: no view without it");
@@ -77,12 +78,12 @@ fn watched_by_some_a_member_without_a_data_socket_is_left_out() {
 #[test]
 fn watched_by_some_a_member_that_loses_long_packets_is_left_out() {
     for (members, watchers, faulty) in [(5, 2, 4), (7, 4, 0), (20, 6, 13)] {
-        for lane in [Lane::Data, Lane::Control] {
+        for class in [TrafficClass::Data, TrafficClass::Control] {
             let (mut cell, ranks) = broken(members, watchers, move |packet, slots| {
-                packet.lane == lane && packet.to == slots[faulty] && packet.len_bytes > 1000
+                packet.class == class && packet.to == slots[faulty] && packet.len_bytes > 1000
             });
             let went_on = are_alone(&mut cell, &ranks, false, |rank| rank == faulty);
-            assert!(went_on, "rank {faulty} of {members}, {lane:?}: no view without it");
+            assert!(went_on, "rank {faulty} of {members}, {class:?}: no view without it");
             mend(cell);
         }
     }
@@ -96,7 +97,7 @@ fn watched_by_some_the_younger_end_of_a_path_goes() {
             for back in [false, true] {
                 let (from, to) = if back { (younger, older) } else { (older, younger) };
                 let (mut cell, ranks) = broken(members, watchers, move |packet, slots| {
-                    packet.lane == Lane::Data && (packet.from, packet.to) == (slots[from], slots[to])
+                    packet.class == TrafficClass::Data && (packet.from, packet.to) == (slots[from], slots[to])
                 });
                 let went_on = are_alone(&mut cell, &ranks, true, |rank| rank == younger);
                 assert!(went_on, "{members} members, from rank {from} to rank {to}: no view without the younger end");
@@ -126,7 +127,7 @@ fn decrees_that_change_nothing_hide_no_broken_path() {
 #[test]
 fn watched_by_some_a_cell_without_any_data_loses_nobody() {
     for (members, watchers) in [(6, 2), (9, 4), (20, 6)] {
-        let (mut cell, ranks) = broken(members, watchers, |packet, _| packet.lane == Lane::Data);
+        let (mut cell, ranks) = broken(members, watchers, |packet, _| packet.class == TrafficClass::Data);
         let before = cell.cell_view(0).map(|(view, _)| view);
         for _ in 0..30 {
             for slot in &ranks {

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     // The first founds the cell, the others join it; all come into the group.
-    turn_until(&mut members, |app| app.members == 3)?;
+    poll_until(&mut members, |app| app.members == 3)?;
 
     for (rank, (app, member)) in members.iter_mut().enumerate() {
         let group = app.group.ok_or("in the group by now")?;
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             member.multicast(group, Order::Total, Stability::GroupDefault, &[number], app)?;
         }
     }
-    turn_until(&mut members, |app| app.seen.len() == 30)?;
+    poll_until(&mut members, |app| app.seen.len() == 30)?;
 
     let (first, _) = &members[0];
     assert!(members.iter().all(|(app, _)| app.seen == first.seen), "one order for all");
@@ -67,22 +67,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         member.leave(app);
     }
     while !members.iter().all(|(_, member)| member.is_over()) {
-        turn_all(&mut members)?;
+        poll_all(&mut members)?;
     }
     eprintln!("all three saw {:?}", members[0].0.seen);
     Ok(())
 }
 
-fn turn_until(members: &mut [(App, Inline)], done: impl Fn(&App) -> bool) -> Result<(), Box<dyn Error>> {
+fn poll_until(members: &mut [(App, Inline)], done: impl Fn(&App) -> bool) -> Result<(), Box<dyn Error>> {
     while !members.iter().all(|(app, _)| done(app)) {
-        turn_all(members)?;
+        poll_all(members)?;
     }
     Ok(())
 }
 
-fn turn_all(members: &mut [(App, Inline)]) -> Result<(), Box<dyn Error>> {
+fn poll_all(members: &mut [(App, Inline)]) -> Result<(), Box<dyn Error>> {
     for (app, member) in members {
-        if !member.turn(app).more {
+        if !member.poll(app).more {
             // Alone in its thread a member would wait without a limit.
             member.wait(Some(Duration::from_micros(200)))?;
         }

@@ -1,7 +1,7 @@
 //! Learns of deaths on the same host from the operating system, at once and without a doubt.
 //!
 //! Two proofs are taken: a process descriptor (`pidfd`) becomes readable when its process has ended, and the lock
-//! that a process holds on its presence for life is free. The first comes without asking; the second also covers
+//! that a process holds on its liveness lock for life is free. The first comes without asking; the second also covers
 //! what lives in another process namespace, or ended its part in the cell without ending its process.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use phalanx_core::{CellView, Incarnation};
 use phalanx_driver::fork::Home;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-use crate::local::card::{Found, has_ended};
+use crate::local::advert::{Found, has_ended};
 use crate::local::lock::is_held;
 use crate::local::{host, roster};
 
@@ -26,19 +26,19 @@ pub struct Deaths {
     /// the system gave none, and ends are found by looking now and then.
     ends: Option<OwnedFd>,
     watched: BTreeMap<Incarnation, Watched>,
-    /// Members of this host whose presence was not found yet.
+    /// Members of this host whose liveness lock was not found yet.
     unseen: BTreeSet<Incarnation>,
     home: Home,
 }
 
 #[derive(Debug)]
 struct Watched {
-    presence: File,
+    liveness_lock: File,
     process: Found,
 }
 
 impl Deaths {
-    /// Watches presences in `scope`; see [`crate::local::LocalCell::scope`].
+    /// Watches liveness locks in `scope`; see [`crate::local::LocalCell::scope`].
     #[must_use]
     pub fn new(scope: &Path) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Deaths {
             stays
         });
         self.unseen = members.into_iter().filter(|m| !self.watched.contains_key(m)).collect();
-        self.look_for_unseen();
+        self.find_unseen();
     }
 
     /// How many processes are watched.
@@ -87,7 +87,7 @@ impl Deaths {
         if !self.home.is_here() {
             return Vec::new();
         }
-        self.look_for_unseen();
+        self.find_unseen();
         let dead: Vec<Incarnation> = self
             .watched
             .iter_mut()
@@ -101,13 +101,13 @@ impl Deaths {
         dead
     }
 
-    fn look_for_unseen(&mut self) {
+    fn find_unseen(&mut self) {
         let scope = &self.scope;
         let (watched, ends) = (&mut self.watched, self.ends.as_ref());
         self.unseen.retain(|incarnation| {
-            let Some(presence) = roster::find(scope, *incarnation) else { return true };
-            let process = roster::read_card(&presence).map_or(Found::Unknown, |card| card.find_process());
-            let found = Watched { presence, process };
+            let Some(liveness_lock) = roster::find(scope, *incarnation) else { return true };
+            let process = roster::read_advert(&liveness_lock).map_or(Found::Unknown, |advert| advert.find_process());
+            let found = Watched { liveness_lock, process };
             found.await_end(ends);
             watched.insert(*incarnation, found);
             false
@@ -144,12 +144,12 @@ impl Watched {
             Found::Gone => true,
             Found::Unknown => false,
         };
-        if ended || is_held(&self.presence) {
+        if ended || is_held(&self.liveness_lock) {
             return ended;
         }
         // It may have been removed, and written again.
         match roster::find(scope, incarnation).filter(is_held) {
-            Some(presence) => self.presence = presence,
+            Some(liveness_lock) => self.liveness_lock = liveness_lock,
             None => return true,
         }
         false

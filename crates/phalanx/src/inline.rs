@@ -1,10 +1,10 @@
 //! A process that its application turns: no thread of its own, handlers run on the caller's.
 
-mod attendant;
-mod gate;
+mod local_agent;
 mod requests;
 mod restore;
 mod stall;
+mod startup_gate;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -17,10 +17,10 @@ use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
 use crate::belief::{Belief, Believer};
 use crate::clock;
 use crate::handler::Handler;
-use crate::node::{Node, NodeOptions, TurnReport};
+use crate::node::{Node, NodeOptions, PollReport};
 use crate::start::{Options, Prepared, StartError, prepare};
-use attendant::Attendant;
-use gate::{Gated, Pass};
+use local_agent::LocalAgent;
+use startup_gate::{GatedHandler, Pass};
 
 /// A process of a cell, turned by its application.
 ///
@@ -40,7 +40,7 @@ use gate::{Gated, Pass};
 /// let (mut app, mut member) = (App, Inline::start(&Options::default())?);
 /// member.join_group("stock", false, GroupTerms::default(), &mut app)?;
 /// while !member.is_over() {
-///     if !member.turn(&mut app).more {
+///     if !member.poll(&mut app).more {
 ///         member.wait(None)?;
 ///     }
 /// }
@@ -57,7 +57,7 @@ use gate::{Gated, Pass};
 /// over, and dropping it leaves to the parent what is the parent's, who goes on with it. Start another in the child.
 pub struct Inline<D: Wait = Shm<Udp>> {
     node: Node<D>,
-    attendant: Attendant,
+    local_agent: LocalAgent,
     believer: Believer,
     /// The clock as last read.
     now: Instant,
@@ -101,34 +101,37 @@ impl<D: Wait> Inline<D> {
 
     /// The process itself lives and dies in one thread; what it is made of may come from another.
     pub(crate) fn assemble(prepared: Prepared, rejoin: bool, wrap: impl FnOnce(Shm<Udp>) -> D) -> Self {
-        let Prepared { driver, settings, security, entropy, presence, local, kept, plan, notices, believer } = prepared;
+        let Prepared { driver, settings, security, entropy, liveness_lock, local, kept, plan, notices, believer } =
+            prepared;
         let now = clock::now();
         let mut node = Node::new(now, wrap(driver), settings, security, entropy, NodeOptions { rejoin });
-        let attendant = Attendant::new(&mut node, presence, local, kept, plan, notices);
-        Self { node, attendant, believer, now, idle: 0 }
+        let local_agent = LocalAgent::new(&mut node, liveness_lock, local, kept, plan, notices);
+        Self { node, local_agent, believer, now, idle: 0 }
     }
 
-    /// One turn; see [`Node::turn`]. Also looks after what the process keeps on this host.
-    pub fn turn(&mut self, handler: &mut impl Handler) -> TurnReport {
+    /// One turn; see [`Node::poll`]. Also looks after what the process keeps on this host.
+    pub fn poll(&mut self, handler: &mut impl Handler) -> PollReport {
         let is_fresh = self.idle.is_multiple_of(CLOCK_EVERY);
         let now = if is_fresh { self.read_clock() } else { self.now };
-        let mut report = self.node.turn(now, &mut Gated { inner: &mut *handler, gate: &mut self.attendant.gate });
+        let mut report = self
+            .node
+            .poll(now, &mut GatedHandler { inner: &mut *handler, startup_gate: &mut self.local_agent.startup_gate });
         // Asked now: a handler may have forked. What is kept on this host is the parent's.
         if !self.node.home().is_here() {
             return report;
         }
-        self.idle = if report == TurnReport::default() { self.idle.wrapping_add(1) } else { 0 };
+        self.idle = if report == PollReport::default() { self.idle.wrapping_add(1) } else { 0 };
         if self.idle == 0 || is_fresh {
-            report.more |= self.attendant.tend(now, &mut self.node, handler);
+            report.more |= self.local_agent.tend(now, &mut self.node, handler);
         }
-        self.tell_belief(now);
+        self.publish_belief(now);
         report
     }
 
-    fn tell_belief(&mut self, now: Instant) {
+    fn publish_belief(&mut self, now: Instant) {
         let mut membership = self.node.membership();
         // Whether its first view counts is still being asked: it may have to join another cell.
-        if self.attendant.gate.pass == Pass::Asking && membership != Membership::Over {
+        if self.local_agent.startup_gate.pass == Pass::Asking && membership != Membership::Over {
             membership = Membership::Searching;
         }
         let view = self.node.process().cell_view().map_or((0, 0), |view| (view.instance, view.view));
@@ -151,10 +154,10 @@ impl<D: Wait> Inline<D> {
     pub fn wait_also(&mut self, timeout: Option<Duration>, also: &[BorrowedFd<'_>]) -> io::Result<u64> {
         self.node.home().check()?;
         let now = self.read_clock();
-        let due = self.attendant.deadline().min(self.node.deadline().unwrap_or(Instant(u64::MAX)));
+        let due = self.local_agent.deadline().min(self.node.deadline().unwrap_or(Instant(u64::MAX)));
         let due = due.since(now);
         let timeout = timeout.map_or(due, |timeout| timeout.min(due));
-        let deaths = self.attendant.deaths.descriptor();
+        let deaths = self.local_agent.deaths.descriptor();
         self.idle = 0;
         let woken = match deaths {
             Some(deaths) if also.is_empty() => self.node.driver_mut().wait(Some(timeout), &[deaths]),
@@ -165,7 +168,7 @@ impl<D: Wait> Inline<D> {
         }?;
         let mine = (1_u64 << also.len().min(63)) - 1;
         if woken.extra & !mine != 0 {
-            self.attendant.look_at_deaths();
+            self.local_agent.check_deaths();
         }
         Ok(woken.extra & mine)
     }
@@ -248,7 +251,7 @@ impl<D: Wait> Inline<D> {
         payload: &[u8],
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
-        let mut gated = Gated { inner: handler, gate: &mut self.attendant.gate };
+        let mut gated = GatedHandler { inner: handler, startup_gate: &mut self.local_agent.startup_gate };
         // The time is that of the last turn: a message costs no look at the clock.
         self.node.multicast(self.now, group, order, stability, &[payload], &mut gated)
     }
@@ -296,7 +299,7 @@ impl<D: Wait> Inline<D> {
         if !self.node.home().is_here() {
             return vec![Forked.to_string()];
         }
-        std::mem::take(&mut self.attendant.notices)
+        std::mem::take(&mut self.local_agent.notices)
     }
 
     /// Gives up this life without telling anybody, and begins a new one; see [`Node::begin_anew`].
@@ -306,6 +309,6 @@ impl<D: Wait> Inline<D> {
         }
         let now = self.read_clock();
         self.node.begin_anew(now, Founding::Join, &[]);
-        self.attendant.new_life(now);
+        self.local_agent.new_incarnation(now);
     }
 }

@@ -24,7 +24,7 @@ pub use belief::{Belief, Believed};
 pub use cell::{CallError, Cell, CellStream, Group, Item, JoinOptions, Message};
 pub use handler::Handler;
 pub use inline::Inline;
-pub use node::{Node, NodeOptions, TurnReport};
+pub use node::{Node, NodeOptions, PollReport};
 pub use phalanx_core as core;
 pub use phalanx_driver as driver;
 pub use start::{Options, StartError};

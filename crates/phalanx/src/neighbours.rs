@@ -50,7 +50,7 @@ enum Outcome {
 }
 
 impl Neighbours {
-    /// Looks for presences in `scope`; see [`crate::local::LocalCell::scope`].
+    /// Looks for liveness locks in `scope`; see [`crate::local::LocalCell::scope`].
     pub(crate) fn new(scope: &Path) -> Self {
         Self {
             scope: scope.to_path_buf(),
@@ -67,11 +67,11 @@ impl Neighbours {
     }
 
     /// A life begins, in no view yet.
-    pub(crate) fn begin_life(&mut self, life: Incarnation, driver: Option<&mut dyn Reached>) {
+    pub(crate) fn begin_incarnation(&mut self, life: Incarnation, driver: Option<&mut dyn Reached>) {
         self.life = life;
         self.members.clear();
         if let Some(driver) = driver {
-            driver.begin_life(life.0);
+            driver.begin_incarnation(life.0);
         }
     }
 
@@ -107,7 +107,7 @@ impl Neighbours {
         }
     }
 
-    /// Tries again, now and then, those who are not attached: a card may appear late. Call it ten times a second.
+    /// Tries again, now and then, those who are not attached: an advert may appear late. Call it ten times a second.
     pub(crate) fn retry(&mut self, driver: Option<&mut dyn Reached>) -> Option<String> {
         let driver = driver?;
         let mut notice = None;
@@ -137,19 +137,19 @@ impl Neighbours {
 }
 
 fn attach(scope: &Path, info: &MemberInfo, driver: &mut dyn Reached) -> Outcome {
-    let Some(presence) = roster::find(scope, info.incarnation) else {
-        return Outcome::Failed { why: format!("it has no presence in {}", scope.display()), again: true };
+    let Some(liveness_lock) = roster::find(scope, info.incarnation) else {
+        return Outcome::Failed { why: format!("it has no liveness lock in {}", scope.display()), again: true };
     };
-    // A card that cannot be read was written by another version.
-    let Some(card) = roster::read_card(&presence) else { return Outcome::None };
-    let Some(offer) = card.memory.filter(|_| card.pid_namespace == host::namespace("pid")) else {
+    // An advert that cannot be read was written by another version.
+    let Some(advert) = roster::read_advert(&liveness_lock) else { return Outcome::None };
+    let Some(offer) = advert.memory.filter(|_| advert.pid_namespace == host::namespace("pid")) else {
         return Outcome::None;
     };
     let peer = Peer { offer, token: info.incarnation.0, data: info.data, control: info.control };
     match driver.attach(&peer) {
         Ok(()) => Outcome::Attached,
         Err(error) => {
-            let again = matches!(error, Refused::OtherLife | Refused::System(_));
+            let again = matches!(error, Refused::OtherIncarnation | Refused::System(_));
             Outcome::Failed { why: error.to_string(), again }
         }
     }

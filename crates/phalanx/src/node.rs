@@ -3,8 +3,8 @@
 //! The same loop runs over sockets and under the simulator, so it reads no clock and draws no randomness but
 //! what its owner hands in.
 
+mod requested_groups;
 mod sink;
-mod wanted;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,8 +18,8 @@ use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::{Driver, Transmit};
 
 use crate::handler::{Command, Handler};
+use requested_groups::RequestedGroups;
 use sink::{Sink, Watch};
-use wanted::Wanted;
 
 /// Draws 64 random bits: the system's generator in production, a seeded one in the simulator.
 pub type Entropy = Box<dyn FnMut() -> u64 + Send>;
@@ -39,7 +39,7 @@ impl Default for NodeOptions {
 
 /// What a turn did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TurnReport {
+pub struct PollReport {
     /// Datagrams taken from the driver.
     pub received: usize,
     /// Work may be left: turn again at once rather than wait.
@@ -65,7 +65,7 @@ pub struct Node<D: Driver> {
     /// The handler knows of the current life.
     announced: bool,
     watch: Watch,
-    wanted: Wanted,
+    wanted: RequestedGroups,
     /// The last turn received nothing, or was cut short by what it delivered.
     rested: bool,
     /// Before then nothing is due unless something comes: a turn that finds nothing ends early, as most do in a process
@@ -105,7 +105,7 @@ impl<D: Driver> Node<D> {
             leaving: false,
             announced: false,
             watch: Watch::default(),
-            wanted: Wanted::default(),
+            wanted: RequestedGroups::default(),
             rested: true,
             quiet_until: Instant::ZERO,
             lost: Vec::new(),
@@ -119,9 +119,9 @@ impl<D: Driver> Node<D> {
     ///
     /// A turn that delivers something after one that received nothing ends with that: the application may answer, and the
     /// next turn sends the answer before it looks for more and judges timers.
-    pub fn turn(&mut self, now: Instant, handler: &mut impl Handler) -> TurnReport {
+    pub fn poll(&mut self, now: Instant, handler: &mut impl Handler) -> PollReport {
         if !self.home.is_here() {
-            return TurnReport::default();
+            return PollReport::default();
         }
         self.announce(now, handler);
         if self.process.set_congested(self.driver.outbox().is_congested()) {
@@ -132,7 +132,7 @@ impl<D: Driver> Node<D> {
             self.process.flush(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
             self.driver.flush();
         }
-        let mut report = TurnReport::default();
+        let mut report = PollReport::default();
         let was_at_rest = self.rested;
         self.drain(now, was_at_rest, &mut report, handler);
         self.rested = report.received == 0;
@@ -158,7 +158,7 @@ impl<D: Driver> Node<D> {
             }
         }
         self.wanted.ask(now, &mut self.process, handler);
-        self.process.turn(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
+        self.process.poll(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
         self.forget_stopped();
         self.flush(&mut report);
         report.more |= self.process.is_packing();
@@ -168,7 +168,7 @@ impl<D: Driver> Node<D> {
             report.more = true;
         }
         self.quiet_until =
-            if report == TurnReport::default() && self.process.undelivered() == 0 && !self.wanted.is_open() {
+            if report == PollReport::default() && self.process.undelivered() == 0 && !self.wanted.is_open() {
                 self.process.deadline().unwrap_or(Instant(u64::MAX))
             } else {
                 Instant::ZERO
@@ -186,20 +186,20 @@ impl<D: Driver> Node<D> {
 
     /// Hands what was sent to the system. If that takes no more, or takes it again, the process learns it with the next
     /// turn, which is due at once: nothing else may come that wakes it.
-    fn flush(&mut self, report: &mut TurnReport) {
+    fn flush(&mut self, report: &mut PollReport) {
         self.driver.flush();
         report.more |= self.driver.outbox().is_congested() != self.process.is_congested();
     }
 
     /// Takes what waits; if it shall `hand_on` soon, only what one receive gives.
-    fn drain(&mut self, now: Instant, hand_on: bool, report: &mut TurnReport, handler: &mut impl Handler) {
+    fn drain(&mut self, now: Instant, hand_on: bool, report: &mut PollReport, handler: &mut impl Handler) {
         let Self { driver, process, watch, .. } = self;
-        // Timers are judged only after what waits was heard: a process that was held up must not accuse others of
+        // Timers are judged only after what waits was heard: a process that was held up must not suspect others of
         // a silence that is its own. Bounded, so that a flood cannot keep it from sending.
         for _ in 0..BATCHES_PER_TURN {
-            let took = driver.receive(BATCH, &mut |outbox, lane, origin, packet| {
+            let took = driver.receive(BATCH, &mut |outbox, class, origin, packet| {
                 let mut sink = Sink { outbox, handler: &mut *handler, watch: &mut *watch };
-                process.handle_packet(now, lane, origin, packet, &mut sink);
+                process.handle_packet(now, class, origin, packet, &mut sink);
             });
             report.received += took.packets;
             report.more = took.more;
@@ -238,7 +238,7 @@ impl<D: Driver> Node<D> {
         let kept = self.process.take_kept(|group| handler.keeps_state(group));
         let inheritance = self.process.take_inheritance();
         let founding = inheritance.map_or(Founding::Join, |inheritance| Founding::Reform(Box::new(inheritance)));
-        self.begin_life(now, founding, &known, kept);
+        self.begin_incarnation(now, founding, &known, kept);
     }
 
     /// Gives up this life and starts the next: same name and addresses, a fresh incarnation, the same groups.
@@ -249,12 +249,12 @@ impl<D: Driver> Node<D> {
         if self.home.is_here() {
             // What a life before this one kept is kept on.
             let kept = self.process.take_kept(|_| true);
-            self.begin_life(now, founding, seeds, kept);
+            self.begin_incarnation(now, founding, seeds, kept);
         }
     }
 
     /// A fixed founder is one in each of its lives, unless it found something else to do.
-    fn begin_life(&mut self, now: Instant, mut founding: Founding, seeds: &[SocketAddr], kept: Kept) {
+    fn begin_incarnation(&mut self, now: Instant, mut founding: Founding, seeds: &[SocketAddr], kept: Kept) {
         if founding == Founding::Join
             && let Founding::Named(_) = &self.founding
         {
@@ -283,7 +283,7 @@ impl<D: Driver> Node<D> {
         self.process.counters(&mut |name, count| each(name, count + self.counted.get(name).copied().unwrap_or(0)));
     }
 
-    /// When [`Node::turn`] is due if no datagram or command comes sooner.
+    /// When [`Node::poll`] is due if no datagram or command comes sooner.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.process.deadline()

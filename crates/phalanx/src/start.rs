@@ -12,7 +12,7 @@ use phalanx_driver::{Driver, Faults, Shm, ShmOptions, Udp, UdpOptions};
 
 use crate::belief::Believer;
 use crate::config::{Config, DriverMode, SecurityMode};
-use crate::local::{Card, Kept, LocalCell, Presence, Role, host, read_key};
+use crate::local::{Advert, Kept, LivenessLock, LocalCell, Role, host, read_key};
 use crate::node::Entropy;
 pub use error::StartError;
 pub(crate) use founding::Plan;
@@ -68,7 +68,7 @@ pub(crate) struct Prepared {
     pub(crate) settings: Settings,
     pub(crate) security: Security,
     pub(crate) entropy: Entropy,
-    pub(crate) presence: Presence,
+    pub(crate) liveness_lock: LivenessLock,
     pub(crate) local: LocalCell,
     pub(crate) kept: Kept,
     pub(crate) plan: Plan,
@@ -76,7 +76,7 @@ pub(crate) struct Prepared {
     pub(crate) believer: Believer,
 }
 
-/// Binds, enters the presence and decides how to come in.
+/// Binds, enters the liveness lock and decides how to come in.
 pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     let config = &options.config;
     let mut entropy = entropy()?;
@@ -97,13 +97,13 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
         Security::Sealed(_) | Security::None => None,
     };
     let kept = Kept::new(&local, own_key)?;
-    let card = Card::mine(&me.name, me.data, me.control).with_memory(driver.offer());
-    let plan = Plan::new(options, &local, &card, seeds)?;
+    let advert = Advert::mine(&me.name, me.data, me.control).with_memory(driver.offer());
+    let plan = Plan::new(options, &local, &advert, seeds)?;
     if plan.is_only_one() {
         me.sit(local.seat(&me.name)?);
     }
     let role = Role { founder: plan.has_name().then_some(me.name.as_str()), keyed: kept.has_key() };
-    let (presence, standing) = local.enter(me.incarnation, &card, plan.intent(), role)?;
+    let (liveness_lock, standing) = local.enter(me.incarnation, &advert, plan.intent(), role)?;
     let (founding, seeds) = plan.resolve(standing);
     let settings = Settings {
         cell: config.cell.clone(),
@@ -121,7 +121,7 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
             "no shared memory, so processes of this host are reached by datagrams: {error}; driver = \"udp\" says no more of it"
         ));
     }
-    Ok(Prepared { driver, settings, security, entropy, presence, local, kept, plan, notices, believer })
+    Ok(Prepared { driver, settings, security, entropy, liveness_lock, local, kept, plan, notices, believer })
 }
 
 /// A driver as configured. `longest`: the longest packet to take in, in bytes; `None`: what is usual where it is bound.

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use phalanx::config::Config;
 use phalanx::core::Incarnation;
-use phalanx::rpc::{CallId, CallOptions, Caller, Client, Failure, Outcome, Port, PortOptions, Served, Service, Ticket};
+use phalanx::rpc::{
+    CallId, CallOptions, Caller, Client, ClientCallId, Failure, HandlerResult, Outcome, Port, PortOptions, Service,
+};
 use phalanx_check::{Options, Property, Report, Require, check};
 use phalanx_trace::{CallOutcome, Event, Record, Trace};
 
@@ -18,17 +20,17 @@ struct Server {
 }
 
 impl Service for Server {
-    fn request(&mut self, call: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+    fn request(&mut self, call: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
         match request.first() {
-            Some(b'!') => Served::Refused,
-            Some(b'-') => Served::Later,
+            Some(b'!') => HandlerResult::Refused,
+            Some(b'-') => HandlerResult::Later,
             Some(b'?') => {
                 self.later.push((call, request.to_vec()));
-                Served::Later
+                HandlerResult::Later
             }
             _ => {
                 answer.extend_from_slice(request);
-                Served::Answered
+                HandlerResult::Answered
             }
         }
     }
@@ -38,7 +40,7 @@ impl Service for Server {
 struct Ended(u32);
 
 impl Service for Ended {
-    fn outcome(&mut self, _: Ticket, _: Outcome<'_>) {
+    fn outcome(&mut self, _: ClientCallId, _: Outcome<'_>) {
         self.0 += 1;
     }
 }
@@ -68,7 +70,7 @@ fn calls() -> Vec<Trace> {
         let (mut port, mut server) = (Port::start(&of_server).expect("a port"), Server::default());
         tell.send(port.address()).expect("it is waited for");
         while !ending.load(Ordering::Relaxed) {
-            if port.turn(&mut server) == 0 {
+            if port.poll(&mut server) == 0 {
                 port.wait(Some(Duration::from_millis(20)), &[]).expect("a wait");
             }
             for (call, answer) in std::mem::take(&mut server.later) {
@@ -98,9 +100,9 @@ fn calls() -> Vec<Trace> {
     // A closed session, and a call that ends by being cancelled.
     let (mut port, mut ended) = (Port::start(&options(dir.path(), "port")).expect("a port"), Ended::default());
     let session = port.connect(address, &mut ended);
-    let ticket = port.call(session, &b"-x"[..], &slow, &mut ended).expect("accepted");
-    port.turn(&mut ended);
-    assert!(port.cancel(session, ticket, &mut ended));
+    let call_id = port.call(session, &b"-x"[..], &slow, &mut ended).expect("accepted");
+    port.poll(&mut ended);
+    assert!(port.cancel(session, call_id, &mut ended));
     port.close(session, &mut ended);
     assert!(port.call(session, &b"."[..], &slow, &mut ended).is_err(), "closed");
     assert_eq!((ended.0, port.trace_failure().is_none()), (1, true));

@@ -247,7 +247,7 @@ fn the_age_of_a_belief_grows_while_nobody_turns_the_process() {
     assert_eq!(belief.look().membership, Membership::Searching);
     let begun = Instant::now();
     while belief.look().membership != Membership::Primary {
-        process.turn(&mut App);
+        process.poll(&mut App);
         assert!(begun.elapsed() < PATIENCE, "it founds its cell");
     }
     let rests = Duration::from_millis(100);
@@ -257,7 +257,7 @@ fn the_age_of_a_belief_grows_while_nobody_turns_the_process() {
     assert!(!old.is_primary(rests - Duration::from_millis(1)) && old.is_primary(old.age));
     let turning = Instant::now();
     process.wait(Some(Duration::ZERO)).expect("waits");
-    process.turn(&mut App);
+    process.poll(&mut App);
     assert!(belief.look().age <= turning.elapsed(), "the turn renewed it");
     drop(process);
     assert_eq!(belief.look().membership, Membership::Over);
@@ -360,18 +360,18 @@ fn a_life_that_is_given_up_tells_what_it_did_not_send() {
     let younger = without_a_quorum(dir.path(), options(dir.path(), "younger"));
     let (mut process, mut app) = (Inline::start(&younger).expect("starts"), App::default());
     process.join_group("g", false, GroupTerms::default(), &mut app).expect("a good name");
-    let turn_until = |process: &mut Inline, app: &mut App, is: &dyn Fn(&App) -> bool| {
+    let poll_until = |process: &mut Inline, app: &mut App, is: &dyn Fn(&App) -> bool| {
         let begun = Instant::now();
         while !is(app) {
-            if !process.turn(app).more {
+            if !process.poll(app).more {
                 process.wait(Some(Duration::from_millis(5))).expect("waits");
             }
             assert!(begun.elapsed() < PATIENCE, "it comes");
         }
     };
-    turn_until(&mut process, &mut app, &|app| app.members == 2);
+    poll_until(&mut process, &mut app, &|app| app.members == 2);
     drop((elders, elder.leave(Duration::ZERO)));
-    turn_until(&mut process, &mut app, &|app| !app.primary);
+    poll_until(&mut process, &mut app, &|app| !app.primary);
     let group = app.group.expect("in the group");
     let mut accepted = 0_u64;
     let refused = loop {
@@ -379,11 +379,11 @@ fn a_life_that_is_given_up_tells_what_it_did_not_send() {
             Ok(()) => accepted += 1,
             Err(refused) => break refused,
         }
-        process.turn(&mut app);
+        process.poll(&mut app);
     };
     assert_eq!(refused, CommandError::NoCredit);
     process.begin_anew();
-    process.turn(&mut app);
+    process.poll(&mut app);
     let unsent = accepted - app.sent;
     assert!(unsent > 0);
     assert_eq!(app.told, ["begin", &unsent.to_string(), "begin"], "once, and as the end of the life that accepted it");
@@ -570,7 +570,7 @@ fn a_member_that_stops_without_a_leave_is_proved_dead() {
     await_members(&stays, 2);
     await_members(&stops, 2);
     let gone = stops.me().incarnation;
-    // No patience at all: the thread ends as it is, and the lock on its presence with it.
+    // No patience at all: the thread ends as it is, and the lock on its liveness lock with it.
     assert_eq!(stops.leave(Duration::ZERO), Err(CallError::Timeout));
     let left = await_event(&stays, |event| match event {
         Event::CellView(view) if view.members.len() == 1 => Some(view.left.clone()),
@@ -630,7 +630,7 @@ fn how_a_process_stands_can_be_read_from_its_counters() {
     let local = common::local(dir.path());
     let living = local.living().expect("readable");
     assert_eq!(living.len(), 1);
-    assert_eq!(living[0].card.as_ref().expect("ours").name, "a");
+    assert_eq!(living[0].advert.as_ref().expect("ours").name, "a");
     assert_eq!(living[0].incarnation, cell.me().incarnation);
     let file = CountersFile::open(&living[0].counters).expect("there");
     let reading = (0..PATIENCE.as_millis())

@@ -51,7 +51,7 @@ fn who_starts_after_the_runtime_directory_was_emptied_joins_the_living() {
         await_members(&a, 2);
     }
     // It may look in the midst of it, and find only some of its files gone.
-    let notice = await_notice(&b, "the presence");
+    let notice = await_notice(&b, "the liveness lock");
     assert!(notice.contains("was emptied") && notice.contains("written again"), "{notice}");
     let started = Instant::now();
     while local(dir.path()).living().expect("readable").iter().filter(|live| live.counters.exists()).count() != 2 {

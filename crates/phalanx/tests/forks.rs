@@ -18,12 +18,13 @@ use futures_core::Stream;
 use phalanx::config::DriverMode;
 use phalanx::core::wire::DropReason;
 use phalanx::core::{
-    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Lane, MemberInfo, Membership, Order,
-    Security, Settings, Snapshot, Stability,
+    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, MemberInfo, Membership, Order, Security,
+    Settings, Snapshot, Stability, TrafficClass,
 };
 use phalanx::driver::{Driver, Shm, Transmit, Udp, UdpOptions, Wait};
 use phalanx::rpc::{
-    CallId, CallOptions, Caller, Client, Counters, Failure, Outcome, Port, PortOptions, Served, Service, Ticket,
+    CallId, CallOptions, Caller, Client, ClientCallId, Counters, Failure, HandlerResult, Outcome, Port, PortOptions,
+    Service,
 };
 use phalanx::traced::to_directory;
 use phalanx::{CallError, Cell, Handler, Inline, JoinOptions, Node, NodeOptions, Options, clock};
@@ -76,7 +77,7 @@ impl Peer {
             let mut app = App::default();
             process.join_group("g", false, GroupTerms::default(), &mut app).expect("a good name");
             while !ending.load(Ordering::Relaxed) {
-                if !process.turn(&mut app).more {
+                if !process.poll(&mut app).more {
                     process.wait(Some(Duration::from_millis(5))).expect("waits");
                 }
                 keeps.lock().expect("no panic").append(&mut app.got);
@@ -155,20 +156,20 @@ fn with_driver(dir: &Path, name: &str, driver: DriverMode) -> Options {
 }
 
 /// Turns until it is so; only a hang takes so long that the test fails.
-fn turn_until<D: Wait, H: Handler>(process: &mut Inline<D>, app: &mut H, what: &str, is_so: impl Fn(&H) -> bool) {
+fn poll_until<D: Wait, H: Handler>(process: &mut Inline<D>, app: &mut H, what: &str, is_so: impl Fn(&H) -> bool) {
     let began = Instant::now();
     while !is_so(app) {
         assert!(began.elapsed() < PATIENCE, "{what}");
-        process.turn(app);
+        process.poll(app);
         process.wait(Some(Duration::from_millis(5))).expect("waits");
     }
 }
 
 /// Turns for so long.
-fn turn_for<D: Wait>(process: &mut Inline<D>, app: &mut impl Handler, time: Duration) {
+fn poll_for<D: Wait>(process: &mut Inline<D>, app: &mut impl Handler, time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time {
-        process.turn(app);
+        process.poll(app);
         process.wait(Some(Duration::from_millis(5))).expect("waits");
     }
 }
@@ -191,12 +192,12 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
         let shared = app.as_mut().expect("there");
         parent.join_group("g", false, GroupTerms::default(), shared).expect("a good name");
         let peer = Peer::start(with_driver(dir.path(), "b", driver));
-        turn_until(parent, shared, "both are in the group", |app| app.inner().members.len() == 2);
+        poll_until(parent, shared, "both are in the group", |app| app.inner().members.len() == 2);
         let group = shared.inner().group.expect("in the group");
         let other = *shared.inner().members.iter().find(|m| **m != parent.node().incarnation()).expect("two");
         parent.multicast(group, Order::Total, Stability::Plain, b"before", shared).expect("accepted");
-        turn_until(parent, shared, "the peer has it", |_| peer.has(1));
-        turn_for(parent, shared, Duration::from_millis(300));
+        poll_until(parent, shared, "the peer has it", |_| peer.has(1));
+        poll_for(parent, shared, Duration::from_millis(300));
         // Accepted, and not on its way: it goes out once.
         parent.multicast(group, Order::Total, Stability::Plain, b"queued", shared).expect("accepted");
         let local = common::local(dir.path());
@@ -214,19 +215,19 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
                 .refused("a long multicast", || dead.multicast(group, Order::Total, Stability::Uniform, &long(), app_));
             child.refused("send", || dead.send(other, MARK, app_));
             child.refused("join_group", || dead.join_group("h", true, GroupTerms::default(), app_));
-            child.tries("turn", || (0..50).all(|_| dead.turn(app_) == phalanx::TurnReport::default()));
+            child.tries("turn", || (0..50).all(|_| dead.poll(app_) == phalanx::PollReport::default()));
             child.refused("wait", || dead.wait(None));
             child.refused("wait_also", || dead.wait_also(Some(Duration::from_millis(1)), &[]));
             child.refused("leave_group", || dead.leave_group(group, app_));
             child.tries("leave", || {
                 dead.leave(app_);
-                dead.turn(app_) == phalanx::TurnReport::default()
+                dead.poll(app_) == phalanx::PollReport::default()
             });
             child.tries("begin_anew", || {
                 dead.begin_anew();
                 dead.node().incarnation() == me
             });
-            child.tries("turn again", || (0..50).all(|_| dead.turn(app_) == phalanx::TurnReport::default()));
+            child.tries("turn again", || (0..50).all(|_| dead.poll(app_) == phalanx::PollReport::default()));
             child.tries("waker", || {
                 dead.waker().wake();
                 true
@@ -238,7 +239,7 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
             child.tries("a process of its own", || {
                 let mut own = Inline::start(&fresh).expect("starts");
                 let mut app = App::default();
-                own.turn(&mut app);
+                own.poll(&mut app);
                 own.node().incarnation() != me && app.told > 0
             });
             child.tries("drop", || {
@@ -257,9 +258,9 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
         parent.multicast(group, Order::Total, Stability::Uniform, b"after", shared).expect("accepted");
         let sent = Instant::now();
         while !peer.has(3) && sent.elapsed() < Duration::from_secs(10) {
-            turn_for(parent, shared, Duration::from_millis(50));
+            poll_for(parent, shared, Duration::from_millis(50));
         }
-        turn_for(parent, shared, Duration::from_millis(300));
+        poll_for(parent, shared, Duration::from_millis(300));
         wrong.extend(changes(&before, &after));
         wrong.extend(peer.end(&[b"before", b"queued", b"after"]));
         assert_eq!(wrong, [""; 0], "{driver:?}");
@@ -268,11 +269,11 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
 }
 
 /// Gathers packets, to send them past the node.
-struct Gather(Vec<(Lane, Vec<SocketAddr>, Vec<u8>)>);
+struct Gather(Vec<(TrafficClass, Vec<SocketAddr>, Vec<u8>)>);
 
 impl Effects for Gather {
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
-        self.0.push((lane, to.to_vec(), packet.to_vec()));
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
+        self.0.push((class, to.to_vec(), packet.to_vec()));
     }
 
     fn deliver(&mut self, _delivery: &Delivery<'_>) {}
@@ -294,11 +295,11 @@ fn an_inherited_node_is_dead_in_a_forked_child() {
     let dir = directory();
     let key = common::local(dir.path()).key().expect("a key");
     let driver = Udp::bind(&UdpOptions::default()).expect("loopback has free ports");
-    let control = driver.local_address(Lane::Control);
+    let control = driver.local_address(TrafficClass::Control);
     let me = MemberInfo {
         packet_bytes_max: driver.packet_bytes_max(),
         receive_packets: driver.receive_packets(),
-        ..MemberInfo::new(Incarnation(0xaaaa), "a", driver.local_address(Lane::Data), control)
+        ..MemberInfo::new(Incarnation(0xaaaa), "a", driver.local_address(TrafficClass::Data), control)
     };
     let mut peer = with_driver(dir.path(), "b", DriverMode::Udp);
     let settings = Settings {
@@ -319,58 +320,58 @@ fn an_inherited_node_is_dead_in_a_forked_child() {
     let mut node =
         Some(Node::new(clock::now(), driver, settings, Security::Sealed(key), entropy, NodeOptions::default()));
     let mut app = App::default();
-    let turn_until = |node: &mut Node<Udp>, app: &mut App, what: &str, is_so: &dyn Fn(&App) -> bool| {
+    let poll_until = |node: &mut Node<Udp>, app: &mut App, what: &str, is_so: &dyn Fn(&App) -> bool| {
         let began = Instant::now();
         while !is_so(app) {
             assert!(began.elapsed() < PATIENCE, "{what}");
-            node.turn(clock::now(), app);
+            node.poll(clock::now(), app);
             node.driver_mut().wait(Some(Duration::from_millis(5)), &[]).expect("waits");
         }
     };
     let parent = node.as_mut().expect("there");
     parent.join_group(clock::now(), "g", false, GroupTerms::default(), &mut app).expect("a good name");
     let peer = Peer::start(peer);
-    turn_until(parent, &mut app, "both are in the group", &|app| app.members.len() == 2);
+    poll_until(parent, &mut app, "both are in the group", &|app| app.members.len() == 2);
     let group = app.group.expect("in the group");
     let other = *app.members.iter().find(|m| **m != Incarnation(0xaaaa)).expect("two");
     let at = parent.process().cell_view().expect("a view").members.iter().find(|m| m.name == "b").expect("in").data;
     parent.multicast(clock::now(), group, Order::Total, Stability::Plain, &[b"before"], &mut app).expect("accepted");
-    turn_until(parent, &mut app, "the peer has it", &|_| peer.has(1));
+    poll_until(parent, &mut app, "the peer has it", &|_| peer.has(1));
     let settled = Instant::now();
-    turn_until(parent, &mut app, "it settles", &|_| settled.elapsed() > Duration::from_millis(300));
+    poll_until(parent, &mut app, "it settles", &|_| settled.elapsed() > Duration::from_millis(300));
     parent.multicast(clock::now(), group, Order::Total, Stability::Plain, &[b"queued"], &mut app).expect("accepted");
     let told = app.told;
 
     let mut wrong = in_child(|child| {
         let dead = node.as_mut().expect("inherited");
         let now = clock::now();
-        let nothing = phalanx::TurnReport::default();
+        let nothing = phalanx::PollReport::default();
         child.refused("multicast", || dead.multicast(now, group, Order::Fifo, Stability::Plain, &[MARK], &mut app));
         child.refused("long", || dead.multicast(now, group, Order::Total, Stability::Uniform, &[&long()], &mut app));
         child.refused("send", || dead.send(now, other, MARK, &mut app));
         child.refused("join_group", || dead.join_group(now, "h", true, GroupTerms::default(), &mut app));
-        child.tries("turn", || (0..50).all(|_| dead.turn(clock::now(), &mut app) == nothing));
+        child.tries("turn", || (0..50).all(|_| dead.poll(clock::now(), &mut app) == nothing));
         child.refused("wait of its driver", || dead.driver_mut().wait(None, &[]));
         child.tries("what is made past it reaches nobody", || {
             let mut gather = Gather(Vec::new());
             let process = dead.process_mut();
             let _ = process.multicast(now, group, Order::Fifo, Stability::Plain, &[MARK], &mut gather);
-            process.turn(clock::now(), &mut gather);
+            process.poll(clock::now(), &mut gather);
             process.flush(clock::now(), &mut gather);
             let driver = dead.driver_mut();
-            for (lane, to, packet) in gather.0 {
-                driver.outbox().transmit(lane, &to, &packet);
+            for (class, to, packet) in gather.0 {
+                driver.outbox().transmit(class, &to, &packet);
             }
-            driver.outbox().transmit(Lane::Data, &[at], MARK);
-            driver.outbox().pass(Lane::Data, at, [MARK, MARK, MARK]);
-            driver.outbox().transmit(Lane::Control, &[at], &[MARK; 2_000].concat());
+            driver.outbox().transmit(TrafficClass::Data, &[at], MARK);
+            driver.outbox().send_unbuffered(TrafficClass::Data, at, [MARK, MARK, MARK]);
+            driver.outbox().transmit(TrafficClass::Control, &[at], &[MARK; 2_000].concat());
             driver.flush();
             driver.receive(64, &mut |_, _, _, _| panic!("it is the parent's")).packets == 0
         });
         child.refused("leave_group", || dead.leave_group(now, group, &mut app));
         child.tries("leave", || {
             dead.leave(now, &mut app);
-            dead.turn(clock::now(), &mut app) == nothing
+            dead.poll(clock::now(), &mut app) == nothing
         });
         child.tries("begin_anew", || {
             dead.handle_death(now, other);
@@ -389,9 +390,9 @@ fn an_inherited_node_is_dead_in_a_forked_child() {
     let parent = node.as_mut().expect("there");
     parent.multicast(clock::now(), group, Order::Total, Stability::Uniform, &[b"after"], &mut app).expect("accepted");
     let sent = Instant::now();
-    turn_until(parent, &mut app, "it goes on", &|_| peer.has(3) || sent.elapsed() > Duration::from_secs(10));
+    poll_until(parent, &mut app, "it goes on", &|_| peer.has(3) || sent.elapsed() > Duration::from_secs(10));
     let settled = Instant::now();
-    turn_until(parent, &mut app, "it settles", &|_| settled.elapsed() > Duration::from_millis(300));
+    poll_until(parent, &mut app, "it settles", &|_| settled.elapsed() > Duration::from_millis(300));
     wrong.extend(peer.end(&[b"before", b"queued", b"after"]));
     assert_eq!(wrong, [""; 0]);
     assert_eq!(app.got, [&b"before"[..], b"queued", b"after"]);
@@ -427,12 +428,12 @@ impl Handler for Forks {
 }
 
 impl Service for Forks {
-    fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+    fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
         if request == b"fork" {
             self.fork();
         }
         answer.extend_from_slice(if self.is_child { MARK } else { request });
-        Served::Answered
+        HandlerResult::Answered
     }
 }
 
@@ -445,28 +446,28 @@ fn a_turn_ends_in_a_child_that_a_handler_forked() {
         let mut app = Forks::default();
         process.join_group("g", false, GroupTerms::default(), &mut app).expect("a good name");
         let peer = Peer::start(with_driver(dir.path(), "b", driver));
-        turn_until(&mut process, &mut app, "both are in the group", |app| app.app.members.len() == 2);
+        poll_until(&mut process, &mut app, "both are in the group", |app| app.app.members.len() == 2);
         let group = app.app.group.expect("in the group");
         process.multicast(group, Order::Total, Stability::Plain, b"before", &mut app).expect("accepted");
-        turn_until(&mut process, &mut app, "the peer has it", |_| peer.has(1));
+        poll_until(&mut process, &mut app, "the peer has it", |_| peer.has(1));
         for payload in [&b"fork"[..], b"1", b"2", b"3"] {
             process.multicast(group, Order::Fifo, Stability::Plain, payload, &mut app).expect("accepted");
         }
         let began = Instant::now();
         while !app.is_child && app.ended.is_none() {
             assert!(began.elapsed() < PATIENCE, "it is delivered");
-            process.turn(&mut app);
+            process.poll(&mut app);
         }
         if app.is_child {
             for _ in 0..200 {
-                process.turn(&mut app);
+                process.poll(&mut app);
                 let _ = process.multicast(group, Order::Fifo, Stability::Plain, MARK, &mut app);
                 std::thread::sleep(Duration::from_millis(1));
             }
             end(process.is_over() && process.wait(None).is_err());
         }
-        turn_until(&mut process, &mut app, "the peer has all", |_| peer.has(5));
-        turn_for(&mut process, &mut app, Duration::from_millis(300));
+        poll_until(&mut process, &mut app, "the peer has all", |_| peer.has(5));
+        poll_for(&mut process, &mut app, Duration::from_millis(300));
         assert_eq!(peer.end(&[b"before", b"fork", b"1", b"2", b"3"]), [""; 0], "{driver:?}");
         assert_eq!(app.ended, Some(0), "the child's is over, {driver:?}");
         assert_eq!(app.app.got, [&b"before"[..], b"fork", b"1", b"2", b"3"]);
@@ -492,11 +493,11 @@ fn a_turn_of_calls_ends_in_a_child_that_a_handler_forked() {
             client.call(session, request, &calls, &mut desk).expect("accepted");
             while desk.outcomes.len() <= count {
                 assert!(began.elapsed() < PATIENCE, "it is answered");
-                client.turn(&mut desk);
-                port.turn(&mut app);
+                client.poll(&mut desk);
+                port.poll(&mut app);
                 if app.is_child {
                     for _ in 0..100 {
-                        port.turn(&mut app);
+                        port.poll(&mut app);
                         let _ = port.call(session, MARK, &calls, &mut app);
                     }
                     let dead = port.wait(None, &[]).is_err();
@@ -523,17 +524,17 @@ fn a_turn_of_calls_ends_in_a_child_that_a_handler_forked() {
 #[derive(Default)]
 struct Desk {
     asked: Vec<(CallId, Vec<u8>)>,
-    outcomes: Vec<(Ticket, Result<Vec<u8>, Failure>)>,
+    outcomes: Vec<(ClientCallId, Result<Vec<u8>, Failure>)>,
 }
 
 impl Service for Desk {
-    fn request(&mut self, call: CallId, _: Incarnation, request: &[u8], _: &mut Vec<u8>) -> Served {
+    fn request(&mut self, call: CallId, _: Incarnation, request: &[u8], _: &mut Vec<u8>) -> HandlerResult {
         self.asked.push((call, request.to_vec()));
-        Served::Later
+        HandlerResult::Later
     }
 
-    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        self.outcomes.push((ticket, outcome.to_result()));
+    fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
+        self.outcomes.push((call_id, outcome.to_result()));
     }
 }
 
@@ -562,7 +563,7 @@ impl Server {
             tell.send(port.address()).expect("it is waited for");
             let (mut desk, mut slow) = (Desk::default(), Vec::new());
             while !ending.load(Ordering::Relaxed) {
-                if port.turn(&mut desk) == 0 {
+                if port.poll(&mut desk) == 0 {
                     port.wait(Some(Duration::from_millis(5)), &[]).expect("a wait");
                 }
                 for (call, request) in std::mem::take(&mut desk.asked) {
@@ -632,7 +633,7 @@ fn an_inherited_port_is_dead_in_a_forked_child() {
             let began = Instant::now();
             while !is_so(desk) {
                 assert!(began.elapsed() < PATIENCE, "{what}");
-                if parent.turn(desk) == 0 {
+                if parent.poll(desk) == 0 {
                     parent.wait(Some(Duration::from_millis(5)), &[]).expect("a wait");
                 }
             }
@@ -642,7 +643,7 @@ fn an_inherited_port_is_dead_in_a_forked_child() {
         parent.call(session, b"before", &calls, &mut desk).expect("accepted");
         until(parent, &mut desk, "both calls ran", &|desk| desk.outcomes.len() == 1 && desk.asked.len() == 1);
         let asked = desk.asked[0].0;
-        // Receipts are on their way.
+        // Acks are on their way.
         let settled = Instant::now();
         until(parent, &mut desk, "it settles", &|_| settled.elapsed() > Duration::from_millis(100));
         let queued = parent.call(session, b"queued", &calls, &mut desk).expect("accepted");
@@ -658,13 +659,13 @@ fn an_inherited_port_is_dead_in_a_forked_child() {
                 dead.call(session, MARK, &calls, &mut desk).is_err()
             });
             child.refused("answer", || dead.answer(asked, Some(MARK.into()), &mut desk));
-            child.tries("turn", || (0..50).all(|_| dead.turn(&mut desk) == 0));
+            child.tries("turn", || (0..50).all(|_| dead.poll(&mut desk) == 0));
             child.refused("wait", || dead.wait(None, &[]));
             child.refused("a short wait", || dead.wait(Some(Duration::ZERO), &[]));
             child.tries("cancel", || !dead.cancel(session, queued, &mut desk));
             child.tries("close", || {
                 dead.close(session, &mut desk);
-                dead.turn(&mut desk) == 0
+                dead.poll(&mut desk) == 0
             });
             child.tries("keep_trace", || {
                 dead.keep_trace(16);

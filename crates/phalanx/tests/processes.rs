@@ -413,7 +413,7 @@ fn a_child_that_is_killed_in_the_midst_of_sending_harms_nobody() {
 /// What the file of the process of that name says.
 fn reading(dir: &Path, name: &str) -> Reading {
     let living = common::local(dir).living().expect("readable");
-    let named = living.iter().find(|live| live.card.as_ref().is_some_and(|card| card.name == name));
+    let named = living.iter().find(|live| live.advert.as_ref().is_some_and(|advert| advert.name == name));
     let file = CountersFile::open(&named.expect("it lives").counters).expect("it is there");
     file.read().expect("whole")
 }

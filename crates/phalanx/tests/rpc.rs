@@ -11,21 +11,21 @@ use phalanx::config::{Config, DriverMode, SecurityMode};
 use phalanx::core::Incarnation;
 use phalanx::driver::{Faults, Lossy};
 use phalanx::rpc::{
-    CallId, CallOptions, Caller, Client, Counters, Failure, Outcome, Pending, Port, PortOptions, Reason, Refusal,
-    Served, Service, Ticket, TypedError, answer_typed,
+    CallId, CallOptions, Caller, Client, ClientCallId, Counters, Failure, HandlerResult, Outcome, Pending, Port,
+    PortOptions, Reason, Refusal, Service, TypedError, answer_typed,
 };
 
 /// Reverses what it is given; adds numbers that begin with a plus.
 struct Server;
 
 impl Service for Server {
-    fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+    fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
         match request.split_first() {
-            Some((b'!', _)) => Served::Refused,
+            Some((b'!', _)) => HandlerResult::Refused,
             Some((b'+', sum)) => answer_typed(sum, answer, |(a, b): (u32, u32)| a.checked_add(b)),
             _ => {
                 answer.extend(request.iter().rev());
-                Served::Answered
+                HandlerResult::Answered
             }
         }
     }
@@ -55,7 +55,7 @@ impl Running {
             let mut port = Port::start_with(&options, |driver| Lossy::new(driver, faults, 7)).expect("a port");
             tell.send(port.address()).expect("it is waited for");
             while !ending.load(Ordering::Relaxed) {
-                if port.turn(&mut Server) == 0 {
+                if port.poll(&mut Server) == 0 {
                     port.wait(Some(Duration::from_millis(20)), &[]).expect("a wait");
                 }
             }
@@ -237,7 +237,7 @@ fn lost_packets_cost_time_and_nothing_else() {
 struct Ended(Vec<Result<Vec<u8>, Failure>>);
 
 impl Service for Ended {
-    fn outcome(&mut self, _: Ticket, outcome: Outcome<'_>) {
+    fn outcome(&mut self, _: ClientCallId, outcome: Outcome<'_>) {
         self.0.push(outcome.to_result());
     }
 }
@@ -253,7 +253,7 @@ fn a_pause_of_the_application_takes_nothing_from_the_next_call() {
         port.call(session, &b"x"[..], &how, &mut ended).expect("accepted");
         // The last turn has something to do: what happened until the next call is not known from it.
         while ended.0.len() < round {
-            port.turn(&mut ended);
+            port.poll(&mut ended);
         }
         assert_eq!(ended.0.last(), Some(&Ok(b"x".to_vec())));
         std::thread::sleep(Duration::from_millis(500));

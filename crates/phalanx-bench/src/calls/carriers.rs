@@ -6,14 +6,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use phalanx::config::Config;
-use phalanx::core::rpc::{CallEffects, Plain, PlainOptions};
-use phalanx::core::{Incarnation, Lane, MESSAGE_BYTES_MAX};
+use phalanx::core::rpc::{CallEffects, UnreliableEndpoint, UnreliableOptions};
+use phalanx::core::{Incarnation, MESSAGE_BYTES_MAX, TrafficClass};
 use phalanx::driver::shm::{Offer, Peer};
 use phalanx::driver::udp::PACKET_BYTES_CEILING;
 use phalanx::driver::{Driver, Neighbours, Shm, ShmOptions, Transmit, Udp, UdpOptions, Wait};
 use phalanx::local::LocalCell;
 use phalanx::rpc::{
-    CallError, CallId, CallOptions, Outcome, Port, PortOptions, Recorded, Served, Service, SessionId, Ticket,
+    CallError, CallId, CallOptions, ClientCallId, HandlerResult, Outcome, Port, PortOptions, Recorded, Service,
+    SessionId,
 };
 
 use super::{CallRole, End, Heard, Memory, Place, drops_of};
@@ -82,8 +83,8 @@ impl<D: Wait> End for Reliable<D> {
     }
 
     #[inline]
-    fn turn(&mut self, heard: &mut Heard) -> Result<bool, BenchError> {
-        Ok(self.port.turn(heard) > 0)
+    fn poll(&mut self, heard: &mut Heard) -> Result<bool, BenchError> {
+        Ok(self.port.poll(heard) > 0)
     }
 
     fn sleep(&mut self, most: Duration) -> Result<(), BenchError> {
@@ -95,7 +96,7 @@ impl<D: Wait> End for Reliable<D> {
         let given = !heard.taken.is_empty() && heard.taken.len() == request.len();
         let request: Cow<'_, [u8]> = if given { std::mem::take(&mut heard.taken).into() } else { request.into() };
         match self.port.call(self.sessions[server], request, &CallOptions::default(), heard) {
-            Ok(ticket) => Ok(Some(ticket.0)),
+            Ok(call_id) => Ok(Some(call_id.0)),
             Err(CallError::QueueFull) => Ok(None),
             Err(error) => Err(failed(error)),
         }
@@ -131,7 +132,7 @@ const TRACE_RECORDS: usize = 1 << 16;
 /// Without anything.
 pub(super) struct Unreliable {
     driver: Shm<Udp>,
-    plain: Plain,
+    plain: UnreliableEndpoint,
     life: u64,
     servers: Vec<SocketAddr>,
 }
@@ -143,30 +144,36 @@ struct PlainSink<'a, T: ?Sized> {
 
 impl<T: Transmit + ?Sized> CallEffects for PlainSink<'_, T> {
     #[inline]
-    fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
-        self.outbox.share(lane, to, parts)
+    fn write_shared(&mut self, class: TrafficClass, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
+        self.outbox.write_shared(class, to, parts)
     }
 
-    fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
-        self.outbox.pass(lane, to, parts)
+    fn send_unbuffered(&mut self, class: TrafficClass, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
+        self.outbox.send_unbuffered(class, to, parts)
     }
 
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
-        self.outbox.transmit(lane, to, packet);
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
+        self.outbox.transmit(class, to, packet);
     }
 
     #[inline]
-    fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+    fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
         self.heard.request(call, from, request, answer)
     }
 
-    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+    fn long_request(
+        &mut self,
+        call: CallId,
+        from: Incarnation,
+        request: &mut Vec<u8>,
+        answer: &mut Vec<u8>,
+    ) -> HandlerResult {
         self.heard.long_request(call, from, request, answer)
     }
 
     #[inline]
-    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        self.heard.take(ticket.0, outcome);
+    fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
+        self.heard.take(call_id.0, outcome);
     }
 }
 
@@ -181,7 +188,7 @@ impl Unreliable {
             Transport::Shm | Transport::Mixed => Shm::new(sockets, &ShmOptions::default()),
         };
         let life = now_ns() | 1;
-        driver.begin_life(life);
+        driver.begin_incarnation(life);
         let config = config(role);
         let security = match role.security {
             Security::None => phalanx::core::Security::None,
@@ -191,27 +198,31 @@ impl Unreliable {
                 phalanx::core::Security::Sealed(local.key().map_err(failed)?)
             }
         };
-        let options = PlainOptions {
+        let options = UnreliableOptions {
             cell: config.cell,
             me: Incarnation(life),
             packet_bytes: driver.packet_bytes_max(),
             message_bytes: MESSAGE_BYTES_MAX,
         };
-        Ok(Self { driver, plain: Plain::new(&options, &security), life, servers: addresses(role) })
+        Ok(Self { driver, plain: UnreliableEndpoint::new(&options, &security), life, servers: addresses(role) })
     }
 }
 
 impl End for Unreliable {
     fn place(&self) -> Place {
-        let memory =
-            self.driver.offer().map(|Offer { pid, memory, knock }| Memory { life: self.life, pid, memory, knock });
-        Place { port: self.driver.local_address(Lane::Data).port(), memory }
+        let memory = self.driver.offer().map(|Offer { pid, memory, doorbell }| Memory {
+            life: self.life,
+            pid,
+            memory,
+            doorbell,
+        });
+        Place { port: self.driver.local_address(TrafficClass::Data).port(), memory }
     }
 
     fn meet(&mut self, other: &Place) {
-        if let Some(Memory { life, pid, memory, knock }) = other.memory {
+        if let Some(Memory { life, pid, memory, doorbell }) = other.memory {
             let at = address(other);
-            let peer = Peer { offer: Offer { pid, memory, knock }, token: life, data: at, control: at };
+            let peer = Peer { offer: Offer { pid, memory, doorbell }, token: life, data: at, control: at };
             self.plain.know(Incarnation(life), at);
             // Whoever cannot be attached is reached by datagrams.
             let _ = self.driver.attach(&peer);
@@ -219,12 +230,12 @@ impl End for Unreliable {
     }
 
     #[inline]
-    fn turn(&mut self, heard: &mut Heard) -> Result<bool, BenchError> {
+    fn poll(&mut self, heard: &mut Heard) -> Result<bool, BenchError> {
         let Self { driver, plain, .. } = self;
         driver.flush();
         let mut packets = 0;
         loop {
-            let took = driver.receive_begun(64, &mut |outbox, _, origin, arriving| {
+            let took = driver.receive_header_first(64, &mut |outbox, _, origin, arriving| {
                 plain.handle_arriving(origin, arriving, &mut PlainSink { outbox, heard: &mut *heard });
             });
             packets += took.packets;

@@ -37,7 +37,7 @@ pub(super) fn offer<E: End>(role: &CallRole, ends: &mut [E], load: &Load, nanos:
     loop {
         let (mut busy, mut over) = (false, true);
         for caller in &mut callers {
-            busy |= caller.end.turn(&mut caller.heard)?;
+            busy |= caller.end.poll(&mut caller.heard)?;
             if plan.is_clocked() || !caller.heard.ended.is_empty() {
                 now = now_ns();
             }

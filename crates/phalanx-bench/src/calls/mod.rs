@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use phalanx::core::{Incarnation, Instant};
 use phalanx::driver::{Driver, Lossy};
-use phalanx::rpc::{CallId, Limits, Outcome, Recorded, Served, Service, Ticket, slowest};
+use phalanx::rpc::{CallId, ClientCallId, EndpointLimits, HandlerResult, Outcome, Recorded, Service, slowest};
 use serde::{Deserialize, Serialize};
 
 use crate::child::{cpu_ns, is_kernel_drop, listen, now_ns, say};
@@ -75,7 +75,7 @@ struct Memory {
     life: u64,
     pid: u32,
     memory: u32,
-    knock: u32,
+    doorbell: u32,
 }
 
 impl Place {
@@ -91,7 +91,7 @@ pub(crate) struct Tuning {
     pub(crate) window_packets: Option<u32>,
     pub(crate) timer_min: Option<Duration>,
     pub(crate) delay_free: Option<Duration>,
-    pub(crate) inflow_bytes: Option<u64>,
+    pub(crate) receive_budget_bytes: Option<u64>,
     /// Answers are not kept within the receive buffer.
     pub(crate) unbounded: bool,
     /// The receive buffer to ask for, in bytes.
@@ -108,22 +108,22 @@ impl Tuning {
             self.window_packets.map(|packets| format!(", first window {packets}")),
             self.timer_min.map(|timer| format!(", timer {timer:?}")),
             self.delay_free.map(|delay| format!(", free delay {delay:?}")),
-            self.inflow_bytes.map(|bytes| format!(", inflow {bytes}")),
-            self.unbounded.then(|| ", no allowance".to_owned()),
+            self.receive_budget_bytes.map(|bytes| format!(", receive budget {bytes}")),
+            self.unbounded.then(|| ", no response credit".to_owned()),
             self.receive_bytes.map(|bytes| format!(", buffer {bytes}")),
             (self.loss_ppm > 0).then(|| format!(", loss {} ppm", self.loss_ppm)),
         ];
         told.into_iter().flatten().collect()
     }
 
-    fn limits(&self) -> Limits {
-        let usual = Limits::default();
-        Limits {
+    fn limits(&self) -> EndpointLimits {
+        let usual = EndpointLimits::default();
+        EndpointLimits {
             slots: self.slots.unwrap_or(usual.slots),
             window_packets: self.window_packets.unwrap_or(usual.window_packets),
             timer_min: self.timer_min.unwrap_or(usual.timer_min),
             delay_free: self.delay_free.unwrap_or(usual.delay_free),
-            inflow_bytes: self.inflow_bytes.unwrap_or(usual.inflow_bytes),
+            receive_budget_bytes: self.receive_budget_bytes.unwrap_or(usual.receive_budget_bytes),
             bounds_answers: !self.unbounded,
             ..usual
         }
@@ -136,7 +136,7 @@ trait End {
     /// Learns where the other end is. Only who keeps nothing with it has to be told.
     fn meet(&mut self, _other: &Place) {}
     /// Takes what came; whether anything did.
-    fn turn(&mut self, heard: &mut Heard) -> Result<bool, BenchError>;
+    fn poll(&mut self, heard: &mut Heard) -> Result<bool, BenchError>;
     fn sleep(&mut self, most: Duration) -> Result<(), BenchError>;
     /// Calls one of its servers. Gives the call's number, which is the next after that of the call before; `None`: it takes
     /// no more until one has ended.
@@ -186,27 +186,33 @@ impl Heard {
 
 impl Service for Heard {
     #[inline]
-    fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+    fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
         answer.extend_from_slice(self.answer.as_deref().unwrap_or(request));
-        Served::Answered
+        HandlerResult::Answered
     }
 
-    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+    fn long_request(
+        &mut self,
+        call: CallId,
+        from: Incarnation,
+        request: &mut Vec<u8>,
+        answer: &mut Vec<u8>,
+    ) -> HandlerResult {
         if self.answer.is_some() {
             return self.request(call, from, request, answer);
         }
         // As over TCP: what came is sent back from where it is.
         std::mem::swap(request, answer);
-        Served::Answered
+        HandlerResult::Answered
     }
 
     #[inline]
-    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        self.take(ticket.0, outcome);
+    fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
+        self.take(call_id.0, outcome);
     }
 
-    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
-        self.take(ticket.0, Outcome::Answer(answer));
+    fn long_answer(&mut self, call_id: ClientCallId, answer: &mut Vec<u8>) {
+        self.take(call_id.0, Outcome::Answer(answer));
         self.taken = std::mem::take(answer);
     }
 }
@@ -259,7 +265,7 @@ fn serve(role: &CallRole, ends: &mut [impl End], commands: &Receiver<Command>) -
     loop {
         let mut came = false;
         for end in &mut *ends {
-            came |= end.turn(&mut heard)?;
+            came |= end.poll(&mut heard)?;
         }
         laps = laps.wrapping_add(1);
         if !came && role.wait == Waiting::Block {

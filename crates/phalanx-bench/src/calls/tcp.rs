@@ -71,7 +71,7 @@ impl End for Tcp {
         Place::of_port(address.map_or(0, |address| address.port()))
     }
 
-    fn turn(&mut self, heard: &mut Heard) -> Result<bool, BenchError> {
+    fn poll(&mut self, heard: &mut Heard) -> Result<bool, BenchError> {
         let Some(stream) = &mut self.stream else {
             match self.listener.as_ref().map(TcpListener::accept) {
                 Some(Ok((stream, _))) => {

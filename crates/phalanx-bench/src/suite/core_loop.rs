@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use phalanx::core::seal::CellKey;
 use phalanx::core::{
-    CommandError, Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Lane, Limits,
-    MemberInfo, Order, Origin, Packet, Process, Security, Settings, Stability, Timing,
+    CommandError, Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Limits, MemberInfo,
+    Order, Origin, Packet, Process, Security, Settings, Stability, Timing, TrafficClass,
 };
 use phalanx::driver::udp::{PACKET_BYTES_ETHERNET, PACKET_BYTES_LOOPBACK};
 use rustix::time::{ClockId, clock_gettime};
@@ -47,7 +47,7 @@ pub(super) fn cases(_request: &Request) -> Vec<Case> {
 /// Where one process's effects go. Packets use buffers again and again, so that they cost no allocation.
 #[derive(Default)]
 struct Wire {
-    packets: VecDeque<(Lane, Vec<u8>)>,
+    packets: VecDeque<(TrafficClass, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
     sent: u64,
     sent_bytes: u64,
@@ -56,12 +56,12 @@ struct Wire {
 }
 
 impl Effects for Wire {
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         for _ in to {
             let mut buffer = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(PACKET_BYTES_LOOPBACK as usize));
             buffer.clear();
             buffer.extend_from_slice(packet);
-            self.packets.push_back((lane, buffer));
+            self.packets.push_back((class, buffer));
             self.sent += 1;
             self.sent_bytes += packet.len() as u64;
         }
@@ -128,7 +128,7 @@ impl Side {
                 }
             }
         }
-        self.process.turn(now, &mut self.wire);
+        self.process.poll(now, &mut self.wire);
         if let (Some(spent), Some((nanos, allocations))) = (&mut self.spent, start) {
             spent.nanos += thread_nanos() - nanos;
             spent.allocations += taken() - allocations;
@@ -144,21 +144,21 @@ impl Side {
         }
         self.process.flush(now, &mut self.wire);
         self.take(now, other);
-        self.process.turn(now, &mut self.wire);
+        self.process.poll(now, &mut self.wire);
         Ok(())
     }
 
     /// Takes what the other sent.
     fn take(&mut self, now: Instant, other: &mut Self) {
-        while let Some((lane, mut packet)) = other.wire.packets.pop_front() {
-            let origin = Origin::Network(other.address(lane));
-            self.process.handle_packet(now, lane, origin, Packet::Lent(&mut packet), &mut self.wire);
+        while let Some((class, mut packet)) = other.wire.packets.pop_front() {
+            let origin = Origin::Network(other.address(class));
+            self.process.handle_packet(now, class, origin, Packet::Lent(&mut packet), &mut self.wire);
             other.wire.spare.push(packet);
         }
     }
 
-    fn address(&self, lane: Lane) -> SocketAddr {
-        let port = self.from.port() + if lane == Lane::Control { 1_000 } else { 0 };
+    fn address(&self, class: TrafficClass) -> SocketAddr {
+        let port = self.from.port() + if class == TrafficClass::Control { 1_000 } else { 0 };
         SocketAddr::new(self.from.ip(), port)
     }
 }

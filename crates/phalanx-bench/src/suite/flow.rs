@@ -1,4 +1,4 @@
-//! What flow control and repair are for: small buffers, lost packets, members that stop or lag, many senders.
+//! What flow control and retransmission are for: small buffers, lost packets, members that stop or lag, many senders.
 
 use std::time::{Duration, Instant};
 

@@ -162,7 +162,7 @@ fn restore(cell: &mut Cell) -> Result<(), BenchError> {
 fn join(bench: &mut Bench<'_>, transport: Transport, state_bytes: usize) -> Result<(), BenchError> {
     let members = MEMBERS - 1;
     let mut cell = bench.new_cell(&CellPlan { members, state_bytes, ..plan(transport) })?;
-    let mut whole = Series::new("from the wish to the whole state", "ms", MEMBERS, state_bytes);
+    let mut whole = Series::new("from the request to the whole state", "ms", MEMBERS, state_bytes);
     let mut rate = Series::new("state", "MB/s", MEMBERS, state_bytes);
     for round in 0..bench.rounds() {
         bench.round(round)?;

@@ -32,7 +32,7 @@ use text::Text;
 /// A fault-tolerant pipe: every member prints the same lines in the same order
 ///
 /// Each line of standard input is multicast to the group; every member prints all lines, its own included, in one
-/// order. Members may come, go and fail. Views are told on standard error. After the end of its input a member stays;
+/// order. Members may come, go and fail. Views are printed on standard error. After the end of its input a member stays;
 /// SIGINT (exit code 130) and SIGTERM (0) make it leave.
 #[derive(Args, Debug)]
 pub(crate) struct Cat {
@@ -253,7 +253,7 @@ impl Printer<'_> {
             self.layout.put(kept.text(), &mut self.out);
         }
         if missed > 0 {
-            say(format_args!("{missed} pieces that were said while this member was away are no longer kept"));
+            say(format_args!("{missed} pieces that were sent while this member was away are no longer kept"));
         }
     }
 

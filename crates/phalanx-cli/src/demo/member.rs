@@ -65,7 +65,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
             process.leave(&mut handler);
         }
         let credit = feed.send(&mut process, &mut handler);
-        let more = process.turn(&mut handler).more;
+        let more = process.poll(&mut handler).more;
         let flushing = process.node().process().activity().flushing;
         let replica = handler.inner_mut();
         replica.note_flush(flushing && replica.group.is_some());

@@ -211,7 +211,7 @@ impl Show {
     fn stop_and_continue(&mut self, name: &str) -> Result<Loss, Failure> {
         let ends = Instant::now() + STOPPED;
         let began_ns = self.stage.hold(name, true)?;
-        self.picture.event(&format!("{name} stopped with SIGSTOP: it lives, but says nothing"));
+        self.picture.event(&format!("{name} stopped with SIGSTOP: it is alive, but silent"));
         let watch = self.follow(name, began_ns)?;
         self.run_for(ends.saturating_duration_since(Instant::now()))?;
         // What counts is the transfer of the next life, and that it is told now.
@@ -368,7 +368,9 @@ impl Show {
                 self.picture.event(&format!("view {view}: {}", members.join(", ")));
             }
             Report::Excluded { view, .. } => {
-                self.picture.event(&format!("{name} is told that cell view {view} excludes it; it begins a new life"));
+                self.picture.event(&format!(
+                    "{name} learns that cell view {view} excludes it and comes back as a new incarnation"
+                ));
             }
             Report::StateBegin { bytes, .. } => {
                 self.picture.event(&format!("{name} takes {} MiB of state from another member", bytes >> 20));

@@ -124,7 +124,7 @@ pub(super) fn judge(measured: &Measured) -> Vec<Claim> {
     });
     claims.push(Claim {
         held: measured.exclusion_told,
-        text: "the stopped member was told of its exclusion and came back as a new incarnation".to_owned(),
+        text: "the stopped member learned of its exclusion and came back as a new incarnation".to_owned(),
     });
     claims.push(Claim {
         held: measured.checker == Some(0),

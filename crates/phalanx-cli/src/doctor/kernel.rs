@@ -29,9 +29,9 @@ pub(super) fn buffer(name: &'static str, setting: &'static str) -> Finding {
     } else if rustix::process::geteuid().is_root() {
         check.ok(format!("{found}; root may exceed it"))
     } else if bytes >= BUFFER_POOR_BYTES {
-        check.warn(format!("{found}: larger bursts are lost and repaired"), remedy)
+        check.warn(format!("{found}: larger bursts are lost and retransmitted"), remedy)
     } else {
-        check.warn(format!("{found}: bursts are lost and repaired, throughput suffers"), remedy)
+        check.warn(format!("{found}: bursts are lost and retransmitted, throughput suffers"), remedy)
     }
 }
 

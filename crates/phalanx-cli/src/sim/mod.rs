@@ -32,7 +32,7 @@ use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
 use crate::table::Table;
 
-/// Runs simulated cells under faults and judges what they did
+/// Runs simulated cells under faults and checks what they did
 ///
 /// One seed decides everything, so a failed seed fails again: the command that replays it is printed.
 #[derive(Args, Debug)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use phalanx::config::Config;
 use phalanx::core::Incarnation;
 use phalanx::core::rng::Rng;
-use phalanx::rpc::{CallId, CallOptions, Outcome, Port, PortOptions, Served, Service, SessionId, Ticket};
+use phalanx::rpc::{CallId, CallOptions, ClientCallId, HandlerResult, Outcome, Port, PortOptions, Service, SessionId};
 
 use super::network::CALLS_PORT;
 use super::report::Answered;
@@ -88,7 +88,7 @@ fn serve(mut port: Port, mut desk: Desk, others: &[SocketAddr]) {
             trace_lost(error);
         }
         let next = desk.owed.iter().map(|owed| owed.due).fold(due, Instant::min);
-        if port.turn(&mut desk) == 0 {
+        if port.poll(&mut desk) == 0 {
             let patience = next.saturating_duration_since(Instant::now());
             if let Err(error) = port.wait(Some(patience), &[]) {
                 desk.wrong(format!("cannot wait for calls: {error}"));
@@ -105,7 +105,7 @@ struct Desk {
     told: Arc<Mutex<Told>>,
     made: u64,
     /// Where each call was made to, and the answer if it is to be a good one.
-    expected: BTreeMap<Ticket, (SocketAddr, Option<Vec<u8>>)>,
+    expected: BTreeMap<ClientCallId, (SocketAddr, Option<Vec<u8>>)>,
     owed: Vec<Owed>,
 }
 
@@ -145,8 +145,8 @@ impl Desk {
         let options = CallOptions { deadline: DEADLINE, idempotent: self.below(2) == 0 };
         let expected = (kind != REFUSE).then(|| answer_to(&request));
         // Full of calls that wait: this one is dropped, as an application might.
-        if let Ok(ticket) = port.call(session, request, &options, self) {
-            self.expected.insert(ticket, (to, expected));
+        if let Ok(call_id) = port.call(session, request, &options, self) {
+            self.expected.insert(call_id, (to, expected));
         }
     }
 
@@ -161,24 +161,24 @@ impl Desk {
 }
 
 impl Service for Desk {
-    fn request(&mut self, call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+    fn request(&mut self, call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
         match request.first() {
             Some(&AT_ONCE) => {
                 answer.extend(answer_to(request));
-                Served::Answered
+                HandlerResult::Answered
             }
             Some(&LATER) => {
                 let due = Instant::now() + Duration::from_millis(u64::from(self.below(LATER_MS_MAX)));
                 self.owed.push(Owed { due, call, answer: answer_to(request) });
-                Served::Later
+                HandlerResult::Later
             }
-            _ => Served::Refused,
+            _ => HandlerResult::Refused,
         }
     }
 
-    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        let Some((to, expected)) = self.expected.remove(&ticket) else {
-            return self.wrong(format!("told of a call that was not made, or twice: {ticket:?}"));
+    fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
+        let Some((to, expected)) = self.expected.remove(&call_id) else {
+            return self.wrong(format!("told of a call that was not made, or twice: {call_id:?}"));
         };
         match (outcome, expected) {
             (Outcome::Answer(answer), Some(expected)) if answer == expected => {

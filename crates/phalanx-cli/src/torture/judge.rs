@@ -27,7 +27,7 @@ pub(super) fn judge(traces: &Path, outcomes: &mut [Outcome]) -> Result<Report, F
         delivery_bound_ns: DELIVERY_BOUND_NS,
         ..Options::default()
     };
-    let report = check_files(&files, &options).when("cannot judge the traces")?;
+    let report = check_files(&files, &options).when("cannot check the traces")?;
     for property in report.properties.iter().filter(|property| property.violations > 0) {
         for violation in &property.first {
             let at_ns = violation.evidence.iter().filter_map(|evidence| time_of(&evidence.text)).max();
@@ -44,7 +44,7 @@ pub(super) fn judge(traces: &Path, outcomes: &mut [Outcome]) -> Result<Report, F
     }
     let codes = |which: Vec<Property>| which.iter().map(|property| property.code()).collect::<Vec<_>>().join(", ");
     let given_up: Vec<Property> = report.properties.iter().filter(|p| p.given_up > 0).map(|p| p.property).collect();
-    for (what, which) in [("never put to the test", report.missing.clone()), ("took too long to judge", given_up)] {
+    for (what, which) in [("never put to the test", report.missing.clone()), ("took too long to check", given_up)] {
         if let (false, Some(last)) = (which.is_empty(), outcomes.last_mut()) {
             last.violations.push(format!("{what}: {}", codes(which)));
         }

@@ -88,7 +88,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
             return Err(Failure::new(Exit::Failure, "the harness has gone"));
         }
         talker.talk(&mut process, &mut handler);
-        let more = process.turn(&mut handler).more;
+        let more = process.poll(&mut handler).more;
         for notice in process.notices() {
             say(notice);
         }

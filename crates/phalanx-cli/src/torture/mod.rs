@@ -47,7 +47,7 @@ use matrix::Matrix;
 use outcome::Outcome;
 use progress::Progress;
 
-/// Does single faults to real processes in network namespaces, and has their traces judged
+/// Does single faults to real processes in network namespaces, and has their traces checked
 ///
 /// Every fault meets every role: the coordinator, who orders the abcasts, a process that joins, a bystander. After
 /// each, all must be in one view again with messages flowing. Needs root and the programs ip and nft. Exit code 0 only
@@ -187,7 +187,7 @@ impl<'a> Rack<'a> {
     }
 
     fn judge(&mut self, setting: &Setting, outcomes: &mut [Outcome]) -> Result<(), Failure> {
-        self.progress.doing("judging the traces");
+        self.progress.doing("checking the traces");
         self.progress.show();
         let report = judge::judge(&setting.directory.join("traces"), outcomes)?;
         let verdict = setting.directory.join("check.txt");

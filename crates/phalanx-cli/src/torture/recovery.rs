@@ -77,7 +77,7 @@ impl Recovery {
     pub(super) fn lacks(&self) -> &'static str {
         match self.step {
             _ if !self.agreed => "no common view of all",
-            Step::View | Step::Told(_) => "a member tells nothing any more",
+            Step::View | Step::Told(_) => "a member reports nothing any more",
             Step::Messages { .. } => "all are in one view, but messages did not flow",
             Step::Calls { .. } => "all are in one view, but calls were not answered",
         }
@@ -154,7 +154,7 @@ mod tests {
             assert!((0..10).all(|_| !cell.look(recovery, true)));
             recovery.lacks()
         };
-        assert_eq!(stands(&cell, &mut recovery), "a member tells nothing any more");
+        assert_eq!(stands(&cell, &mut recovery), "a member reports nothing any more");
         cell.pulses += 1;
         assert_eq!(stands(&cell, &mut recovery), "all are in one view, but messages did not flow");
         cell.sent += 1;

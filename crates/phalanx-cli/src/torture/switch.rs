@@ -56,7 +56,7 @@ impl Switch {
         let thread = std::thread::Builder::new().name("switch".to_owned());
         let thread = thread.spawn(move || {
             while !over.load(Ordering::Relaxed) {
-                work.turn();
+                work.poll();
             }
         });
         Ok(Self { rules, ends, mistreated, thread: Some(thread.when("cannot start a thread")?) })
@@ -117,7 +117,7 @@ const WAITING_MAX: usize = 65_536;
 const SLEEP_NS: u64 = 50_000_000;
 
 impl Work {
-    fn turn(&mut self) {
+    fn poll(&mut self) {
         self.sleep();
         let mut buffer = [0; FRAME_BYTES_MAX];
         for from in 0..self.ports.len() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Receipt, Receiving, Sending};
+use super::{Ack, Receiving, Sending};
 use crate::api::MESSAGE_BYTES_MAX;
 use crate::frames::Frames;
 use crate::time::Instant;
@@ -183,7 +183,7 @@ impl Channel {
     /// There is something to send now, for the first time or again.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        !self.outbox.is_empty() && self.sending.may_send() || self.sending.has_repairs()
+        !self.outbox.is_empty() && self.sending.may_send() || self.sending.has_retransmissions()
     }
 
     /// Bytes of messages that the other end has acknowledged, with all before them.
@@ -192,7 +192,7 @@ impl Channel {
         self.received
     }
 
-    /// The other end owes a receipt.
+    /// The other end owes an ack.
     #[must_use]
     pub fn is_waited_for(&self) -> bool {
         self.sending.outstanding() > 0
@@ -267,7 +267,7 @@ impl Channel {
         each: &mut impl FnMut(Bytes),
     ) -> Result<super::Arrival, Malformed> {
         if self.receiving.has(number) {
-            self.receiving.ack_by(now); // the receipt was lost
+            self.receiving.ack_by(now); // the ack was lost
             return Ok(super::Arrival::Duplicate);
         }
         let arrival = self.receiving.accept(number, Frames::from(frames.to_vec()));
@@ -319,18 +319,18 @@ impl Channel {
         Ok(())
     }
 
-    /// A receipt due by `now`, if any; it counts as sent.
-    pub fn poll_receipt(&mut self, now: Instant) -> Option<Receipt> {
+    /// An ack due by `now`, if any; it counts as sent.
+    pub fn poll_ack(&mut self, now: Instant) -> Option<Ack> {
         if self.receiving.ack_due()? > now {
             return None;
         }
         self.receiving.acknowledged();
-        Some(self.receiving.receipt(self.receiving.prefix() + self.window))
+        Some(self.receiving.ack(self.receiving.prefix() + self.window))
     }
 
-    /// The other end's receipt.
-    pub fn handle_receipt(&mut self, now: Instant, receipt: &Receipt) {
-        self.sending.handle_receipt(now, 0, receipt);
+    /// The other end's ack.
+    pub fn handle_ack(&mut self, now: Instant, ack: &Ack) {
+        self.sending.handle_ack(now, 0, ack);
         let outstanding = usize::try_from(self.sending.outstanding()).unwrap_or(usize::MAX);
         let received = self.retained.len().saturating_sub(outstanding);
         if let Some((_, end)) = self.retained.drain(..received).next_back() {
@@ -342,8 +342,8 @@ impl Channel {
     }
 
     /// The next packet to send again: its number and frames.
-    pub fn poll_repair(&mut self) -> Option<(u64, Frames)> {
-        let (_, number) = self.sending.poll_repair()?;
+    pub fn poll_retransmit(&mut self) -> Option<(u64, Frames)> {
+        let (_, number) = self.sending.poll_retransmit()?;
         let newer = usize::try_from(self.sending.next() - number).unwrap_or(usize::MAX);
         let index = self.retained.len().checked_sub(newer)?;
         Some((number, self.retained.get(index)?.0.clone()))
@@ -402,7 +402,7 @@ mod tests {
                 flight.push((number, packet));
                 frames.clear();
             }
-            while let Some((number, p)) = a.poll_repair() {
+            while let Some((number, p)) = a.poll_retransmit() {
                 flight.push((number, p));
             }
             if !flight.is_empty() {
@@ -415,10 +415,10 @@ mod tests {
                 }
             }
             now += Duration::from_micros(300);
-            if let Some(receipt) = b.poll_receipt(now)
+            if let Some(ack) = b.poll_ack(now)
                 && !rng.chance_ppm(200_000)
             {
-                a.handle_receipt(now, &receipt);
+                a.handle_ack(now, &ack);
             }
             a.handle_timeout(now, delay);
             if got.len() == messages.len() && a.is_idle() {
@@ -459,7 +459,7 @@ mod tests {
             a.sent(Instant::ZERO, Frames::from(frames.clone()));
             b.handle_packet(Instant::ZERO, number, &frames, Duration::ZERO, &mut |_| {}).expect("well formed");
             left.push(a.unreceived());
-            a.handle_receipt(Instant::ZERO, &b.poll_receipt(Instant::ZERO).expect("it is due"));
+            a.handle_ack(Instant::ZERO, &b.poll_ack(Instant::ZERO).expect("it is due"));
             left.push(a.unreceived());
         }
         assert_eq!(left, [3, 2, 2, 0], "the first packet holds a part of the third message");
@@ -493,18 +493,18 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_waits_for_as_long_as_it_may() {
+    fn an_ack_waits_for_as_long_as_it_may() {
         let (mut a, mut b) = (Channel::new(1, 16, Instant::ZERO), Channel::new(2, 16, Instant::ZERO));
         a.send(Bytes::from_static(b"x"), usize::MAX).expect("room");
         let mut frames = Vec::new();
         assert!(a.fill(100, &mut frames));
         let (now, delay) = (Instant(1_000_000_000), Duration::from_millis(2));
         b.handle_packet(now, a.next_number(), &frames, delay, &mut |_| {}).expect("well formed");
-        assert!(b.poll_receipt(now + delay / 2).is_none());
-        assert!(b.poll_receipt(now + delay).is_some());
+        assert!(b.poll_ack(now + delay / 2).is_none());
+        assert!(b.poll_ack(now + delay).is_some());
     }
 
-    /// Both ends allow one packet; the second message waits for the receipt of the first.
+    /// Both ends allow one packet; the second message waits for the ack of the first.
     #[test]
     fn a_channel_asks_for_a_turn_when_it_may_send_and_tells_once_that_it_may_not() {
         let (now, delay) = (Instant(1_000_000_000), Duration::from_millis(2));
@@ -519,10 +519,10 @@ mod tests {
         let mut frames = Vec::new();
         assert!(a.fill(100, &mut frames));
         a.sent(now, Frames::from(frames));
-        assert!(a.deadline(delay, false).is_some_and(|due| due > now), "for the receipt");
+        assert!(a.deadline(delay, false).is_some_and(|due| due > now), "for the ack");
         assert!(a.has_filled());
         assert!(!a.has_filled(), "told once");
-        a.handle_receipt(now, &Receipt { prefix: 1, limit: 2, gaps: Vec::new() });
+        a.handle_ack(now, &Ack { prefix: 1, limit: 2, gaps: Vec::new() });
         assert!(!a.has_filled());
         assert_eq!(a.deadline(delay, false), Some(Instant::ZERO));
     }
@@ -536,7 +536,7 @@ mod tests {
         assert!(a.fill(100, &mut frames));
         b.set_window(3);
         b.handle_packet(Instant::ZERO, 1, &frames, Duration::ZERO, &mut |_| {}).expect("well formed");
-        assert_eq!(b.poll_receipt(Instant::ZERO).map(|receipt| receipt.limit), Some(1 + 3));
+        assert_eq!(b.poll_ack(Instant::ZERO).map(|ack| ack.limit), Some(1 + 3));
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Reliable, flow-controlled packet streams: numbered packets with receipts, repair and windows.
+//! Reliable, flow-controlled packet streams: numbered packets with acks, retransmission and windows.
 //!
 //! A [`Sending`] side follows each packet until every receiver has it; a [`Receiving`] side puts packets
 //! in order and says what it has. A [`Channel`] is one of each between two processes, with messages cut into
 //! fragments. `link` knows no views: whether a packet may be acknowledged is decided by its owner.
 //!
-//! Sources: absolute window positions and selective receipts after TCP SACK (RFC 2018) and QUIC (RFC 9002,
+//! Sources: absolute window positions and selective acks after TCP SACK (RFC 2018) and QUIC (RFC 9002,
 //! sections 5 and 6.2: round-trip estimate and probe timeout).
 
 mod channel;
@@ -13,13 +13,13 @@ mod rtt;
 mod sending;
 
 pub use channel::{Channel, ChannelError};
-pub use receiving::{Arrival, Receiving, Said};
+pub use receiving::{Arrival, Receiving, StreamReport};
 pub use rtt::Rtt;
 pub use sending::Sending;
 
-/// What a receiver says of one stream, always in absolute positions: a late or repeated receipt does no harm.
+/// What a receiver says of one stream, always in absolute positions: a late or repeated ack does no harm.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Receipt {
+pub struct Ack {
     /// Every packet up to here has arrived.
     pub prefix: u64,
     /// The sender may send packets up to here.
@@ -28,5 +28,5 @@ pub struct Receipt {
     pub gaps: Vec<(u64, u64)>,
 }
 
-/// The most gaps one receipt names: enough for a burst, and a receipt stays within a small packet.
+/// The most gaps one ack names: enough for a burst, and an ack stays within a small packet.
 pub const GAPS_MAX: usize = 32;

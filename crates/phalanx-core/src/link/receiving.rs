@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{GAPS_MAX, Receipt};
+use super::{Ack, GAPS_MAX};
 use crate::frames::Frames;
 use crate::time::Instant;
 
@@ -19,7 +19,7 @@ pub enum Arrival {
 
 /// How far one member can read a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct StreamReport {
     /// The prefix that it holds and that makes sense to it.
     pub prefix: u64,
     /// The prefix that it acted upon.
@@ -153,8 +153,8 @@ impl Receiving {
 
     /// What to tell the sender; `limit` is decided by who consumes the packets.
     #[must_use]
-    pub fn receipt(&self, limit: u64) -> Receipt {
-        Receipt { prefix: self.prefix, limit, gaps: self.gaps_up_to(self.highest) }
+    pub fn ack(&self, limit: u64) -> Ack {
+        Ack { prefix: self.prefix, limit, gaps: self.gaps_up_to(self.highest) }
     }
 
     /// Whether something is known to be missing.
@@ -169,25 +169,25 @@ impl Receiving {
         self.highest > 0
     }
 
-    /// Packets that arrived since the last receipt.
+    /// Packets that arrived since the last ack.
     #[must_use]
     pub fn unacknowledged(&self) -> u32 {
         self.unacknowledged
     }
 
-    /// A receipt is due at `at` or sooner.
+    /// An ack is due at `at` or sooner.
     pub fn ack_by(&mut self, at: Instant) {
         self.ack_due = Some(self.ack_due.map_or(at, |due| due.min(at)));
     }
 
-    /// When a receipt is due.
+    /// When an ack is due.
     #[must_use]
     #[inline]
     pub fn ack_due(&self) -> Option<Instant> {
         self.ack_due
     }
 
-    /// A receipt was sent.
+    /// An ack was sent.
     pub fn acknowledged(&mut self) {
         self.unacknowledged = 0;
         self.ack_due = None;
@@ -218,10 +218,10 @@ mod tests {
         assert_eq!(r.pop(u64::MAX).map(|p| p.0), Some(1));
         assert_eq!(r.pop(u64::MAX).map(|p| p.0), Some(2));
         assert_eq!(r.pop(u64::MAX), None);
-        assert_eq!(r.receipt(9).gaps, vec![(3, 4), (6, 6)]);
+        assert_eq!(r.ack(9).gaps, vec![(3, 4), (6, 6)]);
         assert_eq!(r.accept(2, b(2)), Arrival::Duplicate);
         r.expect_up_to(9);
-        assert_eq!(r.receipt(9).gaps, vec![(3, 4), (6, 6), (8, 9)]);
+        assert_eq!(r.ack(9).gaps, vec![(3, 4), (6, 6), (8, 9)]);
     }
 
     #[test]
@@ -254,14 +254,14 @@ mod tests {
 
     /// What is missing beyond is named when something of it has come: nothing is given up.
     #[test]
-    fn a_receipt_names_the_first_gaps_and_the_others_later() {
+    fn an_ack_names_the_first_gaps_and_the_others_later() {
         let mut r = Receiving::new(1000);
         for n in 1..=GAPS_MAX as u64 + 1 {
             r.accept(2 * n, b(n));
         }
         let odd = |n: u64| (2 * n - 1, 2 * n - 1);
-        assert_eq!(r.receipt(9).gaps, (1..=GAPS_MAX as u64).map(odd).collect::<Vec<_>>());
+        assert_eq!(r.ack(9).gaps, (1..=GAPS_MAX as u64).map(odd).collect::<Vec<_>>());
         r.accept(1, b(1));
-        assert_eq!(r.receipt(9).gaps.last(), Some(&odd(GAPS_MAX as u64 + 1)));
+        assert_eq!(r.ack(9).gaps.last(), Some(&odd(GAPS_MAX as u64 + 1)));
     }
 }

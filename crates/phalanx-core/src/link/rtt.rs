@@ -54,7 +54,7 @@ impl Rtt {
         Duration::from_nanos(self.variation_ns)
     }
 
-    /// How long to wait for a receipt before probing, after `failures` probes without progress.
+    /// How long to wait for an ack before probing, after `failures` probes without progress.
     #[must_use]
     pub fn probe_after(&self, ack_delay: Duration, failures: u32) -> Duration {
         let base_ns = (self.smoothed_ns + self.variation_ns * 4 + nanos(ack_delay)).max(PROBE_MIN_NS);

@@ -3,33 +3,33 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Receipt, Rtt};
+use super::{Ack, Rtt};
 use crate::time::Instant;
 
 /// Follows packets until every receiver has them, and decides which to send again to whom. Their frames are kept by
-/// its owner, [`Self::stable`] telling for how long: a repair holds the identical frames, so a number names one byte
+/// its owner, [`Self::stable`] telling for how long: a retransmission holds the identical frames, so a number names one byte
 /// string for ever.
 #[derive(Debug)]
 pub struct Sending {
     /// The number the next packet gets.
     next: u64,
     /// Packets `base ..= next-1`, oldest first.
-    retained: VecDeque<Sent>,
+    retained: VecDeque<SentPacket>,
     base: u64,
     receivers: Vec<Receiver>,
     /// Every receiver has every packet up to here; kept beside `receivers`, because it is asked for at every turn.
     stable: u64,
     /// The highest number every receiver allows; likewise.
     limit: u64,
-    /// Packets waiting to be sent again: (receiver, number). Bounded by [`REPAIRS_MAX`].
-    repairs: VecDeque<(usize, u64)>,
+    /// Packets waiting to be sent again: (receiver, number). Bounded by [`RETRANSMISSIONS_MAX`].
+    retransmissions: VecDeque<(usize, u64)>,
 }
 
 #[derive(Debug)]
-struct Sent {
+struct SentPacket {
     first: Instant,
     last: Instant,
-    again: bool,
+    is_resent: bool,
 }
 
 #[derive(Debug)]
@@ -43,10 +43,10 @@ struct Receiver {
     doubted: u64,
     /// How many of those are sent again at a time: doubled by each answer.
     burst: u64,
-    /// The most packets that are sent again because of one receipt. Halved when a packet that was sent again is lost too;
+    /// The most packets that are sent again because of one ack. Halved when a packet that was sent again is lost too;
     /// raised by the number of packets that arrive. Without this bound a receiver whose buffer is shorter than the burst
     /// would lose the whole burst each time.
-    allowance: u64,
+    retransmit_budget: u64,
     /// When it was halved last.
     halved: Instant,
     /// How often in a row a packet that was sent again was missing again, since a round trip was measured. Of packets that were sent again no
@@ -63,11 +63,11 @@ impl Receiver {
     }
 }
 
-/// The most packets queued for repair at a time.
-const REPAIRS_MAX: usize = 256;
+/// The most packets queued for retransmission at a time.
+const RETRANSMISSIONS_MAX: usize = 256;
 /// How many packets one probe resends.
 const PROBE_PACKETS: u64 = 2;
-/// The most packets of a lost tail that one receipt brings out again.
+/// The most packets of a lost tail that one ack brings out again.
 const BURST_MAX: u64 = 64;
 
 impl Sending {
@@ -83,7 +83,7 @@ impl Sending {
                 failures: 0,
                 doubted: 0,
                 burst: PROBE_PACKETS,
-                allowance: REPAIRS_MAX as u64,
+                retransmit_budget: RETRANSMISSIONS_MAX as u64,
                 halved: now,
                 backoff: 0,
                 rtt: Rtt::default(),
@@ -96,7 +96,7 @@ impl Sending {
             receivers,
             stable: 0,
             limit: limit_of_all,
-            repairs: VecDeque::new(),
+            retransmissions: VecDeque::new(),
         }
     }
 
@@ -136,16 +136,16 @@ impl Sending {
     #[must_use]
     #[inline]
     pub fn is_at_rest(&self) -> bool {
-        self.retained.is_empty() && self.repairs.is_empty()
+        self.retained.is_empty() && self.retransmissions.is_empty()
     }
 
     /// Whether something waits to be sent again.
     #[must_use]
-    pub fn has_repairs(&self) -> bool {
-        !self.repairs.is_empty()
+    pub fn has_retransmissions(&self) -> bool {
+        !self.retransmissions.is_empty()
     }
 
-    /// Whether a receipt of `index` with this prefix and limit, and no gaps, would tell nothing new.
+    /// Whether an ack of `index` with this prefix and limit, and no gaps, would tell nothing new.
     #[must_use]
     pub fn knows(&self, index: usize, prefix: u64, limit: u64) -> bool {
         self.receivers.get(index).is_some_and(|r| prefix <= r.acked && limit <= r.limit)
@@ -158,7 +158,7 @@ impl Sending {
                 r.since = now; // it lacked nothing until now: its patience starts here
             }
         }
-        self.retained.push_back(Sent { first: now, last: now, again: false });
+        self.retained.push_back(SentPacket { first: now, last: now, is_resent: false });
         self.next += 1;
         if self.receivers.is_empty() {
             self.stable = self.next - 1;
@@ -166,25 +166,25 @@ impl Sending {
         }
     }
 
-    /// Takes a receipt from receiver `index`; true if the stable prefix grew. What cannot be true (a receipt
+    /// Takes an ack from receiver `index`; true if the stable prefix grew. What cannot be true (an ack
     /// for packets never sent) is cut to what can.
-    pub fn handle_receipt(&mut self, now: Instant, index: usize, receipt: &Receipt) -> bool {
+    pub fn handle_ack(&mut self, now: Instant, index: usize, ack: &Ack) -> bool {
         let before = self.stable;
         let sent = self.next - 1;
         let base = self.base;
         let Some(r) = self.receivers.get_mut(index) else { return false };
-        let widened = receipt.limit > r.limit;
-        r.limit = r.limit.max(receipt.limit);
-        let prefix = receipt.prefix.min(sent);
+        let widened = ack.limit > r.limit;
+        r.limit = r.limit.max(ack.limit);
+        let prefix = ack.prefix.min(sent);
         let progressed = prefix > r.acked;
         if progressed {
             if let Some(s) = prefix.checked_sub(base).and_then(|i| self.retained.get(usize::try_from(i).ok()?))
-                && !s.again
+                && !s.is_resent
             {
                 r.rtt.sample(now.since(s.first));
                 r.backoff = 0;
             }
-            r.allowance = (r.allowance + (prefix - r.acked)).min(REPAIRS_MAX as u64);
+            r.retransmit_budget = (r.retransmit_budget + (prefix - r.acked)).min(RETRANSMISSIONS_MAX as u64);
             r.acked = prefix;
             r.since = now;
             r.failures = 0;
@@ -195,33 +195,33 @@ impl Sending {
             r.burst = (2 * r.burst).min(BURST_MAX);
             for number in acked + 1..=r.doubted.min(acked + r.burst) {
                 let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) else { break };
-                if now.since(s.last) >= patience && self.repairs.len() < REPAIRS_MAX {
-                    s.again = true;
+                if now.since(s.last) >= patience && self.retransmissions.len() < RETRANSMISSIONS_MAX {
+                    s.is_resent = true;
                     s.last = now;
-                    self.repairs.push_back((index, number));
+                    self.retransmissions.push_back((index, number));
                 }
             }
         } else if r.doubted <= acked {
             (r.doubted, r.burst) = (0, PROBE_PACKETS);
         }
-        let mut repaired = 0;
-        for &(from, to) in &receipt.gaps {
+        let mut retransmitted = 0;
+        for &(from, to) in &ack.gaps {
             let (from, to) = (from.max(base).max(acked + 1), to.min(sent));
             for number in from..=to {
-                if self.repairs.len() >= REPAIRS_MAX || repaired >= r.allowance {
+                if self.retransmissions.len() >= RETRANSMISSIONS_MAX || retransmitted >= r.retransmit_budget {
                     break;
                 }
                 let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) else { break };
-                if !s.again || now.since(s.last) >= patience {
-                    // A first repair goes at once: the gap is known, not guessed.
-                    if s.again && s.last >= r.halved {
-                        (r.allowance, r.halved) = ((r.allowance / 2).max(PROBE_PACKETS), now);
+                if !s.is_resent || now.since(s.last) >= patience {
+                    // A first retransmission goes at once: the gap is known, not guessed.
+                    if s.is_resent && s.last >= r.halved {
+                        (r.retransmit_budget, r.halved) = ((r.retransmit_budget / 2).max(PROBE_PACKETS), now);
                         r.backoff = r.backoff.saturating_add(1);
                     }
-                    s.again = true;
+                    s.is_resent = true;
                     s.last = now;
-                    repaired += 1;
-                    self.repairs.push_back((index, number));
+                    retransmitted += 1;
+                    self.retransmissions.push_back((index, number));
                 }
             }
         }
@@ -236,8 +236,8 @@ impl Sending {
     }
 
     /// The next packet to send again: to which receiver, and its number.
-    pub fn poll_repair(&mut self) -> Option<(usize, u64)> {
-        while let Some((index, number)) = self.repairs.pop_front() {
+    pub fn poll_retransmit(&mut self) -> Option<(usize, u64)> {
+        while let Some((index, number)) = self.retransmissions.pop_front() {
             if self.receivers.get(index).is_some_and(|r| r.acked >= number) {
                 continue;
             }
@@ -264,10 +264,10 @@ impl Sending {
             let first = (r.acked + 1).max(base);
             for number in first..next.min(first + PROBE_PACKETS) {
                 if let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) {
-                    s.again = true;
+                    s.is_resent = true;
                     s.last = now;
-                    if self.repairs.len() < REPAIRS_MAX {
-                        self.repairs.push_back((index, number));
+                    if self.retransmissions.len() < RETRANSMISSIONS_MAX {
+                        self.retransmissions.push_back((index, number));
                     }
                 }
             }
@@ -287,7 +287,7 @@ impl Sending {
             .min()
     }
 
-    /// Which receiver holds the stream back: by its window, else by its missing receipts.
+    /// Which receiver holds the stream back: by its window, else by its missing acks.
     #[must_use]
     pub fn slowest(&self) -> Option<usize> {
         let by_limit = self.receivers.iter().enumerate().min_by_key(|(_, r)| r.limit);
@@ -349,8 +349,8 @@ mod tests {
         s
     }
 
-    fn receipt(prefix: u64, gaps: &[(u64, u64)]) -> Receipt {
-        Receipt { prefix, limit: 20, gaps: gaps.to_vec() }
+    fn ack(prefix: u64, gaps: &[(u64, u64)]) -> Ack {
+        Ack { prefix, limit: 20, gaps: gaps.to_vec() }
     }
 
     #[test]
@@ -361,32 +361,32 @@ mod tests {
         // All are lost, and so are the probes of two seconds. Then the path carries again.
         (1..200).for_each(|ms| {
             s.handle_timeout(at(10 * ms), Duration::ZERO);
-            while s.poll_repair().is_some() {}
+            while s.poll_retransmit().is_some() {}
         });
         let (mut received, mut now_ms, mut rounds) = (0, 2000, 0);
         while received < SENT {
             now_ms += 20;
             rounds += 1;
             s.handle_timeout(at(now_ms), Duration::ZERO);
-            while s.poll_repair().is_some() {
+            while s.poll_retransmit().is_some() {
                 received += 1;
             }
-            s.handle_receipt(at(now_ms), 0, &receipt(received, &[]));
+            s.handle_ack(at(now_ms), 0, &ack(received, &[]));
             assert!(rounds < 40, "{received} of {SENT}");
         }
         assert_eq!(s.outstanding(), 0);
     }
 
     #[test]
-    fn a_receipt_that_tells_nothing_new_brings_nothing_out_again() {
+    fn an_ack_that_tells_nothing_new_brings_nothing_out_again() {
         let mut s = Sending::new(1, 1000, at(0));
         (0..100).for_each(|_| s.push(at(0)));
         s.handle_timeout(at(10_000), Duration::ZERO);
-        while s.poll_repair().is_some() {}
-        s.handle_receipt(at(20_000), 0, &receipt(0, &[]));
-        assert_eq!(s.poll_repair(), None, "the probe was not answered");
-        s.handle_receipt(at(20_000), 0, &receipt(1, &[]));
-        assert!(s.poll_repair().is_some(), "now it was");
+        while s.poll_retransmit().is_some() {}
+        s.handle_ack(at(20_000), 0, &ack(0, &[]));
+        assert_eq!(s.poll_retransmit(), None, "the probe was not answered");
+        s.handle_ack(at(20_000), 0, &ack(1, &[]));
+        assert!(s.poll_retransmit().is_some(), "now it was");
     }
 
     #[test]
@@ -394,9 +394,9 @@ mod tests {
         let mut s = Sending::new(1, 1000, at(0));
         (0..100).for_each(|_| s.push(at(0)));
         s.handle_timeout(at(10_000), Duration::ZERO);
-        let probed: Vec<u64> = std::iter::from_fn(|| s.poll_repair()).map(|(_, number)| number).collect();
-        s.handle_receipt(at(10_001), 0, &receipt(1, &[]));
-        let next: Vec<u64> = std::iter::from_fn(|| s.poll_repair()).map(|(_, number)| number).collect();
+        let probed: Vec<u64> = std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number).collect();
+        s.handle_ack(at(10_001), 0, &ack(1, &[]));
+        let next: Vec<u64> = std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number).collect();
         assert!(!next.is_empty() && next.iter().all(|number| !probed.contains(number)), "{probed:?}, then {next:?}");
     }
 
@@ -406,19 +406,19 @@ mod tests {
     fn what_is_missing_in_a_long_queue_is_sent_again_ever_more_seldom() {
         let mut s = Sending::new(1, 1000, at(0));
         s.push(at(0));
-        s.handle_receipt(at(1), 0, &receipt(1, &[]));
+        s.handle_ack(at(1), 0, &ack(1, &[]));
         (0..20).for_each(|_| s.push(at(10)));
         let mut times = Vec::new();
         for ms in 11..211 {
-            s.handle_receipt(at(ms), 0, &receipt(1, &[(2, 2)]));
-            times.extend(std::iter::from_fn(|| s.poll_repair()).map(|_| ms));
+            s.handle_ack(at(ms), 0, &ack(1, &[(2, 2)]));
+            times.extend(std::iter::from_fn(|| s.poll_retransmit()).map(|_| ms));
         }
         assert!((5..10).contains(&times.len()), "{times:?}");
         // Once a round trip is measured, patience follows it.
-        s.handle_receipt(at(211), 0, &receipt(20, &[]));
+        s.handle_ack(at(211), 0, &ack(20, &[]));
         (0..2).for_each(|_| s.push(at(212)));
-        s.handle_receipt(at(213), 0, &receipt(20, &[(21, 22)]));
-        assert_eq!(std::iter::from_fn(|| s.poll_repair()).count(), 2, "a gap that is new is filled at once");
+        s.handle_ack(at(213), 0, &ack(20, &[(21, 22)]));
+        assert_eq!(std::iter::from_fn(|| s.poll_retransmit()).count(), 2, "a gap that is new is filled at once");
         assert_eq!(s.receivers[0].backoff, 0);
     }
 
@@ -427,18 +427,18 @@ mod tests {
         let mut s = sent(0);
         assert!(s.is_at_rest());
         s.push(at(0));
-        s.handle_receipt(at(1), 0, &receipt(1, &[]));
+        s.handle_ack(at(1), 0, &ack(1, &[]));
         assert!(!s.is_at_rest(), "the second lacks it");
-        s.handle_receipt(at(1), 1, &receipt(1, &[]));
+        s.handle_ack(at(1), 1, &ack(1, &[]));
         assert!(s.is_at_rest());
     }
 
     #[test]
     fn stable_is_what_all_have() {
         let mut s = sent(5);
-        assert!(!s.handle_receipt(at(1), 0, &receipt(5, &[])));
+        assert!(!s.handle_ack(at(1), 0, &ack(5, &[])));
         assert_eq!(s.stable(), 0);
-        assert!(s.handle_receipt(at(1), 1, &receipt(3, &[])));
+        assert!(s.handle_ack(at(1), 1, &ack(3, &[])));
         assert_eq!(s.stable(), 3);
         assert_eq!(s.outstanding(), 2);
     }
@@ -453,21 +453,21 @@ mod tests {
     }
 
     #[test]
-    fn repairs_gaps_to_the_one_who_misses_them() {
+    fn retransmits_gaps_to_the_one_who_misses_them() {
         let mut s = sent(5);
-        s.handle_receipt(at(1), 1, &receipt(1, &[(2, 3)]));
-        assert_eq!(s.poll_repair(), Some((1, 2)));
-        assert_eq!(s.poll_repair(), Some((1, 3)));
-        assert_eq!(s.poll_repair(), None);
+        s.handle_ack(at(1), 1, &ack(1, &[(2, 3)]));
+        assert_eq!(s.poll_retransmit(), Some((1, 2)));
+        assert_eq!(s.poll_retransmit(), Some((1, 3)));
+        assert_eq!(s.poll_retransmit(), None);
     }
 
     #[test]
-    fn a_receipt_for_the_future_does_no_harm() {
+    fn an_ack_for_the_future_does_no_harm() {
         let mut s = sent(2);
-        s.handle_receipt(at(1), 0, &receipt(u64::MAX, &[(0, u64::MAX)]));
-        s.handle_receipt(at(1), 7, &receipt(u64::MAX, &[]));
+        s.handle_ack(at(1), 0, &ack(u64::MAX, &[(0, u64::MAX)]));
+        s.handle_ack(at(1), 7, &ack(u64::MAX, &[]));
         assert_eq!(s.stable(), 0);
-        assert_eq!(s.poll_repair(), None);
+        assert_eq!(s.poll_retransmit(), None);
     }
 
     #[test]
@@ -475,7 +475,7 @@ mod tests {
         let mut s = sent(2);
         let due = s.deadline(Duration::ZERO).expect("something is outstanding");
         s.handle_timeout(due, Duration::ZERO);
-        assert!(s.poll_repair().is_some());
+        assert!(s.poll_retransmit().is_some());
         assert!(s.deadline(Duration::ZERO).expect("still outstanding") > due);
     }
 
@@ -488,15 +488,15 @@ mod tests {
         }
         assert!(!s.may_send());
         assert_eq!(s.slowest(), Some(0));
-        s.handle_receipt(at(1), 0, &receipt(10, &[]));
+        s.handle_ack(at(1), 0, &ack(10, &[]));
         assert!(!s.may_send());
         assert_eq!(s.slowest(), Some(1));
     }
 
-    /// What finds no room among the repairs is asked for again with the next receipt.
+    /// What finds no room among the retransmissions is asked for again with the next ack.
     #[test]
-    fn more_gaps_than_repairs_may_wait_are_repaired_all_the_same() {
-        let count = 2 * REPAIRS_MAX as u64 + 10;
+    fn more_gaps_than_retransmissions_may_wait_are_retransmitted_all_the_same() {
+        let count = 2 * RETRANSMISSIONS_MAX as u64 + 10;
         let mut s = Sending::new(1, 10_000, at(0));
         (0..count).for_each(|_| s.push(at(0)));
         let mut missing: std::collections::BTreeSet<u64> = (1..count).collect();
@@ -504,9 +504,9 @@ mod tests {
         while let Some(first) = missing.first().copied() {
             rounds += 1;
             let gaps: Vec<(u64, u64)> = missing.iter().map(|n| (*n, *n)).collect();
-            s.handle_receipt(at(1000 * rounds), 0, &Receipt { prefix: first - 1, limit: 10_000, gaps });
-            let again: Vec<u64> = std::iter::from_fn(|| s.poll_repair()).map(|(_, number)| number).collect();
-            assert!(again.len() <= REPAIRS_MAX, "{}", again.len());
+            s.handle_ack(at(1000 * rounds), 0, &Ack { prefix: first - 1, limit: 10_000, gaps });
+            let again: Vec<u64> = std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number).collect();
+            assert!(again.len() <= RETRANSMISSIONS_MAX, "{}", again.len());
             assert_eq!(again.first(), Some(&first));
             missing.retain(|number| !again.contains(number));
         }
@@ -530,12 +530,13 @@ mod tests {
                     let missing: Vec<u64> = (1..=SENT).filter(|number| !received.contains(number)).collect();
                     let prefix = missing.first().map_or(SENT, |first| first - 1);
                     let gaps = missing.iter().map(|number| (*number, *number)).collect();
-                    let burst: Vec<u64> = std::iter::from_fn(|| s.poll_repair()).map(|(_, number)| number).collect();
+                    let burst: Vec<u64> =
+                        std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number).collect();
                     if burst.len() <= holds {
                         received.extend(burst);
                     }
                     let now = at(250 * rounds + 50 * (half + 1));
-                    s.handle_receipt(now, 0, &Receipt { prefix, limit: 1000, gaps });
+                    s.handle_ack(now, 0, &Ack { prefix, limit: 1000, gaps });
                 }
             }
         }
@@ -548,16 +549,16 @@ mod tests {
         (0..SENT).for_each(|_| s.push(at(0)));
         for ms in 1..200 {
             s.handle_timeout(at(10 * ms), Duration::ZERO);
-            while s.poll_repair().is_some() {}
+            while s.poll_retransmit().is_some() {}
         }
         let (mut received, mut now_ms, mut bursts) = (0, 2000, Vec::new());
         while received < SENT {
             now_ms += 20;
             s.handle_timeout(at(now_ms), Duration::ZERO);
-            let burst = std::iter::from_fn(|| s.poll_repair()).count() as u64;
+            let burst = std::iter::from_fn(|| s.poll_retransmit()).count() as u64;
             received = (received + burst).min(SENT);
             bursts.push(burst);
-            s.handle_receipt(at(now_ms), 0, &receipt(received, &[]));
+            s.handle_ack(at(now_ms), 0, &ack(received, &[]));
         }
         assert!(bursts.iter().all(|burst| *burst <= BURST_MAX + PROBE_PACKETS), "{bursts:?}");
         assert!(bursts.iter().any(|burst| *burst >= BURST_MAX), "{bursts:?}");

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::messages::{Ballot, GroupCut, Proposal, Report, Unread};
-use super::verdict::judge_all;
-use super::{Charge, Directory, Removals, Returns, Rise, build_proposal};
+use super::verdict::evaluate_all;
+use super::{Directory, RemovalEvidence, Removals, Returns, Rise, build_proposal};
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
-use crate::link::Said;
+use crate::link::StreamReport;
 use crate::time::Instant;
 
 /// What the next view should bring, as known to a coordinator.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub struct MembershipRequests {
     /// Processes to take in, with the groups they want at once.
     pub joiners: Vec<(MemberInfo, Vec<String>)>,
     /// Members (by incarnation) that want to leave the cell.
@@ -31,12 +31,12 @@ pub struct Wishes {
     /// Former members that are known to be out, and members that are proved dead. No reason for a new view.
     pub out: BTreeSet<Incarnation>,
     /// What is known of those that are to leave because they are silent, or a path to them failed. No reason for a new view.
-    pub charges: BTreeMap<Incarnation, Charge>,
+    pub removal_evidence: BTreeMap<Incarnation, RemovalEvidence>,
     /// From level 5 on: who was left out lately, and now. No reason for a new view.
     pub removals: Option<(Instant, Removals)>,
 }
 
-impl Wishes {
+impl MembershipRequests {
     /// Nobody wants anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -65,15 +65,15 @@ pub struct Coordinator {
     /// Groups named in the wedge.
     pub groups: BTreeSet<GroupId>,
     /// What it is to bring.
-    pub wishes: Wishes,
+    pub requests: MembershipRequests,
     /// Reports so far, by rank.
     pub reports: BTreeMap<usize, Report>,
     /// What members said besides of what they report, by rank.
     pub unread: BTreeMap<usize, Vec<Unread>>,
     /// Who was asked to fill a cut, by rank.
-    pub to_fill: BTreeSet<usize>,
+    pub recovering: BTreeSet<usize>,
     /// Those of them that reported again.
-    pub filled: BTreeSet<usize>,
+    pub recovered: BTreeSet<usize>,
     /// How far it is.
     pub phase: Phase,
     /// When this step began.
@@ -86,7 +86,7 @@ pub enum Phase {
     /// Waiting for the reports of all who were asked.
     Gathering,
     /// Waiting until every member of a changed group that reported holds that group's cut.
-    Filling {
+    Recovering {
         /// What is proposed then.
         proposal: Arc<Proposal>,
     },
@@ -115,7 +115,7 @@ impl Coordinator {
             Some((_, proposal)) => Arc::new(proposal.clone()),
             None => {
                 let unread = self.unreadable_groups();
-                Arc::new(build_proposal(directory, &self.reports, &self.groups, &unread, &self.wishes, reason))
+                Arc::new(build_proposal(directory, &self.reports, &self.groups, &unread, &self.requests, reason))
             }
         }
     }
@@ -146,7 +146,7 @@ impl Coordinator {
                 let short = |(stream, (held, cut)): (usize, (&u64, &u64))| {
                     held < cut && !self.unread_of(rank, *group, stream).is_some_and(|(_, nonsense)| nonsense)
                 };
-                unreadable.contains(group) && !self.filled.contains(&rank)
+                unreadable.contains(group) && !self.recovered.contains(&rank)
                     || held.iter().zip(&cut.prefixes).enumerate().any(short)
             })
         };
@@ -181,7 +181,7 @@ impl Coordinator {
         let mut proposal = (*proposal).clone();
         for change in proposal.groups.iter_mut().filter(|change| unreadable.contains(&change.group)) {
             let (Some(cut), Some(entry)) = (&mut change.cut, directory.groups.get(&change.group)) else { continue };
-            let said: Vec<Option<Vec<Said>>> =
+            let said: Vec<Option<Vec<StreamReport>>> =
                 entry.members.iter().map(|who| self.said(directory.rank(*who)?, change.group, cut)).collect();
             if entry.members.iter().all(|who| change.left.iter().any(|(left, _)| left == who)) {
                 continue; // nobody goes on with its state anyway
@@ -191,7 +191,7 @@ impl Coordinator {
                 report.is_none_or(|report| report.has_state(change.group))
             };
             let stays = |rank: usize| change.left.iter().all(|(who, _)| *who != entry.members[rank]) && has_state(rank);
-            let outcome = judge_all(&said, stays);
+            let outcome = evaluate_all(&said, stays);
             let mut goes: Vec<(usize, LeaveReason)> = Vec::new();
             if outcome.stops {
                 goes.extend((0..entry.members.len()).map(|rank| (rank, LeaveReason::Stopped)));
@@ -216,11 +216,11 @@ impl Coordinator {
     }
 
     /// What the member of that rank in the cell said of a group's streams, no further than the cut that all were asked for.
-    fn said(&self, rank: usize, group: GroupId, cut: &GroupCut) -> Option<Vec<Said>> {
+    fn said(&self, rank: usize, group: GroupId, cut: &GroupCut) -> Option<Vec<StreamReport>> {
         let (_, held) = self.reports.get(&rank)?.prefixes.iter().find(|(of, _)| *of == group)?;
         let said = |(stream, (&held, &cut)): (usize, (&u64, &u64))| {
             let (read, nonsense) = self.unread_of(rank, group, stream).unwrap_or((held, false));
-            Said { prefix: held.min(cut), read, nonsense: nonsense && held < cut }
+            StreamReport { prefix: held.min(cut), read, nonsense: nonsense && held < cut }
         };
         Some(held.iter().zip(&cut.prefixes).enumerate().map(said).collect())
     }
@@ -258,9 +258,10 @@ mod tests {
     fn the_cut_is_the_longest_prefix_of_each_stream() {
         let reports = BTreeMap::from([(0, report(&[5, 2, 7])), (1, report(&[4, 3, 9]))]);
         let wedged = BTreeSet::from([GroupId(1)]);
-        let p = build_proposal(&directory(3), &reports, &wedged, &BTreeSet::new(), &Wishes::default(), |_| {
-            LeaveReason::Died
-        });
+        let p =
+            build_proposal(&directory(3), &reports, &wedged, &BTreeSet::new(), &MembershipRequests::default(), |_| {
+                LeaveReason::Died
+            });
         assert_eq!(p.left, [(Incarnation(3), LeaveReason::Died)]);
         let cut = p.groups[0].cut.as_ref().expect("the group goes on");
         assert_eq!(cut.prefixes, [5, 3, 9]);
@@ -278,11 +279,11 @@ mod tests {
             reasons: BTreeMap::new(),
             asked: BTreeSet::from([0, 1]),
             groups: BTreeSet::from([GroupId(1)]),
-            wishes: Wishes::default(),
+            requests: MembershipRequests::default(),
             reports: BTreeMap::from([(0, report(&[5, 2, 7])), (1, report(&[5, 3, 7]))]),
             unread: BTreeMap::new(),
-            to_fill: BTreeSet::new(),
-            filled: BTreeSet::new(),
+            recovering: BTreeSet::new(),
+            recovered: BTreeSet::new(),
             phase: Phase::Gathering,
             since: Instant::ZERO,
         };
@@ -295,9 +296,13 @@ mod tests {
     #[test]
     fn survivors_stay_a_quorum_of_the_next_view() {
         let reports = BTreeMap::from([(0, report(&[0, 0])), (1, report(&[0, 0]))]);
-        let wishes = Wishes { joiners: (10..20).map(|i| (member(i), Vec::new())).collect(), ..Wishes::default() };
-        let p =
-            build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        let requests = MembershipRequests {
+            joiners: (10..20).map(|i| (member(i), Vec::new())).collect(),
+            ..MembershipRequests::default()
+        };
+        let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &requests, |_| {
+            LeaveReason::Died
+        });
         assert_eq!(directory(2).after(&p).members.len(), 4);
         assert_eq!(p.joined.len(), 2);
         assert!(p.groups.is_empty());
@@ -311,7 +316,7 @@ mod tests {
             &BTreeMap::from([(0, report(&[1, 1, 1]))]),
             &BTreeSet::new(),
             &BTreeSet::new(),
-            &Wishes::default(),
+            &MembershipRequests::default(),
             |_| LeaveReason::Unreachable,
         );
         // It rises, and has an entry that is not known here.
@@ -327,11 +332,11 @@ mod tests {
             reasons: BTreeMap::new(),
             asked: BTreeSet::from([0, 1]),
             groups: BTreeSet::from([GroupId(1)]),
-            wishes: Wishes::default(),
+            requests: MembershipRequests::default(),
             reports: BTreeMap::from([(0, report(&[1, 1, 1])), (1, with_old)]),
             unread: BTreeMap::new(),
-            to_fill: BTreeSet::new(),
-            filled: BTreeSet::new(),
+            recovering: BTreeSet::new(),
+            recovered: BTreeSet::new(),
             phase: Phase::Gathering,
             since: Instant::ZERO,
         };
@@ -343,8 +348,11 @@ mod tests {
     fn of_two_accepted_proposals_that_of_the_later_ballot_is_taken() {
         let d = directory(3);
         let reported = BTreeMap::from([(0, report(&[1, 1, 1])), (1, report(&[1, 1, 1]))]);
-        let leaving_out =
-            |reason| build_proposal(&d, &reported, &BTreeSet::new(), &BTreeSet::new(), &Wishes::default(), |_| reason);
+        let leaving_out = |reason| {
+            build_proposal(&d, &reported, &BTreeSet::new(), &BTreeSet::new(), &MembershipRequests::default(), |_| {
+                reason
+            })
+        };
         let (earlier, later) = (leaving_out(LeaveReason::Died), leaving_out(LeaveReason::Unreachable));
         let first = (Ballot { round: 3, rank: 2 }, earlier);
         for ballot in [Ballot { round: 4, rank: 0 }, Ballot { round: 3, rank: 3 }] {
@@ -359,11 +367,11 @@ mod tests {
                     reasons: BTreeMap::new(),
                     asked: BTreeSet::from([0, 1, 2]),
                     groups: BTreeSet::new(),
-                    wishes: Wishes::default(),
+                    requests: MembershipRequests::default(),
                     reports: BTreeMap::from([(older, accepted(&first)), (1, report(&[])), (newer, accepted(&second))]),
                     unread: BTreeMap::new(),
-                    to_fill: BTreeSet::new(),
-                    filled: BTreeSet::new(),
+                    recovering: BTreeSet::new(),
+                    recovered: BTreeSet::new(),
                     phase: Phase::Gathering,
                     since: Instant::ZERO,
                 };
@@ -381,18 +389,19 @@ mod tests {
         let reports: BTreeMap<usize, Report> =
             (0..3).map(|rank| (rank, Report { prefixes: held.clone(), ..report(&[]) })).collect();
         let leave = |who| ("g".to_owned(), Incarnation(who));
-        let mut wishes = Wishes {
+        let mut requests = MembershipRequests {
             group_joins: vec![("g".into(), Incarnation(3))],
             group_leaves: vec![leave(1), leave(2)],
-            ..Wishes::default()
+            ..MembershipRequests::default()
         };
         let wedged = BTreeSet::from([GroupId(1)]);
-        let p = build_proposal(&d, &reports, &wedged, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        let p = build_proposal(&d, &reports, &wedged, &BTreeSet::new(), &requests, |_| LeaveReason::Died);
         assert_eq!((p.groups.len(), p.groups[0].joined.len(), p.groups[0].left.len()), (1, 0, 2));
         let after = d.after(&p);
         assert!(after.group_named("g").is_none());
-        wishes.group_leaves.clear();
-        let next = build_proposal(&after, &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        requests.group_leaves.clear();
+        let next =
+            build_proposal(&after, &reports, &BTreeSet::new(), &BTreeSet::new(), &requests, |_| LeaveReason::Died);
         assert_eq!((next.groups[0].group, &next.groups[0].joined[..]), (GroupId(2), &[Incarnation(3)][..]));
     }
 
@@ -414,9 +423,10 @@ mod tests {
         let held = vec![(GroupId(1), vec![0; 3]), (GroupId(2), vec![0; 3])];
         let reports: BTreeMap<usize, Report> =
             (0..3).map(|rank| (rank, Report { prefixes: held.clone(), ..report(&[]) })).collect();
-        let wishes = Wishes { group_leaves: vec![("h".into(), Incarnation(2))], ..Wishes::default() };
+        let requests =
+            MembershipRequests { group_leaves: vec![("h".into(), Incarnation(2))], ..MembershipRequests::default() };
         let wedged = BTreeSet::from([GroupId(1), GroupId(2)]);
-        let p = build_proposal(&d, &reports, &wedged, &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        let p = build_proposal(&d, &reports, &wedged, &BTreeSet::new(), &requests, |_| LeaveReason::Died);
         let changed: Vec<_> = p.groups.iter().map(|change| (change.group, &change.left[..])).collect();
         assert_eq!(changed, [(GroupId(2), &[(Incarnation(2), LeaveReason::Left)][..])]);
         assert_eq!(d.after(&p).groups[&GroupId(1)].members.len(), 3);
@@ -425,22 +435,24 @@ mod tests {
     #[test]
     fn a_new_group_is_made_of_those_who_ask() {
         let reports = BTreeMap::from([(0, report(&[])), (1, report(&[]))]);
-        let mut wishes = Wishes {
+        let mut requests = MembershipRequests {
             joiners: vec![(member(9), vec!["new".into()])],
             group_joins: vec![("new".into(), Incarnation(2)), ("new".into(), Incarnation(2))],
-            ..Wishes::default()
+            ..MembershipRequests::default()
         };
-        let plain =
-            build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        let plain = build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &requests, |_| {
+            LeaveReason::Died
+        });
         assert_eq!(
             GroupTerms::of(&plain.groups[0].tail),
             GroupTerms { uniform: false, ..GroupTerms::default() },
             "they told of no terms"
         );
-        wishes.terms.insert(("new".into(), Incarnation(9)), GroupTerms { uniform: false, ..GroupTerms::default() });
-        wishes.terms.insert(("new".into(), Incarnation(2)), GroupTerms::default());
-        let p =
-            build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &wishes, |_| LeaveReason::Died);
+        requests.terms.insert(("new".into(), Incarnation(9)), GroupTerms { uniform: false, ..GroupTerms::default() });
+        requests.terms.insert(("new".into(), Incarnation(2)), GroupTerms::default());
+        let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &requests, |_| {
+            LeaveReason::Died
+        });
         assert_eq!(p.groups.len(), 1);
         assert_eq!(p.groups[0].joined, [Incarnation(2), Incarnation(9)]);
         assert_eq!((p.groups[0].group, p.next_group), (GroupId(2), 3));
@@ -459,7 +471,7 @@ mod tests {
                 &reports,
                 &BTreeSet::from([GroupId(1)]),
                 &BTreeSet::new(),
-                &Wishes::default(),
+                &MembershipRequests::default(),
                 |_| LeaveReason::Died,
             );
             let next = d.after(&p);
@@ -475,10 +487,14 @@ mod tests {
         let mut d = directory(2);
         d.groups.get_mut(&GroupId(1)).expect("the group").members = vec![Incarnation(2)];
         let reports = BTreeMap::from([(0, report(&[]))]);
-        let p =
-            build_proposal(&d, &reports, &BTreeSet::from([GroupId(1)]), &BTreeSet::new(), &Wishes::default(), |_| {
-                LeaveReason::Died
-            });
+        let p = build_proposal(
+            &d,
+            &reports,
+            &BTreeSet::from([GroupId(1)]),
+            &BTreeSet::new(),
+            &MembershipRequests::default(),
+            |_| LeaveReason::Died,
+        );
         assert!(d.after(&p).groups.is_empty());
     }
 }

@@ -83,7 +83,7 @@ impl FirstView {
 
 /// The cell instance that a founder belongs to, or belonged to. With a mark a process makes no list of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct BootstrapMarker {
     /// The instance.
     pub instance: u64,
     /// The list that it confirmed, and the ballot it did so in. `None`: it was taken in by members.
@@ -114,7 +114,7 @@ pub struct LastView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FounderRecord {
     /// The cell instance it belongs to.
-    pub mark: Option<Mark>,
+    pub mark: Option<BootstrapMarker>,
     /// A member that it heard while it had no mark.
     pub heard: Option<Heard>,
     /// The last view it installed. This alone need not be synced.
@@ -272,8 +272,8 @@ pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>, e
         None => {}
     }
     let marks = reports.values().filter_map(|record| record.mark.as_ref());
-    let mut marks: Vec<&Mark> = marks.filter(|mark| !ends.is_over(mark.instance)).collect();
-    let ballot = |mark: &Mark| mark.list.as_ref().map(|(ballot, _)| *ballot);
+    let mut marks: Vec<&BootstrapMarker> = marks.filter(|mark| !ends.is_over(mark.instance)).collect();
+    let ballot = |mark: &BootstrapMarker| mark.list.as_ref().map(|(ballot, _)| *ballot);
     // Who was taken in by members saw a later view than any list's.
     marks.sort_by_key(|mark| std::cmp::Reverse((generation(mark.instance), mark.list.is_none(), ballot(mark))));
     for mark in marks {

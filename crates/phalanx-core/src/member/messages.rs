@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::founding::FoundingMessage;
 use super::orphan::tails;
-use super::{Directory, Return, read_wished_terms, wished_terms};
+use super::{Directory, Return, read_requested_terms, requested_terms};
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::wire::{Malformed, Tags, put_with_tail, read_with_tail};
@@ -206,25 +206,25 @@ pub struct WelcomePart {
 
 /// A wish about one group, from a member of the cell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct GroupWish {
+pub struct GroupRequest {
     /// The group's name.
     pub name: String,
     /// Come (true) or go.
     pub join: bool,
     /// Come only with the making of the group: its state was not taken.
     pub only_new: bool,
-    /// What it would be agreed to be if the wisher made it; `None`: an earlier build wishes. Told in the message's tail.
+    /// What it would be agreed to be if the wisher made it; `None`: an earlier build requests. Told in the message's tail.
     #[serde(skip)]
     pub terms: Option<GroupTerms>,
 }
 
-/// All that a member wishes for and no decree has fulfilled.
+/// All that a member requests and no decree has fulfilled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WishList {
+pub struct RequestList {
     /// The decree in force there: a wish holds until the next.
     pub decree: u64,
     /// About groups.
-    pub groups: Vec<GroupWish>,
+    pub groups: Vec<GroupRequest>,
     /// The level that the cell is to rise to; 0: no wish.
     pub level: u16,
     /// Groups that wait for the wisher. This and what follows is told in the message's tail, from level 3 on.
@@ -238,8 +238,8 @@ pub struct WishList {
     pub dead: Vec<Incarnation>,
 }
 
-impl WishList {
-    /// Whether it wishes for nothing.
+impl RequestList {
+    /// Whether it requests nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { decree: _, groups, level, returns, given_up, dead } = self;
@@ -379,8 +379,8 @@ pub enum Control {
     },
     /// See [`RecoveredPacket`].
     Recovered(RecoveredPacket),
-    /// See [`WishList`].
-    Wishes(WishList),
+    /// See [`RequestList`].
+    MembershipRequests(RequestList),
     /// The sender wants to leave the cell.
     Leave,
     /// One of two of builds that founded in another way; see [`FoundingMessage`].
@@ -414,9 +414,9 @@ impl Control {
     pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
         let mut tail = Tags::default();
         match self {
-            Self::Wishes(list) => {
-                tail = wished_terms(list.groups.iter().map(|wish| wish.terms));
-                tails::put_wishes(&mut tail, list);
+            Self::MembershipRequests(list) => {
+                tail = requested_terms(list.groups.iter().map(|wish| wish.terms));
+                tails::put_requests(&mut tail, list);
             }
             Self::Report(report) => tails::put_report(&mut tail, report),
             _ => {}
@@ -431,9 +431,9 @@ impl Control {
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let (mut message, tail) = read_with_tail(bytes)?;
         match &mut message {
-            Self::Wishes(list) => {
-                read_wished_terms(&tail, list.groups.iter_mut().map(|wish| &mut wish.terms))?;
-                tails::read_wishes(&tail, list)?;
+            Self::MembershipRequests(list) => {
+                read_requested_terms(&tail, list.groups.iter_mut().map(|wish| &mut wish.terms))?;
+                tails::read_requests(&tail, list)?;
             }
             Self::Report(report) => tails::read_report(&tail, report)?,
             _ => {}

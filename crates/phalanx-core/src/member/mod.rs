@@ -1,7 +1,7 @@
 //! The cell's membership: what is decided, who hears whom, how the next view is chosen.
 //!
 //! One consensus decree per number; its acceptors are the incarnations of the view in force (no disk needed).
-//! Read [`Directory`] for what a decree decides, [`Acceptor`] and [`Coordinator`] for how, [`Hearing`] for when.
+//! Read [`Directory`] for what a decree decides, [`Acceptor`] and [`Coordinator`] for how, [`FailureDetector`] for when.
 //! Sources: single-decree Paxos ([Lamport 1998]) over successive memberships; the rules that join it to the
 //! flush are in `docs/ARCHITECTURE.md`, "View change". Nothing here knows payloads or sockets.
 
@@ -9,48 +9,49 @@ mod acceptor;
 mod agreed;
 mod coordinator;
 mod directory;
-mod draft;
 mod ending;
-mod fitting;
+mod failure_detector;
+mod fault_bounds;
 mod founding;
 mod graph;
-mod hearing;
 mod messages;
 mod orphan;
-mod progress;
-mod promise;
+mod path_monitor;
+mod proposal;
 mod reform;
 mod removals;
 mod slow;
 mod sparse;
 mod terms;
+mod validation;
 mod verdict;
 mod watch;
 
 pub use acceptor::{Acceptor, Promise};
 pub use agreed::{Agreed, Mismatch, Rise, mismatch};
-pub use coordinator::{Coordinator, Phase, Wishes};
+pub use coordinator::{Coordinator, MembershipRequests, Phase};
 pub use directory::{Directory, GroupEntry, NUMBERED_MAX, is_quorum};
-pub use draft::build_proposal;
 pub use ending::{End, Ended, Ends, LOST_MAX, Lost};
+pub use failure_detector::{FailureDetector, Link, Patience};
+pub use fault_bounds::{FaultKind, HELD_BACK, LATE_TURN, muteness, silence, usual, view_change};
 pub use founding::{
-    Choice, FOUNDERS_MAX, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal, Heard, LastView,
-    Mark, choose, fresh_instance, generation, next_generation,
+    BootstrapMarker, Choice, FOUNDERS_MAX, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal,
+    Heard, LastView, choose, fresh_instance, generation, next_generation,
 };
 pub use graph::WatchGraph;
-pub use hearing::{Hearing, Link, Patience};
 pub use messages::{
-    Ballot, Control, GroupChange, GroupCut, GroupWish, Proposal, RecoveredPacket, Report, StateMessage, Unread,
-    Unreadable, Wedge, Welcome, WelcomePart, WishList,
+    Ballot, Control, GroupChange, GroupCut, GroupRequest, Proposal, RecoveredPacket, Report, RequestList, StateMessage,
+    Unread, Unreadable, Wedge, Welcome, WelcomePart,
 };
 pub use orphan::{
-    Holder, LIVES_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, Return, ReturnPoint, Returns, Revived,
+    INCARNATIONS_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, OrphanHolder, Return, ReturnPoint, Returns,
+    Revived,
 };
-pub use progress::{Accusation, Case, Findings, Judging, PathKind, Progress, REACHED_MAX, Sent, Silence};
-pub use promise::{FaultKind, HELD_BACK, LATE_TURN, muteness, silence, usual, view_change};
+pub use path_monitor::{Case, Evaluation, Findings, PathKind, PathMonitor, REACHED_MAX, SendKind, Silence, Suspicion};
+pub use proposal::build_proposal;
 pub use reform::{ANCESTORS_MAX, Inheritance};
-pub use removals::{ACCUSERS_MAX, BUDGET_WINDOW, Charge, REMOVALS_MAX, Removal, Removals};
-pub use slow::{Complaint, Slow};
-pub use terms::{read_wished_terms, wished_terms};
-pub use verdict::{Outcome, Verdict, judge, judge_all};
-pub use watch::{Claim, Targets, Watch};
+pub use removals::{BUDGET_WINDOW, REMOVALS_MAX, Removal, RemovalEvidence, Removals, SUSPECTERS_MAX};
+pub use slow::{Slow, SlowReport};
+pub use terms::{read_requested_terms, requested_terms};
+pub use verdict::{GroupVerdict, Verdict, evaluate_all, judge};
+pub use watch::{LinkReport, Targets, Watch};

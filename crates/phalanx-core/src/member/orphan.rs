@@ -17,12 +17,12 @@ pub const ORPHANS_LEVEL: u16 = 3;
 pub const ORPHANS_MAX: usize = 256;
 
 /// Lives of a process that its record names at most.
-pub const LIVES_MAX: usize = 64;
+pub const INCARNATIONS_MAX: usize = 64;
 
 /// In a member's record: the place that a process of this name is started in, the same for all its starts there.
 const SEAT: u64 = 2;
 /// In the same: earlier lives of the process whose state it kept.
-const LIVES: u64 = 3;
+const INCARNATIONS: u64 = 3;
 
 /// In a group's entry: how its view began.
 const BEGUN: u64 = 3;
@@ -61,28 +61,28 @@ impl MemberInfo {
     /// Notes earlier lives of the same process, whose state it kept.
     pub fn keeps(&mut self, lives: &[Incarnation]) {
         if lives.is_empty() {
-            self.tail.remove(LIVES);
+            self.tail.remove(INCARNATIONS);
         } else {
-            self.tail.put_value(LIVES, &lives);
+            self.tail.put_value(INCARNATIONS, &lives);
         }
     }
 
     /// Earlier lives whose state it kept.
     #[must_use]
-    pub fn lives(&self) -> Vec<Incarnation> {
-        self.tail.value(LIVES).ok().flatten().unwrap_or_default()
+    pub fn earlier_incarnations(&self) -> Vec<Incarnation> {
+        self.tail.value(INCARNATIONS).ok().flatten().unwrap_or_default()
     }
 
     /// Whether it is this life, or kept its state.
     #[must_use]
     pub fn is_or_keeps(&self, who: Incarnation) -> bool {
-        self.incarnation == who || self.tail.get(LIVES).is_some() && self.lives().contains(&who)
+        self.incarnation == who || self.tail.get(INCARNATIONS).is_some() && self.earlier_incarnations().contains(&who)
     }
 }
 
 /// How a view of a group began. A member that has not installed the view needs it when it comes back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Begun {
+struct ViewStart {
     /// How many of its members, in rank order from 0, were in the view before.
     stayed: u64,
     /// Where the view before ended: the prefix of each of its streams.
@@ -95,12 +95,12 @@ pub struct Orphan {
     /// Members of its last view.
     pub members: u32,
     /// Those of them that may have the state, live for all that is known, and are out of the cell.
-    pub holders: Vec<Holder>,
+    pub holders: Vec<OrphanHolder>,
 }
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct OrphanHolder {
     /// The life that was in the group's last view.
     pub who: Incarnation,
     /// See [`MemberInfo::seat`].
@@ -188,7 +188,7 @@ impl GroupEntry {
     /// Where the view before its last ended.
     #[must_use]
     pub fn begun_at(&self) -> Option<Vec<u64>> {
-        Some(self.tail.value::<Begun>(BEGUN).ok()??.prefixes)
+        Some(self.tail.value::<ViewStart>(BEGUN).ok()??.prefixes)
     }
 
     /// The same group as another instance of the cell takes it over.
@@ -213,7 +213,7 @@ impl GroupEntry {
 
     /// Who of its last view was in the one before, as the entry tells.
     fn stayed(&self) -> usize {
-        let begun: Option<Begun> = self.tail.value(BEGUN).ok().flatten();
+        let begun: Option<ViewStart> = self.tail.value(BEGUN).ok().flatten();
         begun.map_or(0, |begun| usize::try_from(begun.stayed).unwrap_or(usize::MAX))
     }
 }
@@ -242,7 +242,7 @@ impl GroupChange {
     }
 
     /// Notes that these of its members so far reported that their state is not whole.
-    pub fn tell_lacking(&mut self, who: &[Incarnation]) {
+    pub fn note_lacking(&mut self, who: &[Incarnation]) {
         self.tail.put_value(LACKING, &who);
     }
 
@@ -323,7 +323,7 @@ impl Directory {
             // The donor, alone in this view, has the state of the view before.
             let stayed = if waits.is_some() { members.len() } else { stayed } as u64;
             let prefixes = change.cut.as_ref().map(|cut| cut.prefixes.clone()).unwrap_or_default();
-            tail.put_value(BEGUN, &Begun { stayed, prefixes });
+            tail.put_value(BEGUN, &ViewStart { stayed, prefixes });
         }
         Some(GroupEntry { name: change.name.clone(), view: change.view, space: change.space, members, tail })
     }
@@ -336,7 +336,7 @@ impl Directory {
             let info = self.rank(*who).map(|rank| &self.members[rank]);
             let name = info.filter(|_| entry.members.len() <= NAMED_MAX).map(|info| info.name.clone());
             let (seat, name) = (info.map_or(0, MemberInfo::seat), name.unwrap_or_default());
-            Holder { who: *who, seat, stayed: rank < stayed, name }
+            OrphanHolder { who: *who, seat, stayed: rank < stayed, name }
         };
         let waits = !GroupTerms::of(&entry.tail).ends_alone;
         let holders = entry.members.iter().enumerate().filter(|(_, who)| waits && out(who)).map(holder).collect();
@@ -352,7 +352,7 @@ impl Directory {
         let ended = |why: &LeaveReason| matches!(why, LeaveReason::Died | LeaveReason::Left);
         let left = proposal.left.iter().filter(|(_, why)| ended(why));
         let gone: Vec<&MemberInfo> = left.filter_map(|(who, _)| before.members.get(before.rank(*who)?)).collect();
-        let is_gone = |holder: &Holder| {
+        let is_gone = |holder: &OrphanHolder| {
             let anew = |info: &MemberInfo| info.seat() == holder.seat && !info.is_or_keeps(holder.who);
             gone.iter().any(|info| info.is_or_keeps(holder.who)) || holder.seat != 0 && proposal.joined.iter().any(anew)
         };
@@ -381,17 +381,17 @@ const INCOMPLETE: u64 = 1;
 const GIVING: u64 = 2;
 /// See [`GIVING`].
 const TAKING: u64 = 3;
-/// In the tail of wishes: what a member that is back says of groups that wait for it.
+/// In the tail of requests: what a member that is back says of groups that wait for it.
 const RETURNS: u64 = 2;
 /// In the same: names of groups that are to wait no more, and lives that are proved dead.
 const GIVEN_UP: u64 = 3;
 /// See [`GIVEN_UP`].
 const DEAD: u64 = 4;
 
-/// What travels in the tails of reports and wishes.
+/// What travels in the tails of reports and requests.
 pub(super) mod tails {
     use super::{DEAD, GIVEN_UP, GIVING, INCOMPLETE, RETURNS, TAKING, Tags};
-    use crate::member::{Report, WishList};
+    use crate::member::{Report, RequestList};
     use crate::wire::Malformed;
 
     pub(in crate::member) fn put_report(tail: &mut Tags, report: &Report) {
@@ -409,7 +409,7 @@ pub(super) mod tails {
         Ok(())
     }
 
-    pub(in crate::member) fn put_wishes(tail: &mut Tags, list: &WishList) {
+    pub(in crate::member) fn put_requests(tail: &mut Tags, list: &RequestList) {
         if !list.returns.is_empty() {
             tail.put_value(RETURNS, &list.returns);
         }
@@ -421,7 +421,7 @@ pub(super) mod tails {
         }
     }
 
-    pub(in crate::member) fn read_wishes(tail: &Tags, list: &mut WishList) -> Result<(), Malformed> {
+    pub(in crate::member) fn read_requests(tail: &Tags, list: &mut RequestList) -> Result<(), Malformed> {
         list.returns = tail.value(RETURNS)?.unwrap_or_default();
         list.given_up = tail.value(GIVEN_UP)?.unwrap_or_default();
         list.dead = tail.value(DEAD)?.unwrap_or_default();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::messages::Proposal;
-use super::{Directory, Wishes};
+use super::{Directory, MembershipRequests};
 use crate::api::LeaveReason;
 use crate::id::Incarnation;
 use crate::time::Instant;
@@ -27,8 +27,8 @@ const STEADY_EACH: Duration = Duration::from_secs(15);
 const VIEWS_EVERY: Duration = Duration::from_secs(10);
 /// Names in the record: of more, those removed first are forgotten.
 pub const REMOVALS_MAX: usize = 64;
-/// Members that are remembered to have accused one that was removed.
-pub const ACCUSERS_MAX: usize = 8;
+/// Members that are remembered to have suspected one that was removed.
+pub const SUSPECTERS_MAX: usize = 8;
 /// In a directory's tail: the record.
 const REMOVALS: u64 = 5;
 
@@ -46,7 +46,7 @@ pub struct Removal {
     /// Members heard it that stayed: it counts against the budget.
     pub counts: bool,
     /// Members that did not hear it, or that it did not hear, while others did.
-    pub accusers: Vec<Incarnation>,
+    pub suspecters: Vec<Incarnation>,
 }
 
 impl Removal {
@@ -61,7 +61,7 @@ impl Removal {
     #[must_use]
     pub fn steady_for(&self, lives: &[Incarnation]) -> Duration {
         let again = self.times.saturating_sub(1);
-        let may_flap = !self.accusers.is_empty() || lives.contains(&self.who);
+        let may_flap = !self.suspecters.is_empty() || lives.contains(&self.who);
         let longer = if may_flap { STEADY_EACH.saturating_mul(again) } else { Duration::ZERO };
         if again > 0 { self.back_off().max(longer).min(BACK_WITHIN) } else { Duration::ZERO }
     }
@@ -69,11 +69,11 @@ impl Removal {
 
 /// What a coordinator knows of a member that it is about to leave out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Charge {
+pub struct RemovalEvidence {
     /// See [`Removal::counts`].
     pub counts: bool,
-    /// See [`Removal::accusers`].
-    pub accusers: Vec<Incarnation>,
+    /// See [`Removal::suspecters`].
+    pub suspecters: Vec<Incarnation>,
 }
 
 /// The record, by the clock of this process, and what the budget is reckoned from.
@@ -99,15 +99,15 @@ impl Removals {
     }
 
     /// A member of this name is removed.
-    pub fn remove(&mut self, now: Instant, name: &str, who: Incarnation, charge: Charge) {
+    pub fn remove(&mut self, now: Instant, name: &str, who: Incarnation, evidence: RemovalEvidence) {
         self.pass(now);
         let place = self.removed.iter().position(|(_, removal)| removal.name == name);
         let before = place.map(|place| self.removed.remove(place).1);
-        let Charge { counts, mut accusers } = charge;
-        accusers.truncate(ACCUSERS_MAX);
+        let RemovalEvidence { counts, mut suspecters } = evidence;
+        suspecters.truncate(SUSPECTERS_MAX);
         let (times, counted) = before.map_or((0, false), |before| (before.times, before.counts));
         let (times, counts) = (times.saturating_add(1), counts || counted);
-        self.removed.push((now, Removal { name: name.to_owned(), who, times, age_ms: 0, counts, accusers }));
+        self.removed.push((now, Removal { name: name.to_owned(), who, times, age_ms: 0, counts, suspecters }));
         self.removed.drain(..self.removed.len().saturating_sub(REMOVALS_MAX));
     }
 
@@ -174,11 +174,16 @@ impl Directory {
     }
 
     /// Puts the record into a proposal, with those that it leaves out.
-    pub(super) fn note_removals(&self, proposal: &mut Proposal, wishes: &Wishes) {
-        let Some((now, mut removals)) = wishes.removals.clone() else { return };
+    pub(super) fn note_removals(&self, proposal: &mut Proposal, requests: &MembershipRequests) {
+        let Some((now, mut removals)) = requests.removals.clone() else { return };
         for (who, _) in proposal.left.iter().filter(|(_, why)| is_recorded(*why)) {
             let Some(rank) = self.rank(*who) else { continue };
-            removals.remove(now, &self.members[rank].name, *who, wishes.charges.get(who).cloned().unwrap_or_default());
+            removals.remove(
+                now,
+                &self.members[rank].name,
+                *who,
+                requests.removal_evidence.get(who).cloned().unwrap_or_default(),
+            );
         }
         let record = removals.record(now);
         if !(record.is_empty() && self.removals().is_empty()) {
@@ -190,12 +195,12 @@ impl Directory {
     #[must_use]
     pub fn apart(&self, proposal: &Proposal) -> Vec<(Incarnation, Vec<Incarnation>)> {
         let record = read(&proposal.tail);
-        let accusers = |who: &Incarnation| {
+        let suspecters = |who: &Incarnation| {
             let name = &self.members[self.rank(*who)?].name;
-            record.iter().find(|removal| removal.name == *name).map(|removal| removal.accusers.clone())
+            record.iter().find(|removal| removal.name == *name).map(|removal| removal.suspecters.clone())
         };
         let left = proposal.left.iter().filter(|(_, why)| is_recorded(*why));
-        left.filter_map(|(who, _)| Some((*who, accusers(who)?))).filter(|(_, by)| !by.is_empty()).collect()
+        left.filter_map(|(who, _)| Some((*who, suspecters(who)?))).filter(|(_, by)| !by.is_empty()).collect()
     }
 
     /// Begins a new instance: who was left out of the one before is forgotten.
@@ -206,7 +211,7 @@ impl Directory {
 
 fn read(tail: &Tags) -> Vec<Removal> {
     let mut told: Vec<Removal> = tail.value(REMOVALS).ok().flatten().unwrap_or_default();
-    told.retain(|removal| removal.name.len() <= 200 && removal.accusers.len() <= ACCUSERS_MAX);
+    told.retain(|removal| removal.name.len() <= 200 && removal.suspecters.len() <= SUSPECTERS_MAX);
     told.truncate(REMOVALS_MAX);
     told
 }
@@ -219,8 +224,8 @@ mod tests {
         Instant(ms * 1_000_000)
     }
 
-    fn counted() -> Charge {
-        Charge { counts: true, accusers: Vec::new() }
+    fn counted() -> RemovalEvidence {
+        RemovalEvidence { counts: true, suspecters: Vec::new() }
     }
 
     /// From five members at most two of other names go within the window; who comes back and goes again is one of them.
@@ -231,9 +236,9 @@ mod tests {
         assert_eq!(removals.left(at(0)), 2);
         removals.remove(at(1_000), "a", Incarnation(7), counted());
         removals.install(at(20_000), 4);
-        removals.remove(at(30_000), "a", Incarnation(7), Charge::default());
+        removals.remove(at(30_000), "a", Incarnation(7), RemovalEvidence::default());
         assert_eq!(removals.left(at(30_000)), 1, "it counted the first time");
-        removals.remove(at(30_000), "c", Incarnation(7), Charge::default());
+        removals.remove(at(30_000), "c", Incarnation(7), RemovalEvidence::default());
         assert_eq!(removals.left(at(30_000)), 1, "nobody heard it");
         assert!(removals.has_removed("a") && !removals.has_removed("b") && !removals.has_removed("c"));
         removals.remove(at(40_000), "b", Incarnation(7), counted());
@@ -255,17 +260,17 @@ mod tests {
     fn who_is_removed_again_waits_twice_as_long_and_a_minute_at_most() {
         let mut removals = Removals::default();
         let waits = |removals: &Removals, ms| removals.waits(at(ms), "a").as_millis();
-        removals.remove(at(0), "a", Incarnation(7), Charge::default());
+        removals.remove(at(0), "a", Incarnation(7), RemovalEvidence::default());
         assert_eq!((waits(&removals, 0), waits(&removals, 999), waits(&removals, 1_000)), (1_000, 1, 0));
-        removals.remove(at(5_000), "a", Incarnation(7), Charge::default());
+        removals.remove(at(5_000), "a", Incarnation(7), RemovalEvidence::default());
         assert_eq!((waits(&removals, 5_500), removals.waits(at(5_500), "b")), (1_500, Duration::ZERO));
         let steady = |removals: &Removals, life| {
             removals.of("a").map(|removal| removal.steady_for(&[Incarnation(life)]).as_millis())
         };
         assert_eq!((steady(&removals, 6), steady(&removals, 7)), (Some(2_000), Some(15_000)));
-        (0..40).for_each(|_| removals.remove(at(5_000), "a", Incarnation(7), Charge::default()));
+        (0..40).for_each(|_| removals.remove(at(5_000), "a", Incarnation(7), RemovalEvidence::default()));
         assert_eq!(waits(&removals, 5_000), 60_000);
-        removals.remove(at(605_000), "a", Incarnation(7), Charge::default());
+        removals.remove(at(605_000), "a", Incarnation(7), RemovalEvidence::default());
         assert_eq!(
             (waits(&removals, 605_000), steady(&removals, 7)),
             (1_000, Some(0)),
@@ -281,14 +286,14 @@ mod tests {
             at(10_000),
             "a",
             Incarnation(7),
-            Charge { counts: true, accusers: (0..20).map(Incarnation).collect() },
+            RemovalEvidence { counts: true, suspecters: (0..20).map(Incarnation).collect() },
         );
-        told.remove(at(12_000), "b", Incarnation(7), Charge::default());
+        told.remove(at(12_000), "b", Incarnation(7), RemovalEvidence::default());
         let record = told.record(at(12_500));
         assert_eq!(record.iter().map(|removal| removal.age_ms).collect::<Vec<_>>(), [2_500, 500]);
-        assert_eq!(record[0].accusers.len(), ACCUSERS_MAX);
+        assert_eq!(record[0].suspecters.len(), SUSPECTERS_MAX);
         let mut adopted = Removals::default();
-        adopted.remove(at(1), "c", Incarnation(7), Charge::default());
+        adopted.remove(at(1), "c", Incarnation(7), RemovalEvidence::default());
         adopted.adopt(at(500_000), record.clone());
         assert_eq!((adopted.record(at(500_000)), adopted.of("c")), (record, None));
         assert_eq!(adopted.waits(at(500_000), "b"), Duration::from_millis(500));
@@ -298,7 +303,7 @@ mod tests {
             times: 1,
             age_ms: u64::MAX,
             counts: true,
-            accusers: Vec::new(),
+            suspecters: Vec::new(),
         };
         adopted.adopt(at(700_000), vec![old]);
         assert_eq!(adopted.record(at(700_000)), [], "of a time before this process knew of");
@@ -308,7 +313,7 @@ mod tests {
     fn the_record_has_a_bound() {
         let mut removals = Removals::default();
         for n in 0..REMOVALS_MAX + 5 {
-            removals.remove(at(n as u64), &format!("m{n}"), Incarnation(7), Charge::default());
+            removals.remove(at(n as u64), &format!("m{n}"), Incarnation(7), RemovalEvidence::default());
         }
         let record = removals.record(at(1_000));
         assert_eq!((record.len(), record[0].name.as_str()), (REMOVALS_MAX, "m5"), "those removed first are forgotten");

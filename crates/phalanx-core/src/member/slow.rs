@@ -1,4 +1,4 @@
-//! Who is called too slow, and by whom: accusations of members that are alive and hold the others back.
+//! Who is called too slow, and by whom: suspicions of members that are alive and hold the others back.
 //!
 //! Each member names those that keep its streams waiting, with its heartbeats and for as long as they do; what is not
 //! said again lapses. A member that takes or gives a group's state says so, and is excused: what is due to it cannot be
@@ -12,7 +12,7 @@ use crate::time::Instant;
 
 /// What one member says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Complaint {
+pub struct SlowReport {
     /// A state transfer keeps it from taking what is due to it.
     pub excused: bool,
     /// Those that it calls too slow, by rank, in rising order; it may be one of them.
@@ -20,12 +20,12 @@ pub struct Complaint {
 }
 
 /// Accused by one member at a time; whoever else is slow has its turn in the next view.
-const ACCUSED_MAX: usize = 32;
+const SLOW_REPORTED_MAX: usize = 32;
 
-impl Complaint {
-    /// Accuses no more than one member may.
+impl SlowReport {
+    /// Suspects no more than one member may.
     pub fn cut(&mut self) {
-        self.slow.truncate(ACCUSED_MAX);
+        self.slow.truncate(SLOW_REPORTED_MAX);
     }
 
     /// Nothing to say.
@@ -38,19 +38,19 @@ impl Complaint {
 /// The complaints of the view in force.
 #[derive(Clone, Debug, Default)]
 pub struct Slow {
-    said: BTreeMap<usize, (Instant, Complaint)>,
+    said: BTreeMap<usize, (Instant, SlowReport)>,
     leavers: BTreeSet<usize>,
 }
 
 impl Slow {
-    /// `rank` says `complaint`, and takes back what it said before. True if that is another.
-    pub(super) fn say(&mut self, now: Instant, rank: usize, complaint: Complaint) -> bool {
-        let old = if complaint.is_empty() {
+    /// `rank` says `slow_report`, and takes back what it said before. True if that is another.
+    pub(super) fn say(&mut self, now: Instant, rank: usize, slow_report: SlowReport) -> bool {
+        let old = if slow_report.is_empty() {
             self.said.remove(&rank).map(|(_, old)| old)
         } else {
-            self.said.insert(rank, (now, complaint.clone())).map(|(_, old)| old)
+            self.said.insert(rank, (now, slow_report.clone())).map(|(_, old)| old)
         };
-        old.unwrap_or_default() != complaint
+        old.unwrap_or_default() != slow_report
     }
 
     /// Whether `rank` said lately that a state transfer holds it up.
@@ -60,7 +60,7 @@ impl Slow {
     }
 
     /// Draws the conclusions from what was said: those that are to leave, though they are alive. While anybody is
-    /// accused among the others, that is whoever most of them accuse (ties: the younger). Somebody is spared if
+    /// suspected among the others, that is whoever most of them suspect (ties: the younger). Somebody is spared if
     /// without it no quorum were left; `out` leave anyway.
     pub(super) fn judge(&mut self, now: Instant, patience: Duration, members: usize, out: &BTreeSet<usize>) {
         self.said.retain(|_, (at, _)| now.since(*at) < patience);
@@ -68,15 +68,15 @@ impl Slow {
         let mut spared = BTreeSet::new();
         loop {
             let is_out = |rank: &usize| out.contains(rank) || self.leavers.contains(rank);
-            let mut accused: BTreeMap<usize, usize> = BTreeMap::new();
-            for (_, (_, complaint)) in self.said.iter().filter(|(by, _)| !is_out(by)) {
-                for rank in complaint.slow.iter().map(|rank| usize::from(*rank)).filter(|rank| *rank < members) {
+            let mut suspected: BTreeMap<usize, usize> = BTreeMap::new();
+            for (_, (_, slow_report)) in self.said.iter().filter(|(by, _)| !is_out(by)) {
+                for rank in slow_report.slow.iter().map(|rank| usize::from(*rank)).filter(|rank| *rank < members) {
                     if !is_out(&rank) && !spared.contains(&rank) && !self.is_excused(rank) {
-                        *accused.entry(rank).or_default() += 1;
+                        *suspected.entry(rank).or_default() += 1;
                     }
                 }
             }
-            let Some((_, worst)) = accused.into_iter().map(|(rank, count)| (count, rank)).max() else { return };
+            let Some((_, worst)) = suspected.into_iter().map(|(rank, count)| (count, rank)).max() else { return };
             let stays = |rank: usize| rank != worst && !is_out(&rank);
             let left = (0..members).filter(|rank| stays(*rank)).count();
             let may_leave = is_quorum(left, members, stays(0));
@@ -101,8 +101,8 @@ impl Slow {
 
     /// What `rank` said last.
     #[must_use]
-    pub fn said(&self, rank: usize) -> Option<&Complaint> {
-        self.said.get(&rank).map(|(_, complaint)| complaint)
+    pub fn said(&self, rank: usize) -> Option<&SlowReport> {
+        self.said.get(&rank).map(|(_, slow_report)| slow_report)
     }
 }
 
@@ -120,10 +120,10 @@ mod tests {
     fn leavers(members: usize, said: &[(usize, &[u16])], excused: &[usize]) -> Vec<usize> {
         let mut slow = Slow::default();
         for rank in excused {
-            slow.say(at(0), *rank, Complaint { excused: true, slow: Vec::new() });
+            slow.say(at(0), *rank, SlowReport { excused: true, slow: Vec::new() });
         }
-        for (by, accused) in said {
-            slow.say(at(0), *by, Complaint { excused: false, slow: accused.to_vec() });
+        for (by, suspected) in said {
+            slow.say(at(0), *by, SlowReport { excused: false, slow: suspected.to_vec() });
         }
         slow.judge(at(1), PATIENCE, members, &BTreeSet::new());
         slow.leavers().iter().copied().collect()
@@ -133,11 +133,11 @@ mod tests {
     fn whoever_one_member_waits_for_leaves() {
         assert_eq!(leavers(3, &[(1, &[2])], &[]), [2]);
         assert_eq!(leavers(3, &[(1, &[0])], &[]), [0], "rank 0 as well");
-        assert_eq!(leavers(3, &[(1, &[1])], &[]), [1], "and who accuses itself");
+        assert_eq!(leavers(3, &[(1, &[1])], &[]), [1], "and who suspects itself");
     }
 
     #[test]
-    fn of_two_that_accuse_each_other_the_younger_leaves() {
+    fn of_two_that_suspect_each_other_the_younger_leaves() {
         assert_eq!(leavers(5, &[(1, &[3]), (3, &[1])], &[]), [3]);
         assert_eq!(leavers(5, &[(1, &[3]), (2, &[3]), (3, &[1])], &[]), [3]);
         assert_eq!(leavers(5, &[(0, &[1]), (1, &[3]), (3, &[1])], &[]), [1]);
@@ -159,33 +159,33 @@ mod tests {
     #[test]
     fn what_is_taken_back_or_not_said_again_lapses() {
         let mut slow = Slow::default();
-        let two = Complaint { excused: false, slow: vec![2] };
+        let two = SlowReport { excused: false, slow: vec![2] };
         assert!(slow.say(at(0), 1, two.clone()));
         assert!(!slow.say(at(500), 1, two.clone()));
         slow.judge(at(1399), PATIENCE, 3, &BTreeSet::new());
         assert_eq!(slow.leavers().len(), 1);
         slow.judge(at(1400), PATIENCE, 3, &BTreeSet::new());
         assert_eq!(slow.leavers().len(), 0);
-        assert!(slow.say(at(1500), 1, two) && slow.say(at(1600), 1, Complaint::default()));
+        assert!(slow.say(at(1500), 1, two) && slow.say(at(1600), 1, SlowReport::default()));
         slow.judge(at(1600), PATIENCE, 3, &BTreeSet::new());
         assert_eq!(slow.leavers().len(), 0);
     }
 
     #[test]
-    fn those_that_leave_anyway_accuse_nobody() {
+    fn those_that_leave_anyway_suspect_nobody() {
         let mut slow = Slow::default();
-        slow.say(at(0), 1, Complaint { excused: false, slow: vec![2] });
+        slow.say(at(0), 1, SlowReport { excused: false, slow: vec![2] });
         slow.judge(at(1), PATIENCE, 3, &BTreeSet::from([1]));
         assert_eq!(slow.leavers().len(), 0);
     }
 
     #[test]
-    fn one_member_accuses_as_many_as_it_may_and_the_next_view_judges_the_others() {
-        let mut complaint = Complaint { excused: false, slow: (1..=ACCUSED_MAX as u16 + 1).collect() };
-        complaint.cut();
-        assert_eq!(complaint.slow, (1..=ACCUSED_MAX as u16).collect::<Vec<_>>());
-        complaint.cut();
-        assert_eq!(complaint.slow.len(), ACCUSED_MAX);
-        assert_eq!(leavers(100, &[(0, &complaint.slow)], &[]).len(), ACCUSED_MAX, "all of them may go at once");
+    fn one_member_suspects_as_many_as_it_may_and_the_next_view_judges_the_others() {
+        let mut slow_report = SlowReport { excused: false, slow: (1..=SLOW_REPORTED_MAX as u16 + 1).collect() };
+        slow_report.cut();
+        assert_eq!(slow_report.slow, (1..=SLOW_REPORTED_MAX as u16).collect::<Vec<_>>());
+        slow_report.cut();
+        assert_eq!(slow_report.slow.len(), SLOW_REPORTED_MAX);
+        assert_eq!(leavers(100, &[(0, &slow_report.slow)], &[]).len(), SLOW_REPORTED_MAX, "all of them may go at once");
     }
 }

@@ -4,10 +4,10 @@ use crate::api::GroupTerms;
 use crate::wire::codec::{Reader, put_varint};
 use crate::wire::{Malformed, Tags};
 
-/// In the tail of a message with wishes about groups: the terms that its sender would found each of them with, in order.
-const WISHED: u64 = 1;
+/// In the tail of a message with requests about groups: the terms that its sender would found each of them with, in order.
+const REQUESTED: u64 = 1;
 /// In the same: which of them end rather than wait, by their places. Builds that do not know it make groups that wait.
-const WISHED_ALONE: u64 = 5;
+const REQUESTED_ALONE: u64 = 5;
 
 /// In the tail of a group's change and entry: 1 where its default is uniform.
 const UNIFORM: u64 = 1;
@@ -18,7 +18,7 @@ const ENDS_ALONE: u64 = 7;
 
 impl GroupTerms {
     /// Those of a group that was made by a build which knows of none.
-    const UNTOLD: Self = Self { uniform: false, members_min: 1, ends_alone: false };
+    const UNSPECIFIED: Self = Self { uniform: false, members_min: 1, ends_alone: false };
 
     /// As they stand in a group's entry.
     #[must_use]
@@ -38,8 +38,8 @@ impl GroupTerms {
         let number = |tag| tail.number(tag).ok().flatten();
         let members_min = number(MEMBERS_MIN).and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0);
         Self {
-            uniform: number(UNIFORM).map_or(Self::UNTOLD.uniform, |n| n == 1),
-            members_min: members_min.unwrap_or(Self::UNTOLD.members_min),
+            uniform: number(UNIFORM).map_or(Self::UNSPECIFIED.uniform, |n| n == 1),
+            members_min: members_min.unwrap_or(Self::UNSPECIFIED.members_min),
             ends_alone: number(ENDS_ALONE) == Some(1),
         }
     }
@@ -55,37 +55,37 @@ impl GroupTerms {
     }
 }
 
-/// The tail of a message with wishes about groups.
+/// The tail of a message with requests about groups.
 #[must_use]
-pub fn wished_terms(wishes: impl Iterator<Item = Option<GroupTerms>>) -> Tags {
+pub fn requested_terms(requests: impl Iterator<Item = Option<GroupTerms>>) -> Tags {
     let (mut numbers, mut told, mut alone) = (Vec::new(), false, Vec::new());
-    for (place, terms) in (0u32..).zip(wishes) {
+    for (place, terms) in (0u32..).zip(requests) {
         told |= terms.is_some();
         alone.extend(terms.filter(|terms| terms.ends_alone).map(|_| place));
         put_varint(&mut numbers, terms.map_or(0, GroupTerms::to_number));
     }
     let mut tags = Tags::default();
     if told {
-        tags.put(WISHED, &numbers);
+        tags.put(REQUESTED, &numbers);
     }
     if !alone.is_empty() {
-        tags.put_value(WISHED_ALONE, &alone);
+        tags.put_value(REQUESTED_ALONE, &alone);
     }
     tags
 }
 
-/// Reads what [`wished_terms`] wrote into the wishes. An earlier build tells of none.
+/// Reads what [`requested_terms`] wrote into the requests. An earlier build tells of none.
 ///
 /// # Errors
-/// [`Malformed`] when the entry makes no sense, or is not about so many wishes.
-pub fn read_wished_terms<'a>(
+/// [`Malformed`] when the entry makes no sense, or is not about so many requests.
+pub fn read_requested_terms<'a>(
     tail: &Tags,
-    wishes: impl Iterator<Item = &'a mut Option<GroupTerms>>,
+    requests: impl Iterator<Item = &'a mut Option<GroupTerms>>,
 ) -> Result<(), Malformed> {
-    let Some(numbers) = tail.get(WISHED) else { return Ok(()) };
+    let Some(numbers) = tail.get(REQUESTED) else { return Ok(()) };
     let mut r = Reader::new(numbers);
-    let alone: Vec<u32> = tail.value(WISHED_ALONE)?.unwrap_or_default();
-    for (place, wish) in (0u32..).zip(wishes) {
+    let alone: Vec<u32> = tail.value(REQUESTED_ALONE)?.unwrap_or_default();
+    for (place, wish) in (0u32..).zip(requests) {
         *wish = match r.varint()? {
             0 => None,
             number => Some(GroupTerms { ends_alone: alone.contains(&place), ..GroupTerms::from_number(number)? }),
@@ -109,12 +109,12 @@ mod tests {
         for terms in all() {
             assert_eq!(GroupTerms::of(&terms.tags()), terms);
         }
-        assert_eq!(GroupTerms::of(&Tags::default()), GroupTerms::UNTOLD);
+        assert_eq!(GroupTerms::of(&Tags::default()), GroupTerms::UNSPECIFIED);
         for odd in [&b"xx"[..], &[0], &[0x80, 0x80, 4]] {
             let mut tags = Tags::default();
             tags.put(UNIFORM, odd);
             tags.put(MEMBERS_MIN, odd);
-            assert_eq!(GroupTerms::of(&tags), GroupTerms::UNTOLD, "{odd:?}");
+            assert_eq!(GroupTerms::of(&tags), GroupTerms::UNSPECIFIED, "{odd:?}");
         }
         assert_eq!(
             GroupTerms::of(&GroupTerms { members_min: 0, ..GroupTerms::default() }.tags()),
@@ -123,28 +123,28 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_read_as_they_were_told_and_only_for_as_many_groups() {
+    fn requests_are_read_as_they_were_told_and_only_for_as_many_groups() {
         let mut told = vec![None];
         told.extend(all().into_iter().map(Some));
-        let tail = wished_terms(told.iter().copied());
+        let tail = requested_terms(told.iter().copied());
         let mut read = vec![None; told.len()];
-        assert_eq!(read_wished_terms(&tail, read.iter_mut()), Ok(()));
+        assert_eq!(read_requested_terms(&tail, read.iter_mut()), Ok(()));
         assert_eq!(read, told);
         for count in [told.len() - 1, told.len() + 1] {
-            assert_eq!(read_wished_terms(&tail, vec![None; count].iter_mut()), Err(Malformed), "{count} wishes");
+            assert_eq!(read_requested_terms(&tail, vec![None; count].iter_mut()), Err(Malformed), "{count} requests");
         }
-        assert_eq!(read_wished_terms(&Tags::default(), read.iter_mut()), Ok(()));
-        assert!(wished_terms([None, None].into_iter()).is_empty());
+        assert_eq!(read_requested_terms(&Tags::default(), read.iter_mut()), Ok(()));
+        assert!(requested_terms([None, None].into_iter()).is_empty());
         let mut bad = Tags::default();
-        bad.put(WISHED, &[0x80, 0x80, 0x80, 1]);
-        assert_eq!(read_wished_terms(&bad, [None].iter_mut()), Err(Malformed));
+        bad.put(REQUESTED, &[0x80, 0x80, 0x80, 1]);
+        assert_eq!(read_requested_terms(&bad, [None].iter_mut()), Err(Malformed));
     }
 
-    /// Wishes and their terms fit in one message however they are.
+    /// Requests and their terms fit in one message however they are.
     #[test]
     fn the_longest_list_of_terms_fits_in_a_tail() {
         let longest = all().into_iter().max_by_key(|terms| terms.to_number());
-        let tail = wished_terms(std::iter::repeat_n(longest, crate::process::WISHES_MAX));
+        let tail = requested_terms(std::iter::repeat_n(longest, crate::process::REQUESTS_MAX));
         assert_eq!(Tags::parse(tail.as_bytes()), Ok(tail));
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::link::Said;
+use crate::link::StreamReport;
 
 /// What is decided of one stream.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -27,14 +27,14 @@ pub struct Verdict {
 /// again, as they may not have stopped at the same packet. Half against half stops the group, unless the sender is gone
 /// anyway: then the longer prefix counts.
 #[must_use]
-pub fn judge(sender: usize, said: &[Option<Said>]) -> Verdict {
+pub fn judge(sender: usize, said: &[Option<StreamReport>]) -> Verdict {
     let present = |rank: usize| said.get(rank).copied().flatten();
     let mut voters: BTreeSet<usize> = (0..said.len()).filter(|&rank| present(rank).is_some()).collect();
     let mut sender_votes = voters.contains(&sender);
     let mut verdict = Verdict::default();
     loop {
         verdict.cut = voters.iter().filter_map(|&rank| present(rank)).map(|said| said.prefix).max().unwrap_or(0);
-        let stopped = |said: Said| said.nonsense && said.prefix < verdict.cut;
+        let stopped = |said: StreamReport| said.nonsense && said.prefix < verdict.cut;
         let short: BTreeSet<usize> =
             voters.iter().copied().filter(|&rank| present(rank).is_some_and(stopped)).collect();
         let against = 2 * short.len();
@@ -57,7 +57,7 @@ pub fn judge(sender: usize, said: &[Option<Said>]) -> Verdict {
 
 /// What is decided of a group, its streams taken together.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Outcome {
+pub struct GroupVerdict {
     /// Where each stream ends.
     pub cut: Vec<u64>,
     /// Senders that leave the group, by rank.
@@ -71,10 +71,11 @@ pub struct Outcome {
 /// Judges all streams. `said`: by reporter, of each stream; `stays`: who would stay in the group. It goes on only with
 /// somebody that keeps its state.
 #[must_use]
-pub fn judge_all(said: &[Option<Vec<Said>>], stays: impl Fn(usize) -> bool) -> Outcome {
-    let mut all = Outcome::default();
+pub fn evaluate_all(said: &[Option<Vec<StreamReport>>], stays: impl Fn(usize) -> bool) -> GroupVerdict {
+    let mut all = GroupVerdict::default();
     for sender in 0..said.len() {
-        let of_stream: Vec<Option<Said>> = said.iter().map(|said| said.as_ref()?.get(sender).copied()).collect();
+        let of_stream: Vec<Option<StreamReport>> =
+            said.iter().map(|said| said.as_ref()?.get(sender).copied()).collect();
         let verdict = judge(sender, &of_stream);
         all.cut.push(verdict.cut);
         all.anew.extend(verdict.anew);
@@ -97,12 +98,12 @@ mod tests {
         BTreeSet::from(ranks)
     }
 
-    fn stopped(prefix: u64) -> Option<Said> {
-        Some(Said { prefix, read: prefix, nonsense: true })
+    fn stopped(prefix: u64) -> Option<StreamReport> {
+        Some(StreamReport { prefix, read: prefix, nonsense: true })
     }
 
-    fn reads(prefix: u64) -> Option<Said> {
-        Some(Said { prefix, read: prefix, nonsense: false })
+    fn reads(prefix: u64) -> Option<StreamReport> {
+        Some(StreamReport { prefix, read: prefix, nonsense: false })
     }
 
     #[test]
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn who_holds_more_than_the_cut_without_acting_upon_it_stays() {
-        let fetched = Some(Said { prefix: 1, read: 0, nonsense: false });
+        let fetched = Some(StreamReport { prefix: 1, read: 0, nonsense: false });
         let verdict = judge(0, &[reads(1), stopped(0), stopped(0), stopped(0), fetched]);
         assert_eq!(verdict, Verdict { sender_goes: true, ..Verdict::default() });
     }
@@ -152,14 +153,14 @@ mod tests {
     /// Three senders, each of which cannot read the one before: all would take the state anew, and there would be none.
     #[test]
     fn a_group_of_which_nobody_keeps_the_state_stops() {
-        let own = |prefix| Said { prefix, read: prefix, nonsense: false };
-        let blind = Said { prefix: 0, read: 0, nonsense: true };
+        let own = |prefix| StreamReport { prefix, read: prefix, nonsense: false };
+        let blind = StreamReport { prefix: 0, read: 0, nonsense: true };
         let reader = |blind_to: usize| Some((0..3).map(|s| if s == blind_to { blind } else { own(1) }).collect());
         let all = [reader(2), reader(0), reader(1)];
-        assert!(judge_all(&all, |_| true).stops);
+        assert!(evaluate_all(&all, |_| true).stops);
         let two = [reader(2), reader(0), reader(9)];
-        let outcome = judge_all(&two, |_| true);
+        let outcome = evaluate_all(&two, |_| true);
         assert_eq!((outcome.anew, outcome.stops, outcome.cut), (ranks([0, 1]), false, vec![1, 1, 1]));
-        assert!(judge_all(&two, |rank| rank != 2).stops, "the one that could keep it leaves");
+        assert!(evaluate_all(&two, |rank| rank != 2).stops, "the one that could keep it leaves");
     }
 }

@@ -1,11 +1,11 @@
 //! Suspicion in a large cell: each member watches its neighbours in the watch graph, and what it finds is flooded.
 //!
-//! A *claim* is what one member says of its links: whom of those it watches it does not hear, and whom it hears
+//! A *link-state report* is what one member says of its links: whom of those it watches it does not hear, and whom it hears
 //! besides. Its owner raises its version with each change; everybody passes a newer one on at once, and neighbours
-//! whose heartbeats carry different digests of all claims exchange them. So all that are connected soon know the same
-//! claims, and draw the same conclusions from them: whoever is reached over links that neither end disclaims is heard.
+//! whose heartbeats carry different digests of all link-state reports exchange them. So all that are connected soon know the same
+//! link-state reports, and draw the same conclusions from them: whoever is reached over links that neither end disclaims is heard.
 //!
-//! Read first: `graph`, then `hearing`, which judges silence.
+//! Read first: `graph`, then `failure_detector`, which judges silence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::time::Instant;
 
 /// What one member says of its links in the view in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claim {
+pub struct LinkReport {
     /// Grows with each change; 0: nothing was ever said, nothing is wrong.
     pub version: u64,
     /// Those it watches and does not hear, by rank, in rising order.
-    pub accused: Vec<u16>,
+    pub suspected: Vec<u16>,
     /// Those it hears though they are not its neighbours, in rising order: it reached them in no other way.
     pub besides: Vec<u16>,
 }
@@ -33,19 +33,19 @@ pub struct Watch {
     neighbours: Vec<usize>,
     span: u64,
     /// Claims of a version above 0, by rank.
-    claims: BTreeMap<usize, Claim>,
+    link_reports: BTreeMap<usize, LinkReport>,
     digest: u64,
-    /// Whose claims are to be passed on.
+    /// Whose link-state reports are to be passed on.
     news: BTreeSet<usize>,
-    /// By rank; as of the claims then known.
+    /// By rank; as of the link-state reports then known.
     reached: Vec<bool>,
     reached_count: usize,
     stale: bool,
     /// Those watched besides, because an answer of theirs is waited for or links are in doubt: since when.
-    wanted: BTreeMap<usize, Instant>,
+    watchees: BTreeMap<usize, Instant>,
     waited_before: BTreeSet<usize>,
     /// Those that asked for heartbeats, and when they last did.
-    guests: BTreeMap<usize, Instant>,
+    temporary_watchers: BTreeMap<usize, Instant>,
     /// Those that are no neighbours and whose heartbeat came, and when.
     heard_besides: BTreeMap<usize, Instant>,
     /// How far around each neighbour everybody has installed the decree in force.
@@ -68,8 +68,8 @@ pub struct Targets {
 /// Up to so many members, each looks at all of its links as soon as one in the cell is disclaimed though both its ends are
 /// reached, and tells all others which paths failed. In larger cells that would cost a packet for each pair of members and heartbeat.
 const PROBED_MAX: usize = 64;
-/// A guest that has not asked for so many heartbeats is one no more.
-const GUEST_BEATS: u32 = 3;
+/// A temporary watcher that has not asked for so many heartbeats is one no more.
+const TEMPORARY_WATCHER_BEATS: u32 = 3;
 
 impl Watch {
     /// A fresh view: every link counts as heard.
@@ -83,15 +83,15 @@ impl Watch {
             neighbours: graph.neighbours(me),
             span: graph.span() as u64,
             graph,
-            claims: BTreeMap::new(),
+            link_reports: BTreeMap::new(),
             digest: 0,
             news: BTreeSet::new(),
             reached: vec![true; members],
             reached_count: members,
             stale: false,
-            wanted: BTreeMap::new(),
+            watchees: BTreeMap::new(),
             waited_before: BTreeSet::new(),
-            guests: BTreeMap::new(),
+            temporary_watchers: BTreeMap::new(),
             heard_besides: BTreeMap::new(),
             depths: BTreeMap::new(),
             turn: me,
@@ -105,8 +105,8 @@ impl Watch {
     }
 
     /// Those watched besides the neighbours, and since when.
-    pub(super) fn wanted(&self) -> impl Iterator<Item = (usize, Instant)> {
-        self.wanted.iter().map(|(rank, since)| (*rank, *since))
+    pub(super) fn watchees(&self) -> impl Iterator<Item = (usize, Instant)> {
+        self.watchees.iter().map(|(rank, since)| (*rank, *since))
     }
 
     /// Whether `rank` is reached over links that neither end disclaims.
@@ -117,56 +117,60 @@ impl Watch {
 
     /// Whether `a` says that it does not hear `b`.
     #[must_use]
-    pub fn accuses(&self, a: usize, b: usize) -> bool {
-        self.claims.get(&a).is_some_and(|claim| lists(&claim.accused, b))
+    pub fn suspects(&self, a: usize, b: usize) -> bool {
+        self.link_reports.get(&a).is_some_and(|link_report| lists(&link_report.suspected, b))
     }
 
     /// How many of those reached `rank` does not disclaim, and whether rank 0 is one of them.
     pub(super) fn heard_count(&self, rank: usize) -> (usize, bool) {
-        let accused = self.claims.get(&rank).map_or(&[][..], |claim| &claim.accused);
-        let less = accused.iter().filter(|other| self.reaches(usize::from(**other))).count();
-        (self.reached_count.saturating_sub(less), self.reaches(0) && !lists(accused, 0))
+        let suspected = self.link_reports.get(&rank).map_or(&[][..], |link_report| &link_report.suspected);
+        let less = suspected.iter().filter(|other| self.reaches(usize::from(**other))).count();
+        (self.reached_count.saturating_sub(less), self.reaches(0) && !lists(suspected, 0))
     }
 
     /// Links that are disclaimed between two members that are reached.
-    pub(super) fn accused_links(&self) -> BTreeSet<(usize, usize)> {
-        let pairs = self.claims.iter().flat_map(|(rank, claim)| {
-            claim.accused.iter().map(move |other| (*rank.min(&usize::from(*other)), *rank.max(&usize::from(*other))))
+    pub(super) fn suspected_links(&self) -> BTreeSet<(usize, usize)> {
+        let pairs = self.link_reports.iter().flat_map(|(rank, link_report)| {
+            link_report
+                .suspected
+                .iter()
+                .map(move |other| (*rank.min(&usize::from(*other)), *rank.max(&usize::from(*other))))
         });
         pairs.filter(|(a, b)| self.reaches(*a) && self.reaches(*b)).collect()
     }
 
-    /// This member's own claim, as it is now; a changed one is news.
-    pub(super) fn set_own(&mut self, accused: Vec<u16>, besides: Vec<u16>) {
-        let own = self.claims.get(&self.me);
-        let same = own
-            .map_or(accused.is_empty() && besides.is_empty(), |own| own.accused == accused && own.besides == besides);
+    /// This member's own link-state report, as it is now; a changed one is news.
+    pub(super) fn set_own(&mut self, suspected: Vec<u16>, besides: Vec<u16>) {
+        let own = self.link_reports.get(&self.me);
+        let same = own.map_or(suspected.is_empty() && besides.is_empty(), |own| {
+            own.suspected == suspected && own.besides == besides
+        });
         if !same {
             let version = own.map_or(0, |own| own.version) + 1;
-            self.store(self.me, Claim { version, accused, besides });
+            self.store(self.me, LinkReport { version, suspected, besides });
         }
     }
 
-    /// Another member's claim. True if it is newer than what was known.
-    pub fn take_claim(&mut self, rank: usize, claim: Claim) -> bool {
-        let known = self.claims.get(&rank).map_or(0, |known| known.version);
-        if rank >= self.members || rank == self.me || claim.version <= known {
+    /// Another member's link-state report. True if it is newer than what was known.
+    pub fn take_link_report(&mut self, rank: usize, link_report: LinkReport) -> bool {
+        let known = self.link_reports.get(&rank).map_or(0, |known| known.version);
+        if rank >= self.members || rank == self.me || link_report.version <= known {
             return false;
         }
-        self.store(rank, claim);
+        self.store(rank, link_report);
         true
     }
 
-    fn store(&mut self, rank: usize, claim: Claim) {
-        self.digest ^= mark(rank, claim.version);
-        if let Some(old) = self.claims.insert(rank, claim) {
+    fn store(&mut self, rank: usize, link_report: LinkReport) {
+        self.digest ^= mark(rank, link_report.version);
+        if let Some(old) = self.link_reports.insert(rank, link_report) {
             self.digest ^= mark(rank, old.version);
         }
         self.news.insert(rank);
         self.stale = true;
     }
 
-    /// The same for those who know the same claims.
+    /// The same for those who know the same link-state reports.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.digest
@@ -175,25 +179,25 @@ impl Watch {
     /// What this member says of its links, while it hears somebody not: it is said again with each heartbeat. Who hears
     /// nobody cannot be asked for it.
     #[must_use]
-    pub fn complaint(&self) -> Option<&Claim> {
-        self.claims.get(&self.me).filter(|own| !own.accused.is_empty())
+    pub fn slow_report(&self) -> Option<&LinkReport> {
+        self.link_reports.get(&self.me).filter(|own| !own.suspected.is_empty())
     }
 
     /// Claims that are to be passed on; they count as passed on.
-    pub fn take_news(&mut self) -> Vec<(usize, Claim)> {
+    pub fn take_news(&mut self) -> Vec<(usize, LinkReport)> {
         let news = std::mem::take(&mut self.news);
-        news.into_iter().filter_map(|rank| Some((rank, self.claims.get(&rank)?.clone()))).collect()
+        news.into_iter().filter_map(|rank| Some((rank, self.link_reports.get(&rank)?.clone()))).collect()
     }
 
-    /// Whom the last heartbeat went to: claims go there too.
+    /// Whom the last heartbeat went to: link-state reports go there too.
     #[must_use]
     pub fn last_targets(&self) -> BTreeSet<usize> {
         self.last_targets.clone()
     }
 
-    /// All claims there are.
-    pub fn claims(&self) -> impl Iterator<Item = (usize, &Claim)> {
-        self.claims.iter().map(|(rank, claim)| (*rank, claim))
+    /// All link-state reports there are.
+    pub fn link_reports(&self) -> impl Iterator<Item = (usize, &LinkReport)> {
+        self.link_reports.iter().map(|(rank, link_report)| (*rank, link_report))
     }
 
     /// Something was learnt about a link in another way.
@@ -202,7 +206,7 @@ impl Watch {
     }
 
     /// Finds out who is reached, if anything changed.
-    pub(super) fn look(&mut self, is_dead: impl Fn(usize) -> bool) {
+    pub(super) fn refresh(&mut self, is_dead: impl Fn(usize) -> bool) {
         if !std::mem::take(&mut self.stale) {
             return;
         }
@@ -210,13 +214,12 @@ impl Watch {
         reached[self.me] = true;
         let mut ways = vec![self.me];
         while let Some(rank) = ways.pop() {
-            let besides = self.claims.get(&rank).map_or(&[][..], |claim| &claim.besides);
-            let besides = besides
-                .iter()
-                .map(|other| usize::from(*other))
-                .filter(|other| self.claims.get(other).is_some_and(|claim| lists(&claim.besides, rank)));
+            let besides = self.link_reports.get(&rank).map_or(&[][..], |link_report| &link_report.besides);
+            let besides = besides.iter().map(|other| usize::from(*other)).filter(|other| {
+                self.link_reports.get(other).is_some_and(|link_report| lists(&link_report.besides, rank))
+            });
             for other in self.graph.neighbours(rank).into_iter().chain(besides) {
-                let holds = !self.accuses(rank, other) && !self.accuses(other, rank) && !is_dead(other);
+                let holds = !self.suspects(rank, other) && !self.suspects(other, rank) && !is_dead(other);
                 if holds && other < self.members && !std::mem::replace(&mut reached[other], true) {
                     ways.push(other);
                 }
@@ -236,7 +239,7 @@ impl Watch {
         }
         self.heard_besides.insert(rank, now);
         if asks {
-            self.guests.insert(rank, now);
+            self.temporary_watchers.insert(rank, now);
         }
     }
 
@@ -271,9 +274,9 @@ impl Watch {
 
     /// Those whom this member hears though they are no neighbours, and reaches in no other way, or is reached by.
     pub(super) fn besides(&self, now: Instant, patience: Duration) -> Vec<u16> {
-        let own = self.claims.get(&self.me).map_or(&[][..], |claim| &claim.besides);
+        let own = self.link_reports.get(&self.me).map_or(&[][..], |link_report| &link_report.besides);
         let counts = |rank: usize| {
-            let listed = self.claims.get(&rank).is_some_and(|claim| lists(&claim.besides, self.me));
+            let listed = self.link_reports.get(&rank).is_some_and(|link_report| lists(&link_report.besides, self.me));
             !self.reaches(rank) || listed || lists(own, rank)
         };
         let heard = self.heard_besides.iter().filter(|(_, at)| now.since(**at) < patience);
@@ -283,7 +286,7 @@ impl Watch {
     /// Whether links that nobody watches are to be looked at: where one is broken between two members that others reach, more may
     /// be, and whoever is reached through others alone takes no part in a decision.
     fn is_in_doubt(&self) -> bool {
-        self.may_tell_all() && !self.accused_links().is_empty()
+        self.may_tell_all() && !self.suspected_links().is_empty()
     }
 
     /// Whether the cell is small enough for each member to send something to each other one while something is wrong.
@@ -304,20 +307,20 @@ impl Watch {
     ) -> Targets {
         let is_neighbour = |rank: &usize| self.neighbours.binary_search(rank).is_ok();
         let waited_for = if self.is_in_doubt() { (0..self.members).collect() } else { waited_for };
-        // Whoever was accused is asked until it is heard: an accusation lapses by nothing else.
-        let accused = self.claims.get(&self.me).map_or(&[][..], |claim| &claim.accused);
-        self.wanted.retain(|rank, _| waited_for.contains(rank) || lists(accused, *rank));
+        // Whoever was suspected is asked until it is heard: a suspicion lapses by nothing else.
+        let suspected = self.link_reports.get(&self.me).map_or(&[][..], |link_report| &link_report.suspected);
+        self.watchees.retain(|rank, _| waited_for.contains(rank) || lists(suspected, *rank));
         for &rank in waited_for.intersection(&self.waited_before) {
             if rank != self.me && rank < self.members && !is_neighbour(&rank) && silent(rank) {
-                self.wanted.entry(rank).or_insert(now);
+                self.watchees.entry(rank).or_insert(now);
             }
         }
         self.waited_before = waited_for;
-        self.guests.retain(|_, at| now.since(*at) <= beat * GUEST_BEATS);
+        self.temporary_watchers.retain(|_, at| now.since(*at) <= beat * TEMPORARY_WATCHER_BEATS);
         let mut targets = Targets { told: self.neighbours.iter().copied().collect(), asked: BTreeSet::new() };
-        targets.told.extend(self.guests.keys());
-        targets.asked.extend(self.wanted.keys());
-        let own = self.claims.get(&self.me).map_or(&[][..], |claim| &claim.besides);
+        targets.told.extend(self.temporary_watchers.keys());
+        targets.asked.extend(self.watchees.keys());
+        let own = self.link_reports.get(&self.me).map_or(&[][..], |link_report| &link_report.besides);
         targets.asked.extend(own.iter().map(|rank| usize::from(*rank)));
         // Whoever lost all its neighbours is looked for by everybody, a few at a time.
         if self.reached_count < self.members {
@@ -338,7 +341,7 @@ fn lists(ranks: &[u16], rank: usize) -> bool {
     u16::try_from(rank).is_ok_and(|rank| ranks.binary_search(&rank).is_ok())
 }
 
-/// A claim's part of the digest.
+/// A link-state report's part of the digest.
 fn mark(rank: usize, version: u64) -> u64 {
     let mut mixed = (rank as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version.wrapping_mul(0xd6e8_feb8_6659_fd93);
     mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);

@@ -1,13 +1,13 @@
 //! Which message is delivered next, and when: in its sender's order, after its causes, at its place in the total order,
 //! stable if asked.
 
-use super::flow::{Flow, Outgoing};
 use super::stream::{Deliverable, Message};
+use super::view_streams::{StreamOutput, ViewStreams};
 use crate::api::Order;
 
-impl Flow {
+impl ViewStreams {
     /// Delivers whatever may be delivered; true if anything was.
-    pub(super) fn deliver_ready(&mut self, io: &mut impl Outgoing) -> bool {
+    pub(super) fn deliver_ready(&mut self, io: &mut impl StreamOutput) -> bool {
         let mut any = false;
         while self.has_queued() {
             let mut progress = false;
@@ -25,7 +25,7 @@ impl Flow {
         any
     }
 
-    /// Whether any message waits to be delivered, at a glance.
+    /// Whether any message waits to be delivered, without looking further.
     #[inline]
     fn has_queued(&self) -> bool {
         self.streams.iter().any(|stream| !stream.queue.is_empty())
@@ -82,7 +82,7 @@ impl Flow {
 
     /// Delivers the head of `rank`'s queue.
     #[inline]
-    fn deliver_head(&mut self, rank: usize, io: &mut impl Outgoing) {
+    fn deliver_head(&mut self, rank: usize, io: &mut impl StreamOutput) {
         let position = if self.streams[rank].queue.front().is_some_and(|m| m.order == Order::Total) {
             Some(self.total.take_front())
         } else {
@@ -92,7 +92,7 @@ impl Flow {
     }
 
     #[inline]
-    pub(super) fn deliver_numbered(&mut self, rank: usize, position: Option<u64>, io: &mut impl Outgoing) {
+    pub(super) fn deliver_numbered(&mut self, rank: usize, position: Option<u64>, io: &mut impl StreamOutput) {
         let Self { streams, total_past, holder, pool, .. } = self;
         let stream = &mut streams[rank];
         let Some(message) = stream.take_head() else { return };
@@ -113,7 +113,7 @@ impl Flow {
         let payload = stream.payload(&message);
         let taken = io.deliver(Deliverable { rank, seq, order, uniform, position, payload });
         stream.consume(u64::from(taken), pool);
-        self.told_old |= rank != self.set.me;
+        self.announced_old |= rank != self.set.me;
     }
 
     /// The application took a message of `rank` that it had not taken at once.

@@ -2,20 +2,20 @@
 //! sender's previous message that had dependencies. In a small group they stand in the message's header; in a large one
 //! they may not fit there, and the rest goes ahead of it.
 
-use super::Outgoing;
-use super::flow::Flow;
+use super::StreamOutput;
 use super::frame::{dep_bytes, put_past};
+use super::view_streams::ViewStreams;
 use crate::api::Order;
 use crate::time::Instant;
 
 /// Bytes that dependencies may take in a message's header.
 const DEPS_ROOM: usize = 512;
 
-impl Flow {
+impl ViewStreams {
     /// An upper bound on a message's header.
     #[inline]
     pub(super) fn header_bound(&self) -> usize {
-        let deps = if self.told_old { self.deps_bound().min(DEPS_ROOM) } else { 0 };
+        let deps = if self.announced_old { self.deps_bound().min(DEPS_ROOM) } else { 0 };
         1 + deps + 5 + 5
     }
 
@@ -27,16 +27,16 @@ impl Flow {
     /// In a large group, tells what depends on others ahead of a message, until the rest fits in its header. False:
     /// nothing may be sent now.
     #[inline]
-    pub(super) fn tell_past(&mut self, now: Instant, order: Order, io: &mut impl Outgoing) -> bool {
-        if !self.told_old || order == Order::Fifo || self.deps_bound() <= DEPS_ROOM {
+    pub(super) fn announce_past(&mut self, now: Instant, order: Order, io: &mut impl StreamOutput) -> bool {
+        if !self.announced_old || order == Order::Fifo || self.deps_bound() <= DEPS_ROOM {
             return true;
         }
-        self.tell_long_past(now, io)
+        self.announce_long_past(now, io)
     }
 
-    fn tell_long_past(&mut self, now: Instant, io: &mut impl Outgoing) -> bool {
+    fn announce_long_past(&mut self, now: Instant, io: &mut impl StreamOutput) -> bool {
         loop {
-            let mut due: Vec<(u16, u64)> = self.untold().collect();
+            let mut due: Vec<(u16, u64)> = self.unannounced().collect();
             if 3 + due.iter().copied().map(dep_bytes).sum::<usize>() <= DEPS_ROOM {
                 return true;
             }
@@ -54,14 +54,14 @@ impl Flow {
             });
             put_past(&mut self.packer, &due);
             for (rank, growth) in due {
-                self.told[usize::from(rank)] += growth;
+                self.announced_deps[usize::from(rank)] += growth;
             }
         }
     }
 
     /// What was delivered here and not told yet.
-    fn untold(&self) -> impl Iterator<Item = (u16, u64)> {
-        let ranks = self.told.iter().zip(&self.streams).enumerate().filter(|(rank, _)| *rank != self.set.me);
+    fn unannounced(&self) -> impl Iterator<Item = (u16, u64)> {
+        let ranks = self.announced_deps.iter().zip(&self.streams).enumerate().filter(|(rank, _)| *rank != self.set.me);
         let grown =
             ranks.map(|(rank, (told, stream))| (u16::try_from(rank).unwrap_or(u16::MAX), stream.delivered - *told));
         grown.filter(|(_, growth)| *growth > 0)
@@ -70,12 +70,12 @@ impl Flow {
     /// What was delivered here since our previous causal message: told now, in the list lent, which is empty before.
     #[inline]
     pub(super) fn take_deps(&mut self, due: &mut Vec<(u16, u64)>) {
-        if !std::mem::take(&mut self.told_old) {
+        if !std::mem::take(&mut self.announced_old) {
             return;
         }
-        due.extend(self.untold());
+        due.extend(self.unannounced());
         for &(rank, growth) in due.iter() {
-            self.told[usize::from(rank)] += growth;
+            self.announced_deps[usize::from(rank)] += growth;
         }
     }
 }

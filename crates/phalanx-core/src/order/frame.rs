@@ -6,7 +6,7 @@ use crate::wire::codec::{Reader, put_varint, varint_len};
 
 /// Which piece of a message a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum FragmentKind {
     /// All of it.
     Whole,
     /// The first piece of a message of this many bytes.
@@ -47,11 +47,11 @@ pub enum StreamFrame<'a> {
         /// The order asked for.
         order: Order,
         /// An abcast of the token holder, ordered by its place in the stream.
-        placed: bool,
+        sequenced: bool,
         /// Deliver only when stable.
         uniform: bool,
         /// Which piece.
-        part: Part,
+        fragment: FragmentKind,
         /// Entries of the vector time that grew since the sender's previous message: (rank, growth). Only with
         /// a whole message or the last piece.
         deps: Pairs<'a>,
@@ -87,10 +87,10 @@ pub enum StreamFrame<'a> {
 }
 
 const MESSAGE: u8 = 0x80;
-const ORDER_SHIFT: u8 = 5; // two bits: fifo, causal, total, total and placed
+const ORDER_SHIFT: u8 = 5; // two bits: fifo, causal, total, total and sequenced
 const UNIFORM: u8 = 0x10;
 const DEPS: u8 = 0x08;
-const PART_MASK: u8 = 0x03;
+const FRAGMENT_MASK: u8 = 0x03;
 /// Of a message's first byte: without meaning, and not to be set.
 const RESERVED: u8 = 0x04;
 const ANNOUNCE: u8 = 1;
@@ -107,30 +107,30 @@ const LIST_MAX: u64 = 65_536;
 pub(super) fn put_message(
     out: &mut Vec<u8>,
     order: Order,
-    placed: bool,
+    sequenced: bool,
     uniform: bool,
-    part: Part,
+    fragment: FragmentKind,
     deps: &[(u16, u64)],
     body_len: usize,
 ) {
-    let order_bits = match (order, placed) {
+    let order_bits = match (order, sequenced) {
         (Order::Fifo, _) => 0,
         (Order::Causal, _) => 1,
         (Order::Total, false) => 2,
         (Order::Total, true) => 3,
     };
-    let part_bits = match part {
-        Part::Whole => 0,
-        Part::First(_) => 1,
-        Part::Middle => 2,
-        Part::Last => 3,
+    let part_bits = match fragment {
+        FragmentKind::Whole => 0,
+        FragmentKind::First(_) => 1,
+        FragmentKind::Middle => 2,
+        FragmentKind::Last => 3,
     };
     let flags = if uniform { UNIFORM } else { 0 } | if deps.is_empty() { 0 } else { DEPS };
     out.push(MESSAGE | order_bits << ORDER_SHIFT | flags | part_bits);
     if !deps.is_empty() {
         put_pairs(out, deps);
     }
-    if let Part::First(total) = part {
+    if let FragmentKind::First(total) = fragment {
         put_varint(out, total as u64);
     }
     put_varint(out, body_len as u64);
@@ -197,25 +197,25 @@ fn rank(r: &mut Reader<'_>) -> Result<u16, Malformed> {
 
 /// A whole message that depends on nothing new, as most are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plain<'a> {
+pub(super) struct PlainMessage<'a> {
     pub(super) order: Order,
-    pub(super) placed: bool,
+    pub(super) sequenced: bool,
     pub(super) uniform: bool,
     pub(super) body: &'a [u8],
 }
 
-/// Reads the next frame if it is a [`Plain`] one, or leaves it to [`read_frame`].
+/// Reads the next frame if it is a [`PlainMessage`] one, or leaves it to [`read_frame`].
 #[inline]
-pub(super) fn read_plain<'a>(r: &mut Reader<'a>) -> Option<Plain<'a>> {
+pub(super) fn read_plain<'a>(r: &mut Reader<'a>) -> Option<PlainMessage<'a>> {
     let mut ahead = r.clone();
     let tag = ahead.u8().ok()?;
-    if tag & (MESSAGE | DEPS | RESERVED | PART_MASK) != MESSAGE {
+    if tag & (MESSAGE | DEPS | RESERVED | FRAGMENT_MASK) != MESSAGE {
         return None;
     }
     let body = ahead.prefixed().ok()?;
     *r = ahead;
-    let (order, placed) = order_of(tag);
-    Some(Plain { order, placed, uniform: tag & UNIFORM != 0, body })
+    let (order, sequenced) = order_of(tag);
+    Some(PlainMessage { order, sequenced, uniform: tag & UNIFORM != 0, body })
 }
 
 /// The order asked for, and whether its place in the stream is the message's place in the total order.
@@ -242,22 +242,22 @@ pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Mal
     if tag & RESERVED != 0 {
         return Err(Malformed);
     }
-    let (order, placed) = order_of(tag);
+    let (order, sequenced) = order_of(tag);
     let deps = if tag & DEPS == 0 { Pairs::default() } else { pairs(r)? };
-    let part = match tag & PART_MASK {
-        0 => Part::Whole,
+    let fragment = match tag & FRAGMENT_MASK {
+        0 => FragmentKind::Whole,
         1 => {
             let total = usize::try_from(r.varint()?).map_err(|_too_long| Malformed)?;
             if total > MESSAGE_BYTES_MAX {
                 return Err(Malformed);
             }
-            Part::First(total)
+            FragmentKind::First(total)
         }
-        2 => Part::Middle,
-        _ => Part::Last,
+        2 => FragmentKind::Middle,
+        _ => FragmentKind::Last,
     };
     let body = r.prefixed()?;
-    Ok(Some(StreamFrame::Message { order, placed, uniform: tag & UNIFORM != 0, part, deps, body }))
+    Ok(Some(StreamFrame::Message { order, sequenced, uniform: tag & UNIFORM != 0, fragment, deps, body }))
 }
 
 fn read_control<'a>(tag: u8, r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Malformed> {
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn a_small_message_costs_two_bytes() {
         let mut out = Vec::new();
-        put_message(&mut out, Order::Total, true, false, Part::Whole, &[], 100);
+        put_message(&mut out, Order::Total, true, false, FragmentKind::Whole, &[], 100);
         assert_eq!(out.len(), 2);
     }
 
@@ -325,9 +325,9 @@ mod tests {
     /// `tests/golden/README.md`.
     #[test]
     fn golden_stream_frames() {
-        let message = |order, placed, uniform, part, deps: &[(u16, u64)]| {
+        let message = |order, sequenced, uniform, fragment, deps: &[(u16, u64)]| {
             let mut out = Vec::new();
-            put_message(&mut out, order, placed, uniform, part, deps, 4);
+            put_message(&mut out, order, sequenced, uniform, fragment, deps, 4);
             out.extend_from_slice(b"body");
             out
         };
@@ -337,13 +337,16 @@ mod tests {
             out
         };
         let all = [
-            ("fifo", message(Order::Fifo, false, false, Part::Whole, &[])),
-            ("causal_with_dependencies", message(Order::Causal, false, false, Part::Whole, &[(0, 1), (300, 2)])),
-            ("total", message(Order::Total, false, false, Part::Whole, &[])),
-            ("total_placed_uniform", message(Order::Total, true, true, Part::Whole, &[])),
-            ("first_piece", message(Order::Total, false, true, Part::First(1 << 20), &[])),
-            ("middle_piece", message(Order::Total, false, true, Part::Middle, &[])),
-            ("last_piece", message(Order::Total, false, true, Part::Last, &[(1, 3)])),
+            ("fifo", message(Order::Fifo, false, false, FragmentKind::Whole, &[])),
+            (
+                "causal_with_dependencies",
+                message(Order::Causal, false, false, FragmentKind::Whole, &[(0, 1), (300, 2)]),
+            ),
+            ("total", message(Order::Total, false, false, FragmentKind::Whole, &[])),
+            ("total_placed_uniform", message(Order::Total, true, true, FragmentKind::Whole, &[])),
+            ("first_piece", message(Order::Total, false, true, FragmentKind::First(1 << 20), &[])),
+            ("middle_piece", message(Order::Total, false, true, FragmentKind::Middle, &[])),
+            ("last_piece", message(Order::Total, false, true, FragmentKind::Last, &[(1, 3)])),
             ("announcement", frame(&|out| put_announce(out, 3, true, &[(0, 2), (4, 1)]))),
             ("token_pass", frame(&|out| put_pass(out, 3, 4))),
             ("stability", frame(&|out| put_stable(out, 290))),
@@ -359,16 +362,16 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            kind in 0..4u8, uniform: bool, part in 0..4u8,
+            kind in 0..4u8, uniform: bool, fragment in 0..4u8,
             deps in proptest::collection::vec((0..64u16, 1..1000u64), 0..5),
             body in proptest::collection::vec(any::<u8>(), 0..300),
             runs in proptest::collection::vec((0..64u16, 1..1000u64), 0..5), tenure: u32, prefix: u64,
         ) {
             let tenure = tenure >> 1;
             let order = [Order::Fifo, Order::Causal, Order::Total, Order::Total][usize::from(kind)];
-            let part = [Part::Whole, Part::First(1 << 20), Part::Middle, Part::Last][usize::from(part)];
+            let fragment = [FragmentKind::Whole, FragmentKind::First(1 << 20), FragmentKind::Middle, FragmentKind::Last][usize::from(fragment)];
             let mut out = Vec::new();
-            put_message(&mut out, order, kind == 3, uniform, part, &deps, body.len());
+            put_message(&mut out, order, kind == 3, uniform, fragment, &deps, body.len());
             out.extend_from_slice(&body);
             put_announce(&mut out, tenure, uniform, &runs);
             put_pass(&mut out, tenure, 3);
@@ -378,7 +381,7 @@ mod tests {
             let message = read_frame(&mut r).ok().flatten().expect("a frame");
             let StreamFrame::Message { deps: read, .. } = message else { panic!("{message:?} is no message") };
             prop_assert_eq!(listed(read), deps);
-            prop_assert_eq!(message, StreamFrame::Message { order, placed: kind == 3, uniform, part, deps: read, body: &body });
+            prop_assert_eq!(message, StreamFrame::Message { order, sequenced: kind == 3, uniform, fragment, deps: read, body: &body });
             let announced = read_frame(&mut r).ok().flatten().expect("a frame");
             let StreamFrame::Announce { runs: read, .. } = announced else { panic!("{announced:?} announces nothing") };
             prop_assert_eq!(listed(read), runs);

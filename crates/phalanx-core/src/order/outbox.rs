@@ -9,7 +9,7 @@ use crate::api::Order;
 /// What waits for the window, in order.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    messages: VecDeque<Waiting>,
+    messages: VecDeque<QueuedMessage>,
     /// The messages' bytes, one after the other from `start` on.
     bytes: Vec<u8>,
     start: usize,
@@ -18,7 +18,7 @@ pub(super) struct Outbox {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct QueuedMessage {
     order: Order,
     uniform: bool,
     len: usize,
@@ -63,12 +63,12 @@ impl Outbox {
             self.start = 0;
         }
         parts.iter().for_each(|p| self.bytes.extend_from_slice(p));
-        self.messages.push_back(Waiting { order, uniform, len });
+        self.messages.push_back(QueuedMessage { order, uniform, len });
         true
     }
 
     pub(super) fn front(&self) -> Option<Pending<'_>> {
-        let &Waiting { order, uniform, len } = self.messages.front()?;
+        let &QueuedMessage { order, uniform, len } = self.messages.front()?;
         let payload = &self.bytes[self.start..][..len];
         Some(Pending { order, uniform, payload, cut: self.cut })
     }
@@ -95,7 +95,7 @@ impl Outbox {
     pub(super) fn into_messages(self) -> Vec<(Order, bool, Bytes)> {
         let bytes = Bytes::from(self.bytes);
         let mut at = self.start;
-        let each = self.messages.into_iter().map(|Waiting { order, uniform, len }| {
+        let each = self.messages.into_iter().map(|QueuedMessage { order, uniform, len }| {
             at += len;
             (order, uniform, bytes.slice(at - len..at))
         });

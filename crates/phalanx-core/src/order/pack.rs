@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::flow::{Flow, Outgoing, rank_u16};
-use super::frame::{Part, put_message, put_stable};
+use super::frame::{FragmentKind, put_message, put_stable};
 use super::outbox::Pending;
+use super::view_streams::{StreamOutput, ViewStreams, rank_u16};
 use crate::api::Order;
 use crate::link::Arrival;
 use crate::time::Instant;
@@ -13,7 +13,7 @@ use crate::wire::codec::varint_len;
 /// The end of each packet's room that is kept for a stability mark.
 const MARK_ROOM: usize = 11;
 
-impl Flow {
+impl ViewStreams {
     /// Accepts a message: packs it now if the window allows, else keeps it for later. False: no credit, not taken.
     pub fn multicast(
         &mut self,
@@ -21,12 +21,12 @@ impl Flow {
         order: Order,
         uniform: bool,
         parts: &[&[u8]],
-        io: &mut impl Outgoing,
+        io: &mut impl StreamOutput,
     ) -> bool {
         let len: usize = parts.iter().map(|p| p.len()).sum();
         let held = uniform && self.withholds();
-        if self.outbox.is_empty() && !held && self.tell_past(now, order, io) && self.make_room(now, len, io) {
-            self.pack(order, uniform, Part::Whole, len, io, |packer| {
+        if self.outbox.is_empty() && !held && self.announce_past(now, order, io) && self.make_room(now, len, io) {
+            self.pack(order, uniform, FragmentKind::Whole, len, io, |packer| {
                 parts.iter().for_each(|p| packer.extend_from_slice(p));
             });
             return true;
@@ -39,7 +39,7 @@ impl Flow {
     /// Makes room in the packet being filled for a whole message of `len` bytes. False: it does not fit in any
     /// packet, or nothing may be sent now.
     #[inline]
-    fn make_room(&mut self, now: Instant, len: usize, io: &mut impl Outgoing) -> bool {
+    fn make_room(&mut self, now: Instant, len: usize, io: &mut impl StreamOutput) -> bool {
         let need = self.header_bound() + len;
         if need > self.usable_room() {
             return false;
@@ -61,23 +61,23 @@ impl Flow {
         &mut self,
         order: Order,
         uniform: bool,
-        part: Part,
+        fragment: FragmentKind,
         len: usize,
-        io: &mut impl Outgoing,
+        io: &mut impl StreamOutput,
         body: impl FnOnce(&mut Vec<u8>),
     ) {
         // A message is sent when its last piece is: its causal past is what was delivered here by then.
-        let ends = matches!(part, Part::Whole | Part::Last);
+        let ends = matches!(fragment, FragmentKind::Whole | FragmentKind::Last);
         let mut deps = std::mem::take(&mut self.due);
         if ends && order != Order::Fifo {
             self.take_deps(&mut deps);
         }
         // An abcast of the token holder is ordered by its place in the stream, unless an earlier one of its own
         // still waits to be ordered, or it needs several packets.
-        let placed = order == Order::Total
-            && part == Part::Whole
-            && self.holder.as_ref().is_some_and(|holder| holder.has_placed(self.set.me, self.last_unplaced));
-        put_message(&mut self.packer, order, placed, uniform, part, &deps, len);
+        let sequenced = order == Order::Total
+            && fragment == FragmentKind::Whole
+            && self.holder.as_ref().is_some_and(|holder| holder.has_sequenced(self.set.me, self.last_unsequenced));
+        put_message(&mut self.packer, order, sequenced, uniform, fragment, &deps, len);
         deps.clear();
         self.due = deps;
         let start = self.packer.len();
@@ -86,41 +86,41 @@ impl Flow {
         if ends {
             self.sent += 1;
         }
-        if placed {
+        if sequenced {
             self.announce_own(1, rank_u16(self.set.me));
         } else if order == Order::Total && ends {
-            self.last_unplaced = self.sent;
+            self.last_unsequenced = self.sent;
         }
-        if part == Part::Whole {
+        if fragment == FragmentKind::Whole {
             io.sent(self.sent, order, uniform, &self.packer[start..]);
         }
     }
 
     /// Packs what waits in the outbox, as far as the window allows.
-    pub(super) fn drain_outbox(&mut self, now: Instant, io: &mut impl Outgoing) {
+    pub(super) fn drain_outbox(&mut self, now: Instant, io: &mut impl StreamOutput) {
         if self.outbox.is_empty() {
             return;
         }
-        // Lent to itself while the rest of the flow packs from it.
+        // Lent to itself while the rest of the view's streams packs from it.
         let mut outbox = std::mem::take(&mut self.outbox);
         while let Some(next) = outbox.front() {
             let Pending { order, uniform, payload, cut } = next;
             if uniform && self.withholds() {
                 break;
             }
-            if !self.tell_past(now, order, io) {
+            if !self.announce_past(now, order, io) {
                 break;
             }
             if cut == 0 && self.header_bound() + payload.len() <= self.usable_room() {
                 if !self.make_room(now, payload.len(), io) {
                     break;
                 }
-                self.pack(order, uniform, Part::Whole, payload.len(), io, |p| p.extend_from_slice(payload));
+                self.pack(order, uniform, FragmentKind::Whole, payload.len(), io, |p| p.extend_from_slice(payload));
                 outbox.forget_front();
                 continue;
             }
-            let Some((part, took)) = self.pack_piece(now, &next, io) else { break };
-            if part == Part::Last {
+            let Some((fragment, took)) = self.pack_piece(now, &next, io) else { break };
+            if fragment == FragmentKind::Last {
                 io.sent(self.sent, order, uniform, payload);
                 outbox.forget_front();
             } else {
@@ -136,8 +136,8 @@ impl Flow {
         &mut self,
         now: Instant,
         &Pending { order, uniform, payload, cut }: &Pending<'_>,
-        io: &mut impl Outgoing,
-    ) -> Option<(Part, usize)> {
+        io: &mut impl StreamOutput,
+    ) -> Option<(FragmentKind, usize)> {
         let header = self.header_bound() + varint_len(payload.len() as u64);
         if self.packer.len() + header >= self.usable_room() {
             self.close_packet(now, io);
@@ -150,21 +150,21 @@ impl Flow {
         if cut == 0 && take == rest {
             take = rest / 2; // a message cut into pieces has a first and a last one
         }
-        let part = match (cut == 0, take == rest) {
-            (true, _) => Part::First(payload.len()),
-            (false, true) => Part::Last,
-            (false, false) => Part::Middle,
+        let fragment = match (cut == 0, take == rest) {
+            (true, _) => FragmentKind::First(payload.len()),
+            (false, true) => FragmentKind::Last,
+            (false, false) => FragmentKind::Middle,
         };
-        self.pack(order, uniform, part, take, io, |p| p.extend_from_slice(&payload[cut..cut + take]));
-        Some((part, take))
+        self.pack(order, uniform, fragment, take, io, |p| p.extend_from_slice(&payload[cut..cut + take]));
+        Some((fragment, take))
     }
 
     /// Sends the packet being filled, if it holds anything, and takes it into our own stream.
-    pub(super) fn close_packet(&mut self, now: Instant, io: &mut impl Outgoing) {
+    pub(super) fn close_packet(&mut self, now: Instant, io: &mut impl StreamOutput) {
         if self.packer.is_empty() {
             return;
         }
-        // A mark that went out by itself may have been lost: it rides on the next packet as well, which is repaired.
+        // A mark that went out by itself may have been lost: it rides on the next packet as well, which is retransmitted.
         let stable = self.tx.stable();
         if stable > self.packed_stable {
             put_stable(&mut self.packer, stable);

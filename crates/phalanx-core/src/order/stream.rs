@@ -3,18 +3,18 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::reading::{Context, Kind, Orders, Place, Stop, Taker, Tenure, entry_of};
-use super::total::{Run, Total};
+use super::packet_reader::{Context, MessageKind, Orders, PacketPosition, Stop, Taker, Tenure, entry_of};
+use super::total_order::{Run, Total};
 use crate::api::Order;
 use crate::frames::{Frames, Pool};
-use crate::link::{Receiving, Said};
+use crate::link::{Receiving, StreamReport};
 
 /// A message that waits for its turn.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) order: Order,
     /// Ordered by its place in the token holder's stream.
-    pub(super) placed: bool,
+    pub(super) sequenced: bool,
     pub(super) uniform: bool,
     /// What must be delivered before it, beyond what its sender's earlier messages need: so many, from this place on
     /// in all that the stream's messages named.
@@ -103,7 +103,7 @@ struct Read {
 
 /// Takes what a packet says.
 struct Keep<'a> {
-    place: Place,
+    position: PacketPosition,
     queue: &'a mut VecDeque<Message>,
     deps: &'a mut VecDeque<(u16, u64)>,
     deps_base: u64,
@@ -118,13 +118,13 @@ struct Keep<'a> {
 
 impl Keep<'_> {
     #[inline]
-    fn complete(&mut self, Kind { order, placed, uniform }: Kind, body: Body) {
+    fn complete(&mut self, MessageKind { order, sequenced, uniform }: MessageKind, body: Body) {
         *self.parsed += 1;
-        let (deps_from, packet, seq) = (self.deps_from, self.place.number, *self.parsed);
+        let (deps_from, packet, seq) = (self.deps_from, self.position.number, *self.parsed);
         self.deps_from = self.deps_base + self.deps.len() as u64;
         // A packet names fewer.
         let deps = u32::try_from(self.deps_from - deps_from).unwrap_or(u32::MAX);
-        self.queue.push_back(Message { order, placed, uniform, deps_from, deps, packet, seq, body });
+        self.queue.push_back(Message { order, sequenced, uniform, deps_from, deps, packet, seq, body });
     }
 }
 
@@ -134,7 +134,7 @@ impl Taker for Keep<'_> {
     }
 
     #[inline]
-    fn whole(&mut self, kind: Kind, start: u32, len: u32) {
+    fn whole(&mut self, kind: MessageKind, start: u32, len: u32) {
         self.complete(kind, Body::Packet { start, len });
     }
 
@@ -142,14 +142,14 @@ impl Taker for Keep<'_> {
         self.assembled.extend_from_slice(body);
     }
 
-    fn last(&mut self, kind: Kind) {
+    fn last(&mut self, kind: MessageKind) {
         let bytes = std::mem::take(self.assembled).into_boxed_slice();
         self.complete(kind, Body::Own(bytes));
     }
 
     #[inline]
     fn order(&mut self, rank: u16, count: u64) {
-        let Place { by, number: packet } = self.place;
+        let PacketPosition { by, number: packet } = self.position;
         self.total.announce(Run { rank, count, by, packet });
     }
 
@@ -163,15 +163,15 @@ impl Taker for Keep<'_> {
 }
 
 /// Takes nothing but token passes: for reading that only asks whether a packet makes sense.
-struct Look {
+struct TokenScan {
     pass: Option<u16>,
 }
 
-impl Taker for Look {
+impl Taker for TokenScan {
     fn depend(&mut self, _dep: (u16, u64)) {}
-    fn whole(&mut self, _kind: Kind, _start: u32, _len: u32) {}
+    fn whole(&mut self, _kind: MessageKind, _start: u32, _len: u32) {}
     fn piece(&mut self, _body: &[u8]) {}
-    fn last(&mut self, _kind: Kind) {}
+    fn last(&mut self, _kind: MessageKind) {}
     fn order(&mut self, _rank: u16, _count: u64) {}
     fn pass(&mut self, to: u16) {
         self.pass = Some(to);
@@ -226,7 +226,7 @@ impl Stream {
         let up_to = self.nonsense.map_or(up_to, |first| up_to.min(first - 1));
         while let Some((number, frames)) = self.rx.pop(up_to) {
             let read = if can_read(number) {
-                self.parse_packet(Place { by: me, number }, &frames, orders, total)
+                self.parse_packet(PacketPosition { by: me, number }, &frames, orders, total)
             } else {
                 Err(Stop::Nonsense)
             };
@@ -248,19 +248,26 @@ impl Stream {
     }
 
     #[inline]
-    fn parse_packet(&mut self, place: Place, frames: &[u8], orders: Orders, total: &mut Total) -> Result<Read, Stop> {
-        let (queued, named, parsed, ordered) = (self.queue.len(), self.deps.len(), self.parsed, total.mark());
+    fn parse_packet(
+        &mut self,
+        position: PacketPosition,
+        frames: &[u8],
+        orders: Orders,
+        total: &mut Total,
+    ) -> Result<Read, Stop> {
+        let (queued, named, parsed, ordered) = (self.queue.len(), self.deps.len(), self.parsed, total.checkpoint());
         let tenure = total.in_force();
         let deps_from = self.named();
         let Self { queue, deps, deps_base, parsed: count, assembled, context, .. } = self;
         let (deps_base, pass, stable) = (*deps_base, None, 0);
-        let mut out = Keep { place, queue, deps, deps_base, deps_from, parsed: count, assembled, total, pass, stable };
-        let read = context.read(place, frames, tenure, orders, &mut out);
+        let mut out =
+            Keep { position, queue, deps, deps_base, deps_from, parsed: count, assembled, total, pass, stable };
+        let read = context.read(position, frames, tenure, orders, &mut out);
         let Keep { pass, stable, .. } = out;
         match read {
             Ok(prompt) => {
                 if let Some(to) = pass {
-                    total.pass(place, to);
+                    total.pass(position, to);
                 }
                 Ok(Read { prompt, stable })
             }
@@ -293,7 +300,7 @@ impl Stream {
     }
 
     /// Reads as far as it can without another stream, and notes what makes no sense. `tenure` follows the passes read.
-    pub(super) fn look(
+    pub(super) fn scan(
         &mut self,
         ahead: &mut Ahead,
         me: u16,
@@ -305,17 +312,17 @@ impl Stream {
         while self.nonsense.is_none()
             && let Some(frames) = self.rx.peek(ahead.next)
         {
-            let place = Place { by: me, number: ahead.next };
-            let mut look = Look { pass: None };
-            let read = if can_read(place.number) {
-                ahead.context.read(place, &frames, *tenure, orders, &mut look)
+            let position = PacketPosition { by: me, number: ahead.next };
+            let mut scan = TokenScan { pass: None };
+            let read = if can_read(position.number) {
+                ahead.context.read(position, &frames, *tenure, orders, &mut scan)
             } else {
                 Err(Stop::Nonsense)
             };
             match read {
                 Ok(_prompt) => {
                     ahead.next += 1;
-                    if let Some(holder) = look.pass {
+                    if let Some(holder) = scan.pass {
                         *tenure = Tenure { number: tenure.number + 1, holder };
                     }
                 }
@@ -323,16 +330,16 @@ impl Stream {
                     ahead.waits = true;
                     return;
                 }
-                Err(Stop::Nonsense) => self.nonsense = Some(place.number),
+                Err(Stop::Nonsense) => self.nonsense = Some(position.number),
             }
         }
     }
 
     /// How far it can be read, as far as that was looked at.
-    pub(super) fn said(&self) -> Said {
+    pub(super) fn stream_report(&self) -> StreamReport {
         let held = self.rx.held();
         let prefix = self.nonsense.map_or(held, |number| held.min(number - 1));
-        Said { prefix, read: self.rx.prefix(), nonsense: self.nonsense == Some(prefix + 1) }
+        StreamReport { prefix, read: self.rx.prefix(), nonsense: self.nonsense == Some(prefix + 1) }
     }
 
     /// The first packet that makes no sense here, if any was found.

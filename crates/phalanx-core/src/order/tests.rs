@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Deliverable, Flow, FlowSettings, Full, Hold, Outgoing, Status};
+use super::{Backpressure, Deliverable, Hold, Status, StreamOutput, ViewStreams, ViewStreamsSettings};
 use crate::api::Order;
-use crate::frames::Incoming;
+use crate::frames::ReceivedFrames;
 use crate::id::{GroupId, Incarnation};
-use crate::link::Receipt;
+use crate::link::Ack;
 use crate::time::Instant;
 
 mod nonsense;
@@ -15,11 +15,11 @@ mod standing;
 #[derive(Default)]
 pub(super) struct Port {
     packets: Vec<(u64, Vec<u8>)>,
-    receipts: Vec<(usize, Receipt)>,
+    acks: Vec<(usize, Ack)>,
     statuses: Vec<Status>,
     delivered: Vec<(usize, u64)>,
     positions: Vec<u64>,
-    pub(super) bounds: Vec<Full>,
+    pub(super) bounds: Vec<Backpressure>,
     /// The application takes nothing.
     pub(super) full: bool,
     /// Packets that this member cannot read, by the rank of their sender; and whose streams made no sense.
@@ -27,16 +27,16 @@ pub(super) struct Port {
     nonsense: Vec<usize>,
 }
 
-impl Outgoing for Port {
+impl StreamOutput for Port {
     fn multicast(&mut self, _space: u32, number: u64, frames: &[u8]) {
         self.packets.push((number, frames.to_vec()));
     }
     fn is_congested(&mut self) -> bool {
         false
     }
-    fn repair(&mut self, _rank: usize, _space: u32, _number: u64, _frames: &[u8]) {}
-    fn receipt(&mut self, _space: u32, rank: usize, receipt: &Receipt, _wants_stable: bool) {
-        self.receipts.push((rank, receipt.clone()));
+    fn retransmit(&mut self, _rank: usize, _space: u32, _number: u64, _frames: &[u8]) {}
+    fn ack(&mut self, _space: u32, rank: usize, ack: &Ack, _wants_stable: bool) {
+        self.acks.push((rank, ack.clone()));
     }
     fn status(&mut self, _space: u32, _rank: Option<usize>, status: &Status) {
         self.statuses.push(*status);
@@ -47,7 +47,7 @@ impl Outgoing for Port {
         !self.full
     }
     fn sent(&mut self, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
-    fn full(&mut self, bound: Full) {
+    fn backpressure(&mut self, bound: Backpressure) {
         self.bounds.push(bound);
     }
     fn can_read(&mut self, _space: u32, rank: usize, number: u64) -> bool {
@@ -60,16 +60,16 @@ impl Outgoing for Port {
 
 struct Three {
     now: Instant,
-    flows: Vec<(Flow, Port)>,
+    group_streams: Vec<(ViewStreams, Port)>,
 }
 
 const A: usize = 0;
 const B: usize = 1;
 const C: usize = 2;
 
-/// The flow of `me` among `members`.
-pub(super) fn flow(me: usize, members: u64) -> (Flow, Port) {
-    let settings = FlowSettings {
+/// The view's streams at `me` among `members`.
+pub(super) fn view_streams(me: usize, members: u64) -> (ViewStreams, Port) {
+    let settings = ViewStreamsSettings {
         group: GroupId(1),
         view: 1,
         space: 1,
@@ -81,54 +81,54 @@ pub(super) fn flow(me: usize, members: u64) -> (Flow, Port) {
         outbox_bytes: 10_000,
         token_tally: 1024,
     };
-    (Flow::new(settings, Instant::ZERO), Port::default())
+    (ViewStreams::new(settings, Instant::ZERO), Port::default())
 }
 
 impl Three {
     fn new() -> Self {
-        Self { now: Instant(1), flows: (0..3).map(|me| flow(me, 3)).collect() }
+        Self { now: Instant(1), group_streams: (0..3).map(|me| view_streams(me, 3)).collect() }
     }
 
     fn cast(&mut self, from: usize, order: Order, uniform: bool) {
-        let (flow, port) = &mut self.flows[from];
-        assert!(flow.multicast(self.now, order, uniform, &[b"m"], port));
-        while flow.turn(self.now, port) {}
+        let (view_streams, port) = &mut self.group_streams[from];
+        assert!(view_streams.multicast(self.now, order, uniform, &[b"m"], port));
+        while view_streams.poll(self.now, port) {}
     }
 
     /// `from`'s packets reach those in `to`, now and only there.
     fn carry(&mut self, from: usize, to: &[usize]) {
-        let packets = self.flows[from].1.packets.clone();
+        let packets = self.group_streams[from].1.packets.clone();
         for &r in to {
-            let (flow, port) = &mut self.flows[r];
+            let (view_streams, port) = &mut self.group_streams[r];
             for (number, frames) in &packets {
-                flow.handle_packet(self.now, from, *number, Incoming::Lent(frames), port);
+                view_streams.handle_packet(self.now, from, *number, ReceivedFrames::Lent(frames), port);
             }
-            while flow.turn(self.now, port) {}
+            while view_streams.poll(self.now, port) {}
         }
     }
 
-    /// Every receipt and status told so far reaches everybody it is for.
+    /// Every ack and status told so far reaches everybody it is for.
     fn tell(&mut self) {
         for from in 0..3 {
-            let receipts = std::mem::take(&mut self.flows[from].1.receipts);
-            for (to, receipt) in receipts {
-                let (flow, port) = &mut self.flows[to];
-                flow.handle_receipt(self.now, from, &receipt, false, port);
-                while flow.turn(self.now, port) {}
+            let acks = std::mem::take(&mut self.group_streams[from].1.acks);
+            for (to, ack) in acks {
+                let (view_streams, port) = &mut self.group_streams[to];
+                view_streams.handle_ack(self.now, from, &ack, false, port);
+                while view_streams.poll(self.now, port) {}
             }
         }
         for from in 0..3 {
-            let statuses = std::mem::take(&mut self.flows[from].1.statuses);
+            let statuses = std::mem::take(&mut self.group_streams[from].1.statuses);
             for to in (0..3).filter(|&to| to != from) {
-                let (flow, port) = &mut self.flows[to];
-                statuses.iter().for_each(|s| flow.handle_status(self.now, from, s));
-                while flow.turn(self.now, port) {}
+                let (view_streams, port) = &mut self.group_streams[to];
+                statuses.iter().for_each(|s| view_streams.handle_status(self.now, from, s));
+                while view_streams.poll(self.now, port) {}
             }
         }
     }
 
     fn delivered(&self, at: usize) -> &[(usize, u64)] {
-        &self.flows[at].1.delivered
+        &self.group_streams[at].1.delivered
     }
 }
 
@@ -152,11 +152,11 @@ fn a_sender_whose_window_is_full_still_orders_when_the_token_comes_to_it() {
     for _ in 0..60 {
         // What A says reaches B last: by then B has used up its window with messages that nobody has ordered.
         for _ in 0..2 {
-            let (flow, port) = &mut t.flows[B];
-            while sent < MESSAGES && flow.multicast(t.now, Order::Total, false, &[&[7; 600]], port) {
+            let (view_streams, port) = &mut t.group_streams[B];
+            while sent < MESSAGES && view_streams.multicast(t.now, Order::Total, false, &[&[7; 600]], port) {
                 sent += 1;
             }
-            while flow.turn(t.now, port) {}
+            while view_streams.poll(t.now, port) {}
             t.carry(A, &[C]);
             t.tell();
             t.carry(B, &[A, C]);
@@ -165,21 +165,21 @@ fn a_sender_whose_window_is_full_still_orders_when_the_token_comes_to_it() {
         t.tell();
     }
     assert_eq!(sent, MESSAGES, "all found room");
-    let seen = [A, B, C].map(|at| (t.flows[at].0.token_holder(), t.delivered(at).len() as u64));
+    let seen = [A, B, C].map(|at| (t.group_streams[at].0.token_holder(), t.delivered(at).len() as u64));
     assert_eq!(seen, [(B, MESSAGES); 3], "the token moves to who sends all, and all is ordered");
 }
 
 #[test]
 fn who_takes_the_token_orders_what_comes_after_all_that_was_ordered() {
     let mut t = Three::new();
-    t.flows[A].0.set.token_tally = 5;
+    t.group_streams[A].0.set.token_tally = 5;
     t.cast(C, Order::Total, false);
     t.carry(C, &[A]); // b lacks c:1
     (0..4).for_each(|_| t.cast(B, Order::Total, false));
     t.carry(B, &[A]); // a places c:1 and these, and passes the token
     t.cast(B, Order::Total, false);
     t.carry(A, &[B]);
-    assert_eq!((t.flows[B].0.token_holder(), t.delivered(B)), (B, &[][..]));
+    assert_eq!((t.group_streams[B].0.token_holder(), t.delivered(B)), (B, &[][..]));
     t.carry(C, &[B]);
     t.carry(B, &[A, C]);
     t.carry(A, &[C]);
@@ -199,7 +199,7 @@ fn abcasts_wait_for_the_holder_whose_own_cost_no_announcement() {
     t.carry(A, &[B, C]);
     for at in [A, B, C] {
         assert_eq!(t.delivered(at), [(A, 1), (B, 1)]);
-        assert_eq!(t.flows[at].1.positions, [1, 2]);
+        assert_eq!(t.group_streams[at].1.positions, [1, 2]);
     }
 }
 
@@ -213,12 +213,12 @@ fn once_the_token_has_come_what_its_new_holder_sends_costs_no_announcement() {
         t.carry(A, &[B, C]);
         t.carry(B, &[A, C]);
         t.tell();
-        t.flows.iter_mut().for_each(|(_, port)| port.packets.clear());
+        t.group_streams.iter_mut().for_each(|(_, port)| port.packets.clear());
     }
-    assert_eq!(t.flows[B].0.token_holder(), B);
+    assert_eq!(t.group_streams[B].0.token_holder(), B);
     t.cast(B, Order::Total, false);
     t.carry(B, &[A, C]);
-    let sent = &t.flows[B].1.packets;
+    let sent = &t.group_streams[B].1.packets;
     assert_eq!(sent.len(), 1, "the message and its order are one packet");
     assert_eq!([A, B, C].map(|at| t.delivered(at).len() as u64), [MESSAGES + 1; 3], "all could deliver by it");
 }
@@ -293,18 +293,18 @@ fn what_rests_on_the_first_packet_after_those_known_to_be_stable_waits() {
 #[test]
 fn a_uniform_abcast_waits_for_the_pass_that_let_its_holder_order_it() {
     let mut t = Three::new();
-    t.flows[A].0.set.token_tally = 5;
+    t.group_streams[A].0.set.token_tally = 5;
     (0..4).for_each(|_| t.cast(B, Order::Total, false));
     t.carry(B, &[A]);
     t.cast(A, Order::Total, true); // the fifth, in its place already: the pass goes alone
-    let pass = t.flows[A].1.packets.pop();
+    let pass = t.group_streams[A].1.packets.pop();
     t.carry(B, &[C]);
     t.carry(A, &[B, C]);
     (0..3).for_each(|_| t.tell());
     assert_eq!([A, B, C].map(|at| t.delivered(at).len()), [4, 5, 5], "a awaits the pass even for what was before it");
-    t.flows[A].1.packets.extend(pass);
+    t.group_streams[A].1.packets.extend(pass);
     t.carry(A, &[B]);
-    assert_eq!([A, B, C].map(|at| t.flows[at].0.token_holder()), [B, B, A], "c has not heard of it");
+    assert_eq!([A, B, C].map(|at| t.group_streams[at].0.token_holder()), [B, B, A], "c has not heard of it");
     t.cast(B, Order::Total, true);
     t.carry(B, &[A, C]);
     (0..3).for_each(|_| t.tell());
@@ -318,17 +318,17 @@ fn a_uniform_abcast_waits_for_the_pass_that_let_its_holder_order_it() {
 #[test]
 fn a_pass_is_awaited_though_what_was_ordered_before_it_is_delivered_after_it() {
     let mut t = Three::new();
-    t.flows[A].0.set.token_tally = 10;
+    t.group_streams[A].0.set.token_tally = 10;
     t.cast(C, Order::Total, false);
     t.carry(C, &[A]); // b lacks c:1, the first of all
     (0..8).for_each(|_| t.cast(B, Order::Total, false));
     t.carry(B, &[A, C]);
     t.cast(A, Order::Total, true); // the tenth: the pass goes alone
-    let pass = t.flows[A].1.packets.pop();
+    let pass = t.group_streams[A].1.packets.pop();
     t.carry(A, &[C]);
-    t.flows[A].1.packets.extend(pass);
+    t.group_streams[A].1.packets.extend(pass);
     t.carry(A, &[B]);
-    assert_eq!([A, B, C].map(|at| t.flows[at].0.token_holder()), [B, B, A], "c has not heard of it");
+    assert_eq!([A, B, C].map(|at| t.group_streams[at].0.token_holder()), [B, B, A], "c has not heard of it");
     assert_eq!(t.delivered(B), []);
     t.carry(C, &[B]);
     t.cast(B, Order::Total, true);
@@ -342,8 +342,8 @@ fn a_pass_is_awaited_though_what_was_ordered_before_it_is_delivered_after_it() {
 }
 
 /// What one member holds of each stream when the view ends.
-fn end(flow: &mut Flow, now: Instant, port: &mut Port) -> Vec<u64> {
-    flow.wedge(now, port).iter().map(|said| said.prefix).collect()
+fn end(view_streams: &mut ViewStreams, now: Instant, port: &mut Port) -> Vec<u64> {
+    view_streams.wedge(now, port).iter().map(|said| said.prefix).collect()
 }
 
 #[test]
@@ -352,20 +352,20 @@ fn at_the_end_all_deliver_the_same_rest_in_the_same_order() {
     t.cast(C, Order::Fifo, false); // c:1 reaches nobody but b
     t.carry(C, &[B]);
     t.cast(B, Order::Causal, false); // b:1 needs c:1
-    t.cast(A, Order::Total, false); // a:1 is placed
+    t.cast(A, Order::Total, false); // a:1 is sequenced
     t.carry(B, &[A]);
     t.carry(A, &[B]);
     // c and its message are lost to a: with b gone too, the cut of a alone lacks c:1, so b:1 is discarded.
-    let (flow, port) = &mut t.flows[A];
-    let cut = end(flow, t.now, port);
+    let (view_streams, port) = &mut t.group_streams[A];
+    let cut = end(view_streams, t.now, port);
     assert_eq!(cut, [1, 1, 0]);
-    assert_eq!(flow.finish(&cut, port), Some(1));
+    assert_eq!(view_streams.finish(&cut, port), Some(1));
     assert_eq!(t.delivered(A), [(A, 1)]);
     // b, which holds c:1, would have kept it: with b's report the cut is longer and b:1 stays.
-    let (flow, port) = &mut t.flows[B];
-    let cut = end(flow, t.now, port);
+    let (view_streams, port) = &mut t.group_streams[B];
+    let cut = end(view_streams, t.now, port);
     assert_eq!(cut, [1, 1, 1]);
-    assert_eq!(flow.finish(&cut, port), Some(0));
+    assert_eq!(view_streams.finish(&cut, port), Some(0));
     assert_eq!(t.delivered(B), [(C, 1), (B, 1), (A, 1)]);
 }
 
@@ -377,10 +377,10 @@ fn unordered_abcasts_follow_lowest_rank_first() {
     t.carry(B, &[C]);
     t.carry(C, &[B]);
     for at in [B, C] {
-        let (flow, port) = &mut t.flows[at];
-        let cut = end(flow, t.now, port);
+        let (view_streams, port) = &mut t.group_streams[at];
+        let cut = end(view_streams, t.now, port);
         assert_eq!(cut, [0, 1, 1]);
-        assert_eq!(flow.finish(&cut, port), Some(0));
+        assert_eq!(view_streams.finish(&cut, port), Some(0));
         assert_eq!(t.delivered(at), [(B, 1), (C, 1)]);
     }
 }
@@ -394,32 +394,32 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
     let now = Instant(1);
     let others: Vec<Said> = (2..1000)
         .map(|me| {
-            let (mut other, mut port) = flow(me, MEMBERS);
+            let (mut other, mut port) = view_streams(me, MEMBERS);
             assert!(other.multicast(now, Order::Fifo, false, &[b"m"], &mut port));
-            other.turn(now, &mut port);
+            other.poll(now, &mut port);
             (me, port.packets)
         })
         .collect();
-    let hear = |(listener, port): &mut (Flow, Port), all: &[Said]| {
+    let hear = |(listener, port): &mut (ViewStreams, Port), all: &[Said]| {
         for (from, packets) in all {
             for (number, frames) in packets {
-                listener.handle_packet(now, *from, *number, Incoming::Lent(frames), port);
+                listener.handle_packet(now, *from, *number, ReceivedFrames::Lent(frames), port);
             }
         }
-        listener.turn(now, port);
+        listener.poll(now, port);
     };
     // A short message, which has all of them in its past, and one in pieces.
-    let mut sender = flow(0, MEMBERS);
+    let mut sender = view_streams(0, MEMBERS);
     hear(&mut sender, &others);
     assert_eq!(sender.1.delivered.len(), 998);
     let long = vec![7; 5000];
     for payload in [&b"short"[..], &long] {
         assert!(sender.0.multicast(now, Order::Causal, false, &[payload], &mut sender.1));
-        sender.0.turn(now, &mut sender.1);
+        sender.0.poll(now, &mut sender.1);
     }
     assert!(sender.1.packets.iter().all(|(_, frames)| frames.len() <= 1200));
     // Whoever lacks one of them waits for it; whoever has all delivers.
-    let mut late = flow(1, MEMBERS);
+    let mut late = view_streams(1, MEMBERS);
     hear(&mut late, &[(0, sender.1.packets.clone())]);
     hear(&mut late, &others[1..]);
     assert_eq!(late.1.delivered.len(), 997);
@@ -431,57 +431,63 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
 #[test]
 fn while_the_system_takes_nothing_messages_wait_and_orders_go_out() {
     let mut t = Three::new();
-    t.flows[A].0.set_congested(true);
-    let (flow, port) = &mut t.flows[A];
-    assert!(flow.multicast(t.now, Order::Fifo, false, &[b"m"], port), "kept");
-    while flow.turn(t.now, port) {}
-    assert!(!flow.is_packing() && port.packets.is_empty(), "nothing to do");
-    assert_eq!(flow.hold(), Some(Hold::System));
+    t.group_streams[A].0.set_congested(true);
+    let (view_streams, port) = &mut t.group_streams[A];
+    assert!(view_streams.multicast(t.now, Order::Fifo, false, &[b"m"], port), "kept");
+    while view_streams.poll(t.now, port) {}
+    assert!(!view_streams.is_packing() && port.packets.is_empty(), "nothing to do");
+    assert_eq!(view_streams.hold(), Some(Hold::System));
     // The oldest orders what another sends all the same.
     t.cast(B, Order::Total, false);
     t.carry(B, &[A, C]);
     t.carry(A, &[B, C]);
     assert_eq!(t.delivered(C), [(B, 1)]);
-    t.flows[A].0.set_congested(false);
-    assert!(t.flows[A].0.is_packing());
-    let (flow, port) = &mut t.flows[A];
-    while flow.turn(t.now, port) {}
+    t.group_streams[A].0.set_congested(false);
+    assert!(t.group_streams[A].0.is_packing());
+    let (view_streams, port) = &mut t.group_streams[A];
+    while view_streams.poll(t.now, port) {}
     t.carry(A, &[B, C]);
-    assert_eq!((t.delivered(C), t.flows[A].0.hold()), (&[(B, 1), (A, 1)][..], None));
+    assert_eq!((t.delivered(C), t.group_streams[A].0.hold()), (&[(B, 1), (A, 1)][..], None));
 }
 
 #[test]
 fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     let mut t = Three::new();
-    let (flow, port) = &mut t.flows[A];
-    flow.set_adequate(false);
+    let (view_streams, port) = &mut t.group_streams[A];
+    view_streams.set_adequate(false);
     for uniform in [false, true, false] {
-        assert!(flow.multicast(t.now, Order::Fifo, uniform, &[b"m"], port), "accepted");
+        assert!(view_streams.multicast(t.now, Order::Fifo, uniform, &[b"m"], port), "accepted");
     }
-    while flow.turn(t.now, port) {}
-    assert!(!flow.is_packing(), "nothing to do");
-    assert_eq!((flow.hold(), flow.queued().0), (Some(Hold::Inadequate), 2));
-    assert_eq!(port.bounds, [Full::Members], "said once");
-    assert!(flow.is_sent() && !flow.is_drained(), "a leaver waits for these no longer than for what is unstable");
+    while view_streams.poll(t.now, port) {}
+    assert!(!view_streams.is_packing(), "nothing to do");
+    assert_eq!((view_streams.hold(), view_streams.queued().0), (Some(Hold::Inadequate), 2));
+    assert_eq!(port.bounds, [Backpressure::Members], "said once");
+    assert!(
+        view_streams.is_sent() && !view_streams.is_drained(),
+        "a leaver waits for these no longer than for what is unstable"
+    );
     t.carry(A, &[B, C]);
     assert_eq!(t.delivered(C), [(A, 1)]);
-    let (flow, port) = &mut t.flows[A];
-    flow.set_adequate(true);
-    assert!(flow.is_packing());
-    while flow.turn(t.now, port) {}
-    assert_eq!((flow.hold(), flow.queued().0), (None, 0));
+    let (view_streams, port) = &mut t.group_streams[A];
+    view_streams.set_adequate(true);
+    assert!(view_streams.is_packing());
+    while view_streams.poll(t.now, port) {}
+    assert_eq!((view_streams.hold(), view_streams.queued().0), (None, 0));
     // One of many packets that has begun goes on only when enough are there again.
-    assert!(flow.multicast(t.now, Order::Fifo, true, &[&[0; 200_000]], port));
-    while flow.turn(t.now, port) {}
-    assert!(flow.is_cut_off(), "it is longer than the window");
-    flow.set_adequate(false);
+    assert!(view_streams.multicast(t.now, Order::Fifo, true, &[&[0; 200_000]], port));
+    while view_streams.poll(t.now, port) {}
+    assert!(view_streams.is_cut_off(), "it is longer than the window");
+    view_streams.set_adequate(false);
     let sent = port.packets.len();
     t.carry(A, &[B, C]);
     t.tell();
-    let (flow, port) = &mut t.flows[A];
-    assert_eq!((port.packets.len(), flow.hold(), flow.is_blocked()), (sent, Some(Hold::Inadequate), false));
-    flow.set_adequate(true);
-    while flow.turn(t.now, port) {}
+    let (view_streams, port) = &mut t.group_streams[A];
+    assert_eq!(
+        (port.packets.len(), view_streams.hold(), view_streams.is_blocked()),
+        (sent, Some(Hold::Inadequate), false)
+    );
+    view_streams.set_adequate(true);
+    while view_streams.poll(t.now, port) {}
     assert!(port.packets.len() > sent);
 }
 
@@ -491,25 +497,25 @@ fn more_runs_than_one_announcement_holds_are_announced_one_after_the_other() {
     type Said = (usize, Vec<(u64, Vec<u8>)>);
     const MEMBERS: usize = 80;
     let now = Instant(1);
-    let mut flows: Vec<(Flow, Port)> = (0..MEMBERS).map(|me| flow(me, MEMBERS as u64)).collect();
+    let mut group_streams: Vec<(ViewStreams, Port)> = (0..MEMBERS).map(|me| view_streams(me, MEMBERS as u64)).collect();
     let mut said: Vec<Said> = Vec::new();
-    for (rank, (flow, port)) in flows.iter_mut().enumerate().skip(1) {
-        assert!(flow.multicast(now, Order::Total, false, &[b"m"], port));
-        while flow.turn(now, port) {}
+    for (rank, (view_streams, port)) in group_streams.iter_mut().enumerate().skip(1) {
+        assert!(view_streams.multicast(now, Order::Total, false, &[b"m"], port));
+        while view_streams.poll(now, port) {}
         said.push((rank, std::mem::take(&mut port.packets)));
     }
     // The holder hears all of them before it says anything.
-    let hear = |(flow, port): &mut (Flow, Port), said: &[Said], me: usize| {
+    let hear = |(view_streams, port): &mut (ViewStreams, Port), said: &[Said], me: usize| {
         for (from, packets) in said.iter().filter(|(from, _)| *from != me) {
             for (number, frames) in packets {
-                flow.handle_packet(now, *from, *number, Incoming::Lent(frames), port);
+                view_streams.handle_packet(now, *from, *number, ReceivedFrames::Lent(frames), port);
             }
         }
-        while flow.turn(now, port) {}
+        while view_streams.poll(now, port) {}
     };
-    hear(&mut flows[0], &said, 0);
-    said.push((0, std::mem::take(&mut flows[0].1.packets)));
-    hear(&mut flows[1], &said, 1);
-    assert_eq!(flows[0].1.delivered.len(), MEMBERS - 1, "one run for each, and 32 in an announcement");
-    assert_eq!(flows[0].1.delivered, flows[1].1.delivered);
+    hear(&mut group_streams[0], &said, 0);
+    said.push((0, std::mem::take(&mut group_streams[0].1.packets)));
+    hear(&mut group_streams[1], &said, 1);
+    assert_eq!(group_streams[0].1.delivered.len(), MEMBERS - 1, "one run for each, and 32 in an announcement");
+    assert_eq!(group_streams[0].1.delivered, group_streams[1].1.delivered);
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Process, Stage, WISHES_MAX};
+use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{Event, GroupTerms};
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Agreed, Control, Directory, GroupChange};
@@ -17,7 +17,7 @@ const GROUP_MINIMA_LEVEL: u16 = 2;
 
 /// Groups of which a process says that it holds the state, and in which it is not a member here yet. It is at most one decree
 /// ahead, which brings it into no more groups than it may wish for at a time.
-const EARLY_STATES_MAX: usize = WISHES_MAX;
+const EARLY_STATES_MAX: usize = REQUESTS_MAX;
 
 /// Who is known to hold the state of which group, and since which of its views at the latest.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Process {
         if !self.state_holders.note_said(&self.directory, from, group, view) {
             return self.counters.drop(DropReason::Overload);
         }
-        self.judge_adequacy();
+        self.evaluate_adequacy();
     }
 
     /// The next directory is in force: who left holds nothing any more.
@@ -88,7 +88,7 @@ impl Process {
     }
 
     /// A group's view began here: who came with it learns that this process holds the state; or all, if it came itself.
-    pub(super) fn tell_new_members(&mut self, change: &GroupChange, came: bool) {
+    pub(super) fn announce_state_to_new_members(&mut self, change: &GroupChange, came: bool) {
         if change.cut.is_none() {
             return; // all made it
         }
@@ -96,20 +96,23 @@ impl Process {
             true => self.directory.groups.get(&change.group).map(|entry| entry.members.clone()).unwrap_or_default(),
             false => change.joined.clone(),
         };
-        self.tell_holding(change.group, &others);
+        self.announce_state_held(change.group, &others);
     }
 
     /// The state of a group is complete here, or its terms have come into force.
-    pub(super) fn tell_group_of_state(&mut self, group: GroupId) {
+    pub(super) fn announce_state_to_group(&mut self, group: GroupId) {
         let others = self.directory.groups.get(&group).map(|entry| entry.members.clone()).unwrap_or_default();
-        self.tell_holding(group, &others);
-        self.judge_adequacy();
+        self.announce_state_held(group, &others);
+        self.evaluate_adequacy();
     }
 
-    fn tell_holding(&mut self, group: GroupId, others: &[Incarnation]) {
+    fn announce_state_held(&mut self, group: GroupId, others: &[Incarnation]) {
         let me = self.me();
-        let Some(flow) = self.flows.values().find(|flow| flow.meta.group == group) else { return };
-        let (terms, view) = (flow.meta.terms, flow.meta.view);
+        let Some(view_streams) = self.group_streams.values().find(|view_streams| view_streams.meta.group == group)
+        else {
+            return;
+        };
+        let (terms, view) = (view_streams.meta.terms, view_streams.meta.view);
         if !self.asks_for_members(terms) || self.transfers.is_incomplete(group) {
             return;
         }
@@ -121,28 +124,29 @@ impl Process {
     /// Where the cell rose to the level from which on minima of groups are in force, holders tell of themselves.
     pub(super) fn bring_group_minima(&mut self, former_level: u16) {
         if former_level < GROUP_MINIMA_LEVEL && self.directory.level >= GROUP_MINIMA_LEVEL {
-            let groups: Vec<GroupId> = self.flows.values().map(|flow| flow.meta.group).collect();
-            groups.into_iter().for_each(|group| self.tell_group_of_state(group));
+            let groups: Vec<GroupId> =
+                self.group_streams.values().map(|view_streams| view_streams.meta.group).collect();
+            groups.into_iter().for_each(|group| self.announce_state_to_group(group));
         }
     }
 
     /// Lets each group send uniform messages, or not; the application is told where that has changed within a view.
-    pub(super) fn judge_adequacy(&mut self) {
+    pub(super) fn evaluate_adequacy(&mut self) {
         let cell = self.directory.members.len() >= Agreed::members_min(&self.directory.settings);
         let groups: Vec<(u32, bool)> = self
-            .flows
+            .group_streams
             .iter()
-            .map(|(&space, flow)| {
-                let terms = flow.meta.terms;
-                (space, !self.asks_for_members(terms) || self.is_group_adequate(flow.meta.group, terms))
+            .map(|(&space, view_streams)| {
+                let terms = view_streams.meta.terms;
+                (space, !self.asks_for_members(terms) || self.is_group_adequate(view_streams.meta.group, terms))
             })
             .collect();
         for (space, adequate) in groups {
-            let Some(flow) = self.flows.get_mut(&space) else { continue };
-            flow.flow.set_adequate(cell && adequate);
-            flow.touched = true;
-            if std::mem::replace(&mut flow.meta.adequate, adequate) != adequate {
-                let (group, view) = (flow.meta.group, flow.meta.view);
+            let Some(view_streams) = self.group_streams.get_mut(&space) else { continue };
+            view_streams.view_streams.set_adequate(cell && adequate);
+            view_streams.touched = true;
+            if std::mem::replace(&mut view_streams.meta.adequate, adequate) != adequate {
+                let (group, view) = (view_streams.meta.group, view_streams.meta.view);
                 let item = super::app::Item::Event(Event::GroupAdequacy { group, view, adequate });
                 self.transfers.hold(&mut self.app, item, group);
             }

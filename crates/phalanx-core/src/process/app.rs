@@ -9,10 +9,10 @@ use crate::id::{GroupId, Incarnation};
 
 /// A delivery that owns its bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct OwnedDelivery {
     pub(super) group: GroupId,
     pub(super) view: u64,
-    /// The packet space of the flow it came from, and its sender's rank there: whom to credit when it is taken.
+    /// The packet space of the view it came from, and its sender's rank there: whom to credit when it is taken.
     pub(super) space: u32,
     pub(super) rank: usize,
     pub(super) sender: Incarnation,
@@ -24,7 +24,7 @@ pub(super) struct Held {
     pub(super) payload: Bytes,
 }
 
-impl Held {
+impl OwnedDelivery {
     /// A copy of what cannot be given to the application yet.
     pub(super) fn of(delivery: &Delivery<'_>, space: u32, rank: usize) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Held {
 /// One thing for the application.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
-    Delivery(Held),
+    Delivery(OwnedDelivery),
     Event(Event),
     Message { from: Incarnation, payload: Bytes },
     Restore { group: GroupId, chunk: Bytes },
@@ -71,12 +71,12 @@ pub(super) enum Item {
 #[derive(Debug, Default)]
 pub(super) struct AppQueue {
     items: VecDeque<Item>,
-    owed: Owed,
+    owed: UntakenBytes,
 }
 
 /// Bytes that came on data channels and were not taken.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Owed {
+pub(super) struct UntakenBytes {
     /// Messages of other processes.
     pub(super) messages: usize,
     /// Pieces of a state, and what is replayed after it.
@@ -112,7 +112,7 @@ impl AppQueue {
     }
 
     /// What is to be told of such, and was not taken.
-    pub(super) fn untold_unsent(&self) -> impl Iterator<Item = (GroupId, u64)> {
+    pub(super) fn unreported_unsent(&self) -> impl Iterator<Item = (GroupId, u64)> {
         self.items.iter().filter_map(|item| match item {
             Item::Event(Event::Unsent { group, messages }) => Some((*group, *messages)),
             _ => None,
@@ -127,7 +127,7 @@ impl AppQueue {
         Some(item)
     }
 
-    pub(super) fn owed(&self) -> Owed {
+    pub(super) fn owed(&self) -> UntakenBytes {
         self.owed
     }
 
@@ -140,7 +140,7 @@ impl AppQueue {
     }
 }
 
-impl Owed {
+impl UntakenBytes {
     /// What an item counts as, and how much.
     fn share(&mut self, item: &Item) -> Option<(&mut usize, usize)> {
         match item {

@@ -7,12 +7,12 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// Counters, each from the start of the incarnation.
         #[derive(Clone, Debug, Default)]
-        pub(super) struct Counters {
+        pub(super) struct ProcessCounters {
             $($(#[$doc])* pub(super) $name: u64,)*
             pub(super) drops: [u64; DropReason::ALL.len()],
         }
 
-        impl Counters {
+        impl ProcessCounters {
             /// Every counter by name, in a fixed order.
             pub(super) fn each(&self, f: &mut dyn FnMut(&'static str, u64)) {
                 $(f(stringify!($name), self.$name);)*
@@ -34,7 +34,7 @@ counters! {
     /// Multicast packets built and sealed.
     multicast_packets,
     /// Packets sent again.
-    repairs,
+    retransmissions,
     /// Multicasts bound to a view.
     sent,
     /// Messages given to the application.
@@ -63,16 +63,16 @@ counters! {
     late_proposals,
     /// Acceptances that came here when their ballot was given up, and nothing was decided.
     late_acceptances,
-    /// Wishes about groups that came here when the decree they were made in was over.
-    wishes_late,
-    /// Wishes about groups that were here when the decree they were made in ended.
-    wishes_overtaken,
+    /// Requests about groups that came here when the decree they were made in was over.
+    requests_late,
+    /// Requests about groups that were here when the decree they were made in ended.
+    requests_overtaken,
     /// Wedges that met this member as the last of its group with anything unstable, and with nothing more to send.
     wedged_idle,
     /// Records of a state's donor that ended at another view than the first here: the transfer started over.
     records_astray,
     /// Cuts that a member had to fill before they could be proposed.
-    fills,
+    cut_recoveries,
     /// Ballots given up for a later one.
     superseded,
     /// Ballots of founders that this process led.
@@ -96,7 +96,7 @@ counters! {
     /// Times this process was away too long to judge others.
     absences,
     /// Deaths told by the operating system.
-    deaths_told,
+    deaths_reported,
     /// Times a channel came to wait for its window.
     channel_window_full,
     /// Messages to one process refused because too much waits on its channel.
@@ -113,8 +113,8 @@ counters! {
     window_full,
     /// Of those, times a heartbeat found them newly waiting for a member's application.
     held_by_credit,
-    /// See `held_by_credit`: for a member's receipts.
-    held_by_receipts,
+    /// See `held_by_credit`: for a member's acks.
+    held_by_acks,
     /// Times uniform messages of a group came to wait because its view, or the cell's, had fewer members than were agreed on.
     held_for_members,
     /// The same because this process hears no quorum of the cell.
@@ -134,25 +134,25 @@ counters! {
     /// Times the application came to leave deliveries waiting.
     app_full,
     /// Times this process found a path to a member failed: it left probes unanswered, though it was heard.
-    paths_accused,
+    paths_suspected,
     /// Members left out of views installed here because a path to them failed.
     removed_without_progress,
     /// Wedges not answered because their coordinator is to go itself.
     wedges_ignored,
-    /// Ballots in which those went that are silent to the coordinator, as not all had looked into what is accused in time.
-    accusations_unsettled,
+    /// Ballots in which those went that are silent to the coordinator, as not all had looked into what is suspected in time.
+    suspicions_unsettled,
     /// Links between two members that others heard, judged to be silent: views without one of their ends.
     removed_behind_a_link,
     /// Times that a process which asked to come in was told that it was left out lately, and waits.
     joins_held_back,
-    /// Times this process found a member too slow; an accusation, which may lapse.
-    slow_accused,
+    /// Times this process found a member too slow; a suspicion, which may lapse.
+    slow_reported,
     /// Members left out of decided views as too slow.
     slow_expelled,
     /// Times no quorum was heard.
     non_primary,
     /// Times the system said that it had dropped packets for this process.
-    losses_told,
+    losses_reported,
     /// Probes sent in search of the cell.
     probes,
     /// Join requests taken.
@@ -209,8 +209,8 @@ counters! {
     stopped_alone,
 }
 
-impl Counters {
-    /// Flows count what becomes of their token themselves, until their view ends.
+impl ProcessCounters {
+    /// The streams of a view count what becomes of their token themselves, until their view ends.
     pub(super) fn add_token(&mut self, counts: TokenCounts) {
         self.token_passes += counts.passed;
         self.token_kept += counts.kept;
@@ -218,7 +218,7 @@ impl Counters {
     }
 
     /// A group was judged: a packet made no sense to so many of those that took part.
-    pub(super) fn add_judged(&mut self, against: usize, of: usize) {
+    pub(super) fn count_nonsense_verdict(&mut self, against: usize, of: usize) {
         *match against {
             1 if of > 2 => &mut self.nonsense_to_one,
             n if 2 * n == of => &mut self.nonsense_to_half,

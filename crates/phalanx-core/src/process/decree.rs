@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::groups::{WISHES_MAX, is_group_name};
-use super::progress::SILENCE_LEVEL;
-use super::unreadable::{JUDGES, unread_of};
+use super::groups::{REQUESTS_MAX, is_group_name};
+use super::path_probes::SILENCE_LEVEL;
+use super::unreadable::{NONSENSE_VERDICT_LEVEL, unread_of};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{GroupId, Incarnation};
 use crate::member::{
-    Ballot, Control, Coordinator, GroupEntry, Phase, Promise, Proposal, Report, Returns, Unreadable, Wedge, Wishes,
+    Ballot, Control, Coordinator, GroupEntry, MembershipRequests, Phase, Promise, Proposal, Report, Returns,
+    Unreadable, Wedge,
 };
 use crate::time::Instant;
 use crate::wire::DropReason;
@@ -54,14 +55,15 @@ impl Process {
             Control::Decide(proposal) => self.handle_decide(now, proposal, fx),
             Control::Fetch { space, rank, from: first, to } => self.handle_fetch(from, space, rank, first, to),
             Control::Recovered(packet) => self.handle_recovered(now, packet, fx),
-            Control::Wishes(wishes) => {
-                let is_late = wishes.decree < self.directory.decree;
-                self.counters.wishes_late += u64::from(is_late);
+            Control::MembershipRequests(requests) => {
+                let is_late = requests.decree < self.directory.decree;
+                self.counters.requests_late += u64::from(is_late);
                 let stands = !is_late && self.directory.rank(from).is_some();
-                let named = wishes.groups.iter().all(|wish| is_group_name(&wish.name));
-                let lens = [wishes.groups.len(), wishes.returns.len(), wishes.given_up.len(), wishes.dead.len()];
-                if stands && named && lens.iter().all(|len| *len <= WISHES_MAX) {
-                    self.wishes.insert(from, wishes);
+                let named = requests.groups.iter().all(|wish| is_group_name(&wish.name));
+                let lens =
+                    [requests.groups.len(), requests.returns.len(), requests.given_up.len(), requests.dead.len()];
+                if stands && named && lens.iter().all(|len| *len <= REQUESTS_MAX) {
+                    self.requests.insert(from, requests);
                     self.attention = true;
                 }
             }
@@ -91,12 +93,13 @@ impl Process {
         if self.coordinator.is_some() {
             return self.drive_ballot(now, fx);
         }
-        let wishes = self.current_wishes(now);
+        let requests = self.current_requests(now);
         let mut candidates = self.candidates(now);
         candidates.extend(self.to_go(now));
         candidates.extend(self.mute(now));
         let is_unreadable = !self.unreadable_groups().is_empty();
-        let need = !candidates.is_empty() || self.acceptor.promised().is_some() || !wishes.is_empty() || is_unreadable;
+        let need =
+            !candidates.is_empty() || self.acceptor.promised().is_some() || !requests.is_empty() || is_unreadable;
         if !need {
             self.need_since = self.joiners_wait().then_some(now);
             return;
@@ -105,8 +108,8 @@ impl Process {
         if now < self.try_after {
             return;
         }
-        let only_accused = self.acceptor.promised().is_none() && wishes.is_empty() && !is_unreadable;
-        if only_accused && now.since(since) < self.beat_interval() * 2 && !self.hearing.is_settled(now) {
+        let only_accused = self.acceptor.promised().is_none() && requests.is_empty() && !is_unreadable;
+        if only_accused && now.since(since) < self.heartbeat_interval() * 2 && !self.failure_detector.is_settled(now) {
             return;
         }
         let me = self.my_rank();
@@ -119,19 +122,19 @@ impl Process {
         if before > 0 && now.since(since) < patience {
             return;
         }
-        self.start_ballot(now, candidates, wishes, fx);
+        self.start_ballot(now, candidates, requests, fx);
     }
 
     /// What the next view should bring.
-    fn current_wishes(&mut self, now: Instant) -> Wishes {
+    fn current_requests(&mut self, now: Instant) -> MembershipRequests {
         let (joiners, terms) = self.ready_joiners(now);
-        let mut wishes = Wishes { joiners, terms, ..Wishes::default() };
+        let mut requests = MembershipRequests { joiners, terms, ..MembershipRequests::default() };
         self.held_leavers.retain(|_, since| now.since(*since) < HELD_FOR);
         let held = &self.held_leavers;
         let may_go = |who: &Incarnation| self.directory.rank(*who).is_some() && !held.contains_key(who);
-        wishes.leavers = self.leavers.iter().copied().filter(may_go).collect();
+        requests.leavers = self.leavers.iter().copied().filter(may_go).collect();
         let decree = self.directory.decree;
-        for (&who, list) in self.wishes.iter().filter(|(_, list)| list.decree == decree) {
+        for (&who, list) in self.requests.iter().filter(|(_, list)| list.decree == decree) {
             for wish in &list.groups {
                 let entry = self.directory.group_named(&wish.name);
                 if wish.only_new && entry.is_some() || entry.is_some_and(|(_, entry)| entry.is_orphan()) {
@@ -140,32 +143,32 @@ impl Process {
                 let is_member = entry.is_some_and(|(_, e)| e.members.contains(&who));
                 match (wish.join, is_member) {
                     (true, false) => {
-                        wishes.group_joins.push((wish.name.clone(), who));
-                        wishes.terms.extend(wish.terms.map(|terms| ((wish.name.clone(), who), terms)));
+                        requests.group_joins.push((wish.name.clone(), who));
+                        requests.terms.extend(wish.terms.map(|terms| ((wish.name.clone(), who), terms)));
                     }
-                    (false, true) if !held.contains_key(&who) => wishes.group_leaves.push((wish.name.clone(), who)),
+                    (false, true) if !held.contains_key(&who) => requests.group_leaves.push((wish.name.clone(), who)),
                     _ => {}
                 }
             }
         }
-        wishes.rise = self.wished_rise();
-        wishes.returns = self.wished_returns(now);
-        wishes.out.clone_from(&self.out);
-        wishes
+        requests.rise = self.requested_rise();
+        requests.returns = self.requested_returns(now);
+        requests.out.clone_from(&self.out);
+        requests
     }
 
     pub(super) fn start_ballot(
         &mut self,
         now: Instant,
         mut candidates: BTreeSet<usize>,
-        mut wishes: Wishes,
+        mut requests: MembershipRequests,
         fx: &mut impl Effects,
     ) {
         let n = self.directory.members.len();
         let me = self.my_rank();
         candidates.remove(&me);
-        wishes.charges = self.charges(&candidates);
-        wishes.removals = (self.directory.level >= SILENCE_LEVEL).then(|| (now, self.removals.clone()));
+        requests.removal_evidence = self.removal_evidence(&candidates);
+        requests.removals = (self.directory.level >= SILENCE_LEVEL).then(|| (now, self.removals.clone()));
         let asked: BTreeSet<usize> = (0..n).filter(|r| !candidates.contains(r)).collect();
         if !self.directory.is_quorum(|r| asked.contains(&r)) {
             return; // no decree can come of it
@@ -175,14 +178,14 @@ impl Process {
             return;
         }
         let leaving = |who: &Incarnation| {
-            wishes.leavers.contains(who) || self.directory.rank(*who).is_none_or(|r| candidates.contains(&r))
+            requests.leavers.contains(who) || self.directory.rank(*who).is_none_or(|r| candidates.contains(&r))
         };
-        let named: BTreeSet<&str> = wishes
+        let named: BTreeSet<&str> = requests
             .group_joins
             .iter()
-            .chain(&wishes.group_leaves)
+            .chain(&requests.group_leaves)
             .map(|(name, _)| name.as_str())
-            .chain(wishes.joiners.iter().flat_map(|(_, groups)| groups.iter().map(String::as_str)))
+            .chain(requests.joiners.iter().flat_map(|(_, groups)| groups.iter().map(String::as_str)))
             .collect();
         let unreadable = self.unreadable_groups();
         let changes = |(id, e): &(&GroupId, &GroupEntry)| {
@@ -194,16 +197,16 @@ impl Process {
             self.counters.take_overs += 1;
         }
         self.counters.ballots += 1;
-        self.counters.accusations_unsettled += u64::from(self.is_unsettled(now));
+        self.counters.suspicions_unsettled += u64::from(self.is_unsettled(now));
         let by_some = |returns: &&Returns| returns.donor.is_some() && returns.by_some;
-        self.counters.revivals_by_some += wishes.returns.values().filter(by_some).count() as u64;
+        self.counters.revivals_by_some += requests.returns.values().filter(by_some).count() as u64;
         // A member that is wrong may have named the last round there is: rounds end, ballots do not.
         self.max_round = self.max_round.max(self.acceptor.promised().map_or(0, |b| b.round)).saturating_add(1);
         let ballot = Ballot { round: self.max_round, rank: u16::try_from(me).unwrap_or(u16::MAX) };
         let decree = self.directory.decree + 1;
-        let slow = self.hearing.slow().leavers().iter().map(|rank| (*rank, LeaveReason::TooSlow));
+        let slow = self.failure_detector.slow().leavers().iter().map(|rank| (*rank, LeaveReason::TooSlow));
         let stuck = self.progress.leavers().keys().map(|rank| (*rank, LeaveReason::NoProgress));
-        let is_heard = |(rank, _): &(usize, LeaveReason)| self.hearing.hears(now, *rank);
+        let is_heard = |(rank, _): &(usize, LeaveReason)| self.failure_detector.hears(now, *rank);
         let reasons = slow.chain(stuck).filter(is_heard).collect();
         self.coordinator = Some(Coordinator {
             decree,
@@ -212,11 +215,11 @@ impl Process {
             candidates,
             asked: asked.clone(),
             groups: groups.clone(),
-            wishes,
+            requests,
             reports: BTreeMap::new(),
             unread: BTreeMap::new(),
-            to_fill: BTreeSet::new(),
-            filled: BTreeSet::new(),
+            recovering: BTreeSet::new(),
+            recovered: BTreeSet::new(),
             phase: Phase::Gathering,
             since: now,
         });
@@ -233,13 +236,13 @@ impl Process {
         let Some(c) = &self.coordinator else { return };
         let unanswered: BTreeSet<usize> = match &c.phase {
             Phase::Gathering => c.asked.iter().filter(|r| !c.reports.contains_key(r)).copied().collect(),
-            Phase::Filling { proposal } => c.lacking(proposal),
+            Phase::Recovering { proposal } => c.lacking(proposal),
             Phase::Proposing { accepted, .. } => c.asked.difference(accepted).copied().collect(),
         };
         let mut candidates = self.candidates(now);
         // A part of a cut may be held by one member alone: with it, the cut is out of reach.
-        let filling = matches!(c.phase, Phase::Filling { .. });
-        let lost = candidates.iter().any(|r| unanswered.contains(r) || (filling && c.asked.contains(r)));
+        let recovering = matches!(c.phase, Phase::Recovering { .. });
+        let lost = candidates.iter().any(|r| unanswered.contains(r) || (recovering && c.asked.contains(r)));
         let mute: BTreeSet<usize> = self.mute(now).filter(|rank| unanswered.contains(rank)).collect();
         if !lost && mute.is_empty() {
             return;
@@ -250,9 +253,9 @@ impl Process {
         }
         candidates.extend(mute);
         candidates.extend(self.to_go(now));
-        let wishes = self.current_wishes(now);
+        let requests = self.current_requests(now);
         self.coordinator = None;
-        self.start_ballot(now, candidates, wishes, fx);
+        self.start_ballot(now, candidates, requests, fx);
         if self.coordinator.is_none() {
             self.give_up_ballot(now);
         }
@@ -302,8 +305,8 @@ impl Process {
             return;
         }
         if wedge.decree <= self.directory.decree {
-            if self.directory.rank(from).is_some() || self.is_spread() {
-                self.tell_decision(from);
+            if self.directory.rank(from).is_some() || self.will_survive() {
+                self.send_decision(from);
             }
             return;
         }
@@ -326,25 +329,27 @@ impl Process {
         }
         self.yield_to(wedge.ballot);
         if !self.holds_cuts(wedge.cuts.iter().map(|(group, cut)| (*group, cut))) {
-            self.filling = Some((from, wedge.clone()));
+            self.recovering = Some((from, wedge.clone()));
             return self.fetch_soon(now);
         }
         let (mut prefixes, mut unread) = (Vec::new(), Vec::new());
         for &group in &wedge.groups {
             if let Some(space) = self.space_of(group) {
-                if let Some(flow) = self.flows.get(&space).map(|f| &f.flow) {
-                    self.counters.flushes_with_traffic += u64::from(flow.unstable_packets() > 0);
-                    self.counters.wedged_idle += u64::from(flow.is_last_falling_idle());
+                if let Some(view_streams) = self.group_streams.get(&space).map(|f| &f.view_streams) {
+                    self.counters.flushes_with_traffic += u64::from(view_streams.unstable_packets() > 0);
+                    self.counters.wedged_idle += u64::from(view_streams.is_last_falling_idle());
                 }
-                if let Some(said) = self.with_flow(space, fx, |flow, port| flow.wedge(now, port)) {
+                if let Some(said) =
+                    self.with_view_streams(space, fx, |view_streams, port| view_streams.wedge(now, port))
+                {
                     unread.extend(unread_of(group, &said));
                     prefixes.push((group, said.into_iter().map(|said| said.prefix).collect()));
                 }
             }
         }
-        if self.directory.level >= JUDGES && !unread.is_empty() {
+        if self.directory.level >= NONSENSE_VERDICT_LEVEL && !unread.is_empty() {
             let (decree, ballot) = (wedge.decree - 1, Some(wedge.ballot));
-            self.say_unreadable(from, Unreadable { decree, ballot, groups: unread });
+            self.send_unreadable(from, Unreadable { decree, ballot, groups: unread });
         }
         let accepted = self.acceptor.accepted().map(|(b, p)| (*b, (**p).clone()));
         let is_told = self.directory.has_orphans();
@@ -368,9 +373,9 @@ impl Process {
         if self.coordinator.as_ref().is_some_and(|c| c.ballot < ballot) {
             self.coordinator = None;
             self.counters.superseded += 1;
-            self.try_after = self.last_turn + self.backoff();
+            self.try_after = self.last_poll + self.backoff();
         }
-        self.need_since = Some(self.last_turn);
+        self.need_since = Some(self.last_poll);
     }
 
     fn handle_report(&mut self, now: Instant, from: Incarnation, report: Report, fx: &mut impl Effects) {
@@ -383,13 +388,13 @@ impl Process {
             return self.counters.drop(DropReason::Malformed);
         }
         c.reports.insert(rank, report);
-        if matches!(c.phase, Phase::Filling { .. }) {
-            c.filled.insert(rank);
+        if matches!(c.phase, Phase::Recovering { .. }) {
+            c.recovered.insert(rank);
         }
         match &c.phase {
             Phase::Gathering if c.reports.len() == c.asked.len() => {
-                let hearing = &self.hearing;
-                let reason = |r: usize| if hearing.is_dead(r) { LeaveReason::Died } else { c.reason(r) };
+                let failure_detector = &self.failure_detector;
+                let reason = |r: usize| if failure_detector.is_dead(r) { LeaveReason::Died } else { c.reason(r) };
                 let proposal = c.proposal(&self.directory, reason);
                 let goes = |who: &Incarnation| {
                     proposal
@@ -398,7 +403,7 @@ impl Process {
                         .chain(proposal.groups.iter().flat_map(|g| &g.left))
                         .any(|(left, _)| left == who)
                 };
-                let asked = c.wishes.leavers.iter().chain(c.wishes.group_leaves.iter().map(|(_, who)| who));
+                let asked = c.requests.leavers.iter().chain(c.requests.group_leaves.iter().map(|(_, who)| who));
                 for who in asked.filter(|who| !goes(who)) {
                     self.counters.leavers_held += u64::from(self.held_leavers.insert(*who, now).is_none());
                 }
@@ -411,19 +416,19 @@ impl Process {
                 if lacking.is_empty() {
                     return self.propose(now, proposal, fx);
                 }
-                c.phase = Phase::Filling { proposal };
+                c.phase = Phase::Recovering { proposal };
                 c.since = now;
-                self.counters.fills += 1;
-                self.ask_to_fill(now, lacking, fx);
+                self.counters.cut_recoveries += 1;
+                self.start_cut_recovery(now, lacking, fx);
             }
-            Phase::Filling { proposal } => {
+            Phase::Recovering { proposal } => {
                 let lacking = c.lacking(proposal);
                 if !lacking.is_empty() {
-                    return self.ask_to_fill(now, lacking, fx);
+                    return self.start_cut_recovery(now, lacking, fx);
                 }
                 let votes = c.votes();
                 let proposal = c.judged(&self.directory, proposal.clone());
-                votes.into_iter().for_each(|(against, of)| self.counters.add_judged(against, of));
+                votes.into_iter().for_each(|(against, of)| self.counters.count_nonsense_verdict(against, of));
                 self.propose(now, proposal, fx);
             }
             _ => {}
@@ -431,10 +436,10 @@ impl Process {
     }
 
     /// Asks those of `lacking` to fill the proposal's cuts that were not asked yet.
-    fn ask_to_fill(&mut self, now: Instant, mut lacking: BTreeSet<usize>, fx: &mut impl Effects) {
+    fn start_cut_recovery(&mut self, now: Instant, mut lacking: BTreeSet<usize>, fx: &mut impl Effects) {
         let Some(c) = &mut self.coordinator else { return };
-        let Phase::Filling { proposal } = &c.phase else { return };
-        lacking.retain(|rank| c.to_fill.insert(*rank));
+        let Phase::Recovering { proposal } = &c.phase else { return };
+        lacking.retain(|rank| c.recovering.insert(*rank));
         let (decree, ballot, groups) = (c.decree, c.ballot, c.groups.iter().copied().collect());
         let cuts = proposal.cuts().map(|(group, cut)| (group, cut.clone())).collect();
         let wedge = Wedge { decree, ballot, groups, cuts };
@@ -492,7 +497,7 @@ impl Process {
         // The groups it ends stop here too, whoever asked before.
         for change in proposal.groups.iter().filter(|c| c.cut.is_some()) {
             if let Some(space) = self.space_of(change.group) {
-                self.with_flow(space, fx, |flow, port| flow.wedge(now, port));
+                self.with_view_streams(space, fx, |view_streams, port| view_streams.wedge(now, port));
             }
         }
         let Some(coordinator) = self.directory.members.get(usize::from(ballot.rank)).map(|m| m.incarnation) else {

@@ -22,7 +22,7 @@ impl Process {
     }
 
     /// A decree let this process go: it says so to all that it knows, before it goes.
-    pub(super) fn tell_out(&mut self) {
+    pub(super) fn announce_out(&mut self) {
         if self.directory.level < ORPHANS_LEVEL {
             return; // there are builds in the cell that do not know the message
         }
@@ -88,7 +88,7 @@ impl Process {
     }
 
     /// What a probe of this process says beside its own words.
-    pub(super) fn tell_end(&self, tail: &mut Tags) {
+    pub(super) fn announce_end(&self, tail: &mut Tags) {
         if let Some(ended) = self.own_end().filter(|_| matches!(self.stage, Stage::Searching(_))) {
             let mut told = Tags::default();
             told.put_value(ENDED, ended);
@@ -145,7 +145,7 @@ impl Process {
 mod tests {
     use super::*;
     use crate::api::{Limits, Settings, Timing};
-    use crate::member::Mark;
+    use crate::member::BootstrapMarker;
     use crate::process::tests::by_hand::{NOW, Out};
     use crate::process::tests::member;
     use crate::seal::Security;
@@ -154,7 +154,7 @@ mod tests {
     fn searching(lost: u64, bytes: usize) -> Process {
         let lost = (0..lost).map(|n| Lost { who: Incarnation(100 + n), seat: n + 1, name: "n".repeat(bytes) });
         let ended = Ended { instance: 7, view: 9, but_for: lost.collect() };
-        let mark = Some(Mark { instance: 7, list: None });
+        let mark = Some(BootstrapMarker { instance: 7, list: None });
         let settings = Settings {
             cell: "test".into(),
             me: member(),
@@ -169,7 +169,7 @@ mod tests {
 
     fn told_by(process: &Process) -> Tags {
         let mut tail = Tags::default();
-        process.tell_end(&mut tail);
+        process.announce_end(&mut tail);
         tail
     }
 
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(lost(&process), [1]);
         let mut elsewhere = searching(0, 1);
         elsewhere.set.record =
-            FounderRecord { mark: Some(Mark { instance: 8, list: None }), ..FounderRecord::default() };
+            FounderRecord { mark: Some(BootstrapMarker { instance: 8, list: None }), ..FounderRecord::default() };
         elsewhere.hear_end(&told_by(&searching(2, 1)), &mut fx);
         assert_eq!(elsewhere.own_end(), None, "it was in another instance");
     }

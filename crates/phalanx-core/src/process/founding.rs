@@ -7,24 +7,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::join::JOINER_LIFE;
+use super::join::JOINER_TTL;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Founding};
 use crate::id::{Incarnation, MemberInfo};
 use crate::member::{
-    Choice, Control, Directory, Ends, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal,
-    Heard, LastView, Mark, Proposal, choose, fresh_instance, generation, mismatch, next_generation,
+    BootstrapMarker, Choice, Control, Directory, Ends, FirstView, FounderRecord, FoundingBallot, FoundingMessage,
+    FoundingRefusal, Heard, LastView, Proposal, choose, fresh_instance, generation, mismatch, next_generation,
 };
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags};
 
 /// A ballot has so long until its leader tries again.
-const BALLOT_LIFE: Duration = Duration::from_secs(1);
+const BALLOT_TTL: Duration = Duration::from_secs(1);
 /// Each founder waits this much longer than the one before it by name until it leads. A founder that promised to another one waits as
 /// much longer.
 const LEAD_STEP: Duration = Duration::from_millis(700);
 /// A command to found the cell again is good for this long.
-const COMMAND_LIFE: Duration = Duration::from_secs(5);
+const COMMAND_TTL: Duration = Duration::from_secs(5);
 /// The only founder of a cell looks for it so long.
 const LOOK_FIRST: Duration = Duration::from_millis(500);
 /// When nothing can be founded, it is tried again after this.
@@ -73,7 +73,7 @@ impl Led {
 
 impl Foundation {
     fn forget_silent(&mut self, now: Instant) {
-        self.contacts.retain(|_, (_, at)| now.since(*at) < JOINER_LIFE);
+        self.contacts.retain(|_, (_, at)| now.since(*at) < JOINER_TTL);
     }
 
     /// Whether the operator's word is good still.
@@ -84,7 +84,7 @@ impl Foundation {
     /// This founder leads no ballot for so long. A command is good for a few seconds only, in which no ballot but its own founds
     /// anything: it waits no longer than one of those that are on may take.
     fn lead_later(&mut self, now: Instant, wait: Duration) {
-        let wait = if self.is_commanded(now) { wait.min(BALLOT_LIFE) } else { wait };
+        let wait = if self.is_commanded(now) { wait.min(BALLOT_TTL) } else { wait };
         self.lead_after = Some(now + wait);
     }
 
@@ -156,7 +156,7 @@ impl Process {
         if here * 2 <= names.len() {
             return Err(CommandError::TooFewFounders { here, names: names.len() });
         }
-        founding.all_dead = Some(now + COMMAND_LIFE);
+        founding.all_dead = Some(now + COMMAND_TTL);
         founding.lead_after = Some(now);
         founding.led = None;
         Ok(())
@@ -183,7 +183,7 @@ impl Process {
         // The only founder asks nobody: it looks whether a member of the cell, or another process of its name, answers.
         let patience = if names.len() == 1 { LOOK_FIRST } else { patience };
         let lead_after = *founding.lead_after.get_or_insert(now + patience);
-        if founding.led.as_ref().is_some_and(|led| now.since(led.since) < BALLOT_LIFE) {
+        if founding.led.as_ref().is_some_and(|led| now.since(led.since) < BALLOT_TTL) {
             return;
         }
         founding.led = None;
@@ -208,7 +208,7 @@ impl Process {
         }
         let round = founding.promised.map_or(0, |ballot| ballot.round).saturating_add(1);
         let ballot = FoundingBallot { round, leader: me.incarnation };
-        founding.lead_later(now, BALLOT_LIFE + patience + jitter);
+        founding.lead_later(now, BALLOT_TTL + patience + jitter);
         founding.led = Some(Led {
             ballot,
             since: now,
@@ -221,11 +221,11 @@ impl Process {
         });
         self.counters.founding_ballots += 1;
         let ask = FoundingMessage::Ask { ballot, names, asked: asked.clone() };
-        self.tell_founders(now, &asked, &ask, fx);
+        self.send_to_founders(now, &asked, &ask, fx);
     }
 
     /// Sends a message to each of `to` but this process.
-    fn tell_other_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage) {
+    fn send_to_other_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage) {
         let me = self.me();
         for member in to.iter().filter(|member| member.incarnation != me) {
             self.know(now, member);
@@ -234,8 +234,8 @@ impl Process {
     }
 
     /// Sends a message to each of `to`, this process included.
-    fn tell_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage, fx: &mut impl Effects) {
-        self.tell_other_founders(now, to, message);
+    fn send_to_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage, fx: &mut impl Effects) {
+        self.send_to_other_founders(now, to, message);
         let me = self.me();
         if to.iter().any(|member| member.incarnation == me) {
             self.handle_founding(now, me, message.clone(), fx);
@@ -274,16 +274,16 @@ impl Process {
             FoundingMessage::Accept { ballot } => self.take_acceptance(now, from, ballot, fx),
             FoundingMessage::Decide { ballot } => {
                 if self.confirm(from, ballot, fx) {
-                    self.tell_marked(now, fx);
+                    self.announce_marked(now, fx);
                 }
             }
-            FoundingMessage::Marked { instance } => self.take_mark(now, from, instance, fx),
+            FoundingMessage::Marked { instance } => self.handle_marked(now, from, instance, fx),
             FoundingMessage::Confirmed(first) => self.install_confirmed(now, first, fx),
             FoundingMessage::Dead { ballot, last, but_for } => {
                 if let Stage::Searching(search) = &mut self.stage
                     && search.founding.promised == Some(ballot)
                 {
-                    search.founding.hindrance = Some(tell_dead(&last, but_for.as_deref()));
+                    search.founding.hindrance = Some(announce_dead(&last, but_for.as_deref()));
                 }
             }
         }
@@ -342,7 +342,7 @@ impl Process {
             founding.led = None;
         }
         if founding.led.is_none() {
-            founding.lead_later(now, BALLOT_LIFE + LEAD_STEP + jitter);
+            founding.lead_later(now, BALLOT_TTL + LEAD_STEP + jitter);
         }
     }
 
@@ -376,7 +376,7 @@ impl Process {
             Choice::Again(first) => first,
             Choice::Dead(instance) if !by_command => {
                 let but_for = ends.but_for(instance).map(|lost| lost.iter().map(|lost| lost.name.clone()).collect());
-                return self.tell_dead(now, ballot, but_for, fx);
+                return self.announce_dead(now, ballot, but_for, fx);
             }
             Choice::Heard(name, heard) if !by_command => {
                 let at = heard.at;
@@ -398,16 +398,22 @@ impl Process {
         if let Some(led) = self.led(ballot) {
             led.proposed = Some(first.clone());
         }
-        self.tell_founders(now, &asked, &FoundingMessage::Propose { ballot, first }, fx);
+        self.send_to_founders(now, &asked, &FoundingMessage::Propose { ballot, first }, fx);
     }
 
     /// An instance may have been confirmed, and has no quorum here.
-    fn tell_dead(&mut self, now: Instant, ballot: FoundingBallot, but_for: Option<Vec<String>>, fx: &mut impl Effects) {
+    fn announce_dead(
+        &mut self,
+        now: Instant,
+        ballot: FoundingBallot,
+        but_for: Option<Vec<String>>,
+        fx: &mut impl Effects,
+    ) {
         let Some(led) = self.led(ballot) else { return };
         let last = led.reports.iter().map(|(name, record)| (name.clone(), record.last.clone())).collect();
         let asked = led.asked.clone();
         self.counters.foundings_dead += 1;
-        self.tell_founders(now, &asked, &FoundingMessage::Dead { ballot, last, but_for }, fx);
+        self.send_to_founders(now, &asked, &FoundingMessage::Dead { ballot, last, but_for }, fx);
         if let Stage::Searching(search) = &mut self.stage {
             search.founding.led = None;
             search.founding.lead_after = Some(now + DEAD_AGAIN);
@@ -487,8 +493,8 @@ impl Process {
         let (asked, me) = (led.asked.clone(), self.me());
         // The leader's own mark is on disk before anybody is told to set one.
         if self.confirm(me, ballot, fx) {
-            self.tell_other_founders(now, &asked, &FoundingMessage::Decide { ballot });
-            self.tell_marked(now, fx);
+            self.send_to_other_founders(now, &asked, &FoundingMessage::Decide { ballot });
+            self.announce_marked(now, fx);
         }
     }
 
@@ -501,11 +507,11 @@ impl Process {
             return false;
         };
         let first = accepted.first.clone();
-        self.set_mark(Mark { instance: first.instance, list: Some((ballot, first)) }, fx)
+        self.set_bootstrap_marker(BootstrapMarker { instance: first.instance, list: Some((ballot, first)) }, fx)
     }
 
     /// Says to all who were asked, and to all that are listed, that this process's mark is on disk.
-    fn tell_marked(&mut self, now: Instant, fx: &mut impl Effects) {
+    fn announce_marked(&mut self, now: Instant, fx: &mut impl Effects) {
         let Stage::Searching(search) = &self.stage else { return };
         let Some(Accepted { first, .. }) = &search.founding.accepted else { return };
         let instance = first.instance;
@@ -514,10 +520,10 @@ impl Process {
         to.extend(search.founding.contacts.values().map(|(info, _)| (info.incarnation, info.clone())));
         to.insert(self.me(), self.set.me.clone());
         let to: Vec<MemberInfo> = to.into_values().collect();
-        self.tell_founders(now, &to, &FoundingMessage::Marked { instance }, fx);
+        self.send_to_founders(now, &to, &FoundingMessage::Marked { instance }, fx);
     }
 
-    fn take_mark(&mut self, now: Instant, from: Incarnation, instance: u64, fx: &mut impl Effects) {
+    fn handle_marked(&mut self, now: Instant, from: Incarnation, instance: u64, fx: &mut impl Effects) {
         let names = self.founders().map_or(0, <[String]>::len);
         let me = self.set.me.clone();
         let Stage::Searching(search) = &mut self.stage else { return };
@@ -546,16 +552,19 @@ impl Process {
         }
         let is_marked = self.set.record.instance() == first.instance;
         if !is_marked
-            && !self.set_mark(Mark { instance: first.instance, list: Some((FoundingBallot::NONE, first.clone())) }, fx)
+            && !self.set_bootstrap_marker(
+                BootstrapMarker { instance: first.instance, list: Some((FoundingBallot::NONE, first.clone())) },
+                fx,
+            )
         {
             return;
         }
-        self.tell_other_founders(now, &first.members, &FoundingMessage::Confirmed(first.clone()));
+        self.send_to_other_founders(now, &first.members, &FoundingMessage::Confirmed(first.clone()));
         self.install_first(now, first, fx);
     }
 
     /// Sets this process's mark; false: it is not on disk, and must not be relied upon.
-    pub(super) fn set_mark(&mut self, mark: Mark, fx: &mut impl Effects) -> bool {
+    pub(super) fn set_bootstrap_marker(&mut self, mark: BootstrapMarker, fx: &mut impl Effects) -> bool {
         let FounderRecord { last, end, .. } = self.set.record.clone();
         // Whoever is in an instance again did not leave it.
         let end = end.filter(|end| end.instance() != mark.instance);
@@ -579,7 +588,7 @@ impl Process {
         let has_left = record.end.as_ref().is_some_and(|end| end.instance() == instance);
         self.founders().is_none()
             || record.instance() == instance && !has_left
-            || self.set_mark(Mark { instance, list: None }, fx)
+            || self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx)
     }
 
     /// A member of the cell answered a fresh challenge. A founder that has no mark of a cell writes that down, and founds none.
@@ -624,7 +633,7 @@ impl Process {
     pub(super) fn found_alone(&mut self, now: Instant, fx: &mut impl Effects) {
         let next = next_generation(self.set.record.instance());
         let instance = fresh_instance(next, self.rng.next_u64());
-        if self.set_mark(Mark { instance, list: None }, fx) {
+        if self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx) {
             let own = self.agreed();
             self.install_first(now, FirstView::new(instance, vec![self.set.me.clone()], &own), fx);
         }
@@ -656,7 +665,7 @@ impl Process {
 }
 
 /// Why nothing can be founded, for people.
-fn tell_dead(last: &[(String, Option<LastView>)], but_for: Option<&[String]>) -> String {
+fn announce_dead(last: &[(String, Option<LastView>)], but_for: Option<&[String]>) -> String {
     let latest =
         last.iter().filter_map(|(_, last)| last.as_ref()).max_by_key(|last| (generation(last.instance), last.view));
     let recorded = last.iter().map(|(name, last)| match last {

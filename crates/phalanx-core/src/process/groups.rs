@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use super::port::GroupFlow;
+use super::port::GroupStreams;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, GroupTerms};
 use crate::id::{GroupId, Incarnation};
-use crate::member::{Control, GroupWish, WishList};
-use crate::order::Flow;
+use crate::member::{Control, GroupRequest, RequestList};
+use crate::order::ViewStreams;
 use crate::time::Instant;
 
 /// A group the application wants to be in, or out of.
 #[derive(Clone, Debug)]
-pub(super) struct GroupWant {
+pub(super) struct GroupIntent {
     pub(super) with_state: bool,
     /// What it is agreed to be if this process makes it.
     pub(super) terms: GroupTerms,
@@ -24,7 +24,7 @@ pub(super) struct GroupWant {
     pub(super) partial: bool,
 }
 
-impl GroupWant {
+impl GroupIntent {
     /// Whether a joiner of the cell may come into the group in the same view.
     pub(super) fn joins_at_once(&self) -> bool {
         !self.with_state && self.leaving.is_none()
@@ -46,8 +46,8 @@ pub(super) enum Ready {
 const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
 /// What was sent is given this long to become stable, or to be acknowledged by the one it is for, before a leave is asked for.
 pub(super) const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
-/// Wishes of one member about groups that a coordinator knows of at a time.
-pub const WISHES_MAX: usize = 1024;
+/// Requests of one member about groups that a coordinator knows of at a time.
+pub const REQUESTS_MAX: usize = 1024;
 
 /// The longest name of a group, in bytes.
 const NAME_BYTES_MAX: usize = 200;
@@ -82,10 +82,10 @@ impl Process {
             return Err(CommandError::AlreadyMember);
         }
         let ready = if with_state { Ready::No } else { Ready::Yes };
-        self.wants.insert(name.to_owned(), GroupWant { with_state, terms, leaving: None, ready, partial: false });
-        self.tell_of_orphans(); // it may wait already, and no view need come
+        self.wants.insert(name.to_owned(), GroupIntent { with_state, terms, leaving: None, ready, partial: false });
+        self.report_orphans(); // it may wait already, and no view need come
         self.refuse_new_groups();
-        self.advance_wants(now);
+        self.advance_intents(now);
         Ok(())
     }
 
@@ -95,12 +95,12 @@ impl Process {
     /// [`CommandError::NotMember`]; nothing was asked.
     pub fn leave_group(&mut self, now: Instant, group: GroupId) -> Result<(), CommandError> {
         let name = self
-            .flows
+            .group_streams
             .values()
             .find(|f| f.meta.group == group)
             .map(|f| f.meta.name.to_string())
             .ok_or(CommandError::NotMember)?;
-        let want = self.wants.entry(name).or_insert(GroupWant {
+        let want = self.wants.entry(name).or_insert(GroupIntent {
             with_state: false,
             terms: GroupTerms::default(),
             leaving: None,
@@ -108,7 +108,7 @@ impl Process {
             partial: false,
         });
         want.leaving.get_or_insert(now);
-        self.advance_wants(now);
+        self.advance_intents(now);
         Ok(())
     }
 
@@ -120,7 +120,7 @@ impl Process {
     }
 
     /// Moves every want one step on, as far as that can be done now.
-    pub(super) fn advance_wants(&mut self, now: Instant) {
+    pub(super) fn advance_intents(&mut self, now: Instant) {
         if !matches!(self.stage, Stage::Member) {
             return;
         }
@@ -129,14 +129,14 @@ impl Process {
                 self.seek_state(now, &name);
             }
         }
-        let mut groups = self.open_wishes(now);
+        let mut groups = self.open_requests(now);
         // As many as one member may have told of at a time: the others follow when these are fulfilled.
-        groups.truncate(WISHES_MAX);
-        let level = self.level_wanted();
-        let mut wishes = WishList { decree: self.directory.decree, groups, level, ..WishList::default() };
-        self.wishes_of_orphans(&mut wishes);
-        if !wishes.is_empty() {
-            self.tell_wishes(now, wishes);
+        groups.truncate(REQUESTS_MAX);
+        let level = self.level_requested();
+        let mut requests = RequestList { decree: self.directory.decree, groups, level, ..RequestList::default() };
+        self.requests_of_orphans(&mut requests);
+        if !requests.is_empty() {
+            self.send_requests(now, requests);
         }
     }
 
@@ -155,44 +155,44 @@ impl Process {
         });
     }
 
-    /// Wishes that a decree has not fulfilled.
-    fn open_wishes(&self, now: Instant) -> Vec<GroupWish> {
+    /// Requests that a decree has not fulfilled.
+    fn open_requests(&self, now: Instant) -> Vec<GroupRequest> {
         let me = self.me();
-        let mut wishes = Vec::new();
+        let mut requests = Vec::new();
         for (name, want) in &self.wants {
             let entry = self.directory.group_named(name);
             let is_member = entry.is_some_and(|(_, e)| e.members.contains(&me));
             let drained = |at: Instant| {
-                let flow = entry.and_then(|(_, e)| self.flows.get(&e.space)).map(|f| &f.flow);
+                let view_streams = entry.and_then(|(_, e)| self.group_streams.get(&e.space)).map(|f| &f.view_streams);
                 let gives = entry.is_some_and(|(id, _)| self.gives_and_waits(id, now.since(at)));
-                !gives && flow.is_none_or(|flow| has_drained(flow, now.since(at)))
+                !gives && view_streams.is_none_or(|view_streams| has_drained(view_streams, now.since(at)))
             };
             let terms = Some(want.terms);
-            let wish = |join, only_new| GroupWish { name: name.clone(), join, only_new, terms };
+            let wish = |join, only_new| GroupRequest { name: name.clone(), join, only_new, terms };
             match want.leaving {
                 _ if entry.is_some_and(|(id, _)| self.transfers.retreats_from(id)) => {
-                    wishes.push(wish(false, false));
+                    requests.push(wish(false, false));
                 }
                 Some(at) if is_member && drained(at) => {
-                    wishes.push(wish(false, false));
+                    requests.push(wish(false, false));
                 }
                 None if !is_member && want.ready != Ready::No => {
                     let only_new = want.ready == Ready::IfNew;
-                    wishes.push(wish(true, only_new));
+                    requests.push(wish(true, only_new));
                 }
                 _ => {}
             }
         }
-        wishes
+        requests
     }
 
-    fn tell_wishes(&mut self, now: Instant, wishes: WishList) {
+    fn send_requests(&mut self, now: Instant, requests: RequestList) {
         let Some(coordinator) = self.coordinator_now(now) else { return };
         if coordinator == self.me() {
-            self.wishes.insert(coordinator, wishes);
+            self.requests.insert(coordinator, requests);
             self.attention = true;
         } else {
-            self.send_control(coordinator, &Control::Wishes(wishes));
+            self.send_control(coordinator, &Control::MembershipRequests(requests));
         }
     }
 
@@ -201,9 +201,9 @@ impl Process {
         self.lowest_eligible(now).map(|rank| self.directory.members[rank].incarnation)
     }
 
-    /// With each heartbeat: wishes still open are told again, to whoever coordinates now.
-    pub(super) fn resend_wishes(&mut self, now: Instant) {
-        self.advance_wants(now);
+    /// With each heartbeat: requests still open are told again, to whoever coordinates now.
+    pub(super) fn resend_requests(&mut self, now: Instant) {
+        self.advance_intents(now);
         if self.leaving.is_some() && matches!(self.stage, Stage::Member) {
             self.ask_to_leave(now);
         }
@@ -212,10 +212,10 @@ impl Process {
     /// Asks the coordinator, unless there is something to wait for. Whether it did.
     fn ask_to_leave(&mut self, now: Instant) -> bool {
         let Some(since) = self.leaving else { return false };
-        let goes = |f: &GroupFlow| {
-            has_drained(&f.flow, now.since(since)) && !self.gives_and_waits(f.meta.group, now.since(since))
+        let goes = |f: &GroupStreams| {
+            has_drained(&f.view_streams, now.since(since)) && !self.gives_and_waits(f.meta.group, now.since(since))
         };
-        if !self.flows.values().all(goes) || self.is_owed_receipts() && now.since(since) <= DRAIN_PATIENCE {
+        if !self.group_streams.values().all(goes) || self.awaits_acks() && now.since(since) <= DRAIN_PATIENCE {
             return false;
         }
         let me = self.me();
@@ -231,7 +231,7 @@ impl Process {
     }
 
     /// Whether members of the cell have not acknowledged what was sent to them alone.
-    fn is_owed_receipts(&self) -> bool {
+    fn awaits_acks(&self) -> bool {
         self.peers.values().any(|peer| peer.rank.is_some() && peer.data_channel.unreceived() > 0)
     }
 
@@ -263,7 +263,7 @@ impl Process {
                     self.keep_ended(fx);
                     self.end(Event::Left);
                 }
-            } else if self.is_spread() || waited > LEAVE_PATIENCE {
+            } else if self.will_survive() || waited > LEAVE_PATIENCE {
                 // The decision must not go away with this process, which may be part of the quorum that made it.
                 self.end(Event::Left);
             }
@@ -271,7 +271,7 @@ impl Process {
         }
         let Some(since) = self.leaving else { return };
         let alone = self.directory.members.len() == 1;
-        let drained = self.flows.values().all(|f| f.flow.is_drained());
+        let drained = self.group_streams.values().all(|f| f.view_streams.is_drained());
         let stuck = !self.primary && now.since(since) > LEAVE_PATIENCE;
         if (alone && (drained || now.since(since) > DRAIN_PATIENCE)) || stuck || now.since(since) > DRAIN_PATIENCE * 2 {
             if alone {
@@ -291,6 +291,6 @@ impl Process {
 }
 
 /// Whether a member that asked to leave so long ago may go: what it accepted is sent, and stable at all members or given up on.
-fn has_drained(flow: &Flow, waited: Duration) -> bool {
-    flow.is_drained() || waited > DRAIN_PATIENCE && flow.is_sent()
+fn has_drained(view_streams: &ViewStreams, waited: Duration) -> bool {
+    view_streams.is_drained() || waited > DRAIN_PATIENCE && view_streams.is_sent()
 }

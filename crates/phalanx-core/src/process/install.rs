@@ -6,14 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::groups::Ready;
-use super::port::{FlowMeta, GroupFlow, flow_port};
-use super::progress::SILENCE_LEVEL;
+use super::path_probes::SILENCE_LEVEL;
+use super::port::{GroupStreams, ViewMeta, streams_port};
 use super::{Process, Stage};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order};
 use crate::id::Incarnation;
 use crate::id::MemberInfo;
-use crate::member::{Acceptor, Agreed, Directory, GroupChange, Hearing, LastView, Progress, Proposal};
-use crate::order::{Flow, FlowSettings};
+use crate::member::{Acceptor, Agreed, Directory, FailureDetector, GroupChange, LastView, PathMonitor, Proposal};
+use crate::order::{ViewStreams, ViewStreamsSettings};
 use crate::time::Instant;
 use crate::wire::DropReason;
 
@@ -21,7 +21,7 @@ use crate::wire::DropReason;
 type Unsent = Vec<(Order, bool, Bytes)>;
 
 /// What goes on from one view of a group to the next.
-struct Ended {
+struct EndedView {
     /// Number of the view that ended.
     view: u64,
     since: u64,
@@ -76,7 +76,7 @@ impl Process {
         self.counters.decrees += 1;
         self.decided = None;
         self.welcomes.stop_taking();
-        self.filling = None;
+        self.recovering = None;
         self.fetch_at = None;
         self.fetch_turn = 0;
         self.coordinator = None;
@@ -105,37 +105,37 @@ impl Process {
         // In the application's order: the rest of the old group views, who is in the cell, the new group views.
         let ended: Vec<_> = proposal.groups.iter().map(|change| self.end_group(change, fx)).collect();
         if view_changed && self.directory.rank(me).is_some() {
-            self.tell_cell_view(&proposal, apart);
+            self.announce_cell_view(&proposal, apart);
         }
         for (change, ended) in proposal.groups.iter().zip(ended) {
             self.begin_group(now, change, ended);
         }
-        self.look_at_orphans(now);
+        self.check_orphans(now);
         self.refuse_new_groups();
         self.bring_group_minima(former_level);
-        self.judge_adequacy();
+        self.evaluate_adequacy();
         self.go_on(now, fx);
         for (who, _) in &proposal.left {
             self.leavers.remove(who);
-            self.wishes.remove(who);
+            self.requests.remove(who);
         }
         for who in proposal.joiners() {
             self.joiners.remove(&who);
         }
         self.unreadable.clear();
-        let wishes = self.wishes.len();
-        self.wishes.retain(|_, list| list.decree >= decree);
-        self.counters.wishes_overtaken += (wishes - self.wishes.len()) as u64;
+        let requests = self.requests.len();
+        self.requests.retain(|_, list| list.decree >= decree);
+        self.counters.requests_overtaken += (requests - self.requests.len()) as u64;
         self.last_decision = Some(proposal.clone());
-        self.told_decree = vec![0; self.directory.members.len()];
+        self.reported_decrees = vec![0; self.directory.members.len()];
 
         if self.directory.rank(me).is_none() {
             // It asked to leave: the others still need what it holds.
             self.stage = Stage::Leaving { since: now };
             // The ranks of the old view are not those of the new one, and it watches nobody any more.
-            self.hearing = Hearing::new(0, 0, now, self.patience());
-            self.progress = Progress::new(0, 0, now);
-            self.tell_out();
+            self.failure_detector = FailureDetector::new(0, 0, now, self.patience());
+            self.progress = PathMonitor::new(0, 0, now);
+            self.announce_out();
             if !self.directory.members.is_empty() {
                 self.keep_left(fx);
             }
@@ -148,10 +148,10 @@ impl Process {
         }
         self.removals.install(now, self.directory.members.len());
         self.distrust();
-        self.next_beat = now; // tells the others at once that it is installed
+        self.next_heartbeat = now; // tells the others at once that it is installed
         if self.lowest_survivor() == Some(me) {
             for who in proposal.joiners() {
-                self.tell_decision(who);
+                self.send_decision(who);
             }
         }
         for (who, why) in &proposal.left {
@@ -164,7 +164,7 @@ impl Process {
             return self.end(Event::Left);
         }
         self.replay_early(now, fx);
-        self.advance_wants(now);
+        self.advance_intents(now);
         if let Some((from, wedge)) = self.early_wedge.take_if(|(_, w)| w.decree <= decree + 1) {
             self.handle_wedge(now, from, &wedge, fx);
         }
@@ -173,8 +173,9 @@ impl Process {
     /// What is known of who is heard begins anew with each cell view. A decree that changes none takes nothing from the silence of anybody:
     /// such decrees may follow each other faster than silence is noticed.
     fn begin_watching(&mut self, now: Instant, view_changed: bool, proposal: &Proposal) {
-        if view_changed || self.hearing.watch().is_some() {
-            self.hearing = Hearing::new(self.my_rank(), self.directory.members.len(), now, self.patience());
+        if view_changed || self.failure_detector.watch().is_some() {
+            self.failure_detector =
+                FailureDetector::new(self.my_rank(), self.directory.members.len(), now, self.patience());
             if view_changed {
                 self.progress = self.fresh_progress(now);
             }
@@ -201,7 +202,7 @@ impl Process {
         }
     }
 
-    fn tell_cell_view(&mut self, proposal: &Proposal, apart: Vec<(Incarnation, Vec<Incarnation>)>) {
+    fn announce_cell_view(&mut self, proposal: &Proposal, apart: Vec<(Incarnation, Vec<Incarnation>)>) {
         self.counters.cell_views += 1;
         let view = Arc::new(CellView {
             instance: self.instance,
@@ -223,32 +224,32 @@ impl Process {
     }
 
     /// One group's view ends, if this process was in it.
-    fn end_group(&mut self, change: &GroupChange, fx: &mut impl Effects) -> Option<Ended> {
+    fn end_group(&mut self, change: &GroupChange, fx: &mut impl Effects) -> Option<EndedView> {
         let space = self.space_of(change.group)?;
-        let mut old = self.flows.remove(&space)?;
+        let mut old = self.group_streams.remove(&space)?;
         let me = self.me();
         if let Some(cut) = change.cut.as_ref().filter(|_| !change.is_lost_to(me)) {
-            let mut port = flow_port!(self, fx, &old.meta);
-            match old.flow.finish(&cut.prefixes, &mut port) {
+            let mut port = streams_port!(self, fx, &old.meta);
+            match old.view_streams.finish(&cut.prefixes, &mut port) {
                 Some(discarded) => self.counters.discarded += discarded,
                 None => self.cannot_go_on = true,
             }
         }
-        self.counters.carried_over_cut += u64::from(old.flow.is_cut_off());
-        self.counters.add_token(old.flow.token_counts());
+        self.counters.carried_over_cut += u64::from(old.view_streams.is_cut_off());
+        self.counters.add_token(old.view_streams.token_counts());
         self.left_undelivered = self.app.len();
-        let unsent = old.flow.take_outbox();
-        let FlowMeta { view, since, told, .. } = old.meta;
+        let unsent = old.view_streams.take_outbox();
+        let ViewMeta { view, since, told, .. } = old.meta;
         self.past.insert(space, old);
-        Some(Ended { view, since, told, unsent })
+        Some(EndedView { view, since, told, unsent })
     }
 
     /// Another begins, if this process is in it.
-    fn begin_group(&mut self, now: Instant, change: &GroupChange, ended: Option<Ended>) {
+    fn begin_group(&mut self, now: Instant, change: &GroupChange, ended: Option<EndedView>) {
         let me = self.me();
         let prev = ended.as_ref().map(|ended| ended.view);
-        let new = || Ended { view: 0, since: change.view, told: None, unsent: Unsent::new() };
-        let Ended { since, told, unsent, .. } = ended.unwrap_or_else(new);
+        let new = || EndedView { view: 0, since: change.view, told: None, unsent: Unsent::new() };
+        let EndedView { since, told, unsent, .. } = ended.unwrap_or_else(new);
         let entry = self.directory.groups.get(&change.group);
         let (members, terms) =
             entry.map(|entry| (entry.members.clone(), GroupTerms::of(&entry.tail))).unwrap_or_default();
@@ -267,7 +268,7 @@ impl Process {
         let window = sent_window(self.set.limits.group_window_bytes, n, packet_room).min(received_window(&infos));
         let addresses: Vec<_> = infos.iter().map(|m| m.data).collect();
         let others = addresses.iter().enumerate().filter(|(r, _)| *r != my_rank).map(|(_, a)| *a).collect();
-        let settings = FlowSettings {
+        let settings = ViewStreamsSettings {
             group: change.group,
             view: change.view,
             space: change.space,
@@ -281,13 +282,13 @@ impl Process {
         };
         let adequate = self.enter_adequacy(change, prev.is_none(), terms);
         let name: Arc<str> = change.name.as_str().into();
-        let mut flow = Flow::new(settings, now);
-        flow.set_primary(self.primary);
-        flow.set_congested(self.congested);
+        let mut view_streams = ViewStreams::new(settings, now);
+        view_streams.set_primary(self.primary);
+        view_streams.set_congested(self.congested);
         self.counters.carried_over += unsent.len() as u64;
         self.counters.carried_over_long += unsent.iter().filter(|(.., m)| m.len() >= packet_room).count() as u64;
-        flow.put_outbox(unsent);
-        let meta = FlowMeta {
+        view_streams.put_outbox(unsent);
+        let meta = ViewMeta {
             group: change.group,
             name: name.clone(),
             view: change.view,
@@ -300,7 +301,7 @@ impl Process {
             terms,
             adequate,
         };
-        self.flows.insert(change.space, GroupFlow::new(flow, meta));
+        self.group_streams.insert(change.space, GroupStreams::new(view_streams, meta));
         let view = Arc::new(GroupView {
             group: change.group,
             name,
@@ -318,7 +319,7 @@ impl Process {
             self.begin_state(&view);
         }
         self.transfers.hold(&mut self.app, super::app::Item::Event(Event::GroupView(view)), change.group);
-        self.tell_new_members(change, prev.is_none());
+        self.announce_state_to_new_members(change, prev.is_none());
     }
 
     /// This process is in the group no more, and has not sent so many multicasts. Who lost its state comes back by itself.
@@ -363,10 +364,10 @@ impl Process {
 
     /// Groups that were wedged and do not change go on in their view.
     fn go_on(&mut self, now: Instant, fx: &mut impl Effects) {
-        for flow in self.flows.values_mut() {
-            let mut port = flow_port!(self, &mut *fx, &flow.meta);
-            flow.flow.unwedge(now, &mut port);
-            flow.touched = true;
+        for view_streams in self.group_streams.values_mut() {
+            let mut port = streams_port!(self, &mut *fx, &view_streams.meta);
+            view_streams.view_streams.unwedge(now, &mut port);
+            view_streams.touched = true;
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A joiner probes its seeds. Whoever is in a view answers with a challenge: a cookie that costs the answerer no
 //! memory. Only an answer to a fresh challenge of the coordinator becomes a join, so replayed packets make no
-//! ghosts. Greetings are not repaired: probing is repeated.
+//! ghosts. Handshakes are not retransmitted: probing is repeated.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use super::founding::Foundation;
 use super::packets::CHANNEL_WINDOW_MIN;
+use super::path_probes::SILENCE_LEVEL;
 use super::port::Peer;
-use super::progress::SILENCE_LEVEL;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding, GroupTerms};
-use crate::id::{Incarnation, Lane, MemberInfo};
-use crate::member::{ACCUSERS_MAX, Directory, Mismatch, mismatch, read_wished_terms, wished_terms};
+use crate::id::{Incarnation, MemberInfo, TrafficClass};
+use crate::member::{Directory, Mismatch, SUSPECTERS_MAX, mismatch, read_requested_terms, requested_terms};
 use crate::rng::Rng;
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags, put_with_tail, read_with_tail};
@@ -48,7 +48,7 @@ pub(super) struct Search {
 }
 
 /// What groups are agreed to be, by name and the joiner that would make them.
-type WishedTerms = BTreeMap<(String, Incarnation), GroupTerms>;
+type RequestedTerms = BTreeMap<(String, Incarnation), GroupTerms>;
 
 /// A process that asks to come in.
 pub(super) struct Joiner {
@@ -60,9 +60,9 @@ pub(super) struct Joiner {
     pub(super) last: Instant,
 }
 
-/// What travels in greeting packets.
+/// What travels in handshake packets.
 #[derive(Serialize, Deserialize)]
-enum Greeting {
+enum JoinHandshake {
     /// Is there a cell? Padded, so that the answer is never longer. A member names the instance and the view it is in:
     /// one that hears no quorum may have been left out by processes that are no more, and a coordinator may be the only
     /// one that knows where such a member is. View 0: of a founder of an earlier build that was in that instance.
@@ -72,12 +72,12 @@ enum Greeting {
     /// The proof.
     Join { info: MemberInfo, nonce: u64, stamp: u64, cookie: [u8; 16], groups: Vec<String> },
     /// No.
-    Refused { nonce: u64, why: Refusal },
+    Refused { nonce: u64, why: JoinRefusal },
 }
 
 /// Why a joiner is not taken.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-enum Refusal {
+enum JoinRefusal {
     /// A living member has that name.
     NameTaken,
     /// The cell has as many members as it may.
@@ -96,7 +96,7 @@ enum Refusal {
 }
 
 /// A challenge is good for this long, and for as much longer as the joiner may stay away between two turns.
-const COOKIE_LIFE: Duration = Duration::from_secs(4);
+const COOKIE_TTL: Duration = Duration::from_secs(4);
 /// A process that was told that it waits does so for this long, if it is not told again.
 const HELD_BACK_FOR: Duration = Duration::from_secs(3);
 /// Cookies remembered as used: more joins than this within a cookie's life are refused.
@@ -122,7 +122,7 @@ impl UsedCookies {
 }
 
 /// A joiner unheard this long is not proposed.
-pub(super) const JOINER_LIFE: Duration = Duration::from_millis(800);
+pub(super) const JOINER_TTL: Duration = Duration::from_millis(800);
 /// Joiners gather this long after the last one came, and no longer than this after the first.
 const GATHER_QUIET: Duration = Duration::from_millis(100);
 const GATHER_MAX: Duration = Duration::from_millis(600);
@@ -247,12 +247,12 @@ impl Process {
         if let Some((instance, _)) = self.reformed() {
             tail.put(REFORMING, &instance.to_le_bytes());
         }
-        self.tell_end(&mut tail);
+        self.announce_end(&mut tail);
         let nonce = self.rng.next_u64();
         self.probing.nonces = [self.probing.nonces[1], nonce];
         let info = self.set.me.clone();
-        let probe = Greeting::Probe { info, nonce, member_of, padding: vec![0; PROBE_PADDING] };
-        self.send_greeting_with(&targets, &probe, &tail, fx);
+        let probe = JoinHandshake::Probe { info, nonce, member_of, padding: vec![0; PROBE_PADDING] };
+        self.send_handshake_with(&targets, &probe, &tail, fx);
         asked
     }
 
@@ -284,7 +284,7 @@ impl Process {
             .members
             .iter()
             .enumerate()
-            .filter(|(rank, m)| m.incarnation != me && !self.hearing.hears(now, *rank));
+            .filter(|(rank, m)| m.incarnation != me && !self.failure_detector.hears(now, *rank));
         let mut targets: Vec<SocketAddr> = unheard.map(|(_, m)| m.control).collect();
         keep_some(&mut targets, &mut self.rng);
         targets.extend(self.probing.coordinator.filter(|told| !targets.contains(told)));
@@ -293,8 +293,8 @@ impl Process {
 
     /// Whether this process looks for its cell, and was told lately that it was left out and is to wait before it is taken in again.
     #[must_use]
-    pub fn is_told_to_wait(&self) -> bool {
-        matches!(&self.stage, Stage::Searching(search) if search.away_at(self.last_turn).is_some())
+    pub fn must_wait_to_rejoin(&self) -> bool {
+        matches!(&self.stage, Stage::Searching(search) if search.away_at(self.last_poll).is_some())
     }
 
     fn report_search(&mut self, now: Instant) {
@@ -316,19 +316,25 @@ impl Process {
         self.app.event(Event::Searching { probes, why });
     }
 
-    fn send_greeting(&mut self, to: &[SocketAddr], greeting: &Greeting, fx: &mut impl Effects) {
-        self.send_greeting_with(to, greeting, &Tags::default(), fx);
+    fn send_handshake(&mut self, to: &[SocketAddr], handshake: &JoinHandshake, fx: &mut impl Effects) {
+        self.send_handshake_with(to, handshake, &Tags::default(), fx);
     }
 
-    fn send_greeting_with(&mut self, to: &[SocketAddr], greeting: &Greeting, tail: &Tags, fx: &mut impl Effects) {
-        let Ok(frames) = put_with_tail(greeting, tail, Vec::new()) else { return };
+    fn send_handshake_with(
+        &mut self,
+        to: &[SocketAddr],
+        handshake: &JoinHandshake,
+        tail: &Tags,
+        fx: &mut impl Effects,
+    ) {
+        let Ok(frames) = put_with_tail(handshake, tail, Vec::new()) else { return };
         if !to.is_empty() {
-            let label = self.net.greeting();
-            self.net.send(label, Lane::Control, to, &frames, &mut self.counters, fx);
+            let label = self.net.handshake();
+            self.net.send(label, TrafficClass::Control, to, &frames, &mut self.counters, fx);
         }
     }
 
-    pub(super) fn handle_greeting(
+    pub(super) fn handle_handshake(
         &mut self,
         now: Instant,
         from: SocketAddr,
@@ -336,11 +342,11 @@ impl Process {
         frames: &[u8],
         fx: &mut impl Effects,
     ) {
-        let Ok((greeting, tail)) = read_with_tail::<Greeting>(frames) else {
+        let Ok((handshake, tail)) = read_with_tail::<JoinHandshake>(frames) else {
             return self.counters.drop(DropReason::Malformed);
         };
-        match greeting {
-            Greeting::Probe { info, nonce, member_of, padding } => {
+        match handshake {
+            JoinHandshake::Probe { info, nonce, member_of, padding } => {
                 if info.incarnation != sender || padding.len() < PROBE_PADDING || info.name.len() > 200 {
                     return self.counters.drop(DropReason::Malformed);
                 }
@@ -355,7 +361,7 @@ impl Process {
                     Some(member_of) => self.answer_member(now, &info, from, member_of, nonce, fx),
                 }
             }
-            Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
+            JoinHandshake::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
                 if view > 0 && self.probing.nonces.contains(&nonce) {
                     let instance = tail.get(INSTANCE).and_then(number).unwrap_or(0);
                     self.hear_member(instance, from, fx);
@@ -367,17 +373,17 @@ impl Process {
                 let is_held = tail.get(HELD).is_some();
                 self.answer_challenge(from, nonce, stamp, cookie, view, coordinator, (is_coordinator, is_held), fx);
             }
-            Greeting::Join { info, nonce, stamp, cookie, groups } => {
+            JoinHandshake::Join { info, nonce, stamp, cookie, groups } => {
                 if info.incarnation != sender || groups.len() > GROUPS_MAX || info.name.len() > 200 {
                     return self.counters.drop(DropReason::Malformed);
                 }
                 let mut terms = vec![None; groups.len()];
-                if read_wished_terms(&tail, terms.iter_mut()).is_err() {
+                if read_requested_terms(&tail, terms.iter_mut()).is_err() {
                     return self.counters.drop(DropReason::Malformed);
                 }
                 self.take_join(now, from, info, nonce, stamp, cookie, (groups, terms), fx);
             }
-            Greeting::Refused { nonce, why } => {
+            JoinHandshake::Refused { nonce, why } => {
                 if !self.probing.nonces.contains(&nonce) {
                     return self.counters.drop(DropReason::Replayed);
                 }
@@ -386,16 +392,16 @@ impl Process {
         }
     }
 
-    fn handle_refusal(&mut self, now: Instant, why: Refusal) {
+    fn handle_refusal(&mut self, now: Instant, why: JoinRefusal) {
         let why = match (why, &mut self.stage) {
             (_, Stage::Over) => return,
-            (Refusal::Excluded(view), _) => return self.be_excluded(view),
-            (Refusal::NameTaken, _) => {
+            (JoinRefusal::Excluded(view), _) => return self.be_excluded(view),
+            (JoinRefusal::NameTaken, _) => {
                 "a living member has this process's name: give each process a name of its own".to_owned()
             }
-            (Refusal::Full, _) => "the cell has as many members as its limit allows".to_owned(),
-            (Refusal::HeldBack { wait_ms, away }, stage) => {
-                if away.len() > ACCUSERS_MAX || away.iter().any(|(name, _)| name.len() > 200) {
+            (JoinRefusal::Full, _) => "the cell has as many members as its limit allows".to_owned(),
+            (JoinRefusal::HeldBack { wait_ms, away }, stage) => {
+                if away.len() > SUSPECTERS_MAX || away.iter().any(|(name, _)| name.len() > 200) {
                     return self.counters.drop(DropReason::Malformed);
                 }
                 let why = held_back(wait_ms, &away);
@@ -404,8 +410,10 @@ impl Process {
                 }
                 why
             }
-            (Refusal::Differs(differs), _) if !differs.is_sound() => return self.counters.drop(DropReason::Malformed),
-            (Refusal::Differs(Mismatch { name, cell, other }), stage) => {
+            (JoinRefusal::Differs(differs), _) if !differs.is_sound() => {
+                return self.counters.drop(DropReason::Malformed);
+            }
+            (JoinRefusal::Differs(Mismatch { name, cell, other }), stage) => {
                 let why = format!("{name} is {cell} in the cell and {other} here: it must be the same at all members");
                 let differs = Event::Differs { setting: name, cell, own: other };
                 if let Stage::Searching(search) = stage {
@@ -435,7 +443,11 @@ impl Process {
     ) {
         let (who, control) = (info.incarnation, info.control);
         if let Some(view) = self.view_of_nobody(instance).filter(|_| matches!(self.stage, Stage::Searching(_))) {
-            return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Excluded(view) }, fx);
+            return self.send_handshake(
+                &[from],
+                &JoinHandshake::Refused { nonce, why: JoinRefusal::Excluded(view) },
+                fx,
+            );
         }
         if matches!(self.stage, Stage::Member) && instance != self.instance {
             // Each of the two is to know of the other.
@@ -456,10 +468,10 @@ impl Process {
         }
         if self.directory.rank(who).is_some() {
             // It hears nobody who could tell it: those of its view are dead, and whoever is left came with the decision.
-            self.tell_decision(who);
-        } else if self.is_spread() {
-            let why = Refusal::Excluded(self.directory.view);
-            self.send_greeting(&[from], &Greeting::Refused { nonce, why }, fx);
+            self.send_decision(who);
+        } else if self.will_survive() {
+            let why = JoinRefusal::Excluded(self.directory.view);
+            self.send_handshake(&[from], &JoinHandshake::Refused { nonce, why }, fx);
         }
     }
 
@@ -482,19 +494,19 @@ impl Process {
         };
         let stamp = now.nanos();
         let cookie = self.cookie(info, nonce, stamp);
-        let challenge = Greeting::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator };
+        let challenge = JoinHandshake::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator };
         let mut tail = Tags::default();
         if view > 0 {
             tail.put(INSTANCE, &self.instance.to_le_bytes());
         }
-        if matches!(self.stage, Stage::Member) && self.tells_held_back(now, info) {
+        if matches!(self.stage, Stage::Member) && self.notifies_held_back(now, info) {
             tail.put(HELD, &[]);
         }
-        self.send_greeting_with(&[from], &challenge, &tail, fx);
+        self.send_handshake_with(&[from], &challenge, &tail, fx);
     }
 
     /// Whether a process waits that knows the refusal.
-    fn tells_held_back(&self, now: Instant, info: &MemberInfo) -> bool {
+    fn notifies_held_back(&self, now: Instant, info: &MemberInfo) -> bool {
         self.directory.level.min(info.level) >= SILENCE_LEVEL && self.is_held_back(now, info)
     }
 
@@ -503,7 +515,7 @@ impl Process {
         self.cookie_key.mac(&data)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one greeting")]
+    #[expect(clippy::too_many_arguments, reason = "the fields of one handshake")]
     fn answer_challenge(
         &mut self,
         from: SocketAddr,
@@ -515,7 +527,7 @@ impl Process {
         (is_coordinator, is_held): (bool, bool),
         fx: &mut impl Effects,
     ) {
-        let is_told = self.welcomes.is_coming(self.last_turn, self.suspect_after());
+        let is_told = self.welcomes.is_coming(self.last_poll, self.suspect_after());
         let Stage::Searching(search) = &mut self.stage else { return };
         if !self.probing.nonces.contains(&nonce) {
             return self.counters.drop(DropReason::Replayed);
@@ -532,18 +544,18 @@ impl Process {
             // Ask the coordinator itself soon, not at once: a stale hint must not become a packet storm. Who was refused for a
             // setting is in no hurry: it would ask like this for as long as it runs.
             if !search.differs {
-                search.next_probe = search.next_probe.min(self.last_turn + self.set.timing.probe / 4);
+                search.next_probe = search.next_probe.min(self.last_poll + self.set.timing.probe / 4);
             }
             return;
         }
         let wanted = || self.wants.iter().filter(|(_, want)| want.joins_at_once()).take(GROUPS_MAX);
         let groups = wanted().map(|(name, _)| name.clone()).collect();
-        let tail = wished_terms(wanted().map(|(_, want)| Some(want.terms)));
+        let tail = requested_terms(wanted().map(|(_, want)| Some(want.terms)));
         let info = self.set.me.clone();
-        self.send_greeting_with(&[from], &Greeting::Join { info, nonce, stamp, cookie, groups }, &tail, fx);
+        self.send_handshake_with(&[from], &JoinHandshake::Join { info, nonce, stamp, cookie, groups }, &tail, fx);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one greeting")]
+    #[expect(clippy::too_many_arguments, reason = "the fields of one handshake")]
     fn take_join(
         &mut self,
         now: Instant,
@@ -555,7 +567,7 @@ impl Process {
         (groups, terms): (Vec<String>, Vec<Option<GroupTerms>>),
         fx: &mut impl Effects,
     ) {
-        let life = COOKIE_LIFE + info.turn_gap();
+        let life = COOKIE_TTL + info.turn_gap();
         let fresh = stamp <= now.nanos() && now.since(Instant(stamp)) < life;
         if !fresh || !self.cookie_key.verify(&cookie_data(&info, nonce, stamp), &cookie) {
             return self.counters.drop(DropReason::BadCookie);
@@ -567,7 +579,11 @@ impl Process {
             && self.directory.rank(info.incarnation).is_none()
         {
             self.counters.joins_differing += 1;
-            return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Differs(differs) }, fx);
+            return self.send_handshake(
+                &[from],
+                &JoinHandshake::Refused { nonce, why: JoinRefusal::Differs(differs) },
+                fx,
+            );
         }
         if matches!(self.stage, Stage::Searching(_)) {
             self.excuse(&info, fx);
@@ -581,21 +597,21 @@ impl Process {
         self.counters.joins_taken += 1;
         if self.directory.rank(info.incarnation).is_some() {
             // In already. Whoever was to welcome it may have died.
-            return self.tell_decision(info.incarnation);
+            return self.send_decision(info.incarnation);
         }
         if self.directory.departed.contains(&info.incarnation) {
             // An old request that was long under way. Whoever sent it may be needed as a member of the view before.
-            if self.is_spread() {
-                let why = Refusal::Excluded(self.directory.view);
-                self.send_greeting(&[from], &Greeting::Refused { nonce, why }, fx);
+            if self.will_survive() {
+                let why = JoinRefusal::Excluded(self.directory.view);
+                self.send_handshake(&[from], &JoinHandshake::Refused { nonce, why }, fx);
             }
             return;
         }
         if self.directory.members.len() + self.joiners.len() >= self.set.limits.members {
-            return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::Full }, fx);
+            return self.send_handshake(&[from], &JoinHandshake::Refused { nonce, why: JoinRefusal::Full }, fx);
         }
         let name_taken = self.directory.members.iter().position(|m| m.name == info.name).is_some_and(|rank| {
-            self.hearing.hears(now, rank) && now.since(self.installed_at) > self.set.timing.suspect_after
+            self.failure_detector.hears(now, rank) && now.since(self.installed_at) > self.set.timing.suspect_after
         });
         let joiner = self.joiners.entry(info.incarnation).or_insert_with(|| Joiner {
             info: info.clone(),
@@ -608,29 +624,33 @@ impl Process {
         joiner.last = now;
         (joiner.groups, joiner.terms) = (groups, terms);
         if name_taken && now.since(joiner.first) > self.set.timing.suspect_after * 2 {
-            return self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::NameTaken }, fx);
+            return self.send_handshake(&[from], &JoinHandshake::Refused { nonce, why: JoinRefusal::NameTaken }, fx);
         }
         let info = joiner.info.clone();
         let (me, who) = (self.me(), info.incarnation);
         self.note_reached(now, me, &[who]);
-        if self.tells_held_back(now, &info) {
+        if self.notifies_held_back(now, &info) {
             self.counters.joins_held_back += 1;
             let (wait, away) = self.holders_back(now, &info);
             let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             let away = away.into_iter().map(|member| (member.name, member.control)).collect();
-            self.send_greeting(&[from], &Greeting::Refused { nonce, why: Refusal::HeldBack { wait_ms, away } }, fx);
+            self.send_handshake(
+                &[from],
+                &JoinHandshake::Refused { nonce, why: JoinRefusal::HeldBack { wait_ms, away } },
+                fx,
+            );
         }
         self.attention = true;
     }
 
     /// Joiners that may be proposed now, with the groups that they want and what those are agreed to be where one of them makes
     /// it. They gather for a moment, so that a herd comes in few views.
-    pub(super) fn ready_joiners(&mut self, now: Instant) -> (Vec<(MemberInfo, Vec<String>)>, WishedTerms) {
+    pub(super) fn ready_joiners(&mut self, now: Instant) -> (Vec<(MemberInfo, Vec<String>)>, RequestedTerms) {
         let Directory { level, settings, .. } = &self.directory;
         // Who came to differ when the level rose asks again, and is refused then.
         let fits = |j: &Joiner| mismatch(*level, settings, &j.info).is_none();
         self.joiners.retain(|who, j| {
-            now.since(j.last) < JOINER_LIFE + j.info.turn_gap() && self.directory.rank(*who).is_none() && fits(j)
+            now.since(j.last) < JOINER_TTL + j.info.turn_gap() && self.directory.rank(*who).is_none() && fits(j)
         });
         let free = |name: &str| self.directory.members.iter().all(|m| m.name != name);
         let is_ready = |j: &&Joiner| free(&j.info.name) && !self.is_held_back(now, &j.info);
@@ -644,7 +664,7 @@ impl Process {
             return Default::default();
         }
         let mut names = BTreeSet::new();
-        let (mut joiners, mut wished) = (Vec::new(), WishedTerms::new());
+        let (mut joiners, mut wished) = (Vec::new(), RequestedTerms::new());
         for joiner in ready.into_iter().filter(|j| names.insert(j.info.name.clone())) {
             joiners.push((joiner.info.clone(), joiner.groups.clone()));
             for (name, terms) in joiner.groups.iter().zip(&joiner.terms) {
@@ -717,26 +737,35 @@ mod tests {
         let (nonce, stamp, cookie) = (0x6162_6364, 1_000_000_000, [0x5a; 16]);
         let coordinator = info().control;
         let differs = Mismatch { name: "limits.watchers".into(), cell: "16".into(), other: "3".into() };
-        let refused = |why| Greeting::Refused { nonce, why };
+        let refused = |why| JoinHandshake::Refused { nonce, why };
         let padding = || vec![0; PROBE_PADDING];
         let all = [
-            ("probe", Greeting::Probe { info: info(), nonce, member_of: None, padding: padding() }),
-            ("probe_of_a_member", Greeting::Probe { info: info(), nonce, member_of: Some((7, 4)), padding: padding() }),
-            ("challenge", Greeting::Challenge { nonce, stamp, cookie, view: 4, coordinator, is_coordinator: false }),
-            ("join", Greeting::Join { info: info(), nonce, stamp, cookie, groups: vec!["ledger".into()] }),
-            ("name_taken", refused(Refusal::NameTaken)),
-            ("full", refused(Refusal::Full)),
-            ("excluded", refused(Refusal::Excluded(5))),
-            ("differs", refused(Refusal::Differs(differs))),
-            ("held_back", refused(Refusal::HeldBack { wait_ms: 4_000, away: vec![("ledger-2".into(), coordinator)] })),
+            ("probe", JoinHandshake::Probe { info: info(), nonce, member_of: None, padding: padding() }),
+            (
+                "probe_of_a_member",
+                JoinHandshake::Probe { info: info(), nonce, member_of: Some((7, 4)), padding: padding() },
+            ),
+            (
+                "challenge",
+                JoinHandshake::Challenge { nonce, stamp, cookie, view: 4, coordinator, is_coordinator: false },
+            ),
+            ("join", JoinHandshake::Join { info: info(), nonce, stamp, cookie, groups: vec!["ledger".into()] }),
+            ("name_taken", refused(JoinRefusal::NameTaken)),
+            ("full", refused(JoinRefusal::Full)),
+            ("excluded", refused(JoinRefusal::Excluded(5))),
+            ("differs", refused(JoinRefusal::Differs(differs))),
+            (
+                "held_back",
+                refused(JoinRefusal::HeldBack { wait_ms: 4_000, away: vec![("ledger-2".into(), coordinator)] }),
+            ),
         ];
-        let encode = |(name, greeting): (&str, Greeting)| {
-            (name.to_owned(), put_with_tail(&greeting, &Tags::default(), Vec::new()).expect("it can be written"))
+        let encode = |(name, handshake): (&str, JoinHandshake)| {
+            (name.to_owned(), put_with_tail(&handshake, &Tags::default(), Vec::new()).expect("it can be written"))
         };
         crate::golden::hold("greeting.txt", all.map(encode).to_vec());
         for (name, bytes) in crate::golden::read("greeting.txt") {
-            let (greeting, tail) = read_with_tail::<Greeting>(&bytes).expect("a golden greeting is read");
-            assert_eq!(put_with_tail(&greeting, &tail, Vec::new()), Ok(bytes), "{name}");
+            let (handshake, tail) = read_with_tail::<JoinHandshake>(&bytes).expect("a golden handshake is read");
+            assert_eq!(put_with_tail(&handshake, &tail, Vec::new()), Ok(bytes), "{name}");
         }
     }
 
@@ -746,13 +775,13 @@ mod tests {
         let cookie = |n: usize| (n as u128).to_le_bytes();
         let now = Instant(1_000);
         for n in 0..USED_MAX {
-            assert_eq!(used.take(now, now + COOKIE_LIFE, cookie(n)), Ok(()));
+            assert_eq!(used.take(now, now + COOKIE_TTL, cookie(n)), Ok(()));
         }
-        assert_eq!(used.take(now, now + COOKIE_LIFE, cookie(USED_MAX)), Err(DropReason::Overload));
-        assert_eq!(used.take(now, now + COOKIE_LIFE, cookie(0)), Err(DropReason::Replayed));
-        let later = now + COOKIE_LIFE;
-        assert_eq!(used.take(later, later + COOKIE_LIFE, cookie(USED_MAX)), Ok(()));
-        assert_eq!(used.take(later, later + COOKIE_LIFE, cookie(USED_MAX)), Err(DropReason::Replayed));
+        assert_eq!(used.take(now, now + COOKIE_TTL, cookie(USED_MAX)), Err(DropReason::Overload));
+        assert_eq!(used.take(now, now + COOKIE_TTL, cookie(0)), Err(DropReason::Replayed));
+        let later = now + COOKIE_TTL;
+        assert_eq!(used.take(later, later + COOKIE_TTL, cookie(USED_MAX)), Ok(()));
+        assert_eq!(used.take(later, later + COOKIE_TTL, cookie(USED_MAX)), Err(DropReason::Replayed));
     }
 
     /// To who turns seldom a challenge is good for longer, and remembered as met for as long.
@@ -763,7 +792,7 @@ mod tests {
             let mut info = MemberInfo { incarnation: Incarnation(9), name: "j".into(), ..member() };
             info.turns_within(gap);
             let cookie = process.cookie(&info, 1, NOW.nanos());
-            let end = NOW + COOKIE_LIFE + gap;
+            let end = NOW + COOKIE_TTL + gap;
             for (at, dropped) in [
                 (end - Duration::from_nanos(1), None),
                 (end - Duration::from_nanos(1), Some(DropReason::Replayed)),
@@ -844,26 +873,27 @@ mod tests {
     }
 
     #[test]
-    fn greetings_keep_within_their_bounds() {
+    fn handshakes_keep_within_their_bounds() {
         let sender = Incarnation(9);
         let info = |len| MemberInfo { incarnation: sender, name: "n".repeat(len), ..member() };
-        let dropped = |greeting: Greeting, reason: DropReason| {
+        let dropped = |handshake: JoinHandshake, reason: DropReason| {
             let (mut process, mut fx) = in_cell(Incarnation(1), 1);
-            let frames = put_with_tail(&greeting, &Tags::default(), Vec::new()).expect("it can be written");
-            process.handle_greeting(NOW, member().control, sender, &frames, &mut fx);
+            let frames = put_with_tail(&handshake, &Tags::default(), Vec::new()).expect("it can be written");
+            process.handle_handshake(NOW, member().control, sender, &frames, &mut fx);
             process.counters.drops[reason.index()] == 1
         };
         let probe = |name, padding| {
-            let greeting = Greeting::Probe { info: info(name), nonce: 1, member_of: None, padding: vec![0; padding] };
-            !dropped(greeting, DropReason::Malformed)
+            let handshake =
+                JoinHandshake::Probe { info: info(name), nonce: 1, member_of: None, padding: vec![0; padding] };
+            !dropped(handshake, DropReason::Malformed)
         };
         assert!(probe(200, PROBE_PADDING) && probe(1, PROBE_PADDING + 1));
         assert!(!probe(201, PROBE_PADDING) && !probe(1, PROBE_PADDING - 1));
         // Whoever asks to come in is looked at further, and has no cookie.
         let join = |name, groups| {
             let groups = vec![String::new(); groups];
-            let greeting = Greeting::Join { info: info(name), nonce: 1, stamp: 0, cookie: [0; 16], groups };
-            dropped(greeting, DropReason::BadCookie)
+            let handshake = JoinHandshake::Join { info: info(name), nonce: 1, stamp: 0, cookie: [0; 16], groups };
+            dropped(handshake, DropReason::BadCookie)
         };
         assert!(join(200, GROUPS_MAX) && join(1, 0));
         assert!(!join(201, 0) && !join(1, GROUPS_MAX + 1));
@@ -874,13 +904,13 @@ mod tests {
         let refused = |away: usize| {
             let (mut process, seeds) = searching();
             let away = vec![("ledger-2".to_owned(), seeds[0]); away];
-            process.handle_refusal(NOW, Refusal::HeldBack { wait_ms: 2_500, away });
+            process.handle_refusal(NOW, JoinRefusal::HeldBack { wait_ms: 2_500, away });
             let Stage::Searching(search) = &process.stage else { panic!("it searches") };
             (search.refused.clone(), search.away_at(NOW).map(<[SocketAddr]>::len))
         };
-        let (why, away) = refused(ACCUSERS_MAX);
+        let (why, away) = refused(SUSPECTERS_MAX);
         assert!(why.is_some_and(|why| why.contains("ledger-2 failed") && why.contains("2.5s")));
-        assert_eq!((away, refused(ACCUSERS_MAX + 1)), (Some(ACCUSERS_MAX), (None, None)));
+        assert_eq!((away, refused(SUSPECTERS_MAX + 1)), (Some(SUSPECTERS_MAX), (None, None)));
         assert!(refused(0).0.is_some_and(|why| why.contains("waits for 2.5s")));
     }
 }

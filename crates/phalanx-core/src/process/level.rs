@@ -26,8 +26,8 @@ impl Process {
         if let Some(why) = self.why_not(level) {
             return Err(CommandError::LevelRefused { level, why });
         }
-        self.wanted_level = level;
-        self.advance_wants(now);
+        self.requested_level = level;
+        self.advance_intents(now);
         Ok(())
     }
 
@@ -61,21 +61,21 @@ impl Process {
     }
 
     /// The level this process goes on asking for; 0: none.
-    pub(super) fn level_wanted(&mut self) -> u16 {
-        let level = self.wanted_level;
+    pub(super) fn level_requested(&mut self) -> u16 {
+        let level = self.requested_level;
         if level > self.directory.level {
             let Some(why) = self.why_not(level) else { return level };
             self.app.event(Event::LevelRefused { level, why });
         }
-        self.wanted_level = 0;
+        self.requested_level = 0;
         0
     }
 
     /// The rise that members wish for and all members can follow, leavers and those that are not heard included: one that was
     /// cut off for a moment would come back to a cell that it does not understand.
-    pub(super) fn wished_rise(&self) -> Option<Rise> {
+    pub(super) fn requested_rise(&self) -> Option<Rise> {
         let decree = self.directory.decree;
-        let level = self.wishes.values().filter(|list| list.decree == decree).map(|list| list.level).max()?;
+        let level = self.requests.values().filter(|list| list.decree == decree).map(|list| list.level).max()?;
         if level <= self.directory.level {
             return None;
         }

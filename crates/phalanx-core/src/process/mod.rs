@@ -1,34 +1,34 @@
 //! One process of a cell: owns the parts, routes between them, speaks to the application.
 //!
-//! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `reform` (other instances of the cell), `ending` (how an instance ends), `beat` (heartbeats
+//! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `reform` (other instances of the cell), `ending` (how an instance ends), `heartbeat` (heartbeats
 //! and suspicion), `watch` (the same in a large cell), `slow` (members that
 //! stay behind), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
-//! `level` (the level in force and agreed settings), `adequacy` (views of too few members), `welcome` (telling joiners), `fetch` (filling a cut), `orphans` (groups that wait for members that were cut off), `groups` (wishes and commands about groups), `transfer` (state). Data flows one way:
+//! `level` (the level in force and agreed settings), `adequacy` (views of too few members), `welcome` (telling joiners), `cut_recovery` (the packets that a cut lacks), `orphans` (groups that wait for members that were cut off), `groups` (requests and commands about groups), `transfer` (state). Data flows one way:
 //! packets come in, parts change, effects go out through [`Effects`].
 
 mod adequacy;
 mod app;
-mod beat;
+pub mod best_effort;
 mod counters;
+mod cut_recovery;
 mod decree;
 mod ending;
-mod fetch;
 mod founding;
 mod groups;
+mod heartbeat;
 mod install;
 mod join;
 mod level;
 mod orphans;
 mod packets;
+mod path_probes;
 mod peers;
 mod port;
-mod progress;
 mod reform;
 mod slow;
 mod status;
 mod transfer;
 mod unreadable;
-pub mod unrepaired;
 mod watch;
 mod welcome;
 
@@ -43,8 +43,8 @@ use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, O
 use crate::frames::Frames;
 use crate::id::{AWAY, GroupId, Incarnation};
 use crate::member::{
-    Acceptor, Agreed, Coordinator, Directory, Hearing, Inheritance, Patience, Progress, Proposal, Removals, Wedge,
-    WishList,
+    Acceptor, Agreed, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience, Proposal, Removals,
+    RequestList, Wedge,
 };
 use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
@@ -52,31 +52,31 @@ use crate::sorted::SortedMap;
 use crate::time::Instant;
 use crate::wire::Tags;
 use app::{AppQueue, Item};
-use counters::Counters;
-use groups::GroupWant;
+use counters::ProcessCounters;
+use groups::GroupIntent;
 use join::{Joiner, Probing, Search};
 use peers::Peers;
-use port::{FlowPort, GroupFlow, Net, flow_port};
+use port::{GroupStreams, PacketBuilder, StreamsPort, streams_port};
 use transfer::Transfers;
 
-pub use groups::WISHES_MAX;
+pub use groups::REQUESTS_MAX;
 pub use orphans::Kept;
-pub use status::{Activity, DecreeState, GateState, Gauge, StreamStatus};
+pub use status::{Activity, DecreeState, Gauge, StreamStatus, WedgeState};
 
 /// One process: owns no socket, thread or clock.
 pub struct Process {
     set: Settings,
     rng: Rng,
-    net: Net,
+    net: PacketBuilder,
     opener: Opener,
-    counters: Counters,
+    counters: ProcessCounters,
     stage: Stage,
     /// The cell instance; 0 before the first view.
     instance: u64,
     directory: Directory,
     cell_view: Option<Arc<CellView>>,
-    hearing: Hearing,
-    progress: Progress,
+    failure_detector: FailureDetector,
+    progress: PathMonitor,
     /// Its last heartbeat said that paths failed.
     has_findings: bool,
     removals: Removals,
@@ -85,11 +85,11 @@ pub struct Process {
     /// The members before the last decree, by rank: heartbeats of those who have not installed it speak of them.
     former: Vec<Incarnation>,
     /// The decree last told by each member's heartbeat, by rank.
-    told_decree: Vec<u64>,
+    reported_decrees: Vec<u64>,
     acceptor: Acceptor,
     coordinator: Option<Coordinator>,
     /// The wedge to be answered once the cuts it names are held here, and whose it is.
-    filling: Option<(Incarnation, Wedge)>,
+    recovering: Option<(Incarnation, Wedge)>,
     /// Decided, and not installed: its cut is being fetched.
     decided: Option<Arc<Proposal>>,
     /// The decision in force, for those who missed it.
@@ -98,9 +98,9 @@ pub struct Process {
     peers: Peers,
     /// Incarnations excluded lately, to be told so: bounded, oldest forgotten first.
     excluded: VecDeque<(Incarnation, SocketAddr, Instant)>,
-    /// The flows of the group views in force, and of those left but not by all, by packet space.
-    flows: SortedMap<u32, GroupFlow>,
-    past: BTreeMap<u32, GroupFlow>,
+    /// The streams of the group views in force, and of those left but not by all, by packet space.
+    group_streams: SortedMap<u32, GroupStreams>,
+    past: BTreeMap<u32, GroupStreams>,
     early: VecDeque<Early>,
     early_bytes: usize,
     /// The latest wedge of a decree further on than the next: it overtook the decision before it.
@@ -116,30 +116,30 @@ pub struct Process {
     out: BTreeSet<Incarnation>,
     /// Those that the last decree of this process did not let go, and when.
     held_leavers: BTreeMap<Incarnation, Instant>,
-    /// Wishes about groups, and the decree they were made in: what came of it may have changed the wisher's mind.
-    wishes: BTreeMap<Incarnation, WishList>,
+    /// Requests about groups, and the decree they were made in: what came of it may have changed the wisher's mind.
+    requests: BTreeMap<Incarnation, RequestList>,
     /// Groups in which a member cannot read a packet, as it said under the decree in force.
     unreadable: BTreeSet<GroupId>,
     /// Members whose streams made no sense to most: they leave with the next decree.
     outcasts: BTreeSet<Incarnation>,
     /// The level that this process's application asked for last; 0: none.
-    wanted_level: u16,
+    requested_level: u16,
     state_holders: adequacy::StateHolders,
-    waiting: orphans::Waiting,
+    waiting: orphans::OrphanRecovery,
     used_cookies: join::UsedCookies,
     cookie_key: CookieKey,
     probing: Probing,
     /// What this process's application wants.
-    wants: BTreeMap<String, GroupWant>,
+    wants: BTreeMap<String, GroupIntent>,
     leaving: Option<Instant>,
     /// It is to found the next instance of the cell, if nobody is heard until then.
-    reforming: Option<reform::Look>,
+    reforming: Option<reform::ReformWait>,
     /// Members that this process asked as coordinator, and that have not answered since then.
     unanswered: BTreeMap<Incarnation, Instant>,
     /// What the next life of this process founds that from.
     inheritance: Option<Inheritance>,
     /// Other instances of the cell that the application was told of.
-    met: BTreeSet<u64>,
+    known_instances: BTreeSet<u64>,
     /// It is over because a decided view does not hold it.
     was_excluded: bool,
     transfers: Transfers,
@@ -152,12 +152,12 @@ pub struct Process {
     try_after: Instant,
     fetch_at: Option<Instant>,
     fetch_turn: usize,
-    next_beat: Instant,
-    last_turn: Instant,
-    /// How late turns came that were late one after the other, and that accused nobody.
+    next_heartbeat: Instant,
+    last_poll: Instant,
+    /// How late turns came that were late one after the other, and that suspected nobody.
     forgiven: Duration,
     /// When it was last looked who holds the streams back.
-    looked_for_slow: Instant,
+    slow_checked_at: Instant,
     /// Something happened that membership should look at now rather than at the next heartbeat.
     attention: bool,
     /// The decree in which leaving was last asked for at once.
@@ -171,7 +171,7 @@ pub struct Process {
     congested: bool,
     /// When to tell others of packets that the system dropped here, and when that was done last.
     loss_due: Option<Instant>,
-    losses_told_at: Option<Instant>,
+    losses_reported_at: Option<Instant>,
 }
 
 /// Where a process is in its life.
@@ -202,8 +202,8 @@ const SEEDS_MAX: usize = 4096;
 /// Incarnations remembered to be told of their exclusion.
 const EXCLUDED_MAX: usize = 256;
 /// How often others are told of packets that the system dropped here.
-const LOSSES_TOLD_EVERY: Duration = Duration::from_micros(500);
-/// Times the longest silence that is borne: so much of turns that are late one after the other accuses nobody.
+const LOSS_REPORT_INTERVAL: Duration = Duration::from_micros(500);
+/// Times the longest silence that is borne: so much of turns that are late one after the other suspects nobody.
 const FORGIVEN: u32 = 2;
 
 impl Process {
@@ -225,14 +225,14 @@ impl Process {
         }
         let timing = settings.timing.clone();
         let mut process = Self {
-            net: Net::new(security, &settings.cell, me),
+            net: PacketBuilder::new(security, &settings.cell, me),
             opener: Opener::new(security, &settings.cell, me),
-            counters: Counters::default(),
+            counters: ProcessCounters::default(),
             stage: Stage::Searching(Box::new(Search::new(now))),
             instance: 0,
             directory: Directory::found(Vec::new(), 0, Tags::default()),
             cell_view: None,
-            hearing: Hearing::new(
+            failure_detector: FailureDetector::new(
                 0,
                 0,
                 now,
@@ -242,21 +242,21 @@ impl Process {
                     watchers: settings.limits.watchers,
                 },
             ),
-            progress: Progress::new(0, 0, now),
+            progress: PathMonitor::new(0, 0, now),
             has_findings: false,
             removals: Removals::default(),
             reached: BTreeMap::new(),
             former: Vec::new(),
-            told_decree: Vec::new(),
+            reported_decrees: Vec::new(),
             acceptor: Acceptor::default(),
             coordinator: None,
-            filling: None,
+            recovering: None,
             decided: None,
             last_decision: None,
             installed_at: now,
             peers: Peers::new(),
             excluded: VecDeque::new(),
-            flows: SortedMap::new(),
+            group_streams: SortedMap::new(),
             past: BTreeMap::new(),
             early: VecDeque::new(),
             early_bytes: 0,
@@ -268,12 +268,12 @@ impl Process {
             welcomes: welcome::Welcomes::default(),
             out: BTreeSet::new(),
             held_leavers: BTreeMap::new(),
-            wishes: BTreeMap::new(),
+            requests: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             outcasts: BTreeSet::new(),
-            wanted_level: 0,
+            requested_level: 0,
             state_holders: adequacy::StateHolders::default(),
-            waiting: orphans::Waiting::default(),
+            waiting: orphans::OrphanRecovery::default(),
             used_cookies: join::UsedCookies::default(),
             cookie_key: CookieKey::new(&cookie_key),
             probing: Probing::new(now),
@@ -282,7 +282,7 @@ impl Process {
             reforming: None,
             unanswered: BTreeMap::new(),
             inheritance: None,
-            met: BTreeSet::new(),
+            known_instances: BTreeSet::new(),
             was_excluded: false,
             transfers: Transfers::new(rng.fork("transfer")),
             primary: true,
@@ -292,10 +292,10 @@ impl Process {
             try_after: now,
             fetch_at: None,
             fetch_turn: 0,
-            next_beat: now,
-            last_turn: now,
+            next_heartbeat: now,
+            last_poll: now,
             forgiven: Duration::ZERO,
-            looked_for_slow: now,
+            slow_checked_at: now,
             attention: true,
             leave_asked: 0,
             departed: VecDeque::new(),
@@ -303,7 +303,7 @@ impl Process {
             scratch: Vec::with_capacity(65_536),
             congested: false,
             loss_due: None,
-            losses_told_at: None,
+            losses_reported_at: None,
             rng,
             set: settings,
         };
@@ -313,15 +313,17 @@ impl Process {
     }
 
     /// Whether the system takes no more packets for now. Meanwhile messages of groups and on data channels wait, and are
-    /// refused when too many do; receipts, repairs in groups, orders, control and view changes go out all the same. True if that is
-    /// news: then [`Self::turn`] is due at once.
+    /// refused when too many do; acks, retransmissions in groups, orders, control and view changes go out all the same. True if that is
+    /// news: then [`Self::poll`] is due at once.
     pub fn set_congested(&mut self, congested: bool) -> bool {
         let mut news = self.congested != congested;
         self.counters.congested += u64::from(news && congested);
         self.congested = congested;
-        for flow in self.flows.values_mut().filter(|flow| flow.flow.is_congested() != congested) {
-            flow.flow.set_congested(congested);
-            flow.touched = true;
+        for view_streams in
+            self.group_streams.values_mut().filter(|view_streams| view_streams.view_streams.is_congested() != congested)
+        {
+            view_streams.view_streams.set_congested(congested);
+            view_streams.touched = true;
             news = true;
         }
         news
@@ -331,41 +333,43 @@ impl Process {
     #[must_use]
     #[inline]
     pub fn is_congested(&self) -> bool {
-        self.congested || self.flows.values().any(|flow| flow.flow.is_congested())
+        self.congested || self.group_streams.values().any(|view_streams| view_streams.view_streams.is_congested())
     }
 
-    /// Whether something waits that could go out now: [`Self::flush`] or [`Self::turn`] is due at once.
+    /// Whether something waits that could go out now: [`Self::flush`] or [`Self::poll`] is due at once.
     #[must_use]
     #[inline]
     pub fn is_packing(&self) -> bool {
-        self.flows.values().any(|flow| flow.flow.is_packing())
+        self.group_streams.values().any(|view_streams| view_streams.view_streams.is_packing())
     }
 
     /// Sends what was multicast or ordered since the last turn, before the input is drained: an answer waits for
-    /// nothing. But while a channel is owed its share of a full interface that takes more now, it waits for [`Self::turn`].
+    /// nothing. But while a channel is owed its share of a full interface that takes more now, it waits for [`Self::poll`].
     pub fn flush(&mut self, now: Instant, fx: &mut impl Effects) {
         if !self.owes_a_channel(fx) {
-            self.flush_flows(now, fx);
+            self.flush_group_streams(now, fx);
         }
     }
 
-    fn flush_flows(&mut self, now: Instant, fx: &mut impl Effects) {
-        for flow in self.flows.values_mut().filter(|flow| flow.flow.is_packing()) {
-            flow.touched = true;
-            let mut port = flow_port!(self, &mut *fx, &flow.meta);
-            flow.flow.flush(now, &mut port);
+    fn flush_group_streams(&mut self, now: Instant, fx: &mut impl Effects) {
+        for view_streams in
+            self.group_streams.values_mut().filter(|view_streams| view_streams.view_streams.is_packing())
+        {
+            view_streams.touched = true;
+            let mut port = streams_port!(self, &mut *fx, &view_streams.meta);
+            view_streams.view_streams.flush(now, &mut port);
         }
     }
 
     /// The middle of a turn: gives the application what came for it and waits for nothing more. True if that was
-    /// anything; the turn may then end early, so that an answer goes out at once. [`Self::turn`] is due next, with the
+    /// anything; the turn may then end early, so that an answer goes out at once. [`Self::poll`] is due next, with the
     /// input that has come meanwhile.
     pub fn deliver(&mut self, now: Instant, fx: &mut impl Effects) -> bool {
         let before = self.counters.delivered;
         let mut given = self.drain_app(fx);
-        for flow in self.flows.values_mut().filter(|flow| flow.touched) {
-            let mut port = flow_port!(self, &mut *fx, &flow.meta);
-            flow.flow.deliver(now, &mut port);
+        for view_streams in self.group_streams.values_mut().filter(|view_streams| view_streams.touched) {
+            let mut port = streams_port!(self, &mut *fx, &view_streams.meta);
+            view_streams.view_streams.deliver(now, &mut port);
         }
         given |= self.drain_app(fx);
         given || self.counters.delivered > before
@@ -373,36 +377,36 @@ impl Process {
 
     /// End of a turn: judges timers (call it after the input is drained), packs and transmits what is due,
     /// delivers what is held.
-    pub fn turn(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub fn poll(&mut self, now: Instant, fx: &mut impl Effects) {
         if matches!(self.stage, Stage::Over) {
             self.drain_app(fx);
             return;
         }
-        // A flow sends at least a packet all the same, so neither starves.
+        // A view's streams send at least a packet all the same, so neither starves.
         if self.owes_a_channel(fx) {
-            self.turn_channels(now, fx);
+            self.poll_channels(now, fx);
         }
-        self.flush_flows(now, fx);
+        self.flush_group_streams(now, fx);
         self.notice_absence(now);
-        self.tell_losses(now);
+        self.report_losses(now);
         self.drain_app(fx);
         match self.stage {
             Stage::Searching(_) => self.search(now, fx),
-            Stage::Member | Stage::Leaving { .. } => self.look_after_membership(now, fx),
+            Stage::Member | Stage::Leaving { .. } => self.poll_membership(now, fx),
             Stage::Over => {}
         }
-        self.turn_flows(now, fx);
-        self.turn_transfers(now);
-        self.tell_parts();
-        self.turn_channels(now, fx);
+        self.poll_group_streams(now, fx);
+        self.poll_transfers(now);
+        self.send_welcome_parts();
+        self.poll_channels(now, fx);
         self.drain_app(fx);
     }
 
-    /// A late turn is our own fault: what was not heard meanwhile accuses nobody. But of turns that are all late only so many count,
+    /// A late turn is our own fault: what was not heard meanwhile suspects nobody. But of turns that are all late only so many count,
     /// until one comes in time again: or this process would never find another one silent. One absence counts whole, however long.
     fn notice_absence(&mut self, now: Instant) {
-        let late = now.since(self.last_turn);
-        self.last_turn = now;
+        let late = now.since(self.last_poll);
+        self.last_poll = now;
         if late <= self.turns_every() {
             self.forgiven = Duration::ZERO;
             return;
@@ -410,7 +414,7 @@ impl Process {
         self.counters.absences += 1;
         if self.forgiven < self.suspect_after() * FORGIVEN {
             self.forgiven += late;
-            self.hearing.forgive(now, late);
+            self.failure_detector.forgive(now, late);
             self.progress.forgive(now, late);
             self.transfers.forgive(now);
             self.unanswered.values_mut().for_each(|since| *since += late);
@@ -419,28 +423,28 @@ impl Process {
 
     /// Turns no farther apart are in time.
     fn turns_every(&self) -> Duration {
-        self.beat_interval() + self.set.me.turn_gap().max(AWAY)
+        self.heartbeat_interval() + self.set.me.turn_gap().max(AWAY)
     }
 
-    fn turn_flows(&mut self, now: Instant, fx: &mut impl Effects) {
-        for flow in self.flows.values_mut().filter(|flow| flow.is_due(now)) {
-            let mut port = flow_port!(self, &mut *fx, &flow.meta);
-            let worked = flow.flow.turn(now, &mut port);
-            flow.rests(worked);
+    fn poll_group_streams(&mut self, now: Instant, fx: &mut impl Effects) {
+        for view_streams in self.group_streams.values_mut().filter(|view_streams| view_streams.is_due(now)) {
+            let mut port = streams_port!(self, &mut *fx, &view_streams.meta);
+            let worked = view_streams.view_streams.poll(now, &mut port);
+            view_streams.rests(worked);
         }
     }
 
-    /// Calls `f` with the flow in `space` and the port its output goes to.
-    fn with_flow<R, F: Effects>(
+    /// Calls `f` with the view streams in `space` and the port its output goes to.
+    fn with_view_streams<R, F: Effects>(
         &mut self,
         space: u32,
         fx: &mut F,
-        f: impl FnOnce(&mut crate::order::Flow, &mut FlowPort<'_, F>) -> R,
+        f: impl FnOnce(&mut crate::order::ViewStreams, &mut StreamsPort<'_, F>) -> R,
     ) -> Option<R> {
-        let flow = self.flows.get_mut(&space)?;
-        flow.touched = true;
-        let mut port = flow_port!(self, fx, &flow.meta);
-        Some(f(&mut flow.flow, &mut port))
+        let view_streams = self.group_streams.get_mut(&space)?;
+        view_streams.touched = true;
+        let mut port = streams_port!(self, fx, &view_streams.meta);
+        Some(f(&mut view_streams.view_streams, &mut port))
     }
 
     /// Gives the application what waits for it, for as long as it takes it. True if that was anything.
@@ -460,11 +464,11 @@ impl Process {
                     self.transfers.record(&delivery);
                     self.counters.delivered += 1;
                     fx.deliver(&delivery);
-                    if let Some(flow) = self.flows.get_mut(&held.space)
+                    if let Some(view_streams) = self.group_streams.get_mut(&held.space)
                         && !held.replayed
                     {
-                        flow.flow.consumed(held.rank);
-                        flow.touched = true;
+                        view_streams.view_streams.consumed(held.rank);
+                        view_streams.touched = true;
                     }
                     if held.replayed {
                         self.transfers.taken(held.group, held.payload.len());
@@ -473,9 +477,9 @@ impl Process {
                 Item::Event(event) => {
                     if let Event::GroupView(view) = &event {
                         self.transfers.view_reached(view);
-                        let reached = |f: &&mut GroupFlow| f.meta.group == view.group && f.meta.since <= view.view;
-                        if let Some(flow) = self.flows.values_mut().find(reached) {
-                            flow.meta.told = Some(view.view);
+                        let reached = |f: &&mut GroupStreams| f.meta.group == view.group && f.meta.since <= view.view;
+                        if let Some(view_streams) = self.group_streams.values_mut().find(reached) {
+                            view_streams.meta.told = Some(view.view);
                         }
                     }
                     fx.event(event);
@@ -491,30 +495,30 @@ impl Process {
     }
 
     /// The system dropped packets that came for this process. Those who may have sent them are told at the next turn what
-    /// is here, and asked what more there is: the repair need not wait for a later packet to show the gap.
+    /// is here, and asked what more there is: the retransmission need not wait for a later packet to show the gap.
     pub fn handle_loss(&mut self, now: Instant) {
-        self.counters.losses_told += 1;
+        self.counters.losses_reported += 1;
         // Many drops in a row are one loss: telling of each would add to the flood.
-        let again = self.losses_told_at.map_or(now, |last| last + LOSSES_TOLD_EVERY);
+        let again = self.losses_reported_at.map_or(now, |last| last + LOSS_REPORT_INTERVAL);
         self.loss_due.get_or_insert(again.max(now));
     }
 
-    fn tell_losses(&mut self, now: Instant) {
+    fn report_losses(&mut self, now: Instant) {
         if self.loss_due.is_none_or(|at| at > now) {
             return;
         }
-        (self.loss_due, self.losses_told_at) = (None, Some(now));
-        for flow in self.flows.values_mut() {
-            flow.flow.handle_loss(now);
-            flow.touched = true;
+        (self.loss_due, self.losses_reported_at) = (None, Some(now));
+        for view_streams in self.group_streams.values_mut() {
+            view_streams.view_streams.handle_loss(now);
+            view_streams.touched = true;
         }
         self.peers.handle_loss(now);
     }
 
-    /// When [`Self::turn`] is due if nothing comes sooner.
+    /// When [`Self::poll`] is due if nothing comes sooner.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let flows = self.flows.values().filter_map(GroupFlow::deadline).min();
+        let group_streams = self.group_streams.values().filter_map(GroupStreams::deadline).min();
         let delay = self.set.timing.ack_delay;
         let channels = self.peers.deadline(delay, self.congested);
         let stage = match &self.stage {
@@ -523,7 +527,7 @@ impl Process {
             Stage::Over => return None,
         };
         let parts = self.parts_deadline();
-        [flows, channels, stage, parts, self.giving_deadline(), self.loss_due].into_iter().flatten().min()
+        [group_streams, channels, stage, parts, self.giving_deadline(), self.loss_due].into_iter().flatten().min()
     }
 
     /// More places to look for the cell.
@@ -540,10 +544,10 @@ impl Process {
     pub fn handle_death(&mut self, _now: Instant, dead: Incarnation) {
         if let Some(rank) = self.directory.rank(dead)
             && dead != self.me()
-            && !self.hearing.is_dead(rank)
+            && !self.failure_detector.is_dead(rank)
         {
-            self.counters.deaths_told += 1;
-            self.hearing.died(rank);
+            self.counters.deaths_reported += 1;
+            self.failure_detector.died(rank);
             self.attention = true;
         }
         self.welcomes.forget(dead);
@@ -576,7 +580,7 @@ impl Process {
     }
 
     /// Multicasts `parts`, concatenated, to the group's view. Accepted means queued; it goes out at the latest with
-    /// [`Self::turn`], and belongs to the view told by [`Effects::sent`]. During a view change it waits for the next view.
+    /// [`Self::poll`], and belongs to the view told by [`Effects::sent`]. During a view change it waits for the next view.
     /// Gives whether it is uniform: as asked for by name, else as agreed for the group.
     ///
     /// # Errors
@@ -598,27 +602,28 @@ impl Process {
         if len > crate::api::MESSAGE_BYTES_MAX {
             return Err(CommandError::TooLong(len));
         }
-        let in_group = |flow: &&mut GroupFlow| flow.meta.group == group && flow.meta.told.is_some();
-        let flow = self.flows.values_mut().find(in_group).ok_or(CommandError::NotMember)?;
-        flow.touched = true;
+        let in_group =
+            |view_streams: &&mut GroupStreams| view_streams.meta.group == group && view_streams.meta.told.is_some();
+        let view_streams = self.group_streams.values_mut().find(in_group).ok_or(CommandError::NotMember)?;
+        view_streams.touched = true;
         let uniform = match stability {
-            Stability::GroupDefault => flow.meta.terms.uniform,
+            Stability::GroupDefault => view_streams.meta.terms.uniform,
             Stability::Plain => false,
             Stability::Uniform => true,
         };
-        let mut port = flow_port!(self, fx, &flow.meta);
-        let taken = flow.flow.multicast(now, order, uniform, parts, &mut port);
+        let mut port = streams_port!(self, fx, &view_streams.meta);
+        let taken = view_streams.view_streams.multicast(now, order, uniform, parts, &mut port);
         taken.then_some(uniform).ok_or(CommandError::NoCredit)
     }
 
     /// The packet space of the group's view in force here.
     fn space_of(&self, group: GroupId) -> Option<u32> {
-        self.flows.iter().find(|(_, f)| f.meta.group == group).map(|(&space, _)| space)
+        self.group_streams.iter().find(|(_, f)| f.meta.group == group).map(|(&space, _)| space)
     }
 
     /// The latest view of a group of this process that the application has reached.
-    fn told_view(&self, group: GroupId) -> Option<u64> {
-        self.flows.values().find(|f| f.meta.group == group)?.meta.told
+    fn application_view(&self, group: GroupId) -> Option<u64> {
+        self.group_streams.values().find(|f| f.meta.group == group)?.meta.told
     }
 
     /// Leaves the cell gracefully: what was sent is made stable or acknowledged first, then a view without this process is
@@ -677,11 +682,11 @@ impl Process {
         self.stage = Stage::Over;
         self.was_excluded = matches!(event, Event::Excluded { .. } | Event::Renounced { .. });
         self.coordinator = None;
-        self.flows.values().for_each(|f| self.counters.add_token(f.flow.token_counts()));
+        self.group_streams.values().for_each(|f| self.counters.add_token(f.view_streams.token_counts()));
         self.left_undelivered = self.app.len();
-        for flow in self.flows.values() {
-            let (messages, _) = flow.flow.queued();
-            self.app.unsent(flow.meta.group, messages);
+        for view_streams in self.group_streams.values() {
+            let (messages, _) = view_streams.view_streams.queued();
+            self.app.unsent(view_streams.meta.group, messages);
         }
         for (to, messages) in self.in_doubt() {
             self.app.event(Event::InDoubt { to, messages });
@@ -689,7 +694,7 @@ impl Process {
         if self.was_excluded {
             self.freeze();
         }
-        self.flows.clear();
+        self.group_streams.clear();
         self.past.clear();
         self.early.clear();
         self.app.event(event);
@@ -704,8 +709,11 @@ impl Process {
 
     /// By group, multicasts that are lost, and not told to be by [`Event::Unsent`], if this process is given up now.
     pub fn unsent(&self) -> impl Iterator<Item = (GroupId, u64)> {
-        let queued = self.flows.values().map(|flow| (flow.meta.group, flow.flow.queued().0 as u64));
-        queued.filter(|(_, messages)| *messages > 0).chain(self.app.untold_unsent())
+        let queued = self
+            .group_streams
+            .values()
+            .map(|view_streams| (view_streams.meta.group, view_streams.view_streams.queued().0 as u64));
+        queued.filter(|(_, messages)| *messages > 0).chain(self.app.unreported_unsent())
     }
 }
 

@@ -2,22 +2,22 @@
 //! (`docs/orphans.md`).
 //!
 //! A process that is excluded keeps, of each group whose state it has, the streams of the last view that it installed. Its next
-//! life takes them over, and says in its wishes which groups can go on from there. The decree that makes it the group's next view
+//! life takes them over, and says in its requests which groups can go on from there. The decree that makes it the group's next view
 //! has it deliver what it holds; until then nothing of it is delivered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::app::{Held, Item};
+use super::app::{Item, OwnedDelivery};
 use super::groups::Ready;
-use super::port::{FlowMeta, GroupFlow};
-use super::{Process, Stage, WISHES_MAX};
+use super::port::{GroupStreams, ViewMeta};
+use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{CommandError, Event, Order};
 use crate::id::{GroupId, Incarnation};
-use crate::link::Receipt;
-use crate::member::{GroupChange, GroupEntry, LIVES_MAX, Orphan, Return, ReturnPoint, Returns, WishList};
-use crate::order::{Deliverable, Full, Outgoing, Status};
+use crate::link::Ack;
+use crate::member::{GroupChange, GroupEntry, INCARNATIONS_MAX, Orphan, RequestList, Return, ReturnPoint, Returns};
+use crate::order::{Backpressure, Deliverable, Status, StreamOutput};
 use crate::time::Instant;
 
 /// When the first member with an orphan's state is back, others have so long to come: they may hold more.
@@ -45,15 +45,15 @@ pub(super) struct KeptGroup {
     /// The view that was installed last, and its members.
     view: u64,
     members: Vec<Incarnation>,
-    place: Place,
+    place: KeptPosition,
     /// What belongs to the state and was not given to the application.
-    rest: Vec<Held>,
+    rest: Vec<OwnedDelivery>,
 }
 
 /// Where a kept group stands.
-enum Place {
+enum KeptPosition {
     /// In the middle of its view.
-    Within(Box<GroupFlow>),
+    Within(Box<GroupStreams>),
     /// At the end of all that is held of it.
     At(ReturnPoint),
     /// What is held makes no sense: the state cannot be gone on from.
@@ -62,32 +62,32 @@ enum Place {
 
 /// Where the streams of a view that is over go: nowhere. What they hold is collected.
 struct Shelf<'a> {
-    meta: &'a FlowMeta,
-    rest: &'a mut Vec<Held>,
+    meta: &'a ViewMeta,
+    rest: &'a mut Vec<OwnedDelivery>,
 }
 
-impl Outgoing for Shelf<'_> {
+impl StreamOutput for Shelf<'_> {
     fn multicast(&mut self, _space: u32, _number: u64, _frames: &[u8]) {}
 
     fn is_congested(&mut self) -> bool {
         false
     }
 
-    fn repair(&mut self, _rank: usize, _space: u32, _number: u64, _frames: &[u8]) {}
+    fn retransmit(&mut self, _rank: usize, _space: u32, _number: u64, _frames: &[u8]) {}
 
-    fn receipt(&mut self, _space: u32, _rank: usize, _receipt: &Receipt, _wants_stable: bool) {}
+    fn ack(&mut self, _space: u32, _rank: usize, _receipt: &Ack, _wants_stable: bool) {}
 
     fn status(&mut self, _space: u32, _rank: Option<usize>, _status: &Status) {}
 
     fn deliver(&mut self, d: Deliverable<'_>) -> bool {
         let delivery = self.meta.delivery(d, true);
-        self.rest.push(Held::of(&delivery, self.meta.space, d.rank));
+        self.rest.push(OwnedDelivery::of(&delivery, self.meta.space, d.rank));
         false
     }
 
     fn sent(&mut self, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
 
-    fn full(&mut self, _bound: Full) {}
+    fn backpressure(&mut self, _bound: Backpressure) {}
 
     fn can_read(&mut self, _space: u32, _rank: usize, _number: u64) -> bool {
         true
@@ -97,23 +97,27 @@ impl Outgoing for Shelf<'_> {
 }
 
 impl KeptGroup {
-    fn new(was: Incarnation, flow: GroupFlow, rest: Vec<Held>) -> Self {
-        let FlowMeta { group, name, view, members, .. } = &flow.meta;
+    fn new(was: Incarnation, view_streams: GroupStreams, rest: Vec<OwnedDelivery>) -> Self {
+        let ViewMeta { group, name, view, members, .. } = &view_streams.meta;
         let (group, name, view, members) = (*group, name.clone(), *view, members.clone());
-        Self { group, name, was, view, members, place: Place::Within(Box::new(flow)), rest }
+        Self { group, name, was, view, members, place: KeptPosition::Within(Box::new(view_streams)), rest }
     }
 
     /// Takes what is held of its view, all of it or up to where the view is known to have ended, behind what is there already.
     fn finish(&mut self, now: Instant, cut: Option<&[u64]>) {
-        let Place::Within(kept) = &mut self.place else { return };
-        let GroupFlow { flow, meta, .. } = kept.as_mut();
+        let KeptPosition::Within(kept) = &mut self.place else { return };
+        let GroupStreams { view_streams, meta, .. } = kept.as_mut();
         let mut shelf = Shelf { meta, rest: &mut self.rest };
-        let own: Vec<u64> = flow.wedge(now, &mut shelf).into_iter().map(|said| said.prefix).collect();
+        let own: Vec<u64> = view_streams.wedge(now, &mut shelf).into_iter().map(|said| said.prefix).collect();
         let prefixes = cut.map_or(own, <[u64]>::to_vec);
-        let done = flow.holds(&prefixes) && !flow.is_past(&prefixes) && flow.finish(&prefixes, &mut shelf).is_some();
+        let done = view_streams.holds(&prefixes)
+            && !view_streams.is_past(&prefixes)
+            && view_streams.finish(&prefixes, &mut shelf).is_some();
         self.place = match done {
-            true => Place::At(ReturnPoint { view: self.view, prefixes, counts: flow.delivered_counts() }),
-            false => Place::Lost,
+            true => {
+                KeptPosition::At(ReturnPoint { view: self.view, prefixes, counts: view_streams.delivered_counts() })
+            }
+            false => KeptPosition::Lost,
         };
     }
 
@@ -123,7 +127,7 @@ impl KeptGroup {
             return self.finish(now, None);
         }
         let Some(cut) = entry.begun_at().filter(|_| stayed && entry.follows(self.view)) else {
-            self.place = Place::Lost;
+            self.place = KeptPosition::Lost;
             return;
         };
         self.finish(now, Some(&cut));
@@ -131,8 +135,8 @@ impl KeptGroup {
         let streams = usize::try_from(orphan.members).unwrap_or(0);
         let nothing = ReturnPoint { view: entry.view, prefixes: vec![0; streams], counts: vec![0; streams] };
         self.place = match &self.place {
-            Place::At(point) if point.prefixes == cut => Place::At(nothing),
-            _ => Place::Lost,
+            KeptPosition::At(point) if point.prefixes == cut => KeptPosition::At(nothing),
+            _ => KeptPosition::Lost,
         };
         self.view = entry.view;
     }
@@ -140,7 +144,7 @@ impl KeptGroup {
 
 /// What a process remembers for groups that wait.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct OrphanRecovery {
     /// Of its own earlier lives.
     kept: Kept,
     /// Streams of the views in which it was excluded.
@@ -159,15 +163,16 @@ impl Process {
     /// This incarnation was excluded: what it has of its groups stays for the next one.
     pub(super) fn freeze(&mut self) {
         let me = self.me();
-        for flow in self.flows.take_values() {
-            let group = flow.meta.group;
+        for view_streams in self.group_streams.take_values() {
+            let group = view_streams.meta.group;
             if self.transfers.is_incomplete(group) {
                 continue;
             }
             let held = self.transfers.take_held(group);
             let delivery = |item| if let Item::Delivery(held) = item { Some(held) } else { None };
-            let rest = held.into_iter().filter_map(delivery).map(|held| Held { replayed: true, ..held }).collect();
-            self.waiting.frozen.push(KeptGroup::new(me, flow, rest));
+            let rest =
+                held.into_iter().filter_map(delivery).map(|held| OwnedDelivery { replayed: true, ..held }).collect();
+            self.waiting.frozen.push(KeptGroup::new(me, view_streams, rest));
         }
     }
 
@@ -179,7 +184,7 @@ impl Process {
             kept.instance = self.instance;
         }
         kept.lives.push(self.me());
-        let too_many = kept.lives.len().saturating_sub(LIVES_MAX);
+        let too_many = kept.lives.len().saturating_sub(INCARNATIONS_MAX);
         kept.lives.drain(..too_many);
         kept.groups.extend(std::mem::take(&mut self.waiting.frozen));
         kept.groups.retain(|group| keeps(group.group));
@@ -205,7 +210,7 @@ impl Process {
         let found = self.directory.group_named(name).filter(|(_, entry)| entry.orphan().is_some());
         let (group, _) = found.ok_or(CommandError::NotOrphan)?;
         self.waiting.given_up.insert(group);
-        self.advance_wants(now);
+        self.advance_intents(now);
         Ok(())
     }
 
@@ -224,19 +229,19 @@ impl Process {
     }
 
     /// A view was installed: which groups wait, and what of the kept ones is of use.
-    pub(super) fn look_at_orphans(&mut self, now: Instant) {
-        self.look_at_kept(now);
+    pub(super) fn check_orphans(&mut self, now: Instant) {
+        self.check_kept_groups(now);
         let orphans: BTreeMap<GroupId, Orphan> = self.directory.orphans().map(|(id, _, orphan)| (id, orphan)).collect();
         self.waiting.gathering.retain(|group, _| orphans.contains_key(group));
         self.waiting.given_up.retain(|group| orphans.contains_key(group));
         self.waiting.told.retain(|group, _| orphans.contains_key(group));
         let listed = |who: &Incarnation| orphans.values().any(|o| o.holders.iter().any(|h| h.who == *who));
         self.waiting.dead.retain(listed);
-        self.tell_of_orphans();
+        self.report_orphans();
     }
 
     /// Tells the application for whom the groups that it wants wait, if it does not know.
-    pub(super) fn tell_of_orphans(&mut self) {
+    pub(super) fn report_orphans(&mut self) {
         let Self { directory, wants, waiting, app, .. } = self;
         for (group, entry, orphan) in directory.orphans().filter(|(_, entry, _)| wants.contains_key(&entry.name)) {
             let holders: Vec<Incarnation> = orphan.holders.iter().map(|holder| holder.who).collect();
@@ -248,7 +253,7 @@ impl Process {
         }
     }
 
-    fn look_at_kept(&mut self, now: Instant) {
+    fn check_kept_groups(&mut self, now: Instant) {
         let mut kept = std::mem::take(&mut self.waiting.kept);
         let is_here = kept.instance == self.instance || self.directory.ancestors().contains(&kept.instance);
         kept.groups.retain_mut(|group| {
@@ -257,7 +262,7 @@ impl Process {
                 let listed = orphan.holders.iter().find(|holder| kept.lives.contains(&holder.who));
                 match (listed, &group.place) {
                     (None, _) => {}
-                    (Some(_), Place::At(point)) if point.view == entry.view => return true,
+                    (Some(_), KeptPosition::At(point)) if point.view == entry.view => return true,
                     (Some(holder), _) => {
                         group.come_up(now, entry, &orphan, holder.stayed);
                         return true;
@@ -282,7 +287,7 @@ impl Process {
             let is_wanted = self.wants.get(&entry.name).is_some_and(|want| want.leaving.is_none());
             let here = kept.groups.iter().find(|kept| kept.group == group).filter(|_| is_wanted);
             let from = here.and_then(|kept| match &kept.place {
-                Place::At(point) if point.view == entry.view => Some(point.clone()),
+                KeptPosition::At(point) if point.view == entry.view => Some(point.clone()),
                 _ => None,
             });
             Some(Return { group, was, from })
@@ -290,19 +295,19 @@ impl Process {
         self.directory.orphans().filter_map(of_group).collect()
     }
 
-    /// What of a member's wishes is about groups that wait.
-    pub(super) fn wishes_of_orphans(&self, list: &mut WishList) {
+    /// What of a member's requests is about groups that wait.
+    pub(super) fn requests_of_orphans(&self, list: &mut RequestList) {
         if !self.directory.has_orphans() {
             return;
         }
         list.returns = self.own_returns();
         let entry = |group: &GroupId| self.directory.groups.get(group).map(|entry| entry.name.clone());
-        list.given_up = self.waiting.given_up.iter().filter_map(entry).take(WISHES_MAX).collect();
+        list.given_up = self.waiting.given_up.iter().filter_map(entry).take(REQUESTS_MAX).collect();
         list.dead = self.waiting.dead.iter().copied().collect();
     }
 
     /// What the next view should bring to groups that wait.
-    pub(super) fn wished_returns(&mut self, now: Instant) -> BTreeMap<GroupId, Returns> {
+    pub(super) fn requested_returns(&mut self, now: Instant) -> BTreeMap<GroupId, Returns> {
         let mut all = BTreeMap::new();
         let decree = self.directory.decree;
         let gathering = &mut self.waiting.gathering;
@@ -310,7 +315,7 @@ impl Process {
             let is_listed = |who: &Incarnation| orphan.holders.iter().any(|holder| holder.who == *who);
             let streams = usize::try_from(orphan.members).unwrap_or(usize::MAX);
             let (mut struck, mut back) = (BTreeSet::new(), Vec::new());
-            for (who, list) in self.wishes.iter().filter(|(_, list)| list.decree == decree) {
+            for (who, list) in self.requests.iter().filter(|(_, list)| list.decree == decree) {
                 let Some(info) = self.directory.rank(*who).map(|rank| &self.directory.members[rank]) else { continue };
                 if list.given_up.contains(&entry.name) {
                     struck.extend(orphan.holders.iter().map(|holder| holder.who));
@@ -353,7 +358,8 @@ impl Process {
         let Some(revived) = change.revived() else { return };
         let groups = &mut self.waiting.kept.groups;
         let found = groups.iter().position(|kept| kept.group == change.group);
-        let Some(KeptGroup { name, was, view, place: Place::At(point), rest, .. }) = found.map(|at| groups.remove(at))
+        let Some(KeptGroup { name, was, view, place: KeptPosition::At(point), rest, .. }) =
+            found.map(|at| groups.remove(at))
         else {
             return self.transfers.retreat(change.group);
         };

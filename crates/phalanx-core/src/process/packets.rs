@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
+use super::best_effort::{BestEffortFrame, Target, put_ack, read_best_effort};
 use super::port::{DATA_MESSAGE, DATA_STATE, Label, Peer};
-use super::unrepaired::{Target, Unrepaired, put_receipt, read_unrepaired};
 use super::{EARLY_BYTES, EARLY_PACKETS, Early, Process, Stage};
 use crate::api::Effects;
-use crate::frames::{Frames, Incoming};
-use crate::id::{Incarnation, Lane, Origin};
+use crate::frames::{Frames, ReceivedFrames};
+use crate::id::{Incarnation, Origin, TrafficClass};
 use crate::link::{Arrival, Channel};
 use crate::member::{Control, StateMessage};
 use crate::packet::Packet;
@@ -34,11 +34,11 @@ const OWED_WINDOWS: usize = 4;
 const OWED_STATE_BYTES: usize = 32 << 20;
 
 impl Process {
-    /// A packet arrived on `lane`. A sealed one is opened in place; what makes no sense is counted and dropped.
+    /// A packet arrived on `class`. A sealed one is opened in place; what makes no sense is counted and dropped.
     pub fn handle_packet(
         &mut self,
         now: Instant,
-        lane: Lane,
+        class: TrafficClass,
         origin: Origin,
         mut packet: Packet<'_>,
         fx: &mut impl Effects,
@@ -60,40 +60,40 @@ impl Process {
         if header.sender == self.me() {
             return self.counters.drop(DropReason::Replayed); // our own, sent back
         }
-        if matches!(header.kind, Kind::Open | Kind::Session | Kind::Plain) {
+        if matches!(header.kind, Kind::Open | Kind::Session | Kind::Unreliable) {
             return self.counters.drop(DropReason::Kind); // of calls, which have endpoints of their own
         }
-        if header.kind == Kind::Greeting {
+        if header.kind == Kind::Handshake {
             // Memory is shared by members alone, and their addresses are known.
             let known = || self.peers.get(header.sender).map(|peer| peer.control);
             let Some(from) = origin.address().or_else(known) else {
                 return self.counters.drop(DropReason::UnknownPeer);
             };
-            return self.handle_greeting(now, from, header.sender, &packet[place], fx);
+            return self.handle_handshake(now, from, header.sender, &packet[place], fx);
         }
-        if !self.peers.contains(header.sender) && !self.admit_stranger(now, lane, origin, &header) {
-            self.tell_excluded(now, header.sender, fx);
+        if !self.peers.contains(header.sender) && !self.admit_stranger(now, class, origin, &header) {
+            self.notify_excluded(now, header.sender, fx);
             return self.counters.drop(DropReason::UnknownPeer);
         }
-        if header.kind == Kind::Spread && self.peers.get(header.sender).is_some_and(|p| p.rank.is_none()) {
-            self.tell_excluded(now, header.sender, fx);
+        if header.kind == Kind::BestEffortMulticast && self.peers.get(header.sender).is_some_and(|p| p.rank.is_none()) {
+            self.notify_excluded(now, header.sender, fx);
         }
         let outcome = match header.kind {
-            Kind::Direct | Kind::Spread => self.handle_unrepaired(now, &header, &packet[place], fx),
+            Kind::Direct | Kind::BestEffortMulticast => self.handle_best_effort(now, &header, &packet[place], fx),
             Kind::Control | Kind::Data => self.handle_channel(now, &header, &packet[place], fx),
             Kind::Multicast => {
                 let frames = match packet {
-                    Packet::Lent(bytes) => Incoming::Lent(&bytes[place]),
-                    Packet::Given(buffer, _) => Incoming::Given(buffer, place),
+                    Packet::Lent(bytes) => ReceivedFrames::Lent(&bytes[place]),
+                    Packet::Given(buffer, _) => ReceivedFrames::Given(buffer, place),
                 };
                 self.handle_multicast(now, &header, frames, fx)
             }
-            Kind::Greeting | Kind::Open | Kind::Session | Kind::Plain => Ok(()),
+            Kind::Handshake | Kind::Open | Kind::Session | Kind::Unreliable => Ok(()),
         };
         match outcome {
             Ok(()) => {
                 if let Some(rank) = self.peers.get(header.sender).and_then(|p| p.rank) {
-                    self.hearing.heard(now, rank);
+                    self.failure_detector.heard(now, rank);
                 }
             }
             Err(reason) => self.counters.drop(reason),
@@ -103,14 +103,14 @@ impl Process {
     /// While this process looks for its cell, members speak to it that it does not know: a packet sealed for its
     /// incarnation, which is new, proves that its sender lives now and knows the cell key. A member that hears no quorum
     /// listens to whoever told it of a later view of its instance: it may be the only one that knows the decision.
-    fn admit_stranger(&mut self, now: Instant, lane: Lane, origin: Origin, header: &Header) -> bool {
+    fn admit_stranger(&mut self, now: Instant, class: TrafficClass, origin: Origin, header: &Header) -> bool {
         let Some(from) = origin.address() else { return false };
         let looks = match self.stage {
             Stage::Searching(_) => true,
             Stage::Member => !self.primary && self.probing.coordinator == Some(from),
             Stage::Leaving { .. } | Stage::Over => false,
         };
-        if !looks || lane != Lane::Control || !header.kind.is_addressed() {
+        if !looks || class != TrafficClass::Control || !header.kind.is_addressed() {
             return false;
         }
         if self.peers.values().filter(|peer| peer.rank.is_none()).count() >= STRANGERS_MAX {
@@ -140,7 +140,7 @@ impl Process {
         packet - Header::LEN - self.tag_len
     }
 
-    fn handle_unrepaired(
+    fn handle_best_effort(
         &mut self,
         now: Instant,
         header: &Header,
@@ -148,53 +148,55 @@ impl Process {
         fx: &mut impl Effects,
     ) -> Result<(), DropReason> {
         let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
-        let seen = if header.kind == Kind::Direct { &mut peer.direct_seen } else { &mut peer.spread_seen };
+        let seen = if header.kind == Kind::Direct { &mut peer.direct_seen } else { &mut peer.best_effort_seen };
         if !seen.check_and_set(header.number) {
             return Err(DropReason::Replayed);
         }
         let mut r = Reader::new(frames);
         while !r.is_empty() {
-            let Some(frame) = read_unrepaired(&mut r)? else { continue };
+            let Some(frame) = read_best_effort(&mut r)? else { continue };
             match frame {
-                Unrepaired::Receipt(target, receipt) => {
+                BestEffortFrame::Ack(target, ack) => {
                     let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
                     match target {
-                        Target::Control => peer.control_channel.handle_receipt(now, &receipt),
-                        Target::Data => peer.data_channel.handle_receipt(now, &receipt),
+                        Target::Control => peer.control_channel.handle_ack(now, &ack),
+                        Target::Data => peer.data_channel.handle_ack(now, &ack),
                         Target::Stream { space, wants_stable } => {
-                            let rank = self.flows.get(&space).and_then(|f| f.meta.rank(header.sender));
+                            let rank = self.group_streams.get(&space).and_then(|f| f.meta.rank(header.sender));
                             if let Some(rank) = rank {
-                                self.with_flow(space, fx, |flow, port| {
-                                    flow.handle_receipt(now, rank, &receipt, wants_stable, port);
+                                self.with_view_streams(space, fx, |view_streams, port| {
+                                    view_streams.handle_ack(now, rank, &ack, wants_stable, port);
                                 });
                             }
                         }
                     }
                 }
-                Unrepaired::Status { space, status } => {
-                    if let Some(flow) = self.flows.get_mut(&space)
-                        && let Some(rank) = flow.meta.rank(header.sender)
+                BestEffortFrame::Status { space, status } => {
+                    if let Some(view_streams) = self.group_streams.get_mut(&space)
+                        && let Some(rank) = view_streams.meta.rank(header.sender)
                     {
-                        flow.flow.handle_status(now, rank, &status);
-                        flow.touched = true;
+                        view_streams.view_streams.handle_status(now, rank, &status);
+                        view_streams.touched = true;
                     }
                 }
-                Unrepaired::Beat { decree, hears } => self.handle_beat(now, header.sender, decree, hears),
-                Unrepaired::WatchBeat(beat) => self.handle_watch_beat(now, header.sender, &beat, fx),
-                Unrepaired::Claim { decree, rank, claim } => {
+                BestEffortFrame::Heartbeat { decree, hears } => {
+                    self.handle_heartbeat(now, header.sender, decree, hears);
+                }
+                BestEffortFrame::WatchHeartbeat(beat) => self.handle_watch_heartbeat(now, header.sender, &beat, fx),
+                BestEffortFrame::LinkReport { decree, rank, link_report } => {
                     // Passed on by members alone: ranks mean nothing to others.
                     if self.peers.get(header.sender).is_some_and(|peer| peer.rank.is_some()) {
-                        self.handle_claim(decree, rank, claim);
+                        self.handle_link_report(decree, rank, link_report);
                     }
                 }
-                Unrepaired::Complaint { decree, complaint } => {
-                    self.handle_complaint(now, header.sender, decree, complaint);
+                BestEffortFrame::SlowReport { decree, slow_report } => {
+                    self.handle_slow_report(now, header.sender, decree, slow_report);
                 }
-                Unrepaired::Probe(probe) => self.handle_probe(now, header.sender, probe, fx),
-                Unrepaired::Findings { decree, findings } => {
+                BestEffortFrame::Probe(probe) => self.handle_probe(now, header.sender, probe, fx),
+                BestEffortFrame::Findings { decree, findings } => {
                     self.handle_findings(now, header.sender, decree, findings);
                 }
-                Unrepaired::Excluded { view } => {
+                BestEffortFrame::Excluded { view } => {
                     if header.kind == Kind::Direct
                         && view > self.directory.view
                         && matches!(self.stage, Stage::Member | Stage::Leaving { .. })
@@ -280,15 +282,16 @@ impl Process {
         &mut self,
         now: Instant,
         header: &Header,
-        frames: Incoming<'_>,
+        frames: ReceivedFrames<'_>,
         fx: &mut impl Effects,
     ) -> Result<(), DropReason> {
-        let Some(rank) = self.flows.get(&header.space).map(|f| f.meta.rank(header.sender)) else {
+        let Some(rank) = self.group_streams.get(&header.space).map(|f| f.meta.rank(header.sender)) else {
             return self.keep_early(header, &frames);
         };
         let rank = rank.ok_or(DropReason::UnknownSpace)?;
-        match self.with_flow(header.space, fx, |flow, port| flow.handle_packet(now, rank, header.number, frames, port))
-        {
+        match self.with_view_streams(header.space, fx, |view_streams, port| {
+            view_streams.handle_packet(now, rank, header.number, frames, port)
+        }) {
             Some(Arrival::Ahead) => Err(DropReason::Ahead),
             Some(Arrival::Duplicate) => Err(DropReason::Replayed),
             _ => Ok(()),
@@ -313,16 +316,16 @@ impl Process {
     pub(super) fn replay_early(&mut self, now: Instant, fx: &mut impl Effects) {
         self.early_bytes = 0;
         for early in std::mem::take(&mut self.early) {
-            let Some(flow) = self.flows.get(&early.space) else {
+            let Some(view_streams) = self.group_streams.get(&early.space) else {
                 if early.space >= self.directory.next_space {
                     self.early_bytes += early.frames.len();
                     self.early.push_back(early);
                 }
                 continue;
             };
-            if let Some(rank) = flow.meta.rank(early.sender) {
-                self.with_flow(early.space, fx, |flow, port| {
-                    flow.handle_packet(now, rank, early.number, Incoming::Lent(&early.frames), port)
+            if let Some(rank) = view_streams.meta.rank(early.sender) {
+                self.with_view_streams(early.space, fx, |view_streams, port| {
+                    view_streams.handle_packet(now, rank, early.number, ReceivedFrames::Lent(&early.frames), port)
                 });
             }
         }
@@ -371,46 +374,48 @@ impl Process {
         self.peers.is_left_out() && !fx.is_congested()
     }
 
-    /// Sends what channels have to send: new packets, repairs, receipts.
-    pub(super) fn turn_channels(&mut self, now: Instant, fx: &mut impl Effects) {
+    /// Sends what channels have to send: new packets, retransmissions, acks.
+    pub(super) fn poll_channels(&mut self, now: Instant, fx: &mut impl Effects) {
         let delay = self.set.timing.ack_delay;
         let mut frames = std::mem::take(&mut self.scratch);
         let Self { peers, net, counters, .. } = self;
-        peers.turn(|who, peer| {
+        peers.poll(|who, peer| {
             let mut left_out = false;
-            for lane in [Lane::Control, Lane::Data] {
-                let (channel, kind, to, target) = match lane {
-                    Lane::Control => (&mut peer.control_channel, Kind::Control, peer.control, Target::Control),
-                    Lane::Data => (&mut peer.data_channel, Kind::Data, peer.data, Target::Data),
+            for class in [TrafficClass::Control, TrafficClass::Data] {
+                let (channel, kind, to, target) = match class {
+                    TrafficClass::Control => (&mut peer.control_channel, Kind::Control, peer.control, Target::Control),
+                    TrafficClass::Data => (&mut peer.data_channel, Kind::Data, peer.data, Target::Data),
                 };
                 if !channel.is_at_rest() {
                     channel.handle_timeout(now, delay);
-                    left_out = lane == Lane::Data && channel.is_ready() && fx.is_congested();
+                    left_out = class == TrafficClass::Data && channel.is_ready() && fx.is_congested();
                     let label =
                         |channel: &Channel, number| Label { dest: who, ..Label::for_all(kind, channel.space, number) };
                     // Retransmissions of data wait like new packets: into a full interface they would only keep it full,
                     // and a state of some megabytes would fill it for ever.
-                    while !(lane == Lane::Data && fx.is_congested())
-                        && let Some((number, frames)) = channel.poll_repair()
+                    while !(class == TrafficClass::Data && fx.is_congested())
+                        && let Some((number, frames)) = channel.poll_retransmit()
                     {
-                        counters.repairs += 1;
-                        net.send(label(channel, number).again(), lane, &[to], &frames, counters, fx);
+                        counters.retransmissions += 1;
+                        net.send(label(channel, number).retransmitted(), class, &[to], &frames, counters, fx);
                     }
                     frames.clear();
-                    while !(lane == Lane::Data && fx.is_congested()) && channel.fill(peer.packet_room, &mut frames) {
-                        net.send(label(channel, channel.next_number()), lane, &[to], &frames, counters, fx);
+                    while !(class == TrafficClass::Data && fx.is_congested())
+                        && channel.fill(peer.packet_room, &mut frames)
+                    {
+                        net.send(label(channel, channel.next_number()), class, &[to], &frames, counters, fx);
                         channel.sent(now, Frames::from(frames.clone()));
                         frames.clear();
                     }
                     counters.channel_window_full += u64::from(channel.has_filled());
-                    if let Some(receipt) = channel.poll_receipt(now) {
-                        put_receipt(&mut peer.direct, target, &receipt);
+                    if let Some(ack) = channel.poll_ack(now) {
+                        put_ack(&mut peer.direct, target, &ack);
                     }
                 }
-                // Receipts for control travel with control.
+                // Acks for control travel with control.
                 if !peer.direct.is_empty() {
                     let label = net.direct(who);
-                    net.send(label, lane, &[to], &peer.direct, counters, fx);
+                    net.send(label, class, &[to], &peer.direct, counters, fx);
                     peer.direct.clear();
                 }
             }

@@ -71,7 +71,7 @@ impl Peers {
 
     /// Gives each busy peer its turn, in the order of incarnations, from the one on that was left out last; who is quiet
     /// afterwards is busy no more. `each` tells whether the peer could send nothing because the interface was full.
-    pub(super) fn turn(&mut self, mut each: impl FnMut(Incarnation, &mut Peer) -> bool) {
+    pub(super) fn poll(&mut self, mut each: impl FnMut(Incarnation, &mut Peer) -> bool) {
         let Self { all, busy, left_out } = self;
         if busy.is_empty() {
             return; // as most turns find it

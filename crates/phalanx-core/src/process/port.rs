@@ -1,17 +1,17 @@
-//! Ways out: packets built and sealed, peers and their channels, a flow's port.
+//! Ways out: packets built and sealed, peers and their channels, the port of a view's streams.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::app::{AppQueue, Held, Item};
-use super::counters::Counters;
+use super::app::{AppQueue, Item, OwnedDelivery};
+use super::best_effort::{Target, put_ack, put_status};
+use super::counters::ProcessCounters;
 use super::peers::Peers;
 use super::transfer::Transfers;
-use super::unrepaired::{Target, put_receipt, put_status};
 use crate::api::{Delivery, Effects, GroupTerms, Order};
-use crate::id::{GroupId, Incarnation, Lane};
-use crate::link::{Channel, Receipt};
-use crate::order::{Deliverable, Flow, Full, Outgoing, Status};
+use crate::id::{GroupId, Incarnation, TrafficClass};
+use crate::link::{Ack, Channel};
+use crate::order::{Backpressure, Deliverable, Status, StreamOutput, ViewStreams};
 use crate::seal::{ReplayWindow, Sealer, Security, associated};
 use crate::time::Instant;
 use crate::wire::{Header, Kind, cell_tag};
@@ -23,9 +23,9 @@ pub(super) const DATA_STATE: u8 = 1;
 
 /// Packet spaces of this process that are not agreed by a view. Agreed ones count up from 1; channels' count
 /// down from [`CHANNEL_SPACES`]; the two never meet in the life of an incarnation.
-const GREETING_SPACE: u32 = u32::MAX;
+const HANDSHAKE_SPACE: u32 = u32::MAX;
 const DIRECT_SPACE: u32 = u32::MAX - 1;
-const SPREAD_SPACE: u32 = u32::MAX - 2;
+const BEST_EFFORT_SPACE: u32 = u32::MAX - 2;
 const CHANNEL_SPACES: u32 = u32::MAX - 16;
 
 /// What names a packet of this process and says for whom it is.
@@ -37,43 +37,43 @@ pub(super) struct Label {
     /// The one process that can open it, for kinds that are addressed.
     pub(super) dest: Incarnation,
     /// It went out before, with the same frames.
-    pub(super) again: bool,
+    pub(super) is_retransmission: bool,
 }
 
 impl Label {
     /// A packet for many.
     pub(super) fn for_all(kind: Kind, space: u32, number: u64) -> Self {
-        Self { kind, space, number, dest: Incarnation::NONE, again: false }
+        Self { kind, space, number, dest: Incarnation::NONE, is_retransmission: false }
     }
 
     /// The same packet once more.
-    pub(super) fn again(self) -> Self {
-        Self { again: true, ..self }
+    pub(super) fn retransmitted(self) -> Self {
+        Self { is_retransmission: true, ..self }
     }
 }
 
 /// Builds packets and sends them: in clear where memory is shared, sealed elsewhere.
-pub(super) struct Net {
+pub(super) struct PacketBuilder {
     sealer: Sealer,
     cell_tag: u32,
     me: Incarnation,
     next_channel_space: u32,
-    greeting: u64,
+    handshake: u64,
     direct: u64,
-    spread: u64,
+    best_effort: u64,
     buffer: Vec<u8>,
 }
 
-impl Net {
+impl PacketBuilder {
     pub(super) fn new(security: &Security, cell: &str, me: Incarnation) -> Self {
         Self {
             sealer: Sealer::new(security, cell, me),
             cell_tag: cell_tag(cell),
             me,
             next_channel_space: CHANNEL_SPACES,
-            greeting: 0,
+            handshake: 0,
             direct: 0,
-            spread: 0,
+            best_effort: 0,
             buffer: Vec::with_capacity(65_536),
         }
     }
@@ -88,36 +88,36 @@ impl Net {
     pub(super) fn send(
         &mut self,
         label: Label,
-        lane: Lane,
+        class: TrafficClass,
         to: &[SocketAddr],
         frames: &[u8],
-        counters: &mut Counters,
+        counters: &mut ProcessCounters,
         fx: &mut impl Effects,
     ) {
         if to.is_empty() {
             return;
         }
-        let Label { kind, space, number, dest, again } = label;
+        let Label { kind, space, number, dest, is_retransmission } = label;
         let header = Header { kind, cell_tag: self.cell_tag, sender: self.me, space, number }.to_bytes();
-        let shared = fx.share(lane, to, &associated(&header, dest), frames);
+        let shared = fx.write_shared(class, to, &associated(&header, dest), frames);
         counters.packets_shared += shared as u64;
         let Some(rest @ 1..) = to.len().checked_sub(shared) else { return };
         counters.datagrams_sent += rest as u64;
         self.buffer.clear();
         self.buffer.extend_from_slice(&header);
         self.buffer.extend_from_slice(frames);
-        if again {
-            self.sealer.seal_again(dest, &mut self.buffer);
+        if is_retransmission {
+            self.sealer.seal_retransmission(dest, &mut self.buffer);
         } else {
             self.sealer.seal(dest, &mut self.buffer);
         }
-        fx.transmit(lane, to, &self.buffer);
+        fx.transmit(class, to, &self.buffer);
     }
 
-    /// What the next greeting is called.
-    pub(super) fn greeting(&mut self) -> Label {
-        self.greeting += 1;
-        Label::for_all(Kind::Greeting, GREETING_SPACE, self.greeting)
+    /// What the next handshake is called.
+    pub(super) fn handshake(&mut self) -> Label {
+        self.handshake += 1;
+        Label::for_all(Kind::Handshake, HANDSHAKE_SPACE, self.handshake)
     }
 
     /// What the next direct packet is called.
@@ -126,10 +126,10 @@ impl Net {
         Label { dest, ..Label::for_all(Kind::Direct, DIRECT_SPACE, self.direct) }
     }
 
-    /// What the next packet that is spread is called.
-    pub(super) fn spread(&mut self) -> Label {
-        self.spread += 1;
-        Label::for_all(Kind::Spread, SPREAD_SPACE, self.spread)
+    /// What the next best-effort multicast packet is called.
+    pub(super) fn best_effort(&mut self) -> Label {
+        self.best_effort += 1;
+        Label::for_all(Kind::BestEffortMulticast, BEST_EFFORT_SPACE, self.best_effort)
     }
 }
 
@@ -142,7 +142,7 @@ pub(super) struct Peer {
     pub(super) control_channel: Channel,
     pub(super) data_channel: Channel,
     pub(super) direct_seen: ReplayWindow,
-    pub(super) spread_seen: ReplayWindow,
+    pub(super) best_effort_seen: ReplayWindow,
     /// A message on one of its channels made no sense.
     pub(super) is_unreadable: bool,
     /// Frames for its next direct packet.
@@ -153,7 +153,7 @@ pub(super) struct Peer {
 
 impl Peer {
     pub(super) fn new(
-        net: &mut Net,
+        net: &mut PacketBuilder,
         data: SocketAddr,
         control: SocketAddr,
         window: u64,
@@ -167,7 +167,7 @@ impl Peer {
             control_channel: Channel::new(net.channel_space(), window, now),
             data_channel: Channel::new(net.channel_space(), window, now),
             direct_seen: ReplayWindow::default(),
-            spread_seen: ReplayWindow::default(),
+            best_effort_seen: ReplayWindow::default(),
             is_unreadable: false,
             direct: Vec::new(),
             packet_room,
@@ -183,19 +183,19 @@ impl Peer {
     }
 }
 
-/// A flow and what its packets need.
-pub(super) struct GroupFlow {
-    pub(super) flow: Flow,
-    pub(super) meta: FlowMeta,
+/// A view's streams and what their packets need.
+pub(super) struct GroupStreams {
+    pub(super) view_streams: ViewStreams,
+    pub(super) meta: ViewMeta,
     /// Something changed since its last turn.
     pub(super) touched: bool,
     /// When a turn is due though nothing changes, as of the last one.
     due: Option<Instant>,
 }
 
-impl GroupFlow {
-    pub(super) fn new(flow: Flow, meta: FlowMeta) -> Self {
-        Self { flow, meta, touched: true, due: None }
+impl GroupStreams {
+    pub(super) fn new(view_streams: ViewStreams, meta: ViewMeta) -> Self {
+        Self { view_streams, meta, touched: true, due: None }
     }
 
     /// Whether it has something to do in a turn.
@@ -206,17 +206,17 @@ impl GroupFlow {
     /// It had its turn. If it `worked`, the next one looks at it again.
     pub(super) fn rests(&mut self, worked: bool) {
         self.touched = worked;
-        self.due = self.flow.deadline();
+        self.due = self.view_streams.deadline();
     }
 
     /// When it wants its next turn.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        if self.touched { self.flow.deadline() } else { self.due }
+        if self.touched { self.view_streams.deadline() } else { self.due }
     }
 }
 
-/// What is known of a group view outside its flow.
-pub(super) struct FlowMeta {
+/// What is known of a group view outside its streams.
+pub(super) struct ViewMeta {
     pub(super) group: GroupId,
     pub(super) name: Arc<str>,
     pub(super) view: u64,
@@ -235,7 +235,7 @@ pub(super) struct FlowMeta {
     pub(super) adequate: bool,
 }
 
-impl FlowMeta {
+impl ViewMeta {
     /// What a stream of the view gives out, as the application takes it.
     #[inline]
     pub(super) fn delivery<'a>(&self, d: Deliverable<'a>, replayed: bool) -> Delivery<'a> {
@@ -257,10 +257,10 @@ impl FlowMeta {
     }
 }
 
-/// The port of a flow of `$process`, which lends all that is not the flow.
-macro_rules! flow_port {
+/// The port of a view's streams of `$process`, which lends all that is not these streams.
+macro_rules! streams_port {
     ($process:ident, $fx:expr, $meta:expr) => {
-        $crate::process::port::FlowPort {
+        $crate::process::port::StreamsPort {
             fx: $fx,
             net: &mut $process.net,
             app: &mut $process.app,
@@ -272,41 +272,41 @@ macro_rules! flow_port {
         }
     };
 }
-pub(super) use flow_port;
+pub(super) use streams_port;
 
-/// Where a flow's output goes.
-pub(super) struct FlowPort<'a, F> {
+/// Where the output of a view's streams goes.
+pub(super) struct StreamsPort<'a, F> {
     pub(super) fx: &'a mut F,
-    pub(super) net: &'a mut Net,
+    pub(super) net: &'a mut PacketBuilder,
     pub(super) app: &'a mut AppQueue,
     pub(super) peers: &'a mut Peers,
     pub(super) transfers: &'a mut Transfers,
-    pub(super) counters: &'a mut Counters,
+    pub(super) counters: &'a mut ProcessCounters,
     pub(super) attention: &'a mut bool,
-    pub(super) meta: &'a FlowMeta,
+    pub(super) meta: &'a ViewMeta,
 }
 
-impl<F: Effects> Outgoing for FlowPort<'_, F> {
+impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
     fn multicast(&mut self, space: u32, number: u64, frames: &[u8]) {
         self.counters.multicast_packets += 1;
         let label = Label::for_all(Kind::Multicast, space, number);
-        self.net.send(label, Lane::Data, &self.meta.others, frames, self.counters, self.fx);
+        self.net.send(label, TrafficClass::Data, &self.meta.others, frames, self.counters, self.fx);
     }
 
     fn is_congested(&mut self) -> bool {
         self.fx.is_congested()
     }
 
-    fn repair(&mut self, rank: usize, space: u32, number: u64, frames: &[u8]) {
-        self.counters.repairs += 1;
-        let label = Label::for_all(Kind::Multicast, space, number).again();
+    fn retransmit(&mut self, rank: usize, space: u32, number: u64, frames: &[u8]) {
+        self.counters.retransmissions += 1;
+        let label = Label::for_all(Kind::Multicast, space, number).retransmitted();
         let to = &self.meta.addresses[rank..=rank];
-        self.net.send(label, Lane::Data, to, frames, self.counters, self.fx);
+        self.net.send(label, TrafficClass::Data, to, frames, self.counters, self.fx);
     }
 
-    fn receipt(&mut self, space: u32, rank: usize, receipt: &Receipt, wants_stable: bool) {
+    fn ack(&mut self, space: u32, rank: usize, ack: &Ack, wants_stable: bool) {
         if let Some(peer) = self.peers.get_mut(self.meta.members[rank]) {
-            put_receipt(&mut peer.direct, Target::Stream { space, wants_stable }, receipt);
+            put_ack(&mut peer.direct, Target::Stream { space, wants_stable }, ack);
         }
     }
 
@@ -321,8 +321,8 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
             None => {
                 let mut frames = Vec::with_capacity(32);
                 put_status(&mut frames, space, status);
-                let label = self.net.spread();
-                self.net.send(label, Lane::Data, &self.meta.others, &frames, self.counters, self.fx);
+                let label = self.net.best_effort();
+                self.net.send(label, TrafficClass::Data, &self.meta.others, &frames, self.counters, self.fx);
             }
         }
     }
@@ -335,7 +335,7 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
         let transfer = self.transfers.holds_back(self.meta.group);
         if transfer || !self.app.is_open(self.fx) {
             self.counters.app_full += u64::from(!transfer && self.app.is_empty());
-            let held = Held::of(&delivery, self.meta.space, d.rank);
+            let held = OwnedDelivery::of(&delivery, self.meta.space, d.rank);
             self.transfers.hold(self.app, Item::Delivery(held), self.meta.group);
             return false;
         }
@@ -351,15 +351,15 @@ impl<F: Effects> Outgoing for FlowPort<'_, F> {
         self.fx.sent(self.meta.group, self.meta.view, seq, order, uniform, payload);
     }
 
-    fn full(&mut self, bound: Full) {
+    fn backpressure(&mut self, bound: Backpressure) {
         let counter = match bound {
-            Full::Outbox => &mut self.counters.outbox_full,
-            Full::Window => &mut self.counters.window_full,
-            Full::Credit => &mut self.counters.held_by_credit,
-            Full::Receipts => &mut self.counters.held_by_receipts,
-            Full::Members => &mut self.counters.held_for_members,
-            Full::Quorum => &mut self.counters.held_for_quorum,
-            Full::Orders => &mut self.counters.orders_held,
+            Backpressure::Outbox => &mut self.counters.outbox_full,
+            Backpressure::Window => &mut self.counters.window_full,
+            Backpressure::Credit => &mut self.counters.held_by_credit,
+            Backpressure::Acks => &mut self.counters.held_by_acks,
+            Backpressure::Members => &mut self.counters.held_for_members,
+            Backpressure::Quorum => &mut self.counters.held_for_quorum,
+            Backpressure::Orders => &mut self.counters.orders_held,
         };
         *counter += 1;
     }

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, Founding};
-use crate::member::{Directory, Inheritance, Mark, fresh_instance, generation, next_generation};
+use crate::member::{BootstrapMarker, Directory, Inheritance, fresh_instance, generation, next_generation};
 use crate::time::Instant;
 
 /// Instances that were met and told of; further ones are not told.
-const MET_MAX: usize = 16;
+const KNOWN_INSTANCES_MAX: usize = 16;
 
 /// A look for others before the next instance is founded.
-pub(super) struct Look {
+pub(super) struct ReformWait {
     until: Instant,
     /// When it looked last.
     last: Instant,
 }
 
-impl Look {
+impl ReformWait {
     fn new(now: Instant, length: Duration) -> Self {
         Self { until: now + length, last: now }
     }
@@ -52,14 +52,14 @@ impl Process {
             Stage::Member if self.primary => return Err(CommandError::InPrimary),
             Stage::Member => {}
         }
-        let look = Look::new(now, self.look_before_reform());
+        let look = ReformWait::new(now, self.reform_wait());
         self.reforming.get_or_insert(look);
         self.attention = true;
         Ok(())
     }
 
     /// Longer than it takes to miss a member that reforms, and to hear from what it became.
-    fn look_before_reform(&self) -> Duration {
+    fn reform_wait(&self) -> Duration {
         self.suspect_after() * 2 + self.set.timing.probe * 5
     }
 
@@ -70,7 +70,7 @@ impl Process {
 
     /// Goes on with a reform, at a heartbeat.
     pub(super) fn go_on_reforming(&mut self, now: Instant, fx: &mut impl Effects) {
-        let length = self.look_before_reform();
+        let length = self.reform_wait();
         let Some(look) = self.reforming.as_mut().filter(|_| self.leaving.is_none()) else { return };
         let has_looked = look.is_over(now, length);
         if self.primary {
@@ -88,7 +88,7 @@ impl Process {
             ));
         }
         self.reforming = None;
-        let is_dead = |rank: usize| self.hearing.is_dead(rank);
+        let is_dead = |rank: usize| self.failure_detector.is_dead(rank);
         let ranked = self.directory.members.iter().enumerate();
         let dead = ranked.filter(|(rank, _)| is_dead(*rank)).map(|(_, member)| member.incarnation).collect();
         let (instance, directory) = (self.instance, self.directory.clone());
@@ -153,7 +153,7 @@ impl Process {
                 None => self.end(Event::Renounced { generation }),
             };
         }
-        if self.met.len() < MET_MAX && self.met.insert(instance) {
+        if self.known_instances.len() < KNOWN_INSTANCES_MAX && self.known_instances.insert(instance) {
             self.counters.instances_met += 1;
             self.app.event(Event::OtherInstance { instance, own: self.instance, at });
         }
@@ -162,9 +162,9 @@ impl Process {
     /// Founds the instance after the one that an earlier life renounced. If that was a while ago it looks for others again, and this
     /// gives the addresses of those that were members with it.
     pub(super) fn found_next(&mut self, now: Instant, fx: &mut impl Effects) -> Vec<SocketAddr> {
-        let length = self.look_before_reform();
+        let length = self.reform_wait();
         let (Founding::Reform(inheritance), own) = (&self.set.founding, self.set.me.control) else { return Vec::new() };
-        let look = self.reforming.get_or_insert(Look { until: inheritance.at, last: inheritance.at });
+        let look = self.reforming.get_or_insert(ReformWait { until: inheritance.at, last: inheritance.at });
         if !look.is_over(now, length) {
             let members = inheritance.directory.members.iter();
             return members.map(|member| member.control).filter(|control| *control != own).collect();
@@ -173,7 +173,7 @@ impl Process {
         let next = next_generation(inheritance.instance);
         let directory = inheritance.passed_on_to(self.set.me.clone());
         let instance = fresh_instance(next, self.rng.next_u64());
-        if self.set_mark(Mark { instance, list: None }, fx) {
+        if self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx) {
             self.enter_first(now, instance, directory, fx);
         }
         Vec::new()
@@ -192,12 +192,12 @@ mod tests {
         let at = SocketAddr::from(([127, 0, 0, 2], 1000));
         let told = |process: &Process| process.app.len();
         let before = told(&process);
-        let all = MET_MAX as u64 + 2;
+        let all = KNOWN_INSTANCES_MAX as u64 + 2;
         for instance in (100..100 + all).chain(100..100 + all) {
             process.meet_instance(instance, at, true);
         }
-        assert_eq!(told(&process) - before, MET_MAX, "each once, and no more");
+        assert_eq!(told(&process) - before, KNOWN_INSTANCES_MAX, "each once, and no more");
         process.meet_instance(process.instance, at, true);
-        assert_eq!(told(&process) - before, MET_MAX, "its own is none");
+        assert_eq!(told(&process) - before, KNOWN_INSTANCES_MAX, "its own is none");
     }
 }

@@ -24,7 +24,7 @@ pub struct StreamStatus {
     pub queued_bytes: usize,
     /// Packets sent and not stable.
     pub unstable_packets: u64,
-    /// The member whose window or missing receipts hold the stream back, if something is queued or unstable.
+    /// The member whose window or missing acks hold the stream back, if something is queued or unstable.
     pub waits_for: Option<String>,
     /// What the queued messages wait for, if any are queued.
     pub hold: Option<Hold>,
@@ -63,7 +63,7 @@ pub struct Activity {
     /// Gathering reports as coordinator.
     pub gathering: bool,
     /// Waiting for cuts to be held as coordinator.
-    pub filling: bool,
+    pub recovering: bool,
     /// Proposing as coordinator.
     pub proposing: bool,
 }
@@ -87,7 +87,7 @@ pub struct DecreeState<'a> {
 
 /// Whether a process stopped in a group's view, and what it had until then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GateState {
+pub struct WedgeState {
     /// The group.
     pub group: GroupId,
     /// The packet space of its view.
@@ -116,24 +116,24 @@ impl Process {
 
     /// One entry per group this process is a member of, as [`DecreeState`] for the streams.
     #[must_use]
-    pub fn gates(&self) -> Vec<GateState> {
-        let gate = |f: &super::port::GroupFlow| {
-            let (parsed, held) = f.flow.prefixes().unzip();
-            GateState { group: f.meta.group, space: f.meta.space, wedged: f.flow.is_wedged(), parsed, held }
+    pub fn wedge_states(&self) -> Vec<WedgeState> {
+        let gate = |f: &super::port::GroupStreams| {
+            let (parsed, held) = f.view_streams.prefixes().unzip();
+            WedgeState { group: f.meta.group, space: f.meta.space, wedged: f.view_streams.is_wedged(), parsed, held }
         };
-        self.flows.values().map(gate).collect()
+        self.group_streams.values().map(gate).collect()
     }
 
     /// One entry per group this process is a member of.
     #[must_use]
     pub fn streams(&self) -> Vec<StreamStatus> {
-        self.flows
+        self.group_streams
             .values()
             .map(|f| {
-                let (queued_messages, queued_bytes) = f.flow.queued();
-                let (sent, delivered) = f.flow.counts();
-                let busy = queued_messages > 0 || f.flow.unstable_packets() > 0;
-                let waits_for = if busy { f.flow.waits_for() } else { None };
+                let (queued_messages, queued_bytes) = f.view_streams.queued();
+                let (sent, delivered) = f.view_streams.counts();
+                let busy = queued_messages > 0 || f.view_streams.unstable_packets() > 0;
+                let waits_for = if busy { f.view_streams.waits_for() } else { None };
                 let name_of = |rank: usize| {
                     let who = f.meta.members.get(rank)?;
                     self.directory.members.iter().find(|m| m.incarnation == *who).map(|m| m.name.clone())
@@ -145,10 +145,10 @@ impl Process {
                     members: f.meta.members.len(),
                     queued_messages,
                     queued_bytes,
-                    unstable_packets: f.flow.unstable_packets(),
+                    unstable_packets: f.view_streams.unstable_packets(),
                     waits_for: waits_for.and_then(name_of),
-                    hold: f.flow.hold(),
-                    orders: name_of(f.flow.token_holder()),
+                    hold: f.view_streams.hold(),
+                    orders: name_of(f.view_streams.token_holder()),
                     sent,
                     delivered,
                 }
@@ -163,19 +163,19 @@ impl Process {
         };
         let (mut outbox, mut held_back, mut unstable, mut kept, mut waiting) = (0, 0, 0, 0, 0);
         let (mut window, mut sent, mut undelivered) = (0, 0, EVENTS_MAX);
-        for flow in self.flows.values().map(|f| &f.flow) {
-            let (messages, bytes) = flow.queued();
+        for view_streams in self.group_streams.values().map(|f| &f.view_streams) {
+            let (messages, bytes) = view_streams.queued();
             // The first message may be longer than the bound, and each has a byte of its own.
             let counted = if messages > 1 { bytes.saturating_sub(messages) } else { 0 };
             outbox = outbox.max(counted);
             // For as long as nobody comes, whatever goes on.
-            if matches!(flow.hold(), Some(Hold::Outside | Hold::Inadequate)) {
+            if matches!(view_streams.hold(), Some(Hold::Outside | Hold::Inadequate)) {
                 held_back = held_back.max(counted as u64);
             }
-            unstable = unstable.max(usize::try_from(flow.unstable_packets()).unwrap_or(usize::MAX));
-            let held = flow.held();
+            unstable = unstable.max(usize::try_from(view_streams.unstable_packets()).unwrap_or(usize::MAX));
+            let held = view_streams.held();
             (kept, waiting) = (held.0.max(kept), held.1.max(waiting));
-            let set = flow.settings();
+            let set = view_streams.settings();
             window = window.max(set.window);
             sent = sent.max(set.unstable_max());
             // No message takes less than two bytes of a packet.
@@ -203,19 +203,19 @@ impl Process {
     /// Every counter, by name, in a fixed order that never changes while the process lives.
     pub fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let mut counters = self.counters.clone();
-        self.flows.values().for_each(|f| counters.add_token(f.flow.token_counts()));
+        self.group_streams.values().for_each(|f| counters.add_token(f.view_streams.token_counts()));
         counters.each(each);
     }
 
     /// The packet space of each group view this process is in, and how often its token was passed on.
     pub fn tenures(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.flows.iter().map(|(&space, f)| (space, f.flow.tenure()))
+        self.group_streams.iter().map(|(&space, f)| (space, f.view_streams.tenure()))
     }
 
     /// Of each group view this process is in: the group, its packet space, and the number of the next packet that this
     /// process sends in it.
     pub fn next_packets(&self) -> impl Iterator<Item = (GroupId, u32, u64)> {
-        self.flows.iter().map(|(&space, f)| (f.meta.group, space, f.flow.next_packet()))
+        self.group_streams.iter().map(|(&space, f)| (f.meta.group, space, f.view_streams.next_packet()))
     }
 
     /// Unfinished work.
@@ -228,7 +228,7 @@ impl Process {
             transferring: self.transfers.is_active(),
             giving: self.transfers.gives(),
             gathering: matches!(phase, Some(Phase::Gathering)),
-            filling: matches!(phase, Some(Phase::Filling { .. })),
+            recovering: matches!(phase, Some(Phase::Recovering { .. })),
             proposing: matches!(phase, Some(Phase::Proposing { .. })),
         }
     }
@@ -245,19 +245,22 @@ impl Process {
     /// When it does not hold.
     pub fn check_invariants(&self) {
         self.peers.check_invariants();
-        for flow in self.flows.values() {
-            flow.flow.check_invariants();
-            assert!(flow.touched || flow.deadline() == flow.flow.deadline(), "a flow rests on what has changed");
-            assert!(flow.meta.space < self.directory.next_space, "a flow's space was decided");
+        for view_streams in self.group_streams.values() {
+            view_streams.view_streams.check_invariants();
+            assert!(
+                view_streams.touched || view_streams.deadline() == view_streams.view_streams.deadline(),
+                "a view's streams rest on what has changed"
+            );
+            assert!(view_streams.meta.space < self.directory.next_space, "a view's packet space was decided");
         }
         if matches!(self.stage, Stage::Member) {
             assert!(self.directory.rank(self.me()).is_some(), "a member is in its view");
             assert!(self.directory.level <= self.set.me.level, "a member knows the level in force");
             let own = self.agreed();
             assert_eq!(own, own.under(&self.directory.settings), "the agreed settings are in force");
-            for flow in self.flows.values() {
-                let entry = self.directory.groups.get(&flow.meta.group);
-                assert!(entry.is_some_and(|e| e.space == flow.meta.space), "a flow belongs to a view in force");
+            for view_streams in self.group_streams.values() {
+                let entry = self.directory.groups.get(&view_streams.meta.group);
+                assert!(entry.is_some_and(|e| e.space == view_streams.meta.space), "streams belong to a view in force");
             }
         }
         if let Some((ballot, _)) = self.acceptor.accepted() {

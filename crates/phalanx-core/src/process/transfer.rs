@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::app::{AppQueue, Held, Item};
+use super::app::{AppQueue, Item, OwnedDelivery};
 use super::groups::{DRAIN_PATIENCE, Ready};
 use super::{Process, Stage};
 use crate::api::{Delivery, Effects, Event, GroupView, Order, Snapshot};
@@ -41,8 +41,8 @@ const SILENT_PATIENCE: u32 = 5;
 /// All transfers of a process.
 pub(super) struct Transfers {
     rng: Rng,
-    giving: Vec<Giving>,
-    taking: BTreeMap<String, Taking>,
+    giving: Vec<OutgoingTransfer>,
+    taking: BTreeMap<String, IncomingTransfer>,
     /// By name, groups whose state was begun in vain and is to be taken anew.
     tried: BTreeMap<String, Tried>,
     /// Items of groups whose state is not complete here, by group.
@@ -51,7 +51,7 @@ pub(super) struct Transfers {
     retreats: BTreeSet<GroupId>,
 }
 
-struct Giving {
+struct OutgoingTransfer {
     group: GroupId,
     to: Incarnation,
     transfer: u64,
@@ -63,7 +63,7 @@ struct Giving {
     record_bytes: u64,
     sent_bytes: u64,
     taken_bytes: u64,
-    told_caught_up: bool,
+    reported_caught_up: bool,
     /// More is to be sent when the channel has room for it.
     waits: bool,
     /// The view that holds the joiner, once the application here has reached it.
@@ -82,7 +82,7 @@ struct Moves {
     since: Instant,
 }
 
-struct Taking {
+struct IncomingTransfer {
     group: GroupId,
     donor: Incarnation,
     transfer: u64,
@@ -95,7 +95,7 @@ struct Taking {
     /// What came of the state and of the record, and what the application has taken of it.
     came_bytes: u64,
     taken_bytes: u64,
-    told_bytes: u64,
+    reported_bytes: u64,
     /// The donor's word for the view its record ends at.
     done: Option<u64>,
     /// The first view that holds us, once installed.
@@ -114,7 +114,7 @@ struct Tried {
     again: Instant,
 }
 
-impl Giving {
+impl OutgoingTransfer {
     /// The application here was given a delivery that the snapshot does not hold.
     fn record(&mut self, delivery: &Delivery<'_>) {
         self.record_bytes += replay_bytes(delivery.payload);
@@ -226,7 +226,7 @@ impl Transfers {
         self.retreats.insert(group);
     }
 
-    /// Whether the group is to be left again, unsaid.
+    /// Whether the group is to be left again, without a report.
     pub(super) fn retreats_from(&self, group: GroupId) -> bool {
         self.retreats.contains(&group)
     }
@@ -262,7 +262,7 @@ impl Transfers {
     }
 
     /// What is given to `to` under that name.
-    fn given_to(&mut self, to: Incarnation, transfer: u64) -> Option<&mut Giving> {
+    fn given_to(&mut self, to: Incarnation, transfer: u64) -> Option<&mut OutgoingTransfer> {
         self.giving.iter_mut().find(|g| g.to == to && g.transfer == transfer)
     }
 
@@ -300,7 +300,7 @@ impl Transfers {
     }
 
     /// A transfer failed: it may be begun anew at `again`, and when the application has taken what came of it.
-    fn fail(&mut self, name: &str, again: Instant) -> Option<Taking> {
+    fn fail(&mut self, name: &str, again: Instant) -> Option<IncomingTransfer> {
         let taking = self.taking.remove(name)?;
         let untaken_bytes = taking.came_bytes.saturating_sub(taking.taken_bytes);
         self.tried.insert(name.to_owned(), Tried { group: taking.group, donor: taking.donor, untaken_bytes, again });
@@ -345,7 +345,7 @@ impl Process {
         }
         let mut heard: Vec<Incarnation> = donors
             .into_iter()
-            .filter(|who| *who != me && self.directory.rank(*who).is_some_and(|r| self.hearing.hears(now, r)))
+            .filter(|who| *who != me && self.directory.rank(*who).is_some_and(|r| self.failure_detector.hears(now, r)))
             .collect();
         if heard.is_empty() {
             return;
@@ -357,7 +357,7 @@ impl Process {
         }
         let pick = usize::try_from(self.transfers.rng.below(heard.len() as u64)).unwrap_or(0);
         let (donor, transfer) = (heard[pick], self.transfers.rng.next_u64());
-        let taking = Taking {
+        let taking = IncomingTransfer {
             group,
             donor,
             transfer,
@@ -367,7 +367,7 @@ impl Process {
             caught_up: false,
             came_bytes: 0,
             taken_bytes: 0,
-            told_bytes: 0,
+            reported_bytes: 0,
             done: None,
             first_view: None,
         };
@@ -415,7 +415,7 @@ impl Process {
         self.transfers.giving.retain(|g| g.group != group || g.to != to);
         // The application here must have reached the view that the joiner knows: a process that comes again must
         // not be given what it delivered before it left.
-        let is_member = self.told_view(group).is_some_and(|told| told >= view);
+        let is_member = self.application_view(group).is_some_and(|told| told >= view);
         // A wish made before an earlier transfer failed may have brought the joiner in without its state: the view
         // that would end this record lies behind. It leaves again and asks anew.
         let is_in = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&to));
@@ -432,7 +432,7 @@ impl Process {
         self.send_state(to, &StateMessage::Begin { transfer, bytes });
         let Some(total) = bytes else { return };
         self.counters.transfers_given += 1;
-        self.transfers.giving.push(Giving {
+        self.transfers.giving.push(OutgoingTransfer {
             group,
             to,
             transfer,
@@ -443,7 +443,7 @@ impl Process {
             record_bytes: 0,
             sent_bytes: 0,
             taken_bytes: 0,
-            told_caught_up: false,
+            reported_caught_up: false,
             waits: false,
             done: None,
             moves: Moves { queued: 0, reached: (0, 0), since: now },
@@ -469,7 +469,7 @@ impl Process {
             StateMessage::Begin { bytes: None, .. } => {
                 self.transfers.taking.remove(&name);
                 self.state_ready(&name, Ready::Yes);
-                self.advance_wants(now);
+                self.advance_intents(now);
             }
             StateMessage::Begin { bytes: Some(bytes), .. } => {
                 taking.expected = Some(bytes);
@@ -497,7 +497,7 @@ impl Process {
                 };
                 taking.came_bytes += replay_bytes(&payload);
                 let payload = Bytes::from(payload);
-                self.app.push(Item::Delivery(Held {
+                self.app.push(Item::Delivery(OwnedDelivery {
                     group,
                     view,
                     space: 0,
@@ -517,7 +517,7 @@ impl Process {
                 }
                 taking.caught_up = true;
                 self.state_ready(&name, Ready::Yes);
-                self.advance_wants(now);
+                self.advance_intents(now);
             }
             StateMessage::Done { view, .. } => {
                 taking.done = Some(view);
@@ -555,12 +555,14 @@ impl Process {
         for item in self.transfers.held.remove(&group).unwrap_or_default() {
             self.app.push(item);
         }
-        self.tell_group_of_state(group);
+        self.announce_state_to_group(group);
     }
 
     /// Whether this process reported what it holds of the group's view, and so what it has of the state, for a decision to come.
     fn has_reported(&self, group: GroupId) -> bool {
-        self.flows.values().any(|flow| flow.meta.group == group && flow.flow.is_wedged())
+        self.group_streams
+            .values()
+            .any(|view_streams| view_streams.meta.group == group && view_streams.view_streams.is_wedged())
     }
 
     /// The transfer failed. If the group has taken us in already, our view of it must not be told: we leave it
@@ -577,7 +579,7 @@ impl Process {
     }
 
     /// One step of all transfers.
-    pub(super) fn turn_transfers(&mut self, now: Instant) {
+    pub(super) fn poll_transfers(&mut self, now: Instant) {
         if !self.transfers.is_active() && self.transfers.held.is_empty() {
             return;
         }
@@ -603,7 +605,7 @@ impl Process {
     }
 
     /// Sends what fits of one transfer; false when it is over.
-    fn give_more(&mut self, g: &mut Giving) -> bool {
+    fn give_more(&mut self, g: &mut OutgoingTransfer) -> bool {
         let sent_bytes = g.sent_bytes;
         let goes_on = self.give_what_fits(g);
         if g.sent_bytes > sent_bytes
@@ -614,7 +616,7 @@ impl Process {
         goes_on
     }
 
-    fn give_what_fits(&mut self, g: &mut Giving) -> bool {
+    fn give_what_fits(&mut self, g: &mut OutgoingTransfer) -> bool {
         g.waits = false;
         if self.directory.rank(g.to).is_none() {
             return false;
@@ -656,15 +658,15 @@ impl Process {
         if let Some(view) = g.done {
             return !self.send_state(g.to, &StateMessage::Done { transfer: g.transfer, view });
         }
-        if !g.told_caught_up {
-            g.told_caught_up = self.send_state(g.to, &StateMessage::CaughtUp { transfer: g.transfer });
+        if !g.reported_caught_up {
+            g.reported_caught_up = self.send_state(g.to, &StateMessage::CaughtUp { transfer: g.transfer });
         }
         true
     }
 
     /// Whether the joiner is given up: it has come no farther for so long, as it neither received nor took more of the state, or has all
     /// of it and is not taken in; while this process hears no quorum, nobody is for that. Or the group has outrun it.
-    fn gives_up(&mut self, now: Instant, g: &mut Giving) -> bool {
+    fn gives_up(&mut self, now: Instant, g: &mut OutgoingTransfer) -> bool {
         let Some(peer) = self.peers.get(g.to) else { return true };
         let reached = (peer.data_channel.received().min(g.moves.queued), g.taken_bytes);
         if reached != g.moves.reached || !self.primary {
@@ -685,10 +687,10 @@ impl Process {
     fn watch_taking(&mut self, now: Instant, name: &str) {
         let Some(taking) = self.transfers.taking.get_mut(name) else { return };
         let (donor, transfer) = (taking.donor, taking.transfer);
-        if taking.taken_bytes >= taking.told_bytes + AHEAD_BYTES / 4
-            || (taking.taken_bytes > taking.told_bytes && taking.expected == Some(taking.received))
+        if taking.taken_bytes >= taking.reported_bytes + AHEAD_BYTES / 4
+            || (taking.taken_bytes > taking.reported_bytes && taking.expected == Some(taking.received))
         {
-            taking.told_bytes = taking.taken_bytes;
+            taking.reported_bytes = taking.taken_bytes;
             let taken = StateMessage::Taken { transfer, bytes: taking.taken_bytes };
             self.send_state(donor, &taken);
         }

@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 use super::Process;
 use crate::api::Event;
 use crate::id::{GroupId, Incarnation};
-use crate::link::Said;
+use crate::link::StreamReport;
 use crate::member::{Control, Unread, Unreadable};
 use crate::time::Instant;
 
 /// From this level on members judge. Below it, who finds nonsense stops for good.
-pub(super) const JUDGES: u16 = 2;
+pub(super) const NONSENSE_VERDICT_LEVEL: u16 = 2;
 
 /// What a report does not say of a group's streams.
-pub(super) fn unread_of(group: GroupId, said: &[Said]) -> Option<Unread> {
-    let differs = |(_, said): &(u16, &Said)| said.nonsense || said.read < said.prefix;
+pub(super) fn unread_of(group: GroupId, said: &[StreamReport]) -> Option<Unread> {
+    let differs = |(_, said): &(u16, &StreamReport)| said.nonsense || said.read < said.prefix;
     let streams: Vec<_> =
         (0..).zip(said).filter(differs).map(|(rank, said)| (rank, said.read, said.nonsense)).collect();
     (!streams.is_empty()).then_some(Unread { group, streams })
@@ -24,7 +24,7 @@ pub(super) fn unread_of(group: GroupId, said: &[Said]) -> Option<Unread> {
 impl Process {
     /// Groups in which a member cannot read a packet, as far as it is known here: their views have to end.
     pub(super) fn unreadable_groups(&self) -> BTreeSet<GroupId> {
-        if self.directory.level < JUDGES {
+        if self.directory.level < NONSENSE_VERDICT_LEVEL {
             return BTreeSet::new();
         }
         let mut groups = self.unreadable.clone();
@@ -33,25 +33,25 @@ impl Process {
     }
 
     fn own_unreadable(&self) -> impl Iterator<Item = GroupId> {
-        self.flows.values().filter(|f| f.flow.has_nonsense()).map(|f| f.meta.group)
+        self.group_streams.values().filter(|f| f.view_streams.has_nonsense()).map(|f| f.meta.group)
     }
 
     /// With each heartbeat, and when something was found: who coordinates learns what cannot be read here.
-    pub(super) fn tell_unreadable(&mut self, now: Instant) {
+    pub(super) fn report_unreadable(&mut self, now: Instant) {
         let groups: Vec<GroupId> = self.own_unreadable().collect();
         if groups.is_empty() {
             return;
         }
-        if self.directory.level < JUDGES {
+        if self.directory.level < NONSENSE_VERDICT_LEVEL {
             self.counters.stopped_alone += 1;
             return self.end(Event::Left);
         }
         let Some(coordinator) = self.coordinator_now(now).filter(|who| *who != self.me()) else { return };
         let groups = groups.into_iter().map(|group| Unread { group, streams: Vec::new() }).collect();
-        self.say_unreadable(coordinator, Unreadable { decree: self.directory.decree, ballot: None, groups });
+        self.send_unreadable(coordinator, Unreadable { decree: self.directory.decree, ballot: None, groups });
     }
 
-    pub(super) fn say_unreadable(&mut self, to: Incarnation, unreadable: Unreadable) {
+    pub(super) fn send_unreadable(&mut self, to: Incarnation, unreadable: Unreadable) {
         if to == self.me() {
             self.handle_unreadable(to, unreadable);
         } else {
@@ -61,7 +61,7 @@ impl Process {
 
     pub(super) fn handle_unreadable(&mut self, from: Incarnation, unreadable: Unreadable) {
         let Some(rank) = self.directory.rank(from) else { return };
-        if self.directory.level < JUDGES || unreadable.decree != self.directory.decree {
+        if self.directory.level < NONSENSE_VERDICT_LEVEL || unreadable.decree != self.directory.decree {
             return;
         }
         let Unreadable { ballot, groups, .. } = unreadable;
@@ -80,7 +80,7 @@ impl Process {
     }
 
     /// A message on a channel makes no sense: nothing more is read from that process. The link to it counts as unheard from here
-    /// on, which accuses both ends of it.
+    /// on, which suspects both ends of it.
     pub(super) fn stop_reading(&mut self, who: Incarnation) {
         let Some(peer) = self.peers.get_mut(who) else { return };
         self.counters.nonsense_channels += u64::from(!peer.is_unreadable);
@@ -91,8 +91,12 @@ impl Process {
 
     /// Members that cannot be read count as unheard in the view in force.
     pub(super) fn distrust(&mut self) {
-        let Self { peers, hearing, .. } = self;
-        peers.values().filter(|peer| peer.is_unreadable).filter_map(|peer| peer.rank).for_each(|r| hearing.distrust(r));
+        let Self { peers, failure_detector, .. } = self;
+        peers
+            .values()
+            .filter(|peer| peer.is_unreadable)
+            .filter_map(|peer| peer.rank)
+            .for_each(|r| failure_detector.distrust(r));
     }
 
     /// Members whose streams made no sense, and that the next decree can leave out: while the others that are heard are no quorum, it
@@ -102,7 +106,7 @@ impl Process {
         if out.is_empty() {
             return out;
         }
-        let heard = self.hearing.heard_by_me(now);
+        let heard = self.failure_detector.heard_by_me(now);
         if self.directory.is_quorum(|rank| heard[rank] && !out.contains(&rank)) { out } else { BTreeSet::new() }
     }
 }

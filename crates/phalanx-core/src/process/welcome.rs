@@ -25,24 +25,24 @@ const PART_BYTES: usize = 64 << 10;
 const WAITING_BYTES: usize = 8 * PART_BYTES;
 /// The longest welcome: 1 GiB. A joiner keeps no more of one.
 const WELCOME_BYTES_MAX: u64 = 1 << 30;
-/// A long welcome is borne to be this slow: without it, one of hundreds of megabytes would end with its joiner accused, whom the others do not
+/// A long welcome is borne to be this slow: without it, one of hundreds of megabytes would end with its joiner suspected, whom the others do not
 /// hear before it has all.
 const BYTES_PER_SECOND: u64 = 8 << 20;
 /// A joiner waits for the next part for this part of `suspect_after`: then it asks again, and a member that it does not hear from
-/// can still tell it before the others accuse it.
+/// can still tell it before the others suspect it.
 const PATIENCE_DIVISOR: u32 = 3;
 
 /// Welcomes under way in parts.
 #[derive(Default)]
 pub(super) struct Welcomes {
     /// To whom this process tells one.
-    telling: BTreeMap<Incarnation, Telling>,
+    telling: BTreeMap<Incarnation, OutgoingWelcome>,
     /// The one that it is told.
-    taking: Option<Taking>,
+    taking: Option<WelcomeReassembly>,
 }
 
 /// A welcome as its teller sees it.
-struct Telling {
+struct OutgoingWelcome {
     decree: u64,
     /// As it would travel in one message; shared by all who are told the same.
     whole: Bytes,
@@ -51,7 +51,7 @@ struct Telling {
 }
 
 /// A welcome as its joiner sees it.
-struct Taking {
+struct WelcomeReassembly {
     from: Incarnation,
     decree: u64,
     len_bytes: u64,
@@ -61,7 +61,7 @@ struct Taking {
     at: Instant,
 }
 
-impl Telling {
+impl OutgoingWelcome {
     fn rest(&self) -> usize {
         self.whole.len() - self.offset
     }
@@ -103,16 +103,16 @@ impl Welcomes {
         }
         if part.offset == 0 {
             let is_busy = self.is_coming(now, suspect_after);
-            let yields = |taking: &Taking| {
+            let yields = |taking: &WelcomeReassembly| {
                 !is_busy || part.decree > taking.decree || (taking.from == from && part.decree == taking.decree)
             };
             if !self.taking.as_ref().is_none_or(yields) {
                 return Ok(Taken::Dropped);
             }
             let (decree, len_bytes) = (part.decree, part.len_bytes);
-            self.taking = Some(Taking { from, decree, len_bytes, bytes: Vec::new(), at: now });
+            self.taking = Some(WelcomeReassembly { from, decree, len_bytes, bytes: Vec::new(), at: now });
         }
-        let goes_on = |taking: &Taking| {
+        let goes_on = |taking: &WelcomeReassembly| {
             (taking.from, taking.decree, taking.len_bytes) == (from, part.decree, part.len_bytes)
                 && taking.bytes.len() as u64 == part.offset
         };
@@ -159,8 +159,8 @@ impl Process {
             return;
         }
         self.counters.welcomes_in_parts += 1;
-        self.welcomes.telling.insert(to, Telling { decree, whole, offset: 0 });
-        self.tell_parts();
+        self.welcomes.telling.insert(to, OutgoingWelcome { decree, whole, offset: 0 });
+        self.send_welcome_parts();
     }
 
     /// How long its welcome keeps a joiner that came with `proposal`: meanwhile only the member that tells it hears it. Zero where
@@ -177,11 +177,11 @@ impl Process {
 
     /// Hands the next parts of welcomes to the channels. A welcome is told until the joiner has acknowledged all of it, though later
     /// decrees are installed here meanwhile: they are told to it afterwards, as to any member that missed them.
-    pub(super) fn tell_parts(&mut self) {
-        let Self { peers, welcomes, directory, told_decree, .. } = self;
+    pub(super) fn send_welcome_parts(&mut self) {
+        let Self { peers, welcomes, directory, reported_decrees, .. } = self;
         welcomes.telling.retain(|to, telling| {
             let Some(peer) = peers.get_mut(*to) else { return false };
-            let told = directory.rank(*to).and_then(|rank| told_decree.get(rank));
+            let told = directory.rank(*to).and_then(|rank| reported_decrees.get(rank));
             if told.is_some_and(|told| *told >= telling.decree) {
                 return false; // somebody else told it
             }

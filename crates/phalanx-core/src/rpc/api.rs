@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::wire::Refusal;
 use crate::api::MESSAGE_BYTES_MAX;
-use crate::id::{Incarnation, Lane};
+use crate::id::{Incarnation, TrafficClass};
 
 /// What an endpoint must know before it begins.
 #[derive(Clone, Debug)]
@@ -22,15 +22,15 @@ pub struct EndpointOptions {
     /// Whether it answers calls. If not, whoever asks for a session is refused.
     pub serves: bool,
     /// How it can be reached beside the network, in its driver's words: told to the other side of each session, which hands it to
-    /// [`CallEffects::met`]. At most [`OFFER_BYTES_MAX`] bytes, of longer ones nothing is told; empty: not at all.
+    /// [`CallEffects::session_opened`]. At most [`OFFER_BYTES_MAX`] bytes, of longer ones nothing is told; empty: not at all.
     pub offer: Vec<u8>,
     /// Bounds.
-    pub limits: Limits,
+    pub limits: EndpointLimits,
 }
 
 /// Bounds of an endpoint, and its pace.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct EndpointLimits {
     /// Calls under way at once in a session, from 1 to 64. Default 8.
     pub slots: u8,
     /// Sessions that it answers, from all clients. Default 4,096.
@@ -46,7 +46,7 @@ pub struct Limits {
     /// Answers that are kept until their clients have them, all together, in bytes: with more, no call is begun. Default 256 MiB.
     pub answers_bytes: usize,
     /// Nothing is heard of a call for at least so long before it is asked for, or for twice the longest time between two looks
-    /// for packets of late if that is shorter and known, see [`super::Endpoint::note_gap`]. Shorter repairs losses sooner, and asks in
+    /// for packets of late if that is shorter and known, see [`super::Endpoint::note_gap`]. Shorter retransmits sooner, and asks in
     /// vain where processes are not always turned. Default 5 ms.
     pub timer_min: Duration,
     /// A session whose client is silent for so long is given up, unless a call runs in it. Default 60 s.
@@ -58,13 +58,13 @@ pub struct Limits {
     /// What may be on its way to the endpoint at once through a network, in bytes as receive buffers are charged, of answers and of
     /// requests each: what a port of a switch holds. Of one answer half of it. Never more than the receive buffer takes, which
     /// alone bounds what comes from the same host. Default 768 KiB.
-    pub inflow_bytes: u64,
+    pub receive_budget_bytes: u64,
     /// Whether what all servers may send unasked is kept within the receive buffer. Only measurements of what happens
     /// otherwise turn this off. Default true.
     pub bounds_answers: bool,
 }
 
-impl Default for Limits {
+impl Default for EndpointLimits {
     fn default() -> Self {
         Self {
             slots: 8,
@@ -78,7 +78,7 @@ impl Default for Limits {
             idle_max: Duration::from_secs(60),
             window_packets: 16,
             delay_free: Duration::from_millis(2),
-            inflow_bytes: 768 << 10,
+            receive_budget_bytes: 768 << 10,
             bounds_answers: true,
         }
     }
@@ -90,24 +90,24 @@ pub const OFFER_BYTES_MAX: usize = 24;
 /// A session of this endpoint as client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId {
-    pub(super) hint: u32,
+    pub(super) session_index: u32,
     pub(super) stamp: u32,
 }
 
 impl SessionId {
     /// No session: every call in it is refused.
-    pub const NONE: Self = Self { hint: u32::MAX, stamp: u32::MAX };
+    pub const NONE: Self = Self { session_index: u32::MAX, stamp: u32::MAX };
 }
 
 /// Names a call to its caller. No two calls of an endpoint have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
+pub struct ClientCallId(pub u64);
 
 /// Names a call to its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {
     pub(super) session: u32,
-    pub(super) token: u64,
+    pub(super) session_secret: u64,
     pub(super) slot: u8,
     pub(super) call: u64,
 }
@@ -201,10 +201,10 @@ pub enum CallError {
     /// The session was closed.
     #[error("no such session")]
     NoSession,
-    /// Longer than [`Limits::message_bytes`].
+    /// Longer than [`EndpointLimits::message_bytes`].
     #[error("request of {0} bytes is too long")]
     TooLong(usize),
-    /// [`Limits::queued_calls`] wait already: call again when one has ended.
+    /// [`EndpointLimits::queued_calls`] wait already: call again when one has ended.
     #[error("too many calls wait in this session")]
     QueueFull,
     /// The session is not open, and this life of the endpoint has no packet numbers left for it: they were for 4 billion sessions, or
@@ -225,7 +225,7 @@ pub enum AnswerError {
     /// Its caller gave it up, or the session is over, or it was answered before.
     #[error("nobody waits for this answer")]
     NotWanted,
-    /// Longer than [`Limits::message_bytes`].
+    /// Longer than [`EndpointLimits::message_bytes`].
     #[error("answer of {0} bytes is too long")]
     TooLong(usize),
     /// See [`CallError::Forked`]; the parent can still answer.
@@ -235,7 +235,7 @@ pub enum AnswerError {
 
 /// What a handler did with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Served {
+pub enum HandlerResult {
     /// The answer is complete.
     Answered,
     /// The answer comes later, see [`Endpoint::answer`](super::Endpoint::answer).
@@ -246,16 +246,16 @@ pub enum Served {
     Busy,
 }
 
-macro_rules! marks {
+macro_rules! trace_points {
     ($($(#[$doc:meta])* $mark:ident = $name:literal,)*) => {
         /// A step of a call's way, for those who want to know where it spent its time.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
-        pub enum Mark {
+        pub enum TracePoint {
             $($(#[$doc])* $mark,)*
         }
 
-        impl Mark {
+        impl TracePoint {
             /// For people.
             #[must_use]
             pub fn name(self) -> &'static str {
@@ -267,7 +267,7 @@ macro_rules! marks {
     };
 }
 
-marks! {
+trace_points! {
     /// It was made.
     Called = "called",
     /// It has a slot.
@@ -279,7 +279,7 @@ marks! {
     /// Some of it is lost, and goes again.
     Lost = "lost fragments",
     /// Nothing was heard for too long.
-    Questioned = "asked for",
+    Probed = "probed",
     /// The first of several packets of the answer came.
     Answering = "is answered",
     /// Its outcome is told.
@@ -301,44 +301,50 @@ marks! {
 /// Where an endpoint's effects go. Bound at compile time; it cannot re-enter the endpoint.
 pub trait CallEffects {
     /// Hands a packet in clear, given in parts, to those of `to` that read this process's memory, and gives their count.
-    fn share(&mut self, _lane: Lane, _to: &[SocketAddr], _parts: [&[u8]; 3]) -> usize {
+    fn write_shared(&mut self, _lane: TrafficClass, _to: &[SocketAddr], _parts: [&[u8]; 3]) -> usize {
         0
     }
 
     /// Hands a packet, given in parts, to the system at once, without a copy. False: it did not take it, and the same packet is
     /// transmitted.
-    fn pass(&mut self, _lane: Lane, _to: SocketAddr, _parts: [&[u8]; 3]) -> bool {
+    fn send_unbuffered(&mut self, _lane: TrafficClass, _to: SocketAddr, _parts: [&[u8]; 3]) -> bool {
         false
     }
 
     /// A session with `peer` at `at` is open, which can be reached as `offer` says; see [`EndpointOptions::offer`]. Told for each
-    /// session, followed once by [`Self::parted`].
-    fn met(&mut self, _peer: Incarnation, _at: SocketAddr, _offer: &[u8]) {}
+    /// session, followed once by [`Self::session_closed`].
+    fn session_opened(&mut self, _peer: Incarnation, _at: SocketAddr, _offer: &[u8]) {}
 
     /// A session with `peer` is over.
-    fn parted(&mut self, _peer: Incarnation) {}
+    fn session_closed(&mut self, _peer: Incarnation) {}
 
     /// As [`crate::Effects::transmit`].
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]);
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]);
 
-    /// Something happened to a call: of its client's, `of` is the ticket; of its server's, its number in its slot.
+    /// Something happened to a call: of its client's, `of` is the call id; of its server's, its number in its slot.
     #[inline]
-    fn mark(&mut self, _mark: Mark, _of: u64) {}
+    fn mark(&mut self, _mark: TracePoint, _of: u64) {}
 
     /// Runs a call. The answer, if there is one at once, is appended to `answer`, which is empty.
-    fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served;
+    fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult;
 
     /// As [`Self::request`], which it calls by default, with a request that came in several packets. It may be taken: whatever
     /// is left in its place is not looked at.
-    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+    fn long_request(
+        &mut self,
+        call: CallId,
+        from: Incarnation,
+        request: &mut Vec<u8>,
+        answer: &mut Vec<u8>,
+    ) -> HandlerResult {
         self.request(call, from, request, answer)
     }
 
     /// A call ended. Told once for each, here or by [`Self::long_answer`].
-    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>);
+    fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>);
 
     /// A call ended with an answer that came in several packets. It may be taken. By default [`Self::outcome`] is told.
-    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
-        self.outcome(ticket, Outcome::Answer(answer));
+    fn long_answer(&mut self, call_id: ClientCallId, answer: &mut Vec<u8>) {
+        self.outcome(call_id, Outcome::Answer(answer));
     }
 }

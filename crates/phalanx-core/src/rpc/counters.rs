@@ -43,12 +43,12 @@ counters! {
     detached,
     /// Answers that nobody waited for.
     answers_unwanted,
-    /// Answers that the client's allowance did not cover, and which it pulled.
-    answers_not_allowed,
+    /// Answers that the client's response credit did not cover, and which it pulled.
+    answers_beyond_credit,
     /// Fragments known to be lost, and sent again.
     lost,
     /// Questions to servers, where something was silent for too long.
-    questions,
+    probes,
     /// Packets that did not go to a client that came to another address, as it was not proved to be there.
     unproved,
     /// Frames of calls that are over.

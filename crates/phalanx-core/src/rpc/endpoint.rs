@@ -6,20 +6,20 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::api::{
-    AnswerError, CallEffects, CallError, CallId, CallOptions, EndpointOptions, Limits, SessionId, Ticket,
+    AnswerError, CallEffects, CallError, CallId, CallOptions, ClientCallId, EndpointLimits, EndpointOptions, SessionId,
 };
 use super::client::ClientSession;
+use super::context::{Budget, Intake, MessageBytes, SessionContext, Waits};
 use super::counters::Counters;
-use super::desk::{Budget, Desk, Held, Intake, Waits};
-use super::path::{Net, Pace, Path, Reach};
+use super::path::{Pace, Reach, SessionPackets, SessionPath};
 use super::server::ServerSession;
-use super::wire::{Greeting, Opened, Refusal};
+use super::wire::{Opened, Refusal, SessionHandshake};
 use crate::api::MESSAGE_BYTES_MAX;
-use crate::charge::charge;
 use crate::id::Incarnation;
 use crate::rng::Rng;
 use crate::seal::{Opener, Security, cell_tag};
 use crate::time::Instant;
+use crate::truesize::truesize;
 use crate::wire::DropReason;
 
 /// Makes calls, and answers them.
@@ -27,9 +27,9 @@ pub struct Endpoint {
     me: Incarnation,
     cell_tag: u32,
     serves: bool,
-    limits: Limits,
+    limits: EndpointLimits,
     opener: Opener,
-    net: Net,
+    net: SessionPackets,
     rng: Rng,
     sessions: Vec<Entry>,
     free: Vec<u32>,
@@ -41,11 +41,11 @@ pub struct Endpoint {
     touched: Vec<u32>,
     budget: Budget,
     intake: Intake,
-    held: Held,
+    held: MessageBytes,
     waits: Waits,
     /// Packets are put together here whose rest belongs nowhere yet.
     whole: Vec<u8>,
-    next_ticket: u64,
+    next_call_id: u64,
     loss: bool,
     due: Instant,
     sweep_at: Instant,
@@ -64,9 +64,9 @@ enum Role {
 }
 
 /// The parts of an endpoint that its sessions use.
-macro_rules! desk {
+macro_rules! context {
     ($endpoint:ident, $now:expr, $fx:expr) => {
-        Desk {
+        SessionContext {
             now: $now,
             net: &mut $endpoint.net,
             budget: &mut $endpoint.budget,
@@ -80,7 +80,7 @@ macro_rules! desk {
     };
 }
 
-mod arrive;
+mod receive;
 
 impl Endpoint {
     /// An endpoint that knows nobody. `seed`: random bits, for what must not be guessed.
@@ -88,11 +88,11 @@ impl Endpoint {
     pub fn new(now: Instant, options: &EndpointOptions, security: &Security, seed: u64) -> Self {
         let EndpointOptions { cell, me, packet_bytes_max, receive_bytes, serves, limits, offer: _ } = options;
         let receive_bytes = if *receive_bytes == 0 { RECEIVE_BYTES_ASSUMED } else { *receive_bytes };
-        // A quarter is left for what nobody counts: greetings, receipts, what is sent again.
+        // A quarter is left for what nobody counts: handshakes, acks, what is sent again.
         let usable = receive_bytes / 4 * 3;
         let (requests, answers) = if *serves { (usable / 2, usable / 2) } else { (0, usable) };
-        let answers = answers.max(charge(u64::from(*packet_bytes_max)));
-        let far = limits.inflow_bytes.max(charge(u64::from(*packet_bytes_max)));
+        let answers = answers.max(truesize(u64::from(*packet_bytes_max)));
+        let far = limits.receive_budget_bytes.max(truesize(u64::from(*packet_bytes_max)));
         let mut limits = limits.clone();
         limits.slots = limits.slots.clamp(1, SLOTS_MAX);
         limits.message_bytes = limits.message_bytes.min(MESSAGE_BYTES_MAX);
@@ -101,7 +101,7 @@ impl Endpoint {
             cell_tag: cell_tag(cell),
             serves: *serves,
             opener: Opener::new(security, cell, *me),
-            net: Net::new(security, options, Pace::new(&limits)),
+            net: SessionPackets::new(security, options, Pace::new(&limits)),
             rng: Rng::new(seed).fork("calls"),
             sessions: Vec::new(),
             free: Vec::new(),
@@ -109,11 +109,11 @@ impl Endpoint {
             clients: 0,
             touched: Vec::new(),
             budget: Budget::new(answers, far, limits.bounds_answers),
-            intake: Intake::new(requests, limits.inflow_bytes),
-            held: Held::default(),
+            intake: Intake::new(requests, limits.receive_budget_bytes),
+            held: MessageBytes::default(),
             waits: Waits::new(limits.timer_min),
             whole: Vec::new(),
-            next_ticket: 1,
+            next_call_id: 1,
             loss: false,
             due: Instant(u64::MAX),
             sweep_at: now + SWEEP_EVERY,
@@ -124,12 +124,12 @@ impl Endpoint {
     /// Begins a session with the endpoint at `server`. Calls may be made at once; they go out when it is open.
     pub fn connect(&mut self, now: Instant, server: SocketAddr, fx: &mut impl CallEffects) -> SessionId {
         let nonce = self.rng.next_u64();
-        let hint = self.place();
-        let mut session = Box::new(ClientSession::new(server, hint, nonce, now));
-        session.ask(&mut desk!(self, now, fx));
-        self.sessions[hint as usize].role = Role::Client(session);
+        let session_index = self.place();
+        let mut session = Box::new(ClientSession::new(server, session_index, nonce, now));
+        session.ask(&mut context!(self, now, fx));
+        self.sessions[session_index as usize].role = Role::Client(session);
         self.clients += 1;
-        SessionId { hint, stamp: self.sessions[hint as usize].stamp }
+        SessionId { session_index, stamp: self.sessions[session_index as usize].stamp }
     }
 
     /// Ends a session. Calls that are not over fail, and the server is told.
@@ -137,10 +137,10 @@ impl Endpoint {
         if self.client(session).is_none() {
             return;
         }
-        let entry = &mut self.sessions[session.hint as usize];
+        let entry = &mut self.sessions[session.session_index as usize];
         if let Role::Client(mut client) = std::mem::replace(&mut entry.role, Role::Free) {
-            client.close(&mut desk!(self, now, fx));
-            self.vacate(session.hint);
+            client.close(&mut context!(self, now, fx));
+            self.vacate(session.session_index);
             self.clients -= 1;
         }
     }
@@ -157,46 +157,54 @@ impl Endpoint {
         request: impl Into<Cow<'r, [u8]>>,
         options: &CallOptions,
         fx: &mut impl CallEffects,
-    ) -> Result<Ticket, CallError> {
+    ) -> Result<ClientCallId, CallError> {
         let request = request.into();
         if request.len() > self.limits.message_bytes {
             return Err(CallError::TooLong(request.len()));
         }
-        let ticket = Ticket(self.next_ticket);
-        let Some(Entry { role: Role::Client(client), stamp, .. }) = self.sessions.get_mut(session.hint as usize) else {
+        let call_id = ClientCallId(self.next_call_id);
+        let Some(Entry { role: Role::Client(client), stamp, .. }) =
+            self.sessions.get_mut(session.session_index as usize)
+        else {
             return Err(CallError::NoSession);
         };
         if *stamp != session.stamp {
             return Err(CallError::NoSession);
         }
-        client.call(ticket, request, options, &mut desk!(self, now, fx))?;
+        client.call(call_id, request, options, &mut context!(self, now, fx))?;
         self.due = self.due.min(client.due);
-        self.next_ticket += 1;
+        self.next_call_id += 1;
         self.net.counters.calls += 1;
-        Ok(ticket)
+        Ok(call_id)
     }
 
     /// Gives up a call. Its outcome is told as always: not executed, if the server confirms that it had not begun; the answer, if
     /// that was on its way; else unknown. False: it is over already, or was given up before.
-    pub fn cancel(&mut self, now: Instant, session: SessionId, ticket: Ticket, fx: &mut impl CallEffects) -> bool {
+    pub fn cancel(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        call_id: ClientCallId,
+        fx: &mut impl CallEffects,
+    ) -> bool {
         if self.client(session).is_none() {
             return false;
         }
-        let entry = &mut self.sessions[session.hint as usize];
+        let entry = &mut self.sessions[session.session_index as usize];
         let Role::Client(client) = &mut entry.role else { return false };
-        let found = client.cancel(ticket, &mut desk!(self, now, fx));
+        let found = client.cancel(call_id, &mut context!(self, now, fx));
         self.due = self.due.min(now + self.waits.timer_min);
-        self.touch(session.hint);
+        self.touch(session.session_index);
         found
     }
 
     /// Its bounds.
     #[must_use]
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &EndpointLimits {
         &self.limits
     }
 
-    /// Answers a call whose handler said [`Served::Later`](super::Served::Later); `None`: there is no such service. An answer that is
+    /// Answers a call whose handler said [`HandlerResult::Later`](super::HandlerResult::Later); `None`: there is no such service. An answer that is
     /// given, not lent, is not copied.
     ///
     /// # Errors
@@ -214,8 +222,8 @@ impl Endpoint {
             return Err(AnswerError::TooLong(answer.len()));
         }
         let wanted = match self.sessions.get_mut(call.session as usize) {
-            Some(Entry { role: Role::Server(server), .. }) if server.path.token == call.token => {
-                server.answer(call.slot, call.call, answer, &mut desk!(self, now, fx))
+            Some(Entry { role: Role::Server(server), .. }) if server.path.session_secret == call.session_secret => {
+                server.answer(call.slot, call.call, answer, &mut context!(self, now, fx))
             }
             _ => false,
         };
@@ -227,39 +235,39 @@ impl Endpoint {
         Ok(())
     }
 
-    fn handle_greeting(
+    fn handle_handshake(
         &mut self,
         now: Instant,
         from: SocketAddr,
         sender: Incarnation,
-        greeting: &Greeting<'_>,
+        handshake: &SessionHandshake<'_>,
         fx: &mut impl CallEffects,
     ) -> Result<(), DropReason> {
-        match *greeting {
-            Greeting::Ask { hint, nonce, packet_bytes, offer } => {
-                self.open(now, from, sender, (hint, nonce, packet_bytes), offer, fx);
+        match *handshake {
+            SessionHandshake::Ask { session_index, nonce, packet_bytes, offer } => {
+                self.open(now, from, sender, (session_index, nonce, packet_bytes), offer, fx);
                 Ok(())
             }
-            Greeting::Opened { hint, nonce, opened, offer } => {
-                if opened.token == 0 {
+            SessionHandshake::Opened { session_index, nonce, opened, offer } => {
+                if opened.session_secret == 0 {
                     return Err(DropReason::Malformed);
                 }
-                let entry = self.sessions.get_mut(hint as usize).ok_or(DropReason::UnknownSpace)?;
+                let entry = self.sessions.get_mut(session_index as usize).ok_or(DropReason::UnknownSpace)?;
                 let Role::Client(client) = &mut entry.role else { return Err(DropReason::UnknownSpace) };
                 // Seal and nonce say that this answers the ask, wherever it comes from: a server on all addresses of its host
                 // answers from the one that its system chooses. What follows goes where the ask went.
                 let (key, to) = (self.opener.session_key(sender), client.server);
-                let path = |net: &mut Net| Path::new(net, now, to, sender, key, &opened);
-                if client.handle_opened(path, nonce, &opened, offer, &mut desk!(self, now, fx)) {
-                    self.touch(hint);
+                let path = |net: &mut SessionPackets| SessionPath::new(net, now, to, sender, key, &opened);
+                if client.handle_opened(path, nonce, &opened, offer, &mut context!(self, now, fx)) {
+                    self.touch(session_index);
                 }
                 self.due = self.due.min(now);
                 Ok(())
             }
-            Greeting::Refused { hint, nonce, reason } => {
-                let entry = self.sessions.get_mut(hint as usize).ok_or(DropReason::UnknownSpace)?;
+            SessionHandshake::Refused { session_index, nonce, reason } => {
+                let entry = self.sessions.get_mut(session_index as usize).ok_or(DropReason::UnknownSpace)?;
                 let Role::Client(client) = &mut entry.role else { return Err(DropReason::UnknownSpace) };
-                client.handle_refused(nonce, reason, &mut desk!(self, now, fx));
+                client.handle_refused(nonce, reason, &mut context!(self, now, fx));
                 Ok(())
             }
         }
@@ -267,8 +275,8 @@ impl Endpoint {
 
     /// A client asks for a session that it has: where it writes through memory, nothing else tells where it is. Elsewhere an old ask
     /// that comes again would. Before it has spoken in the session, it may be at either place, if it asked at several.
-    fn ask_again(&mut self, hint: u32, from: SocketAddr) {
-        if let Some(Entry { role: Role::Server(server), .. }) = self.sessions.get_mut(hint as usize) {
+    fn ask_again(&mut self, session_index: u32, from: SocketAddr) {
+        if let Some(Entry { role: Role::Server(server), .. }) = self.sessions.get_mut(session_index as usize) {
             if server.path.heard_in_memory {
                 server.path.answer_at(from, &mut self.rng);
             } else if !server.is_used && server.path.to != from {
@@ -283,15 +291,15 @@ impl Endpoint {
         now: Instant,
         from: SocketAddr,
         client: Incarnation,
-        (their_hint, nonce, packet_bytes): (u32, u64, u32),
+        (peer_session_index, nonce, packet_bytes): (u32, u64, u32),
         offer: &[u8],
         fx: &mut impl CallEffects,
     ) {
         let known = self.asked.get(&(client, nonce)).copied();
-        let hint = match known {
-            Some(hint) => {
-                self.ask_again(hint, from);
-                hint
+        let session_index = match known {
+            Some(session_index) => {
+                self.ask_again(session_index, from);
+                session_index
             }
             None => {
                 let of_client = self.asked.range((client, 0)..=(client, u64::MAX)).count();
@@ -306,37 +314,46 @@ impl Endpoint {
                 };
                 if let Some(reason) = reason {
                     self.net.counters.refused += 1;
-                    self.net.greet(from, |_| Greeting::Refused { hint: their_hint, nonce, reason }, fx);
+                    self.net.send_handshake(
+                        from,
+                        |_| SessionHandshake::Refused { session_index: peer_session_index, nonce, reason },
+                        fx,
+                    );
                     return;
                 }
                 self.intake.begin();
                 let told = self.intake.share(Reach::of(from));
-                let token = self.rng.next_u64().max(1);
+                let session_secret = self.rng.next_u64().max(1);
                 // What the client is told, as it is seen from here.
                 let slots = self.limits.slots;
-                let theirs = Opened { hint: their_hint, token, slots, packet_bytes, credit: told };
+                let theirs =
+                    Opened { session_index: peer_session_index, session_secret, slots, packet_bytes, credit: told };
                 let key = self.opener.session_key(client);
-                let path = Path::new(&mut self.net, now, from, client, key, &theirs);
+                let path = SessionPath::new(&mut self.net, now, from, client, key, &theirs);
                 let Some(path) = path else { return self.intake.end() };
-                let hint = self.place();
-                self.asked.insert((client, nonce), hint);
-                let session = ServerSession::new(path, hint, nonce, told);
-                self.sessions[hint as usize].role = Role::Server(Box::new(session));
+                let session_index = self.place();
+                self.asked.insert((client, nonce), session_index);
+                let session = ServerSession::new(path, session_index, nonce, told);
+                self.sessions[session_index as usize].role = Role::Server(Box::new(session));
                 self.net.counters.sessions_taken += 1;
-                fx.met(client, from, offer);
+                fx.session_opened(client, from, offer);
                 self.due = self.due.min(self.sweep_at);
-                hint
+                session_index
             }
         };
-        let Some(Entry { role: Role::Server(session), .. }) = self.sessions.get(hint as usize) else { return };
+        let Some(Entry { role: Role::Server(session), .. }) = self.sessions.get(session_index as usize) else { return };
         let opened = Opened {
-            hint,
-            token: session.path.token,
+            session_index,
+            session_secret: session.path.session_secret,
             slots: self.limits.slots,
             packet_bytes: self.net.packet_bytes,
             credit: session.told(),
         };
-        self.net.greet(from, |offer| Greeting::Opened { hint: their_hint, nonce, opened, offer }, fx);
+        self.net.send_handshake(
+            from,
+            |offer| SessionHandshake::Opened { session_index: peer_session_index, nonce, opened, offer },
+            fx,
+        );
     }
 
     /// The driver lost something that came for this process: gaps are losses, and are told of at once.
@@ -346,25 +363,25 @@ impl Endpoint {
 
     /// Says what came, sends what may be sent, judges the timers. Call it after packets were handled, and when
     /// [`Self::deadline`] has come.
-    pub fn turn(&mut self, now: Instant, fx: &mut impl CallEffects) {
+    pub fn poll(&mut self, now: Instant, fx: &mut impl CallEffects) {
         let loss = std::mem::take(&mut self.loss);
         if loss {
-            for hint in 0..self.sessions.len() {
-                self.touch(u32::try_from(hint).unwrap_or(u32::MAX));
+            for session_index in 0..self.sessions.len() {
+                self.touch(u32::try_from(session_index).unwrap_or(u32::MAX));
             }
         }
-        while let Some(hint) = self.touched.pop() {
-            let Some(entry) = self.sessions.get_mut(hint as usize) else { continue };
+        while let Some(session_index) = self.touched.pop() {
+            let Some(entry) = self.sessions.get_mut(session_index as usize) else { continue };
             entry.touched = false;
             match &mut entry.role {
                 Role::Client(client) => {
-                    client.work(loss, &mut desk!(self, now, fx));
+                    client.work(loss, &mut context!(self, now, fx));
                     self.due = self.due.min(client.due);
                 }
                 Role::Server(server) => {
-                    server.work(loss, &mut desk!(self, now, fx));
+                    server.work(loss, &mut context!(self, now, fx));
                     if server.path.is_used_up {
-                        self.end_server(now, hint, fx);
+                        self.end_server(now, session_index, fx);
                     }
                 }
                 Role::Free => {}
@@ -378,24 +395,24 @@ impl Endpoint {
 
     /// Lets answers go on that wait for room, those first of which the least is left.
     fn feed(&mut self, now: Instant, fx: &mut impl CallEffects) {
-        let fed = self.budget.feed(charge(u64::from(self.net.packet_bytes)));
+        let fed = self.budget.feed(truesize(u64::from(self.net.packet_bytes)));
         if fed == [false; 2] {
             return;
         }
         let mut hungry: Vec<(u32, usize, u8)> = Vec::new();
-        for (hint, entry) in self.sessions.iter().enumerate() {
+        for (session_index, entry) in self.sessions.iter().enumerate() {
             if let Role::Client(client) = &entry.role
                 && client.path.as_ref().is_some_and(|path| fed[path.reach as usize])
             {
-                hungry.extend(client.starved().map(|(left, slot)| (left, hint, slot)));
+                hungry.extend(client.starved().map(|(left, slot)| (left, session_index, slot)));
             }
         }
         hungry.sort_unstable();
-        for (_, hint, slot) in hungry {
-            if let Role::Client(client) = &mut self.sessions[hint].role
+        for (_, session_index, slot) in hungry {
+            if let Role::Client(client) = &mut self.sessions[session_index].role
                 && client.path.as_ref().is_some_and(|path| !self.budget.is_starved(path.reach))
             {
-                client.feed(slot, &mut desk!(self, now, fx));
+                client.feed(slot, &mut context!(self, now, fx));
                 self.due = self.due.min(client.due);
             }
         }
@@ -403,15 +420,15 @@ impl Endpoint {
 
     fn judge(&mut self, now: Instant, fx: &mut impl CallEffects) {
         let mut due = Instant(u64::MAX);
-        for hint in 0..self.sessions.len() {
-            if let Role::Client(client) = &mut self.sessions[hint].role {
+        for session_index in 0..self.sessions.len() {
+            if let Role::Client(client) = &mut self.sessions[session_index].role {
                 if client.due <= now {
-                    client.judge(&mut desk!(self, now, fx));
+                    client.judge(&mut context!(self, now, fx));
                     if client.is_open() && client.outstanding() > 0 {
-                        self.touch(u32::try_from(hint).unwrap_or(u32::MAX));
+                        self.touch(u32::try_from(session_index).unwrap_or(u32::MAX));
                     }
                 }
-                if let Role::Client(client) = &self.sessions[hint].role {
+                if let Role::Client(client) = &self.sessions[session_index].role {
                     due = due.min(client.due);
                 }
             }
@@ -436,8 +453,8 @@ impl Endpoint {
             Role::Client(_) | Role::Free => false,
         };
         let over: Vec<u32> = (0..).zip(&self.sessions).filter(|(_, entry)| is_over(entry)).map(|(at, _)| at).collect();
-        for hint in over {
-            self.end_server(now, hint, fx);
+        for session_index in over {
+            self.end_server(now, session_index, fx);
             self.net.counters.sessions_idle += 1;
         }
         let mut active = 0;
@@ -450,25 +467,25 @@ impl Endpoint {
         self.intake.divide(active);
     }
 
-    fn end_server(&mut self, now: Instant, hint: u32, fx: &mut impl CallEffects) {
-        let Some(entry) = self.sessions.get_mut(hint as usize) else { return };
+    fn end_server(&mut self, now: Instant, session_index: u32, fx: &mut impl CallEffects) {
+        let Some(entry) = self.sessions.get_mut(session_index as usize) else { return };
         if let Role::Server(mut server) = std::mem::replace(&mut entry.role, Role::Free) {
-            server.end(&mut desk!(self, now, fx));
+            server.end(&mut context!(self, now, fx));
             self.asked.remove(&(server.path.peer, server.nonce));
             if server.is_active {
                 self.intake.end();
             }
-            self.vacate(hint);
+            self.vacate(session_index);
         }
     }
 
     /// Whoever owns it looked for packets at `now`, and before that no later than `gap` ago: from this follows how soon it makes
-    /// sense to ask for what is missing. If nothing is ever said, [`Limits::timer_min`] is the soonest.
+    /// sense to ask for what is missing. If nothing is ever said, [`EndpointLimits::timer_min`] is the soonest.
     pub fn note_gap(&mut self, now: Instant, gap: Duration) {
         self.waits.note_gap(now, gap);
     }
 
-    /// When [`Self::turn`] is due if nothing comes sooner.
+    /// When [`Self::poll`] is due if nothing comes sooner.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         if !self.touched.is_empty() || self.loss {
@@ -514,7 +531,7 @@ impl Endpoint {
     }
 
     fn client(&self, session: SessionId) -> Option<&ClientSession> {
-        match self.sessions.get(session.hint as usize) {
+        match self.sessions.get(session.session_index as usize) {
             Some(Entry { role: Role::Client(client), stamp, .. }) if *stamp == session.stamp => Some(client),
             _ => None,
         }
@@ -527,19 +544,19 @@ impl Endpoint {
         })
     }
 
-    fn vacate(&mut self, hint: u32) {
-        let entry = &mut self.sessions[hint as usize];
+    fn vacate(&mut self, session_index: u32) {
+        let entry = &mut self.sessions[session_index as usize];
         entry.stamp = entry.stamp.wrapping_add(1);
-        self.free.push(hint);
+        self.free.push(session_index);
     }
 
-    fn touch(&mut self, hint: u32) {
-        if let Some(entry) = self.sessions.get_mut(hint as usize)
+    fn touch(&mut self, session_index: u32) {
+        if let Some(entry) = self.sessions.get_mut(session_index as usize)
             && !entry.touched
             && !matches!(entry.role, Role::Free)
         {
             entry.touched = true;
-            self.touched.push(hint);
+            self.touched.push(session_index);
         }
     }
 
@@ -581,7 +598,7 @@ const OLD_PACKETS: u64 = 65_536;
 
 /// `net.core.rmem_default` of an unconfigured Linux.
 const RECEIVE_BYTES_ASSUMED: u64 = 212_992;
-/// A slot has a byte for its number, and receipts for all of them must fit a packet.
+/// A slot has a byte for its number, and acks for all of them must fit a packet.
 pub(super) const SLOTS_MAX: u8 = 64;
 /// Between two looks for silent clients. Who is heard in that time is active.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);

@@ -3,34 +3,34 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::api::{CallEffects, EndpointOptions, Limits, OFFER_BYTES_MAX};
+use super::api::{CallEffects, EndpointLimits, EndpointOptions, OFFER_BYTES_MAX};
+use super::buffer_pool::BufferPool;
+use super::context::SessionContext;
 use super::counters::Counters;
-use super::desk::Desk;
-use super::leave::{Way, leave};
-use super::outgoing::{Change, Outgoing, Proof, fragment_bytes};
-use super::spare::Spare;
+use super::fragmentation::{Change, OutgoingMessage, Proof, fragment_bytes};
+use super::transmit::{TransmitPath, transmit_message};
 use super::wire::{
-    CHALLENGE_PACKET_LEN, CallName, DATA_HEAD_MAX, Data, GREETING_SPACE, Greeting, Opened, Part, Receipt, Side,
-    put_challenge, put_credit,
+    CHALLENGE_PACKET_LEN, CallName, DATA_HEAD_MAX, Data, FragmentAck, FragmentPosition, HANDSHAKE_SPACE, Opened,
+    SessionHandshake, Side, put_challenge, put_credit,
 };
-use crate::charge::charge;
-use crate::id::{Incarnation, Lane};
+use crate::id::{Incarnation, TrafficClass};
 use crate::link::Rtt;
 use crate::rng::Rng;
 use crate::seal::{Sealer, Security, SessionKey};
 use crate::time::Instant;
+use crate::truesize::truesize;
 use crate::wire::{Header, Kind};
 
 /// Builds packets and hands them out.
-pub(super) struct Net {
+pub(super) struct SessionPackets {
     sealer: Sealer,
     tag_len: usize,
     /// The upper half of the next session's packet numbers; the greatest: none is left, as no packet has it.
     next_serial: u32,
-    greetings: u64,
+    handshakes: u64,
     packet: Vec<u8>,
     pub(super) counters: Counters,
-    pub(super) spare: Spare,
+    pub(super) buffer_pool: BufferPool,
     /// The longest packet this side takes, in bytes.
     pub(super) packet_bytes: u32,
     /// How this side can be reached beside the network.
@@ -46,22 +46,22 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &EndpointLimits) -> Self {
         Self { window_packets: u64::from(limits.window_packets).max(WINDOW_LEAST), delay_free: limits.delay_free }
     }
 }
 
-impl Net {
+impl SessionPackets {
     pub(super) fn new(security: &Security, options: &EndpointOptions, pace: Pace) -> Self {
         let EndpointOptions { cell, me, packet_bytes_max, offer, .. } = options;
         Self {
             sealer: Sealer::new(security, cell, *me),
             tag_len: security.tag_len(),
             next_serial: 1,
-            greetings: 0,
+            handshakes: 0,
             packet: Vec::with_capacity(65_536),
             counters: Counters::default(),
-            spare: Spare::default(),
+            buffer_pool: BufferPool::default(),
             packet_bytes: *packet_bytes_max,
             offer: if offer.len() <= OFFER_BYTES_MAX { offer.clone() } else { Vec::new() },
             pace,
@@ -87,20 +87,20 @@ impl Net {
         self.next_serial = u32::MAX - serials_left;
     }
 
-    /// Sends something to somebody with whom there may be no session; `greeting` is given what this side offers.
-    pub(super) fn greet(
+    /// Sends something to somebody with whom there may be no session; `handshake` is given what this side offers.
+    pub(super) fn send_handshake(
         &mut self,
         to: SocketAddr,
-        greeting: impl for<'o> FnOnce(&'o [u8]) -> Greeting<'o>,
+        handshake: impl for<'o> FnOnce(&'o [u8]) -> SessionHandshake<'o>,
         fx: &mut impl CallEffects,
     ) {
-        self.greetings += 1;
+        self.handshakes += 1;
         self.packet.clear();
-        self.sealer.header(Kind::Open, GREETING_SPACE, self.greetings).write(&mut self.packet);
-        greeting(&self.offer).write(&mut self.packet);
+        self.sealer.header(Kind::Open, HANDSHAKE_SPACE, self.handshakes).write(&mut self.packet);
+        handshake(&self.offer).write(&mut self.packet);
         self.sealer.seal(Incarnation::NONE, &mut self.packet);
         self.counters.packets_sent += 1;
-        fx.transmit(Lane::Data, &[to], &self.packet);
+        fx.transmit(TrafficClass::Data, &[to], &self.packet);
     }
 }
 
@@ -131,7 +131,7 @@ struct Unproved {
 const UNPROVED_FACTOR: u64 = 3;
 
 /// One end of a session that is open.
-pub(super) struct Path {
+pub(super) struct SessionPath {
     pub(super) to: SocketAddr,
     pub(super) reach: Reach,
     /// That this is where the other side is has not been proved since it came from there.
@@ -142,8 +142,8 @@ pub(super) struct Path {
     shares: bool,
     pub(super) peer: Incarnation,
     pub(super) key: SessionKey,
-    pub(super) token: u64,
-    their_hint: u32,
+    pub(super) session_secret: u64,
+    peer_session_index: u32,
     /// Upper and lower half of the next packet's number.
     serial: u32,
     count: u32,
@@ -172,10 +172,10 @@ pub(super) struct Path {
     timed: Option<(u64, u8, Instant)>,
 }
 
-impl Path {
+impl SessionPath {
     /// `None`: no numbers are left for its packets.
     pub(super) fn new(
-        net: &mut Net,
+        net: &mut SessionPackets,
         now: Instant,
         to: SocketAddr,
         peer: Incarnation,
@@ -192,8 +192,8 @@ impl Path {
             shares: false,
             peer,
             key,
-            token: opened.token,
-            their_hint: opened.hint,
+            session_secret: opened.session_secret,
+            peer_session_index: opened.session_index,
             serial,
             count: 0,
             is_used_up: false,
@@ -207,7 +207,7 @@ impl Path {
             heard: now,
             heard_in_memory: false,
             rtt: Rtt::default(),
-            congestion: Congestion::new(charge(packet_bytes as u64), net.pace),
+            congestion: Congestion::new(truesize(packet_bytes as u64), net.pace),
             in_flight: 0,
             timed: None,
         })
@@ -258,11 +258,11 @@ impl Path {
     }
 
     /// Asks whether the other side is where answers go, in a packet of its own: there is always room for it.
-    pub(super) fn challenge(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+    pub(super) fn challenge(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         if let Some(Unproved { challenge, .. }) = self.unproved {
             let pending = std::mem::take(&mut self.pending);
             put_challenge(&mut self.pending, challenge);
-            self.send(desk, None);
+            self.send(context, None);
             self.pending = pending;
         }
     }
@@ -284,8 +284,8 @@ impl Path {
 
     /// What the other side's buffer is charged for a packet with so many bytes of a message.
     #[inline]
-    pub(super) fn charge_of(&self, bytes: usize) -> u64 {
-        charge((bytes + Header::LEN + self.tag_len + DATA_HEAD_MAX).min(self.packet_bytes) as u64)
+    pub(super) fn truesize_of(&self, bytes: usize) -> u64 {
+        truesize((bytes + Header::LEN + self.tag_len + DATA_HEAD_MAX).min(self.packet_bytes) as u64)
     }
 
     /// How long the fragments of a message of `len` bytes are, but the last.
@@ -296,14 +296,14 @@ impl Path {
 
     /// What the other side's buffer is charged for each of them.
     #[inline]
-    pub(super) fn charge_each(&self, len: usize) -> u64 {
-        self.charge_of(self.fragment_bytes(len))
+    pub(super) fn truesize_each(&self, len: usize) -> u64 {
+        self.truesize_of(self.fragment_bytes(len))
     }
 
     /// The most of one answer that may be on its way here, in bytes as charged, so that others need not wait until it has come. Less
     /// stays in the caches; the system's sockets move more at once in less time.
-    pub(super) fn inflow_of_one(&self, limits: &Limits) -> u64 {
-        if self.reach == Reach::Host && !self.shares { SOCKET_INFLOW } else { limits.inflow_bytes / 2 }
+    pub(super) fn receive_budget_of_one(&self, limits: &EndpointLimits) -> u64 {
+        if self.reach == Reach::Host && !self.shares { SOCKET_RECEIVE_BUDGET } else { limits.receive_budget_bytes / 2 }
     }
 
     /// Whether another packet charged with `each` may go out, if the other side's buffer takes `credit` in all.
@@ -320,13 +320,13 @@ impl Path {
 
     /// Sends a packet with the pending frames and a piece of a message, if there is one, and gives its number. Where none is left,
     /// nothing goes out any more, and the session ends with this turn.
-    pub(super) fn send(&mut self, desk: &mut Desk<'_, impl CallEffects>, data: Option<&Data<'_>>) -> u64 {
+    pub(super) fn send(&mut self, context: &mut SessionContext<'_, impl CallEffects>, data: Option<&Data<'_>>) -> u64 {
         let bytes = data.map_or(&[][..], |data| data.bytes);
         let longest = self.pending.len() + DATA_HEAD_MAX + bytes.len();
         if data.is_some() && !self.pending.is_empty() && longest > self.packet_bytes - Header::LEN - self.tag_len {
-            self.flush(desk);
+            self.flush(context);
         }
-        let (net, fx) = (&mut *desk.net, &mut *desk.fx);
+        let (net, fx) = (&mut *context.net, &mut *context.fx);
         self.pending_due = None;
         if self.count == u32::MAX {
             let Some(serial) = net.take_serial() else {
@@ -340,13 +340,13 @@ impl Path {
         let number = self.newest();
         let packet = &mut net.packet;
         packet.clear();
-        net.sealer.header(Kind::Session, self.their_hint, number).write(packet);
+        net.sealer.header(Kind::Session, self.peer_session_index, number).write(packet);
         if !self.pending.is_empty() {
             packet.extend_from_slice(&self.pending);
             self.pending.clear();
         }
         if let Some(credit) = self.credit.take() {
-            // In the room that the head of a request has for an allowance, which no answer has.
+            // In the room that the head of a request has for a response credit, which no answer has.
             put_credit(packet, credit);
         }
         if let Some(data) = data {
@@ -363,8 +363,8 @@ impl Path {
             unproved.room = room;
         }
         net.counters.packets_sent += 1;
-        let way = leave(&mut net.sealer, Incarnation(self.token), self.to, packet, bytes, fx);
-        self.shares = way == Way::Memory;
+        let way = transmit_message(&mut net.sealer, Incarnation(self.session_secret), self.to, packet, bytes, fx);
+        self.shares = way == TransmitPath::Memory;
         net.counters.packets_shared += u64::from(self.shares);
         number
     }
@@ -375,16 +375,16 @@ impl Path {
     }
 
     /// Sends the pending frames, if there are any.
-    pub(super) fn flush(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+    pub(super) fn flush(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         if !self.pending.is_empty() {
-            self.send(desk, None);
+            self.send(context, None);
         }
     }
 
     /// Sends the pending frames, if they are many.
-    pub(super) fn flush_many(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+    pub(super) fn flush_many(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         if self.pending.len() > PENDING_MAX {
-            self.flush(desk);
+            self.flush(context);
         }
     }
 
@@ -392,15 +392,15 @@ impl Path {
     /// the only one that may be sent, if it was announced and is not in the message yet. Whether all went that its receiver allows.
     pub(super) fn send_message(
         &mut self,
-        message: &mut Outgoing,
+        message: &mut OutgoingMessage,
         head: &Head,
         piece: &[u8],
         (each, credit): (u64, u64),
-        desk: &mut Desk<'_, impl CallEffects>,
+        context: &mut SessionContext<'_, impl CallEffects>,
     ) -> bool {
         while let Some(index) = message.next() {
             // What was lost is no longer under way: it goes again within the credit, whatever the window has become.
-            let again = message.is_again(index);
+            let again = message.is_retransmission(index);
             let room = if again { self.has_credit(each, credit) } else { self.has_room(each, credit) };
             // What counts nothing was allowed for by its receiver.
             if each > 0 && !room || !self.may_send(message.fragment_bytes().min(message.len())) {
@@ -408,10 +408,10 @@ impl Path {
             }
             self.in_flight += each;
             // The last that may go asks for what lets more go.
-            let wants_receipt = each > 0 && !self.has_room(each, credit);
-            let number = self.send_fragment(message, index, head, (piece, wants_receipt), desk);
+            let wants_ack = each > 0 && !self.has_room(each, credit);
+            let number = self.send_fragment(message, index, head, (piece, wants_ack), context);
             if !message.is_whole() {
-                self.time(number, head.name.slot, desk.now);
+                self.time(number, head.name.slot, context.now);
             }
         }
         true
@@ -421,35 +421,35 @@ impl Path {
     #[inline]
     pub(super) fn send_fragment(
         &mut self,
-        message: &mut Outgoing,
+        message: &mut OutgoingMessage,
         index: u32,
         head: &Head,
-        (piece, wants_receipt): (&[u8], bool),
-        desk: &mut Desk<'_, impl CallEffects>,
+        (piece, wants_ack): (&[u8], bool),
+        context: &mut SessionContext<'_, impl CallEffects>,
     ) -> u64 {
-        let part = (!message.is_whole()).then(|| Part { message_len: message.len() as u64, index });
+        let part = (!message.is_whole()).then(|| FragmentPosition { message_len: message.len() as u64, index });
         let bytes = if piece.is_empty() { message.fragment(index) } else { piece };
-        let data = head.data(part, wants_receipt, bytes);
-        let number = self.send(desk, Some(&data));
+        let data = head.data(part, wants_ack, bytes);
+        let number = self.send(context, Some(&data));
         message.sent(index, number);
         number
     }
 
-    /// Takes a receipt for a slot's message into account, each of whose fragments counts `each` as under way.
-    pub(super) fn take_receipt(
+    /// Takes an ack for a slot's message into account, each of whose fragments counts `each` as under way.
+    pub(super) fn take_ack(
         &mut self,
-        message: &mut Outgoing,
+        message: &mut OutgoingMessage,
         (slot, each): (u8, u64),
-        (receipt, proves): (&Receipt, Proof),
-        desk: &mut Desk<'_, impl CallEffects>,
+        (ack, proves): (&FragmentAck, Proof),
+        context: &mut SessionContext<'_, impl CallEffects>,
     ) -> Change {
-        let change = message.take(receipt, proves);
+        let change = message.take(ack, proves);
         self.in_flight = self.in_flight.saturating_sub(u64::from(change.ended) * each);
         if message.has_arrived() {
             self.stop_timing(slot);
         }
-        self.learn(receipt.seen, change.arrived, change.lost, desk.now);
-        desk.net.counters.lost += u64::from(change.lost);
+        self.learn(ack.seen, change.arrived, change.lost, context.now);
+        context.net.counters.lost += u64::from(change.lost);
         change
     }
 
@@ -458,12 +458,12 @@ impl Path {
         self.timed.get_or_insert((number, slot, now));
     }
 
-    /// All of a slot's message has come: a receipt for it may have waited for a packet to go with.
+    /// All of a slot's message has come: an ack for it may have waited for a packet to go with.
     pub(super) fn stop_timing(&mut self, slot: u8) {
         self.timed = self.timed.filter(|(_, timed, _)| *timed != slot);
     }
 
-    /// What is told next may have waited for a question: it ends no round trip.
+    /// What is told next may have waited for a probe: it ends no round trip.
     pub(super) fn forget_timing(&mut self) {
         self.timed = None;
     }
@@ -487,10 +487,10 @@ impl Path {
         }
     }
 
-    /// How long nothing may be heard of a call before it is asked for, after so many questions.
-    pub(super) fn patience(&self, least: Duration, questions: u32) -> Duration {
+    /// How long nothing may be heard of a call before it is asked for, after so many probes.
+    pub(super) fn patience(&self, least: Duration, probes: u32) -> Duration {
         let first = (self.rtt.smoothed() * 2 + self.rtt.deviation() * 4).max(least);
-        (first * (1 << questions.min(5))).min(PATIENCE_MAX.max(least))
+        (first * (1 << probes.min(5))).min(PATIENCE_MAX.max(least))
     }
 }
 
@@ -499,15 +499,15 @@ pub(super) struct Head {
     pub(super) side: Side,
     pub(super) name: CallName,
     /// Of a request.
-    pub(super) allowance: u64,
+    pub(super) response_credit: u64,
     /// Of an answer.
     pub(super) refusal: bool,
 }
 
 impl Head {
-    fn data<'a>(&self, part: Option<Part>, wants_receipt: bool, bytes: &'a [u8]) -> Data<'a> {
-        let Self { side, name, allowance, refusal } = *self;
-        Data { side, name, wants_receipt, refusal, allowance, part, bytes, placed: 0 }
+    fn data<'a>(&self, part: Option<FragmentPosition>, wants_ack: bool, bytes: &'a [u8]) -> Data<'a> {
+        let Self { side, name, response_credit, refusal } = *self;
+        Data { side, name, wants_ack, refusal, response_credit, part, bytes, placed: 0 }
     }
 }
 
@@ -532,12 +532,12 @@ pub(super) fn recount(unsent: &mut u32, had: bool, has: bool) {
 const PACKET_BYTES_MIN: u32 = 576;
 
 /// Of one answer that comes through the sockets of this host.
-const SOCKET_INFLOW: u64 = 2 << 20;
+const SOCKET_RECEIVE_BUDGET: u64 = 2 << 20;
 
 /// Pending frames beyond this, in bytes, go in a packet of their own: with the longest frame but data they fit any packet.
 const PENDING_MAX: usize = 256;
 
-/// Between two questions.
+/// Between two probes.
 const PATIENCE_MAX: Duration = Duration::from_millis(100);
 
 /// How much may be under way on one path, by its delay (after Swift, Kumar et al., SIGCOMM 2020) and its losses.
@@ -598,7 +598,7 @@ impl Congestion {
     }
 }
 
-/// In packets: with fewer, a receiver's receipts come too seldom to tell of losses.
+/// In packets: with fewer, a receiver's acks come too seldom to tell of losses.
 const WINDOW_LEAST: u64 = 4;
 /// In bytes as charged: what no receiver's buffer holds.
 const WINDOW_MAX: u64 = 1 << 30;
@@ -656,7 +656,7 @@ mod tests {
         assert_eq!(congestion.window, 9_333, "and less for less");
     }
 
-    fn path_to(ip: [u8; 4]) -> Path {
+    fn path_to(ip: [u8; 4]) -> SessionPath {
         let options = EndpointOptions {
             cell: "test".to_owned(),
             me: Incarnation(1),
@@ -664,23 +664,24 @@ mod tests {
             receive_bytes: 0,
             serves: true,
             offer: Vec::new(),
-            limits: Limits::default(),
+            limits: EndpointLimits::default(),
         };
-        let mut net = Net::new(&Security::None, &options, Pace::new(&options.limits));
+        let mut net = SessionPackets::new(&Security::None, &options, Pace::new(&options.limits));
         let key = crate::seal::Opener::new(&Security::None, "test", Incarnation(1)).session_key(Incarnation(2));
-        let opened = Opened { hint: 0, token: 5, slots: 8, packet_bytes: 1472, credit: 0 };
-        Path::new(&mut net, Instant(1), SocketAddr::from((ip, 1)), Incarnation(2), key, &opened).expect("the first")
+        let opened = Opened { session_index: 0, session_secret: 5, slots: 8, packet_bytes: 1472, credit: 0 };
+        SessionPath::new(&mut net, Instant(1), SocketAddr::from((ip, 1)), Incarnation(2), key, &opened)
+            .expect("the first")
     }
 
     /// What comes through a network, or through memory, is half of what may be on its way in all, so that another answer fits.
     #[test]
-    fn one_answer_takes_half_of_the_inflow_but_through_the_sockets_of_one_host() {
-        let limits = Limits::default();
-        assert_eq!(path_to([10, 0, 0, 1]).inflow_of_one(&limits), limits.inflow_bytes / 2);
+    fn one_answer_takes_half_of_the_receive_budget_but_through_the_sockets_of_one_host() {
+        let limits = EndpointLimits::default();
+        assert_eq!(path_to([10, 0, 0, 1]).receive_budget_of_one(&limits), limits.receive_budget_bytes / 2);
         let mut near = path_to([127, 0, 0, 1]);
-        assert_eq!(near.inflow_of_one(&limits), SOCKET_INFLOW);
+        assert_eq!(near.receive_budget_of_one(&limits), SOCKET_RECEIVE_BUDGET);
         near.shares = true;
-        assert_eq!(near.inflow_of_one(&limits), limits.inflow_bytes / 2);
+        assert_eq!(near.receive_budget_of_one(&limits), limits.receive_budget_bytes / 2);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::*;
 use crate::seal::{CellKey, Security};
 use crate::wire::{DropReason, Kind};
-use crate::{Arriving, Begun, Incarnation, Instant, Lane, Origin, Packet, Rest, charge};
+use crate::{Arriving, Incarnation, Instant, Origin, Packet, PartialPacket, RemainingPayload, TrafficClass, truesize};
 
 mod addresses;
 mod bounds;
@@ -25,7 +25,7 @@ const MOVED: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Add
 #[derive(Default)]
 struct Place {
     sent: VecDeque<(SocketAddr, Vec<u8>)>,
-    outcomes: BTreeMap<Ticket, Result<Vec<u8>, Failure>>,
+    outcomes: BTreeMap<ClientCallId, Result<Vec<u8>, Failure>>,
     runs: Vec<(CallId, Vec<u8>)>,
     /// Requests that begin with this byte are answered later.
     later: Option<u8>,
@@ -34,57 +34,63 @@ struct Place {
     takes: bool,
     /// Sessions with each peer, and what the peer offered last.
     met: BTreeMap<Incarnation, (usize, Vec<u8>)>,
-    marks: Vec<(Mark, u64)>,
+    marks: Vec<(TracePoint, u64)>,
 }
 
 impl CallEffects for Place {
-    fn met(&mut self, peer: Incarnation, _at: SocketAddr, offer: &[u8]) {
+    fn session_opened(&mut self, peer: Incarnation, _at: SocketAddr, offer: &[u8]) {
         let (sessions, offered) = self.met.entry(peer).or_default();
         *sessions += 1;
         *offered = offer.to_vec();
     }
 
-    fn parted(&mut self, peer: Incarnation) {
+    fn session_closed(&mut self, peer: Incarnation) {
         self.met.get_mut(&peer).expect("who parts has met").0 -= 1;
     }
 
-    fn mark(&mut self, mark: Mark, of: u64) {
+    fn mark(&mut self, mark: TracePoint, of: u64) {
         self.marks.push((mark, of));
     }
 
-    fn transmit(&mut self, _lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+    fn transmit(&mut self, _lane: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         self.sent.extend(to.iter().map(|to| (*to, packet.to_vec())));
     }
 
-    fn request(&mut self, call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+    fn request(&mut self, call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
         self.runs.push((call, request.to_vec()));
         if self.later.is_some() && self.later == request.first().copied() {
             self.waiting.push((call, request.to_vec()));
-            return Served::Later;
+            return HandlerResult::Later;
         }
         if request == b"unknown" {
-            return Served::Refused;
+            return HandlerResult::Refused;
         }
         answer.extend_from_slice(request);
         answer.reverse();
-        Served::Answered
+        HandlerResult::Answered
     }
 
-    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+    fn long_request(
+        &mut self,
+        call: CallId,
+        from: Incarnation,
+        request: &mut Vec<u8>,
+        answer: &mut Vec<u8>,
+    ) -> HandlerResult {
         if !self.takes {
             return self.request(call, from, request, answer);
         }
         std::mem::swap(request, answer);
-        Served::Answered
+        HandlerResult::Answered
     }
 
-    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        assert!(self.outcomes.insert(ticket, outcome.to_result()).is_none(), "an outcome is told once");
+    fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
+        assert!(self.outcomes.insert(call_id, outcome.to_result()).is_none(), "an outcome is told once");
     }
 
-    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
+    fn long_answer(&mut self, call_id: ClientCallId, answer: &mut Vec<u8>) {
         let answer = if self.takes { std::mem::take(answer) } else { answer.clone() };
-        self.outcome(ticket, Outcome::Answer(&answer));
+        self.outcome(call_id, Outcome::Answer(&answer));
     }
 }
 
@@ -106,14 +112,14 @@ impl Lying {
                 if let Some(byte) = flipped.and_then(|at| self.rest.get_mut(at)) {
                     *byte ^= 1;
                 }
-                Arriving::Begun(Begun { head, len, rest: self })
+                Arriving::HeaderFirst(PartialPacket { head, len, rest: self })
             }
             _ => Arriving::Whole(Packet::Lent(packet)),
         }
     }
 }
 
-impl Rest for Lying {
+impl RemainingPayload for Lying {
     fn take(&mut self, place: &mut [u8], tail: &mut [u8]) -> bool {
         let (first, last) = self.rest.split_at(place.len());
         place.copy_from_slice(first);
@@ -158,7 +164,7 @@ fn options(me: u64, packet_bytes_max: u32, serves: bool) -> EndpointOptions {
         receive_bytes: 1 << 20,
         serves,
         offer: vec![me as u8; 5],
-        limits: Limits::default(),
+        limits: EndpointLimits::default(),
     }
 }
 
@@ -206,7 +212,7 @@ impl World {
         Self::sealed_by(options(1, 1472, false), options(2, 1472, true), &Security::None)
     }
 
-    fn call(&mut self, request: &[u8]) -> Ticket {
+    fn call(&mut self, request: &[u8]) -> ClientCallId {
         let options = CallOptions::default();
         self.client.call(self.now, self.session, request, &options, &mut self.at_client).expect("accepted")
     }
@@ -219,7 +225,7 @@ impl World {
             while let Some((_, mut packet)) = self.at_client.sent.pop_front() {
                 any = true;
                 self.carried += 1;
-                let after = buffered + charge(packet.len() as u64);
+                let after = buffered + truesize(packet.len() as u64);
                 let fits = buffered == 0 || after <= self.buffer;
                 if fits && !(self.lose)(self.carried) && self.lost != self.carried {
                     buffered = after;
@@ -230,7 +236,7 @@ impl World {
                     self.in_place += rest.in_place;
                 }
             }
-            self.server.turn(self.now, &mut self.at_server);
+            self.server.poll(self.now, &mut self.at_server);
             if let Some(waits) = &mut self.waits {
                 waits.append(&mut self.at_server.sent);
             }
@@ -245,7 +251,7 @@ impl World {
                     self.in_place += rest.in_place;
                 }
             }
-            self.client.turn(self.now, &mut self.at_client);
+            self.client.poll(self.now, &mut self.at_client);
             self.client.check_invariants();
             self.server.check_invariants();
             if !any {
@@ -264,14 +270,14 @@ impl World {
         self.carry();
     }
 
-    fn outcome(&self, ticket: Ticket) -> Option<&Result<Vec<u8>, Failure>> {
-        self.at_client.outcomes.get(&ticket)
+    fn outcome(&self, call_id: ClientCallId) -> Option<&Result<Vec<u8>, Failure>> {
+        self.at_client.outcomes.get(&call_id)
     }
 
     /// Like a comparison of the outcome, but that it does not print long answers.
     #[track_caller]
-    fn assert_answer(&self, ticket: Ticket, answer: &[u8]) {
-        match self.outcome(ticket) {
+    fn assert_answer(&self, call_id: ClientCallId, answer: &[u8]) {
+        match self.outcome(call_id) {
             Some(Ok(came)) => assert!(came == answer, "{} bytes, not {}, or others", came.len(), answer.len()),
             other => panic!("{} bytes: {other:?}", answer.len()),
         }
@@ -313,16 +319,16 @@ fn what_comes_begun_is_as_what_comes_whole() {
             world.begins = Some(begins);
             for len in [0, 1, 1_372, 2_000, 6_000, 100_000] {
                 let request = pattern(len);
-                let ticket = world.call(&request);
+                let call_id = world.call(&request);
                 world.run(Duration::from_millis(20));
-                world.assert_answer(ticket, &reversed(&request));
+                world.assert_answer(call_id, &reversed(&request));
             }
             let counters = [world.client.counters(), world.server.counters()];
             assert!(
                 counters.iter().all(|counters| counters.drops == [0; DropReason::ALL.len()]),
                 "{begins}: {counters:?}"
             );
-            assert_eq!(world.client.counters().questions, 0);
+            assert_eq!(world.client.counters().probes, 0);
         }
     }
 }
@@ -331,58 +337,58 @@ fn what_comes_begun_is_as_what_comes_whole() {
 fn what_came_begun_and_was_changed_is_not_taken() {
     for flipped in [0, 700, 1_300] {
         let mut world = World::clear();
-        let ticket = world.call(&pattern(20_000));
+        let call_id = world.call(&pattern(20_000));
         world.run(Duration::from_millis(20));
-        assert!(world.outcome(ticket).is_some());
+        assert!(world.outcome(call_id).is_some());
         (world.begins, world.flipped) = (Some(128), Some(flipped));
-        let ticket = world.call(&pattern(20_000));
+        let call_id = world.call(&pattern(20_000));
         world.carry();
-        assert!(world.outcome(ticket).is_none(), "{flipped}: nothing has come");
+        assert!(world.outcome(call_id).is_none(), "{flipped}: nothing has come");
         let drops = world.server.counters().drops;
         assert_eq!(drops[DropReason::BadTag.index()], drops.iter().sum::<u64>(), "{drops:?}");
         assert!(drops[DropReason::BadTag.index()] > 5, "{drops:?}");
         world.flipped = None;
         world.run(Duration::from_millis(200));
-        world.assert_answer(ticket, &reversed(&pattern(20_000)));
+        world.assert_answer(call_id, &reversed(&pattern(20_000)));
     }
 }
 
 #[test]
-fn one_lost_packet_costs_one_question() {
+fn one_lost_packet_costs_one_probe() {
     for len in [100, 2_000, 2_700, 6_000, 14_000] {
         for lost in 1..=24 {
             let mut world = World::new();
             for _ in 0..3 {
-                let ticket = world.call(&pattern(len));
+                let call_id = world.call(&pattern(len));
                 world.run(Duration::from_millis(15));
-                assert!(world.outcome(ticket).is_some(), "{len} bytes");
+                assert!(world.outcome(call_id).is_some(), "{len} bytes");
             }
             (world.carried, world.lost) = (0, lost);
-            let (ticket, began) = (world.call(&pattern(len)), world.now);
-            while world.outcome(ticket).is_none() {
+            let (call_id, began) = (world.call(&pattern(len)), world.now);
+            while world.outcome(call_id).is_none() {
                 world.run(Duration::from_millis(1));
                 // The least timer is 5 ms, and round trips take no time here.
                 assert!(world.now.since(began) < Duration::from_millis(8), "{len} bytes, packet {lost} lost");
             }
-            assert!(world.client.counters().questions <= 1, "{len} bytes, packet {lost} lost");
+            assert!(world.client.counters().probes <= 1, "{len} bytes, packet {lost} lost");
         }
     }
 }
 
 #[test]
-fn a_hole_before_the_last_fragment_costs_no_question() {
+fn a_hole_before_the_last_fragment_costs_no_probe() {
     for (len, fragments) in [(2_700, 2), (4_000, 3), (6_000, 5), (14_000, 10)] {
         for lost in 1..fragments {
             let mut world = World::new();
-            let ticket = world.call(&pattern(len));
+            let call_id = world.call(&pattern(len));
             world.run(Duration::from_millis(15));
-            assert!(world.outcome(ticket).is_some(), "{len} bytes");
+            assert!(world.outcome(call_id).is_some(), "{len} bytes");
             (world.carried, world.lost) = (0, lost);
-            let ticket = world.call(&pattern(len));
+            let call_id = world.call(&pattern(len));
             world.run(Duration::from_millis(1));
-            assert!(world.outcome(ticket).is_some(), "{len} bytes, packet {lost} lost");
+            assert!(world.outcome(call_id).is_some(), "{len} bytes, packet {lost} lost");
             assert_eq!(world.client.counters().lost, 1, "{len} bytes, packet {lost} lost");
-            assert_eq!(world.client.counters().questions, 0, "{len} bytes, packet {lost} lost");
+            assert_eq!(world.client.counters().probes, 0, "{len} bytes, packet {lost} lost");
         }
     }
 }
@@ -392,12 +398,12 @@ fn messages_of_any_length_come_back() {
     let mut world = World::new();
     for len in [0, 1, 100, 1300, 1372, 1373, 1400, 5_000, 100_000, 3_000_000] {
         let request = pattern(len);
-        let ticket = world.call(&request);
+        let call_id = world.call(&request);
         world.run(Duration::from_millis(20));
-        world.assert_answer(ticket, &reversed(&request));
+        world.assert_answer(call_id, &reversed(&request));
     }
-    let questions = world.client.counters().questions;
-    assert_eq!(questions, 0, "nothing was lost, so nothing had to be asked for");
+    let probes = world.client.counters().probes;
+    assert_eq!(probes, 0, "nothing was lost, so nothing had to be asked for");
     world.run(Duration::from_millis(20));
     assert!(world.server.held_bytes() <= 1372, "only short answers are kept: {}", world.server.held_bytes());
 }
@@ -408,9 +414,9 @@ fn a_call_of_one_packet_costs_two() {
     world.run(Duration::from_millis(1));
     let before = world.carried;
     for _ in 0..10 {
-        let ticket = world.call(b"x");
+        let call_id = world.call(b"x");
         world.carry();
-        assert!(world.outcome(ticket).is_some());
+        assert!(world.outcome(call_id).is_some());
     }
     assert_eq!(world.carried - before, 20);
 }
@@ -418,11 +424,11 @@ fn a_call_of_one_packet_costs_two() {
 #[test]
 fn more_calls_than_slots_wait_and_all_are_answered() {
     let mut world = World::new();
-    let tickets: Vec<(Ticket, Vec<u8>)> =
+    let call_ids: Vec<(ClientCallId, Vec<u8>)> =
         (0..100_usize).map(|n| (world.call(&pattern(n * 40)), pattern(n * 40))).collect();
     world.run(Duration::from_millis(10));
-    for (ticket, request) in tickets {
-        world.assert_answer(ticket, &reversed(&request));
+    for (call_id, request) in call_ids {
+        world.assert_answer(call_id, &reversed(&request));
     }
 }
 
@@ -430,17 +436,17 @@ fn more_calls_than_slots_wait_and_all_are_answered() {
 fn a_quarter_of_all_packets_lost_and_each_call_runs_once() {
     let mut world = World::new();
     world.lose = |n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % 4 == 0;
-    let tickets: Vec<(Ticket, Vec<u8>)> =
+    let call_ids: Vec<(ClientCallId, Vec<u8>)> =
         (0..24_usize).map(|n| (world.call(&pattern(n * 700)), pattern(n * 700))).collect();
     world.run(Duration::from_secs(8));
-    for (ticket, request) in tickets {
-        world.assert_answer(ticket, &reversed(&request));
+    for (call_id, request) in call_ids {
+        world.assert_answer(call_id, &reversed(&request));
     }
     assert_eq!(world.at_server.runs.len(), 24);
 }
 
 #[test]
-fn a_burst_lost_is_repaired_within_round_trips() {
+fn a_burst_lost_is_retransmitted_within_round_trips() {
     let mut world = World::new();
     let first = world.call(&pattern(200_000));
     world.run(Duration::from_millis(30));
@@ -448,7 +454,7 @@ fn a_burst_lost_is_repaired_within_round_trips() {
     let before = world.carried;
     world.lose = |n| n % 10 < 3;
     let second = world.call(&pattern(200_000));
-    // No timer passes: all holes are known by receipts, but for those of the tail.
+    // No timer passes: all holes are known by acks, but for those of the tail.
     world.carry();
     let lost = world.client.counters().lost;
     assert!(lost > 0, "{before}");
@@ -460,19 +466,19 @@ fn a_burst_lost_is_repaired_within_round_trips() {
 #[test]
 fn a_refused_call_did_not_run() {
     let mut world = World::new();
-    let ticket = world.call(b"unknown");
+    let call_id = world.call(b"unknown");
     world.run(Duration::from_millis(1));
     let refused = Failure::NotExecuted(Reason::Refused(Refusal::NoService));
-    assert_eq!(world.outcome(ticket), Some(&Err(refused)));
+    assert_eq!(world.outcome(call_id), Some(&Err(refused)));
 }
 
 #[test]
 fn nobody_serves_and_the_caller_is_told() {
     let mut world = World::with(options(1, 1472, false), options(2, 1472, false));
-    let ticket = world.call(b"hello");
+    let call_id = world.call(b"hello");
     world.run(Duration::from_millis(1));
     let refused = Failure::NotExecuted(Reason::Refused(Refusal::NoService));
-    assert_eq!(world.outcome(ticket), Some(&Err(refused)));
+    assert_eq!(world.outcome(call_id), Some(&Err(refused)));
 }
 
 #[test]
@@ -539,9 +545,9 @@ fn hazard_2_messages_without_bytes_are_sent_and_asked_for() {
     let mut world = World::new();
     world.run(Duration::from_millis(1));
     world.lose = |n| n % 2 == 1;
-    let tickets: Vec<Ticket> = (0..5).map(|_| world.call(b"")).collect();
+    let call_ids: Vec<ClientCallId> = (0..5).map(|_| world.call(b"")).collect();
     world.run(Duration::from_secs(3));
-    assert!(tickets.iter().all(|ticket| world.outcome(*ticket) == Some(&Ok(Vec::new()))));
+    assert!(call_ids.iter().all(|call_id| world.outcome(*call_id) == Some(&Ok(Vec::new()))));
 }
 
 #[test]
@@ -552,7 +558,7 @@ fn hazard_3_a_window_is_of_the_session_and_within_the_servers_buffer() {
         world.call(&pattern(400_000));
     }
     // Nothing is carried: so much goes out at first.
-    let charged: u64 = world.at_client.sent.iter().map(|(_, packet)| charge(packet.len() as u64)).sum();
+    let charged: u64 = world.at_client.sent.iter().map(|(_, packet)| truesize(packet.len() as u64)).sum();
     assert!(charged <= (1 << 20) * 3 / 8, "{charged} bytes under way");
     assert!(world.at_client.sent.len() >= 8, "and no less than a round trip's worth: {}", world.at_client.sent.len());
     world.run(Duration::from_millis(50));
@@ -560,7 +566,7 @@ fn hazard_3_a_window_is_of_the_session_and_within_the_servers_buffer() {
 }
 
 #[test]
-fn hazard_4_questions_follow_the_round_trip_and_back_off() {
+fn hazard_4_probes_follow_the_round_trip_and_back_off() {
     let mut world = World::new();
     for _ in 0..20 {
         world.call(b"x");
@@ -569,8 +575,8 @@ fn hazard_4_questions_follow_the_round_trip_and_back_off() {
     world.lose = |_| true;
     world.call(b"y");
     world.run(Duration::from_millis(1000));
-    let questions = world.client.counters().questions;
-    assert!((8..=16).contains(&questions), "{questions} questions in a second of silence");
+    let probes = world.client.counters().probes;
+    assert!((8..=16).contains(&probes), "{probes} probes in a second of silence");
 }
 
 #[test]
@@ -579,7 +585,7 @@ fn hazard_5_all_holes_are_sent_again_at_once() {
     let warm = world.call(&pattern(600_000));
     world.run(Duration::from_millis(50));
     assert!(world.outcome(warm).is_some());
-    let ticket = world.call(&pattern(300_000));
+    let call_id = world.call(&pattern(300_000));
     // Every second of the first window is lost.
     let mut at = 0;
     world.at_client.sent.retain(|_| {
@@ -587,32 +593,32 @@ fn hazard_5_all_holes_are_sent_again_at_once() {
         at % 2 == 0
     });
     world.run(Duration::from_millis(2));
-    world.assert_answer(ticket, &reversed(&pattern(300_000)));
-    assert_eq!(world.client.counters().questions, 0, "no timer was needed");
+    world.assert_answer(call_id, &reversed(&pattern(300_000)));
+    assert_eq!(world.client.counters().probes, 0, "no timer was needed");
 }
 
 #[test]
-fn hazard_6_a_server_answers_every_question_and_keeps_no_timer() {
+fn hazard_6_a_server_answers_every_probe_and_keeps_no_timer() {
     let mut world = World::new();
     world.at_server.later = Some(b'L');
-    let ticket = world.call(b"L");
+    let call_id = world.call(b"L");
     world.run(Duration::from_millis(2));
     assert!(world.server.deadline().is_none_or(|due| due > world.now + Duration::from_millis(400)));
     world.run(Duration::from_secs(3));
     let (call, _) = world.at_server.waiting.pop().expect("it runs");
-    assert!(world.client.counters().questions > 5, "the client asks on");
+    assert!(world.client.counters().probes > 5, "the client asks on");
     world.lose = |_| true;
     world.server.answer(world.now, call, Some(b"done".into()), &mut world.at_server).expect("wanted");
     world.carry();
     world.lose = |_| false;
     world.run(Duration::from_millis(400));
-    assert_eq!(world.outcome(ticket), Some(&Ok(b"done".to_vec())), "a lost answer is asked for");
+    assert_eq!(world.outcome(call_id), Some(&Ok(b"done".to_vec())), "a lost answer is asked for");
     assert_eq!(world.at_server.runs.len(), 1);
 }
 
 #[test]
 fn hazard_8_sessions_are_bounded_and_asks_repeat_without_harm() {
-    let mut limits = Limits { sessions: 4, sessions_of_client: 3, ..Limits::default() };
+    let mut limits = EndpointLimits { sessions: 4, sessions_of_client: 3, ..EndpointLimits::default() };
     limits.idle_max = Duration::from_secs(2);
     let server = EndpointOptions { limits, ..options(2, 1472, true) };
     let mut world = World::with(options(1, 1472, false), server);
@@ -667,13 +673,13 @@ fn what_a_client_repeats_does_not_hide_that_it_asks_for_its_session() {
         world.buffer = 20_000;
         let options = CallOptions { idempotent, ..CallOptions::default() };
         let request = pattern(20_000);
-        let ticket = world.client.call(world.now, world.session, &request, &options, &mut world.at_client);
-        let ticket = ticket.expect("accepted");
+        let call_id = world.client.call(world.now, world.session, &request, &options, &mut world.at_client);
+        let call_id = call_id.expect("accepted");
         world.run(Duration::from_millis(500));
         if idempotent {
-            world.assert_answer(ticket, &reversed(&request));
+            world.assert_answer(call_id, &reversed(&request));
         } else {
-            assert_eq!(world.outcome(ticket), Some(&Err(Failure::Unknown(Reason::SessionLost))));
+            assert_eq!(world.outcome(call_id), Some(&Err(Failure::Unknown(Reason::SessionLost))));
         }
     }
 }
@@ -702,12 +708,13 @@ fn losses_that_repeat_themselves_starve_no_call() {
                 (world.carried, world.buffer, world.lose) = (0, buffer, lose);
                 let options = CallOptions { idempotent: true, ..CallOptions::default() };
                 let request = pattern(len);
-                let tickets: Vec<Ticket> = (0..5)
+                let call_ids: Vec<ClientCallId> = (0..5)
                     .map(|_| world.client.call(world.now, world.session, &request, &options, &mut world.at_client))
-                    .map(|ticket| ticket.expect("accepted"))
+                    .map(|call_id| call_id.expect("accepted"))
                     .collect();
                 world.run(Duration::from_secs(8));
-                let answered = tickets.iter().filter(|ticket| matches!(world.outcome(**ticket), Some(Ok(_)))).count();
+                let answered =
+                    call_ids.iter().filter(|call_id| matches!(world.outcome(**call_id), Some(Ok(_)))).count();
                 assert_eq!(answered, 5, "{name} lost, {len} bytes, buffer of {buffer}, started anew: {started_anew}");
             }
         }
@@ -717,9 +724,9 @@ fn losses_that_repeat_themselves_starve_no_call() {
 #[test]
 fn both_sides_are_told_what_the_other_offers_and_when_the_session_is_over() {
     let mut world = World::new();
-    let ticket = world.call(b"abc");
+    let call_id = world.call(b"abc");
     world.run(Duration::from_millis(1));
-    world.assert_answer(ticket, b"cba");
+    world.assert_answer(call_id, b"cba");
     let met = |sessions, peer: u8| BTreeMap::from([(Incarnation(u64::from(peer)), (sessions, vec![peer; 5]))]);
     assert_eq!((&world.at_client.met, &world.at_server.met), (&met(1, 2), &met(1, 1)));
     world.client.close(world.now, world.session, &mut world.at_client);
@@ -739,24 +746,24 @@ fn both_sides_are_told_what_the_other_offers_and_when_the_session_is_over() {
 fn long_messages_of_many_calls_wait_for_no_timer() {
     // Of two packets each, more than the window: answers, and then requests whose handlers answer late.
     let narrow = |me, packet_bytes_max, serves| EndpointOptions {
-        limits: Limits { window_packets: 4, ..Limits::default() },
+        limits: EndpointLimits { window_packets: 4, ..EndpointLimits::default() },
         receive_bytes: 8 << 20,
         ..options(me, packet_bytes_max, serves)
     };
     let mut world = World::with(narrow(1, 40_000, false), narrow(2, 40_000, true));
     world.run(Duration::from_millis(1));
     world.at_server.later = Some(b'L');
-    let answers: Vec<Ticket> = (0..8).map(|_| world.call(b"L")).collect();
+    let answers: Vec<ClientCallId> = (0..8).map(|_| world.call(b"L")).collect();
     world.carry();
     for (call, _) in std::mem::take(&mut world.at_server.waiting) {
         world.server.answer(world.now, call, Some(pattern(64_000).into()), &mut world.at_server).expect("wanted");
     }
     world.carry();
-    assert!(answers.iter().all(|ticket| world.outcome(*ticket).is_some()));
+    assert!(answers.iter().all(|call_id| world.outcome(*call_id).is_some()));
     let mut world = World::with(narrow(1, 40_000, false), narrow(2, 40_000, true));
     world.run(Duration::from_millis(1));
     world.at_server.later = Some(0);
-    let requests: Vec<Ticket> = (0..8).map(|_| world.call(&pattern(64_000))).collect();
+    let requests: Vec<ClientCallId> = (0..8).map(|_| world.call(&pattern(64_000))).collect();
     world.carry();
     assert_eq!(world.at_server.waiting.len(), requests.len());
     // Short ones as well.
@@ -776,26 +783,26 @@ fn whoever_waits_for_room_is_not_overtaken_for_ever() {
     let server = EndpointOptions { receive_bytes: 16 << 10, ..options(2, 1472, true) };
     let mut world = World::with(options(1, 1472, false), server);
     world.run(Duration::from_millis(1));
-    let mut tickets: Vec<Ticket> = (0..8).map(|_| world.call(b"x")).collect();
+    let mut call_ids: Vec<ClientCallId> = (0..8).map(|_| world.call(b"x")).collect();
     for _ in 0..400 {
         // One exchange at a time, as processes that are turned do.
         for (_, mut packet) in std::mem::take(&mut world.at_client.sent) {
             let packet = Packet::Lent(&mut packet);
             world.server.handle_packet(world.now, Origin::Network(CLIENT), packet, &mut world.at_server);
         }
-        world.server.turn(world.now, &mut world.at_server);
+        world.server.poll(world.now, &mut world.at_server);
         for (_, mut packet) in std::mem::take(&mut world.at_server.sent) {
             let packet = Packet::Lent(&mut packet);
             world.client.handle_packet(world.now, Origin::Network(SERVER), packet, &mut world.at_client);
-            let open = tickets.iter().filter(|ticket| world.outcome(**ticket).is_none()).count();
+            let open = call_ids.iter().filter(|call_id| world.outcome(**call_id).is_none()).count();
             if open < 8 {
-                tickets.push(world.call(b"x"));
+                call_ids.push(world.call(b"x"));
             }
         }
-        world.client.turn(world.now, &mut world.at_client);
+        world.client.poll(world.now, &mut world.at_client);
     }
-    let waits = tickets.iter().position(|ticket| world.outcome(*ticket).is_none()).expect("some are under way");
-    assert!(tickets.len() > 200 && waits + 24 > tickets.len(), "the {waits}th of {} waits", tickets.len());
+    let waits = call_ids.iter().position(|call_id| world.outcome(*call_id).is_none()).expect("some are under way");
+    assert!(call_ids.len() > 200 && waits + 24 > call_ids.len(), "the {waits}th of {} waits", call_ids.len());
 }
 
 #[test]
@@ -804,22 +811,22 @@ fn round_trips_are_no_pauses() {
     world.run(Duration::from_millis(1));
     world.at_server.later = Some(b'L');
     for n in 0..20_usize {
-        // Questions and receipts that wait do not make a call look slow.
-        let ticket = world.call(if n % 2 == 0 { b"L" } else { b"short" });
+        // Questions and acks that wait do not make a call look slow.
+        let call_id = world.call(if n % 2 == 0 { b"L" } else { b"short" });
         world.run(Duration::from_millis(60));
         for (call, _) in std::mem::take(&mut world.at_server.waiting) {
             world.server.answer(world.now, call, Some(pattern(20_000).into()), &mut world.at_server).expect("wanted");
         }
         world.run(Duration::from_millis(60));
-        assert!(world.outcome(ticket).is_some());
+        assert!(world.outcome(call_id).is_some());
     }
     world.lose = |_| true;
-    let ticket = world.call(b"lost");
+    let call_id = world.call(b"lost");
     world.carry();
     world.lose = |_| false;
     // Asked for after the least that a timer may be.
     world.run(Duration::from_millis(6));
-    world.assert_answer(ticket, b"tsol");
+    world.assert_answer(call_id, b"tsol");
 }
 
 #[test]
@@ -834,13 +841,13 @@ fn nothing_is_kept_for_long_of_what_is_over() {
     }
     // It answers late, and neither the answer nor the cancel arrives.
     world.at_server.later = Some(b'L');
-    let ticket = world.call(b"L");
+    let call_id = world.call(b"L");
     world.carry();
     world.lose = |_| true;
     let (call, _) = world.at_server.waiting.pop().expect("it runs");
     world.server.answer(world.now, call, Some(pattern(100_000).into()), &mut world.at_server).expect("wanted");
     world.run(Duration::from_secs(11));
-    assert_eq!(world.outcome(ticket), Some(&Err(Failure::Unknown(Reason::Deadline))));
+    assert_eq!(world.outcome(call_id), Some(&Err(Failure::Unknown(Reason::Deadline))));
     assert!(world.server.held_bytes() >= 100_000);
     world.lose = |_| false;
     world.run(Duration::from_secs(45));
@@ -851,14 +858,14 @@ fn nothing_is_kept_for_long_of_what_is_over() {
 #[test]
 fn a_client_at_another_address_is_answered_there() {
     let mut world = World::new();
-    let ticket = world.call(b"abc");
+    let call_id = world.call(b"abc");
     world.run(Duration::from_millis(1));
-    world.assert_answer(ticket, b"cba");
+    world.assert_answer(call_id, b"cba");
     let old = world.at_client.sent.len();
     assert_eq!(old, 0);
     let hand = |world: &mut World, mut packet: Vec<u8>, from: SocketAddr| {
         world.server.handle_packet(world.now, Origin::Network(from), Packet::Lent(&mut packet), &mut world.at_server);
-        world.server.turn(world.now, &mut world.at_server);
+        world.server.poll(world.now, &mut world.at_server);
         world.at_server.sent.drain(..).map(|(to, _)| to).collect::<Vec<_>>()
     };
     world.call(b"def");
@@ -886,9 +893,9 @@ fn a_session_has_more_packets_than_are_told_apart() {
     const CALLS: u64 = 70_000;
     for call in 0..CALLS {
         let request = call.to_le_bytes();
-        let ticket = world.call(&request);
+        let call_id = world.call(&request);
         world.carry();
-        world.assert_answer(ticket, &reversed(&request));
+        world.assert_answer(call_id, &reversed(&request));
         world.at_client.outcomes.clear();
         world.now += Duration::from_micros(10);
     }
@@ -910,22 +917,22 @@ fn an_answer_longer_than_is_taken_is_given_up_at_its_server() {
     let mut world = World::with(client, options(2, 1472, true));
     world.at_server.later = Some(b'L');
     world.run(Duration::from_millis(1));
-    let ticket = world.call(b"L");
+    let call_id = world.call(b"L");
     world.carry();
     let (call, _) = world.at_server.waiting.pop().expect("it runs");
     world.server.answer(world.now, call, Some(pattern(50_000).into()), &mut world.at_server).expect("wanted");
     world.run(Duration::from_millis(20));
-    assert_eq!(world.outcome(ticket), Some(&Err(Failure::Unknown(Reason::AnswerTooLong))));
+    assert_eq!(world.outcome(call_id), Some(&Err(Failure::Unknown(Reason::AnswerTooLong))));
     assert_eq!(world.server.held_bytes(), 0, "it counts as under way, and other answers wait");
 }
 
 #[test]
 fn a_full_server_that_forgot_a_session_says_so_before_the_deadline() {
     let mut world = World::new();
-    let ticket = world.call(b"abc");
+    let call_id = world.call(b"abc");
     world.run(Duration::from_millis(1));
-    world.assert_answer(ticket, b"cba");
-    let full = Limits { sessions: 0, ..Limits::default() };
+    world.assert_answer(call_id, b"cba");
+    let full = EndpointLimits { sessions: 0, ..EndpointLimits::default() };
     world.server =
         Endpoint::new(world.now, &EndpointOptions { limits: full, ..options(3, 1472, true) }, &security(), 9);
     let (in_doubt, again) = (world.call(b"abc"), world.call(b"def"));
@@ -940,9 +947,9 @@ fn a_full_server_that_forgot_a_session_says_so_before_the_deadline() {
 #[test]
 fn forged_and_foreign_packets_change_nothing() {
     let mut world = World::new();
-    let ticket = world.call(b"x");
+    let call_id = world.call(b"x");
     world.run(Duration::from_millis(1));
-    assert!(world.outcome(ticket).is_some());
+    assert!(world.outcome(call_id).is_some());
     world.call(b"y");
     let (_, packet) = world.at_client.sent.pop_back().expect("it went out");
     let at_server = |world: &mut World, mut bytes: Vec<u8>| {
@@ -955,14 +962,14 @@ fn forged_and_foreign_packets_change_nothing() {
         bad[bit / 8] ^= 1 << (bit % 8);
         at_server(&mut world, bad);
     }
-    // Sealed by somebody of the cell, for a token that is not this session's.
+    // Sealed by somebody of the cell, for a session secret that is not this session's.
     let key = security();
     let mut sealer = crate::seal::Sealer::new(&key, "test", Incarnation(1));
-    for (number, token) in (1 << 40..).zip([1, 2, u64::MAX]) {
+    for (number, session_secret) in (1 << 40..).zip([1, 2, u64::MAX]) {
         let mut forged = Vec::new();
         sealer.header(Kind::Session, 0, number).write(&mut forged);
         forged.extend_from_slice(&packet[24..packet.len() - 16]);
-        sealer.seal(Incarnation(token), &mut forged);
+        sealer.seal(Incarnation(session_secret), &mut forged);
         at_server(&mut world, forged);
     }
     assert_eq!(world.at_server.runs.len(), 1, "only what was sent");
@@ -975,14 +982,14 @@ fn forged_and_foreign_packets_change_nothing() {
 fn a_handler_that_answers_twice_is_told() {
     let mut world = World::new();
     world.at_server.later = Some(b'L');
-    let ticket = world.call(b"L");
+    let call_id = world.call(b"L");
     world.run(Duration::from_millis(1));
     let (call, _) = world.at_server.waiting.pop().expect("it runs");
     world.server.answer(world.now, call, Some(b"1".into()), &mut world.at_server).expect("wanted");
     let again = world.server.answer(world.now, call, Some(b"2".into()), &mut world.at_server);
     assert_eq!(again, Err(AnswerError::NotWanted));
     world.run(Duration::from_millis(1));
-    assert_eq!(world.outcome(ticket), Some(&Ok(b"1".to_vec())));
+    assert_eq!(world.outcome(call_id), Some(&Ok(b"1".to_vec())));
 }
 
 #[test]
@@ -991,20 +998,20 @@ fn what_waits_on_its_way_is_not_sent_again() {
     world.call(&pattern(100_000));
     world.run(Duration::from_millis(20));
     world.at_server.later = Some(b'L');
-    let ticket = world.call(b"L");
+    let call_id = world.call(b"L");
     world.carry();
     let (call, _) = world.at_server.waiting.pop().expect("it runs");
     world.server.answer(world.now, call, Some(pattern(100_000).into()), &mut world.at_server).expect("wanted");
     world.waits = Some(VecDeque::new());
     world.run(Duration::from_millis(40));
-    let questions = world.client.counters().questions;
-    assert!(questions > 0, "it is asked for");
+    let probes = world.client.counters().probes;
+    assert!(probes > 0, "it is asked for");
     let waited = world.waits.take().expect("it waits");
     world.at_server.sent.extend(waited);
     world.run(Duration::from_millis(10));
-    world.assert_answer(ticket, &pattern(100_000));
+    world.assert_answer(call_id, &pattern(100_000));
     assert_eq!(world.server.counters().lost, 0);
-    assert!(world.client.counters().duplicates <= questions, "one fragment goes again for each question");
+    assert!(world.client.counters().duplicates <= probes, "one fragment goes again for each question");
 }
 
 #[test]
@@ -1012,29 +1019,29 @@ fn answers_from_many_keep_within_the_clients_buffer() {
     let mut world = World::new();
     world.run(Duration::from_millis(1));
     world.at_server.later = Some(b'L');
-    let tickets: Vec<Ticket> = (0..8).map(|_| world.call(b"L")).collect();
+    let call_ids: Vec<ClientCallId> = (0..8).map(|_| world.call(b"L")).collect();
     world.carry();
     for (call, _) in std::mem::take(&mut world.at_server.waiting) {
         world.server.answer(world.now, call, Some(pattern(300_000).into()), &mut world.at_server).expect("wanted");
     }
-    world.server.turn(world.now, &mut world.at_server);
-    let charged: u64 = world.at_server.sent.iter().map(|(_, packet)| charge(packet.len() as u64)).sum();
+    world.server.poll(world.now, &mut world.at_server);
+    let charged: u64 = world.at_server.sent.iter().map(|(_, packet)| truesize(packet.len() as u64)).sum();
     assert!(charged <= 1 << 20, "{charged} bytes unasked");
     world.run(Duration::from_millis(100));
-    for ticket in tickets {
-        world.assert_answer(ticket, &pattern(300_000));
+    for call_id in call_ids {
+        world.assert_answer(call_id, &pattern(300_000));
     }
 }
 
 #[test]
-fn a_session_has_as_many_slots_as_a_receipt_has_room_for() {
+fn a_session_has_as_many_slots_as_an_ack_has_room_for() {
     for asked in [endpoint::SLOTS_MAX, endpoint::SLOTS_MAX + 1, u8::MAX] {
-        let limits = Limits { slots: asked, ..Limits::default() };
+        let limits = EndpointLimits { slots: asked, ..EndpointLimits::default() };
         let server = EndpointOptions { limits: limits.clone(), ..options(2, 576, true) };
         let mut world = World::with(EndpointOptions { limits, ..options(1, 576, false) }, server);
         world.at_server.later = Some(b'L');
         world.run(Duration::from_millis(1));
-        let calls: Vec<Ticket> = (0..=usize::from(endpoint::SLOTS_MAX)).map(|_| world.call(b"L")).collect();
+        let calls: Vec<ClientCallId> = (0..=usize::from(endpoint::SLOTS_MAX)).map(|_| world.call(b"L")).collect();
         world.run(Duration::from_millis(2));
         assert_eq!(world.at_server.waiting.len(), usize::from(endpoint::SLOTS_MAX), "one call waits for a slot");
         for (call, _) in std::mem::take(&mut world.at_server.waiting) {
@@ -1051,23 +1058,23 @@ fn a_session_has_as_many_slots_as_a_receipt_has_room_for() {
 /// Questions for all slots at once are more than one packet of the least length holds.
 #[test]
 fn frames_of_all_slots_go_out_in_packets_of_the_least_length() {
-    let limits = Limits { slots: endpoint::SLOTS_MAX, ..Limits::default() };
+    let limits = EndpointLimits { slots: endpoint::SLOTS_MAX, ..EndpointLimits::default() };
     let server = EndpointOptions { limits: limits.clone(), ..options(2, 576, true) };
     let mut world = World::with(EndpointOptions { limits, ..options(1, 576, false) }, server);
     world.at_server.later = Some(b'L');
     world.run(Duration::from_millis(1));
-    let calls: Vec<Ticket> = (0..endpoint::SLOTS_MAX).map(|_| world.call(b"L")).collect();
+    let calls: Vec<ClientCallId> = (0..endpoint::SLOTS_MAX).map(|_| world.call(b"L")).collect();
     world.run(Duration::from_millis(2));
     let mut most = 0;
     for _ in 0..1000 {
         world.now += Duration::from_millis(1);
-        world.client.turn(world.now, &mut world.at_client);
+        world.client.poll(world.now, &mut world.at_client);
         let lengths = || world.at_client.sent.iter().map(|(_, packet)| packet.len());
         assert!(lengths().all(|len| len <= 576), "{:?}", lengths().max());
         most = most.max(lengths().sum());
         world.carry();
     }
-    assert!(most > 576, "{most} bytes of questions at once");
+    assert!(most > 576, "{most} bytes of probes at once");
     for (call, _) in std::mem::take(&mut world.at_server.waiting) {
         world.server.answer(world.now, call, Some(b"done".into()), &mut world.at_server).expect("wanted");
     }
@@ -1076,14 +1083,14 @@ fn frames_of_all_slots_go_out_in_packets_of_the_least_length() {
 }
 
 #[test]
-fn questions_are_never_farther_apart_than_the_longest_patience() {
+fn probes_are_never_farther_apart_than_the_longest_patience() {
     let mut world = World::new();
     world.at_server.later = Some(b'L');
     world.call(b"L");
     world.run(Duration::from_secs(2));
-    let before = world.client.counters().questions;
+    let before = world.client.counters().probes;
     world.run(Duration::from_secs(5));
-    let asked = world.client.counters().questions - before;
+    let asked = world.client.counters().probes - before;
     assert!((49..=51).contains(&asked), "every 100 ms: {asked} in five seconds");
 }
 
@@ -1109,11 +1116,11 @@ fn a_cancel_is_given_up_in_time_whatever_else_waits_for_a_silent_server() {
     for (before, after) in [(7, 0), (0, 7), (3, 4)] {
         let mut world = World::new();
         world.at_server.later = Some(b'L');
-        let mut tickets: Vec<Ticket> = (0..=before + after).map(|_| world.call(b"L")).collect();
+        let mut call_ids: Vec<ClientCallId> = (0..=before + after).map(|_| world.call(b"L")).collect();
         world.run(Duration::from_millis(2));
         world.lose = |_| true;
         world.run(Duration::from_millis(500));
-        let call = tickets.swap_remove(before);
+        let call = call_ids.swap_remove(before);
         assert!(world.client.cancel(world.now, world.session, call, &mut world.at_client));
         world.run(Duration::from_secs(2));
         assert_eq!(
@@ -1121,7 +1128,7 @@ fn a_cancel_is_given_up_in_time_whatever_else_waits_for_a_silent_server() {
             Some(&Err(Failure::Unknown(Reason::Cancelled))),
             "{before} before, {after} after"
         );
-        assert!(tickets.iter().all(|ticket| world.outcome(*ticket).is_none()), "the others have ten seconds");
+        assert!(call_ids.iter().all(|call_id| world.outcome(*call_id).is_none()), "the others have ten seconds");
     }
 }
 
@@ -1139,7 +1146,7 @@ fn calls_that_a_silent_server_does_not_answer_are_asked_for_in_turn() {
             sent[packet.len() / 100] += 1;
         }
         world.now += Duration::from_millis(1);
-        world.client.turn(world.now, &mut world.at_client);
+        world.client.poll(world.now, &mut world.at_client);
     }
     assert!(sent[3..].iter().all(|times| (6..=12).contains(times)), "{sent:?}");
 }
@@ -1172,16 +1179,16 @@ fn an_offer_is_told_up_to_its_bound_and_not_beyond() {
 fn a_plain_endpoint_forgets_the_calls_it_has_no_room_for_and_serves_the_next() {
     let plain = |me| {
         let options =
-            PlainOptions { cell: "test".into(), me: Incarnation(me), packet_bytes: 1472, message_bytes: 1 << 20 };
-        Plain::new(&options, &security())
+            UnreliableOptions { cell: "test".into(), me: Incarnation(me), packet_bytes: 1472, message_bytes: 1 << 20 };
+        UnreliableEndpoint::new(&options, &security())
     };
     let (mut client, mut server) = (plain(1), plain(2));
     let (mut at_client, mut at_server) = (Place::default(), Place::default());
     let mut early = Vec::new();
-    for _ in 0..=plain::ENTRIES_MAX {
+    for _ in 0..=unreliable::ENTRIES_MAX {
         early.push(client.call(SERVER, b"ab", &mut at_client));
     }
-    let mut carry = |client: &mut Plain, at_client: &mut Place| {
+    let mut carry = |client: &mut UnreliableEndpoint, at_client: &mut Place| {
         while let Some((_, mut packet)) = at_client.sent.pop_front() {
             server.handle_packet(Origin::Network(CLIENT), Packet::Lent(&mut packet), &mut at_server);
         }
@@ -1201,5 +1208,5 @@ fn a_plain_endpoint_forgets_the_calls_it_has_no_room_for_and_serves_the_next() {
 fn the_longest_head_of_a_plain_frame_is_not_longer_than_reckoned() {
     let mut out = vec![0];
     (0..3).for_each(|_| crate::wire::codec::put_varint(&mut out, u64::MAX));
-    assert!(out.len() <= plain::HEAD_MAX, "{}", out.len());
+    assert!(out.len() <= unreliable::HEAD_MAX, "{}", out.len());
 }

@@ -5,20 +5,20 @@ use crate::wire::codec::{Malformed, Reader, put_prefixed, put_u8, put_u64, put_v
 
 /// What an open packet holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Greeting<'a> {
+pub(super) enum SessionHandshake<'a> {
     /// A client wants a session.
-    Ask { hint: u32, nonce: u64, packet_bytes: u32, offer: &'a [u8] },
+    Ask { session_index: u32, nonce: u64, packet_bytes: u32, offer: &'a [u8] },
     /// It has one.
-    Opened { hint: u32, nonce: u64, opened: Opened, offer: &'a [u8] },
+    Opened { session_index: u32, nonce: u64, opened: Opened, offer: &'a [u8] },
     /// It gets none.
-    Refused { hint: u32, nonce: u64, reason: Refusal },
+    Refused { session_index: u32, nonce: u64, reason: Refusal },
 }
 
 /// What a server says of a session it opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
-    pub(super) hint: u32,
-    pub(super) token: u64,
+    pub(super) session_index: u32,
+    pub(super) session_secret: u64,
     pub(super) slots: u8,
     pub(super) packet_bytes: u32,
     pub(super) credit: u64,
@@ -62,42 +62,42 @@ impl Refusal {
     }
 }
 
-/// Greetings have a space of their own: no table of sessions is so long, and who claims it for one would have nonces come again.
-pub(super) const GREETING_SPACE: u32 = u32::MAX;
+/// Handshakes have a space of their own: no table of sessions is so long, and who takes it for one would have nonces come again.
+pub(super) const HANDSHAKE_SPACE: u32 = u32::MAX;
 
 const ASK: u8 = 1;
 const OPENED: u8 = 2;
 const REFUSED: u8 = 3;
 
-/// An ask is as long as this, so that a liar about its address makes a server send no more than it sent itself.
+/// A session request is as long as this, so that a liar about its address makes a server send no more than it sent itself.
 const ASK_LEN: usize = 80;
 
-impl<'a> Greeting<'a> {
+impl<'a> SessionHandshake<'a> {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match *self {
-            Self::Ask { hint, nonce, packet_bytes, offer } => {
+            Self::Ask { session_index, nonce, packet_bytes, offer } => {
                 let begin = out.len();
                 put_u8(out, ASK);
-                put_varint(out, u64::from(hint));
+                put_varint(out, u64::from(session_index));
                 put_u64(out, nonce);
                 put_varint(out, u64::from(packet_bytes));
                 put_prefixed(out, offer);
                 out.resize(begin + ASK_LEN, 0);
             }
-            Self::Opened { hint, nonce, opened, offer } => {
+            Self::Opened { session_index, nonce, opened, offer } => {
                 put_u8(out, OPENED);
-                put_varint(out, u64::from(hint));
+                put_varint(out, u64::from(session_index));
                 put_u64(out, nonce);
-                put_varint(out, u64::from(opened.hint));
-                put_u64(out, opened.token);
+                put_varint(out, u64::from(opened.session_index));
+                put_u64(out, opened.session_secret);
                 put_u8(out, opened.slots);
                 put_varint(out, u64::from(opened.packet_bytes));
                 put_varint(out, opened.credit);
                 put_prefixed(out, offer);
             }
-            Self::Refused { hint, nonce, reason } => {
+            Self::Refused { session_index, nonce, reason } => {
                 put_u8(out, REFUSED);
-                put_varint(out, u64::from(hint));
+                put_varint(out, u64::from(session_index));
                 put_u64(out, nonce);
                 put_u8(out, reason.code());
             }
@@ -107,31 +107,31 @@ impl<'a> Greeting<'a> {
     pub(super) fn read(frames: &'a [u8]) -> Result<Self, Malformed> {
         let mut from = Reader::new(frames);
         let first = from.u8()?;
-        let hint = from.varint_u32()?;
+        let session_index = from.varint_u32()?;
         let nonce = from.u64()?;
-        if hint == GREETING_SPACE {
+        if session_index == HANDSHAKE_SPACE {
             return Err(Malformed);
         }
         match first {
-            // What is short of an ask's length would be answered with more than it is.
+            // What is short of a session request's length would be answered with more than it is.
             ASK if frames.len() >= ASK_LEN => {
                 let packet_bytes = from.varint_u32()?;
-                Ok(Self::Ask { hint, nonce, packet_bytes, offer: read_offer(&mut from)? })
+                Ok(Self::Ask { session_index, nonce, packet_bytes, offer: read_offer(&mut from)? })
             }
             OPENED => {
                 let opened = Opened {
-                    hint: from.varint_u32()?,
-                    token: from.u64()?,
+                    session_index: from.varint_u32()?,
+                    session_secret: from.u64()?,
                     slots: from.u8()?,
                     packet_bytes: from.varint_u32()?,
                     credit: from.varint()?,
                 };
-                if opened.hint == GREETING_SPACE {
+                if opened.session_index == HANDSHAKE_SPACE {
                     return Err(Malformed);
                 }
-                Ok(Self::Opened { hint, nonce, opened, offer: read_offer(&mut from)? })
+                Ok(Self::Opened { session_index, nonce, opened, offer: read_offer(&mut from)? })
             }
-            REFUSED => Ok(Self::Refused { hint, nonce, reason: Refusal::from_code(from.u8()?) }),
+            REFUSED => Ok(Self::Refused { session_index, nonce, reason: Refusal::from_code(from.u8()?) }),
             _ => Err(Malformed),
         }
     }
@@ -161,13 +161,13 @@ pub(super) enum Side {
 pub(super) struct Data<'a> {
     pub(super) side: Side,
     pub(super) name: CallName,
-    pub(super) wants_receipt: bool,
+    pub(super) wants_ack: bool,
     /// An answer that is a refusal.
     pub(super) refusal: bool,
     /// What may be answered unasked; with the first fragment of a request.
-    pub(super) allowance: u64,
+    pub(super) response_credit: u64,
     /// Where the piece stands; `None`: it is the whole message.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<FragmentPosition>,
     pub(super) bytes: &'a [u8],
     /// So many more, at their receiver, lie where they belong already, and `bytes` as well.
     pub(super) placed: usize,
@@ -175,7 +175,7 @@ pub(super) struct Data<'a> {
 
 /// Where a fragment stands in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct FragmentPosition {
     /// Length of the whole message, in bytes.
     pub(super) message_len: u64,
     /// The fragment's place, from 0.
@@ -184,7 +184,7 @@ pub(super) struct Part {
 
 /// What a receiver has of a message, in absolute positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Receipt {
+pub(super) struct FragmentAck {
     /// The greatest packet number of the session that it has seen.
     pub(super) seen: u64,
     /// Fragments below this may be sent.
@@ -196,7 +196,7 @@ pub(super) struct Receipt {
     pub(super) beyond: Vec<u8>,
 }
 
-impl Receipt {
+impl FragmentAck {
     /// For a whole message of so many fragments, told some time after the last came: it says nothing of how long that took.
     pub(super) fn late(fragments: u32) -> Self {
         Self { seen: 0, limit: 0, prefix: fragments, beyond: Vec::new() }
@@ -206,18 +206,18 @@ impl Receipt {
 /// A prefix: the whole message, however many fragments that is.
 pub(super) const ALL: u32 = u32::MAX;
 
-/// The most bytes of bits in a receipt: a thousand packets.
+/// The most bytes of bits in an ack: a thousand packets.
 pub(super) const BEYOND_MAX: usize = 128;
 
 /// A frame of a session packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
     Data(Data<'a>),
-    Receipt {
+    FragmentAck {
         side: Side,
         name: CallName,
         asks: bool,
-        receipt: Receipt,
+        ack: FragmentAck,
     },
     Cancel(CallName),
     Cancelled {
@@ -242,13 +242,13 @@ pub(super) enum Frame<'a> {
 const DATA: u8 = 0x80;
 const DATA_ANSWER: u8 = 0x40;
 const DATA_WHOLE: u8 = 0x20;
-const DATA_WANTS_RECEIPT: u8 = 0x10;
+const DATA_WANTS_ACK: u8 = 0x10;
 const DATA_REFUSAL: u8 = 0x04;
 const DATA_RESERVED: u8 = 0x0b;
 
-const RECEIPT_REQUEST: u8 = 1;
-const RECEIPT_ANSWER: u8 = 2;
-const QUESTION: u8 = 3;
+const ACK_REQUEST: u8 = 1;
+const ACK_ANSWER: u8 = 2;
+const PROBE: u8 = 3;
 const CANCEL: u8 = 4;
 const CANCELLED: u8 = 5;
 const CREDIT: u8 = 6;
@@ -275,24 +275,24 @@ impl Data<'_> {
         for (flag, set) in [
             (DATA_ANSWER, self.side == Side::Answer),
             (DATA_WHOLE, self.part.is_none()),
-            (DATA_WANTS_RECEIPT, self.wants_receipt),
+            (DATA_WANTS_ACK, self.wants_ack),
             (DATA_REFUSAL, self.refusal),
         ] {
             first |= if set { flag } else { 0 };
         }
         put_u8(out, first);
         put_name(out, self.name);
-        if let Some(Part { message_len, index }) = self.part {
+        if let Some(FragmentPosition { message_len, index }) = self.part {
             put_varint(out, message_len);
             put_varint(out, u64::from(index));
         }
-        if self.has_allowance() {
-            put_varint(out, self.allowance);
+        if self.has_response_credit() {
+            put_varint(out, self.response_credit);
         }
         debug_assert!(out.len() - begin <= DATA_HEAD_MAX);
     }
 
-    fn has_allowance(&self) -> bool {
+    fn has_response_credit(&self) -> bool {
         self.side == Side::Request && self.part.is_none_or(|part| part.index == 0)
     }
 }
@@ -306,29 +306,29 @@ fn read_name(from: &mut Reader<'_>) -> Result<CallName, Malformed> {
     Ok(CallName { slot: from.u8()?, call: from.varint()? })
 }
 
-pub(super) fn put_receipt(out: &mut Vec<u8>, side: Side, name: CallName, asks: bool, receipt: &Receipt) {
+pub(super) fn put_ack(out: &mut Vec<u8>, side: Side, name: CallName, asks: bool, ack: &FragmentAck) {
     put_u8(
         out,
         match side {
-            Side::Request => RECEIPT_REQUEST,
-            Side::Answer if asks => QUESTION,
-            Side::Answer => RECEIPT_ANSWER,
+            Side::Request => ACK_REQUEST,
+            Side::Answer if asks => PROBE,
+            Side::Answer => ACK_ANSWER,
         },
     );
     put_name(out, name);
-    put_u64(out, receipt.seen);
-    put_varint(out, u64::from(receipt.limit));
-    put_varint(out, u64::from(receipt.prefix));
-    put_prefixed(out, &receipt.beyond);
+    put_u64(out, ack.seen);
+    put_varint(out, u64::from(ack.limit));
+    put_varint(out, u64::from(ack.prefix));
+    put_prefixed(out, &ack.beyond);
 }
 
-fn read_receipt(from: &mut Reader<'_>) -> Result<Receipt, Malformed> {
+fn read_ack(from: &mut Reader<'_>) -> Result<FragmentAck, Malformed> {
     let (seen, limit, prefix) = (from.u64()?, from.varint_u32()?, from.varint_u32()?);
     let beyond = from.prefixed()?;
     if beyond.len() > BEYOND_MAX {
         return Err(Malformed);
     }
-    Ok(Receipt { seen, limit, prefix, beyond: beyond.to_vec() })
+    Ok(FragmentAck { seen, limit, prefix, beyond: beyond.to_vec() })
 }
 
 pub(super) fn put_cancel(out: &mut Vec<u8>, name: CallName) {
@@ -386,13 +386,13 @@ pub(super) fn read_frame<'a>(from: &mut Reader<'a>) -> Result<Frame<'a>, Malform
         return read_data(first, from).map(Frame::Data);
     }
     Ok(match first {
-        RECEIPT_REQUEST => {
+        ACK_REQUEST => {
             let name = read_name(from)?;
-            Frame::Receipt { side: Side::Request, name, asks: false, receipt: read_receipt(from)? }
+            Frame::FragmentAck { side: Side::Request, name, asks: false, ack: read_ack(from)? }
         }
-        RECEIPT_ANSWER | QUESTION => {
+        ACK_ANSWER | PROBE => {
             let name = read_name(from)?;
-            Frame::Receipt { side: Side::Answer, name, asks: first == QUESTION, receipt: read_receipt(from)? }
+            Frame::FragmentAck { side: Side::Answer, name, asks: first == PROBE, ack: read_ack(from)? }
         }
         CANCEL => Frame::Cancel(read_name(from)?),
         CANCELLED => {
@@ -432,18 +432,18 @@ fn read_data<'a>(first: u8, from: &mut Reader<'a>) -> Result<Data<'a>, Malformed
     let mut data = Data {
         side,
         name: read_name(from)?,
-        wants_receipt: has(DATA_WANTS_RECEIPT),
+        wants_ack: has(DATA_WANTS_ACK),
         refusal: has(DATA_REFUSAL),
-        allowance: 0,
+        response_credit: 0,
         part: None,
         bytes: &[],
         placed: 0,
     };
     if !has(DATA_WHOLE) {
-        data.part = Some(Part { message_len: from.varint()?, index: from.varint_u32()? });
+        data.part = Some(FragmentPosition { message_len: from.varint()?, index: from.varint_u32()? });
     }
-    if data.has_allowance() {
-        data.allowance = from.varint()?;
+    if data.has_response_credit() {
+        data.response_credit = from.varint()?;
     }
     data.bytes = from.rest();
     Ok(data)
@@ -454,13 +454,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_receipt_has_as_many_bits_as_it_may_and_no_more() {
+    fn an_ack_has_as_many_bits_as_it_may_and_no_more() {
         let read = |bytes: usize| {
             let mut out = Vec::new();
-            let receipt = Receipt { seen: 1, limit: 2, prefix: 3, beyond: vec![0xff; bytes] };
-            put_receipt(&mut out, Side::Request, CallName { slot: 1, call: 1 }, false, &receipt);
+            let ack = FragmentAck { seen: 1, limit: 2, prefix: 3, beyond: vec![0xff; bytes] };
+            put_ack(&mut out, Side::Request, CallName { slot: 1, call: 1 }, false, &ack);
             read_frame(&mut Reader::new(&out)).map(|frame| match frame {
-                Frame::Receipt { receipt, .. } => receipt.beyond.len(),
+                Frame::FragmentAck { ack, .. } => ack.beyond.len(),
                 _ => 0,
             })
         };
@@ -473,16 +473,16 @@ mod tests {
         for side in [Side::Request, Side::Answer] {
             for part in [
                 None,
-                Some(Part { message_len: longest, index: 0 }),
-                Some(Part { message_len: longest, index: u32::MAX }),
+                Some(FragmentPosition { message_len: longest, index: 0 }),
+                Some(FragmentPosition { message_len: longest, index: u32::MAX }),
             ] {
                 let name = CallName { slot: u8::MAX, call: u64::MAX };
                 let data = Data {
                     side,
                     name,
-                    wants_receipt: true,
+                    wants_ack: true,
                     refusal: false,
-                    allowance: u64::MAX,
+                    response_credit: u64::MAX,
                     part,
                     bytes: &[],
                     placed: 0,
@@ -495,15 +495,15 @@ mod tests {
         }
     }
 
-    /// What is answered is longer than an ask without what fills it up.
+    /// What is answered is longer than a session request without what fills it up.
     #[test]
     fn an_ask_that_is_shorter_than_asks_are_is_not_answered() {
         let mut out = Vec::new();
-        Greeting::Ask { hint: 1, nonce: 2, packet_bytes: 1472, offer: &[] }.write(&mut out);
+        SessionHandshake::Ask { session_index: 1, nonce: 2, packet_bytes: 1472, offer: &[] }.write(&mut out);
         assert_eq!(out.len(), ASK_LEN);
-        assert!(matches!(Greeting::read(&out), Ok(Greeting::Ask { hint: 1, nonce: 2, .. })));
+        assert!(matches!(SessionHandshake::read(&out), Ok(SessionHandshake::Ask { session_index: 1, nonce: 2, .. })));
         for len in 0..ASK_LEN {
-            assert_eq!(Greeting::read(&out[..len]), Err(Malformed), "{len} bytes");
+            assert_eq!(SessionHandshake::read(&out[..len]), Err(Malformed), "{len} bytes");
         }
     }
 
@@ -511,14 +511,15 @@ mod tests {
     #[test]
     fn golden_call_packets() {
         let name = CallName { slot: 3, call: 300 };
-        let receipt = Receipt { seen: 9, limit: 12, prefix: 4, beyond: vec![0b101] };
-        let opened = Opened { hint: 5, token: 0x7172_7374, slots: 8, packet_bytes: 1472, credit: 65_536 };
+        let ack = FragmentAck { seen: 9, limit: 12, prefix: 4, beyond: vec![0b101] };
+        let opened =
+            Opened { session_index: 5, session_secret: 0x7172_7374, slots: 8, packet_bytes: 1472, credit: 65_536 };
         let data = |side, refusal, part| Data {
             side,
             name,
-            wants_receipt: true,
+            wants_ack: true,
             refusal,
-            allowance: 4096,
+            response_credit: 4096,
             part,
             bytes: &[],
             placed: 0,
@@ -534,11 +535,23 @@ mod tests {
                 out.extend_from_slice(b"body");
             })
         };
-        let part = |index| Some(Part { message_len: 100_000, index });
-        let greetings = [
-            ("ask", with(&|out| Greeting::Ask { hint: 5, nonce: 6, packet_bytes: 1472, offer: b"memory" }.write(out))),
-            ("opened", with(&|out| Greeting::Opened { hint: 5, nonce: 6, opened, offer: b"" }.write(out))),
-            ("refused", with(&|out| Greeting::Refused { hint: 5, nonce: 6, reason: Refusal::Busy }.write(out))),
+        let part = |index| Some(FragmentPosition { message_len: 100_000, index });
+        let handshakes = [
+            (
+                "ask",
+                with(&|out| {
+                    SessionHandshake::Ask { session_index: 5, nonce: 6, packet_bytes: 1472, offer: b"memory" }
+                        .write(out);
+                }),
+            ),
+            (
+                "opened",
+                with(&|out| SessionHandshake::Opened { session_index: 5, nonce: 6, opened, offer: b"" }.write(out)),
+            ),
+            (
+                "refused",
+                with(&|out| SessionHandshake::Refused { session_index: 5, nonce: 6, reason: Refusal::Busy }.write(out)),
+            ),
         ];
         let frames = [
             ("request", message(data(Side::Request, false, None))),
@@ -547,9 +560,9 @@ mod tests {
             ("answer", message(data(Side::Answer, false, None))),
             ("answer_fragment", message(data(Side::Answer, false, part(7)))),
             ("answer_refusal", message(data(Side::Answer, true, None))),
-            ("receipt_for_a_request", with(&|out| put_receipt(out, Side::Request, name, false, &receipt))),
-            ("receipt_for_an_answer", with(&|out| put_receipt(out, Side::Answer, name, false, &receipt))),
-            ("question", with(&|out| put_receipt(out, Side::Answer, name, true, &receipt))),
+            ("receipt_for_a_request", with(&|out| put_ack(out, Side::Request, name, false, &ack))),
+            ("receipt_for_an_answer", with(&|out| put_ack(out, Side::Answer, name, false, &ack))),
+            ("question", with(&|out| put_ack(out, Side::Answer, name, true, &ack))),
             ("cancel", with(&|out| put_cancel(out, name))),
             ("cancelled", with(&|out| put_cancelled(out, name, true))),
             ("credit", with(&|out| put_credit(out, 65_536))),
@@ -560,12 +573,12 @@ mod tests {
             ("challenge", with(&|out| put_challenge(out, 1 << 40))),
             ("proof", with(&|out| put_proof(out, 1 << 40))),
         ];
-        let all = greetings.iter().chain(&frames).map(|(name, bytes)| ((*name).to_owned(), bytes.clone())).collect();
+        let all = handshakes.iter().chain(&frames).map(|(name, bytes)| ((*name).to_owned(), bytes.clone())).collect();
         crate::golden::hold("calls.txt", all);
         for (place, (name, bytes)) in crate::golden::read("calls.txt").into_iter().enumerate() {
             let mut reader = Reader::new(&bytes);
-            let is_read = if place < greetings.len() {
-                Greeting::read(&bytes).is_ok()
+            let is_read = if place < handshakes.len() {
+                SessionHandshake::read(&bytes).is_ok()
             } else {
                 read_frame(&mut reader).is_ok() && reader.is_empty()
             };

@@ -6,7 +6,7 @@ use std::fmt;
 use super::key::{KeySource, SenderKey};
 use super::{Associated, CHECKSUM_LEN, SEALED_TAG_LEN, Security, associated, cell_tag, checksum};
 use crate::id::{Incarnation, Origin};
-use crate::packet::Rest;
+use crate::packet::RemainingPayload;
 use crate::sorted::SortedMap;
 use crate::wire::{DropReason, Header};
 
@@ -151,13 +151,18 @@ impl Opener {
 pub struct SessionKey(Option<SenderKey>);
 
 impl SessionKey {
-    /// Opens a packet whose header was parsed before, in place, and gives its frames. `token` is the session's.
+    /// Opens a packet whose header was parsed before, in place, and gives its frames. `session_secret` is the session's.
     ///
     /// # Errors
     /// [`DropReason::Short`] or [`DropReason::BadTag`]; the bytes are then worth nothing.
-    pub fn open<'a>(&self, header: &Header, token: u64, packet: &'a mut [u8]) -> Result<&'a mut [u8], DropReason> {
+    pub fn open<'a>(
+        &self,
+        header: &Header,
+        session_secret: u64,
+        packet: &'a mut [u8],
+    ) -> Result<&'a mut [u8], DropReason> {
         let (clear, sealed) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
-        let associated = associated(clear, Incarnation(token));
+        let associated = associated(clear, Incarnation(session_secret));
         let frames = match &self.0 {
             Some(key) if sealed.len() >= SEALED_TAG_LEN => key.open(header, &associated, sealed),
             None if sealed.len() >= CHECKSUM_LEN => verify_checksum(&associated, sealed),
@@ -192,7 +197,7 @@ impl ClearSeal {
     pub(crate) fn put(
         &self,
         (begin, here): (&[u8], &[u8]),
-        rest: &mut dyn Rest,
+        rest: &mut dyn RemainingPayload,
         place: &mut [u8],
     ) -> Result<(), DropReason> {
         let (first, place) = place.split_at_mut(here.len());
@@ -225,9 +230,14 @@ fn begin_clear(origin: Origin, dest: Incarnation, is_sealed: bool, head: &[u8]) 
 }
 
 impl SessionKey {
-    /// What can be read at the beginning of a packet of the session of `token`; see [`ClearSeal`].
-    pub(crate) fn begin_clear<'a>(&self, origin: Origin, token: u64, head: &'a [u8]) -> Option<(&'a [u8], ClearSeal)> {
-        begin_clear(origin, Incarnation(token), self.0.is_some(), head)
+    /// What can be read at the beginning of a packet of the session of `session_secret`; see [`ClearSeal`].
+    pub(crate) fn begin_clear<'a>(
+        &self,
+        origin: Origin,
+        session_secret: u64,
+        head: &'a [u8],
+    ) -> Option<(&'a [u8], ClearSeal)> {
+        begin_clear(origin, Incarnation(session_secret), self.0.is_some(), head)
     }
 }
 
@@ -237,14 +247,14 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// Frames of a packet in clear, out of memory that only this user's processes write, if it is for `token`.
+/// Frames of a packet in clear, out of memory that only this user's processes write, if it is for `session_secret`.
 ///
 /// # Errors
 /// [`DropReason::Short`], or [`DropReason::BadTag`] if it names another.
-pub(crate) fn read_clear_for(token: u64, packet: &mut [u8]) -> Result<&mut [u8], DropReason> {
+pub(crate) fn read_clear_for(session_secret: u64, packet: &mut [u8]) -> Result<&mut [u8], DropReason> {
     let (_, rest) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
     let (named, frames) = rest.split_first_chunk_mut::<8>().ok_or(DropReason::Short)?;
-    if *named == token.to_le_bytes() { Ok(frames) } else { Err(DropReason::BadTag) }
+    if *named == session_secret.to_le_bytes() { Ok(frames) } else { Err(DropReason::BadTag) }
 }
 
 impl fmt::Debug for Opener {

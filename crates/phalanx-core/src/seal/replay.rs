@@ -1,4 +1,4 @@
-//! Which numbers of a space that is never repaired have been received.
+//! Which numbers of a space that is never retransmitted have been received.
 
 /// The last [`Self::SPAN`] packet numbers of one space, each let through once.
 ///

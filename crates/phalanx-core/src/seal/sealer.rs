@@ -47,7 +47,7 @@ impl Sealer {
     /// Seals `packet`, a header from [`Self::header`] and frames: encrypts the frames in place, appends the tag.
     ///
     /// `dest` is the one process that can open it; [`Incarnation::NONE`] exactly for kinds that are not addressed.
-    /// The caller never seals two packets of one space and number; to repair one, it seals the same bytes again.
+    /// The caller never seals two packets of one space and number; to retransmit one, it seals the same bytes again.
     ///
     /// # Panics
     /// When `packet` does not begin with a header; in debug builds also when the header is not this process's,
@@ -55,7 +55,7 @@ impl Sealer {
     pub fn seal(&mut self, dest: Incarnation, packet: &mut Vec<u8>) {
         #[cfg(debug_assertions)]
         self.assert_fresh(&Header::parse(packet).expect("a packet begins with a header"));
-        self.seal_again(dest, packet);
+        self.seal_retransmission(dest, packet);
     }
 
     /// Seals a packet of which `packet` is the beginning and `rest` the end: puts them together in `packet` and seals that, unless the
@@ -80,7 +80,7 @@ impl Sealer {
     ///
     /// # Panics
     /// As [`Self::seal`], but that numbers may come again.
-    pub fn seal_again(&self, dest: Incarnation, packet: &mut Vec<u8>) {
+    pub fn seal_retransmission(&self, dest: Incarnation, packet: &mut Vec<u8>) {
         let (clear, frames) = packet.split_first_chunk_mut::<{ Header::LEN }>().expect("a packet begins with a header");
         let (header, associated) = self.associated(clear, dest);
         match &self.key {

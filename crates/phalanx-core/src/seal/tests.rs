@@ -111,7 +111,7 @@ fn cells_of_one_tag_have_two_keys() {
     assert_eq!(opened(&key(1), "away", YOU, &packet), Err(DropReason::BadTag));
 
     let source = |cell| key::KeySource::new(&CellKey::from_bytes([1; 32]), cell);
-    let header = Header { kind: Kind::Spread, cell_tag: 0, sender: ME, space: 1, number: 1 };
+    let header = Header { kind: Kind::BestEffortMulticast, cell_tag: 0, sender: ME, space: 1, number: 1 };
     let tag_of = |cell, sender| {
         let mut frames = [0; 4];
         source(cell).of(sender).seal(&header, &[0; 32], &mut frames).as_ref().to_vec()
@@ -212,7 +212,7 @@ fn seal_numbers(numbers: &[(u32, u64)]) {
     let mut sealer = Sealer::new(&key(1), "home", ME);
     for &(space, number) in numbers {
         let mut packet = Vec::new();
-        sealer.header(Kind::Spread, space, number).write(&mut packet);
+        sealer.header(Kind::BestEffortMulticast, space, number).write(&mut packet);
         sealer.seal(Incarnation::NONE, &mut packet);
     }
 }
@@ -235,7 +235,7 @@ fn a_number_is_sealed_once() {
 #[should_panic(expected = "a process seals its own packets")]
 fn a_process_seals_its_own_packets() {
     let mut packet = Vec::new();
-    Sealer::new(&key(1), "home", YOU).header(Kind::Spread, 1, 1).write(&mut packet);
+    Sealer::new(&key(1), "home", YOU).header(Kind::BestEffortMulticast, 1, 1).write(&mut packet);
     Sealer::new(&key(1), "home", ME).seal(Incarnation::NONE, &mut packet);
 }
 

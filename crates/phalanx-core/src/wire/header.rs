@@ -5,51 +5,51 @@ use aws_lc_rs::digest;
 use crate::id::Incarnation;
 use crate::wire::drop::DropReason;
 
-/// What a packet is for, and with it whether it is repaired and whom it is sealed for.
+/// What a packet is for, and with it whether it is retransmitted and whom it is sealed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// Between processes that do not know each other: probes and the join challenge. Never repaired.
-    Greeting = 1,
-    /// To one process, never repaired: acknowledgements, heartbeats.
+    /// Between processes that do not know each other: probes and the join challenge. Never retransmitted.
+    Handshake = 1,
+    /// To one process, never retransmitted: acknowledgements, heartbeats.
     Direct = 2,
-    /// To many processes, never repaired: the same bytes for each.
-    Spread = 3,
-    /// To one process on the control channel, repaired.
+    /// To many processes, never retransmitted: the same bytes for each.
+    BestEffortMulticast = 3,
+    /// To one process on the control channel, retransmitted.
     Control = 4,
-    /// To one process on the data channel, repaired.
+    /// To one process on the data channel, retransmitted.
     Data = 5,
-    /// To the members of a group, repaired: the same bytes for each.
+    /// To the members of a group, retransmitted: the same bytes for each.
     Multicast = 6,
-    /// Between endpoints of calls that do not know each other: a session is asked for. Never repaired.
+    /// Between endpoints of calls that do not know each other: a session is asked for. Never retransmitted.
     Open = 7,
     /// Of a session of calls: what is lost is sent again in other packets.
     Session = 8,
     /// A call without any guarantee.
-    Plain = 9,
+    Unreliable = 9,
 }
 
 impl Kind {
     /// Every kind, in the order of its number.
     pub const ALL: [Self; 9] = [
-        Self::Greeting,
+        Self::Handshake,
         Self::Direct,
-        Self::Spread,
+        Self::BestEffortMulticast,
         Self::Control,
         Self::Data,
         Self::Multicast,
         Self::Open,
         Self::Session,
-        Self::Plain,
+        Self::Unreliable,
     ];
 
-    /// Whether such a packet is sealed for one destination incarnation, or one session's token; if not, for
+    /// Whether such a packet is sealed for one destination incarnation, or one session's secret; if not, for
     /// [`Incarnation::NONE`].
     #[must_use]
     pub fn is_addressed(self) -> bool {
         match self {
             Self::Direct | Self::Control | Self::Data | Self::Session => true,
-            Self::Greeting | Self::Spread | Self::Multicast | Self::Open | Self::Plain => false,
+            Self::Handshake | Self::BestEffortMulticast | Self::Multicast | Self::Open | Self::Unreliable => false,
         }
     }
 

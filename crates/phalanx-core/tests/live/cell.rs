@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use phalanx_core::{GroupId, GroupTerms, Incarnation, Instant, Lane, Order, Origin, Packet, Stability};
+use phalanx_core::{GroupId, GroupTerms, Incarnation, Instant, Order, Origin, Packet, Stability, TrafficClass};
 
 use super::forge::Forger;
 use super::member::{GROUPS, Line, Member, address, slot};
@@ -28,7 +28,7 @@ type View = (u64, GroupId, u64);
 /// A packet under way.
 pub(super) struct Flying {
     pub(super) due: Instant,
-    pub(super) lane: Lane,
+    pub(super) class: TrafficClass,
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) bytes: Vec<u8>,
@@ -119,8 +119,8 @@ impl LiveCell {
             Step::Lose { which } => drop(self.pick(which).and_then(|i| self.flight.remove(i))),
             Step::Duplicate { which } => {
                 if let Some(i) = self.pick(which) {
-                    let Flying { due, lane, from, to, ref bytes } = self.flight[i];
-                    self.arrive(Flying { due, lane, from, to, bytes: bytes.clone() });
+                    let Flying { due, class, from, to, ref bytes } = self.flight[i];
+                    self.arrive(Flying { due, class, from, to, bytes: bytes.clone() });
                 }
             }
             Step::Delay { which, ms } => {
@@ -170,12 +170,12 @@ impl LiveCell {
                 let to = usize::from(to) % SLOTS;
                 let packet = Forger::intrude(stranger, self.members[to].process.me(), kind, seals, frames);
                 if self.sealed {
-                    self.refuse(to, Lane::Control, SLOTS, packet);
+                    self.refuse(to, TrafficClass::Control, SLOTS, packet);
                 }
             }
         }
         for i in 0..SLOTS {
-            self.turn(i);
+            self.poll(i);
         }
         self.check();
     }
@@ -233,23 +233,23 @@ impl LiveCell {
             assert!(idle_turns < allowed, "turns are asked for and nothing comes of them: {time:?}");
             for i in 0..SLOTS {
                 if self.members[i].process.deadline().is_some_and(|d| d <= self.now) {
-                    self.turn(i);
+                    self.poll(i);
                 }
             }
         }
         self.now = self.now.max(end);
         for i in 0..SLOTS {
-            self.turn(i);
+            self.poll(i);
         }
     }
 
     fn arrive(&mut self, mut packet: Flying) {
         let member = &mut self.members[packet.to];
         if member.alive {
-            let from = address(packet.from, packet.lane);
+            let from = address(packet.from, packet.class);
             member.process.handle_packet(
                 self.now,
-                packet.lane,
+                packet.class,
                 Origin::Network(from),
                 Packet::Lent(&mut packet.bytes),
                 &mut member.out,
@@ -260,14 +260,14 @@ impl LiveCell {
     }
 
     /// Turns until nothing more is due at this moment.
-    fn turn(&mut self, i: usize) {
+    fn poll(&mut self, i: usize) {
         let member = &mut self.members[i];
         if !member.alive {
             return;
         }
         let mut turns = 0;
         loop {
-            member.process.turn(self.now, &mut member.out);
+            member.process.poll(self.now, &mut member.out);
             member.process.check_invariants();
             turns += 1;
             if member.process.deadline().is_none_or(|d| d > self.now) {
@@ -282,10 +282,10 @@ impl LiveCell {
     fn collect(&mut self, i: usize) {
         let packets = std::mem::take(&mut self.members[i].out.packets);
         assert!(packets.len() < BURST_MAX, "{} packets at one moment", packets.len());
-        for (lane, to, bytes) in packets {
+        for (class, to, bytes) in packets {
             let Some(to) = slot(to).filter(|&s| s < SLOTS) else { continue };
             self.forger.saw(i, to, &bytes);
-            self.fly(Flying { due: self.now + LATENCY, lane, from: i, to, bytes });
+            self.fly(Flying { due: self.now + LATENCY, class, from: i, to, bytes });
         }
         for line in std::mem::take(&mut self.members[i].out.delivered) {
             self.account.delivered += 1;
@@ -328,7 +328,7 @@ impl LiveCell {
             // A command may be refused; it must not hurt.
             let _refused = member.process.multicast(now, group, order, stability, &[&payload], out);
         }
-        self.turn(who);
+        self.poll(who);
     }
 
     fn change_group(&mut self, who: usize, which: usize) {
@@ -363,7 +363,7 @@ impl LiveCell {
     fn damage(&mut self, which: u8, at: u16, mask: u8) {
         let Some(packet) = self.pick(which).map(|i| &self.flight[i]) else { return };
         let mut bytes = packet.bytes.clone();
-        let (lane, from, to, at) = (packet.lane, packet.from, packet.to, usize::from(at) % bytes.len());
+        let (class, from, to, at) = (packet.class, packet.from, packet.to, usize::from(at) % bytes.len());
         // A checksum over a packet's kind does not cover whom it is for, which is part of the kind.
         let provable = self.sealed || (at > 0 && mask != 0);
         match mask {
@@ -371,12 +371,12 @@ impl LiveCell {
             mask => bytes[at] ^= mask,
         }
         if provable {
-            self.refuse(to, lane, from, bytes);
+            self.refuse(to, class, from, bytes);
         }
     }
 
     /// Hands in a packet that must be refused, counted, and change nothing else.
-    fn refuse(&mut self, to: usize, lane: Lane, from: usize, mut bytes: Vec<u8>) {
+    fn refuse(&mut self, to: usize, class: TrafficClass, from: usize, mut bytes: Vec<u8>) {
         let member = &mut self.members[to];
         if !member.runs() {
             return;
@@ -384,8 +384,8 @@ impl LiveCell {
         let (refused, due) = (member.refused(), member.process.undelivered());
         member.process.handle_packet(
             self.now,
-            lane,
-            Origin::Network(address(from, lane)),
+            class,
+            Origin::Network(address(from, class)),
             Packet::Lent(&mut bytes),
             &mut member.out,
         );

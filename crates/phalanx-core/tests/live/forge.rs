@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phalanx_core::seal::{CellKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::put_varint;
 use phalanx_core::wire::{Header, Kind, cell_tag};
-use phalanx_core::{Incarnation, Instant, Lane};
+use phalanx_core::{Incarnation, Instant, TrafficClass};
 
 use super::cell::Flying;
 use super::member::{CELL, security};
@@ -66,7 +66,7 @@ impl Forger {
         times: u8,
         frames: &[u8],
     ) -> Vec<Flying> {
-        let lane = if kind & 0x80 == 0 { Lane::Control } else { Lane::Data };
+        let class = if kind & 0x80 == 0 { TrafficClass::Control } else { TrafficClass::Data };
         let kind = Kind::ALL[usize::from(kind) % Kind::ALL.len()];
         let latest = self.latest.entry((from.0, to.0, kind as u8)).or_default();
         let in_use = *latest;
@@ -85,7 +85,7 @@ impl Forger {
         if number < 192 {
             *latest = (space, first.saturating_add(u64::from(times % 32)));
         }
-        numbers.map(|number| self.packet(from, to, lane, kind, (space, number), frames)).collect()
+        numbers.map(|number| self.packet(from, to, class, kind, (space, number), frames)).collect()
     }
 
     /// The next message of the control or data channel from `from` to `to`, in as many packets as it needs.
@@ -96,7 +96,8 @@ impl Forger {
         data: bool,
         message: &[u8],
     ) -> Vec<Flying> {
-        let (kind, lane) = if data { (Kind::Data, Lane::Data) } else { (Kind::Control, Lane::Control) };
+        let (kind, class) =
+            if data { (Kind::Data, TrafficClass::Data) } else { (Kind::Control, TrafficClass::Control) };
         let message = &message[..message.len().min(FRAMES_MAX - 8)];
         let mut frames = vec![WHOLE];
         put_varint(&mut frames, message.len() as u64);
@@ -105,7 +106,7 @@ impl Forger {
         let latest = self.latest.entry((from.0, to.0, kind as u8)).or_default();
         latest.1 = latest.1.saturating_add(1);
         let place = *latest;
-        vec![self.packet(from, to, lane, kind, place, &frames)]
+        vec![self.packet(from, to, class, kind, place, &frames)]
     }
 
     /// A packet of `stranger`, who does not hold the cell key: in clear, or sealed with a key of its own.
@@ -124,14 +125,14 @@ impl Forger {
         &self,
         from: (usize, Incarnation),
         to: (usize, Incarnation),
-        lane: Lane,
+        class: TrafficClass,
         kind: Kind,
         (space, number): (u32, u64),
         frames: &[u8],
     ) -> Flying {
         let header = Header { kind, cell_tag: cell_tag(CELL), sender: from.1, space, number };
         let bytes = self.seal(header, to.1, frames);
-        Flying { due: Instant(0), lane, from: from.0, to: to.0, bytes }
+        Flying { due: Instant(0), class, from: from.0, to: to.0, bytes }
     }
 
     /// A sealer of its own for each packet: this is the process that uses a nonce twice.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Lane, Limits, MemberInfo, Process,
-    Security, Settings, Snapshot, Timing,
+    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Limits, MemberInfo, Process,
+    Security, Settings, Snapshot, Timing, TrafficClass,
 };
 
 pub(super) const CELL: &str = "hostile";
@@ -24,7 +24,7 @@ pub(super) struct Member {
 /// What a process handed out.
 #[derive(Default)]
 pub(super) struct Out {
-    pub(super) packets: Vec<(Lane, SocketAddr, Vec<u8>)>,
+    pub(super) packets: Vec<(TrafficClass, SocketAddr, Vec<u8>)>,
     pub(super) delivered: Vec<Line>,
     /// Group, and how many are in it, as the application was told.
     pub(super) groups: Vec<(GroupId, String, usize)>,
@@ -61,9 +61,9 @@ impl Snapshot for Frozen {
 }
 
 impl Effects for Out {
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         assert!(packet.len() <= 1432, "a packet of {} bytes", packet.len());
-        self.packets.extend(to.iter().map(|a| (lane, *a, packet.to_vec())));
+        self.packets.extend(to.iter().map(|a| (class, *a, packet.to_vec())));
     }
     fn ready(&mut self) -> bool {
         !self.busy
@@ -105,8 +105,8 @@ pub(super) fn security(sealed: bool) -> Security {
 }
 
 /// Where the process in `slot` receives.
-pub(super) fn address(slot: usize, lane: Lane) -> SocketAddr {
-    let port = 2000 + 2 * slot + usize::from(lane == Lane::Control);
+pub(super) fn address(slot: usize, class: TrafficClass) -> SocketAddr {
+    let port = 2000 + 2 * slot + usize::from(class == TrafficClass::Control);
     SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).expect("few slots")))
 }
 
@@ -123,11 +123,16 @@ impl Member {
             cell: CELL.into(),
             me: MemberInfo {
                 host: 1,
-                ..MemberInfo::new(me, format!("m{slot}"), address(slot, Lane::Data), address(slot, Lane::Control))
+                ..MemberInfo::new(
+                    me,
+                    format!("m{slot}"),
+                    address(slot, TrafficClass::Data),
+                    address(slot, TrafficClass::Control),
+                )
             },
             founding,
             record: phalanx_core::member::FounderRecord::default(),
-            seeds: (0..slots).map(|s| address(s, Lane::Control)).collect(),
+            seeds: (0..slots).map(|s| address(s, TrafficClass::Control)).collect(),
             timing: Timing { probe: Duration::from_millis(20), ..Timing::default() },
             limits: Limits {
                 group_window_bytes: 256 << 10,

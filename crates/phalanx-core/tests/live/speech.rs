@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use phalanx_core::member::{
-    Agreed, Ballot, Control, Directory, End, Ended, FirstView, FounderRecord, FoundingBallot, FoundingMessage,
-    FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupWish, Heard, LastView, Lost, Mark, Proposal,
-    RecoveredPacket, Report, Return, ReturnPoint, StateMessage, Unread, Unreadable, Wedge, Welcome, WelcomePart,
-    WishList,
+    Agreed, Ballot, BootstrapMarker, Control, Directory, End, Ended, FirstView, FounderRecord, FoundingBallot,
+    FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard, LastView, Lost, Proposal,
+    RecoveredPacket, Report, RequestList, Return, ReturnPoint, StateMessage, Unread, Unreadable, Wedge, Welcome,
+    WelcomePart,
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{Tags, put_with_tail};
@@ -51,9 +51,9 @@ impl Speech<'_> {
                 number: self.number(),
                 frames: self.frames(),
             }),
-            9 => Control::Wishes(WishList {
+            9 => Control::MembershipRequests(RequestList {
                 decree: self.number(),
-                groups: self.some(|s| GroupWish { name: s.name(), join: s.coin(), only_new: s.coin(), terms: None }),
+                groups: self.some(|s| GroupRequest { name: s.name(), join: s.coin(), only_new: s.coin(), terms: None }),
                 level: self.level(),
                 returns: self.some(Self::back),
                 given_up: self.some(Self::name),
@@ -110,7 +110,7 @@ impl Speech<'_> {
 
     fn record(&mut self, ballot: FoundingBallot) -> FounderRecord {
         FounderRecord {
-            mark: self.maybe(|s| Mark { instance: s.number(), list: s.maybe(|s| (ballot, s.first_view())) }),
+            mark: self.maybe(|s| BootstrapMarker { instance: s.number(), list: s.maybe(|s| (ballot, s.first_view())) }),
             heard: self.maybe(|s| Heard { instance: s.number(), at: s.info().control }),
             last: self.maybe(|s| LastView { instance: s.number(), view: s.number(), members: s.some(Self::name) }),
             end: self.maybe(|s| match s.maybe(|s| s.some(Self::lost)) {

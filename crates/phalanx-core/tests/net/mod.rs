@@ -8,18 +8,18 @@ use std::time::Duration;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, LEVEL, Lane, Limits, MemberInfo,
-    Order, Origin, Packet, Process, Security, Settings, Snapshot, Timing,
+    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, LEVEL, Limits, MemberInfo, Order,
+    Origin, Packet, Process, Security, Settings, Snapshot, Timing, TrafficClass,
 };
 
-/// Lane, from, to, bytes.
-pub(crate) type Datagram = (Lane, SocketAddr, SocketAddr, Vec<u8>);
+/// Traffic class, from, to, bytes.
+pub(crate) type Datagram = (TrafficClass, SocketAddr, SocketAddr, Vec<u8>);
 /// View, sender, number, order, position.
 pub(crate) type Line = (u64, u64, u64, Order, Option<u64>);
 
 #[derive(Default)]
 pub(crate) struct Seen {
-    pub(crate) out: Vec<(Lane, SocketAddr, Vec<u8>)>,
+    pub(crate) out: Vec<(TrafficClass, SocketAddr, Vec<u8>)>,
     pub(crate) cell_views: Vec<(u64, usize)>,
     /// Of the last cell view.
     pub(crate) level: u16,
@@ -64,8 +64,8 @@ impl Snapshot for Frozen {
 }
 
 impl Effects for Seen {
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
-        self.out.extend(to.iter().map(|a| (lane, *a, packet.to_vec())));
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
+        self.out.extend(to.iter().map(|a| (class, *a, packet.to_vec())));
         self.packets += to.len() as u64;
     }
     fn deliver(&mut self, d: &Delivery<'_>) {
@@ -136,8 +136,8 @@ pub(crate) struct Net {
     pub(crate) cut: Vec<(usize, usize)>,
 }
 
-pub(crate) fn addr(i: usize, lane: Lane) -> SocketAddr {
-    let port = 1000 + 2 * i + usize::from(lane == Lane::Control);
+pub(crate) fn addr(i: usize, class: TrafficClass) -> SocketAddr {
+    let port = 1000 + 2 * i + usize::from(class == TrafficClass::Control);
     SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).expect("small")))
 }
 
@@ -162,9 +162,9 @@ impl Net {
     pub(crate) fn add_with(&mut self, founding: Founding, level: u16, timing: Timing, limits: Limits) -> usize {
         let i = self.nodes.len();
         let who = Incarnation(self.rng.next_u64() | 1);
-        let me = MemberInfo::new(who, format!("m{i}"), addr(i, Lane::Data), addr(i, Lane::Control));
+        let me = MemberInfo::new(who, format!("m{i}"), addr(i, TrafficClass::Data), addr(i, TrafficClass::Control));
         let me = MemberInfo { host: 1, level, ..me };
-        let seeds = (0..i.max(8)).map(|s| addr(s, Lane::Control)).collect();
+        let seeds = (0..i.max(8)).map(|s| addr(s, TrafficClass::Control)).collect();
         let settings = Settings {
             cell: "test".into(),
             me,
@@ -196,14 +196,14 @@ impl Net {
     }
 
     pub(crate) fn drain(&mut self, i: usize) {
-        for (lane, to, packet) in std::mem::take(&mut self.nodes[i].1.out) {
+        for (class, to, packet) in std::mem::take(&mut self.nodes[i].1.out) {
             let j = usize::from(to.port() - 1000) / 2;
             if self.cut.contains(&(i, j)) || self.rng.chance_ppm(self.loss_ppm) {
                 continue;
             }
             self.serial += 1;
             let at = self.now + Duration::from_micros(100 + self.rng.below(900));
-            self.flight.insert((at, self.serial), (lane, addr(i, lane), to, packet));
+            self.flight.insert((at, self.serial), (class, addr(i, class), to, packet));
         }
     }
 
@@ -217,17 +217,17 @@ impl Net {
             if entry.key().0 > at {
                 break;
             }
-            let (lane, from, to, mut packet) = entry.remove();
+            let (class, from, to, mut packet) = entry.remove();
             let j = usize::from(to.port() - 1000) / 2;
             if let Some((process, seen, true)) = self.nodes.get_mut(j) {
-                process.handle_packet(at, lane, Origin::Network(from), Packet::Lent(&mut packet), seen);
+                process.handle_packet(at, class, Origin::Network(from), Packet::Lent(&mut packet), seen);
                 touched.push(j);
             }
         }
         for i in 0..self.nodes.len() {
             let (process, seen, alive) = &mut self.nodes[i];
             if *alive && (touched.contains(&i) || process.deadline().is_some_and(|d| d <= at)) {
-                process.turn(at, seen);
+                process.poll(at, seen);
                 process.check_invariants();
                 self.drain(i);
             }
@@ -254,7 +254,7 @@ impl Net {
         let (process, seen, _) = &mut self.nodes[i];
         let Some(group) = seen.group else { return false };
         let ok = process.multicast(now, group, order, uniform.into(), &[payload], seen).is_ok();
-        process.turn(now, seen);
+        process.poll(now, seen);
         self.drain(i);
         ok
     }

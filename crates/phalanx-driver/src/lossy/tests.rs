@@ -15,7 +15,7 @@ struct Loopback {
 struct Carried(VecDeque<Vec<u8>>);
 
 impl Transmit for Carried {
-    fn transmit(&mut self, _lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+    fn transmit(&mut self, _lane: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         self.0.extend(to.iter().map(|_| packet.to_vec()));
     }
 }
@@ -23,11 +23,15 @@ impl Transmit for Carried {
 impl Driver for Loopback {
     type Outbox = Carried;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Carried, Lane, Origin, Packet<'_>)) -> Received {
+    fn receive(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut Carried, TrafficClass, Origin, Packet<'_>),
+    ) -> Received {
         let mut taken = 0;
         while taken < max {
             let Some(mut packet) = self.waiting.pop_front() else { break };
-            each(&mut self.carried, Lane::Data, Origin::Network(here()), Packet::Lent(&mut packet));
+            each(&mut self.carried, TrafficClass::Data, Origin::Network(here()), Packet::Lent(&mut packet));
             taken += 1;
         }
         Received { packets: taken, more: taken == max }
@@ -41,7 +45,7 @@ impl Driver for Loopback {
         self.waiting.append(&mut self.carried.0);
     }
 
-    fn local_address(&self, _lane: Lane) -> SocketAddr {
+    fn local_address(&self, _lane: TrafficClass) -> SocketAddr {
         here()
     }
 
@@ -60,7 +64,7 @@ fn here() -> SocketAddr {
 fn run(faults: Faults, seed: u64, count: u32) -> (Vec<u32>, Vec<(&'static str, u64)>) {
     let mut lossy = Lossy::new(Loopback::default(), faults, seed);
     for i in 0..count {
-        lossy.outbox().transmit(Lane::Data, &[here()], &i.to_le_bytes());
+        lossy.outbox().transmit(TrafficClass::Data, &[here()], &i.to_le_bytes());
     }
     lossy.flush();
     let mut arrived = Vec::new();

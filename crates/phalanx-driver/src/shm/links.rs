@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Arriving, Begun, Lane, Packet, Rest};
+use phalanx_core::{Arriving, Packet, PartialPacket, RemainingPayload, TrafficClass};
 
 use super::Peer;
-use super::ring::{Cursor, HEAD_BYTES, Looked, RestOf};
+use super::ring::{Cursor, HEAD_BYTES, Polled, RemainingRecord};
 use super::segment::{Foreign, LINKS_MAX, Own, Refused};
 use super::sending::Sending;
 use super::stats::LinkStats;
@@ -73,7 +73,7 @@ impl Links {
     }
 
     /// A new life begins: nothing that is for the old one is read any more, and nobody is reached.
-    pub(super) fn begin_life(&mut self, token: u64, sending: &mut Sending) {
+    pub(super) fn begin_incarnation(&mut self, token: u64, sending: &mut Sending) {
         let Some(own) = &sending.own else { return };
         if self.token == token {
             return;
@@ -94,7 +94,7 @@ impl Links {
             Err(Refused::System(_)) => self.stats.refused_system += 1,
             Err(Refused::NotSealed) => self.stats.refused_seals += 1,
             Err(Refused::Layout) => self.stats.refused_layout += 1,
-            Err(Refused::OtherLife) => self.stats.refused_life += 1,
+            Err(Refused::OtherIncarnation) => self.stats.refused_incarnation += 1,
             Err(Refused::Full) => self.stats.refused_full += 1,
         }
         attached
@@ -108,7 +108,7 @@ impl Links {
         let free = |place: &usize| self.links.get(*place).is_none_or(Option::is_none);
         let place = (0..LINKS_MAX).map(|i| (self.next_place + i) % LINKS_MAX).find(free).ok_or(Refused::Full)?;
         if peer.token == 0 || peer.token == self.token {
-            return Err(Refused::OtherLife);
+            return Err(Refused::OtherIncarnation);
         }
         let foreign = Foreign::open(peer)?;
         self.next_place = place + 1;
@@ -164,11 +164,11 @@ impl Links {
         sending.reach(reached.map(|(place, link)| (1 << place, link.addresses(), Arc::clone(&link.foreign))));
     }
 
-    /// Hands up to `max` packets of `lane` to `each`, those longer than `whole_max` when they have begun. Returns how many, and
+    /// Hands up to `max` packets of `class` to `each`, those longer than `whole_max` when they have begun. Returns how many, and
     /// whether a bound was met before the end.
     pub(super) fn receive(
         &mut self,
-        lane: Lane,
+        class: TrafficClass,
         max: usize,
         whole_max: usize,
         each: &mut impl FnMut(Arriving<'_>),
@@ -181,8 +181,8 @@ impl Links {
         for index in order {
             let Some(link) = self.links.get_mut(index).and_then(Option::as_mut) else { continue };
             let Some(place) = link.place else { continue };
-            let ring = link.foreign.ring(lane);
-            let cursor = &mut link.cursors[lane as usize];
+            let ring = link.foreign.ring(class);
+            let cursor = &mut link.cursors[class as usize];
             while cursor.refresh(ring) {
                 // The place may have been given to another by whoever wrote what was just seen.
                 if link.foreign.reader(place) != self.token {
@@ -190,33 +190,33 @@ impl Links {
                     link.seen = None;
                     break;
                 }
-                if taken >= max || looks >= LOOKS_MAX {
+                if taken >= max || looks >= POLLS_MAX {
                     return (taken, true);
                 }
                 looks += 1;
                 let looked = cursor.look(ring, 1 << place, whole_max, &mut self.buffer);
-                if let Looked::Taken(len) | Looked::Begun(len) = looked {
+                if let Polled::Taken(len) | Polled::Begun(len) = looked {
                     taken += 1;
                     self.long = len >= LONG_BYTES;
                     self.stats.received += 1;
                     self.stats.received_bytes += len as u64;
                 }
                 match looked {
-                    Looked::Taken(len) => each(Arriving::Whole(Packet::Given(&mut self.buffer, len))),
-                    Looked::Begun(len) => {
+                    Polled::Taken(len) => each(Arriving::Whole(Packet::Given(&mut self.buffer, len))),
+                    Polled::Begun(len) => {
                         let head = &mut self.buffer[..HEAD_BYTES];
-                        each(Arriving::Begun(Begun { head, len, rest: &mut cursor.rest(ring, len) }));
+                        each(Arriving::HeaderFirst(PartialPacket { head, len, rest: &mut cursor.rest(ring, len) }));
                         if !cursor.pass(ring, len) {
                             self.stats.overruns += 1;
                             break;
                         }
                     }
-                    Looked::Passed => {}
-                    Looked::Overrun => {
+                    Polled::Passed => {}
+                    Polled::Overrun => {
                         self.stats.overruns += 1;
                         break;
                     }
-                    Looked::Broken => {
+                    Polled::Broken => {
                         self.stats.broken += 1;
                         link.place = None;
                         link.broken = true;
@@ -250,12 +250,12 @@ impl Links {
     /// Whether something waits in a ring that is read.
     pub(super) fn has_more(&self) -> bool {
         let reading = self.iter().filter(|(_, link)| link.place.is_some());
-        let waits = |link: &Link, lane: Lane| link.cursors[lane as usize].has_more(link.foreign.ring(lane));
-        reading.map(|(_, link)| link).any(|link| LANES.into_iter().any(|lane| waits(link, lane)))
+        let waits = |link: &Link, class: TrafficClass| link.cursors[class as usize].has_more(link.foreign.ring(class));
+        reading.map(|(_, link)| link).any(|link| TRAFFIC_CLASSES.into_iter().any(|class| waits(link, class)))
     }
 }
 
-impl Rest for RestOf<'_> {
+impl RemainingPayload for RemainingRecord<'_> {
     fn take(&mut self, place: &mut [u8], tail: &mut [u8]) -> bool {
         // Nothing follows the frames of what comes through memory.
         tail.is_empty() && self.copy_to(place)
@@ -275,26 +275,26 @@ impl Link {
         if place != self.place || !lives {
             self.place = place;
             // Where reading begins is settled before the other is told that it may write.
-            self.cursors = LANES.map(|lane| Cursor::at_end(self.foreign.ring(lane)));
+            self.cursors = TRAFFIC_CLASSES.map(|class| Cursor::at_end(self.foreign.ring(class)));
             own.set_reads(index, if place.is_some() { self.peer.token } else { 0 });
         }
         let reads = place.is_some_and(|place| self.foreign.reads(place) == token);
         std::mem::replace(&mut self.reads, reads) != reads
     }
 
-    /// Where it receives, by lane.
+    /// Where it receives, by class.
     fn addresses(&self) -> [SocketAddr; 2] {
         let mut addresses = [self.peer.data; 2];
-        addresses[Lane::Control as usize] = self.peer.control;
+        addresses[TrafficClass::Control as usize] = self.peer.control;
         addresses
     }
 }
 
 /// In the order of their numbers.
-const LANES: [Lane; 2] = [Lane::Data, Lane::Control];
+const TRAFFIC_CLASSES: [TrafficClass; 2] = [TrafficClass::Data, TrafficClass::Control];
 
 /// About twice as long as it takes to make a long packet.
 pub(super) const LINGERS: Duration = Duration::from_micros(30);
 
 /// Records looked at in one go, those for others included.
-const LOOKS_MAX: usize = 4_096;
+const POLLS_MAX: usize = 4_096;

@@ -1,6 +1,6 @@
 //! Packets between processes of one user on one host through shared memory; a driver below carries the rest.
 //!
-//! Each process owns one segment of memory, which it alone can write, with a ring for each lane. It puts a packet
+//! Each process owns one segment of memory, which it alone can write, with a ring for each class. It puts a packet
 //! there once, with a bit for each process it is for, and waits for nobody. Each process reads the rings of those it is
 //! attached to. `docs/shm.md` describes the segment and argues why nobody can harm another.
 
@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::{Arriving, Lane, Origin, Packet};
+use phalanx_core::{Arriving, Origin, Packet, TrafficClass};
 
 use crate::driver::{Driver, EXTRA_MAX, LONG_BYTES, LossReport, Received, Wait, Woken};
 use crate::waker::Waker;
@@ -38,7 +38,7 @@ pub use stats::{LinkStats, SentStats};
 #[derive(Clone, Copy, Debug)]
 pub struct ShmOptions {
     /// The ring for data, in bytes, rounded up to a power of two, from 256 KiB to 1 GiB. What a reader falls behind
-    /// by more than this is lost, and repaired: larger than what flow control lets be under way. Default 16 MiB.
+    /// by more than this is lost, and retransmitted: larger than what flow control lets be under way. Default 16 MiB.
     pub data_ring_bytes: usize,
     /// The same for control traffic. Default 1 MiB.
     pub control_ring_bytes: usize,
@@ -58,7 +58,7 @@ pub struct Offer {
     /// Its descriptor of the segment.
     pub memory: u32,
     /// Its descriptor of the pipe that ends its sleep.
-    pub knock: u32,
+    pub doorbell: u32,
 }
 
 /// A process to be reached through memory.
@@ -66,7 +66,7 @@ pub struct Offer {
 pub struct Peer {
     /// Where its memory is.
     pub offer: Offer,
-    /// The life of it that is meant; see [`Neighbours::begin_life`].
+    /// The life of it that is meant; see [`Neighbours::begin_incarnation`].
     pub token: u64,
     /// Where it receives data.
     pub data: SocketAddr,
@@ -78,7 +78,7 @@ pub struct Peer {
 pub trait Neighbours {
     /// A life of this process begins, named by a number that no other life has. Nobody is attached any more, and what
     /// is still written for an earlier life is not received.
-    fn begin_life(&mut self, token: u64);
+    fn begin_incarnation(&mut self, token: u64);
 
     /// Tries to reach a process through memory. Packets go that way once it has attached this one as well.
     ///
@@ -176,27 +176,27 @@ impl<D: Driver> Shm<D> {
         &mut self,
         max: usize,
         whole_max: usize,
-        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, Arriving<'_>),
+        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, TrafficClass, Origin, Arriving<'_>),
     ) -> Received {
         let Self { inner, half, links, .. } = self;
-        let mut receive = |lane, max| {
-            let mut hand_up = |arriving: Arriving<'_>| each(half.lend(inner.outbox()), lane, Origin::Memory, arriving);
-            links.receive(lane, max, whole_max, &mut hand_up)
+        let mut receive = |class, max| {
+            let mut hand_up = |arriving: Arriving<'_>| each(half.lend(inner.outbox()), class, Origin::Memory, arriving);
+            links.receive(class, max, whole_max, &mut hand_up)
         };
         // As everywhere: control goes first, but cannot stop data for good.
-        let (control, more_control) = receive(Lane::Control, max - max / 4);
-        let (data, more_data) = receive(Lane::Data, max - control);
+        let (control, more_control) = receive(TrafficClass::Control, max - max / 4);
+        let (data, more_data) = receive(TrafficClass::Data, max - control);
         Received { packets: control + data, more: more_control || more_data }
     }
 
     fn receive_below(
         &mut self,
         max: usize,
-        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, Arriving<'_>),
+        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, TrafficClass, Origin, Arriving<'_>),
     ) -> Received {
         let Self { inner, half, .. } = self;
-        let taken = inner.receive(max, &mut |outbox, lane, origin, packet| {
-            each(half.lend(outbox), lane, origin, Arriving::Whole(packet));
+        let taken = inner.receive(max, &mut |outbox, class, origin, packet| {
+            each(half.lend(outbox), class, origin, Arriving::Whole(packet));
         });
         self.below = Below { warm: taken.packets > 0, passed: 0 };
         taken
@@ -207,7 +207,7 @@ impl<D: Driver> Shm<D> {
         &mut self,
         max: usize,
         whole_max: usize,
-        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, Lane, Origin, Arriving<'_>),
+        each: &mut impl FnMut(&mut ShmOutbox<D::Outbox>, TrafficClass, Origin, Arriving<'_>),
     ) -> Received {
         if !self.is_here() {
             return Received::default();
@@ -233,9 +233,9 @@ impl<D: Driver> Shm<D> {
 }
 
 impl<D: Driver> Neighbours for Shm<D> {
-    fn begin_life(&mut self, token: u64) {
+    fn begin_incarnation(&mut self, token: u64) {
         if self.is_here() {
-            self.links.begin_life(token, self.half.mine_mut());
+            self.links.begin_incarnation(token, self.half.mine_mut());
         }
     }
 
@@ -255,18 +255,22 @@ impl<D: Driver> Neighbours for Shm<D> {
 impl<D: Driver> Driver for Shm<D> {
     type Outbox = ShmOutbox<D::Outbox>;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Packet<'_>)) -> Received {
-        self.take(max, usize::MAX, &mut |outbox, lane, origin, arriving| {
+    fn receive(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut Self::Outbox, TrafficClass, Origin, Packet<'_>),
+    ) -> Received {
+        self.take(max, usize::MAX, &mut |outbox, class, origin, arriving| {
             if let Arriving::Whole(packet) = arriving {
-                each(outbox, lane, origin, packet);
+                each(outbox, class, origin, packet);
             }
         })
     }
 
-    fn receive_begun(
+    fn receive_header_first(
         &mut self,
         max: usize,
-        each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Arriving<'_>),
+        each: &mut impl FnMut(&mut Self::Outbox, TrafficClass, Origin, Arriving<'_>),
     ) -> Received {
         self.take(max, LONG_BYTES - 1, each)
     }
@@ -280,13 +284,13 @@ impl<D: Driver> Driver for Shm<D> {
             return;
         }
         let sending = self.half.mine_mut();
-        sending.knock();
+        sending.ring_doorbell();
         self.links.settle(sending);
         self.inner.flush();
     }
 
-    fn local_address(&self, lane: Lane) -> SocketAddr {
-        self.inner.local_address(lane)
+    fn local_address(&self, class: TrafficClass) -> SocketAddr {
+        self.inner.local_address(class)
     }
 
     fn receive_packets(&self) -> u32 {
@@ -326,7 +330,7 @@ impl<D: Wait> Wait for Shm<D> {
             sleep.end(own.parked());
             return Ok(Woken { traffic: true, ..Woken::default() });
         }
-        let mut watched = [own.knocks(); EXTRA_MAX];
+        let mut watched = [own.doorbells(); EXTRA_MAX];
         let count = extra.len().min(EXTRA_MAX - 1);
         watched[1..=count].copy_from_slice(&extra[..count]);
         let outcome = inner.wait(timeout, &watched[..=count]);

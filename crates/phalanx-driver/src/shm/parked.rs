@@ -31,11 +31,11 @@ pub(crate) fn published() {
 
 /// One publisher's memory of one sleeper.
 #[derive(Debug, Default)]
-pub(crate) struct Knock {
+pub(crate) struct Doorbell {
     last: u64,
 }
 
-impl Knock {
+impl Doorbell {
     /// Whether the sleeper, whose word is `word`, has to be woken: once for each sleep.
     pub(crate) fn is_due(&mut self, word: u64) -> bool {
         let due = word % 2 == 1 && word != self.last;

@@ -148,7 +148,7 @@ pub(crate) struct Cursor {
 
 /// What came of looking at one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Looked {
+pub(crate) enum Polled {
     /// It is for this reader; so many bytes were copied out.
     Taken(usize),
     /// It is for this reader, and longer than is copied out at once: it has so many bytes, of which [`HEAD_BYTES`] were. The next
@@ -184,7 +184,7 @@ impl Cursor {
 
     /// Looks at the next record, which [`Self::refresh`] promised, and copies it to the beginning of `out`, which grows if
     /// need be, if `reader`'s bit is set; of one longer than `whole_max` only the beginning.
-    pub(crate) fn look(&mut self, ring: Ring<'_>, reader: u64, whole_max: usize, out: &mut Vec<u8>) -> Looked {
+    pub(crate) fn look(&mut self, ring: Ring<'_>, reader: u64, whole_max: usize, out: &mut Vec<u8>) -> Polled {
         let waiting = self.tail.wrapping_sub(self.at);
         if waiting > ring.bytes() {
             return self.jump(ring);
@@ -206,20 +206,20 @@ impl Cursor {
         if self.is_overrun(ring) {
             return self.jump(ring);
         }
-        let Some(len) = fits else { return Looked::Broken };
+        let Some(len) = fits else { return Polled::Broken };
         if mine && !is_whole {
-            return Looked::Begun(len);
+            return Polled::Begun(len);
         }
         self.at = self.at.wrapping_add(record_bytes(len));
-        if mine { Looked::Taken(len) } else { Looked::Passed }
+        if mine { Polled::Taken(len) } else { Polled::Passed }
     }
 
-    /// What follows the beginning of the record that has [`Looked::Begun`].
-    pub(crate) fn rest(self, ring: Ring<'_>, len: usize) -> RestOf<'_> {
-        RestOf { ring, cursor: self, len: len - HEAD_BYTES }
+    /// What follows the beginning of the record that has [`Polled::Begun`].
+    pub(crate) fn rest(self, ring: Ring<'_>, len: usize) -> RemainingRecord<'_> {
+        RemainingRecord { ring, cursor: self, len: len - HEAD_BYTES }
     }
 
-    /// Goes on behind the record that has [`Looked::Begun`]. False: it was overrun.
+    /// Goes on behind the record that has [`Polled::Begun`]. False: it was overrun.
     pub(crate) fn pass(&mut self, ring: Ring<'_>, len: usize) -> bool {
         if self.is_overrun(ring) {
             self.jump(ring);
@@ -236,20 +236,20 @@ impl Cursor {
         ring.reserved.load(0).wrapping_sub(self.at) > ring.bytes()
     }
 
-    fn jump(&mut self, ring: Ring<'_>) -> Looked {
+    fn jump(&mut self, ring: Ring<'_>) -> Polled {
         *self = Self::at_end(ring);
-        Looked::Overrun
+        Polled::Overrun
     }
 }
 
 /// The rest of a record.
-pub(crate) struct RestOf<'a> {
+pub(crate) struct RemainingRecord<'a> {
     ring: Ring<'a>,
     cursor: Cursor,
     len: usize,
 }
 
-impl RestOf<'_> {
+impl RemainingRecord<'_> {
     /// Copies all of it to `place`. False: it is not as long, or was overwritten.
     pub(crate) fn copy_to(&self, place: &mut [u8]) -> bool {
         if place.len() != self.len {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use phalanx_core::Lane;
+use phalanx_core::TrafficClass;
 use rustix::fs::{
     FileType, MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
     open,
@@ -29,7 +29,7 @@ const AT_TOKEN: usize = 4;
 const AT_PARKED: usize = 16;
 /// Grows with each change of the token and of the tables.
 const AT_CHANGES: usize = 32;
-/// One for each lane, as below.
+/// One for each class, as below.
 const AT_TAILS: usize = 48;
 const AT_RESERVED: usize = 64;
 /// Tokens of those whom this process wants to reach; a place is a bit in the records.
@@ -48,9 +48,9 @@ pub(super) struct Own {
     map: Mine,
     file: OwnedFd,
     /// Both ends of the pipe by which others wake this process.
-    knocks: OwnedFd,
+    doorbells: OwnedFd,
     /// Held so that a pipe is never without a writer: that would count as news.
-    knocker: OwnedFd,
+    doorbell_writer: OwnedFd,
     writers: [Writer; 2],
     ring_words: [usize; 2],
 }
@@ -63,8 +63,8 @@ impl Own {
         ftruncate(&file, bytes as u64)?;
         let map = Mine::map(&file, bytes)?;
         fcntl_add_seals(&file, SEALS)?;
-        let (knocks, knocker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let own = Self { map, file, knocks, knocker, writers: Default::default(), ring_words };
+        let (doorbells, doorbell_writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let own = Self { map, file, doorbells, doorbell_writer, writers: Default::default(), ring_words };
         own.set(AT_CONTROL_BYTES, ring_words[0] as u64 * 8);
         own.set(AT_DATA_BYTES, ring_words[1] as u64 * 8);
         own.set(AT_VERSION, VERSION);
@@ -77,14 +77,14 @@ impl Own {
         Offer {
             pid: std::process::id(),
             memory: self.file.as_raw_fd().unsigned_abs(),
-            knock: self.knocker.as_raw_fd().unsigned_abs(),
+            doorbell: self.doorbell_writer.as_raw_fd().unsigned_abs(),
         }
     }
 
-    pub(super) fn push(&mut self, lane: Lane, readers: u64, parts: [&[u8]; 3]) {
+    pub(super) fn push(&mut self, class: TrafficClass, readers: u64, parts: [&[u8]; 3]) {
         let words = self.map.words();
-        let at = HEADER_WORDS + if lane == Lane::Control { 0 } else { self.ring_words[0] };
-        let index = ring_index(lane);
+        let at = HEADER_WORDS + if class == TrafficClass::Control { 0 } else { self.ring_words[0] };
+        let index = ring_index(class);
         let ring = Written {
             reserved: &words[AT_RESERVED + index],
             tail: &words[AT_TAILS + index],
@@ -115,13 +115,13 @@ impl Own {
     }
 
     /// What ends a sleep.
-    pub(super) fn knocks(&self) -> BorrowedFd<'_> {
-        self.knocks.as_fd()
+    pub(super) fn doorbells(&self) -> BorrowedFd<'_> {
+        self.doorbells.as_fd()
     }
 
     /// Empties the pipe. More than this much stays for the next time, which then ends at once.
     pub(super) fn drain(&self) {
-        let _ = rustix::io::read(&self.knocks, &mut [0_u8; 4096]);
+        let _ = rustix::io::read(&self.doorbells, &mut [0_u8; 4096]);
     }
 
     fn set(&self, index: usize, value: u64) {
@@ -138,13 +138,13 @@ impl Own {
 #[derive(Debug)]
 pub(super) struct Foreign {
     map: Theirs,
-    knock: OwnedFd,
+    doorbell: OwnedFd,
     ring_words: [usize; 2],
 }
 
 impl Foreign {
     pub(super) fn open(peer: &Peer) -> Result<Self, Refused> {
-        let Offer { pid, memory, knock } = peer.offer;
+        let Offer { pid, memory, doorbell } = peer.offer;
         let path = |fd: u32| format!("/proc/{pid}/fd/{fd}");
         let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = open(path(memory), flags | OFlags::RDONLY, Mode::empty())?;
@@ -167,19 +167,19 @@ impl Foreign {
             return Err(Refused::Layout);
         }
         // Open at both ends: a pipe whose owner has died then takes or refuses a byte, and no signal comes of it.
-        let knock = open(path(knock), flags | OFlags::RDWR, Mode::empty())?;
-        if FileType::from_raw_mode(fstat(&knock)?.st_mode) != FileType::Fifo {
+        let doorbell = open(path(doorbell), flags | OFlags::RDWR, Mode::empty())?;
+        if FileType::from_raw_mode(fstat(&doorbell)?.st_mode) != FileType::Fifo {
             return Err(Refused::Layout);
         }
-        let foreign = Self { map, knock, ring_words: sizes.map(|bytes| bytes / 8) };
+        let foreign = Self { map, doorbell, ring_words: sizes.map(|bytes| bytes / 8) };
         if foreign.token() != peer.token {
-            return Err(Refused::OtherLife);
+            return Err(Refused::OtherIncarnation);
         }
         Ok(foreign)
     }
 
-    pub(super) fn ring(&self, lane: Lane) -> Ring<'_> {
-        let index = ring_index(lane);
+    pub(super) fn ring(&self, class: TrafficClass) -> Ring<'_> {
+        let index = ring_index(class);
         let at = HEADER_WORDS + if index == 0 { 0 } else { self.ring_words[0] };
         let words = self.map.words();
         Ring {
@@ -218,9 +218,9 @@ impl Foreign {
     }
 
     /// Ends its owner's sleep. False: the owner's pipe cannot be reached.
-    pub(super) fn knock(&self) -> bool {
+    pub(super) fn ring_doorbell(&self) -> bool {
         // A full pipe is readable, which is all that counts.
-        matches!(rustix::io::write(&self.knock, &[1]), Ok(_) | Err(Errno::AGAIN))
+        matches!(rustix::io::write(&self.doorbell, &[1]), Ok(_) | Err(Errno::AGAIN))
     }
 
     fn words(&self) -> Seen<'_> {
@@ -242,8 +242,8 @@ pub enum Refused {
     #[error("its memory is laid out in another way: another version?")]
     Layout,
     /// The process lives another life by now, or has not begun this one.
-    #[error("its memory speaks for another life of the process")]
-    OtherLife,
+    #[error("its memory belongs to another incarnation of the process")]
+    OtherIncarnation,
     /// As many processes as there may be are reached already.
     #[error("{LINKS_MAX} processes are reached through memory already")]
     Full,
@@ -267,10 +267,10 @@ fn make_file() -> io::Result<OwnedFd> {
     }
 }
 
-fn ring_index(lane: Lane) -> usize {
-    match lane {
-        Lane::Control => 0,
-        Lane::Data => 1,
+fn ring_index(class: TrafficClass) -> usize {
+    match class {
+        TrafficClass::Control => 0,
+        TrafficClass::Data => 1,
     }
 }
 
@@ -307,11 +307,11 @@ pub(super) mod tests {
                 words[at].store(rng.next_u64(), Ordering::Relaxed);
             }
             Scribble::Plausible => {
-                let lane = rng.below(2) as usize;
-                let tail = words[AT_TAILS + lane].load(Ordering::Relaxed);
+                let class = rng.below(2) as usize;
+                let tail = words[AT_TAILS + class].load(Ordering::Relaxed);
                 match rng.below(8) {
-                    0 => words[AT_TAILS + lane].store(tail.wrapping_add(rng.below(1 << 16) * 8), Ordering::Release),
-                    1 => words[AT_RESERVED + lane].store(tail.wrapping_add(rng.below(1 << 19)), Ordering::Release),
+                    0 => words[AT_TAILS + class].store(tail.wrapping_add(rng.below(1 << 16) * 8), Ordering::Release),
+                    1 => words[AT_RESERVED + class].store(tail.wrapping_add(rng.below(1 << 19)), Ordering::Release),
                     2 => own.changed(),
                     3 => words[AT_PARKED].store(rng.next_u64(), Ordering::Release),
                     _ => {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use phalanx_core::{Incarnation, Lane};
+use phalanx_core::{Incarnation, TrafficClass};
 
 use super::lend::Joined;
-use super::parked::{self, Knock};
+use super::parked::{self, Doorbell};
 use super::segment::{Foreign, Own};
 use super::stats::SentStats;
 use crate::driver::{LONG_BYTES, Transmit};
@@ -27,9 +27,9 @@ pub struct Sending {
     touched: u64,
     readers: Vec<Reader>,
     pub(super) stats: SentStats,
-    /// Bits of those who read this process's memory, by where they receive on each lane.
+    /// Bits of those who read this process's memory, by where they receive on each class.
     reached: [HashMap<SocketAddr, u64>; 2],
-    parted: [Parted; 2],
+    split: [SplitDestinations; 2],
 }
 
 /// Somebody who reads this process's memory.
@@ -37,12 +37,12 @@ pub struct Sending {
 struct Reader {
     bit: u64,
     foreign: Arc<Foreign>,
-    knock: Knock,
+    doorbell: Doorbell,
 }
 
 /// Destinations told apart, as they were for the last packet: the next one often has the same.
 #[derive(Debug, Default)]
-struct Parted {
+struct SplitDestinations {
     to: Vec<SocketAddr>,
     readers: u64,
     rest: Vec<SocketAddr>,
@@ -57,60 +57,60 @@ impl Sending {
             readers: Vec::new(),
             stats: SentStats::default(),
             reached: Default::default(),
-            parted: Default::default(),
+            split: Default::default(),
         }
     }
 
     /// From now on those of `links` are reached through memory, and nobody else.
     pub(super) fn reach(&mut self, links: impl Iterator<Item = (u64, [SocketAddr; 2], Arc<Foreign>)>) {
         // Nobody who is left out sleeps on.
-        self.knock();
+        self.ring_doorbell();
         self.readers.clear();
         self.reached.iter_mut().for_each(HashMap::clear);
         for (bit, addresses, foreign) in links {
-            self.readers.push(Reader { bit, foreign, knock: Knock::default() });
+            self.readers.push(Reader { bit, foreign, doorbell: Doorbell::default() });
             for (reached, address) in self.reached.iter_mut().zip(addresses) {
                 reached.insert(address, bit);
             }
         }
-        self.parted = Default::default();
+        self.split = Default::default();
     }
 
     /// Wakes those that sleep and for whom something was written.
     #[inline]
-    pub(super) fn knock(&mut self) {
+    pub(super) fn ring_doorbell(&mut self) {
         if self.touched == 0 {
             return;
         }
         let touched = std::mem::take(&mut self.touched);
         parked::published();
         for reader in self.readers.iter_mut().filter(|reader| touched & reader.bit != 0) {
-            if reader.knock.is_due(reader.foreign.parked()) {
-                self.stats.knocks += 1;
-                reader.foreign.knock();
+            if reader.doorbell.is_due(reader.foreign.parked()) {
+                self.stats.doorbells += 1;
+                reader.foreign.ring_doorbell();
             }
         }
     }
 
-    fn part(&mut self, lane: Lane, to: &[SocketAddr]) -> Option<&Parted> {
-        let reached = &self.reached[lane as usize];
+    fn split(&mut self, class: TrafficClass, to: &[SocketAddr]) -> Option<&SplitDestinations> {
+        let reached = &self.reached[class as usize];
         if reached.is_empty() {
             return None;
         }
-        let parted = &mut self.parted[lane as usize];
-        if parted.to != to {
-            parted.to.clear();
-            parted.to.extend_from_slice(to);
-            parted.rest.clear();
-            parted.readers = 0;
+        let split = &mut self.split[class as usize];
+        if split.to != to {
+            split.to.clear();
+            split.to.extend_from_slice(to);
+            split.rest.clear();
+            split.readers = 0;
             for address in to {
                 match reached.get(address) {
-                    Some(bit) => parted.readers |= bit,
-                    None => parted.rest.push(*address),
+                    Some(bit) => split.readers |= bit,
+                    None => split.rest.push(*address),
                 }
             }
         }
-        (parted.readers != 0).then_some(parted)
+        (split.readers != 0).then_some(split)
     }
 }
 
@@ -121,38 +121,38 @@ impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
         self.parts().1.can_read(sender, space, number)
     }
 
-    fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
+    fn write_shared(&mut self, class: TrafficClass, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         let (mine, _) = self.parts();
         if !mine.home.is_here() {
             return 0;
         }
-        let Some(parted) = mine.part(lane, to) else { return 0 };
-        let (readers, count) = (parted.readers, to.len() - parted.rest.len());
+        let Some(split) = mine.split(class, to) else { return 0 };
+        let (readers, count) = (split.readers, to.len() - split.rest.len());
         if let Some(own) = &mut mine.own {
-            own.push(lane, readers, parts);
+            own.push(class, readers, parts);
             mine.touched |= readers;
             mine.stats.packets += 1;
             let bytes = parts.map(<[u8]>::len).iter().sum::<usize>();
             mine.stats.bytes += bytes as u64;
             if bytes >= LONG_BYTES {
                 // Its reader begins with it while the next one is written.
-                mine.knock();
+                mine.ring_doorbell();
             }
         }
         count
     }
 
-    fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
+    fn send_unbuffered(&mut self, class: TrafficClass, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
         let (mine, below) = self.parts();
-        mine.part(lane, &[to]).is_none() && below.pass(lane, to, parts)
+        mine.split(class, &[to]).is_none() && below.send_unbuffered(class, to, parts)
     }
 
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         let (mine, below) = self.parts();
-        match mine.part(lane, to) {
-            None => below.transmit(lane, to, packet),
-            Some(parted) if parted.rest.is_empty() => {}
-            Some(parted) => below.transmit(lane, &parted.rest, packet),
+        match mine.split(class, to) {
+            None => below.transmit(class, to, packet),
+            Some(split) if split.rest.is_empty() => {}
+            Some(split) => below.transmit(class, &split.rest, packet),
         }
     }
 

@@ -8,7 +8,7 @@ pub struct SentStats {
     /// Their bytes.
     pub bytes: u64,
     /// System calls that ended another process's sleep.
-    pub knocks: u64,
+    pub doorbells: u64,
 }
 
 /// What happened on the receiving side, and between the two.
@@ -18,7 +18,7 @@ pub struct LinkStats {
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Times a writer had come round before this process had read: all that waited was lost, and is repaired.
+    /// Times a writer had come round before this process had read: all that waited was lost, and is retransmitted.
     pub overruns: u64,
     /// Writers that wrote what no writer of ours writes; they are not read any more.
     pub broken: u64,
@@ -33,7 +33,7 @@ pub struct LinkStats {
     /// Because it was laid out in another way.
     pub refused_layout: u64,
     /// Because it spoke for another life.
-    pub refused_life: u64,
+    pub refused_incarnation: u64,
     /// Because there was no room for one more.
     pub refused_full: u64,
 }
@@ -42,7 +42,7 @@ impl SentStats {
     pub(super) fn each(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("shm_sent", self.packets);
         each("shm_sent_bytes", self.bytes);
-        each("shm_knocks", self.knocks);
+        each("shm_knocks", self.doorbells);
     }
 }
 
@@ -57,7 +57,7 @@ impl LinkStats {
         each("shm_refused_system", self.refused_system);
         each("shm_refused_seals", self.refused_seals);
         each("shm_refused_layout", self.refused_layout);
-        each("shm_refused_life", self.refused_life);
+        each("shm_refused_life", self.refused_incarnation);
         each("shm_refused_full", self.refused_full);
     }
 }

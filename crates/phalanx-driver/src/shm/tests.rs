@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use phalanx_core::{Begun, Origin};
+use phalanx_core::{Origin, PartialPacket};
 
 use super::*;
 use crate::conformance;
@@ -28,7 +28,12 @@ fn small(options: &ShmOptions) -> Near {
 }
 
 fn peer(driver: &impl Driver, offer: Offer, token: u64) -> Peer {
-    Peer { offer, token, data: driver.local_address(Lane::Data), control: driver.local_address(Lane::Control) }
+    Peer {
+        offer,
+        token,
+        data: driver.local_address(TrafficClass::Data),
+        control: driver.local_address(TrafficClass::Control),
+    }
 }
 
 /// Attaches all to all. The token of each is its place, from 1.
@@ -37,7 +42,7 @@ fn meet(drivers: &mut [Near]) {
         .iter_mut()
         .zip(1..)
         .map(|(driver, token)| {
-            driver.begin_life(token);
+            driver.begin_incarnation(token);
             peer(driver, driver.offer().expect("there is memory"), token)
         })
         .collect();
@@ -96,31 +101,31 @@ fn one_record_serves_all_readers_and_datagrams_serve_the_rest() {
     meet(&mut near);
     let [a, b, c] = &mut near;
     let mut far = make();
-    let to: Vec<SocketAddr> = [&*b, &far, &*c].map(|d| d.local_address(Lane::Data)).into();
-    assert_eq!(a.outbox().share(Lane::Data, &to, [&[], &[], b"near"]), 2);
-    a.outbox().transmit(Lane::Data, &to, b"far");
+    let to: Vec<SocketAddr> = [&*b, &far, &*c].map(|d| d.local_address(TrafficClass::Data)).into();
+    assert_eq!(a.outbox().write_shared(TrafficClass::Data, &to, [&[], &[], b"near"]), 2);
+    a.outbox().transmit(TrafficClass::Data, &to, b"far");
     a.flush();
     for reader in [b, c] {
         assert_eq!(drain(reader), [(Origin::Memory, b"near".to_vec())]);
     }
-    assert_eq!(drain(&mut far), [(Origin::Network(a.local_address(Lane::Data)), b"far".to_vec())]);
+    assert_eq!(drain(&mut far), [(Origin::Network(a.local_address(TrafficClass::Data)), b"far".to_vec())]);
     assert_eq!((a.sent_stats().packets, datagrams(a)), (1, 1));
 }
 
 #[test]
 fn long_packets_are_handed_up_when_they_have_begun() {
     let [mut a, mut b] = two(&ShmOptions::default());
-    let to = [b.local_address(Lane::Data)];
+    let to = [b.local_address(TrafficClass::Data)];
     let sent: Vec<Vec<u8>> = [LONG_BYTES, 100, 60_000, LONG_BYTES - 1, 40_000].map(|len| vec![len as u8; len]).into();
     for packet in &sent {
-        assert_eq!(a.outbox().share(Lane::Data, &to, [packet, &[], &[]]), 1);
+        assert_eq!(a.outbox().write_shared(TrafficClass::Data, &to, [packet, &[], &[]]), 1);
     }
     a.flush();
     let (mut got, mut begun) = (Vec::new(), 0);
     while got.len() < sent.len() {
-        b.receive_begun(64, &mut |_, _, _, arriving| match arriving {
+        b.receive_header_first(64, &mut |_, _, _, arriving| match arriving {
             Arriving::Whole(packet) => got.push(packet.to_vec()),
-            Arriving::Begun(Begun { head, len, rest }) => {
+            Arriving::HeaderFirst(PartialPacket { head, len, rest }) => {
                 begun += 1;
                 let mut packet = head.to_vec();
                 // One is left where it lies.
@@ -145,9 +150,19 @@ fn whoever_is_not_meant_does_not_get_it() {
     let mut three = [make(), make(), make()];
     meet(&mut three);
     let [a, b, c] = &mut three;
-    assert_eq!(a.outbox().share(Lane::Control, &[b.local_address(Lane::Control)], [&[], &[], b"for b"]), 1);
-    // The same bytes on the other lane's address reach nobody through memory.
-    assert_eq!(a.outbox().share(Lane::Control, &[b.local_address(Lane::Data)], [&[], &[], b"for nobody"]), 0);
+    assert_eq!(
+        a.outbox().write_shared(TrafficClass::Control, &[b.local_address(TrafficClass::Control)], [&[], &[], b"for b"]),
+        1
+    );
+    // The same bytes on the other class's address reach nobody through memory.
+    assert_eq!(
+        a.outbox().write_shared(
+            TrafficClass::Control,
+            &[b.local_address(TrafficClass::Data)],
+            [&[], &[], b"for nobody"]
+        ),
+        0
+    );
     a.flush();
     assert_eq!((drain(b), drain(c)), (vec![(Origin::Memory, b"for b".to_vec())], vec![]));
 }
@@ -155,29 +170,29 @@ fn whoever_is_not_meant_does_not_get_it() {
 #[test]
 fn memory_is_used_only_when_both_have_attached() {
     let (mut a, mut b) = (make(), make());
-    a.begin_life(1);
-    b.begin_life(2);
-    let there = [b.local_address(Lane::Data)];
+    a.begin_incarnation(1);
+    b.begin_incarnation(2);
+    let there = [b.local_address(TrafficClass::Data)];
     let (of_a, of_b) = (peer(&a, a.offer().expect("memory"), 1), peer(&b, b.offer().expect("memory"), 2));
     a.attach(&of_b).expect("it lives");
     a.flush();
-    assert_eq!(a.outbox().share(Lane::Data, &there, [&[], &[], b"early"]), 0, "b does not read yet");
+    assert_eq!(a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"early"]), 0, "b does not read yet");
     b.attach(&of_a).expect("it lives");
     a.flush();
-    assert_eq!(a.outbox().share(Lane::Data, &there, [&[], &[], b"now"]), 1);
+    assert_eq!(a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"now"]), 1);
     a.flush();
     b.detach(1);
     assert_eq!(drain(&mut b), [], "it wants nothing of a any more");
     a.flush();
-    assert_eq!(a.outbox().share(Lane::Data, &there, [&[], &[], b"late"]), 0);
+    assert_eq!(a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"late"]), 0);
 }
 
 #[test]
 fn what_is_for_an_earlier_life_is_not_received() {
     let [mut a, mut b] = two(&ShmOptions::default());
-    let there = [b.local_address(Lane::Data)];
-    assert_eq!(a.outbox().share(Lane::Data, &there, [&[], &[], b"for the life that was"]), 1);
-    b.begin_life(3);
+    let there = [b.local_address(TrafficClass::Data)];
+    assert_eq!(a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"for the life that was"]), 1);
+    b.begin_incarnation(3);
     assert_eq!(drain(&mut b), []);
     let of_a = peer(&a, a.offer().expect("memory"), 1);
     b.attach(&of_a).expect("it lives");
@@ -185,7 +200,7 @@ fn what_is_for_an_earlier_life_is_not_received() {
     assert_eq!(drain(&mut b), []);
     a.flush();
     assert_eq!(
-        a.outbox().share(Lane::Data, &there, [&[], &[], b"still the old one"]),
+        a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"still the old one"]),
         0,
         "a sees that the life is over"
     );
@@ -196,21 +211,21 @@ fn what_is_for_an_earlier_life_is_not_received() {
         b.flush();
         a.flush();
     }
-    assert_eq!(a.outbox().share(Lane::Data, &there, [&[], &[], b"for this life"]), 1);
+    assert_eq!(a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"for this life"]), 1);
     assert_eq!(drain(&mut b), [(Origin::Memory, b"for this life".to_vec())]);
 }
 
 #[test]
 fn a_reader_that_was_overtaken_goes_on_from_where_the_writer_is() {
     let [mut a, mut b] = two(&ShmOptions { data_ring_bytes: 1 << 18, ..ShmOptions::default() });
-    let there = [b.local_address(Lane::Data)];
+    let there = [b.local_address(TrafficClass::Data)];
     for i in 0..100_u8 {
-        a.outbox().share(Lane::Data, &there, [&[], &[], &[i; 8_000]]);
+        a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], &[i; 8_000]]);
     }
     assert_eq!(drain(&mut b), []);
     assert_eq!(b.link_stats().overruns, 1);
     for i in 0..30_u8 {
-        a.outbox().share(Lane::Data, &there, [&[], &[], &[i; 8_000]]);
+        a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], &[i; 8_000]]);
     }
     let got = drain(&mut b);
     assert!(got.len() == 30 && got.iter().zip(0_u8..).all(|((_, packet), i)| packet[..] == [i; 8_000]));
@@ -219,13 +234,13 @@ fn a_reader_that_was_overtaken_goes_on_from_where_the_writer_is() {
 #[test]
 fn sleepers_are_woken_and_others_are_not_disturbed() {
     let [mut a, mut b] = two(&ShmOptions::default());
-    let (to_a, to_b) = ([a.local_address(Lane::Data)], [b.local_address(Lane::Data)]);
+    let (to_a, to_b) = ([a.local_address(TrafficClass::Data)], [b.local_address(TrafficClass::Data)]);
     let rounds = 3_000_u32;
     // A wake-up that is lost hangs this test.
     let bounce = |driver: &mut Near, to: &[SocketAddr], first: bool| {
         let mut next = 0_u32;
         if first {
-            driver.outbox().share(Lane::Data, to, [&[], &[], &next.to_le_bytes()]);
+            driver.outbox().write_shared(TrafficClass::Data, to, [&[], &[], &next.to_le_bytes()]);
             driver.flush();
         }
         while next < rounds {
@@ -235,7 +250,7 @@ fn sleepers_are_woken_and_others_are_not_disturbed() {
                 driver.wait(None, &[]).expect("waiting works");
             }
             next = heard.expect("four bytes") + 1;
-            driver.outbox().share(Lane::Data, to, [&[], &[], &next.to_le_bytes()]);
+            driver.outbox().write_shared(TrafficClass::Data, to, [&[], &[], &next.to_le_bytes()]);
             driver.flush();
         }
     };
@@ -243,15 +258,15 @@ fn sleepers_are_woken_and_others_are_not_disturbed() {
         scope.spawn(|| bounce(&mut b, &to_a, false));
         bounce(&mut a, &to_b, true);
     });
-    let knocks = a.sent_stats().knocks + b.sent_stats().knocks;
-    assert!(knocks <= u64::from(rounds) + 2, "at most one for each packet: {knocks}");
+    let doorbells = a.sent_stats().doorbells + b.sent_stats().doorbells;
+    assert!(doorbells <= u64::from(rounds) + 2, "at most one for each packet: {doorbells}");
     assert_eq!(datagrams(&a) + datagrams(&b), 0);
 }
 
 #[test]
 fn a_long_packet_wakes_its_reader_at_once_and_the_next_finds_it_awake() {
     let [mut a, mut b] = two(&ShmOptions::default());
-    let to = [b.local_address(Lane::Data)];
+    let to = [b.local_address(TrafficClass::Data)];
     let long = vec![7; LONG_BYTES];
     let take = |b: &mut Near| b.receive(8, &mut |_, _, _, packet| assert_eq!(packet.len(), LONG_BYTES)).packets;
     thread::scope(|scope| {
@@ -262,17 +277,17 @@ fn a_long_packet_wakes_its_reader_at_once_and_the_next_finds_it_awake() {
         });
         // It may sleep by now, or not yet; no flush follows.
         thread::sleep(Duration::from_millis(20));
-        a.outbox().share(Lane::Data, &to, [&[], &[], &long]);
+        a.outbox().write_shared(TrafficClass::Data, &to, [&[], &[], &long]);
         sleeper.join().expect("it is woken");
     });
-    assert_eq!((a.sent_stats().knocks, b.link_stats().lingered), (b.link_stats().wakes, 0));
-    a.outbox().share(Lane::Data, &to, [&[], &[], &long]);
+    assert_eq!((a.sent_stats().doorbells, b.link_stats().lingered), (b.link_stats().wakes, 0));
+    a.outbox().write_shared(TrafficClass::Data, &to, [&[], &[], &long]);
     assert!(b.wait(None, &[]).expect("waiting works").traffic);
     assert_eq!((take(&mut b), b.link_stats().lingered), (1, 1));
     // Nothing follows this one: it sleeps after all, and short ones are not waited for awake.
     assert_eq!(b.wait(Some(Duration::from_millis(1)), &[]).expect("waiting works"), Woken::default());
-    a.outbox().share(Lane::Data, &to, [&[], &[], b"short"]);
-    assert_eq!((a.sent_stats().knocks, b.link_stats().lingered), (b.link_stats().wakes, 1));
+    a.outbox().write_shared(TrafficClass::Data, &to, [&[], &[], b"short"]);
+    assert_eq!((a.sent_stats().doorbells, b.link_stats().lingered), (b.link_stats().wakes, 1));
 }
 
 #[test]
@@ -281,7 +296,7 @@ fn what_the_sockets_lost_is_told() {
     let mut near = Shm::new(Udp::bind(&small).expect("loopback has free ports"), &ShmOptions::default());
     let mut far = Udp::bind(&UdpOptions { segment: false, ..UdpOptions::default() }).expect("loopback has free ports");
     for _ in 0..400 {
-        far.outbox().transmit(Lane::Data, &[near.local_address(Lane::Data)], &[7; 1_000]);
+        far.outbox().transmit(TrafficClass::Data, &[near.local_address(TrafficClass::Data)], &[7; 1_000]);
     }
     far.flush();
     let got = drain(&mut near).len() as u64;
@@ -293,13 +308,13 @@ fn what_the_sockets_lost_is_told() {
 fn a_flood_in_memory_does_not_silence_the_sockets() {
     let [mut a, mut b] = two(&ShmOptions::default());
     let mut far = make();
-    let to_b = [b.local_address(Lane::Data)];
-    far.outbox().transmit(Lane::Data, &to_b, b"from afar");
+    let to_b = [b.local_address(TrafficClass::Data)];
+    far.outbox().transmit(TrafficClass::Data, &to_b, b"from afar");
     far.flush();
     let mut heard = false;
     for _ in 0..10_000 {
         for _ in 0..64 {
-            a.outbox().share(Lane::Data, &to_b, [&[], &[], b"from near"]);
+            a.outbox().write_shared(TrafficClass::Data, &to_b, [&[], &[], b"from near"]);
         }
         b.receive(64, &mut |_, _, origin, _| heard |= origin != Origin::Memory);
         if heard {
@@ -312,10 +327,10 @@ fn a_flood_in_memory_does_not_silence_the_sockets() {
 #[test]
 fn faults_strike_what_comes_from_memory_too() {
     let [mut a, b] = two(&ShmOptions::default());
-    let there = [b.local_address(Lane::Data)];
+    let there = [b.local_address(TrafficClass::Data)];
     let mut b = Lossy::new(b, Faults { loss_ppm: 500_000, ..Faults::default() }, 7);
     for i in 0..200_u8 {
-        a.outbox().share(Lane::Data, &there, [&[], &[], &[i]]);
+        a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], &[i]]);
     }
     let got = drain(&mut b);
     assert!((50..150).contains(&got.len()) && got.iter().all(|(origin, _)| *origin == Origin::Memory), "{}", got.len());
@@ -327,7 +342,7 @@ fn only_sealed_memory_of_this_layout_and_life_is_attached() {
     let (mut a, b) = (make(), make());
     let offer = b.offer().expect("memory");
     let unlike = |offer: Offer, token: u64| peer(&b, offer, token);
-    assert!(matches!(a.attach(&unlike(offer, 2)), Err(Refused::OtherLife)), "b has not begun a life");
+    assert!(matches!(a.attach(&unlike(offer, 2)), Err(Refused::OtherIncarnation)), "b has not begun a life");
     let file = tempfile::tempfile().expect("made");
     file.set_len(1 << 20).expect("set");
     let fd = |file: &dyn std::os::fd::AsRawFd| file.as_raw_fd().unsigned_abs();
@@ -338,10 +353,13 @@ fn only_sealed_memory_of_this_layout_and_life_is_attached() {
     assert!(matches!(a.attach(&unlike(Offer { memory: fd(&short), ..offer }, 2)), Err(Refused::Layout)));
     let gone = Offer { pid: u32::MAX, ..offer };
     assert!(matches!(a.attach(&unlike(gone, 2)), Err(Refused::System(_))));
-    let no_pipe = Offer { knock: offer.memory, ..offer };
+    let no_pipe = Offer { doorbell: offer.memory, ..offer };
     assert!(matches!(a.attach(&unlike(no_pipe, 2)), Err(Refused::Layout)));
     let stats = a.link_stats();
-    assert_eq!((stats.refused_life, stats.refused_seals, stats.refused_layout, stats.refused_system), (1, 1, 3, 1));
+    assert_eq!(
+        (stats.refused_incarnation, stats.refused_seals, stats.refused_layout, stats.refused_system),
+        (1, 1, 3, 1)
+    );
     let mut without = Shm::without_memory(Udp::bind(&UdpOptions::default()).expect("loopback has free ports"));
     assert!(without.neighbours().is_none() && without.offer().is_none());
 }

@@ -15,7 +15,7 @@ pub struct UdpOptions {
     pub data: SocketAddr,
     /// Where to receive control traffic. Port 0: the system chooses. Default `127.0.0.1:0`.
     pub control: SocketAddr,
-    /// Receive buffer to ask for, in bytes. Larger bursts are lost, and repaired. More than the system's limit
+    /// Receive buffer to ask for, in bytes. Larger bursts are lost, and retransmitted. More than the system's limit
     /// (`net.core.rmem_max`) is granted to a privileged process alone. Default 8 MiB.
     pub receive_buffer_bytes: usize,
     /// Send buffer to ask for, in bytes. Default 4 MiB.
@@ -48,7 +48,7 @@ impl Default for UdpOptions {
 /// was granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// Receive buffer, in bytes, each datagram counted as [`Udp::charge`](super::Udp::charge) says. The kernel may give
+    /// Receive buffer, in bytes, each datagram counted as [`Udp::truesize`](super::Udp::truesize) says. The kernel may give
     /// up to a quarter of it back late, so three quarters are what can be counted on.
     pub receive_bytes: usize,
     /// Send buffer, in bytes.

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use phalanx_core::charge;
+use phalanx_core::truesize;
 
 use super::mmsg::option;
 
@@ -43,7 +43,7 @@ impl Losses {
 
     /// A buffer of this length was taken; `drops` is what the kernel said with it. Gives the drops not heard before.
     pub(super) fn take(&mut self, len_bytes: usize, drops: Option<u32>) -> u64 {
-        self.taken_bytes += charge(len_bytes as u64);
+        self.taken_bytes += truesize(len_bytes as u64);
         let news = drops.map_or(0, |drops| self.hear(drops));
         self.alarmed |= news > 0;
         news

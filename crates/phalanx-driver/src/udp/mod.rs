@@ -1,8 +1,8 @@
-//! Two UDP sockets, one per lane, with batched system calls both ways.
+//! Two UDP sockets, one per class, with batched system calls both ways.
 
 mod bind;
+mod control_poll;
 mod destinations;
-mod glance;
 mod losses;
 #[allow(unsafe_code)]
 mod mmsg;
@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use phalanx_core::{Lane, Origin, Packet};
+use phalanx_core::{Origin, Packet, TrafficClass};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
@@ -28,7 +28,7 @@ use crate::fork::Home;
 use crate::waker::Waker;
 use bind::Opened;
 pub use bind::{BindError, Buffers, UdpOptions};
-use glance::Glance;
+use control_poll::ControlPoll;
 use losses::Losses;
 use queue::SendQueue;
 use slots::{Filled, Slots};
@@ -47,9 +47,9 @@ pub const PACKET_BYTES_LOOPBACK: u32 = 32_896;
 #[derive(Debug)]
 pub struct Udp {
     outbox: UdpOutbox,
-    /// By [`Lane`].
-    inbox: [LaneIn; 2],
-    glance: Glance,
+    /// By [`TrafficClass`].
+    inbox: [ReceiveSocket; 2],
+    control_poll: ControlPoll,
     packet_bytes_max: u32,
     granted: Buffers,
     waker: Waker,
@@ -60,20 +60,20 @@ pub struct Udp {
 /// The sending half of [`Udp`]: packets queue here until the flush.
 #[derive(Debug)]
 pub struct UdpOutbox {
-    control: LaneOut,
-    data: LaneOut,
+    control: SendSocket,
+    data: SendSocket,
     stats: UdpStats,
     home: Home,
 }
 
 #[derive(Debug)]
-struct LaneOut {
+struct SendSocket {
     socket: Socket,
     queue: SendQueue,
 }
 
 #[derive(Debug)]
-struct LaneIn {
+struct ReceiveSocket {
     address: SocketAddr,
     slots: Slots,
     losses: Losses,
@@ -99,12 +99,12 @@ impl Udp {
         let packet_bytes_max = packet_bytes_max.clamp(PACKET_BYTES_MIN, PACKET_BYTES_CEILING);
         let waker = Waker::new().map_err(|source| BindError::Other { address: options.control, source })?;
         let granted = data.granted;
-        let (data_in, data) = LaneIn::open(data, packet_bytes_max, DATA_QUEUE_BYTES);
-        let (control_in, control) = LaneIn::open(control, packet_bytes_max, CONTROL_QUEUE_BYTES);
-        const { assert!(Lane::Data as usize == 0 && Lane::Control as usize == 1) };
+        let (data_in, data) = ReceiveSocket::open(data, packet_bytes_max, DATA_QUEUE_BYTES);
+        let (control_in, control) = ReceiveSocket::open(control, packet_bytes_max, CONTROL_QUEUE_BYTES);
+        const { assert!(TrafficClass::Data as usize == 0 && TrafficClass::Control as usize == 1) };
         Ok(Self {
             inbox: [data_in, control_in],
-            glance: Glance::new(),
+            control_poll: ControlPoll::new(),
             packet_bytes_max,
             granted,
             waker,
@@ -123,8 +123,8 @@ impl Udp {
     /// cards and on loopback. Packets of a run are charged less. A card whose driver sets a whole page aside for each
     /// datagram may be charged 4,352 bytes where this says 2,304.
     #[must_use]
-    pub fn charge(packet_bytes: u32) -> u64 {
-        phalanx_core::charge(u64::from(packet_bytes))
+    pub fn truesize(packet_bytes: u32) -> u64 {
+        phalanx_core::truesize(u64::from(packet_bytes))
     }
 
     /// Whether packets of one length go to the kernel together: it can do that, and has not refused since.
@@ -136,7 +136,7 @@ impl Udp {
     /// Whether packets that arrive together are taken together.
     #[must_use]
     pub fn coalesces(&self) -> bool {
-        self.inbox[Lane::Data as usize].coalesces
+        self.inbox[TrafficClass::Data as usize].coalesces
     }
 
     /// What happened so far.
@@ -145,16 +145,16 @@ impl Udp {
         self.outbox.stats
     }
 
-    fn receive_lane(
+    fn receive_class(
         &mut self,
-        lane: Lane,
+        class: TrafficClass,
         max: usize,
-        each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, Packet<'_>),
+        each: &mut impl FnMut(&mut UdpOutbox, TrafficClass, Origin, Packet<'_>),
     ) -> Received {
         let longest = self.packet_bytes_max as usize;
-        let inbox = &mut self.inbox[lane as usize];
+        let inbox = &mut self.inbox[class as usize];
         let mut taken = 0;
-        while taken < max && (!inbox.slots.is_empty() || inbox.fill(lane, &mut self.outbox)) {
+        while taken < max && (!inbox.slots.is_empty() || inbox.fill(class, &mut self.outbox)) {
             while taken < max
                 && let Some(datagram) = inbox.slots.next()
             {
@@ -167,16 +167,16 @@ impl Udp {
                 };
                 outbox.stats.received_packets += 1;
                 outbox.stats.received_bytes += datagram.bytes.len() as u64;
-                each(outbox, lane, Origin::Network(from), Packet::Lent(datagram.bytes));
+                each(outbox, class, Origin::Network(from), Packet::Lent(datagram.bytes));
             }
         }
         Received { packets: taken, more: taken == max || !inbox.empty }
     }
 }
 
-impl LaneIn {
-    /// Both halves of a lane.
-    fn open(opened: Opened, packet_bytes_max: u32, queue_bytes: usize) -> (Self, LaneOut) {
+impl ReceiveSocket {
+    /// Both halves of a class.
+    fn open(opened: Opened, packet_bytes_max: u32, queue_bytes: usize) -> (Self, SendSocket) {
         let inbox = Self {
             address: opened.address,
             slots: Slots::new(packet_bytes_max as usize, opened.coalesces),
@@ -185,11 +185,11 @@ impl LaneIn {
             dry: false,
             empty: false,
         };
-        (inbox, LaneOut { socket: opened.socket, queue: SendQueue::new(queue_bytes, opened.segments) })
+        (inbox, SendSocket { socket: opened.socket, queue: SendQueue::new(queue_bytes, opened.segments) })
     }
 
     /// Takes what waits. All that was taken before was handed on. False: nothing waits.
-    fn fill(&mut self, lane: Lane, outbox: &mut UdpOutbox) -> bool {
+    fn fill(&mut self, class: TrafficClass, outbox: &mut UdpOutbox) -> bool {
         // Asked here too: what handles a packet may fork.
         if self.dry || !outbox.home.is_here() {
             return false;
@@ -197,7 +197,7 @@ impl LaneIn {
         self.empty = false;
         for _ in 0..FAULTS_PER_CALL {
             outbox.stats.receive_calls += 1;
-            match self.slots.fill(outbox.lane(lane).socket.as_fd()) {
+            match self.slots.fill(outbox.class(class).socket.as_fd()) {
                 Ok(filled) => {
                     (self.dry, self.empty) = (filled != Filled::Some, filled == Filled::All);
                     break;
@@ -208,7 +208,7 @@ impl LaneIn {
                 }
                 // An error a peer's host caused is reported once by whichever call comes next, and says nothing
                 // about what waits in the buffer.
-                Err(error) => outbox.note_fault(lane, &error),
+                Err(error) => outbox.note_fault(class, &error),
             }
         }
         for arrived in self.slots.arrived() {
@@ -225,70 +225,70 @@ impl LaneIn {
 }
 
 impl UdpOutbox {
-    fn lane(&mut self, lane: Lane) -> &mut LaneOut {
-        match lane {
-            Lane::Control => &mut self.control,
-            Lane::Data => &mut self.data,
+    fn class(&mut self, class: TrafficClass) -> &mut SendSocket {
+        match class {
+            TrafficClass::Control => &mut self.control,
+            TrafficClass::Data => &mut self.data,
         }
     }
 
     /// Counts an error of a call that sent or received nothing, and clears what the kernel keeps about it.
-    fn note_fault(&mut self, lane: Lane, error: &io::Error) {
+    fn note_fault(&mut self, class: TrafficClass, error: &io::Error) {
         self.stats.count(error);
-        self.hear(lane);
+        self.hear(class);
     }
 
     /// Reads the kernel's reports on packets sent earlier.
-    fn hear(&mut self, lane: Lane) {
+    fn hear(&mut self, class: TrafficClass) {
         if !self.home.is_here() {
             return;
         }
-        let (out, stats) = self.parts(lane);
+        let (out, stats) = self.parts(class);
         out.queue.hear(&out.socket, stats);
     }
 
-    fn flush_lane(&mut self, lane: Lane) {
+    fn flush_class(&mut self, class: TrafficClass) {
         if !self.home.is_here() {
             return;
         }
-        let (out, stats) = self.parts(lane);
+        let (out, stats) = self.parts(class);
         out.queue.flush(&out.socket, stats);
     }
 
-    fn parts(&mut self, lane: Lane) -> (&mut LaneOut, &mut UdpStats) {
-        match lane {
-            Lane::Control => (&mut self.control, &mut self.stats),
-            Lane::Data => (&mut self.data, &mut self.stats),
+    fn parts(&mut self, class: TrafficClass) -> (&mut SendSocket, &mut UdpStats) {
+        match class {
+            TrafficClass::Control => (&mut self.control, &mut self.stats),
+            TrafficClass::Data => (&mut self.data, &mut self.stats),
         }
     }
 }
 
 impl Transmit for UdpOutbox {
-    fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
+    fn send_unbuffered(&mut self, class: TrafficClass, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
         if !self.home.is_here() {
             return false;
         }
-        let (out, stats) = self.parts(lane);
-        out.queue.pass(to, parts, &out.socket, stats)
+        let (out, stats) = self.parts(class);
+        out.queue.send_unbuffered(to, parts, &out.socket, stats)
     }
 
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         if to.is_empty() {
             return;
         }
         if packet.len() >= LONG_BYTES
             && let [to] = to
-            && self.pass(lane, *to, [packet, &[], &[]])
+            && self.send_unbuffered(class, *to, [packet, &[], &[]])
         {
             return;
         }
-        if !self.lane(lane).queue.has_room(to.len(), packet.len()) {
-            self.flush_lane(lane);
+        if !self.class(class).queue.has_room(to.len(), packet.len()) {
+            self.flush_class(class);
         }
-        let queued = self.lane(lane).queue.push(to, packet);
+        let queued = self.class(class).queue.push(to, packet);
         self.stats.send_dropped += (to.len() - queued) as u64;
-        if packet.len() >= LONG_BYTES && !self.lane(lane).queue.is_held() {
-            self.flush_lane(lane);
+        if packet.len() >= LONG_BYTES && !self.class(class).queue.is_held() {
+            self.flush_class(class);
         }
     }
 
@@ -300,26 +300,30 @@ impl Transmit for UdpOutbox {
 impl Driver for Udp {
     type Outbox = UdpOutbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut UdpOutbox, Lane, Origin, Packet<'_>)) -> Received {
+    fn receive(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut UdpOutbox, TrafficClass, Origin, Packet<'_>),
+    ) -> Received {
         if max == 0 {
             return Received { packets: 0, more: true };
         }
         if !self.outbox.home.is_here() {
             return Received::default();
         }
-        self.inbox.iter_mut().for_each(|lane| lane.dry = false);
-        // One system call if nothing waits, most of the time: see [`Glance`].
-        let rest = !self.inbox[Lane::Control as usize].slots.is_empty();
-        let control = if rest || self.glance.is_due() {
+        self.inbox.iter_mut().for_each(|class| class.dry = false);
+        // One system call if nothing waits, most of the time: see [`ControlPoll`].
+        let rest = !self.inbox[TrafficClass::Control as usize].slots.is_empty();
+        let control = if rest || self.control_poll.is_due() {
             // Control goes first but leaves a quarter, so that a flood of it cannot stop data for good.
-            self.receive_lane(Lane::Control, max - max / 4, each)
+            self.receive_class(TrafficClass::Control, max - max / 4, each)
         } else {
             Received::default()
         };
-        let data = self.receive_lane(Lane::Data, max - control.packets, each);
+        let data = self.receive_class(TrafficClass::Data, max - control.packets, each);
         let taken = Received { packets: control.packets + data.packets, more: control.more || data.more };
         if control.packets > 0 || taken.packets >= BUSY_PACKETS {
-            self.glance.expect();
+            self.control_poll.expect();
         }
         taken
     }
@@ -329,12 +333,12 @@ impl Driver for Udp {
     }
 
     fn flush(&mut self) {
-        self.outbox.flush_lane(Lane::Control);
-        self.outbox.flush_lane(Lane::Data);
+        self.outbox.flush_class(TrafficClass::Control);
+        self.outbox.flush_class(TrafficClass::Data);
     }
 
-    fn local_address(&self, lane: Lane) -> SocketAddr {
-        self.inbox[lane as usize].address
+    fn local_address(&self, class: TrafficClass) -> SocketAddr {
+        self.inbox[class as usize].address
     }
 
     fn packet_bytes_max(&self) -> u32 {
@@ -343,13 +347,13 @@ impl Driver for Udp {
 
     fn receive_packets(&self) -> u32 {
         // A kernel that grants less than one packet still takes one.
-        (self.granted.receive_bytes as u64 / Self::charge(self.packet_bytes_max)).clamp(1, u64::from(u32::MAX)) as u32
+        (self.granted.receive_bytes as u64 / Self::truesize(self.packet_bytes_max)).clamp(1, u64::from(u32::MAX)) as u32
     }
 
     fn loss_report(&mut self) -> LossReport {
-        for lane in [Lane::Data, Lane::Control] {
-            let losses = &mut self.inbox[lane as usize].losses;
-            let (out, stats) = self.outbox.parts(lane);
+        for class in [TrafficClass::Data, TrafficClass::Control] {
+            let losses = &mut self.inbox[class as usize].losses;
+            let (out, stats) = self.outbox.parts(class);
             if let Some(drops) = losses.ask(out.socket.as_fd()) {
                 stats.memory_asks += 1;
                 stats.receive_overflows += drops;
@@ -396,11 +400,11 @@ impl Udp {
         let extra = extra.get(..EXTRA_MAX).unwrap_or(extra);
         let mut timeout = timeout;
         // What was received and not handed on yet is no secret of the kernel's.
-        let rest = self.inbox.iter().any(|lane| !lane.slots.is_empty());
+        let rest = self.inbox.iter().any(|class| !class.slots.is_empty());
         if rest {
             timeout = Some(Duration::ZERO);
         }
-        let interest = |out: &LaneOut| {
+        let interest = |out: &SendSocket| {
             if out.queue.is_blocked() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
         };
         let (control, data) = (&self.outbox.control, &self.outbox.data);
@@ -438,16 +442,16 @@ impl Udp {
         let fired = |fd: &PollFd<'_>| !fd.revents().is_empty();
         let errors = [watched[1].revents(), watched[2].revents()].map(|r| r.contains(PollFlags::ERR));
         if fired(&watched[1]) {
-            self.glance.expect();
+            self.control_poll.expect();
         }
         let mut woken = Woken { traffic: rest || fired(&watched[1]) || fired(&watched[2]), ..Woken::default() };
         for (i, fd) in watched[3..].iter().enumerate() {
             woken.extra |= u64::from(fired(fd)) << i;
         }
         // The kernel's error reports keep a socket ready until they are read.
-        for (lane, reported) in [Lane::Control, Lane::Data].into_iter().zip(errors) {
+        for (class, reported) in [TrafficClass::Control, TrafficClass::Data].into_iter().zip(errors) {
             if reported {
-                self.outbox.hear(lane);
+                self.outbox.hear(class);
             }
         }
         Ok(woken)

@@ -84,7 +84,13 @@ impl SendQueue {
     }
 
     /// Hands a packet over past the queue, if nothing waits there. False: the kernel did not take it, or something waits.
-    pub(super) fn pass(&mut self, to: SocketAddr, parts: [&[u8]; 3], socket: &Socket, stats: &mut UdpStats) -> bool {
+    pub(super) fn send_unbuffered(
+        &mut self,
+        to: SocketAddr,
+        parts: [&[u8]; 3],
+        socket: &Socket,
+        stats: &mut UdpStats,
+    ) -> bool {
         if self.left > 0 {
             return false;
         }

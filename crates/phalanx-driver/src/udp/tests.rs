@@ -43,10 +43,10 @@ fn packets_of_any_lengths_arrive_in_order_whoever_segments() {
     for (theirs, mine) in ways().flat_map(|theirs| ways().map(move |mine| (theirs.clone(), mine))) {
         let mut sender = Udp::bind(&mine).expect("free ports");
         let mut receivers = [(); 3].map(|()| Udp::bind(&theirs).expect("free ports"));
-        let to: Vec<SocketAddr> = receivers.iter().map(|r| r.local_address(Lane::Data)).collect();
+        let to: Vec<SocketAddr> = receivers.iter().map(|r| r.local_address(TrafficClass::Data)).collect();
         let sent = packets(300, |i| if i % 7 < 5 { 1_432 } else { 1 + i as usize * 13 % 2_000 });
         for packet in &sent {
-            sender.outbox().transmit(Lane::Data, &to, packet);
+            sender.outbox().transmit(TrafficClass::Data, &to, packet);
         }
         sender.flush();
         for receiver in &mut receivers {
@@ -58,13 +58,13 @@ fn packets_of_any_lengths_arrive_in_order_whoever_segments() {
 #[test]
 fn a_packet_given_in_parts_arrives_as_one_and_overtakes_none() {
     let (mut sender, mut receiver) = (bind(), bind());
-    let to = receiver.local_address(Lane::Data);
+    let to = receiver.local_address(TrafficClass::Data);
     let parts = packets(3, |i| [40, 30_000, 4][i as usize]);
     let parts = [&parts[0][..], &parts[1], &parts[2]];
-    assert!(sender.outbox().pass(Lane::Data, to, parts));
-    assert!(sender.outbox().pass(Lane::Data, to, [parts[0], &[], &[]]));
-    sender.outbox().transmit(Lane::Data, &[to], b"first");
-    assert!(!sender.outbox().pass(Lane::Data, to, parts), "something waits");
+    assert!(sender.outbox().send_unbuffered(TrafficClass::Data, to, parts));
+    assert!(sender.outbox().send_unbuffered(TrafficClass::Data, to, [parts[0], &[], &[]]));
+    sender.outbox().transmit(TrafficClass::Data, &[to], b"first");
+    assert!(!sender.outbox().send_unbuffered(TrafficClass::Data, to, parts), "something waits");
     sender.flush();
     assert_eq!(drain(&mut receiver), [parts.concat(), parts[0].to_vec(), b"first".to_vec()]);
     assert_eq!((sender.stats().sent_packets, sender.stats().send_calls), (3, 3));
@@ -74,10 +74,10 @@ fn a_packet_given_in_parts_arrives_as_one_and_overtakes_none() {
 fn packets_of_one_length_pass_as_one() {
     let mut sender = bind();
     let mut receivers = [bind(), bind()];
-    let to: Vec<SocketAddr> = receivers.iter().map(|r| r.local_address(Lane::Data)).collect();
+    let to: Vec<SocketAddr> = receivers.iter().map(|r| r.local_address(TrafficClass::Data)).collect();
     let sent = packets(90, |_| 1_432);
     for packet in &sent {
-        sender.outbox().transmit(Lane::Data, &to, packet);
+        sender.outbox().transmit(TrafficClass::Data, &to, packet);
     }
     sender.flush();
     let stats = sender.stats();
@@ -97,7 +97,7 @@ fn packets_of_one_length_pass_as_one() {
 fn the_rest_of_a_run_is_not_waited_for() {
     let (mut sender, mut receiver) = (bind(), bind());
     for packet in packets(20, |_| 100) {
-        sender.outbox().transmit(Lane::Data, &[receiver.local_address(Lane::Data)], &packet);
+        sender.outbox().transmit(TrafficClass::Data, &[receiver.local_address(TrafficClass::Data)], &packet);
     }
     sender.flush();
     let mut taken = 0;
@@ -115,7 +115,7 @@ fn a_socket_that_refuses_runs_sends_the_same_packets_one_by_one() {
     mmsg::option::set(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).expect("any user may");
     let sent = packets(200, |_| 1_000);
     for packet in &sent {
-        sender.outbox().transmit(Lane::Data, &[receiver.local_address(Lane::Data)], packet);
+        sender.outbox().transmit(TrafficClass::Data, &[receiver.local_address(TrafficClass::Data)], packet);
     }
     sender.flush();
     assert!(drain(&mut receiver) == sent, "none is lost, none comes twice");
@@ -130,10 +130,10 @@ fn a_socket_that_refuses_runs_sends_the_same_packets_one_by_one() {
 fn runs_longer_than_the_interface_takes_go_one_by_one() {
     namespace::with_loopback_of(1_280, || {
         let (mut sender, mut receiver) = (bind(), bind());
-        let here = [receiver.local_address(Lane::Data)];
+        let here = [receiver.local_address(TrafficClass::Data)];
         let sent = packets(60, |i| if i < 40 { 1_400 } else { 1_200 });
         for packet in &sent {
-            sender.outbox().transmit(Lane::Data, &here, packet);
+            sender.outbox().transmit(TrafficClass::Data, &here, packet);
         }
         sender.flush();
         assert!(drain(&mut receiver) == sent, "none is lost, none comes twice");
@@ -155,10 +155,10 @@ fn runs_longer_than_the_interfaces_queue_shrink() {
             return namespace::skip("tc cannot set the interface's queue");
         }
         let (mut sender, mut receiver) = (bind(), bind());
-        let here = [receiver.local_address(Lane::Data)];
+        let here = [receiver.local_address(TrafficClass::Data)];
         let sent = packets(300, |_| 1_000);
         for packet in &sent {
-            sender.outbox().transmit(Lane::Data, &here, packet);
+            sender.outbox().transmit(TrafficClass::Data, &here, packet);
         }
         let (mut flushes, mut congested) = (0, false);
         while sender.stats().sent_packets < 300 {
@@ -182,10 +182,10 @@ fn runs_longer_than_the_interfaces_queue_shrink() {
 fn a_report_of_the_paths_length_is_learned() {
     namespace::with_loopback_of(65_536, || {
         let (mut sender, mut receiver) = (bind(), bind());
-        let (from, to) = (sender.local_address(Lane::Data), receiver.local_address(Lane::Data));
+        let (from, to) = (sender.local_address(TrafficClass::Data), receiver.local_address(TrafficClass::Data));
         let sent = packets(40, |_| 1_400);
         let mut send = |sender: &mut Udp| {
-            sent.iter().for_each(|packet| sender.outbox().transmit(Lane::Data, &[to], packet));
+            sent.iter().for_each(|packet| sender.outbox().transmit(TrafficClass::Data, &[to], packet));
             sender.flush();
             assert!(drain(&mut receiver) == sent);
         };
@@ -229,9 +229,9 @@ fn drops_after_which_nothing_came_are_reported() {
     let mut receiver = Udp::bind(&small).expect("free ports");
     let single = UdpOptions { segment: false, ..UdpOptions::default() };
     let mut sender = Udp::bind(&single).expect("free ports");
-    let to = [receiver.local_address(Lane::Data)];
+    let to = [receiver.local_address(TrafficClass::Data)];
     for _ in 0..400 {
-        sender.outbox().transmit(Lane::Data, &to, &[7; 1_000]);
+        sender.outbox().transmit(TrafficClass::Data, &to, &[7; 1_000]);
     }
     sender.flush();
     let got = drain(&mut receiver).len() as u64;
@@ -241,7 +241,7 @@ fn drops_after_which_nothing_came_are_reported() {
     assert_eq!(report.capacity_bytes, receiver.granted().receive_bytes as u64);
     assert_eq!(receiver.loss_report().lost, 0, "each loss is told once");
     // The next datagram tells the same count.
-    sender.outbox().transmit(Lane::Data, &to, &[8]);
+    sender.outbox().transmit(TrafficClass::Data, &to, &[8]);
     sender.flush();
     assert_eq!(drain(&mut receiver), [[8]]);
     assert_eq!(receiver.loss_report().lost, 0, "each loss is told once");
@@ -253,12 +253,12 @@ fn drops_after_which_nothing_came_are_reported() {
 #[test]
 fn what_waits_is_reported_while_more_than_a_quarter_was_taken() {
     let (mut sender, mut receiver) = (bind(), bind());
-    let to = [receiver.local_address(Lane::Data)];
+    let to = [receiver.local_address(TrafficClass::Data)];
     // Half of three quarters of the buffer, so that nothing is lost.
     let len = 30_000;
-    let count = receiver.granted().receive_bytes as u64 * 3 / 8 / Udp::charge(len);
+    let count = receiver.granted().receive_bytes as u64 * 3 / 8 / Udp::truesize(len);
     for _ in 0..count {
-        sender.outbox().transmit(Lane::Data, &to, &vec![7; len as usize]);
+        sender.outbox().transmit(TrafficClass::Data, &to, &vec![7; len as usize]);
     }
     sender.flush();
     let mut held = 0;
@@ -285,7 +285,7 @@ fn most_empty_receives_are_one_system_call() {
 fn control_is_found_without_a_wait() {
     let (mut sender, mut receiver) = (bind(), bind());
     for _ in 0..100 {
-        sender.outbox().transmit(Lane::Control, &[receiver.local_address(Lane::Control)], b"c");
+        sender.outbox().transmit(TrafficClass::Control, &[receiver.local_address(TrafficClass::Control)], b"c");
         sender.flush();
         assert!((0..16).any(|_| receiver.receive(64, &mut |_, _, _, _| {}).packets == 1), "within 16 receives");
         (0..5).for_each(|_| assert_eq!(receiver.receive(64, &mut |_, _, _, _| {}).packets, 0));
@@ -305,10 +305,10 @@ fn conforms_over_ipv6() {
         Ok(first) => {
             conformance::carries_bytes_and_names_the_sender(first, Udp::bind(&options).expect("a second"));
             let mut pair = [(); 2].map(|()| Udp::bind(&options).expect("another"));
-            let here = [pair[1].local_address(Lane::Data)];
+            let here = [pair[1].local_address(TrafficClass::Data)];
             let sent = packets(100, |_| 1_432);
             for packet in &sent {
-                pair[0].outbox().transmit(Lane::Data, &here, packet);
+                pair[0].outbox().transmit(TrafficClass::Data, &here, packet);
             }
             pair[0].flush();
             assert!(drain(&mut pair[1]) == sent);
@@ -333,7 +333,7 @@ fn the_packet_length_follows_the_address() {
 #[test]
 fn binding_says_what_to_do() {
     let first = bind();
-    let taken = UdpOptions { data: first.local_address(Lane::Data), ..UdpOptions::default() };
+    let taken = UdpOptions { data: first.local_address(TrafficClass::Data), ..UdpOptions::default() };
     let error = Udp::bind(&taken).expect_err("the port is taken");
     assert!(matches!(error, BindError::PortInUse { .. }), "{error:?}");
     assert!(error.to_string().contains("choose another"), "{error}");
@@ -348,7 +348,7 @@ fn a_failed_bind_leaves_nothing_bound() {
     let first = bind();
     // No other test is given a port of this address.
     let own = UdpOptions { control: "127.0.0.4:0".parse().expect("an address"), ..UdpOptions::default() };
-    let control = Udp::bind(&own).expect("free ports").local_address(Lane::Control);
+    let control = Udp::bind(&own).expect("free ports").local_address(TrafficClass::Control);
     // A process that another test starts holds what this one has open for a moment, until it is another program.
     let binds = |options: &UdpOptions| {
         (0..100).any(|_| {
@@ -358,7 +358,7 @@ fn a_failed_bind_leaves_nothing_bound() {
     };
     let whole = UdpOptions { control, ..UdpOptions::default() };
     assert!(binds(&whole), "the port is free");
-    let half = UdpOptions { control, data: first.local_address(Lane::Data), ..UdpOptions::default() };
+    let half = UdpOptions { control, data: first.local_address(TrafficClass::Data), ..UdpOptions::default() };
     assert!(Udp::bind(&half).is_err());
     assert!(binds(&whole), "it is free again");
 }
@@ -378,17 +378,17 @@ fn receive_drops_are_counted() {
     let mut receiver = Udp::bind(&small).expect("free ports");
     // One by one: of a run that is dropped the kernel counts one.
     let mut sender = Udp::bind(&UdpOptions { segment: false, ..UdpOptions::default() }).expect("free ports");
-    let to = [receiver.local_address(Lane::Data)];
+    let to = [receiver.local_address(TrafficClass::Data)];
     let sent = 400_u64;
     for _ in 0..sent {
-        sender.outbox().transmit(Lane::Data, &to, &[7; 1_000]);
+        sender.outbox().transmit(TrafficClass::Data, &to, &[7; 1_000]);
     }
     sender.flush();
     assert_eq!(sender.stats().sent_packets, sent, "{:?}", sender.stats());
     let drain = |receiver: &mut Udp| while receiver.receive(64, &mut |_, _, _, _| {}).packets > 0 {};
     drain(&mut receiver);
     // The count travels with the next datagram that finds room.
-    sender.outbox().transmit(Lane::Data, &to, &[8]);
+    sender.outbox().transmit(TrafficClass::Data, &to, &[8]);
     sender.flush();
     while receiver.wait(None, &[]).is_ok_and(|woken| !woken.traffic) {}
     drain(&mut receiver);
@@ -402,8 +402,8 @@ fn too_long_for_the_receiver_is_counted_and_dropped() {
     let short = UdpOptions { packet_bytes_max: Some(600), ..UdpOptions::default() };
     let mut receiver = Udp::bind(&short).expect("free ports");
     let mut sender = bind();
-    sender.outbox().transmit(Lane::Data, &[receiver.local_address(Lane::Data)], &[1; 601]);
-    sender.outbox().transmit(Lane::Data, &[receiver.local_address(Lane::Data)], &[2; 600]);
+    sender.outbox().transmit(TrafficClass::Data, &[receiver.local_address(TrafficClass::Data)], &[1; 601]);
+    sender.outbox().transmit(TrafficClass::Data, &[receiver.local_address(TrafficClass::Data)], &[2; 600]);
     sender.flush();
     let mut got = Vec::new();
     while got.is_empty() {
@@ -418,9 +418,9 @@ fn too_long_for_the_receiver_is_counted_and_dropped() {
 fn a_refused_destination_is_counted_and_costs_no_packet() {
     let mut sender = bind();
     // Nobody binds that address, so that no other test can come to have this port there.
-    let gone = SocketAddr::from(([127, 0, 0, 3], bind().local_address(Lane::Data).port()));
+    let gone = SocketAddr::from(([127, 0, 0, 3], bind().local_address(TrafficClass::Data).port()));
     for _ in 0..20 {
-        sender.outbox().transmit(Lane::Data, &[gone], b"anyone?");
+        sender.outbox().transmit(TrafficClass::Data, &[gone], b"anyone?");
         sender.flush();
         sender.wait(Some(Duration::ZERO), &[]).expect("waiting works");
     }
@@ -437,8 +437,8 @@ fn a_refused_destination_is_counted_and_costs_no_packet() {
 #[test]
 fn packets_longer_than_the_path_takes_are_counted() {
     let mut sender = bind();
-    let to = bind().local_address(Lane::Data);
-    sender.outbox().transmit(Lane::Data, &[to], &vec![0; 70_000]);
+    let to = bind().local_address(TrafficClass::Data);
+    sender.outbox().transmit(TrafficClass::Data, &[to], &vec![0; 70_000]);
     sender.flush();
     let stats = sender.stats();
     assert_eq!((stats.too_long, stats.send_dropped, stats.sent_packets), (1, 1, 0), "{stats:?}");
@@ -447,8 +447,8 @@ fn packets_longer_than_the_path_takes_are_counted() {
 #[test]
 fn what_fits_no_queue_is_counted() {
     let mut sender = bind();
-    let to = bind().local_address(Lane::Data);
-    sender.outbox().transmit(Lane::Data, &[to], &vec![0; DATA_QUEUE_BYTES + 1]);
+    let to = bind().local_address(TrafficClass::Data);
+    sender.outbox().transmit(TrafficClass::Data, &[to], &vec![0; DATA_QUEUE_BYTES + 1]);
     assert_eq!(sender.stats().send_dropped, 1);
 }
 
@@ -456,9 +456,9 @@ fn what_fits_no_queue_is_counted() {
 fn one_call_carries_many() {
     let mut sender = bind();
     let receivers: Vec<Udp> = (0..8).map(|_| bind()).collect();
-    let to: Vec<SocketAddr> = receivers.iter().map(|r| r.local_address(Lane::Data)).collect();
+    let to: Vec<SocketAddr> = receivers.iter().map(|r| r.local_address(TrafficClass::Data)).collect();
     for i in 0..8_u8 {
-        sender.outbox().transmit(Lane::Data, &to, &[i; 100]);
+        sender.outbox().transmit(TrafficClass::Data, &to, &[i; 100]);
     }
     sender.flush();
     let stats = sender.stats();

@@ -5,7 +5,7 @@ use super::MEMBERS;
 /// What can fail by itself between two members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Heartbeats, on the control socket. They carry who is accused, and the answers.
+    /// Heartbeats, on the control socket. They carry who is suspected, and the answers.
     Beat,
     /// Questions of a coordinator and their answers, on the control socket.
     Ask,
@@ -73,7 +73,7 @@ pub enum Fault {
     /// It answers no questions of a coordinator, and all else.
     Mute(u8),
     /// It sends heartbeats and begins ballots, and takes in nothing on the control socket but heartbeats: it answers nothing and
-    /// accuses nobody.
+    /// suspects nobody.
     Hung(u8),
     /// Its data socket is dead, and what others say with their heartbeats does not reach it.
     Untold(u8),

@@ -5,7 +5,7 @@ use super::rule::{Links, Variant, budget, cover, goes, in_set};
 use super::state::State;
 use super::{Missing, Progress};
 
-/// What a member makes of the accusations that it knows, if it was told what those in `told` say now, and nothing by others:
+/// What a member makes of the suspicions that it knows, if it was told what those in `told` say now, and nothing by others:
 /// who goes. `None`: not everybody has answered yet.
 #[must_use]
 pub(super) fn judges(model: &Progress, s: &State, me: usize, told: u8) -> Option<u8> {
@@ -15,8 +15,8 @@ pub(super) fn judges(model: &Progress, s: &State, me: usize, told: u8) -> Option
     let mut links = Links::default();
     for (by, record) in known {
         for kind in Kind::ALL {
-            let accuses = model.edges(record)[kind as usize];
-            for whom in in_set(accuses) {
+            let suspects = model.edges(record)[kind as usize];
+            for whom in in_set(suspects) {
                 links.add(by, whom, kind == Kind::Beat);
                 let ends = if model.lacks(Missing::EndsWait) { 1 << by } else { 1 << by | 1 << whom };
                 let owed = if model.lacks(Missing::UnheardWait) { members } else { heard };

@@ -1,6 +1,6 @@
 //! Progress: who is removed when a member or a path is broken in part.
 //!
-//! Accusations and answers ride on heartbeats. A member's word is read at any later time, so what anybody knows is any part of
+//! Suspicions and answers ride on heartbeats. A member's word is read at any later time, so what anybody knows is any part of
 //! what was said. A ballot is one step: whether a coordinator that is asked to stop makes trouble is [`crate::view_change`]'s part.
 
 mod fault;
@@ -28,15 +28,15 @@ pub enum Missing {
     JudgesAtOnce,
     /// Only who waits for a member probes it.
     OnlyEndsProbe,
-    /// The others probe the accused one alone.
+    /// The others probe the suspected one alone.
     OneEndProbed,
-    /// They probe with short packets on the control socket, whatever the accusation is about.
+    /// They probe with short packets on the control socket, whatever the suspicion is about.
     ProbesOtherwise,
     /// To lack progress is enough: nothing is probed first.
     NoProbe,
-    /// Who does not get a uniform message delivered accuses its sender, and that counts.
-    UndeliveredAccuses,
-    /// The accused one must answer as well.
+    /// Who does not get a uniform message delivered suspects its sender, and that counts.
+    UndeliveredSuspects,
+    /// The suspected one must answer as well.
     EndsWait,
     /// Those that are not heard must answer as well.
     UnheardWait,
@@ -60,7 +60,7 @@ impl Missing {
         Self::OneEndProbed,
         Self::ProbesOtherwise,
         Self::NoProbe,
-        Self::UndeliveredAccuses,
+        Self::UndeliveredSuspects,
         Self::EndsWait,
         Self::UnheardWait,
         Self::NeverItself,
@@ -79,7 +79,7 @@ impl Missing {
             Self::OneEndProbed => "one_end_probed",
             Self::ProbesOtherwise => "probes_otherwise",
             Self::NoProbe => "no_probe",
-            Self::UndeliveredAccuses => "undelivered_accuses",
+            Self::UndeliveredSuspects => "undelivered_accuses",
             Self::EndsWait => "ends_wait",
             Self::UnheardWait => "unheard_wait",
             Self::NeverItself => "never_itself",
@@ -98,8 +98,8 @@ pub struct Progress {
     pub members: usize,
     /// What may be broken.
     pub faults: Vec<Fault>,
-    /// How many accusations are made that no other one led to, and that somebody is told of.
-    pub accusations: u8,
+    /// How many suspicions are made that no other one led to, and that somebody is told of.
+    pub suspicions: u8,
     /// How many are made without a reason.
     pub alarms: u8,
     /// The fault may pass.
@@ -109,10 +109,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// All single faults of so many members, and so many accusations.
+    /// All single faults of so many members, and so many suspicions.
     #[must_use]
-    pub fn single(members: usize, accusations: u8) -> Self {
-        Self { members, faults: Fault::single(members), accusations, alarms: 0, heals: false, missing: None }
+    pub fn single(members: usize, suspicions: u8) -> Self {
+        Self { members, faults: Fault::single(members), suspicions, alarms: 0, heals: false, missing: None }
     }
 
     /// Two of five are dead.
@@ -124,8 +124,8 @@ impl Progress {
 
     /// The same cell, late as a whole.
     #[must_use]
-    pub fn overload(members: usize, accusations: u8) -> Self {
-        Self { faults: Fault::overloads(), ..Self::single(members, accusations) }
+    pub fn overload(members: usize, suspicions: u8) -> Self {
+        Self { faults: Fault::overloads(), ..Self::single(members, suspicions) }
     }
 
     /// The same without a rule.
@@ -138,10 +138,10 @@ impl Progress {
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
-            "progress: members {} faults {} accusations {} alarms {} heals {}",
+            "progress: members {} faults {} suspicions {} alarms {} heals {}",
             self.members,
             self.faults.len(),
-            self.accusations,
+            self.suspicions,
             self.alarms,
             self.heals
         )
@@ -157,7 +157,7 @@ impl Progress {
 
     /// The links of which a member says that they fail.
     fn edges<'a>(&self, record: &'a Record) -> &'a [u8; 5] {
-        if self.lacks(Missing::NoProbe) { &record.accuses } else { &record.failed }
+        if self.lacks(Missing::NoProbe) { &record.suspects } else { &record.failed }
     }
 }
 
@@ -219,7 +219,7 @@ pub fn without(missing: Missing) -> (Progress, &'static str) {
     let (model, property) = match missing {
         Missing::JudgesAtOnce | Missing::OneEndProbed | Missing::OnlyEndsProbe => (three, EXACT),
         Missing::NoProbe => (Progress { alarms: 1, ..three }, EXACT),
-        Missing::UndeliveredAccuses => (Progress::single(3, 2), EXACT),
+        Missing::UndeliveredSuspects => (Progress::single(3, 2), EXACT),
         Missing::NeverItself | Missing::UnheardFirst => (three, EXACT),
         Missing::ProbesOtherwise | Missing::EndsWait => (three, ENDS),
         Missing::UnheardWait => (Progress::two_dead(), ENDS),

@@ -62,14 +62,14 @@ pub(super) fn all(model: &Progress) -> Vec<Property<Progress>> {
                 s.removed.is_some_and(|(_, goes)| goes & 1 != 0)
             }));
         }
-        // Of the dead, nobody accuses anybody.
+        // Of the dead, nobody suspects anybody.
         if model.faults.iter().any(|fault| !matches!(fault, Fault::BothStopped(..))) {
             all.push(Property::sometimes(
-                "two accused each other before anybody was removed",
+                "two suspected each other before anybody was removed",
                 |model: &Progress, s: &State| {
-                    let accuses = |a: usize, b: usize| s.records[a].failed.iter().any(|set| set & 1 << b != 0);
+                    let suspects = |a: usize, b: usize| s.records[a].failed.iter().any(|set| set & 1 << b != 0);
                     let pairs = || in_set(model.all()).flat_map(|a| in_set(model.all()).map(move |b| (a, b)));
-                    s.removed.is_some() && pairs().any(|(a, b)| accuses(a, b) && accuses(b, a))
+                    s.removed.is_some() && pairs().any(|(a, b)| suspects(a, b) && suspects(b, a))
                 },
             ));
         }
@@ -90,16 +90,16 @@ fn is_said(model: &Progress, s: &State) -> bool {
     let mut actions = Vec::new();
     step::list(model, s, &mut actions);
     let ballots = actions.iter().all(|action| matches!(action, super::Action::Remove(..)));
-    s.removed.is_none() && ballots && s.accusations < model.accusations
+    s.removed.is_none() && ballots && s.suspicions < model.suspicions
 }
 
 fn ends(model: &Progress, s: &State) -> bool {
     let mut actions = Vec::new();
     step::list(model, s, &mut actions);
-    // Of two that are dead, both must have been accused.
+    // Of two that are dead, both must have been suspected.
     let stopped = || in_set(goal(s)).filter(|m| s.now().is_stopped(*m as u8));
-    let accused = |m: usize| s.records.iter().any(|record| record.accuses[Kind::Beat as usize] & 1 << m != 0);
-    let unsaid = stopped().count() == 2 && !stopped().all(accused);
+    let suspected = |m: usize| s.records.iter().any(|record| record.suspects[Kind::Beat as usize] & 1 << m != 0);
+    let unsaid = stopped().count() == 2 && !stopped().all(suspected);
     !actions.is_empty() || unsaid || s.removed.is_some() || goal(s) == 0
 }
 

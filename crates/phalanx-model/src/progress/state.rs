@@ -6,11 +6,11 @@ use super::{MEMBERS, Progress};
 /// What a member says with its heartbeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Whom it accuses, by kind.
-    pub accuses: [u8; 5],
+    /// Whom it suspects, by kind.
+    pub suspects: [u8; 5],
     /// To whom its last probe failed, by kind.
     pub failed: [u8; 5],
-    /// Which accusations of others it has answered, by kind: bit `accuser * MEMBERS + accused`. What it found is in `failed`.
+    /// Which suspicions of others it has answered, by kind: bit `suspecter * MEMBERS + suspected`. What it found is in `failed`.
     pub answered: [u32; 5],
 }
 
@@ -21,14 +21,14 @@ impl Record {
         *self == Self::default()
     }
 
-    /// Whether it answered an accusation.
+    /// Whether it answered a suspicion.
     #[must_use]
     pub fn answers(&self, by: usize, whom: usize, kind: Kind) -> bool {
         self.answered[kind as usize] & bit(by, whom) != 0
     }
 }
 
-/// The place of an accusation among the answered ones.
+/// The place of a suspicion among the answered ones.
 pub(super) fn bit(by: usize, whom: usize) -> u32 {
     1 << (by * MEMBERS + whom)
 }
@@ -40,9 +40,9 @@ pub struct State {
     pub fault: Fault,
     /// It is over.
     pub is_over: bool,
-    /// Accusations that may still be made without a probe for another's.
-    pub accusations: u8,
-    /// Accusations without a reason that may still be made.
+    /// Suspicions that may still be made without a probe for another's.
+    pub suspicions: u8,
+    /// Suspicions without a reason that may still be made.
     pub alarms: u8,
     /// What each member says.
     pub records: [Record; MEMBERS],
@@ -55,7 +55,7 @@ impl State {
         Self {
             fault,
             is_over: false,
-            accusations: model.accusations,
+            suspicions: model.suspicions,
             alarms: model.alarms,
             records: [Record::default(); MEMBERS],
             removed: None,
@@ -72,11 +72,11 @@ impl State {
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A member accuses another for lack of progress in a kind, and probes it.
-    Accuse(u8, u8, Kind),
+    /// A member suspects another for lack of progress in a kind, and probes it.
+    Suspect(u8, u8, Kind),
     /// It does so though nothing is wrong.
     Alarm(u8, u8, Kind),
-    /// The probe is answered: it takes the accusation back.
+    /// The probe is answered: it takes the suspicion back.
     TakeBack(u8, u8, Kind),
     /// A member answers all that it knows of.
     Answer(u8),

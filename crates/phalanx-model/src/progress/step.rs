@@ -15,15 +15,15 @@ pub(super) fn list(model: &Progress, s: &State, actions: &mut Vec<Action>) {
     for me in members().filter(|m| s.now().acts(*m)) {
         for whom in members().filter(|m| *m != me) {
             for kind in Kind::ALL {
-                let accused = s.records[usize::from(me)].accuses[kind as usize] & 1 << whom != 0;
+                let suspected = s.records[usize::from(me)].suspects[kind as usize] & 1 << whom != 0;
                 let fails = probe_fails(model, s, me, whom, kind);
-                if !accused && lags(model, s, me, whom, kind) && may_accuse(model, s, me) {
-                    actions.push(Action::Accuse(me, whom, kind));
+                if !suspected && lags(model, s, me, whom, kind) && may_suspect(model, s, me) {
+                    actions.push(Action::Suspect(me, whom, kind));
                 }
-                if !accused && !fails && s.alarms > 0 {
+                if !suspected && !fails && s.alarms > 0 {
                     actions.push(Action::Alarm(me, whom, kind));
                 }
-                if accused && !fails && !model.lacks(Missing::UndeliveredAccuses) {
+                if suspected && !fails && !model.lacks(Missing::UndeliveredSuspects) {
                     actions.push(Action::TakeBack(me, whom, kind));
                 }
             }
@@ -42,19 +42,19 @@ pub(super) fn list(model: &Progress, s: &State, actions: &mut Vec<Action>) {
 fn lags(model: &Progress, s: &State, me: u8, whom: u8, kind: Kind) -> bool {
     let others = || 0..model.members as u8;
     let stuck = kind == Kind::Data && others().any(|m| m != me && s.now().fails(whom, m, kind));
-    // Long packets are accused where short ones pass: else they tell nothing new.
+    // Long packets are suspected where short ones pass: else they tell nothing new.
     let told = match kind {
         Kind::LongAsk => s.now().fails(me, whom, Kind::Ask),
         Kind::LongData => s.now().fails(me, whom, Kind::Data),
         Kind::Beat | Kind::Ask | Kind::Data => false,
     };
-    (s.now().fails(me, whom, kind) && !told) || (stuck && model.lacks(Missing::UndeliveredAccuses))
+    (s.now().fails(me, whom, kind) && !told) || (stuck && model.lacks(Missing::UndeliveredSuspects))
 }
 
 /// What nobody else is told changes nothing for others, and has no bound.
-fn may_accuse(model: &Progress, s: &State, me: u8) -> bool {
+fn may_suspect(model: &Progress, s: &State, me: u8) -> bool {
     let told = (0..model.members as u8).any(|m| m != me && s.now().acts(m) && s.now().tells(me, m));
-    s.accusations > 0 || !told
+    s.suspicions > 0 || !told
 }
 
 fn probe_fails(model: &Progress, s: &State, me: u8, whom: u8, kind: Kind) -> bool {
@@ -62,7 +62,7 @@ fn probe_fails(model: &Progress, s: &State, me: u8, whom: u8, kind: Kind) -> boo
     s.now().fails(me, whom, kind)
 }
 
-/// What a member says after it probed the ends of all accused links that it knows of; `None`: no news.
+/// What a member says after it probed the ends of all suspected links that it knows of; `None`: no news.
 fn answer(model: &Progress, s: &State, me: usize) -> Option<super::state::Record> {
     let mut record = s.records[me];
     for by in in_set(audible(model, s, me)) {
@@ -77,7 +77,7 @@ fn answer(model: &Progress, s: &State, me: usize) -> Option<super::state::Record
                 for end in both.into_iter().flatten() {
                     if probe_fails(model, s, me as u8, end as u8, kind) {
                         record.failed[at] |= 1 << end;
-                        record.accuses[at] |= 1 << end;
+                        record.suspects[at] |= 1 << end;
                     }
                 }
             }
@@ -106,23 +106,23 @@ fn removals(model: &Progress, s: &State, me: usize, actions: &mut Vec<Action>) {
 pub(super) fn next(model: &Progress, state: &State, action: Action) -> Option<State> {
     let mut s = state.clone();
     match action {
-        Action::Accuse(me, whom, kind) => {
+        Action::Suspect(me, whom, kind) => {
             let told = (0..model.members as u8).any(|m| m != me && s.now().acts(m) && s.now().tells(me, m));
-            s.accusations -= u8::from(told);
-            let fails = probe_fails(model, &s, me, whom, kind) || model.lacks(Missing::UndeliveredAccuses);
+            s.suspicions -= u8::from(told);
+            let fails = probe_fails(model, &s, me, whom, kind) || model.lacks(Missing::UndeliveredSuspects);
             let record = &mut s.records[usize::from(me)];
-            record.accuses[kind as usize] |= 1 << whom;
+            record.suspects[kind as usize] |= 1 << whom;
             record.failed[kind as usize] |= u8::from(fails) << whom;
         }
         Action::Alarm(me, whom, kind) => {
             s.alarms -= 1;
-            s.records[usize::from(me)].accuses[kind as usize] |= 1 << whom;
+            s.records[usize::from(me)].suspects[kind as usize] |= 1 << whom;
         }
         Action::TakeBack(me, whom, kind) => {
             let record = &mut s.records[usize::from(me)];
-            record.accuses[kind as usize] &= !(1 << whom);
+            record.suspects[kind as usize] &= !(1 << whom);
             record.failed[kind as usize] &= !(1 << whom);
-            // An answer names the accusation by its number, and the next one has another.
+            // An answer names the suspicion by its number, and the next one has another.
             for record in &mut s.records {
                 record.answered[kind as usize] &= !bit(usize::from(me), usize::from(whom));
             }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_core::member::{
-    Coordinator, Directory, GroupChange, GroupCut, GroupEntry, Orphan, Proposal, Report, Wishes,
+    Coordinator, Directory, GroupChange, GroupCut, GroupEntry, MembershipRequests, Orphan, Proposal, Report,
 };
 use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason};
 
@@ -16,7 +16,7 @@ pub(super) struct Draft<'a> {
     pub(super) rules: Rules,
     pub(super) directory: &'a Directory,
     /// What its coordinator was asked for, if that was seen.
-    pub(super) wishes: Option<&'a Wishes>,
+    pub(super) requests: Option<&'a MembershipRequests>,
     pub(super) proposal: &'a Proposal,
 }
 
@@ -77,18 +77,18 @@ impl Draft<'_> {
             let checked = self.check_members(told, change, entry).and_then(|()| self.check_cut(told, change));
             checked.map_err(|problem| format!("{:?}: {problem}", change.group))?;
         }
-        let (Some(wishes), true) = (self.wishes, self.waits()) else {
+        let (Some(requests), true) = (self.requests, self.waits()) else {
             return ensure(self.held(told).is_empty(), || format!("{:?} are held, below level 3", self.held(told)));
         };
-        self.check_let_go(told, wishes)?;
-        self.check_held(told, wishes)
+        self.check_let_go(told, requests)?;
+        self.check_held(told, requests)
     }
 
     /// Who asked to leave, reported, and is kept by this proposal: in the cell, or in a group of the cell.
     pub(super) fn held(&self, told: &Told<'_>) -> BTreeSet<Incarnation> {
-        let Some(wishes) = self.wishes else { return BTreeSet::new() };
-        let of_cell = wishes.leavers.iter().filter(|who| reason(&self.proposal.left, **who).is_none());
-        let of_groups = wishes.group_leaves.iter().filter(|(name, who)| {
+        let Some(requests) = self.requests else { return BTreeSet::new() };
+        let of_cell = requests.leavers.iter().filter(|who| reason(&self.proposal.left, **who).is_none());
+        let of_groups = requests.group_leaves.iter().filter(|(name, who)| {
             let entry = self.directory.group_named(name);
             entry.is_some_and(|(id, entry)| entry.members.contains(who) && self.leaves(id, *who).is_none())
         });
@@ -160,10 +160,10 @@ impl Draft<'_> {
     fn check_joined(&self, change: &GroupChange) -> Checked {
         for who in &change.joined {
             ensure(self.is_in_next(*who), || format!("{who:?} comes, and is not in the cell"))?;
-            let Some(wishes) = self.wishes else { continue };
-            let of_member = wishes.group_joins.iter().any(|(name, wisher)| *name == change.name && wisher == who);
+            let Some(requests) = self.requests else { continue };
+            let of_member = requests.group_joins.iter().any(|(name, wisher)| *name == change.name && wisher == who);
             let of_joiner =
-                wishes.joiners.iter().any(|(info, names)| info.incarnation == *who && names.contains(&change.name));
+                requests.joiners.iter().any(|(info, names)| info.incarnation == *who && names.contains(&change.name));
             ensure(of_member || of_joiner, || format!("{who:?} comes, and did not ask for it"))?;
         }
         Ok(())
@@ -177,7 +177,7 @@ impl Draft<'_> {
         })?;
         ensure(change.left.is_empty(), || "somebody leaves an orphan".into())?;
         let is_listed = |who: &Incarnation| orphan.holders.iter().any(|holder| holder.who == *who);
-        let wished = self.wishes.map(|wishes| wishes.returns.get(&change.group).cloned().unwrap_or_default());
+        let wished = self.requests.map(|requests| requests.returns.get(&change.group).cloned().unwrap_or_default());
         let Some(revived) = change.revived() else {
             let struck = change.struck();
             ensure(change.cut.is_none() && change.joined.is_empty(), || "an orphan changes that is not back".into())?;
@@ -216,7 +216,7 @@ impl Draft<'_> {
             let reported = told.asked.contains(&rank);
             let is_reason = |why: LeaveReason| told.coordinator.is_none_or(|c| c.reason(rank) == why);
             let allowed = match why {
-                LeaveReason::Left => reported && self.wishes.is_none_or(|wishes| wishes.leavers.contains(&who)),
+                LeaveReason::Left => reported && self.requests.is_none_or(|requests| requests.leavers.contains(&who)),
                 LeaveReason::Died => !reported,
                 LeaveReason::Unreachable | LeaveReason::TooSlow | LeaveReason::NoProgress => {
                     !reported && is_reason(why)
@@ -257,8 +257,8 @@ impl Draft<'_> {
         for &(who, why) in change.left.iter().filter(|(who, _)| reason(&self.proposal.left, *who).is_none()) {
             let complete = self.is_complete(told, group, who);
             let allowed = match why {
-                LeaveReason::Left => self.wishes.is_none_or(|wishes| {
-                    wishes.group_leaves.iter().any(|(name, other)| *name == entry.name && *other == who)
+                LeaveReason::Left => self.requests.is_none_or(|requests| {
+                    requests.group_leaves.iter().any(|(name, other)| *name == entry.name && *other == who)
                 }),
                 _ if self.is_judged(told, change) => why.is_loss(),
                 LeaveReason::Anew => !self.rules.goes_on(self.waits(), true, complete) && !has_next,
@@ -302,8 +302,8 @@ impl Draft<'_> {
     }
 
     /// No leaver is let go that is needed.
-    fn check_let_go(&self, told: &Told<'_>, wishes: &Wishes) -> Checked {
-        let quorum_stays = self.quorum_stays(told, wishes);
+    fn check_let_go(&self, told: &Told<'_>, requests: &MembershipRequests) -> Checked {
+        let quorum_stays = self.quorum_stays(told, requests);
         let goes = self.proposal.left.iter().any(|(_, why)| *why == LeaveReason::Left);
         let may_go = !goes || !self.rules.must_stay(false, !quorum_stays, false);
         ensure(may_go, || "leavers are let go, and who stays is no quorum of the view without them".into())?;
@@ -311,7 +311,7 @@ impl Draft<'_> {
             let members = || entry.members.iter().copied();
             let stays = |who: Incarnation| self.reported(told, who) && !self.is_let_go(group, who);
             let kept = members().any(|who| stays(who) && self.may_be_complete(told, group, who));
-            let waits = members().any(|who| stays(who) && !asked(wishes, entry, who))
+            let waits = members().any(|who| stays(who) && !asked(requests, entry, who))
                 || is_taken(told, group)
                 || members().any(|who| self.comes_back(entry, who));
             for who in members().filter(|who| self.is_let_go(group, *who)) {
@@ -328,14 +328,14 @@ impl Draft<'_> {
     }
 
     /// A leaver stays for a reason only.
-    fn check_held(&self, told: &Told<'_>, wishes: &Wishes) -> Checked {
-        let quorum_stays = self.quorum_stays(told, wishes);
+    fn check_held(&self, told: &Told<'_>, requests: &MembershipRequests) -> Checked {
+        let quorum_stays = self.quorum_stays(told, requests);
         for who in self.held(told).into_iter().filter(|who| self.report(told, *who).is_some()) {
-            let no_quorum = wishes.leavers.contains(&who) && !quorum_stays;
+            let no_quorum = requests.leavers.contains(&who) && !quorum_stays;
             let of = self.directory.groups.iter().filter(|(_, entry)| entry.members.contains(&who));
             let mut of = of.filter(|(group, _)| told.groups.is_none_or(|groups| groups.contains(group)));
             let needed = of.any(|(&group, entry)| {
-                let leaves_without = self.is_complete(told, group, who) && self.is_needed(told, wishes, group, entry);
+                let leaves_without = self.is_complete(told, group, who) && self.is_needed(told, requests, group, entry);
                 self.rules.must_stay(self.gives(told, group, who), false, leaves_without)
             });
             ensure(needed || self.rules.must_stay(false, no_quorum, false), || {
@@ -346,11 +346,12 @@ impl Draft<'_> {
     }
 
     /// Without those that asked to leave it, a group would be left to those that have not its state.
-    fn is_needed(&self, told: &Told<'_>, wishes: &Wishes, group: GroupId, entry: &GroupEntry) -> bool {
+    fn is_needed(&self, told: &Told<'_>, requests: &MembershipRequests, group: GroupId, entry: &GroupEntry) -> bool {
         let stays = |who: Incarnation| self.reported(told, who) && !self.is_let_go(group, who);
         let has_state = |who: Incarnation| self.is_complete(told, group, who);
         let members = || entry.members.iter().copied();
-        let kept = members().any(|who| has_state(who) && (!asked(wishes, entry, who) || self.gives(told, group, who)));
+        let kept =
+            members().any(|who| has_state(who) && (!asked(requests, entry, who) || self.gives(told, group, who)));
         let waits = members().any(|who| stays(who) && !has_state(who))
             || is_taken(told, group)
             || members().any(|who| self.comes_back(entry, who))
@@ -367,9 +368,9 @@ impl Draft<'_> {
 
     /// Whether those that reported and did not ask to leave are a quorum of the view without its leavers, if that is
     /// somebody.
-    fn quorum_stays(&self, told: &Told<'_>, wishes: &Wishes) -> bool {
+    fn quorum_stays(&self, told: &Told<'_>, requests: &MembershipRequests) -> bool {
         let all = self.directory.members.iter().map(|info| info.incarnation);
-        let rest: Vec<Incarnation> = all.filter(|who| !wishes.leavers.contains(who)).collect();
+        let rest: Vec<Incarnation> = all.filter(|who| !requests.leavers.contains(who)).collect();
         let present = rest.iter().filter(|who| self.reported(told, **who)).count();
         let with_first = rest.first().is_some_and(|who| self.reported(told, *who));
         rest.is_empty() || self.rules.is_quorum(present, rest.len(), with_first)
@@ -377,9 +378,9 @@ impl Draft<'_> {
 }
 
 /// A member asked to leave a group, or the cell.
-fn asked(wishes: &Wishes, entry: &GroupEntry, who: Incarnation) -> bool {
-    let of_group = wishes.group_leaves.iter().any(|(name, other)| *name == entry.name && *other == who);
-    of_group || wishes.leavers.contains(&who)
+fn asked(requests: &MembershipRequests, entry: &GroupEntry, who: Incarnation) -> bool {
+    let of_group = requests.group_leaves.iter().any(|(name, other)| *name == entry.name && *other == who);
+    of_group || requests.leavers.contains(&who)
 }
 
 /// Somebody in the cell takes a group's state, or looks for it.

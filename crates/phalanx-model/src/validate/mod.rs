@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx_core::member::{Ballot, Coordinator, Phase, Proposal};
-use phalanx_core::process::{DecreeState, GateState, Process};
+use phalanx_core::process::{DecreeState, Process, WedgeState};
 use phalanx_core::{Incarnation, LeaveReason};
 use phalanx_sim::{Options, watch_seed};
 
@@ -47,7 +47,7 @@ struct Seen {
     promised: Option<Ballot>,
     accepted: Option<Ballot>,
     current: Option<(Ballot, Step)>,
-    gates: Vec<GateState>,
+    gates: Vec<WedgeState>,
 }
 
 /// How far its ballot was.
@@ -61,7 +61,7 @@ enum Step {
 fn step_of(c: &Coordinator) -> Step {
     match c.phase {
         Phase::Gathering => Step::Gathering,
-        Phase::Filling { .. } => Step::Filling,
+        Phase::Recovering { .. } => Step::Filling,
         Phase::Proposing { .. } => Step::Proposing,
     }
 }
@@ -84,7 +84,7 @@ impl Validator {
         let before = self.seen.get(&me).cloned().unwrap_or_default();
         let is_wedged = state.acceptor.promised().is_some();
         let looks = is_wedged || waits::groups_wait(state.directory) && self.steps.turns.is_multiple_of(LOOK_EVERY);
-        let gates = if looks { process.gates() } else { Vec::new() };
+        let gates = if looks { process.wedge_states() } else { Vec::new() };
         for gate in &gates {
             self.taken.insert((me, gate.space), gate.parsed.clone());
         }
@@ -274,8 +274,14 @@ fn explain_alone(
     let seen = under_way.max(before.promised).map_or(0, |b| b.round);
     let fresh = Ballot { round: rules.next_round(0, seen), rank: u16::try_from(rank).unwrap_or(u16::MAX) };
     let asked = BTreeSet::from([rank]);
-    let this =
-        Try { asked, groups: BTreeSet::new(), proposal: None, adopted: false, reports: BTreeMap::new(), wishes: None };
+    let this = Try {
+        asked,
+        groups: BTreeSet::new(),
+        proposal: None,
+        adopted: false,
+        reports: BTreeMap::new(),
+        requests: None,
+    };
     decree.ballots.entry(fresh).or_insert(this);
     let mut problems = Vec::new();
     for ballot in under_way.into_iter().chain([fresh]) {
@@ -339,7 +345,7 @@ fn explain_phase(
             }
             return;
         }
-        Phase::Filling { proposal } | Phase::Proposing { proposal, .. } => proposal,
+        Phase::Recovering { proposal } | Phase::Proposing { proposal, .. } => proposal,
     };
     if step == earlier {
         return;

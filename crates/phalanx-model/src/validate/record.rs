@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_core::member::{Ballot, Coordinator, Directory, GroupChange, GroupCut, Proposal, Report, Wishes};
+use phalanx_core::member::{
+    Ballot, Coordinator, Directory, GroupChange, GroupCut, MembershipRequests, Proposal, Report,
+};
 use phalanx_core::{GroupId, Incarnation, LeaveReason};
 
 use super::draft::{Draft, Told, keeps_state};
@@ -43,7 +45,7 @@ pub(super) struct Try {
     /// What was reported until the turn before the proposal was fixed, by rank.
     pub(super) reports: BTreeMap<usize, Report>,
     /// What its coordinator was asked for, if that was seen.
-    pub(super) wishes: Option<Wishes>,
+    pub(super) requests: Option<MembershipRequests>,
 }
 
 /// Whether a ballot may propose something, and how.
@@ -59,9 +61,9 @@ pub(super) struct Fixed {
 
 impl Try {
     pub(super) fn new(c: &Coordinator) -> Self {
-        let (asked, groups, wishes) = (c.asked.clone(), c.groups.clone(), Some(c.wishes.clone()));
+        let (asked, groups, requests) = (c.asked.clone(), c.groups.clone(), Some(c.requests.clone()));
         let reports = c.reports.clone();
-        Self { asked, groups, proposal: None, adopted: false, reports, wishes }
+        Self { asked, groups, proposal: None, adopted: false, reports, requests }
     }
 }
 
@@ -134,13 +136,13 @@ impl Decree {
             }
         }
         let Some(directory) = &self.directory else { return Err("nobody was seen in the view before".into()) };
-        let draft = Draft { rules, directory, wishes: this.wishes.as_ref(), proposal };
+        let draft = Draft { rules, directory, requests: this.requests.as_ref(), proposal };
         draft.check_shapes()?;
         // Its coordinator may report again, with more, in the turn in which the last of the others' reports comes.
         let mut known: BTreeMap<usize, &Report> =
             coordinator.iter().flat_map(|c| &c.reports).map(|(r, of)| (*r, of)).collect();
         known.extend(this.reports.iter().map(|(rank, report)| (*rank, report)));
-        let groups = this.wishes.as_ref().map(|_| &this.groups);
+        let groups = this.requests.as_ref().map(|_| &this.groups);
         let told = Told { coordinator, asked: &this.asked, groups, reports: known };
         draft.check_by_reports(&told)?;
         Ok(Fixed { adopted: false, held: draft.held(&told).len(), blind: !told.is_all() })

@@ -6,13 +6,13 @@ use super::state::{Phase, State};
 /// One atomic step. Each names the code that does it in `crates/phalanx-core/src`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A member multicasts its next message. (`Flow::multicast`, `Flow::close_packet`)
+    /// A member multicasts its next message. (`ViewStreams::multicast`, `ViewStreams::close_packet`)
     Send {
         /// The stream.
         stream: usize,
     },
-    /// A packet reaches a member, from the network or from another holder. (`Flow::handle_packet`,
-    /// `Process::handle_fetch`, `Flow::handle_recovered`)
+    /// A packet reaches a member, from the network or from another holder. (`ViewStreams::handle_packet`,
+    /// `Process::handle_fetch`, `ViewStreams::handle_recovered`)
     Arrive {
         /// The receiver.
         at: usize,
@@ -21,14 +21,14 @@ pub enum Action {
         /// The packet, from 1.
         packet: u8,
     },
-    /// A member acknowledges what it holds of a stream. (`Flow::send_receipts`, `Flow::handle_receipt`)
+    /// A member acknowledges what it holds of a stream. (`ViewStreams::send_acks`, `ViewStreams::handle_ack`)
     Acknowledge {
         /// The receiver of the stream.
         at: usize,
         /// The stream.
         stream: usize,
     },
-    /// A sender tells a member how far its stream is stable. (`Flow::announce_stability`, `Flow::handle_status`)
+    /// A sender tells a member how far its stream is stable. (`ViewStreams::announce_stability`, `ViewStreams::handle_status`)
     TellStable {
         /// The receiver of the stream.
         at: usize,
@@ -88,7 +88,7 @@ pub enum Action {
         ballot: u8,
     },
     /// A member learns a decision; it installs it when it holds the cut. (`Process::handle_decide`,
-    /// `Process::tell_decision`, `Process::try_install`)
+    /// `Process::send_decision`, `Process::try_install`)
     Learn {
         /// The ballot.
         ballot: u8,

@@ -16,7 +16,7 @@ fn left(s: &State, at: usize) -> bool {
     m.installed && m.decided != 0 && s.ballot(m.decided).proposal.ends
 }
 
-/// `Flow::close_packet`: the packet is the sender's own at once.
+/// `ViewStreams::close_packet`: the packet is the sender's own at once.
 pub(super) fn send(config: &Config, s: &mut State, stream: usize) -> bool {
     let at = config.senders[stream];
     if !is_open(config, s, at) {
@@ -29,12 +29,12 @@ pub(super) fn send(config: &Config, s: &mut State, stream: usize) -> bool {
     let m = &mut s.members[at];
     m.held[stream] |= 1 << packet;
     m.parsed[stream] = packet + 1;
-    m.acked[stream] = packet + 1; // `Flow::acknowledge_self`
+    m.acked[stream] = packet + 1; // `ViewStreams::acknowledge_self`
     settle(config, s, at);
     true
 }
 
-/// `Flow::handle_packet`, `Flow::handle_recovered`: kept; parsed while the gate is open.
+/// `ViewStreams::handle_packet`, `ViewStreams::handle_recovered`: kept; parsed while the gate is open.
 pub(super) fn arrive(config: &Config, s: &mut State, at: usize, stream: usize, packet: u8) -> bool {
     if left(s, at) {
         return false;
@@ -64,7 +64,7 @@ pub(super) fn arrive(config: &Config, s: &mut State, at: usize, stream: usize, p
     true
 }
 
-/// `Flow::send_receipts` at the receiver and `Flow::handle_receipt` at the sender, in one: the sender may use what it
+/// `ViewStreams::send_acks` at the receiver and `ViewStreams::handle_ack` at the sender, in one: the sender may use what it
 /// was told at any later time.
 pub(super) fn acknowledge(config: &Config, s: &mut State, at: usize, stream: usize) -> bool {
     let open = is_open(config, s, at);
@@ -95,7 +95,7 @@ fn stable(config: &Config, s: &State, stream: usize) -> u8 {
     (0..config.processes).filter(|&r| config.is_member(r)).map(|r| s.members[r].acked[stream]).min().unwrap_or(0)
 }
 
-/// `Flow::announce_stability` at the sender and `Flow::handle_status` at the receiver.
+/// `ViewStreams::announce_stability` at the sender and `ViewStreams::handle_status` at the receiver.
 pub(super) fn tell_stable(config: &Config, s: &mut State, at: usize, stream: usize) -> bool {
     let sender = config.senders[stream];
     if !s.members[sender].lives || left(s, sender) || left(s, at) {
@@ -127,12 +127,12 @@ pub(super) fn held(config: &Config, s: &State, at: usize, stream: usize) -> u8 {
     if stops { s.readable(at, stream) } else { m.prefix(stream) }
 }
 
-/// Whether a member holds a cut. (`Flow::holds`)
+/// Whether a member holds a cut. (`ViewStreams::holds`)
 pub(super) fn holds(config: &Config, s: &State, at: usize, cut: [u8; super::config::STREAMS]) -> bool {
     (0..super::config::STREAMS).all(|stream| held(config, s, at, stream) >= cut[stream])
 }
 
-/// `Flow::wedge`: stops, and gives the prefixes held.
+/// `ViewStreams::wedge`: stops, and gives the prefixes held.
 pub(super) fn wedge(config: &Config, s: &mut State, at: usize) -> [u8; super::config::STREAMS] {
     let held = [held(config, s, at, 0), held(config, s, at, 1)];
     let m = &mut s.members[at];
@@ -143,7 +143,7 @@ pub(super) fn wedge(config: &Config, s: &mut State, at: usize) -> [u8; super::co
     held
 }
 
-/// `Flow::parse` and `Flow::deliver_ready`: parses what the gate lets in, delivers what may be delivered.
+/// `ViewStreams::parse` and `ViewStreams::deliver_ready`: parses what the gate lets in, delivers what may be delivered.
 pub(super) fn settle(config: &Config, s: &mut State, at: usize) {
     if !s.members[at].lives || left(s, at) {
         return;
@@ -178,7 +178,7 @@ fn deliver(config: &Config, s: &mut State, at: usize, stream: usize, up_to: u8, 
     }
     let (other, past) = (1 - stream, s.past[stream][message]);
     if m.delivered[other] < past {
-        return false; // `Flow::deps_met`
+        return false; // `ViewStreams::deps_met`
     }
     if config.uniform[stream][message] && !decided {
         let stable = usize::from(m.stable[stream]) > message;
@@ -190,7 +190,7 @@ fn deliver(config: &Config, s: &mut State, at: usize, stream: usize, up_to: u8, 
     true
 }
 
-/// `Flow::finish`: delivers to the cut. What has a predecessor outside it is discarded, by all.
+/// `ViewStreams::finish`: delivers to the cut. What has a predecessor outside it is discarded, by all.
 pub(super) fn finish(config: &Config, s: &mut State, at: usize, cut: [u8; super::config::STREAMS]) {
     let up_to = |s: &State, stream: usize| match config.rules.stops_at_nonsense() {
         true => cut[stream].min(s.readable(at, stream)),

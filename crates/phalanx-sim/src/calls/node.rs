@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use phalanx_core::id::{Incarnation, Lane, Origin};
+use phalanx_core::id::{Incarnation, Origin, TrafficClass};
 use phalanx_core::rng::Rng;
-use phalanx_core::rpc::{CallEffects, CallId, Endpoint, Failure, Outcome, Served, SessionId, Ticket};
+use phalanx_core::rpc::{CallEffects, CallId, ClientCallId, Endpoint, Failure, HandlerResult, Outcome, SessionId};
 
 use super::payload::answer;
 use super::plan::{EndpointPlan, Handlers, MS, SECOND};
@@ -31,7 +31,7 @@ pub(super) struct Node {
     /// Which was found already.
     pub(super) has_spun: bool,
     pub(super) sessions: Vec<Session>,
-    pub(super) tickets: BTreeMap<Ticket, Open>,
+    pub(super) call_ids: BTreeMap<ClientCallId, Open>,
     pub(super) next_call: u64,
     /// Handlers that have not answered, by their runs.
     pub(super) waiting: BTreeMap<usize, Waiting>,
@@ -121,7 +121,7 @@ pub(super) enum Happened {
     /// A handler was begun, and did this.
     Ran { id: CallId, from: Incarnation, request: Vec<u8>, did: Did },
     /// A call ended.
-    Told { ticket: Ticket, outcome: Result<Vec<u8>, Failure> },
+    Told { call_id: ClientCallId, outcome: Result<Vec<u8>, Failure> },
 }
 
 pub(super) enum Did {
@@ -158,7 +158,7 @@ impl Place {
     }
 
     /// A life begins: no run of it has the number of another.
-    pub(super) fn begin_life(&mut self, life: u32) {
+    pub(super) fn begin_incarnation(&mut self, life: u32) {
         self.near.clear();
         self.readers.clear();
         self.met.clear();
@@ -209,7 +209,7 @@ pub(super) fn draw_len(rng: &mut Rng, packet_bytes: usize, long_ppm: u32, len_ma
 }
 
 impl CallEffects for Place {
-    fn share(&mut self, _lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
+    fn write_shared(&mut self, _lane: TrafficClass, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         let [to] = to else { return 0 };
         let reached =
             self.near.iter().find(|(life, near)| near.attached && near.at == *to && self.readers.contains(life));
@@ -218,17 +218,17 @@ impl CallEffects for Place {
         1
     }
 
-    fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
+    fn send_unbuffered(&mut self, class: TrafficClass, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
         let packet = parts.concat();
         // Some are not taken.
         let takes = packet.len() % 4 != 0;
         if takes {
-            self.transmit(lane, &[to], &packet);
+            self.transmit(class, &[to], &packet);
         }
         takes
     }
 
-    fn met(&mut self, peer: Incarnation, at: SocketAddr, offer: &[u8]) {
+    fn session_opened(&mut self, peer: Incarnation, at: SocketAddr, offer: &[u8]) {
         *self.met.entry(peer).or_default() += 1;
         if self.host.is_some() && self.host == offer.first().copied() {
             // An address belongs to the latest life there.
@@ -242,7 +242,7 @@ impl CallEffects for Place {
         }
     }
 
-    fn parted(&mut self, peer: Incarnation) {
+    fn session_closed(&mut self, peer: Incarnation) {
         *self.met.get_mut(&peer).expect("who parts has met") -= 1;
         self.met.retain(|_, sessions| *sessions > 0);
         if let Some(near) = self.near.get_mut(&peer) {
@@ -254,11 +254,11 @@ impl CallEffects for Place {
         }
     }
 
-    fn transmit(&mut self, _lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+    fn transmit(&mut self, _lane: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         self.sent.extend(to.iter().map(|to| Sent { to: *to, bytes: packet.to_vec(), shared: None }));
     }
 
-    fn request(&mut self, id: CallId, from: Incarnation, request: &[u8], into: &mut Vec<u8>) -> Served {
+    fn request(&mut self, id: CallId, from: Incarnation, request: &[u8], into: &mut Vec<u8>) -> HandlerResult {
         assert!(into.is_empty());
         self.runs += 1;
         let len = draw_len(&mut self.rng, self.fragment_bytes, self.long_ppm, self.len_max);
@@ -280,27 +280,33 @@ impl CallEffects for Place {
         let served = match &did {
             Did::Answered(answer) => {
                 into.extend_from_slice(answer);
-                Served::Answered
+                HandlerResult::Answered
             }
-            Did::Refused => Served::Refused,
-            Did::Later(..) => Served::Later,
+            Did::Refused => HandlerResult::Refused,
+            Did::Later(..) => HandlerResult::Later,
         };
         self.happened.push(Happened::Ran { id, from, request: request.to_vec(), did });
         served
     }
 
-    fn long_request(&mut self, id: CallId, from: Incarnation, request: &mut Vec<u8>, into: &mut Vec<u8>) -> Served {
+    fn long_request(
+        &mut self,
+        id: CallId,
+        from: Incarnation,
+        request: &mut Vec<u8>,
+        into: &mut Vec<u8>,
+    ) -> HandlerResult {
         let request = std::mem::replace(request, LEFT_INSTEAD.to_vec());
         self.request(id, from, &request, into)
     }
 
-    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        self.happened.push(Happened::Told { ticket, outcome: outcome.to_result() });
+    fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
+        self.happened.push(Happened::Told { call_id, outcome: outcome.to_result() });
     }
 
-    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
+    fn long_answer(&mut self, call_id: ClientCallId, answer: &mut Vec<u8>) {
         let answer = std::mem::replace(answer, LEFT_INSTEAD.to_vec());
-        self.happened.push(Happened::Told { ticket, outcome: Ok(answer) });
+        self.happened.push(Happened::Told { call_id, outcome: Ok(answer) });
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phalanx_core::rng::Rng;
-use phalanx_core::rpc::Limits;
+use phalanx_core::rpc::EndpointLimits;
 use phalanx_core::seal::{CellKey, Security};
 
 /// A run as its seed wants it.
@@ -35,7 +35,7 @@ pub(super) struct EndpointPlan {
     pub(super) serves: bool,
     /// The host whose memory it shares; `None`: it shares none.
     pub(super) host: Option<u8>,
-    pub(super) limits: Limits,
+    pub(super) limits: EndpointLimits,
     /// The longest from a packet's arrival to the turn that takes it.
     pub(super) wake_ns: u64,
     /// How often it notices that its buffer overflowed.
@@ -139,8 +139,8 @@ fn sometimes(rng: &mut Rng, usual: usize, small: &[u64]) -> usize {
 
 fn endpoint(rng: &mut Rng, serves: bool) -> EndpointPlan {
     let packet_bytes_max = if rng.chance_ppm(400_000) { 1472 } else { 576 + rng.below(9000 - 576 + 1) as u32 };
-    let usual = Limits::default();
-    let limits = Limits {
+    let usual = EndpointLimits::default();
+    let limits = EndpointLimits {
         slots: 1 + rng.below(8) as u8,
         // Never less than two of each client: one that was lost is made anew before the old one is forgotten.
         sessions: sometimes(rng, usual.sessions, &[9, 10, 12]),

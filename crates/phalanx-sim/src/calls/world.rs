@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use phalanx_core::id::Incarnation;
 use phalanx_core::rng::Rng;
-use phalanx_core::rpc::Ticket;
+use phalanx_core::rpc::ClientCallId;
 use phalanx_core::time::Instant;
 
 use super::judge::{FOUND_MAX, Judge, seconds};
@@ -60,7 +60,7 @@ enum Event {
     Cancel {
         client: usize,
         life: u32,
-        ticket: Ticket,
+        call_id: ClientCallId,
     },
     /// A handler answers.
     Answer {
@@ -104,7 +104,7 @@ impl World {
                 idle_turns: (0, 0),
                 has_spun: false,
                 sessions: Vec::new(),
-                tickets: std::collections::BTreeMap::new(),
+                call_ids: std::collections::BTreeMap::new(),
                 next_call: 0,
                 waiting: std::collections::BTreeMap::new(),
                 waiting_max: 0,
@@ -191,7 +191,7 @@ impl World {
         while let Some((at_ns, due)) = self.queue.pop_until(until_ns) {
             self.now_ns = at_ns;
             match due {
-                Due::Turn(at) => self.turn(at),
+                Due::Turn(at) => self.poll(at),
                 Due::Event(event) => self.handle(event),
             }
         }
@@ -228,7 +228,7 @@ impl World {
         }
         match event {
             Event::Act { client, .. } => self.act(client),
-            Event::Cancel { client, ticket, .. } => self.cancel(client, ticket),
+            Event::Cancel { client, call_id, .. } => self.cancel(client, call_id),
             Event::Answer { server, run, again, .. } => self.answer(server, run, again),
             Event::Packet { .. } | Event::Shared { .. } | Event::Fault(_) | Event::Start(_) => {}
         }

@@ -2,7 +2,7 @@
 
 use phalanx_core::member::{FaultKind, LATE_TURN};
 use phalanx_core::rng::Rng;
-use phalanx_core::{Lane, Order, Timing};
+use phalanx_core::{Order, Timing, TrafficClass};
 use phalanx_trace::{Event as Traced, Phase};
 
 use super::overload::{Bottleneck, INTERFACE_BYTES_PER_MS, LINK_BYTES, PACKET_NS};
@@ -294,8 +294,8 @@ impl Lab {
             FaultKind::Stopped => self.world.pause(slot),
             FaultKind::Deaf | FaultKind::Mute | FaultKind::Link | FaultKind::OneWay => self.world.cut_links(&links),
             FaultKind::FlappingLink | FaultKind::FlappingHost => self.flap(),
-            FaultKind::DataPort => self.world.net.put_up(Gate::new(links, What::Socket(Lane::Data))),
-            FaultKind::ControlPort => self.world.net.put_up(Gate::new(links, What::Socket(Lane::Control))),
+            FaultKind::DataPort => self.world.net.put_up(Gate::new(links, What::Socket(TrafficClass::Data))),
+            FaultKind::ControlPort => self.world.net.put_up(Gate::new(links, What::Socket(TrafficClass::Control))),
             FaultKind::LongPackets => self.world.net.put_up(Gate::new(links, What::Longer(1_000))),
             FaultKind::LateTurns => {
                 self.world.slots[slot].turn_ns = u64::try_from(LATE_TURN.as_nanos()).unwrap_or(u64::MAX);

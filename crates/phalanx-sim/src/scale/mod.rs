@@ -78,7 +78,7 @@ const GAP_NS: u64 = 100 * MS;
 const MESSAGE_BYTES: usize = 100;
 /// Nothing that is waited for may take longer.
 const LIMIT_NS: u64 = 120 * SECOND;
-/// After a view change, so long for its last receipts.
+/// After a view change, so long for its last acks.
 const TAIL_NS: u64 = 20 * MS;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;

@@ -145,7 +145,7 @@ impl Cell {
                 let moves = self.world.slots[to].moves;
                 let event = Event::Arrive {
                     from: packet.from,
-                    to: Endpoint::new(to, moves, packet.to.lane),
+                    to: Endpoint::new(to, moves, packet.to.class),
                     bytes: std::rc::Rc::clone(&packet.bytes),
                 };
                 self.world.queue.push(self.world.now_ns + 1, event);

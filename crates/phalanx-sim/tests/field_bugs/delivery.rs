@@ -177,7 +177,7 @@ fn doubled(records: &[Record]) -> usize {
 }
 
 #[test]
-fn only_the_receipt_is_lost_and_the_repeated_message_counts_once() {
+fn only_the_ack_is_lost_and_the_repeated_message_counts_once() {
     let mut cell = Cell::settled(3, 31);
     cell.lose_if(|packet| packet.to == 0 && packet.from != 0 && packet.kind == Kind::Direct);
     for round in 0..20 {

@@ -78,13 +78,13 @@ impl Queueing {
         match &mut self.lost {
             Some((group, begun, count)) if *group == slot.name && *begun + *count == first => *count += messages,
             _ => {
-                self.tell_lost();
+                self.report_lost();
                 self.lost = Some((Arc::clone(&slot.name), first, messages));
             }
         }
     }
 
-    fn tell_lost(&mut self) {
+    fn report_lost(&mut self) {
         if let Some((group, first, messages)) = self.lost.take() {
             self.queue(Item::Unsent { group, first, messages });
         }
@@ -99,13 +99,13 @@ impl Queueing {
 
     /// Wakes who waits for what came.
     pub(super) fn publish(&mut self) {
-        self.tell_lost();
+        self.report_lost();
         self.unspill();
         self.shared.items.publish();
     }
 
     fn push(&mut self, item: Item) {
-        self.tell_lost();
+        self.report_lost();
         self.queue(item);
     }
 

@@ -113,16 +113,16 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         if let Err(error) = outcome {
             queueing(&mut self.handler).notice(format!("the process stops: {error}"));
         }
-        self.tell_unsent(queueing);
+        self.report_unsent(queueing);
         finish(&mut self.handler);
         self.tell(queueing);
-        // Sockets, presence and counters go before anybody is told that this process is over.
+        // Sockets, liveness lock and counters go before anybody is told that this process is over.
         drop(self);
         drop(ends);
     }
 
     /// Tells of all that was accepted and will not be sent, now that nothing is any more.
-    fn tell_unsent(&mut self, queueing: fn(&mut H) -> &mut Queueing) {
+    fn report_unsent(&mut self, queueing: fn(&mut H) -> &mut Queueing) {
         let lost: Vec<_> = self.process.node().process().unsent().collect();
         for (group, messages) in lost {
             self.handler.event(Event::Unsent { group, messages });
@@ -145,7 +145,7 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         let mut idle_since = None;
         loop {
             let carried = self.carry_out(queueing);
-            let report = self.process.turn(&mut self.handler);
+            let report = self.process.poll(&mut self.handler);
             self.tell(queueing);
             if self.process.is_over() || self.shared.commands.is_stopping() {
                 return Ok(());

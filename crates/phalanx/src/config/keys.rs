@@ -145,7 +145,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "trace",
         takes: "path",
-        help: "A directory for a trace of everything this process saw; `phalanx check` judges it.",
+        help: "A directory for a trace of everything this process saw; `phalanx check` checks it.",
         set: |c, w| path(w).map(|v| c.trace = Some(v)),
         show: |c| c.trace.as_ref().map(|p| quoted(&p.to_string_lossy())),
     },
@@ -159,7 +159,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "timing.suspect_after",
         takes: "duration",
-        help: "Unheard this long, a link is accused.",
+        help: "Unheard this long, a link is suspected.",
         set: |c, w| duration(w).map(|v| c.timing.suspect_after = v),
         show: |c| Some(quoted(&show_duration(c.timing.suspect_after))),
     },
@@ -194,7 +194,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "timing.turn_gap_max",
         takes: "duration",
-        help: "The longest that this process stays away between two turns, as it is meant to work.",
+        help: "The longest gap between two iterations of the event loop of this process, in normal operation.",
         set: |c, w| duration(w).map(|v| c.timing.turn_gap_max = v),
         show: |c| Some(quoted(&show_duration(c.timing.turn_gap_max))),
     },

@@ -12,5 +12,5 @@ mod writer;
 
 pub use layout::{FILE_BYTES_MAX, MAGIC, VERSION};
 pub use reader::{CountersError, CountersFile, Reading};
-pub use status::{GroupStatus, HOLDERS_TOLD, HolderStatus, ORPHANS_TOLD, OrphanStatus, Status};
+pub use status::{GroupStatus, HOLDERS_SHOWN, HolderStatus, ORPHANS_SHOWN, OrphanStatus, Status};
 pub use writer::CountersWriter;

@@ -27,7 +27,7 @@ pub struct Status {
     pub levels: Vec<u64>,
     /// The groups this process is a member of.
     pub groups: Vec<GroupStatus>,
-    /// Groups of the cell that wait for members that are cut off: the first [`ORPHANS_TOLD`] of them.
+    /// Groups of the cell that wait for members that are cut off: the first [`ORPHANS_SHOWN`] of them.
     pub orphans: Vec<OrphanStatus>,
     /// How many more there are.
     pub orphans_left_out: u64,
@@ -38,7 +38,7 @@ pub struct Status {
 pub struct OrphanStatus {
     /// The group's name.
     pub name: String,
-    /// Members that have its state and are cut off, the first [`HOLDERS_TOLD`] of them: it goes on when one of them is back.
+    /// Members that have its state and are cut off, the first [`HOLDERS_SHOWN`] of them: it goes on when one of them is back.
     pub waits_for: Vec<HolderStatus>,
     /// How many more there are.
     pub left_out: u64,
@@ -54,10 +54,10 @@ pub struct HolderStatus {
 }
 
 /// Groups that wait and are told of.
-pub const ORPHANS_TOLD: usize = 32;
+pub const ORPHANS_SHOWN: usize = 32;
 
 /// Members that one group waits for and that are told of.
-pub const HOLDERS_TOLD: usize = 16;
+pub const HOLDERS_SHOWN: usize = 16;
 
 /// How one group's stream stands at a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub struct GroupStatus {
     pub delivered: u64,
     /// The member that holds the stream back, if one does.
     pub waits_for: Option<String>,
-    /// What the queued messages wait for: `credit` (its application takes nothing), `receipt` (it acknowledges nothing) or
+    /// What the queued messages wait for: `credit` (its application takes nothing), `ack` (it acknowledges nothing) or
     /// `change` (a new view is being decided).
     pub hold: Option<String>,
     /// The member that orders the group's abcasts.
@@ -112,8 +112,8 @@ impl OrphanStatus {
     /// A group of that name, and all that it waits for.
     #[must_use]
     pub fn new(name: &str, waits_for: Vec<(Incarnation, String)>) -> Self {
-        let left_out = waits_for.len().saturating_sub(HOLDERS_TOLD) as u64;
-        let told = waits_for.into_iter().take(HOLDERS_TOLD);
+        let left_out = waits_for.len().saturating_sub(HOLDERS_SHOWN) as u64;
+        let told = waits_for.into_iter().take(HOLDERS_SHOWN);
         let told = told.map(|(who, name)| HolderStatus { name, incarnation: who.to_string() });
         Self { name: name.to_owned(), waits_for: told.collect(), left_out }
     }
@@ -242,7 +242,7 @@ impl GroupStatus {
 fn hold_word(hold: Hold) -> &'static str {
     match hold {
         Hold::Credit => "credit",
-        Hold::Receipt => "receipt",
+        Hold::Ack => "ack",
         Hold::Change => "change",
         Hold::System => "system",
         Hold::Outside => "not primary",

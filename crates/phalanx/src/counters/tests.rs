@@ -72,10 +72,10 @@ fn a_text_that_does_not_fit_is_cut_and_says_so() {
     let group = status().groups.remove(0);
     let holders = (1..=1_000).map(|id| (Incarnation(id), "h".repeat(200))).collect();
     let orphan = OrphanStatus::new(&"o".repeat(200), holders);
-    assert_eq!((orphan.waits_for.len(), orphan.left_out), (HOLDERS_TOLD, 1_000 - HOLDERS_TOLD as u64));
+    assert_eq!((orphan.waits_for.len(), orphan.left_out), (HOLDERS_SHOWN, 1_000 - HOLDERS_SHOWN as u64));
     let large = Status {
         groups: vec![group; 1_000],
-        orphans: vec![orphan; ORPHANS_TOLD],
+        orphans: vec![orphan; ORPHANS_SHOWN],
         members: vec!["m".repeat(200); 1_000],
         levels: vec![1; 1_000],
         ..status()
@@ -84,8 +84,8 @@ fn a_text_that_does_not_fit_is_cut_and_says_so() {
     let reading = read(&path).expect("sound");
     assert!(!reading.status.groups.is_empty() && reading.status.groups.len() < 1_000);
     let told = reading.status.orphans.len();
-    assert!((1..ORPHANS_TOLD).contains(&told), "{told} groups that wait");
-    assert_eq!(reading.status.orphans_left_out, 1 + (ORPHANS_TOLD - told) as u64);
+    assert!((1..ORPHANS_SHOWN).contains(&told), "{told} groups that wait");
+    assert_eq!(reading.status.orphans_left_out, 1 + (ORPHANS_SHOWN - told) as u64);
     assert_eq!(reading.status.state, "primary");
     // The next text leaves nothing of the longer one behind.
     writer.update(Instant(6), Incarnation(9), &[], &status());

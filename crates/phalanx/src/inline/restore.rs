@@ -6,7 +6,7 @@ use phalanx_core::Instant;
 use phalanx_core::member::FounderRecord;
 
 use crate::counters::CountersWriter;
-use crate::local::{Founder, Kept, LocalError, Presence};
+use crate::local::{Founder, Kept, LivenessLock, LocalError};
 
 /// Looks after them. Asked about once a second.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Files {
     kept: Kept,
     /// What is wrong, as told: it is told once for as long as it stays so.
     wrong: Vec<String>,
-    /// Since when others keep this process from founding whose presences are gone.
+    /// Since when others keep this process from founding whose liveness locks are gone.
     waits_since: Option<Instant>,
 }
 
@@ -27,30 +27,30 @@ impl Files {
     pub(super) fn restore(
         &mut self,
         now: Instant,
-        mut presence: Option<&mut Presence>,
+        mut liveness_lock: Option<&mut LivenessLock>,
         counters: Option<&mut CountersWriter>,
         founder: Option<(&mut Founder, &FounderRecord)>,
     ) -> Vec<String> {
         let mut told = Vec::new();
         let mut wrong = Vec::new();
-        if let Some(presence) = presence.as_deref_mut() {
-            let (again, failed) = restore_runtime(presence, counters);
-            told.extend(emptied(&presence.scope().display().to_string(), &again));
+        if let Some(liveness_lock) = liveness_lock.as_deref_mut() {
+            let (again, failed) = restore_runtime(liveness_lock, counters);
+            told.extend(emptied(&liveness_lock.scope().display().to_string(), &again));
             wrong.extend(failed);
         }
         let state = self.kept.restore(founder);
         told.extend(emptied(&self.kept.directory().display().to_string(), &state.again));
         wrong.extend(state.wrong.iter().map(LocalError::to_string));
-        wrong.extend(self.waits(now, presence.as_deref()));
+        wrong.extend(self.waits(now, liveness_lock.as_deref()));
         told.extend(wrong.iter().filter(|text| !self.wrong.contains(text)).cloned());
         self.wrong = wrong;
         told
     }
 
     /// For whom this process waits, if it has done so for long.
-    fn waits(&mut self, now: Instant, presence: Option<&Presence>) -> Option<String> {
-        let presence = presence.filter(|presence| !presence.lost().is_empty());
-        let Some(presence) = presence else {
+    fn waits(&mut self, now: Instant, liveness_lock: Option<&LivenessLock>) -> Option<String> {
+        let liveness_lock = liveness_lock.filter(|liveness_lock| !liveness_lock.lost().is_empty());
+        let Some(liveness_lock) = liveness_lock else {
             self.waits_since = None;
             return None;
         };
@@ -58,8 +58,8 @@ impl Files {
         if now.since(since) < WAITS {
             return None;
         }
-        let pids: Vec<String> = presence.lost().iter().map(|sign| sign.pid.to_string()).collect();
-        let scope = presence.scope().display();
+        let pids: Vec<String> = liveness_lock.lost().iter().map(|sign| sign.pid.to_string()).collect();
+        let scope = liveness_lock.scope().display();
         Some(format!(
             "{scope} was emptied while processes of this cell live: this one does not found the cell, and waits until they have written \
              their files again. Let them go on if they are stopped, or end them; their process numbers: {}",
@@ -69,16 +69,16 @@ impl Files {
 }
 
 fn restore_runtime(
-    presence: &mut Presence,
+    liveness_lock: &mut LivenessLock,
     counters: Option<&mut CountersWriter>,
 ) -> (Vec<&'static str>, Option<String>) {
     let mut again = Vec::new();
-    match presence.restore() {
-        Ok(true) => again.push("the presence"),
+    match liveness_lock.restore() {
+        Ok(true) => again.push("the liveness lock"),
         Ok(false) => {}
         Err(error) => return (again, Some(error.to_string())),
     }
-    let path = presence.counters_path();
+    let path = liveness_lock.counters_path();
     if let Some(counters) = counters.filter(|counters| !counters.is_at(path)) {
         match counters.move_to(path) {
             Ok(()) => again.push("the counters file"),

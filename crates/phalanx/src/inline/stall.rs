@@ -51,7 +51,7 @@ fn explain(stream: &StreamStatus, stalled: Duration) -> String {
     let member = stream.waits_for.as_deref().unwrap_or("a member");
     let why = match stream.hold {
         Some(Hold::Credit) => format!("{member} has received all, and its application does not take it"),
-        Some(Hold::Receipt) => format!("{member} does not acknowledge what was sent"),
+        Some(Hold::Ack) => format!("{member} does not acknowledge what was sent"),
         Some(Hold::Change) => "a new view is being decided".to_owned(),
         Some(Hold::System) => {
             "the system takes no more packets: its send buffer, or the interface's queue, is full".to_owned()
@@ -106,7 +106,7 @@ mod tests {
             ["group stock: nothing went out for 1.1 s, and 4 messages (40 bytes) wait: slow has received \
                            all, and its application does not take it"]
         );
-        assert_eq!(stalls.look(at(5000), &[status(5, 4, Some(Hold::Receipt))]), [""; 0]);
+        assert_eq!(stalls.look(at(5000), &[status(5, 4, Some(Hold::Ack))]), [""; 0]);
         assert_eq!(stalls.look(at(5100), &[status(6, 4, None)]), ["group stock: messages go out again"]);
         let told = stalls.look(at(6200), &[status(6, 4, Some(Hold::Inadequate))]);
         assert!(told[0].ends_with("the cell or the group has fewer members than were agreed on"), "{told:?}");
@@ -117,7 +117,7 @@ mod tests {
         let mut stalls = Stalls::default();
         for second in 0..10 {
             let now = Instant(second * 1_000_000_000);
-            assert_eq!(stalls.look(now, &[status(second, 100, Some(Hold::Receipt))]), [""; 0]);
+            assert_eq!(stalls.look(now, &[status(second, 100, Some(Hold::Ack))]), [""; 0]);
         }
         for second in 10..20 {
             assert_eq!(stalls.look(Instant(second * 1_000_000_000), &[status(9, 0, None)]), [""; 0]);

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use rustix::process::geteuid;
 
-use super::card::{Card, Found};
+use super::advert::{Advert, Found};
 use super::host::{self, fnv1a};
 
 /// The directories of a cell on this host, as they stand in names.
@@ -44,7 +44,7 @@ pub struct Sign {
     state: u64,
     /// Of its name in the cell, if it has the lock of it; else 0.
     founder: u64,
-    card: u32,
+    advert: u32,
     pid_namespace: u64,
     /// The process's number, in its own namespace.
     pub pid: u32,
@@ -54,37 +54,37 @@ pub struct Sign {
 }
 
 impl Sign {
-    pub(super) fn new(place: Place, card: &Card, role: Role<'_>) -> Self {
+    pub(super) fn new(place: Place, advert: &Advert, role: Role<'_>) -> Self {
         Self {
             scope: place.scope,
             state: place.state,
             founder: role.founder.map_or(0, founder_number),
-            card: card_digest(&card.to_text()),
-            pid_namespace: card.pid_namespace,
-            pid: card.pid,
-            start_ticks: card.start_ticks,
+            advert: advert_digest(&advert.to_text()),
+            pid_namespace: advert.pid_namespace,
+            pid: advert.pid,
+            start_ticks: advert.start_ticks,
             keyed: role.keyed,
         }
     }
 
     fn to_name(&self) -> String {
-        let Self { scope, state, founder, card, pid_namespace, pid, start_ticks, keyed } = self;
+        let Self { scope, state, founder, advert, pid_namespace, pid, start_ticks, keyed } = self;
         let keyed = u8::from(*keyed);
         // 102 bytes at most, of the 107 that a name may have.
         format!(
-            "{PREFIX}{scope:016x}-{state:016x}-{founder:016x}-{card:08x}-{pid_namespace:x}-{pid}-{start_ticks:x}-{keyed}"
+            "{PREFIX}{scope:016x}-{state:016x}-{founder:016x}-{advert:08x}-{pid_namespace:x}-{pid}-{start_ticks:x}-{keyed}"
         )
     }
 
     fn from_name(name: &str) -> Option<Self> {
         let parts: Vec<&str> = name.strip_prefix(PREFIX)?.split('-').collect();
-        let [scope, state, founder, card, pid_namespace, pid, start_ticks, keyed] = parts[..] else { return None };
+        let [scope, state, founder, advert, pid_namespace, pid, start_ticks, keyed] = parts[..] else { return None };
         let hex = |text| u64::from_str_radix(text, 16).ok();
         Some(Self {
             scope: hex(scope)?,
             state: hex(state)?,
             founder: hex(founder)?,
-            card: u32::from_str_radix(card, 16).ok()?,
+            advert: u32::from_str_radix(advert, 16).ok()?,
             pid_namespace: hex(pid_namespace)?,
             pid: pid.parse().ok()?,
             start_ticks: hex(start_ticks)?,
@@ -102,9 +102,9 @@ impl Sign {
         !(ended || here && foreign)
     }
 
-    /// Whether it uses that runtime directory, and has a card that is none of these.
-    pub(super) fn is_lost(&self, place: Place, mut cards: impl Iterator<Item = u32>) -> bool {
-        self.scope == place.scope && cards.all(|card| card != self.card)
+    /// Whether it uses that runtime directory, and has an advert that is none of these.
+    pub(super) fn is_lost(&self, place: Place, mut adverts: impl Iterator<Item = u32>) -> bool {
+        self.scope == place.scope && adverts.all(|advert| advert != self.advert)
     }
 
     /// Whether it has the number of that state directory, and its key if that is asked.
@@ -118,7 +118,7 @@ impl Sign {
     }
 }
 
-/// What a process is, beside its card.
+/// What a process is, beside its advert.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Role<'a> {
     /// Its name, if it has the lock of it.
@@ -149,8 +149,8 @@ pub(super) fn sighted(wanted: impl Fn(&Sign) -> bool) -> Vec<Sign> {
     names.filter_map(Sign::from_name).filter(|sign| wanted(sign) && sign.counts()).collect()
 }
 
-/// Tells the text of a presence file from all others.
-pub(super) fn card_digest(text: &str) -> u32 {
+/// Tells the text of a liveness lock file from all others.
+pub(super) fn advert_digest(text: &str) -> u32 {
     // Cut on purpose: a name has no room for more.
     (fnv1a(&[text.as_bytes()]) & u64::from(u32::MAX)) as u32
 }

@@ -127,10 +127,10 @@ pub enum LocalError {
         /// The path.
         path: PathBuf,
     },
-    /// The presence was entered before a fork, and this is the child. Nothing changed.
+    /// The liveness lock was entered before a fork, and this is the child. Nothing changed.
     #[error("{}: {Forked}", path.display())]
     Forked {
-        /// The presence.
+        /// The liveness lock.
         path: PathBuf,
     },
     /// The system refused.

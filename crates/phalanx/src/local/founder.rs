@@ -4,24 +4,24 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use phalanx_core::member::{FounderRecord, Mark};
+use phalanx_core::member::{BootstrapMarker, FounderRecord};
 use rustix::io::Errno;
 
 use super::LocalCell;
+use super::advert::Advert;
 use super::beacon;
-use super::card::Card;
 use super::error::LocalError;
 use super::kept::Restored;
 use super::lock::{Decision, hold_for_life, is_at, open};
 use super::record::RecordFile;
-use super::roster::read_card;
+use super::roster::read_advert;
 
 /// The name of a process, taken for as long as this value lives, and its record.
 #[derive(Debug)]
 pub struct Founder {
     cell: LocalCell,
     name: String,
-    card: Card,
+    advert: Advert,
     file: RecordFile,
     lock: File,
     /// What the record on disk is to say, the last view aside. Nothing: there is none yet.
@@ -31,12 +31,12 @@ pub struct Founder {
 }
 
 impl Founder {
-    pub(super) fn take(cell: &LocalCell, name: &str, card: &Card) -> Result<Self, LocalError> {
+    pub(super) fn take(cell: &LocalCell, name: &str, advert: &Advert) -> Result<Self, LocalError> {
         let file = cell.record_file(name);
         let path = file.beside(LOCK);
         let in_use = |pid| LocalError::NameInUse { name: name.to_owned(), path: path.clone(), pid };
         let _decision = Decision::take(&cell.state)?;
-        let lock = take_lock(&path, card)?.map_err(in_use)?;
+        let lock = take_lock(&path, advert)?.map_err(in_use)?;
         // Whoever held the lock before the directory was emptied has not written it again yet.
         let lives = beacon::sighted(|sign| sign.is_founder(cell.place, name));
         if let Some(sign) = lives.first() {
@@ -47,7 +47,7 @@ impl Founder {
             None => import(&cell.old_mark(name), &file)?,
         };
         let written = kept.clone().unwrap_or_default();
-        Ok(Self { cell: cell.clone(), name: name.to_owned(), card: card.clone(), file, lock, kept, written })
+        Ok(Self { cell: cell.clone(), name: name.to_owned(), advert: advert.clone(), file, lock, kept, written })
     }
 
     /// Its name in the cell.
@@ -73,7 +73,7 @@ impl Founder {
     /// # Errors
     /// When it cannot be written; then what was there before is there still.
     pub fn keep(&mut self, record: &FounderRecord) -> Result<(), LocalError> {
-        self.cell.make_state_again()?;
+        self.cell.restore_state_dir()?;
         self.file.keep(record)?;
         self.kept = Some(record.clone());
         self.written = record.clone();
@@ -83,7 +83,7 @@ impl Founder {
     /// Writes the last view of `now` if it is another one than was written, and what of the record and the lock is gone.
     pub(super) fn restore(&mut self, now: &FounderRecord, restored: &mut Restored) {
         if self.written.last != now.last && self.written.mark == now.mark {
-            let noted = self.cell.make_state_again().and_then(|()| self.file.note(now));
+            let noted = self.cell.restore_state_dir().and_then(|()| self.file.note(now));
             if restored.told(noted).is_some() {
                 self.written.last.clone_from(&now.last);
             }
@@ -98,7 +98,7 @@ impl Founder {
         let Some(kept) = &self.kept else { return Ok(false) };
         match self.file.read()? {
             None => {
-                self.cell.make_state_again()?;
+                self.cell.restore_state_dir()?;
                 self.file.keep(&self.written)?;
                 self.kept = Some(self.written.clone());
                 Ok(true)
@@ -118,9 +118,9 @@ impl Founder {
         if is_at(&self.lock, &path) {
             return Ok(false);
         }
-        self.cell.make_state_again()?;
+        self.cell.restore_state_dir()?;
         let Some(_decision) = Decision::try_take(&self.cell.state)? else { return Ok(false) };
-        match take_lock(&path, &self.card)? {
+        match take_lock(&path, &self.advert)? {
             Ok(lock) => self.lock = lock,
             Err(pid) => return Err(LocalError::NameInUse { name: self.name.clone(), path, pid }),
         }
@@ -130,12 +130,12 @@ impl Founder {
 
 /// Locks the file for life and says in it who has it. `Err` inside: somebody else has it, with its number if that can be known. Only
 /// under the decision lock of the state directory.
-fn take_lock(path: &Path, card: &Card) -> Result<Result<File, Option<u32>>, LocalError> {
+fn take_lock(path: &Path, advert: &Advert) -> Result<Result<File, Option<u32>>, LocalError> {
     let open = || open(path, true).map_err(LocalError::io("open", path));
     let mut file = open()?;
     match hold_for_life(&file) {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => match read_card(&file) {
+        Err(Errno::WOULDBLOCK) => match read_advert(&file) {
             // Only a child that it forked holds it still.
             Some(holder) if holder.is_gone() => {
                 fs::remove_file(path).map_err(LocalError::io("remove", path))?;
@@ -146,7 +146,7 @@ fn take_lock(path: &Path, card: &Card) -> Result<Result<File, Option<u32>>, Loca
         },
         Err(error) => return Err(LocalError::io("lock", path)(error)),
     }
-    let written = file.set_len(0).and_then(|()| file.write_all(card.to_text().as_bytes()));
+    let written = file.set_len(0).and_then(|()| file.write_all(advert.to_text().as_bytes()));
     written.map_err(LocalError::io("write", path))?;
     Ok(Ok(file))
 }
@@ -160,7 +160,7 @@ fn import(old: &Path, file: &RecordFile) -> Result<Option<FounderRecord>, LocalE
     };
     let bad = |_not_hex| LocalError::BadRecord { path: PathBuf::from(old) };
     let instance = u64::from_str_radix(text.trim(), 16).map_err(bad)?;
-    let record = FounderRecord { mark: Some(Mark { instance, list: None }), ..FounderRecord::default() };
+    let record = FounderRecord { mark: Some(BootstrapMarker { instance, list: None }), ..FounderRecord::default() };
     file.keep(&record)?;
     Ok(Some(record))
 }

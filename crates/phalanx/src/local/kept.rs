@@ -64,7 +64,7 @@ impl Kept {
         let Some(key) = &self.key else { return Ok(false) };
         let path = self.cell.key_path();
         if is_gone(&path)? {
-            self.cell.make_state_again()?;
+            self.cell.restore_state_dir()?;
             put(&path, key)?;
             return Ok(true);
         }
@@ -75,7 +75,7 @@ impl Kept {
         let path = self.cell.id_path();
         match read_id(&path)? {
             None => {
-                self.cell.make_state_again()?;
+                self.cell.restore_state_dir()?;
                 put_id(&path, self.id)?;
                 Ok(true)
             }

@@ -15,14 +15,14 @@
 //! # How a cell is founded on one host
 //!
 //! The operating system's locks are the only memory: what holds a lock is alive, and a lock ends with its holder.
-//! In the runtime directory of a cell each process keeps a *presence* file locked for as long as it lives. The file's name
+//! In the runtime directory of a cell each process keeps a *liveness lock* file locked for as long as it lives. The file's name
 //! says whether the process is *settled*: founded the cell, came into a view, or was told by its owner where to go.
 //! One more file, `lock`, is held for the moment of each decision:
 //!
-//! - A process that starts looks for a living settled presence. If there is one, it joins, with the addresses of
+//! - A process that starts looks for a living settled liveness lock. If there is one, it joins, with the addresses of
 //!   all living ones as seeds. If there is none, it founds: it counts `generation` up and enters as settled, all
 //!   before it gives up the lock. Of many that start at once the first founds.
-//! - A process that seeks in vain asks again: if no settled presence lives any more, it founds. So a founder that
+//! - A process that seeks in vain asks again: if no settled liveness lock lives any more, it founds. So a founder that
 //!   dies before anybody joined wedges nobody, and neither does the end of all members while one was excluded.
 //! - A process that came into its first view settles before its application learns of the view. If `generation`
 //!   has moved since it started, somebody founded in the meantime, because all who were settled had died: the view
@@ -30,25 +30,25 @@
 //!   first, and no two cells live side by side.
 //!
 //! Files of the dead are removed by whoever holds `lock`. Processes in different network namespaces do not reach
-//! each other's loopback; each namespace has its own presences, and all share the key.
+//! each other's loopback; each namespace has its own liveness locks, and all share the key.
 //!
 //! # When a directory is emptied under living processes
 //!
 //! Each process looks once a second whether its files are there, and writes again what is gone. Until then a process that starts
 //! finds the name that each living one has in the kernel (`beacon.rs`). It founds nothing and makes no key while such a name has no
-//! presence; it asks again until the presence is back or its process has ended. A process that decided under a `lock` that was
+//! liveness lock; it asks again until the liveness lock is back or its process has ended. A process that decided under a `lock` that was
 //! removed meanwhile takes its decision back.
 
+pub(crate) mod advert;
 mod beacon;
-pub(crate) mod card;
 mod directory;
 mod error;
 mod founder;
 pub mod host;
 mod kept;
 mod key;
+mod liveness_lock;
 pub(crate) mod lock;
-mod presence;
 mod record;
 mod request;
 pub(crate) mod roster;
@@ -65,14 +65,14 @@ use std::time::{Duration, Instant};
 use phalanx_core::Incarnation;
 use phalanx_core::seal::CellKey;
 
+pub use advert::Advert;
 pub use beacon::{Role, Sign};
-pub use card::Card;
 pub use directory::{default_runtime_dir, default_state_dir};
 pub use error::LocalError;
 pub use founder::Founder;
 pub use kept::Kept;
 pub use key::read_key;
-pub use presence::{Intent, Presence, Settled, Standing};
+pub use liveness_lock::{Intent, LivenessLock, Settled, Standing};
 pub use record::RecordFile;
 pub use request::Request;
 pub use roster::Live;
@@ -116,7 +116,7 @@ impl LocalCell {
     }
 
     /// Makes the runtime directory again; what it returns keeps clean-up programs away.
-    fn make_runtime_again(&self) -> Result<OwnedFd, LocalError> {
+    fn restore_runtime_dir(&self) -> Result<OwnedFd, LocalError> {
         let hold = directory::private(&self.root, RUNTIME_DIR)?;
         directory::hold(&hold);
         directory::private(&self.cell, RUNTIME_DIR)?;
@@ -125,7 +125,7 @@ impl LocalCell {
     }
 
     /// Makes the state directory again.
-    fn make_state_again(&self) -> Result<(), LocalError> {
+    fn restore_state_dir(&self) -> Result<(), LocalError> {
         if let Some(root) = self.state.parent() {
             directory::private(root, STATE_DIR)?;
         }
@@ -154,7 +154,7 @@ impl LocalCell {
         self.state.join("key")
     }
 
-    /// Where presences and counters of this network namespace lie.
+    /// Where liveness locks and counters of this network namespace lie.
     #[must_use]
     pub fn scope(&self) -> &Path {
         &self.scope
@@ -174,18 +174,18 @@ impl LocalCell {
         roster::scan(&self.scope)
     }
 
-    /// Enters the presence of a process and decides, under the lock, how it comes into the cell.
+    /// Enters the liveness lock of a process and decides, under the lock, how it comes into the cell.
     ///
     /// # Errors
     /// When files cannot be written, or the lock stays held by another process.
     pub fn enter(
         &self,
         incarnation: Incarnation,
-        card: &Card,
+        advert: &Advert,
         intent: Intent,
         role: Role<'_>,
-    ) -> Result<(Presence, Standing), LocalError> {
-        presence::enter(self, incarnation, card, intent, role)
+    ) -> Result<(LivenessLock, Standing), LocalError> {
+        liveness_lock::enter(self, incarnation, advert, intent, role)
     }
 
     /// The number by which a process of that name, started in this directory, is known again by its cell: see
@@ -223,8 +223,8 @@ impl LocalCell {
     ///
     /// # Errors
     /// [`LocalError::NameInUse`] when another process of that name lives; when the record cannot be read.
-    pub fn take_founder(&self, name: &str, card: &Card) -> Result<Founder, LocalError> {
-        Founder::take(self, name, card)
+    pub fn take_founder(&self, name: &str, advert: &Advert) -> Result<Founder, LocalError> {
+        Founder::take(self, name, advert)
     }
 
     /// Where builds before this one kept what is a founder's record now.
@@ -232,9 +232,9 @@ impl LocalCell {
         self.cell.join(directory::file_name(name).replacen("cell-", "founded-", 1))
     }
 
-    /// Living processes of this runtime directory whose presence is gone: all but those with these cards.
-    fn lost(&self, cards: &[u32]) -> Vec<Sign> {
-        beacon::sighted(|sign| sign.is_lost(self.place, cards.iter().copied()))
+    /// Living processes of this runtime directory whose liveness lock is gone: all but those with these adverts.
+    fn lost(&self, adverts: &[u32]) -> Vec<Sign> {
+        beacon::sighted(|sign| sign.is_lost(self.place, adverts.iter().copied()))
     }
 
     /// Waits for a living process that has what belongs into a file of the state directory to write it again.

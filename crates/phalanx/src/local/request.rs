@@ -1,4 +1,4 @@
-//! What an operator's command asks of a living process of this host: a file beside its presence, and another one with the answer.
+//! What an operator's command asks of a living process of this host: a file beside its liveness lock, and another one with the answer.
 
 use std::fs;
 use std::io::ErrorKind;

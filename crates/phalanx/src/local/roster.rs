@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use phalanx_core::Incarnation;
 
-use super::beacon::card_digest;
-use super::card::Card;
+use super::advert::Advert;
+use super::beacon::advert_digest;
 use super::error::LocalError;
 use super::lock::{is_held, open};
 
@@ -20,9 +20,9 @@ pub struct Live {
     /// It founded the cell, came into a view, or was told by its owner where to go.
     pub settled: bool,
     /// What it says of itself. `None`: written by another version.
-    pub card: Option<Card>,
-    /// Tells its card from all others; see [`super::beacon::Sign`].
-    pub(super) card_digest: u32,
+    pub advert: Option<Advert>,
+    /// Tells its advert from all others; see [`super::beacon::Sign`].
+    pub(super) advert_digest: u32,
     /// Its counters file; it may be missing for a moment after the start.
     pub counters: PathBuf,
 }
@@ -46,7 +46,7 @@ pub(super) fn sweep(scope: &Path) -> Result<Vec<Live>, LocalError> {
     let mut counters = Vec::new();
     // Nobody changes a name but under the lock.
     look(scope, |path, entry| match entry {
-        Entry::Presence { .. } => match entry.living() {
+        Entry::LivenessLock { .. } => match entry.living() {
             Some(live) => living.push(live),
             None => drop(fs::remove_file(path)),
         },
@@ -69,7 +69,7 @@ pub(super) fn sweep(scope: &Path) -> Result<Vec<Live>, LocalError> {
 }
 
 enum Entry {
-    Presence {
+    LivenessLock {
         file: File,
         incarnation: Incarnation,
         settled: bool,
@@ -83,21 +83,21 @@ enum Entry {
 
 impl Entry {
     fn living(self) -> Option<Live> {
-        let Self::Presence { file, incarnation, settled, counters } = self else { return None };
+        let Self::LivenessLock { file, incarnation, settled, counters } = self else { return None };
         if !is_held(&file) {
             return None;
         }
         let text = read_text(&file);
-        let card = text.as_deref().and_then(Card::from_text);
-        if card.as_ref().is_some_and(Card::is_gone) {
+        let advert = text.as_deref().and_then(Advert::from_text);
+        if advert.as_ref().is_some_and(Advert::is_gone) {
             return None;
         }
-        let card_digest = card_digest(text.as_deref().unwrap_or_default());
-        Some(Live { incarnation, settled, card, card_digest, counters })
+        let advert_digest = advert_digest(text.as_deref().unwrap_or_default());
+        Some(Live { incarnation, settled, advert, advert_digest, counters })
     }
 }
 
-/// False: a presence that was listed had another name, or none, when it was to be opened.
+/// False: a liveness lock that was listed had another name, or none, when it was to be opened.
 fn look(scope: &Path, mut each: impl FnMut(&Path, Entry)) -> Result<bool, LocalError> {
     let mut whole = true;
     let entries = fs::read_dir(scope).map_err(LocalError::io("read", scope))?;
@@ -114,7 +114,7 @@ fn look(scope: &Path, mut each: impl FnMut(&Path, Entry)) -> Result<bool, LocalE
                     continue;
                 };
                 let counters = counters_path(&file, scope);
-                Entry::Presence { file, incarnation, settled, counters }
+                Entry::LivenessLock { file, incarnation, settled, counters }
             }
         };
         each(&path, kind);
@@ -125,37 +125,37 @@ fn look(scope: &Path, mut each: impl FnMut(&Path, Entry)) -> Result<bool, LocalE
 /// Whether a file was written long ago.
 fn is_old(path: &Path) -> bool {
     let age = fs::metadata(path).and_then(|found| found.modified()).map(|at| at.elapsed().unwrap_or_default());
-    age.is_ok_and(|age| age > ASKED_LIFE)
+    age.is_ok_and(|age| age > REQUEST_TTL)
 }
 
-/// The path of a presence.
-pub(super) fn presence_path(scope: &Path, incarnation: Incarnation, settled: bool) -> PathBuf {
+/// The path of a liveness lock.
+pub(super) fn liveness_lock_path(scope: &Path, incarnation: Incarnation, settled: bool) -> PathBuf {
     scope.join(format!("{incarnation}.{}", if settled { SETTLED } else { SEEKING }))
 }
 
-/// The path of a process's counters: named by the presence file itself, so that it stays through renames.
-pub(super) fn counters_path(presence: &File, scope: &Path) -> PathBuf {
+/// The path of a process's counters: named by the liveness lock file itself, so that it stays through renames.
+pub(super) fn counters_path(liveness_lock: &File, scope: &Path) -> PathBuf {
     use std::os::unix::fs::MetadataExt;
-    let number = presence.metadata().map_or(0, |m| m.ino());
+    let number = liveness_lock.metadata().map_or(0, |m| m.ino());
     scope.join(format!("{number}.counters"))
 }
 
-/// What a presence file says.
-pub(crate) fn read_card(file: &File) -> Option<Card> {
-    Card::from_text(&read_text(file)?)
+/// What a liveness lock file says.
+pub(crate) fn read_advert(file: &File) -> Option<Advert> {
+    Advert::from_text(&read_text(file)?)
 }
 
 fn read_text(mut file: &File) -> Option<String> {
     file.rewind().ok()?;
     let mut text = String::new();
-    file.take(CARD_BYTES).read_to_string(&mut text).ok()?;
+    file.take(ADVERT_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
 }
 
-/// Finds the presence of an incarnation, seeking or settled.
+/// Finds the liveness lock of an incarnation, seeking or settled.
 pub(crate) fn find(scope: &Path, incarnation: Incarnation) -> Option<File> {
     let either = [true, false].into_iter();
-    either.map(|settled| presence_path(scope, incarnation, settled)).find_map(|path| open(&path, false).ok())
+    either.map(|settled| liveness_lock_path(scope, incarnation, settled)).find_map(|path| open(&path, false).ok())
 }
 
 fn parse_name(path: &Path) -> Option<(Incarnation, bool)> {
@@ -175,7 +175,7 @@ const SETTLED: &str = "settled";
 const SEEKING: &str = "seeking";
 
 /// No command waits so long for its answer.
-const ASKED_LIFE: Duration = Duration::from_secs(600);
+const REQUEST_TTL: Duration = Duration::from_secs(600);
 
-/// A card is some 300 bytes; a process's name has at most 200.
-const CARD_BYTES: u64 = 4_096;
+/// An advert is some 300 bytes; a process's name has at most 200.
+const ADVERT_BYTES: u64 = 4_096;

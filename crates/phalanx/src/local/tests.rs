@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use phalanx_core::member::{FounderRecord, Mark};
+use phalanx_core::member::{BootstrapMarker, FounderRecord};
 use phalanx_core::{CellView, MemberInfo};
 use tempfile::TempDir;
 
@@ -35,9 +35,9 @@ fn open(dir: &TempDir) -> LocalCell {
     LocalCell::open(Some(&root(dir)), Some(&state(dir)), "c").expect("made")
 }
 
-fn card(name: &str, port: u16) -> Card {
+fn advert(name: &str, port: u16) -> Advert {
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-    Card::mine(name, address, address)
+    Advert::mine(name, address, address)
 }
 
 /// A member that nobody can reach.
@@ -61,9 +61,9 @@ fn view_of(members: Vec<MemberInfo>) -> CellView {
     }
 }
 
-fn enter(cell: &LocalCell, incarnation: u64, intent: Intent) -> (Presence, Standing) {
+fn enter(cell: &LocalCell, incarnation: u64, intent: Intent) -> (LivenessLock, Standing) {
     let port = u16::try_from(incarnation).expect("tests count low");
-    cell.enter(Incarnation(incarnation), &card("n", port), intent, Role::default()).expect("the directory is sound")
+    cell.enter(Incarnation(incarnation), &advert("n", port), intent, Role::default()).expect("the directory is sound")
 }
 
 fn seeds(standing: Standing) -> Vec<u16> {
@@ -180,14 +180,14 @@ fn old_requests_and_answers_are_removed_with_the_next_start() {
         let names = fs::read_dir(cell.scope()).expect("readable").map(|entry| entry.expect("readable").path());
         names.filter(|path| path.extension().is_some_and(|end| end == "request" || end == "answer")).collect::<Vec<_>>()
     };
-    drop(enter(&cell, 7, Intent::AsTold));
+    drop(enter(&cell, 7, Intent::AsConfigured));
     assert_eq!(asked().len(), 2, "they are new");
     let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
     for path in asked() {
         let file = fs::OpenOptions::new().write(true).open(path).expect("it is there");
         file.set_modified(long_ago).expect("its time can be set");
     }
-    drop(enter(&cell, 8, Intent::AsTold));
+    drop(enter(&cell, 8, Intent::AsConfigured));
     assert_eq!(asked(), Vec::<PathBuf>::new());
 }
 
@@ -265,7 +265,7 @@ fn an_excluded_process_may_found_once_all_others_are_dead() {
 fn whoever_goes_as_told_keeps_others_from_founding() {
     let dir = temporary();
     let cell = open(&dir);
-    let (_told, standing) = enter(&cell, 1, Intent::AsTold);
+    let (_told, standing) = enter(&cell, 1, Intent::AsConfigured);
     assert_eq!(seeds(standing), [] as [u16; 0], "it never founds by the lock");
     assert_eq!(seeds(enter(&cell, 2, Intent::ByLock).1), [1]);
 }
@@ -287,8 +287,8 @@ fn sixty_four_at_once_find_the_one_founder() {
 fn a_process_that_begins_a_new_life_is_seen_by_every_look() {
     let dir = temporary();
     let cell = open(&dir);
-    let _others: Vec<_> = (1..=20).map(|i| enter(&cell, i, Intent::AsTold)).collect();
-    let (mut anew, _) = enter(&cell, 100, Intent::AsTold);
+    let _others: Vec<_> = (1..=20).map(|i| enter(&cell, i, Intent::AsConfigured)).collect();
+    let (mut anew, _) = enter(&cell, 100, Intent::AsConfigured);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -322,7 +322,7 @@ fn killed_processes_leave_nothing_that_wedges() {
     let _last = enter(&cell, 99, Intent::ByLock);
     let left: Vec<_> =
         fs::read_dir(cell.scope()).expect("readable").map(|e| e.expect("readable").file_name()).collect();
-    assert_eq!(left.len(), 3, "lock, generation and one presence: {left:?}");
+    assert_eq!(left.len(), 3, "lock, generation and one liveness lock: {left:?}");
 }
 
 #[test]
@@ -356,12 +356,12 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
 fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
     let dir = temporary();
     let cell = open(&dir);
-    let presence = enter(&cell, 5, Intent::ByLock).0;
+    let liveness_lock = enter(&cell, 5, Intent::ByLock).0;
     let view = view_of(vec![member(5, host::host_id())]);
     let mut deaths = Deaths::new(cell.scope());
     deaths.watch(&view, Incarnation(9));
     assert_eq!(deaths.check(), []);
-    drop(presence);
+    drop(liveness_lock);
     assert_eq!(deaths.check(), [Incarnation(5)]);
 }
 
@@ -373,6 +373,6 @@ fn a_forked_child_that_holds_the_lock_is_not_its_parent() {
     let cell = open(&dir);
     assert_eq!(cell.living().expect("readable").len(), 1);
     parent.kill();
-    assert_eq!(cell.living().expect("readable"), [], "the process of the card has ended");
+    assert_eq!(cell.living().expect("readable"), [], "the process of the advert has ended");
     assert_eq!(enter(&cell, 2, Intent::ByLock).1, Standing::Found);
 }

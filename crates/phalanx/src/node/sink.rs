@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use phalanx_core::member::FounderRecord;
-use phalanx_core::{Delivery, Effects, Event, GroupId, Incarnation, Lane, LeaveReason, Order, Snapshot};
+use phalanx_core::{Delivery, Effects, Event, GroupId, Incarnation, LeaveReason, Order, Snapshot, TrafficClass};
 use phalanx_driver::Transmit;
 
 use crate::handler::Handler;
@@ -31,14 +31,14 @@ pub(super) struct Sink<'a, T: ?Sized, H> {
 
 #[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
-    fn share(&mut self, lane: Lane, to: &[SocketAddr], head: &[u8], frames: &[u8]) -> usize {
+    fn write_shared(&mut self, class: TrafficClass, to: &[SocketAddr], head: &[u8], frames: &[u8]) -> usize {
         self.handler.before_transmit();
-        self.outbox.share(lane, to, [head, frames, &[]])
+        self.outbox.write_shared(class, to, [head, frames, &[]])
     }
 
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         self.handler.before_transmit();
-        self.outbox.transmit(lane, to, packet);
+        self.outbox.transmit(class, to, packet);
     }
 
     fn is_congested(&mut self) -> bool {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use phalanx_core::Incarnation;
-use phalanx_core::rpc::{CallId, CallOptions, Failure, Outcome, Served, SessionId, Ticket};
+use phalanx_core::rpc::{CallId, CallOptions, ClientCallId, Failure, HandlerResult, Outcome, SessionId};
 use phalanx_driver::fork::Home;
 use phalanx_trace::{CallOutcome, Event, TraceError, TraceWriter, payload_hash};
 
@@ -36,7 +36,7 @@ struct Open {
     /// The call that is being made: the endpoint has not named it yet.
     making: Option<u64>,
     /// Numbers of calls under way, and of runs whose answer comes later.
-    under_way: BTreeMap<Ticket, u64>,
+    under_way: BTreeMap<ClientCallId, u64>,
     running: BTreeMap<CallId, u64>,
 }
 
@@ -106,13 +106,13 @@ impl CallTrace {
 
     /// The call was accepted and has this name, or was not and did not run.
     #[inline]
-    pub(super) fn made(&mut self, ticket: Option<Ticket>) {
+    pub(super) fn made(&mut self, call_id: Option<ClientCallId>) {
         self.write(|open| {
             // None: it has ended already.
             let call = open.making.take()?;
-            match ticket {
-                Some(ticket) => {
-                    open.under_way.insert(ticket, call);
+            match call_id {
+                Some(call_id) => {
+                    open.under_way.insert(call_id, call);
                     None
                 }
                 None => Some(Event::CallEnded { call, outcome: CallOutcome::NotExecuted }),
@@ -122,7 +122,7 @@ impl CallTrace {
 
     /// The caller is told how its call ended.
     #[inline]
-    pub(super) fn ended(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+    pub(super) fn ended(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
         self.write(|open| {
             let outcome = match outcome {
                 Outcome::Answer(answer) => CallOutcome::Answer { hash: payload_hash(answer) },
@@ -130,7 +130,7 @@ impl CallTrace {
                 Outcome::Failed(Failure::Unknown(_)) => CallOutcome::Unknown,
             };
             // A call can end while it is made: its name is not known yet.
-            let call = open.under_way.remove(&ticket).or_else(|| open.making.take())?;
+            let call = open.under_way.remove(&call_id).or_else(|| open.making.take())?;
             Some(Event::CallEnded { call, outcome })
         });
     }
@@ -151,12 +151,12 @@ impl CallTrace {
 
     /// The handler of run `number` has returned.
     #[inline]
-    pub(super) fn ran(&mut self, number: u64, call: CallId, served: Served, answer: &[u8]) {
+    pub(super) fn ran(&mut self, number: u64, call: CallId, served: HandlerResult, answer: &[u8]) {
         self.write(|open| {
             let answer = match served {
-                Served::Answered => Some(payload_hash(answer)),
-                Served::Refused | Served::Busy => None,
-                Served::Later => {
+                HandlerResult::Answered => Some(payload_hash(answer)),
+                HandlerResult::Refused | HandlerResult::Busy => None,
+                HandlerResult::Later => {
                     open.running.insert(call, number);
                     return None;
                 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-use phalanx_core::rpc::{CallError, CallOptions, Failure, Outcome, Reason, SessionId, Ticket};
+use phalanx_core::rpc::{CallError, CallOptions, ClientCallId, Failure, Outcome, Reason, SessionId};
 use phalanx_driver::Waker;
 use phalanx_driver::fork::Home;
 
@@ -39,12 +39,12 @@ pub struct Caller {
 
 /// Ends the thread when nobody calls any more.
 struct Held {
-    desk: Arc<Desk>,
+    shared: Arc<CallerShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What callers leave for the thread.
-pub(super) struct Desk {
+pub(super) struct CallerShared {
     inbox: Mutex<Inbox>,
     waker: Waker,
     home: Home,
@@ -64,7 +64,7 @@ enum Order {
     GiveUp(Arc<Waited>),
 }
 
-impl Desk {
+impl CallerShared {
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
         // Nobody panics with it, and what is in it is whole at any time.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
@@ -100,44 +100,45 @@ impl Caller {
     pub fn start(options: &PortOptions) -> Result<Self, StartError> {
         let port = Port::start(options)?;
         let waker = port.waker();
-        let desk = Desk { inbox: Mutex::default(), waker, home: Home::here(), trace_failure: OnceLock::new() };
-        let desk = Arc::new(desk);
-        let at_desk = Arc::clone(&desk);
+        let shared =
+            CallerShared { inbox: Mutex::default(), waker, home: Home::here(), trace_failure: OnceLock::new() };
+        let shared = Arc::new(shared);
+        let at_desk = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("phalanx-calls".to_owned())
             .spawn(move || Making { port, sessions: BTreeMap::new(), calls: Calls::default() }.run(&at_desk))
             .map_err(StartError::Thread)?;
-        Ok(Self { held: Arc::new(Held { desk, thread: Some(thread) }) })
+        Ok(Self { held: Arc::new(Held { shared, thread: Some(thread) }) })
     }
 
     /// Calls the endpoint at `server`. Sessions are kept for the next calls there.
     pub fn call(&self, server: SocketAddr, request: &[u8], options: &CallOptions) -> Pending {
-        let desk = Arc::clone(&self.held.desk);
+        let shared = Arc::clone(&self.held.shared);
         let call = Arc::new(Waited::new());
-        if !desk.home.is_here() {
+        if !shared.home.is_here() {
             call.end(Err(Failure::NotExecuted(Reason::Forked)));
-            return Pending { call, desk };
+            return Pending { call, shared };
         }
         let (request, options, waited) = (request.to_vec(), *options, Arc::clone(&call));
-        if !desk.leave(Order::Call { server, request, options, call: waited }) {
+        if !shared.leave(Order::Call { server, request, options, call: waited }) {
             call.end(Err(Failure::NotExecuted(Reason::Cancelled)));
         }
-        Pending { call, desk }
+        Pending { call, shared }
     }
 
     /// See [`Port::trace_failure`].
     #[must_use]
     pub fn trace_failure(&self) -> Option<&str> {
-        self.held.desk.trace_failure.get().map(String::as_str)
+        self.held.shared.trace_failure.get().map(String::as_str)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if !self.desk.home.is_here() {
+        if !self.shared.home.is_here() {
             return fork::forget(self.thread.take());
         }
-        self.desk.close();
+        self.shared.close();
         if let Some(thread) = self.thread.take() {
             // It has no result, and a panic in it was told by the runtime.
             let _ = thread.join();
@@ -155,33 +156,33 @@ struct Making {
 /// Calls under way.
 #[derive(Default)]
 struct Calls {
-    under_way: BTreeMap<Ticket, (SessionId, Arc<Waited>)>,
+    under_way: BTreeMap<ClientCallId, (SessionId, Arc<Waited>)>,
 }
 
 impl Calls {
-    fn end(&mut self, ticket: Ticket, outcome: Result<Vec<u8>, Failure>) {
-        if let Some((_, call)) = self.under_way.remove(&ticket) {
+    fn end(&mut self, call_id: ClientCallId, outcome: Result<Vec<u8>, Failure>) {
+        if let Some((_, call)) = self.under_way.remove(&call_id) {
             call.end(outcome);
         }
     }
 }
 
 impl Service for Calls {
-    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        self.end(ticket, outcome.to_result());
+    fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
+        self.end(call_id, outcome.to_result());
     }
 
-    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
-        self.end(ticket, Ok(std::mem::take(answer)));
+    fn long_answer(&mut self, call_id: ClientCallId, answer: &mut Vec<u8>) {
+        self.end(call_id, Ok(std::mem::take(answer)));
     }
 }
 
 impl Making {
-    fn run(mut self, desk: &Desk) {
-        let _closing = Closing(desk);
+    fn run(mut self, shared: &CallerShared) {
+        let _closing = Closing(shared);
         loop {
             let (orders, closed) = {
-                let mut inbox = desk.inbox();
+                let mut inbox = shared.inbox();
                 (std::mem::take(&mut inbox.orders), inbox.closed)
             };
             let had = !orders.is_empty();
@@ -191,9 +192,9 @@ impl Making {
             if closed {
                 break;
             }
-            let came = self.port.turn(&mut self.calls);
-            if let (None, Some(error)) = (desk.trace_failure.get(), self.port.trace_failure()) {
-                let _ = desk.trace_failure.set(error.to_string());
+            let came = self.port.poll(&mut self.calls);
+            if let (None, Some(error)) = (shared.trace_failure.get(), self.port.trace_failure()) {
+                let _ = shared.trace_failure.set(error.to_string());
             }
             // Without sockets to wait on, deadlines still end the calls.
             if came == 0 && !had && self.port.wait(None, &[]).is_err() {
@@ -211,14 +212,14 @@ impl Making {
             Order::Call { server, request, options, call } => {
                 let session = *sessions.entry(server).or_insert_with(|| port.connect(server, calls));
                 match port.call(session, request, &options, calls) {
-                    Ok(ticket) => drop(calls.under_way.insert(ticket, (session, call))),
+                    Ok(call_id) => drop(calls.under_way.insert(call_id, (session, call))),
                     Err(error) => call.end(Err(Failure::NotExecuted(reason(error)))),
                 }
             }
             Order::GiveUp(call) => {
-                let mine = |(_, (_, waited)): &(&Ticket, &(SessionId, Arc<Waited>))| Arc::ptr_eq(waited, &call);
-                if let Some((&ticket, &(session, _))) = calls.under_way.iter().find(mine) {
-                    port.cancel(session, ticket, calls);
+                let mine = |(_, (_, waited)): &(&ClientCallId, &(SessionId, Arc<Waited>))| Arc::ptr_eq(waited, &call);
+                if let Some((&call_id, &(session, _))) = calls.under_way.iter().find(mine) {
+                    port.cancel(session, call_id, calls);
                 }
             }
         }
@@ -226,7 +227,7 @@ impl Making {
 }
 
 /// Nobody waits for ever for a thread that has ended, however it ended.
-struct Closing<'a>(&'a Desk);
+struct Closing<'a>(&'a CallerShared);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use phalanx_core::rpc::{CallOptions, Failure, Outcome, SessionId, Ticket};
+use phalanx_core::rpc::{CallOptions, ClientCallId, Failure, Outcome, SessionId};
 
 use super::caller::reason;
 use super::port::{Port, PortOptions, Service};
@@ -31,25 +31,25 @@ pub struct Client {
 /// The outcome of the one call.
 #[derive(Default)]
 struct Last {
-    ticket: Option<Ticket>,
+    call_id: Option<ClientCallId>,
     outcome: Option<Result<Vec<u8>, Failure>>,
 }
 
 impl Last {
-    fn end(&mut self, ticket: Ticket, outcome: Result<Vec<u8>, Failure>) {
-        if self.ticket.is_none_or(|expected| expected == ticket) {
+    fn end(&mut self, call_id: ClientCallId, outcome: Result<Vec<u8>, Failure>) {
+        if self.call_id.is_none_or(|expected| expected == call_id) {
             self.outcome = Some(outcome);
         }
     }
 }
 
 impl Service for Last {
-    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        self.end(ticket, outcome.to_result());
+    fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
+        self.end(call_id, outcome.to_result());
     }
 
-    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
-        self.end(ticket, Ok(std::mem::take(answer)));
+    fn long_answer(&mut self, call_id: ClientCallId, answer: &mut Vec<u8>) {
+        self.end(call_id, Ok(std::mem::take(answer)));
     }
 }
 
@@ -71,7 +71,7 @@ impl Client {
         *last = Last::default();
         let session = *sessions.entry(server).or_insert_with(|| port.connect(server, last));
         match port.call(session, request, options, last) {
-            Ok(ticket) => last.ticket = Some(ticket),
+            Ok(call_id) => last.call_id = Some(call_id),
             Err(error) => return Err(Failure::NotExecuted(reason(error))),
         }
         loop {
@@ -80,7 +80,7 @@ impl Client {
                 std::thread::yield_now();
             }
             loop {
-                let came = port.turn(last);
+                let came = port.poll(last);
                 if let Some(outcome) = last.outcome.take() {
                     return outcome;
                 }

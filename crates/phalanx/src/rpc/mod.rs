@@ -17,8 +17,8 @@ pub use caller::Caller;
 pub use client::Client;
 pub use pending::Pending;
 pub use phalanx_core::rpc::{
-    AnswerError, CallError, CallId, CallOptions, Counters, Failure, Limits, Mark, Outcome, Reason, Refusal, Served,
-    SessionId, Ticket,
+    AnswerError, CallError, CallId, CallOptions, ClientCallId, Counters, EndpointLimits, Failure, HandlerResult,
+    Outcome, Reason, Refusal, SessionId, TracePoint,
 };
 pub use port::{Port, PortOptions, Service};
 pub use time_trace::{Happened, Recorded, TimeTrace, slowest, story};

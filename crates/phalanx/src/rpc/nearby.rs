@@ -40,16 +40,16 @@ impl Nearby {
 
     /// What the other side of a session is told: the host in the sense of [`host::host_id`], and where on it the memory is.
     pub(super) fn describe(&self, offer: Option<Offer>) -> Vec<u8> {
-        let Some(Offer { pid, memory, knock }) = offer.filter(|_| self.host != 0) else { return Vec::new() };
+        let Some(Offer { pid, memory, doorbell }) = offer.filter(|_| self.host != 0) else { return Vec::new() };
         let mut told = self.host.to_le_bytes().to_vec();
-        for number in [pid, memory, knock] {
+        for number in [pid, memory, doorbell] {
             told.extend_from_slice(&number.to_le_bytes());
         }
         told
     }
 
-    /// A session is open; see [`phalanx_core::rpc::CallEffects::met`].
-    pub(super) fn met(&mut self, peer: Incarnation, at: SocketAddr, told: &[u8]) {
+    /// A session is open; see [`phalanx_core::rpc::CallEffects::session_opened`].
+    pub(super) fn session_opened(&mut self, peer: Incarnation, at: SocketAddr, told: &[u8]) {
         let Some(offer) = self.read(told) else { return };
         // An address belongs to the latest life there: nothing is written for those before.
         for (life, known) in &mut self.known {
@@ -66,7 +66,7 @@ impl Nearby {
         }
     }
 
-    pub(super) fn parted(&mut self, peer: Incarnation) {
+    pub(super) fn session_closed(&mut self, peer: Incarnation) {
         let Some(known) = self.known.get_mut(&peer) else { return };
         known.sessions -= 1;
         if known.sessions == 0 {
@@ -84,9 +84,9 @@ impl Nearby {
             return None;
         }
         let (numbers, _) = numbers.as_chunks::<4>();
-        let [pid, memory, knock] = numbers else { return None };
+        let [pid, memory, doorbell] = numbers else { return None };
         let number = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
-        Some(Offer { pid: number(pid), memory: number(memory), knock: number(knock) })
+        Some(Offer { pid: number(pid), memory: number(memory), doorbell: number(doorbell) })
     }
 
     /// Tells the driver what happened. Whoever cannot be attached is reached by datagrams, as its driver counts.
@@ -119,22 +119,22 @@ mod tests {
     #[test]
     fn whoever_an_earlier_life_displaced_is_attached_until_its_last_session_is_over() {
         let mut nearby = Nearby { host: 7, ..Nearby::new() };
-        let told = nearby.describe(Some(Offer { pid: 1, memory: 2, knock: 3 }));
+        let told = nearby.describe(Some(Offer { pid: 1, memory: 2, doorbell: 3 }));
         let at = SocketAddr::from(([127, 0, 0, 1], 9));
         let (earlier, lives) = (Incarnation(1), Incarnation(2));
-        nearby.met(lives, at, &told);
+        nearby.session_opened(lives, at, &told);
         assert_eq!(changes(&mut nearby), [("met", 2)]);
         // A packet of the earlier life there came late.
-        nearby.met(earlier, at, &told);
+        nearby.session_opened(earlier, at, &told);
         assert_eq!(changes(&mut nearby), [("parted", 2), ("met", 1)]);
-        nearby.met(lives, at, &told);
+        nearby.session_opened(lives, at, &told);
         assert_eq!(changes(&mut nearby), [("parted", 1), ("met", 2)]);
-        nearby.parted(lives);
-        nearby.parted(earlier);
+        nearby.session_closed(lives);
+        nearby.session_closed(earlier);
         assert_eq!(changes(&mut nearby), [], "a session with it is open");
-        nearby.parted(lives);
+        nearby.session_closed(lives);
         assert_eq!(changes(&mut nearby), [("parted", 2)]);
-        nearby.parted(lives);
+        nearby.session_closed(lives);
         assert_eq!(changes(&mut nearby), [], "nothing is known of it");
     }
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use phalanx_core::rpc::{Failure, Reason};
 use phalanx_driver::fork::Home;
 
-use super::caller::Desk;
+use super::caller::CallerShared;
 
 /// A call made by a [`Caller`](super::Caller): a future of its outcome, for any executor, or to be waited for by a thread.
 /// Dropped before the outcome is there, the call is given up: it may run nevertheless. In a forked child a call of its parent's has ended,
@@ -16,7 +16,7 @@ use super::caller::Desk;
 #[must_use = "a call that is dropped is given up"]
 pub struct Pending {
     pub(super) call: Arc<Waited>,
-    pub(super) desk: Arc<Desk>,
+    pub(super) shared: Arc<CallerShared>,
 }
 
 /// What its maker and the thread that makes it share of a call.
@@ -106,7 +106,7 @@ impl Future for Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         if self.call.check().is_ok() && !self.call.state().is_over {
-            self.desk.give_up(&self.call);
+            self.shared.give_up(&self.call);
         }
     }
 }

@@ -7,10 +7,10 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use phalanx_core::rpc::{
-    AnswerError, CallEffects, CallError, CallId, CallOptions, Counters, Endpoint, EndpointOptions, Limits, Mark,
-    Outcome, Served, SessionId, Ticket,
+    AnswerError, CallEffects, CallError, CallId, CallOptions, ClientCallId, Counters, Endpoint, EndpointLimits,
+    EndpointOptions, HandlerResult, Outcome, SessionId, TracePoint,
 };
-use phalanx_core::{Incarnation, Instant, Lane};
+use phalanx_core::{Incarnation, Instant, TrafficClass};
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::udp::{PACKET_BYTES_CEILING, PACKET_BYTES_LOOPBACK};
 use phalanx_driver::{Shm, Transmit, Udp, Wait, Waker, ticks};
@@ -33,43 +33,49 @@ pub struct PortOptions {
     /// Whether it answers calls. Default false.
     pub serves: bool,
     /// Bounds.
-    pub limits: Limits,
+    pub limits: EndpointLimits,
 }
 
 /// What an application does with calls.
 pub trait Service {
     /// Runs a call. The answer, if there is one at once, is appended to `answer`, which is empty. Must not block: everybody
     /// else who calls here waits.
-    fn request(&mut self, _call: CallId, _from: Incarnation, _request: &[u8], _answer: &mut Vec<u8>) -> Served {
-        Served::Refused
+    fn request(&mut self, _call: CallId, _from: Incarnation, _request: &[u8], _answer: &mut Vec<u8>) -> HandlerResult {
+        HandlerResult::Refused
     }
 
     /// See [`CallEffects::long_request`].
-    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+    fn long_request(
+        &mut self,
+        call: CallId,
+        from: Incarnation,
+        request: &mut Vec<u8>,
+        answer: &mut Vec<u8>,
+    ) -> HandlerResult {
         self.request(call, from, request, answer)
     }
 
     /// A call of this process ended. Told once for each, here or by [`Self::long_answer`].
-    fn outcome(&mut self, _ticket: Ticket, _outcome: Outcome<'_>) {}
+    fn outcome(&mut self, _ticket: ClientCallId, _outcome: Outcome<'_>) {}
 
     /// See [`CallEffects::long_answer`].
-    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
-        self.outcome(ticket, Outcome::Answer(answer));
+    fn long_answer(&mut self, call_id: ClientCallId, answer: &mut Vec<u8>) {
+        self.outcome(call_id, Outcome::Answer(answer));
     }
 }
 
 /// Makes calls and answers them, turned by its application: no thread, handlers run on the caller's.
 ///
 /// ```no_run
-/// use phalanx::rpc::{CallId, Port, PortOptions, Served, Service};
+/// use phalanx::rpc::{CallId, Port, PortOptions, HandlerResult, Service};
 /// use phalanx::core::Incarnation;
 ///
 /// struct Echo;
 ///
 /// impl Service for Echo {
-///     fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+///     fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
 ///         answer.extend_from_slice(request);
-///         Served::Answered
+///         HandlerResult::Answered
 ///     }
 /// }
 ///
@@ -77,7 +83,7 @@ pub trait Service {
 /// let mut port = Port::start(&PortOptions { serves: true, ..PortOptions::default() })?;
 /// println!("{}", port.address());
 /// loop {
-///     if port.turn(&mut Echo) == 0 {
+///     if port.poll(&mut Echo) == 0 {
 ///         port.wait(None, &[])?;
 ///     }
 /// }
@@ -112,45 +118,51 @@ struct Sink<'a, T: ?Sized, S> {
 
 #[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
-    fn share(&mut self, lane: Lane, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
+    fn write_shared(&mut self, class: TrafficClass, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
         self.calls.hand_on();
-        self.outbox.share(lane, to, parts)
+        self.outbox.write_shared(class, to, parts)
     }
 
-    fn pass(&mut self, lane: Lane, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
+    fn send_unbuffered(&mut self, class: TrafficClass, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
         self.calls.hand_on();
-        self.outbox.pass(lane, to, parts)
+        self.outbox.send_unbuffered(class, to, parts)
     }
 
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         self.calls.hand_on();
-        self.outbox.transmit(lane, to, packet);
+        self.outbox.transmit(class, to, packet);
     }
 
-    fn met(&mut self, peer: Incarnation, at: SocketAddr, offer: &[u8]) {
-        self.nearby.met(peer, at, offer);
+    fn session_opened(&mut self, peer: Incarnation, at: SocketAddr, offer: &[u8]) {
+        self.nearby.session_opened(peer, at, offer);
     }
 
-    fn parted(&mut self, peer: Incarnation) {
-        self.nearby.parted(peer);
+    fn session_closed(&mut self, peer: Incarnation) {
+        self.nearby.session_closed(peer);
     }
 
     #[inline]
-    fn mark(&mut self, mark: Mark, of: u64) {
+    fn mark(&mut self, mark: TracePoint, of: u64) {
         if let Some(trace) = self.trace {
             trace.note(Happened::Call(mark), of);
         }
     }
 
     #[inline]
-    fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
+    fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
         let run = self.calls.runs(from, request);
         let served = self.service.request(call, from, request, answer);
         self.calls.ran(run, call, served, answer);
         served
     }
 
-    fn long_request(&mut self, call: CallId, from: Incarnation, request: &mut Vec<u8>, answer: &mut Vec<u8>) -> Served {
+    fn long_request(
+        &mut self,
+        call: CallId,
+        from: Incarnation,
+        request: &mut Vec<u8>,
+        answer: &mut Vec<u8>,
+    ) -> HandlerResult {
         let run = self.calls.runs(from, request);
         let served = self.service.long_request(call, from, request, answer);
         self.calls.ran(run, call, served, answer);
@@ -158,14 +170,14 @@ impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
     }
 
     #[inline]
-    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
-        self.calls.ended(ticket, outcome);
-        self.service.outcome(ticket, outcome);
+    fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
+        self.calls.ended(call_id, outcome);
+        self.service.outcome(call_id, outcome);
     }
 
-    fn long_answer(&mut self, ticket: Ticket, answer: &mut Vec<u8>) {
-        self.calls.ended(ticket, Outcome::Answer(answer));
-        self.service.long_answer(ticket, answer);
+    fn long_answer(&mut self, call_id: ClientCallId, answer: &mut Vec<u8>) {
+        self.calls.ended(call_id, Outcome::Answer(answer));
+        self.service.long_answer(call_id, answer);
     }
 }
 
@@ -195,7 +207,7 @@ impl<D: Wait> Port<D> {
         let offer = nearby.describe(sockets.offer());
         let mut driver = wrap(sockets);
         if let Some(neighbours) = driver.neighbours() {
-            neighbours.begin_life(me.0);
+            neighbours.begin_incarnation(me.0);
         }
         let receive_bytes = driver.loss_report().capacity_bytes;
         let longest = if receive_bytes < LONG_PACKETS_BYTES { PACKET_BYTES_LOOPBACK } else { PACKET_BYTES_CEILING };
@@ -211,7 +223,7 @@ impl<D: Wait> Port<D> {
         let calls = match &config.trace {
             None => CallTrace::default(),
             Some(directory) => {
-                let address = driver.local_address(Lane::Data);
+                let address = driver.local_address(TrafficClass::Data);
                 let name = format!("{}.calls", name(config)?);
                 CallTrace::begin(directory, &config.cell, &name, me, address)
                     .map_err(|source| StartError::Trace { path: directory.clone(), source })?
@@ -237,7 +249,7 @@ impl<D: Wait> Port<D> {
     /// Where it is called.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.driver.local_address(Lane::Data)
+        self.driver.local_address(TrafficClass::Data)
     }
 
     /// See [`Endpoint::connect`]. In a forked child it is [`SessionId::NONE`].
@@ -269,7 +281,7 @@ impl<D: Wait> Port<D> {
         request: impl Into<Cow<'r, [u8]>>,
         options: &CallOptions,
         service: &mut impl Service,
-    ) -> Result<Ticket, CallError> {
+    ) -> Result<ClientCallId, CallError> {
         self.home.check().map_err(|Forked| CallError::Forked)?;
         // The time is that of the last turn, if that had something to do and was just now: a call costs no look at the clock.
         let now = if self.idle > 0 || self.is_stale() { self.begin() } else { self.now };
@@ -283,8 +295,8 @@ impl<D: Wait> Port<D> {
     }
 
     /// See [`Endpoint::cancel`].
-    pub fn cancel(&mut self, session: SessionId, ticket: Ticket, service: &mut impl Service) -> bool {
-        self.home.is_here() && self.act(service, |endpoint, now, sink| endpoint.cancel(now, session, ticket, sink))
+    pub fn cancel(&mut self, session: SessionId, call_id: ClientCallId, service: &mut impl Service) -> bool {
+        self.home.is_here() && self.act(service, |endpoint, now, sink| endpoint.cancel(now, session, call_id, sink))
     }
 
     /// See [`Endpoint::answer`].
@@ -307,7 +319,7 @@ impl<D: Wait> Port<D> {
 
     /// Takes what came, and sends what is to be sent. How many packets came: with 0, and nothing else to do, it is time to
     /// [`Self::wait`].
-    pub fn turn(&mut self, service: &mut impl Service) -> usize {
+    pub fn poll(&mut self, service: &mut impl Service) -> usize {
         if !self.home.is_here() {
             return 0;
         }
@@ -323,8 +335,8 @@ impl<D: Wait> Port<D> {
         }
         let Self { driver, endpoint, nearby, trace, calls, now, .. } = self;
         let now = *now;
-        // Once: what came is answered, and its receipts go out, before more is looked for.
-        let took = driver.receive_begun(BATCH, &mut |outbox, _, origin, arriving| {
+        // Once: what came is answered, and its acks go out, before more is looked for.
+        let took = driver.receive_header_first(BATCH, &mut |outbox, _, origin, arriving| {
             let sink = &mut Sink {
                 outbox,
                 nearby: &mut *nearby,
@@ -344,7 +356,7 @@ impl<D: Wait> Port<D> {
         }
         if packets > 0 || now >= self.due {
             let (endpoint, mut sink) = self.parts(service);
-            endpoint.turn(now, &mut sink);
+            endpoint.poll(now, &mut sink);
             self.due = endpoint.deadline().unwrap_or(Instant(u64::MAX));
         }
         self.send();

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use phalanx_core::Instant;
-use phalanx_core::rpc::{Mark, Ticket};
+use phalanx_core::rpc::{ClientCallId, TracePoint};
 use phalanx_driver::ticks;
 
 use crate::clock;
@@ -17,8 +17,8 @@ use crate::clock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Happened {
-    /// To a call: of its client its ticket, of its server its number there.
-    Call(Mark),
+    /// To a call: of its client its call id, of its server its number there.
+    Call(TracePoint),
     /// So many packets were taken.
     Received,
     /// What waited to be sent was handed to the system.
@@ -103,16 +103,16 @@ impl TimeTrace {
 
 /// From the beginning to the end of the call that took longest of those that did both in `records`, and the call.
 #[must_use]
-pub fn slowest(records: &[Recorded]) -> Option<(Ticket, RangeInclusive<Instant>)> {
+pub fn slowest(records: &[Recorded]) -> Option<(ClientCallId, RangeInclusive<Instant>)> {
     let mut begun = BTreeMap::new();
-    let mut slowest: Option<(Ticket, RangeInclusive<Instant>)> = None;
+    let mut slowest: Option<(ClientCallId, RangeInclusive<Instant>)> = None;
     for record in records {
         match record.what {
-            Happened::Call(Mark::Called) => drop(begun.insert(record.of, record.at)),
-            Happened::Call(Mark::Ended) => {
+            Happened::Call(TracePoint::Called) => drop(begun.insert(record.of, record.at)),
+            Happened::Call(TracePoint::Ended) => {
                 let Some(began) = begun.remove(&record.of) else { continue };
                 if slowest.as_ref().is_none_or(|(_, time)| record.at.since(began) > time.end().since(*time.start())) {
-                    slowest = Some((Ticket(record.of), began..=record.at));
+                    slowest = Some((ClientCallId(record.of), began..=record.at));
                 }
             }
             _ => {}
@@ -152,16 +152,16 @@ mod tests {
         for of in 0..20 {
             trace.note(Happened::Received, of);
         }
-        trace.note(Happened::Call(Mark::Called), 7);
+        trace.note(Happened::Call(TracePoint::Called), 7);
         std::thread::sleep(Duration::from_millis(3));
-        trace.note(Happened::Call(Mark::Ended), 7);
-        trace.note(Happened::Call(Mark::Called), 8);
-        trace.note(Happened::Call(Mark::Ended), 8);
+        trace.note(Happened::Call(TracePoint::Ended), 7);
+        trace.note(Happened::Call(TracePoint::Called), 8);
+        trace.note(Happened::Call(TracePoint::Ended), 8);
         let records = trace.read();
         assert_eq!(records.iter().map(|record| record.of).collect::<Vec<_>>(), [16, 17, 18, 19, 7, 7, 8, 8]);
         assert!(records.is_sorted_by_key(|record| record.at));
-        let (ticket, time) = slowest(&records).expect("there are two");
-        assert!(ticket == Ticket(7) && time.end().since(*time.start()) >= Duration::from_millis(3), "{time:?}");
+        let (call_id, time) = slowest(&records).expect("there are two");
+        assert!(call_id == ClientCallId(7) && time.end().since(*time.start()) >= Duration::from_millis(3), "{time:?}");
         let of_it = records.iter().filter(|record| time.contains(&record.at));
         let told = story(of_it.map(|record| (record.at, "client", record.to_string())));
         // What came just before may have the same time.

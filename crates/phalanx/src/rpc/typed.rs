@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use phalanx_core::rpc::{CallOptions, Failure, Served};
+use phalanx_core::rpc::{CallOptions, Failure, HandlerResult};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -77,11 +77,11 @@ pub fn answer_typed<Q: DeserializeOwned, A: Serialize>(
     request: &[u8],
     answer: &mut Vec<u8>,
     handler: impl FnOnce(Q) -> A,
-) -> Served {
-    let Ok(request) = postcard::from_bytes(request) else { return Served::Refused };
+) -> HandlerResult {
+    let Ok(request) = postcard::from_bytes(request) else { return HandlerResult::Refused };
     let value = handler(request);
     let mut begun = std::mem::take(answer);
     begun.push(VALUE);
     *answer = postcard::to_extend(&value, begun).unwrap_or_else(|_| vec![NO_VALUE]);
-    Served::Answered
+    HandlerResult::Answered
 }

@@ -8,7 +8,7 @@ use phalanx_core::member::{End, FounderRecord};
 use super::Options;
 use super::error::StartError;
 use crate::config::founders_problem;
-use crate::local::{Card, Founder, Intent, LocalCell, LocalError, Standing};
+use crate::local::{Advert, Founder, Intent, LocalCell, LocalError, Standing};
 
 /// How a process means to come in, and what keeps it from founding twice.
 #[derive(Debug)]
@@ -32,14 +32,14 @@ impl Plan {
     pub(super) fn new(
         options: &Options,
         local: &LocalCell,
-        card: &Card,
+        advert: &Advert,
         seeds: Vec<SocketAddr>,
     ) -> Result<Self, StartError> {
         let config = &options.config;
         let founders = &config.founders;
         let founding = match &options.founding {
             Some(founding) => founding.clone(),
-            None if founders.contains(&card.name) => Founding::Named(founders.clone()),
+            None if founders.contains(&advert.name) => Founding::Named(founders.clone()),
             None if !seeds.is_empty() || !founders.is_empty() => Founding::Join,
             None if config.bind.is_loopback() => return Ok(Self::ByLock),
             None => return Err(StartError::NoWayIn { bind: config.bind }),
@@ -51,9 +51,9 @@ impl Plan {
                 if config.name.is_none() {
                     return Err(StartError::NamelessFounder);
                 }
-                Some(Box::new(local.take_founder(&card.name, card)?))
+                Some(Box::new(local.take_founder(&advert.name, advert)?))
             }
-            Founding::Join if config.name.is_some() => match local.take_founder(&card.name, card) {
+            Founding::Join if config.name.is_some() => match local.take_founder(&advert.name, advert) {
                 Ok(founder) => Some(Box::new(founder)),
                 // The cell says that its name is taken, or the other one is of another network.
                 Err(LocalError::NameInUse { .. }) => {
@@ -70,7 +70,7 @@ impl Plan {
     pub(super) fn intent(&self) -> Intent {
         match self {
             Self::ByLock => Intent::ByLock,
-            Self::Told { .. } => Intent::AsTold,
+            Self::Told { .. } => Intent::AsConfigured,
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use phalanx_core::Lane;
+use phalanx_core::TrafficClass;
 use phalanx_core::rng::Rng;
 use phalanx_driver::Driver;
 
@@ -58,7 +58,8 @@ pub(super) fn resolve(seeds: &[String]) -> Result<Vec<SocketAddr>, StartError> {
 
 /// The addresses to tell others.
 pub(super) fn reachable(driver: &impl Driver, seeds: &[SocketAddr]) -> Result<Reachable, StartError> {
-    let (mut data, mut control) = (driver.local_address(Lane::Data), driver.local_address(Lane::Control));
+    let (mut data, mut control) =
+        (driver.local_address(TrafficClass::Data), driver.local_address(TrafficClass::Control));
     if control.ip().is_unspecified() {
         let bind = control.ip();
         let towards = seeds.iter().find(|seed| seed.is_ipv4() == bind.is_ipv4());

@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use phalanx::core::{Lane, Origin, Packet};
+use phalanx::core::{Origin, Packet, TrafficClass};
 use phalanx::driver::{Driver, Neighbours, Received, Wait, Waker, Woken};
 
 /// What came.
@@ -35,7 +35,7 @@ impl Heard {
         packet.hash(&mut hasher);
         let hash = hasher.finish();
         let seen = notes.packets.entry(nonce.try_into().expect("20 bytes")).or_default();
-        // A packet that came through memory may be repaired over the network.
+        // A packet that came through memory may be retransmitted over the network.
         let comes_again = seen.iter().any(Option::is_some);
         let before = seen[usize::from(origin == Origin::Memory)].replace(hash);
         let is_broken = before.is_some_and(|before| before != hash);
@@ -71,11 +71,15 @@ pub(crate) struct Listening<D> {
 impl<D: Driver> Driver for Listening<D> {
     type Outbox = D::Outbox;
 
-    fn receive(&mut self, max: usize, each: &mut impl FnMut(&mut Self::Outbox, Lane, Origin, Packet<'_>)) -> Received {
+    fn receive(
+        &mut self,
+        max: usize,
+        each: &mut impl FnMut(&mut Self::Outbox, TrafficClass, Origin, Packet<'_>),
+    ) -> Received {
         let heard = &self.heard;
-        self.inner.receive(max, &mut |outbox, lane, origin, packet| {
+        self.inner.receive(max, &mut |outbox, class, origin, packet| {
             heard.note(origin, &packet);
-            each(outbox, lane, origin, packet);
+            each(outbox, class, origin, packet);
         })
     }
 
@@ -87,8 +91,8 @@ impl<D: Driver> Driver for Listening<D> {
         self.inner.flush();
     }
 
-    fn local_address(&self, lane: Lane) -> SocketAddr {
-        self.inner.local_address(lane)
+    fn local_address(&self, class: TrafficClass) -> SocketAddr {
+        self.inner.local_address(class)
     }
 
     fn packet_bytes_max(&self) -> u32 {

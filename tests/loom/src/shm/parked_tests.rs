@@ -1,10 +1,10 @@
-//! A process that sleeps is woken for what was published, by one knock for each sleep.
+//! A process that sleeps is woken for what was published, by one doorbell for each sleep.
 
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::parked::{Knock, Sleep, published};
+use super::parked::{Doorbell, Sleep, published};
 
 /// A pipe that is readable after it was written, and what two processes see of each other.
 struct Process {
@@ -24,11 +24,11 @@ impl Process {
         })
     }
 
-    /// As a flush: what was published, then a knock if the other sleeps. Returns whether it knocked.
-    fn publish(&self, knock: &mut Knock) -> bool {
+    /// As a flush: what was published, then a doorbell if the other sleeps. Returns whether it knocked.
+    fn publish(&self, doorbell: &mut Doorbell) -> bool {
         self.published.fetch_add(1, Ordering::Relaxed);
         published();
-        let due = knock.is_due(self.parked.load(Ordering::Relaxed));
+        let due = doorbell.is_due(self.parked.load(Ordering::Relaxed));
         if due {
             *self.pipe.lock().expect("nobody panics") += 1;
             self.written.notify_one();
@@ -60,9 +60,9 @@ fn one_writer_wakes_a_sleeper() {
         let process = Process::new();
         let other = process.clone();
         let writer = thread::spawn(move || {
-            let mut knock = Knock::default();
+            let mut doorbell = Doorbell::default();
             for _ in 0..2 {
-                other.publish(&mut knock);
+                other.publish(&mut doorbell);
             }
         });
         process.see(2);
@@ -80,7 +80,7 @@ fn two_writers_wake_a_sleeper() {
             .map(|_| {
                 let other = process.clone();
                 thread::spawn(move || {
-                    other.publish(&mut Knock::default());
+                    other.publish(&mut Doorbell::default());
                 })
             })
             .collect();

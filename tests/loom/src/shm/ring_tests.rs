@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
 
-use super::ring::{Cursor, Looked, Ring, Seen, Writer, Written};
+use super::ring::{Cursor, Polled, Ring, Seen, Writer, Written};
 
 struct Memory {
     reserved: AtomicU64,
@@ -49,12 +49,12 @@ fn explore(words: usize, records: u8, looks: usize, preemptions: usize) {
                 continue;
             }
             match cursor.look(memory.ring(), 1, usize::MAX, &mut out) {
-                Looked::Taken(len) => {
+                Polled::Taken(len) => {
                     assert!(len == 12 && out[..12] == [out[0]; 12], "torn: {out:?}");
                     assert!(out[0] > last, "{} after {last}", out[0]);
                     last = out[0];
                 }
-                Looked::Overrun => {}
+                Polled::Overrun => {}
                 other => panic!("{other:?}"),
             }
         }

@@ -51,7 +51,7 @@ fn measure(bench: &mut Bench<'_>, servers: usize, receive_bytes: Option<usize>) 
             series(&format!("failed{name}"), "calls"),
         ]
     };
-    let (mut with, mut without) = (figures(""), figures(" without the allowance"));
+    let (mut with, mut without) = (figures(""), figures(" without response credit"));
     let load = rounds(servers);
     let mut failures = 0;
     for round in 0..bench.rounds() {

@@ -98,11 +98,11 @@ fn delay() -> Case {
 /// What may be on its way to a client through memory: more lies longer in the ring, and leaves the caches. What comes through
 /// sockets of this host is bounded by their buffers.
 fn inflow(size: usize) -> Case {
-    let tuning = |kib: u64| Tuning { inflow_bytes: Some(kib << 10), ..Tuning::default() };
+    let tuning = |kib: u64| Tuning { receive_budget_bytes: Some(kib << 10), ..Tuning::default() };
     let sweep = Sweep {
         transport: Transport::Shm,
         timed: "call",
-        name: "KiB of inflow",
+        name: "KiB of receive budget",
         values: [192, 384, 768, 1_536, 3_072, 12_288].map(|kib| (kib as f64, tuning(kib))).into(),
         usual: 768.0,
         load: Load::closed(size, 1),

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::api::{Limits, Timing};
-use crate::member::{Agreed, Report, Wishes, build_proposal};
+use crate::member::{Agreed, MembershipRequests, Report, build_proposal};
 use crate::{LEVEL, MemberInfo};
 
 /// Life `life` of the process that sits at `seat`.
@@ -19,10 +19,10 @@ fn cell(seats: std::ops::RangeInclusive<u64>) -> Directory {
 }
 
 /// What follows when those at these ranks report, and the others do not.
-fn decide(directory: &Directory, present: &[usize], wishes: &Wishes, why: LeaveReason) -> Proposal {
+fn decide(directory: &Directory, present: &[usize], requests: &MembershipRequests, why: LeaveReason) -> Proposal {
     let report = |rank: &usize| (*rank, Report { decree: directory.decree + 1, ..Report::default() });
     let reports = present.iter().map(report).collect();
-    let proposal = build_proposal(directory, &reports, &BTreeSet::new(), &BTreeSet::new(), wishes, |_| why);
+    let proposal = build_proposal(directory, &reports, &BTreeSet::new(), &BTreeSet::new(), requests, |_| why);
     assert!(directory.admits(&proposal));
     proposal
 }
@@ -33,31 +33,42 @@ fn lost(directory: &Directory) -> Option<Vec<&'static str>> {
     Some(directory.lost()?.iter().map(name).collect())
 }
 
-fn leave(who: &[u64]) -> Wishes {
-    Wishes { leavers: who.iter().map(|seat| member(*seat, 1).incarnation).collect(), ..Wishes::default() }
+fn leave(who: &[u64]) -> MembershipRequests {
+    MembershipRequests {
+        leavers: who.iter().map(|seat| member(*seat, 1).incarnation).collect(),
+        ..MembershipRequests::default()
+    }
 }
 
 #[test]
 fn a_cell_names_those_that_may_not_know_that_they_are_out() {
     let first = cell(0..=4);
     assert_eq!(lost(&first), Some(Vec::new()));
-    let silent = first.after(&decide(&first, &[0, 1, 2], &Wishes::default(), LeaveReason::Unreachable));
+    let silent = first.after(&decide(&first, &[0, 1, 2], &MembershipRequests::default(), LeaveReason::Unreachable));
     assert_eq!(lost(&silent), Some(vec!["p3", "p4"]));
-    let dead = first.after(&decide(&first, &[0, 1, 2], &Wishes::default(), LeaveReason::Died));
+    let dead = first.after(&decide(&first, &[0, 1, 2], &MembershipRequests::default(), LeaveReason::Died));
     assert_eq!(lost(&dead), Some(Vec::new()), "they are proved dead");
     // One is back, where it ran before; one said that it knows; and a decree that changes no view changes nothing.
     let joiners = vec![(member(3, 2), Vec::new())];
-    let back = silent.after(&decide(&silent, &[0, 1, 2], &Wishes { joiners, ..Wishes::default() }, LeaveReason::Died));
+    let back = silent.after(&decide(
+        &silent,
+        &[0, 1, 2],
+        &MembershipRequests { joiners, ..MembershipRequests::default() },
+        LeaveReason::Died,
+    ));
     assert_eq!(lost(&back), Some(vec!["p4"]));
     let out = BTreeSet::from([member(4, 1).incarnation]);
-    let said = back.after(&decide(&back, &[0, 1, 2, 3], &Wishes { out, ..leave(&[2]) }, LeaveReason::Died));
+    let said = back.after(&decide(&back, &[0, 1, 2, 3], &MembershipRequests { out, ..leave(&[2]) }, LeaveReason::Died));
     assert_eq!(lost(&said), Some(vec!["p2"]), "the leaver is not told yet");
-    let same = said.after(&decide(&said, &[0, 1, 2], &Wishes::default(), LeaveReason::Died));
+    let same = said.after(&decide(&said, &[0, 1, 2], &MembershipRequests::default(), LeaveReason::Died));
     assert_eq!((said.view, lost(&same)), (same.view, Some(vec!["p2"])));
     let nobody = same.after(&decide(
         &same,
         &[0, 1, 2],
-        &Wishes { leavers: same.members.iter().map(|member| member.incarnation).collect(), ..Wishes::default() },
+        &MembershipRequests {
+            leavers: same.members.iter().map(|member| member.incarnation).collect(),
+            ..MembershipRequests::default()
+        },
         LeaveReason::Died,
     ));
     assert!(nobody.members.is_empty());
@@ -71,9 +82,10 @@ fn who_comes_back_from_elsewhere_excuses_nobody() {
     let mut joiner = member(2, 2);
     joiner.sit(77);
     let back = |first: &Directory, joiner: &MemberInfo| {
-        let silent = first.after(&decide(first, &[0, 1], &Wishes::default(), LeaveReason::Unreachable));
-        let wishes = Wishes { joiners: vec![(joiner.clone(), Vec::new())], ..Wishes::default() };
-        lost(&silent.after(&decide(&silent, &[0, 1], &wishes, LeaveReason::Died)))
+        let silent = first.after(&decide(first, &[0, 1], &MembershipRequests::default(), LeaveReason::Unreachable));
+        let requests =
+            MembershipRequests { joiners: vec![(joiner.clone(), Vec::new())], ..MembershipRequests::default() };
+        lost(&silent.after(&decide(&silent, &[0, 1], &requests, LeaveReason::Died)))
     };
     assert_eq!(back(&first, &joiner), Some(vec!["p2"]));
     first.members[2].sit(0);
@@ -85,11 +97,11 @@ fn who_comes_back_from_elsewhere_excuses_nobody() {
 #[test]
 fn after_a_view_of_an_earlier_build_nobody_knows_who_is_lost() {
     let first = cell(0..=4);
-    let mut proposal = decide(&first, &[0, 1, 2, 3], &Wishes::default(), LeaveReason::Unreachable);
+    let mut proposal = decide(&first, &[0, 1, 2, 3], &MembershipRequests::default(), LeaveReason::Unreachable);
     proposal.tail.remove(LOST);
     let second = first.after(&proposal);
     assert_eq!(lost(&second), None);
-    let third = second.after(&decide(&second, &[0, 1, 2], &Wishes::default(), LeaveReason::Unreachable));
+    let third = second.after(&decide(&second, &[0, 1, 2], &MembershipRequests::default(), LeaveReason::Unreachable));
     assert_eq!(lost(&third), None, "nor later");
     let mut next = third;
     next.view = 1;
@@ -102,9 +114,11 @@ fn a_cell_that_lost_sight_of_too_many_names_none_of_them() {
     let mut directory = cell(0..=2);
     let max = LOST_MAX as u64;
     for seat in 10..10 + max + 1 {
-        let wishes = Wishes { joiners: vec![(member(seat, 1), Vec::new())], ..Wishes::default() };
-        directory = directory.after(&decide(&directory, &[0, 1, 2], &wishes, LeaveReason::Died));
-        directory = directory.after(&decide(&directory, &[0, 1, 2], &Wishes::default(), LeaveReason::Unreachable));
+        let requests =
+            MembershipRequests { joiners: vec![(member(seat, 1), Vec::new())], ..MembershipRequests::default() };
+        directory = directory.after(&decide(&directory, &[0, 1, 2], &requests, LeaveReason::Died));
+        directory =
+            directory.after(&decide(&directory, &[0, 1, 2], &MembershipRequests::default(), LeaveReason::Unreachable));
         let known = directory.lost().map(|lost| lost.len() as u64);
         assert_eq!(known, (seat < 10 + max).then_some(seat - 9));
     }
@@ -113,7 +127,7 @@ fn a_cell_that_lost_sight_of_too_many_names_none_of_them() {
 #[test]
 fn what_a_proposal_says_of_former_members_keeps_within_its_bounds() {
     let first = cell(0..=2);
-    let proposal = decide(&first, &[0, 1], &Wishes::default(), LeaveReason::Unreachable);
+    let proposal = decide(&first, &[0, 1], &MembershipRequests::default(), LeaveReason::Unreachable);
     let with = |view: u64, names: &[usize]| {
         let lost = names.iter().map(|len| Lost { who: Incarnation(7), seat: 1, name: "n".repeat(*len) }).collect();
         let mut proposal = proposal.clone();

@@ -17,12 +17,12 @@ fn list(instance: u64, lives: [u64; 3]) -> FirstView {
 
 fn marked(round: u32, first: &FirstView) -> FounderRecord {
     let ballot = FoundingBallot { round, leader: Incarnation(1) };
-    let mark = Mark { instance: first.instance, list: Some((ballot, first.clone())) };
+    let mark = BootstrapMarker { instance: first.instance, list: Some((ballot, first.clone())) };
     FounderRecord { mark: Some(mark), ..FounderRecord::default() }
 }
 
 fn taken_in(instance: u64) -> FounderRecord {
-    FounderRecord { mark: Some(Mark { instance, list: None }), ..FounderRecord::default() }
+    FounderRecord { mark: Some(BootstrapMarker { instance, list: None }), ..FounderRecord::default() }
 }
 
 fn nothing() -> FounderRecord {

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::PROBED_MAX;
-use crate::member::{Claim, Hearing, Patience, WatchGraph};
+use crate::member::{FailureDetector, LinkReport, Patience, WatchGraph};
 use crate::time::Instant;
 
 const BEAT: Duration = Duration::from_millis(100);
 
-/// Members that beat and pass claims on over links that may be cut.
+/// Members that beat and pass link-state reports on over links that may be cut.
 struct Cell {
     now: Instant,
-    members: Vec<Hearing>,
+    members: Vec<FailureDetector>,
     dead: BTreeSet<usize>,
     /// Directed links over which nothing comes through.
     cut: BTreeSet<(usize, usize)>,
@@ -24,7 +24,7 @@ impl Cell {
     fn new(members: usize, watchers: usize) -> Self {
         let now = Instant(1_000_000_000);
         let patience = Patience { suspect_after: BEAT * 9, beat: BEAT, watchers };
-        let members = (0..members).map(|me| Hearing::new(me, members, now, patience)).collect();
+        let members = (0..members).map(|me| FailureDetector::new(me, members, now, patience)).collect();
         Self { now, members, dead: BTreeSet::new(), cut: BTreeSet::new(), waits: Vec::new() }
     }
 
@@ -65,11 +65,12 @@ impl Cell {
                 continue;
             }
             self.members[*to].heard(self.now, rank);
-            if self.members[*to].watch_beat(self.now, rank, depth, asks, digest) && self.comes_through(*to, rank) {
+            if self.members[*to].watch_heartbeat(self.now, rank, depth, asks, digest) && self.comes_through(*to, rank) {
                 let watch = self.members[*to].watch().expect("a large cell");
-                let claims: Vec<_> = watch.claims().map(|(whose, claim)| (whose, claim.clone())).collect();
-                for (whose, claim) in claims {
-                    self.members[rank].take_claim(whose, claim);
+                let link_reports: Vec<_> =
+                    watch.link_reports().map(|(whose, link_report)| (whose, link_report.clone())).collect();
+                for (whose, link_report) in link_reports {
+                    self.members[rank].take_link_report(whose, link_report);
                 }
             }
         }
@@ -83,8 +84,8 @@ impl Cell {
                 let (news, targets) = (watch.take_news(), watch.last_targets());
                 quiet &= news.is_empty();
                 for to in targets.into_iter().filter(|to| self.comes_through(rank, *to)).collect::<Vec<_>>() {
-                    for (whose, claim) in &news {
-                        self.members[to].take_claim(*whose, claim.clone());
+                    for (whose, link_report) in &news {
+                        self.members[to].take_link_report(*whose, link_report.clone());
                     }
                 }
             }
@@ -113,7 +114,7 @@ fn a_quiet_cell_says_nothing_and_beats_to_its_watchers_alone() {
     for rank in 0..40 {
         assert_eq!(cell.hears(rank), 40);
         assert!(cell.candidates(rank).is_empty());
-        assert_eq!(cell.members[rank].watch().expect("large").claims().count(), 0);
+        assert_eq!(cell.members[rank].watch().expect("large").link_reports().count(), 0);
         let targets = cell.members[rank].targets(cell.now, BTreeSet::new());
         assert_eq!(targets.told.len(), 6);
         assert!(targets.asked.is_empty());
@@ -123,10 +124,10 @@ fn a_quiet_cell_says_nothing_and_beats_to_its_watchers_alone() {
 #[test]
 fn nobody_speaks_for_this_member_or_for_one_that_is_not_there() {
     let mut cell = Cell::new(20, 3);
-    let claim = || Claim { version: 9, accused: vec![1], besides: Vec::new() };
-    let heard = [0, 1, 20].map(|rank| cell.members[0].take_claim(rank, claim()));
+    let link_report = || LinkReport { version: 9, suspected: vec![1], besides: Vec::new() };
+    let heard = [0, 1, 20].map(|rank| cell.members[0].take_link_report(rank, link_report()));
     assert_eq!(heard, [false, true, false]);
-    assert!(!cell.members[0].take_claim(1, claim()), "the same again is no news");
+    assert!(!cell.members[0].take_link_report(1, link_report()), "the same again is no news");
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn everybody_learns_who_fell_silent() {
 }
 
 #[test]
-fn a_deaf_member_goes_and_not_those_it_accuses() {
+fn a_deaf_member_goes_and_not_those_it_suspects() {
     let mut cell = Cell::new(9, 4);
     cell.run(3);
     cell.cut.extend((0..9).filter(|from| *from != 2).map(|from| (from, 2)));
@@ -161,7 +162,7 @@ fn a_deaf_member_goes_and_not_those_it_accuses() {
 }
 
 #[test]
-fn two_sides_know_their_own_and_accusations_lapse() {
+fn two_sides_know_their_own_and_suspicions_lapse() {
     let mut cell = Cell::new(9, 4);
     cell.run(3);
     for (a, b) in (0..5).flat_map(|a| (5..9).map(move |b| (a, b))) {
@@ -219,7 +220,7 @@ fn who_waits_for_an_answer_watches_for_it() {
     cell.waits.clear();
     cell.run(5);
     assert_eq!(cell.candidates(8), [4], "a link that is known to be broken is looked at");
-    // With the link whole, the other answers because it is asked to, and is not accused.
+    // With the link whole, the other answers because it is asked to, and is not suspected.
     cell.cut.clear();
     cell.run(5);
     assert!(cell.candidates(8).is_empty());
@@ -307,7 +308,7 @@ fn in_doubt_all_look_at_all_of_their_links_unless_they_are_too_many() {
     }
 }
 
-/// The digest is the exclusive or of all marks: equal digests must mean equal claims, whoever said them and however often.
+/// The digest is the exclusive or of all marks: equal digests must mean equal link-state reports, whoever said them and however often.
 #[test]
 fn marks_differ_by_member_and_version_in_every_bit() {
     let marks: BTreeSet<u64> =

@@ -1,57 +1,57 @@
 //! A packet that makes no sense, or has to wait: it is read whole or not at all.
 
 use super::*;
-use crate::link::Said;
-use crate::order::Part;
+use crate::link::StreamReport;
+use crate::order::FragmentKind;
 use crate::order::frame::{put_announce, put_message, put_pass, put_past, put_stable};
 
-fn message(out: &mut Vec<u8>, order: Order, placed: bool, part: Part, deps: &[(u16, u64)], body: &[u8]) {
-    put_message(out, order, placed, false, part, deps, body.len());
+fn message(out: &mut Vec<u8>, order: Order, sequenced: bool, fragment: FragmentKind, deps: &[(u16, u64)], body: &[u8]) {
+    put_message(out, order, sequenced, false, fragment, deps, body.len());
     out.extend_from_slice(body);
 }
 
 fn whole(order: Order) -> Vec<u8> {
     let mut out = Vec::new();
-    message(&mut out, order, false, Part::Whole, &[], b"m");
+    message(&mut out, order, false, FragmentKind::Whole, &[], b"m");
     out
 }
 
-/// Hands `packets` of `from`'s stream, numbered from `first` on, to the flow of c.
-fn hand(c: &mut (Flow, Port), from: usize, first: u64, packets: &[&[u8]]) {
-    let (flow, port) = c;
+/// Hands `packets` of `from`'s stream, numbered from `first` on, to the streams of c.
+fn hand(c: &mut (ViewStreams, Port), from: usize, first: u64, packets: &[&[u8]]) {
+    let (view_streams, port) = c;
     for (number, frames) in (first..).zip(packets) {
-        flow.handle_packet(Instant(1), from, number, Incoming::Lent(frames), port);
+        view_streams.handle_packet(Instant(1), from, number, ReceivedFrames::Lent(frames), port);
     }
-    while flow.turn(Instant(1), port) {}
+    while view_streams.poll(Instant(1), port) {}
 }
 
-fn receipt_for(c: &Port, rank: usize) -> Option<u64> {
-    c.receipts.iter().rev().find(|(to, _)| *to == rank).map(|(_, receipt)| receipt.prefix)
+fn ack_for(c: &Port, rank: usize) -> Option<u64> {
+    c.acks.iter().rev().find(|(to, _)| *to == rank).map(|(_, ack)| ack.prefix)
 }
 
 #[test]
 fn nothing_of_a_packet_that_makes_no_sense_counts_and_nothing_after_it() {
     let mut good_then_bad = whole(Order::Fifo);
     good_then_bad.push(0xff);
-    let mut c = flow(C, 3);
+    let mut c = view_streams(C, 3);
     hand(&mut c, B, 1, &[&whole(Order::Fifo), &good_then_bad, &whole(Order::Fifo)]);
     assert_eq!((c.1.delivered.as_slice(), c.1.nonsense.as_slice()), (&[(B, 1)][..], &[B][..]));
-    assert_eq!(receipt_for(&c.1, B), Some(1));
+    assert_eq!(ack_for(&c.1, B), Some(1));
     assert!(c.0.has_nonsense() && c.0.kept(B, 1).is_some() && c.0.kept(B, 2).is_none() && c.0.kept(B, 3).is_none());
     // Other streams go on, and it is told once.
     hand(&mut c, A, 1, &[&whole(Order::Fifo)]);
     hand(&mut c, B, 4, &[&whole(Order::Fifo)]);
     assert_eq!((c.1.delivered.as_slice(), c.1.nonsense.as_slice()), (&[(B, 1), (A, 1)][..], &[B][..]));
     let said = c.0.wedge(Instant(1), &mut c.1);
-    let all = |prefix| Said { prefix, read: prefix, nonsense: false };
-    assert_eq!(said, [all(1), Said { nonsense: true, ..all(1) }, all(0)]);
+    let all = |prefix| StreamReport { prefix, read: prefix, nonsense: false };
+    assert_eq!(said, [all(1), StreamReport { nonsense: true, ..all(1) }, all(0)]);
     assert!(c.0.holds(&[1, 4, 0]) && c.0.missing(&[1, 9, 0]).is_empty(), "there is no more to ask for");
     assert_eq!(c.0.finish(&[1, 2, 0], &mut c.1), None, "the cut cannot be reached");
 }
 
 #[test]
 fn a_view_ends_in_front_of_nonsense() {
-    let mut c = flow(C, 3);
+    let mut c = view_streams(C, 3);
     hand(&mut c, B, 1, &[&whole(Order::Causal), &[0xff]]);
     c.0.wedge(Instant(1), &mut c.1);
     assert_eq!((c.0.finish(&[0, 1, 0], &mut c.1), c.1.delivered.as_slice()), (Some(0), &[(B, 1)][..]));
@@ -62,28 +62,28 @@ fn a_view_ends_in_front_of_nonsense() {
 fn what_a_packet_began_is_undone() {
     let begins = |total| {
         let mut out = Vec::new();
-        message(&mut out, Order::Total, false, Part::First(total), &[], b"ab");
+        message(&mut out, Order::Total, false, FragmentKind::First(total), &[], b"ab");
         out
     };
     let mut middle = Vec::new();
     put_past(&mut middle, &[(0, 3)]);
-    message(&mut middle, Order::Causal, false, Part::Whole, &[(2, 7)], b"x");
-    message(&mut middle, Order::Total, false, Part::Last, &[(0, 1)], b"cd");
-    message(&mut middle, Order::Total, false, Part::First(9), &[], b"efg");
+    message(&mut middle, Order::Causal, false, FragmentKind::Whole, &[(2, 7)], b"x");
+    message(&mut middle, Order::Total, false, FragmentKind::Last, &[(0, 1)], b"cd");
+    message(&mut middle, Order::Total, false, FragmentKind::First(9), &[], b"efg");
     put_past(&mut middle, &[(2, 1)]);
     middle.push(0xff);
-    let mut c = flow(C, 3);
+    let mut c = view_streams(C, 3);
     hand(&mut c, B, 1, &[&begins(4), &middle]);
-    let mut fresh = flow(C, 3);
+    let mut fresh = view_streams(C, 3);
     hand(&mut fresh, B, 1, &[&begins(4)]);
     // Of its own count of changes a stream says nothing, and entries of 0 are as good as none.
-    let state = |c: &(Flow, Port)| {
+    let state = |c: &(ViewStreams, Port)| {
         let stream = format!("{:?}", c.0.streams[B]).replace("vector: [0, 0, 0]", "vector: []");
-        let part = |from: &str, to: &str| {
+        let fragment = |from: &str, to: &str| {
             let after = stream.split(from).nth(1).expect("a field");
             after.split(to).next().map(str::to_owned)
         };
-        (part("queue: ", "parsed: "), part("context: ", "before: "), part("assembled: ", "nonsense: "))
+        (fragment("queue: ", "parsed: "), fragment("context: ", "before: "), fragment("assembled: ", "nonsense: "))
     };
     assert_eq!(state(&c), state(&fresh));
     let stream = &c.0.streams[B];
@@ -98,44 +98,53 @@ fn frames_are_judged_in_the_light_of_those_before_them() {
         out
     };
     let bad: [(&str, Vec<u8>); 12] = [
-        ("a piece of nothing", framed(&|o| message(o, Order::Fifo, false, Part::Last, &[], b"m"))),
+        ("a piece of nothing", framed(&|o| message(o, Order::Fifo, false, FragmentKind::Last, &[], b"m"))),
         (
             "a message begun in another",
             framed(&|o| {
-                (0..2).for_each(|_| message(o, Order::Fifo, false, Part::First(9), &[], b"m"));
+                (0..2).for_each(|_| message(o, Order::Fifo, false, FragmentKind::First(9), &[], b"m"));
             }),
         ),
         (
             "a message of another length",
             framed(&|o| {
-                message(o, Order::Fifo, false, Part::First(9), &[], b"m");
-                message(o, Order::Fifo, false, Part::Last, &[], b"m");
+                message(o, Order::Fifo, false, FragmentKind::First(9), &[], b"m");
+                message(o, Order::Fifo, false, FragmentKind::Last, &[], b"m");
             }),
         ),
-        ("a longer message", framed(&|o| message(o, Order::Fifo, false, Part::First(1), &[], b"mm"))),
+        ("a longer message", framed(&|o| message(o, Order::Fifo, false, FragmentKind::First(1), &[], b"mm"))),
         (
             "another order in its middle",
             framed(&|o| {
-                message(o, Order::Fifo, false, Part::First(2), &[], b"m");
-                message(o, Order::Causal, false, Part::Last, &[], b"m");
+                message(o, Order::Fifo, false, FragmentKind::First(2), &[], b"m");
+                message(o, Order::Causal, false, FragmentKind::Last, &[], b"m");
             }),
         ),
-        ("dependencies before the end", framed(&|o| message(o, Order::Causal, false, Part::First(2), &[(0, 1)], b"m"))),
-        ("a rank that is not there", framed(&|o| message(o, Order::Causal, false, Part::Whole, &[(3, 1)], b"m"))),
+        (
+            "dependencies before the end",
+            framed(&|o| message(o, Order::Causal, false, FragmentKind::First(2), &[(0, 1)], b"m")),
+        ),
+        (
+            "a rank that is not there",
+            framed(&|o| message(o, Order::Causal, false, FragmentKind::Whole, &[(3, 1)], b"m")),
+        ),
         (
             "a count beyond all counts",
             framed(&|o| {
-                message(o, Order::Causal, false, Part::Whole, &[(0, u64::MAX)], b"m");
-                message(o, Order::Causal, false, Part::Whole, &[(0, 1)], b"m");
+                message(o, Order::Causal, false, FragmentKind::Whole, &[(0, u64::MAX)], b"m");
+                message(o, Order::Causal, false, FragmentKind::Whole, &[(0, 1)], b"m");
             }),
         ),
         ("a mark in a packet that it covers", framed(&|o| put_stable(o, 1))),
         ("an order without the token", framed(&|o| put_announce(o, 0, false, &[(0, 1)]))),
-        ("an abcast placed without the token", framed(&|o| message(o, Order::Total, true, Part::Whole, &[], b"m"))),
+        (
+            "an abcast sequenced without the token",
+            framed(&|o| message(o, Order::Total, true, FragmentKind::Whole, &[], b"m")),
+        ),
         ("a pass of somebody else's token", framed(&|o| put_pass(o, 0, 2))),
     ];
     for (what, packet) in bad {
-        let mut c = flow(C, 3);
+        let mut c = view_streams(C, 3);
         hand(&mut c, B, 1, &[&packet]);
         assert_eq!((c.1.nonsense.as_slice(), c.1.delivered.len()), (&[B][..], 0), "{what}");
     }
@@ -151,7 +160,7 @@ fn frames_are_judged_in_the_light_of_those_before_them() {
         ("a pass to nobody", framed(&|o| put_pass(o, 0, 3))),
         ("an order for nobody", framed(&|o| put_announce(o, 0, false, &[(3, 1)]))),
     ] {
-        let mut c = flow(C, 3);
+        let mut c = view_streams(C, 3);
         hand(&mut c, A, 1, &[&packet]);
         assert_eq!((c.1.nonsense.as_slice(), c.0.total.tenure()), (&[A][..], 0), "{what}");
     }
@@ -162,15 +171,15 @@ fn frames_are_judged_in_the_light_of_those_before_them() {
 fn orders_wait_for_the_pass_that_allows_them() {
     let (mut orders, mut pass) = (Vec::new(), Vec::new());
     put_announce(&mut orders, 1, false, &[]);
-    message(&mut orders, Order::Total, true, Part::Whole, &[], b"m");
+    message(&mut orders, Order::Total, true, FragmentKind::Whole, &[], b"m");
     put_pass(&mut pass, 0, 1);
-    let mut c = flow(C, 3);
+    let mut c = view_streams(C, 3);
     hand(&mut c, B, 1, &[&orders, &whole(Order::Fifo)]);
     assert_eq!((c.1.delivered.len(), c.1.nonsense.len(), c.0.token_counts().overtaken), (0, 0, 0));
-    assert_eq!(receipt_for(&c.1, B), Some(0));
+    assert_eq!(ack_for(&c.1, B), Some(0));
     hand(&mut c, A, 1, &[&pass]);
     assert_eq!((c.1.delivered.as_slice(), c.0.token_counts().overtaken), (&[(B, 1), (B, 2)][..], 1));
-    assert_eq!(receipt_for(&c.1, B), Some(2));
+    assert_eq!(ack_for(&c.1, B), Some(2));
 }
 
 /// At the end of a view the pass may be outside of the cut. Then its holder's orders are nobody's, and its messages come all
@@ -180,14 +189,14 @@ fn orders_whose_pass_is_lost_do_not_count_at_the_end() {
     let packet = |tenure: u32| {
         let mut out = Vec::new();
         put_announce(&mut out, tenure, false, &[(2, 5)]);
-        message(&mut out, Order::Total, true, Part::Whole, &[], b"m");
+        message(&mut out, Order::Total, true, FragmentKind::Whole, &[], b"m");
         out
     };
     for cut in [[0, 3, 0], [1, 3, 0]] {
-        let mut c = flow(C, 3);
+        let mut c = view_streams(C, 3);
         hand(&mut c, B, 1, &[&packet(1), &packet(2), &packet(70)]);
         let said = c.0.wedge(Instant(1), &mut c.1);
-        assert_eq!(said[B], Said { prefix: 3, read: 0, nonsense: false });
+        assert_eq!(said[B], StreamReport { prefix: 3, read: 0, nonsense: false });
         let mut pass = Vec::new();
         put_pass(&mut pass, 0, 1);
         c.0.handle_recovered(A, 1, crate::frames::Frames::from(pass));
@@ -200,7 +209,7 @@ fn orders_whose_pass_is_lost_do_not_count_at_the_end() {
 /// What was fetched is read before its holder says that it holds it, and nothing of it is acted upon.
 #[test]
 fn what_is_held_is_read_ahead() {
-    let mut c = flow(C, 3);
+    let mut c = view_streams(C, 3);
     c.1.cannot_read.push((B, 3));
     hand(&mut c, B, 1, &[&whole(Order::Fifo)]);
     c.0.wedge(Instant(1), &mut c.1);
@@ -208,7 +217,7 @@ fn what_is_held_is_read_ahead() {
         c.0.handle_recovered(B, number, crate::frames::Frames::from(whole(Order::Fifo)));
     }
     let said = c.0.wedge(Instant(1), &mut c.1);
-    assert_eq!(said[B], Said { prefix: 2, read: 1, nonsense: true });
+    assert_eq!(said[B], StreamReport { prefix: 2, read: 1, nonsense: true });
     assert_eq!(c.1.delivered, [(B, 1)]);
     assert_eq!((c.0.finish(&[0, 2, 0], &mut c.1), c.1.delivered.len()), (Some(0), 2));
 }
@@ -219,9 +228,9 @@ fn a_wrong_order_is_found_with_the_pass_that_was_fetched() {
     let (mut wrong, mut pass) = (Vec::new(), Vec::new());
     put_announce(&mut wrong, 1, false, &[(2, 1)]);
     put_pass(&mut pass, 0, 2);
-    let mut c = flow(C, 3);
+    let mut c = view_streams(C, 3);
     hand(&mut c, B, 1, &[&wrong]);
     assert!(!c.0.wedge(Instant(1), &mut c.1)[B].nonsense, "it may be right");
     c.0.handle_recovered(A, 1, crate::frames::Frames::from(pass));
-    assert_eq!(c.0.wedge(Instant(1), &mut c.1)[B], Said { prefix: 0, read: 0, nonsense: true });
+    assert_eq!(c.0.wedge(Instant(1), &mut c.1)[B], StreamReport { prefix: 0, read: 0, nonsense: true });
 }

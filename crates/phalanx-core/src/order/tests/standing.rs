@@ -1,11 +1,11 @@
 //! What a member's stream owes to others, and what it says of itself.
 
-use super::{A, B, C, Flow, Port, Three, flow};
+use super::{A, B, C, Port, Three, ViewStreams, view_streams};
 use crate::api::Order;
-use crate::frames::Incoming;
-use crate::link::{Arrival, Receipt};
+use crate::frames::ReceivedFrames;
+use crate::link::{Ack, Arrival};
 use crate::order::frame::{StreamFrame, read_frame};
-use crate::order::{Full, Hold};
+use crate::order::{Backpressure, Hold};
 use crate::time::Instant;
 use crate::wire::codec::Reader;
 
@@ -13,42 +13,42 @@ const WINDOW: u64 = 64;
 const NOW: Instant = Instant(1);
 
 /// All turns that find something to do.
-fn settle((flow, port): &mut (Flow, Port)) {
-    while flow.turn(NOW, port) {}
+fn settle((view_streams, port): &mut (ViewStreams, Port)) {
+    while view_streams.poll(NOW, port) {}
 }
 
 /// Sends until the window of `member` is used up and one message waits.
-fn block(member: &mut (Flow, Port)) {
+fn block(member: &mut (ViewStreams, Port)) {
     while !member.0.is_blocked() {
         assert!(member.0.multicast(NOW, Order::Fifo, false, &[&[0; 600]], &mut member.1));
         settle(member);
     }
 }
 
-fn told(member: &mut (Flow, Port), rank: usize, prefix: u64, limit: u64) {
-    let receipt = Receipt { prefix, limit, gaps: Vec::new() };
-    member.0.handle_receipt(NOW, rank, &receipt, false, &mut member.1);
+fn told(member: &mut (ViewStreams, Port), rank: usize, prefix: u64, limit: u64) {
+    let ack = Ack { prefix, limit, gaps: Vec::new() };
+    member.0.handle_ack(NOW, rank, &ack, false, &mut member.1);
     settle(member);
 }
 
 #[test]
 fn outside_the_primary_nothing_uniform_is_delivered() {
     let mut t = Three::new();
-    t.flows[A].0.set_primary(false);
+    t.group_streams[A].0.set_primary(false);
     t.cast(B, Order::Fifo, true);
     t.carry(B, &[A, C]);
     t.tell();
     t.tell();
     assert_eq!((t.delivered(A), t.delivered(B)), (&[][..], &[(B, 1)][..]));
-    t.flows[A].0.set_primary(true);
-    settle(&mut t.flows[A]);
+    t.group_streams[A].0.set_primary(true);
+    settle(&mut t.group_streams[A]);
     assert_eq!(t.delivered(A), [(B, 1)]);
 }
 
 #[test]
 fn no_packet_is_longer_than_its_room_whatever_its_headers_say() {
     for len in 1100..1200 {
-        let mut all: Vec<_> = (0..8).map(|me| flow(me, 8)).collect();
+        let mut all: Vec<_> = (0..8).map(|me| view_streams(me, 8)).collect();
         let mut said = Vec::new();
         for (rank, member) in all.iter_mut().enumerate().skip(1) {
             assert!(member.0.multicast(NOW, Order::Fifo, false, &[b"m"], &mut member.1));
@@ -57,7 +57,7 @@ fn no_packet_is_longer_than_its_room_whatever_its_headers_say() {
         }
         let sender = &mut all[0];
         for (rank, frames) in &said {
-            sender.0.handle_packet(NOW, *rank, 1, Incoming::Lent(frames), &mut sender.1);
+            sender.0.handle_packet(NOW, *rank, 1, ReceivedFrames::Lent(frames), &mut sender.1);
         }
         settle(sender);
         assert!(sender.0.multicast(NOW, Order::Causal, false, &[&vec![0; len]], &mut sender.1));
@@ -72,28 +72,28 @@ fn a_packet_that_comes_again_is_acknowledged_again_and_ones_own_is_not() {
     let mut t = Three::new();
     t.cast(B, Order::Fifo, false);
     t.carry(B, &[A]);
-    t.flows[A].1.receipts.clear();
+    t.group_streams[A].1.acks.clear();
     t.carry(B, &[A]);
-    let (_, port) = &mut t.flows[A];
-    assert_eq!(port.receipts.iter().map(|(to, receipt)| (*to, receipt.prefix)).collect::<Vec<_>>(), [(B, 1)]);
-    port.receipts.clear();
+    let (_, port) = &mut t.group_streams[A];
+    assert_eq!(port.acks.iter().map(|(to, ack)| (*to, ack.prefix)).collect::<Vec<_>>(), [(B, 1)]);
+    port.acks.clear();
     t.cast(A, Order::Fifo, false);
-    let (flow, port) = &mut t.flows[A];
+    let (view_streams, port) = &mut t.group_streams[A];
     let own = port.packets[0].1.clone();
-    assert_eq!(flow.handle_packet(NOW, A, 1, Incoming::Lent(&own), port), Arrival::Duplicate);
-    settle(&mut t.flows[A]);
-    assert_eq!(t.flows[A].1.receipts.len(), 0);
+    assert_eq!(view_streams.handle_packet(NOW, A, 1, ReceivedFrames::Lent(&own), port), Arrival::Duplicate);
+    settle(&mut t.group_streams[A]);
+    assert_eq!(t.group_streams[A].1.acks.len(), 0);
 }
 
 #[test]
 fn a_heartbeat_tells_where_streams_stand_while_somebody_may_wait() {
     let mut t = Three::new();
     let beat = |t: &mut Three, at: usize| {
-        let (flow, port) = &mut t.flows[at];
+        let (view_streams, port) = &mut t.group_streams[at];
         port.statuses.clear();
-        port.receipts.clear();
-        flow.heartbeat(port);
-        (port.statuses.len(), port.receipts.iter().map(|(to, _)| *to).collect::<Vec<_>>())
+        port.acks.clear();
+        view_streams.heartbeat(port);
+        (port.statuses.len(), port.acks.iter().map(|(to, _)| *to).collect::<Vec<_>>())
     };
     assert_eq!(beat(&mut t, B), (0, vec![]), "nothing was sent");
     t.cast(B, Order::Fifo, false);
@@ -101,11 +101,11 @@ fn a_heartbeat_tells_where_streams_stand_while_somebody_may_wait() {
     assert_eq!(beat(&mut t, A), (0, vec![B]), "what it holds may be stable: it asks");
     assert_eq!(beat(&mut t, B), (1, vec![]), "what it sent may be lost: it tells");
     for from in [A, C] {
-        told(&mut t.flows[B], from, 1, WINDOW);
+        told(&mut t.group_streams[B], from, 1, WINDOW);
     }
     assert_eq!(beat(&mut t, B), (0, vec![]), "all have it");
     // All that was sent is acknowledged, and a message waits for credit.
-    let mut sender = flow(A, 3);
+    let mut sender = view_streams(A, 3);
     block(&mut sender);
     [B, C].into_iter().for_each(|rank| told(&mut sender, rank, WINDOW, WINDOW));
     sender.1.statuses.clear();
@@ -115,37 +115,37 @@ fn a_heartbeat_tells_where_streams_stand_while_somebody_may_wait() {
 }
 
 #[test]
-fn who_owes_a_receipt_is_told_until_it_came() {
+fn who_owes_an_ack_is_told_until_it_came() {
     let mut t = Three::new();
-    assert_eq!((t.flows[A].0.late().count(), t.flows[A].0.waits_for()), (0, None));
+    assert_eq!((t.group_streams[A].0.late().count(), t.group_streams[A].0.waits_for()), (0, None));
     t.cast(A, Order::Fifo, false);
-    assert_eq!(t.flows[A].0.late().collect::<Vec<_>>(), [B, C]);
-    told(&mut t.flows[A], B, 1, WINDOW);
-    assert_eq!(t.flows[A].0.late().collect::<Vec<_>>(), [C]);
-    assert_eq!(t.flows[A].0.waits_for(), Some(C));
-    let (flow, port) = &mut t.flows[A];
-    flow.wedge(NOW, port);
-    assert_eq!(flow.late().count(), 0, "a view that is being left waits for nobody");
+    assert_eq!(t.group_streams[A].0.late().collect::<Vec<_>>(), [B, C]);
+    told(&mut t.group_streams[A], B, 1, WINDOW);
+    assert_eq!(t.group_streams[A].0.late().collect::<Vec<_>>(), [C]);
+    assert_eq!(t.group_streams[A].0.waits_for(), Some(C));
+    let (view_streams, port) = &mut t.group_streams[A];
+    view_streams.wedge(NOW, port);
+    assert_eq!(view_streams.late().count(), 0, "a view that is being left waits for nobody");
 }
 
 #[test]
 fn a_turn_tells_whether_it_packed_something() {
-    let (mut flow, mut port) = flow(A, 3);
-    assert!(!flow.turn(NOW, &mut port));
-    assert!(flow.multicast(NOW, Order::Fifo, true, &[b"m"], &mut port));
-    assert!(flow.turn(NOW, &mut port), "it cannot be delivered yet, and went out");
+    let (mut view_streams, mut port) = view_streams(A, 3);
+    assert!(!view_streams.poll(NOW, &mut port));
+    assert!(view_streams.multicast(NOW, Order::Fifo, true, &[b"m"], &mut port));
+    assert!(view_streams.poll(NOW, &mut port), "it cannot be delivered yet, and went out");
     assert_eq!((port.packets.len(), port.delivered.len()), (1, 0));
-    assert!(!flow.turn(NOW, &mut port));
+    assert!(!view_streams.poll(NOW, &mut port));
 }
 
 #[test]
-fn an_order_of_uniform_messages_asks_for_prompt_receipts() {
+fn an_order_of_uniform_messages_asks_for_prompt_acks() {
     for uniform in 0..4_usize {
         let mut t = Three::new();
         (0..3).for_each(|at| t.cast(B, Order::Total, at < uniform));
         t.carry(B, &[A]);
         let mut prompt = None;
-        for (_, frames) in &t.flows[A].1.packets {
+        for (_, frames) in &t.group_streams[A].1.packets {
             let mut r = Reader::new(frames);
             while !r.is_empty() {
                 if let Some(StreamFrame::Announce { prompt: asks, runs, .. }) = read_frame(&mut r).expect("ours") {
@@ -160,13 +160,13 @@ fn an_order_of_uniform_messages_asks_for_prompt_receipts() {
 
 #[test]
 fn a_message_is_cut_off_once_packets_of_it_went_out() {
-    let mut sender = flow(A, 3);
+    let mut sender = view_streams(A, 3);
     assert!(!sender.0.is_cut_off());
     assert!(sender.0.multicast(NOW, Order::Fifo, false, &[&vec![7; 200_000]], &mut sender.1));
     assert!(!sender.0.is_cut_off(), "nothing went out yet");
     settle(&mut sender);
     assert!(sender.0.is_cut_off() && sender.1.packets.len() as u64 == WINDOW);
-    let mut sender = flow(A, 3);
+    let mut sender = view_streams(A, 3);
     block(&mut sender);
     assert!(!sender.0.is_cut_off(), "the one that waits waits whole");
 }
@@ -174,20 +174,24 @@ fn a_message_is_cut_off_once_packets_of_it_went_out() {
 #[test]
 fn a_holder_beyond_its_window_says_that_orders_wait() {
     let mut t = Three::new();
-    block(&mut t.flows[A]);
-    assert_eq!((t.flows[A].0.hold(), &t.flows[A].1.bounds[..]), (Some(Hold::Receipt), &[Full::Window][..]));
+    block(&mut t.group_streams[A]);
+    assert_eq!(
+        (t.group_streams[A].0.hold(), &t.group_streams[A].1.bounds[..]),
+        (Some(Hold::Ack), &[Backpressure::Window][..])
+    );
     for sent in 1..=4 {
         t.cast(B, Order::Total, false);
         t.carry(B, &[A]);
         let ordered = sent.min(2);
-        let bounds = if sent > 2 { &[Full::Window, Full::Orders][..] } else { &[Full::Window][..] };
+        let bounds =
+            if sent > 2 { &[Backpressure::Window, Backpressure::Orders][..] } else { &[Backpressure::Window][..] };
         assert_eq!(t.delivered(A).iter().filter(|(from, _)| *from == B).count(), ordered, "after {sent}");
-        assert_eq!(t.flows[A].1.bounds, bounds, "after {sent}: told once");
+        assert_eq!(t.group_streams[A].1.bounds, bounds, "after {sent}: told once");
     }
     // Who is no holder has no orders to tell.
     let mut t = Three::new();
-    block(&mut t.flows[C]);
+    block(&mut t.group_streams[C]);
     (0..4).for_each(|_| t.cast(B, Order::Total, false));
     t.carry(B, &[C]);
-    assert_eq!(t.flows[C].1.bounds, [Full::Window]);
+    assert_eq!(t.group_streams[C].1.bounds, [Backpressure::Window]);
 }

@@ -5,15 +5,15 @@ use std::net::SocketAddr;
 use super::*;
 use crate::api::Delivery;
 use crate::api::{Effects, GroupTerms};
-use crate::id::Lane;
-use crate::member::{Directory, Holder};
+use crate::id::TrafficClass;
+use crate::member::{Directory, OrphanHolder};
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
 use crate::wire::Tags;
 
 /// A group of the cell that waits for these.
 fn wait_for(directory: &mut Directory, who: impl Iterator<Item = u64>) {
-    let holder = |who| Holder { who: Incarnation(who), seat: 0, stayed: false, name: format!("m{who}") };
-    let holders: Vec<Holder> = who.map(holder).collect();
+    let holder = |who| OrphanHolder { who: Incarnation(who), seat: 0, stayed: false, name: format!("m{who}") };
+    let holders: Vec<OrphanHolder> = who.map(holder).collect();
     let members = u32::try_from(holders.len()).expect("small");
     let entry = GroupEntry { name: "g".into(), view: 1, space: 1, members: Vec::new(), tail: Tags::default() };
     directory.groups.insert(GroupId(1), entry.waiting_for(Orphan { members, holders }));
@@ -22,15 +22,18 @@ fn wait_for(directory: &mut Directory, who: impl Iterator<Item = u64>) {
 #[test]
 fn a_process_names_its_last_lives_and_no_more() {
     let mut kept = Kept::default();
-    for life in 1..=2 + LIVES_MAX as u64 {
+    for life in 1..=2 + INCARNATIONS_MAX as u64 {
         let (mut process, _) = in_cell(Incarnation(life), life);
         process.resume(kept);
         kept = process.take_kept(|_| true);
     }
     let (mut process, _) = in_cell(Incarnation(1000), 1000);
     process.resume(kept);
-    let lives = process.set.me.lives();
-    assert_eq!((lives.len(), lives.first(), lives.last()), (LIVES_MAX, Some(&Incarnation(3)), Some(&Incarnation(66))));
+    let lives = process.set.me.earlier_incarnations();
+    assert_eq!(
+        (lives.len(), lives.first(), lives.last()),
+        (INCARNATIONS_MAX, Some(&Incarnation(3)), Some(&Incarnation(66)))
+    );
 }
 
 #[test]
@@ -44,7 +47,7 @@ fn proofs_of_death_are_kept_for_whom_a_group_waits_for_and_not_without_end() {
     assert_eq!(process.waiting.dead.len(), DEAD_MAX);
     // What was told makes room for more when it is decided.
     process.directory.groups.clear();
-    process.look_at_orphans(NOW);
+    process.check_orphans(NOW);
     assert!(process.waiting.dead.is_empty());
 }
 
@@ -59,8 +62,8 @@ fn only_a_group_that_waits_is_given_up() {
     );
     assert_eq!(process.give_up_group(NOW, "other"), Err(CommandError::NotOrphan));
     assert_eq!(process.give_up_group(NOW, "g"), Ok(()));
-    let mut list = WishList::default();
-    process.wishes_of_orphans(&mut list);
+    let mut list = RequestList::default();
+    process.requests_of_orphans(&mut list);
     assert_eq!(list.given_up, ["g"]);
     process.end(Event::Excluded { view: 2 });
     process.deliver(NOW, &mut Out::default());
@@ -75,7 +78,7 @@ fn who_asks_for_a_group_that_waits_is_told_so_without_another_view() {
     process.join_group(NOW, "other", true, GroupTerms::default()).expect("a good name");
     assert!(process.app.is_empty(), "nothing is told of groups that it does not want");
     process.join_group(NOW, "g", true, GroupTerms::default()).expect("a good name");
-    process.look_at_orphans(NOW);
+    process.check_orphans(NOW);
     let told = Told::of(&mut process);
     let waits_for = vec![(Incarnation(7), "m7".to_owned()), (Incarnation(8), "m8".to_owned())];
     assert_eq!(told.0, [("g".to_owned(), waits_for)], "once");
@@ -94,7 +97,7 @@ impl Told {
 }
 
 impl Effects for Told {
-    fn transmit(&mut self, _lane: Lane, _to: &[SocketAddr], _packet: &[u8]) {}
+    fn transmit(&mut self, _lane: TrafficClass, _to: &[SocketAddr], _packet: &[u8]) {}
     fn deliver(&mut self, _delivery: &Delivery<'_>) {}
     fn event(&mut self, event: Event) {
         if let Event::GroupOrphaned { name, waits_for, .. } = event {

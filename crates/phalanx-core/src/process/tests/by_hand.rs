@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::api::{Delivery, GroupTerms, LeaveReason};
-use crate::id::{LEVEL, Lane, Origin};
+use crate::id::{LEVEL, Origin, TrafficClass};
 use crate::link::Channel;
 use crate::member::{
-    Ballot, Control, FirstView, GroupChange, GroupCut, GroupWish, NUMBERED_MAX, Phase, Report, Wishes,
+    Ballot, Control, FirstView, GroupChange, GroupCut, GroupRequest, MembershipRequests, NUMBERED_MAX, Phase, Report,
 };
 use crate::packet::Packet;
-use crate::process::groups::WISHES_MAX;
+use crate::process::best_effort::{Target, put_ack};
+use crate::process::groups::REQUESTS_MAX;
 use crate::process::port::Peer;
-use crate::process::unrepaired::{Target, put_receipt};
 use crate::seal::Sealer;
 use crate::wire::put_with_tail;
 
@@ -27,14 +27,14 @@ const STRANGER: Incarnation = Incarnation(9);
 /// What a process gives out.
 #[derive(Default)]
 pub(in crate::process) struct Out {
-    pub(in crate::process) sent: Vec<(Lane, Vec<SocketAddr>)>,
+    pub(in crate::process) sent: Vec<(TrafficClass, Vec<SocketAddr>)>,
     events: Vec<Event>,
     takes_nothing: bool,
 }
 
 impl Effects for Out {
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], _packet: &[u8]) {
-        self.sent.push((lane, to.to_vec()));
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], _packet: &[u8]) {
+        self.sent.push((class, to.to_vec()));
     }
     fn ready(&mut self) -> bool {
         !self.takes_nothing
@@ -94,8 +94,8 @@ fn who_asks_for_a_group_that_can_have_no_number_is_refused() {
     assert!(!process.wants_group("one"));
     // Nothing is decided without a number for each view.
     process.directory.next_space = u32::MAX;
-    let (candidates, wishes) = ([2].into(), Wishes::default());
-    process.start_ballot(NOW, candidates, wishes, &mut fx);
+    let (candidates, requests) = ([2].into(), MembershipRequests::default());
+    process.start_ballot(NOW, candidates, requests, &mut fx);
     assert!(process.coordinator.is_none());
     assert_eq!(process.counters.numbers_used_up, 1);
 }
@@ -142,11 +142,11 @@ fn trying(decree: u64, ballot: Ballot) -> Coordinator {
         reasons: BTreeMap::new(),
         asked: BTreeSet::from([0, 1, 2]),
         groups: BTreeSet::from([GROUP]),
-        wishes: Wishes::default(),
+        requests: MembershipRequests::default(),
         reports: BTreeMap::new(),
         unread: BTreeMap::new(),
-        to_fill: BTreeSet::new(),
-        filled: BTreeSet::new(),
+        recovering: BTreeSet::new(),
+        recovered: BTreeSet::new(),
         phase: Phase::Gathering,
         since: NOW,
     }
@@ -162,8 +162,8 @@ fn report(decree: u64, ballot: Ballot, held: &[u64]) -> Report {
 
 fn hear_all(process: &mut Process, at: Instant) {
     for rank in 0..3 {
-        process.hearing.heard(at, rank);
-        process.hearing.beat(at, rank, vec![true; 3]);
+        process.failure_detector.heard(at, rank);
+        process.failure_detector.beat(at, rank, vec![true; 3]);
     }
 }
 
@@ -188,7 +188,9 @@ fn multicast(process: &mut Process, payload: &[u8], fx: &mut Out) {
 #[test]
 fn who_takes_the_state_does_not_count() {
     let (mut process, mut fx) = in_cell(A, 3);
-    let is_adequate = |process: &Process| process.flows.values().map(|flow| flow.meta.adequate).collect::<Vec<_>>();
+    let is_adequate = |process: &Process| {
+        process.group_streams.values().map(|view_streams| view_streams.meta.adequate).collect::<Vec<_>>()
+    };
     let mut made = with_group(1);
     made.groups[0].tail = GroupTerms { members_min: 2, ..GroupTerms::default() }.tags();
     process.handle_control(NOW, B, Control::Decide(Arc::new(made)), &mut fx);
@@ -379,18 +381,18 @@ fn a_decision_is_taken_if_it_fits() {
 #[test]
 fn only_members_ask_for_changes_and_within_bounds() {
     let (mut process, mut fx) = in_cell(A, 3);
-    let wish = |len: usize| GroupWish { name: "g".repeat(len), join: true, only_new: false, terms: None };
-    let mut kept = |from, decree, groups: Vec<GroupWish>| {
+    let wish = |len: usize| GroupRequest { name: "g".repeat(len), join: true, only_new: false, terms: None };
+    let mut kept = |from, decree, groups: Vec<GroupRequest>| {
         process.handle_control(
             NOW,
             from,
-            Control::Wishes(WishList { decree, groups, level: 0, ..WishList::default() }),
+            Control::MembershipRequests(RequestList { decree, groups, level: 0, ..RequestList::default() }),
             &mut fx,
         );
-        process.wishes.remove(&from).is_some()
+        process.requests.remove(&from).is_some()
     };
-    assert!(kept(B, 1, vec![wish(1); WISHES_MAX]) && kept(B, 1, vec![wish(200)]));
-    assert!(!kept(B, 1, vec![wish(1); WISHES_MAX + 1]), "too many");
+    assert!(kept(B, 1, vec![wish(1); REQUESTS_MAX]) && kept(B, 1, vec![wish(200)]));
+    assert!(!kept(B, 1, vec![wish(1); REQUESTS_MAX + 1]), "too many");
     assert!(!kept(B, 1, vec![wish(201)]), "a long name");
     assert!(!kept(B, 0, vec![wish(1)]), "of an earlier decree");
     assert!(!kept(STRANGER, 1, vec![wish(1)]));
@@ -406,7 +408,7 @@ fn who_leaves_stays_until_a_quorum_knows_of_it_or_for_three_seconds() {
         let (mut process, _) = in_group(A, 5);
         process.directory.members.remove(0); // the view without it
         process.stage = Stage::Leaving { since: NOW };
-        process.told_decree = told.to_vec();
+        process.reported_decrees = told.to_vec();
         process.leave_step(NOW + after, &mut Out::default());
         process.is_over()
     };
@@ -443,8 +445,8 @@ fn leaving_is_asked_for_when_what_was_sent_is_stable_or_given_up() {
     let drain = Duration::from_secs(10);
     for (after, asked) in [(NANO, false), (drain, false), (drain + NANO, true)] {
         hear_all(&mut process, NOW + after);
-        process.resend_wishes(NOW + after);
-        assert_eq!((process.wishes.contains_key(&A), process.leavers.contains(&A)), (asked, asked));
+        process.resend_requests(NOW + after);
+        assert_eq!((process.requests.contains_key(&A), process.leavers.contains(&A)), (asked, asked));
     }
 }
 
@@ -467,10 +469,10 @@ fn a_cut_that_somebody_lacks_is_filled_and_counted() {
     let mine = ballot(1, 0);
     process.coordinator = Some(Coordinator { asked: BTreeSet::from([0, 1]), ..trying(3, mine) });
     process.handle_control(NOW, A, Control::Report(report(3, mine, &[0, 0, 0])), &mut fx);
-    assert_eq!(process.counters.fills, 0);
+    assert_eq!(process.counters.cut_recoveries, 0);
     process.handle_control(NOW, B, Control::Report(report(3, mine, &[0, 1, 0])), &mut fx);
-    assert_eq!(process.counters.fills, 1);
-    assert!(process.coordinator.is_some_and(|coordinator| matches!(coordinator.phase, Phase::Filling { .. })));
+    assert_eq!(process.counters.cut_recoveries, 1);
+    assert!(process.coordinator.is_some_and(|coordinator| matches!(coordinator.phase, Phase::Recovering { .. })));
 }
 
 #[test]
@@ -514,7 +516,7 @@ fn streams_that_make_no_sense_are_counted() {
     packet.extend_from_slice(&[0xff; 3]);
     sealer.seal(Incarnation::NONE, &mut packet);
     let origin = Origin::Network(named(2).data);
-    process.handle_packet(NOW, Lane::Data, origin, Packet::Lent(&mut packet), &mut fx);
+    process.handle_packet(NOW, TrafficClass::Data, origin, Packet::Lent(&mut packet), &mut fx);
     assert_eq!(process.counters.nonsense_streams, 1);
 }
 
@@ -546,20 +548,20 @@ fn a_member_whose_channel_makes_no_sense_is_unheard() {
             packet.extend_from_slice(bytes);
             sealer.seal(A, &mut packet);
             let origin = Origin::Network(named(2).data);
-            process.handle_packet(NOW, Lane::Data, origin, Packet::Lent(&mut packet), &mut fx);
+            process.handle_packet(NOW, TrafficClass::Data, origin, Packet::Lent(&mut packet), &mut fx);
         };
         let rank = process.directory.rank(B).expect("a member");
-        assert!(process.hearing.hears(NOW, rank));
+        assert!(process.failure_detector.hears(NOW, rank));
         say(&mut process, 1, bad);
-        assert!(!process.hearing.hears(NOW, rank) && process.attention);
+        assert!(!process.failure_detector.hears(NOW, rank) && process.attention);
         assert_eq!(process.counters.nonsense_channels, 1);
         let leave = put_with_tail(&Control::Leave, &Tags::default(), Vec::new()).expect("a message");
         say(&mut process, 2, &leave);
         assert!(process.leavers.is_empty(), "it is not read");
         assert_eq!(process.counters.nonsense_channels, 1);
-        process.hearing = Hearing::new(0, 3, NOW, process.patience());
+        process.failure_detector = FailureDetector::new(0, 3, NOW, process.patience());
         process.distrust();
-        assert!(!process.hearing.hears(NOW, rank));
+        assert!(!process.failure_detector.hears(NOW, rank));
     }
 }
 
@@ -572,7 +574,7 @@ fn congestion_and_the_loss_of_the_quorum_are_counted_once() {
     }
     for (dead, count) in [(B, 0), (C, 1), (C, 1)] {
         process.handle_death(NOW, dead);
-        process.look_after_membership(NOW, &mut fx);
+        process.poll_membership(NOW, &mut fx);
         assert_eq!(process.counters.non_primary, count);
     }
 }
@@ -587,7 +589,7 @@ fn a_full_channel_is_counted() {
     assert!(refused > 0);
     assert_eq!((process.counters.sends_refused, process.counters.channel_window_full), (refused, 0));
     for _ in 0..2 {
-        process.turn_channels(NOW, &mut fx);
+        process.poll_channels(NOW, &mut fx);
         assert_eq!(process.counters.channel_window_full, 1);
     }
 }
@@ -636,12 +638,12 @@ fn a_lone_member_and_a_coordinator_ask_around_each_in_its_way() {
 }
 
 #[test]
-fn receipts_for_control_travel_with_control() {
+fn acks_for_control_travel_with_control() {
     let (mut process, mut fx) = in_cell(A, 2);
     let peer = process.peers.get_mut(B).expect("a member");
-    put_receipt(&mut peer.direct, Target::Control, &crate::link::Receipt::default());
-    process.turn_channels(NOW, &mut fx);
-    assert_eq!(fx.sent, [(Lane::Control, vec![named(2).control])]);
+    put_ack(&mut peer.direct, Target::Control, &crate::link::Ack::default());
+    process.poll_channels(NOW, &mut fx);
+    assert_eq!(fx.sent, [(TrafficClass::Control, vec![named(2).control])]);
     assert_eq!([process.net.direct(B).number, process.net.direct(B).number], [2, 3]);
 }
 
@@ -650,7 +652,7 @@ fn who_was_left_out_of_a_turn_is_the_first_of_the_next() {
     let (mut process, _) = in_cell(A, 5);
     let mut turn = |left_out: &[u64]| {
         let mut order = Vec::new();
-        process.peers.turn(|who, peer: &mut Peer| {
+        process.peers.poll(|who, peer: &mut Peer| {
             peer.direct = vec![0]; // it stays busy
             order.push(who.0);
             left_out.contains(&who.0)
@@ -667,12 +669,12 @@ fn who_was_left_out_of_a_turn_is_the_first_of_the_next() {
 #[test]
 fn a_loss_is_told_to_who_may_have_sent_it() {
     let (mut process, _) = in_cell(A, 3);
-    process.peers.turn(|_, _| false);
+    process.peers.poll(|_, _| false);
     let peer = process.peers.get_mut(B).expect("a member");
     let delay = Duration::from_millis(2);
     peer.control_channel.handle_packet(NOW, 1, &[], delay, &mut |_| {}).expect("an empty packet");
-    peer.control_channel.poll_receipt(NOW + delay).expect("it is due");
-    process.peers.turn(|_, _| false);
+    peer.control_channel.poll_ack(NOW + delay).expect("it is due");
+    process.peers.poll(|_, _| false);
     assert_eq!(process.peers.deadline(delay, false), None, "all are at rest");
     process.peers.handle_loss(NOW);
     process.peers.check_invariants();

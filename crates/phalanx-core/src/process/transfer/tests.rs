@@ -9,8 +9,8 @@ const OTHER: GroupId = GroupId(2);
 const JOINER: Incarnation = Incarnation(7);
 const SECOND_JOINER: Incarnation = Incarnation(8);
 
-fn giving(group: GroupId, to: Incarnation, transfer: u64) -> Giving {
-    Giving {
+fn giving(group: GroupId, to: Incarnation, transfer: u64) -> OutgoingTransfer {
+    OutgoingTransfer {
         group,
         to,
         transfer,
@@ -21,15 +21,15 @@ fn giving(group: GroupId, to: Incarnation, transfer: u64) -> Giving {
         record_bytes: 0,
         sent_bytes: 0,
         taken_bytes: 0,
-        told_caught_up: false,
+        reported_caught_up: false,
         waits: false,
         done: None,
         moves: Moves { queued: 0, reached: (0, 0), since: NOW },
     }
 }
 
-fn taking(group: GroupId, first_view: Option<u64>) -> Taking {
-    Taking {
+fn taking(group: GroupId, first_view: Option<u64>) -> IncomingTransfer {
+    IncomingTransfer {
         group,
         donor: Incarnation(9),
         transfer: 1,
@@ -39,7 +39,7 @@ fn taking(group: GroupId, first_view: Option<u64>) -> Taking {
         caught_up: false,
         came_bytes: 0,
         taken_bytes: 0,
-        told_bytes: 0,
+        reported_bytes: 0,
         done: None,
         first_view,
     }
@@ -64,7 +64,7 @@ fn delivery(payload: &[u8]) -> Delivery<'_> {
 }
 
 fn item() -> Item {
-    Item::Delivery(Held::of(&delivery(b"waits"), 1, 0))
+    Item::Delivery(OwnedDelivery::of(&delivery(b"waits"), 1, 0))
 }
 
 /// What is recorded for a joiner counts until it is sent, and then as sent: the two together bound a donor's memory and
@@ -95,7 +95,7 @@ fn a_joiner_that_the_group_outran_is_given_up() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let joiner = Incarnation(2);
     let given_up = |process: &mut Process, record_bytes: u64, taken_bytes: u64, done: Option<u64>| {
-        process.transfers.giving = vec![Giving {
+        process.transfers.giving = vec![OutgoingTransfer {
             record_bytes,
             taken_bytes,
             total: 1000,
@@ -104,7 +104,7 @@ fn a_joiner_that_the_group_outran_is_given_up() {
             record: VecDeque::from([StateMessage::CaughtUp { transfer: 1 }]),
             ..giving(GROUP, joiner, 1)
         }];
-        process.turn_transfers(NOW);
+        process.poll_transfers(NOW);
         !process.transfers.gives_in(GROUP)
     };
     assert!(!given_up(&mut process, RECORD_BYTES, 0, None));
@@ -122,7 +122,7 @@ fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let group = |members| GroupEntry { name: "g".into(), view: 3, space: 1, members, tail: Tags::default() };
     process.directory.groups.insert(GROUP, group(vec![Incarnation(2)]));
-    let with = |abort: bool| Taking { expected: abort.then_some(5), ..taking(GROUP, None) };
+    let with = |abort: bool| IncomingTransfer { expected: abort.then_some(5), ..taking(GROUP, None) };
     let (donor, transfer) = (with(true).donor, with(true).transfer);
     let chunk = |process: &mut Process| {
         process.take_state(NOW, donor, StateMessage::Chunk { transfer, offset: 0, bytes: vec![1; 3] });
@@ -139,7 +139,7 @@ fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
     assert!(!sought(&mut process, late), "the application has not taken the chunk");
     process.transfers.taken(GROUP, 3);
     assert!(!sought(&mut process, NOW), "the donor gave it up just now");
-    process.hearing.heard(late, 1);
+    process.failure_detector.heard(late, 1);
     assert!(sought(&mut process, late));
     process.take_state(late, donor, StateMessage::Abort { transfer });
     assert!(process.transfers.is_taking("g"), "an answer to the request before");
@@ -153,7 +153,7 @@ fn what_waited_for_a_state_waits_until_a_quorum_is_heard() {
     process.transfers.held.insert(GROUP, VecDeque::from([item()]));
     for (is_primary, waits) in [(false, true), (true, false)] {
         process.primary = is_primary;
-        process.turn_transfers(NOW);
+        process.poll_transfers(NOW);
         assert_eq!((process.transfers.holds_back(GROUP), process.app.len() - before), (waits, usize::from(!waits)));
     }
 }
@@ -236,7 +236,7 @@ fn the_order_of_a_replayed_delivery_survives_its_code() {
 #[test]
 fn the_pieces_of_a_state_follow_each_other_and_a_complete_one_is_counted() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
-    let begun = Taking { expected: Some(5), done: Some(3), ..taking(GROUP, Some(3)) };
+    let begun = IncomingTransfer { expected: Some(5), done: Some(3), ..taking(GROUP, Some(3)) };
     let (donor, transfer) = (begun.donor, begun.transfer);
     process.transfers.taking.insert("g".into(), begun);
     for (offset, bytes) in [(0, vec![1; 3]), (3, vec![2; 2])] {
@@ -265,7 +265,7 @@ fn who_leaves_only_to_come_again_seeks_the_state() {
 }
 
 /// A donor that has begun owes something until all of its record is here, and again from the view that holds the joiner on. It is not
-/// accused of what the application here, or the cell, does not do.
+/// suspected of what the application here, or the cell, does not do.
 #[test]
 fn a_donor_is_given_up_only_for_what_it_owes() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
@@ -273,19 +273,25 @@ fn a_donor_is_given_up_only_for_what_it_owes() {
     let group = GroupEntry { name: "g".into(), view: 3, space: 1, members: vec![donor], tail: Tags::default() };
     process.directory.groups.insert(GROUP, group);
     let patience = process.suspect_after() * SILENT_PATIENCE;
-    let begun = || Taking { donor, expected: Some(0), heard: NOW, ..taking(GROUP, None) };
-    let is_kept = |process: &mut Process, begun: Taking, after: Duration| {
+    let begun = || IncomingTransfer { donor, expected: Some(0), heard: NOW, ..taking(GROUP, None) };
+    let is_kept = |process: &mut Process, begun: IncomingTransfer, after: Duration| {
         process.transfers.taking.insert("g".into(), begun);
-        process.turn_transfers(NOW + after);
+        process.poll_transfers(NOW + after);
         process.transfers.taking.remove("g").is_some()
     };
     let soon = Duration::from_millis(1);
-    let asked = || Taking { donor, heard: NOW, ..taking(GROUP, None) };
+    let asked = || IncomingTransfer { donor, heard: NOW, ..taking(GROUP, None) };
     assert!(is_kept(&mut process, asked(), PATIENCE) && !is_kept(&mut process, asked(), PATIENCE + soon));
     assert!(is_kept(&mut process, begun(), patience) && !is_kept(&mut process, begun(), patience + soon));
-    assert!(is_kept(&mut process, Taking { came_bytes: 1, ..begun() }, patience + soon), "the application lags");
-    assert!(is_kept(&mut process, Taking { caught_up: true, ..begun() }, patience + soon), "no view holds us");
-    let entered = || Taking { caught_up: true, first_view: Some(4), ..begun() };
+    assert!(
+        is_kept(&mut process, IncomingTransfer { came_bytes: 1, ..begun() }, patience + soon),
+        "the application lags"
+    );
+    assert!(
+        is_kept(&mut process, IncomingTransfer { caught_up: true, ..begun() }, patience + soon),
+        "no view holds us"
+    );
+    let entered = || IncomingTransfer { caught_up: true, first_view: Some(4), ..begun() };
     assert!(!is_kept(&mut process, entered(), patience + soon));
     process.primary = false;
     assert!(is_kept(&mut process, entered(), patience + soon), "no quorum is heard");
@@ -303,14 +309,14 @@ fn a_new_request_ends_what_is_given_for_the_one_before() {
     assert_eq!(process.transfers.giving.iter().map(|g| g.transfer).collect::<Vec<_>>(), [2, 3]);
 }
 
-/// What a joiner has received and taken counts, and nothing else; a donor outside the primary, or one that was away, accuses nobody.
+/// What a joiner has received and taken counts, and nothing else; a donor outside the primary, or one that was away, suspects nobody.
 #[test]
 fn a_joiner_that_comes_no_farther_is_given_up() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let joiner = Incarnation(2);
     process.transfers.giving.push(giving(GROUP, joiner, 1));
     let gives_at = |process: &mut Process, seconds: u64| {
-        process.turn_transfers(NOW + Duration::from_secs(seconds));
+        process.poll_transfers(NOW + Duration::from_secs(seconds));
         process.transfers.gives_in(GROUP)
     };
     assert!(gives_at(&mut process, 10));

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::api::{Delivery, Event, Founding, Limits, Settings, Timing};
-use crate::id::{GroupId, Lane, Origin};
+use crate::id::{GroupId, Origin, TrafficClass};
 use crate::member::GroupEntry;
 use crate::packet::Packet;
 use crate::process::Security;
@@ -17,11 +17,11 @@ const SUSPECT_AFTER: Duration = Duration::from_secs(3);
 
 /// What a process sends.
 #[derive(Default)]
-struct Sent(Vec<(Lane, SocketAddr, Vec<u8>)>);
+struct Sent(Vec<(TrafficClass, SocketAddr, Vec<u8>)>);
 
 impl Effects for Sent {
-    fn transmit(&mut self, lane: Lane, to: &[SocketAddr], packet: &[u8]) {
-        self.0.extend(to.iter().map(|to| (lane, *to, packet.to_vec())));
+    fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
+        self.0.extend(to.iter().map(|to| (class, *to, packet.to_vec())));
     }
     fn ready(&mut self) -> bool {
         true
@@ -88,18 +88,18 @@ impl World {
     /// All that is sent arrives 100 us later, or is lost.
     fn step(&mut self) {
         for i in (0..3).filter(|i| self.alive[*i]) {
-            self.processes[i].turn(self.now, &mut self.sent[i]);
+            self.processes[i].poll(self.now, &mut self.sent[i]);
             self.processes[i].check_invariants();
         }
         self.now += Duration::from_micros(100);
         let sent = self.sent.each_mut().map(|sent| std::mem::take(&mut sent.0));
         for (from, packets) in sent.into_iter().enumerate() {
             let origin = Origin::Network(self.processes[from].set.me.control);
-            for (lane, to, mut packet) in packets {
+            for (class, to, mut packet) in packets {
                 let to = usize::from(to.port() - 1001);
                 if self.alive[to] && !self.rng.chance_ppm(self.loss_ppm) {
                     let packet = Packet::Lent(&mut packet);
-                    self.processes[to].handle_packet(self.now, lane, origin, packet, &mut self.sent[to]);
+                    self.processes[to].handle_packet(self.now, class, origin, packet, &mut self.sent[to]);
                 }
             }
         }
@@ -181,7 +181,7 @@ fn a_joiner_whose_teller_dies_is_told_by_another() {
 #[test]
 fn who_is_told_a_long_welcome_is_borne_for_longer() {
     let second = Duration::from_secs(1);
-    let hears = |groups, after| World::new(groups, 1_000_000, 0).processes[1].hearing.hears(NOW + after, 2);
+    let hears = |groups, after| World::new(groups, 1_000_000, 0).processes[1].failure_detector.hears(NOW + after, 2);
     assert!(hears(0, SUSPECT_AFTER - second) && !hears(0, SUSPECT_AFTER));
     // 20 MB, at 8 MiB a second.
     assert!(hears(20, SUSPECT_AFTER + second * 2) && !hears(20, SUSPECT_AFTER + second * 3));

@@ -2,24 +2,28 @@
 
 use std::time::Duration;
 
-use super::{ClientSession, ClientSlot, Untold};
-use crate::rpc::api::{CallEffects, Failure, Mark, Outcome, Reason};
-use crate::rpc::desk::Desk;
-use crate::rpc::incoming::Arrival;
-use crate::rpc::wire::{CallName, Data, Part, Receipt, Refusal, Side, put_receipt};
+use super::{ClientSession, ClientSlot, Unreported};
+use crate::rpc::api::{CallEffects, Failure, Outcome, Reason, TracePoint};
+use crate::rpc::context::SessionContext;
+use crate::rpc::reassembly::FragmentArrival;
+use crate::rpc::wire::{CallName, Data, FragmentAck, FragmentPosition, Refusal, Side, put_ack};
 
 impl ClientSession {
     /// Where a piece of an answer belongs that is under way, of so many bytes.
-    pub(in crate::rpc) fn place(&mut self, name: CallName, part: Part, len: usize) -> Option<&mut [u8]> {
+    pub(in crate::rpc) fn place(&mut self, name: CallName, part: FragmentPosition, len: usize) -> Option<&mut [u8]> {
         let slot = self.slot_of(name)?;
         self.slots[slot].answer.place(part, len)
     }
 
     /// A piece of an answer, or all of it. Whether the session is to be looked at in this turn.
     #[inline]
-    pub(in crate::rpc) fn handle_answer(&mut self, data: &Data<'_>, desk: &mut Desk<'_, impl CallEffects>) -> bool {
+    pub(in crate::rpc) fn handle_answer(
+        &mut self,
+        data: &Data<'_>,
+        context: &mut SessionContext<'_, impl CallEffects>,
+    ) -> bool {
         let Some(slot) = self.slot_of(data.name) else {
-            desk.net.counters.stale += 1;
+            context.net.counters.stale += 1;
             return false;
         };
         self.unanswered = 0;
@@ -28,9 +32,9 @@ impl ClientSession {
         let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
         if is_timed {
-            path.rtt.sample(desk.now.since(call.sent_at));
+            path.rtt.sample(context.now.since(call.sent_at));
         }
-        call.heard(self.questioned, desk);
+        call.heard(self.probed_at, context);
         let Some(part) = data.part else {
             let outcome = if data.refusal {
                 let reason = Refusal::from_code(data.bytes.first().copied().unwrap_or_default());
@@ -39,62 +43,67 @@ impl ClientSession {
                 self.note_length(data.bytes.len());
                 Outcome::Answer(data.bytes)
             };
-            let ticket = self.end(slot, desk);
-            desk.fx.outcome(ticket, outcome);
-            self.tell_came(data, 1, desk);
+            let call_id = self.end(slot, context);
+            context.fx.outcome(call_id, outcome);
+            self.report_answer_came(data, 1, context);
             return self.has_work();
         };
-        if !call.answer.is_begun() && !self.begin_answer(slot, part.message_len, desk) {
+        if !call.answer.is_begun() && !self.begin_answer(slot, part.message_len, context) {
             return true;
         }
         let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
         match call.answer.accept(part, data.bytes, data.placed) {
-            Arrival::New => {}
-            Arrival::Duplicate => {
-                desk.net.counters.duplicates += 1;
-                call.receipt_due |= data.wants_receipt;
-                return call.receipt_due;
+            FragmentArrival::New => {}
+            FragmentArrival::Duplicate => {
+                context.net.counters.duplicates += 1;
+                call.ack_due |= data.wants_ack;
+                return call.ack_due;
             }
-            Arrival::Nonsense => {
-                desk.net.counters.malformed += 1;
+            FragmentArrival::Nonsense => {
+                context.net.counters.malformed += 1;
                 return false;
             }
         }
-        let back = call.reserved.min(path.charge_each(call.answer.len()));
+        let back = call.reserved.min(path.truesize_each(call.answer.len()));
         call.reserved -= back;
-        desk.budget.give(back, path.reach);
+        context.budget.give(back, path.reach);
         if !call.answer.is_complete() {
             // With the last that was allowed, the server waits for more.
             let stops = call.answer.highest() >= call.answer.limit;
-            call.receipt_due |= data.wants_receipt || stops || call.answer.is_to_be_told(part.index);
-            return call.receipt_due;
+            call.ack_due |= data.wants_ack || stops || call.answer.is_to_be_told(part.index);
+            return call.ack_due;
         }
         let mut answer = std::mem::take(&mut call.answer);
         self.note_length(answer.bytes().len());
-        let ticket = self.end(slot, desk);
+        let call_id = self.end(slot, context);
         let fragments = answer.fragments();
-        desk.fx.long_answer(ticket, answer.bytes_mut());
-        answer.release(&mut desk.net.spare);
+        context.fx.long_answer(call_id, answer.bytes_mut());
+        answer.release(&mut context.net.buffer_pool);
         self.slots[slot].answer = answer;
-        self.tell_came(data, fragments, desk);
+        self.report_answer_came(data, fragments, context);
         self.has_work()
     }
 
     /// An answer has come. The server keeps it until it knows: of a long one it is told with the next packet, or soon, of a short
     /// one by the next call in the slot, or late.
-    fn tell_came(&mut self, data: &Data<'_>, fragments: u32, desk: &mut Desk<'_, impl CallEffects>) {
+    fn report_answer_came(
+        &mut self,
+        data: &Data<'_>,
+        fragments: u32,
+        context: &mut SessionContext<'_, impl CallEffects>,
+    ) {
         let Some(path) = &mut self.path else { return };
         let call = &mut self.slots[usize::from(data.name.slot)];
-        call.untold = Untold::Came(fragments);
+        call.unreported = Unreported::Came(fragments);
         if data.part.is_none() && data.bytes.len() <= KEPT_SHORT {
             return;
         }
-        put_receipt(&mut path.pending, Side::Answer, data.name, false, &Receipt::late(fragments));
-        path.flush_many(desk);
+        put_ack(&mut path.pending, Side::Answer, data.name, false, &FragmentAck::late(fragments));
+        path.flush_many(context);
         // Other answers may wait until the server knows that this one is no longer under way.
         self.tells |= data.part.is_some() && self.free.len() < self.slots.len();
-        let due = desk.now + RELEASE_AFTER;
+        let due = context.now + RELEASE_AFTER;
         path.pending_due.get_or_insert(due);
         self.due = self.due.min(due);
     }
@@ -110,69 +119,81 @@ impl ClientSession {
     }
 
     /// An answer of several packets begins. If it is longer than is taken, the call ends.
-    fn begin_answer(&mut self, slot: usize, message_len: u64, desk: &mut Desk<'_, impl CallEffects>) -> bool {
+    fn begin_answer(
+        &mut self,
+        slot: usize,
+        message_len: u64,
+        context: &mut SessionContext<'_, impl CallEffects>,
+    ) -> bool {
         let Some(path) = &self.path else { return false };
         let call = &mut self.slots[slot];
         let len = usize::try_from(message_len).unwrap_or(usize::MAX);
-        if len > desk.limits.message_bytes {
-            self.give_up(slot, Failure::Unknown(Reason::AnswerTooLong), desk);
+        if len > context.limits.message_bytes {
+            self.give_up(slot, Failure::Unknown(Reason::AnswerTooLong), context);
             return false;
         }
-        let each = path.charge_each(len);
+        let each = path.truesize_each(len);
         let allowed = u32::try_from(call.reserved / each.max(1)).unwrap_or(u32::MAX);
-        desk.fx.mark(Mark::Answering, call.terms.ticket.0);
-        call.answer.begin(len, path.longest_piece, allowed, &mut desk.net.spare);
-        // What is over of the allowance pays for no further packet.
+        context.fx.mark(TracePoint::Answering, call.terms.call_id.0);
+        call.answer.begin(len, path.longest_piece, allowed, &mut context.net.buffer_pool);
+        // What is over of the response credit pays for no further packet.
         let needed = u64::from(call.answer.limit).saturating_mul(each);
         let over = call.reserved.saturating_sub(needed);
         call.reserved -= over;
-        desk.budget.give(over, path.reach);
+        context.budget.give(over, path.reach);
         true
     }
 
-    /// The server has an answer that the allowance did not cover.
+    /// The server has an answer that the response credit did not cover.
     pub(in crate::rpc) fn handle_ready(
         &mut self,
         name: CallName,
         message_len: u64,
-        desk: &mut Desk<'_, impl CallEffects>,
+        context: &mut SessionContext<'_, impl CallEffects>,
     ) -> bool {
         let Some(slot) = self.slot_of(name) else { return false };
         self.unanswered = 0;
         self.request_arrived(slot);
-        self.slots[slot].heard(self.questioned, desk);
+        self.slots[slot].heard(self.probed_at, context);
         let call = &self.slots[slot];
-        let begun = call.answer.is_begun() || self.begin_answer(slot, message_len, desk);
+        let begun = call.answer.is_begun() || self.begin_answer(slot, message_len, context);
         if begun {
-            self.slots[slot].receipt_due = true;
+            self.slots[slot].ack_due = true;
         }
         true
     }
 
     /// Says what is there of an answer, and lets the server send more of it.
-    pub(super) fn put_answer_receipt(&mut self, slot: usize, asks: bool, desk: &mut Desk<'_, impl CallEffects>) {
+    pub(super) fn put_answer_ack(
+        &mut self,
+        slot: usize,
+        asks: bool,
+        context: &mut SessionContext<'_, impl CallEffects>,
+    ) {
         let Some(path) = &mut self.path else { return };
         let call = &mut self.slots[slot];
         let answer = &mut call.answer;
         if answer.is_begun() {
-            let each = path.charge_each(answer.len());
+            let each = path.truesize_each(answer.len());
             let left = answer.fragments() - answer.limit;
             let open = answer.limit.saturating_sub(answer.count());
-            let most = u32::try_from(path.inflow_of_one(desk.limits) / each.max(1)).unwrap_or(u32::MAX).max(2);
-            let (packets, reserved) = desk.budget.take_packets(left.min(most.saturating_sub(open)), each, path.reach);
+            let most =
+                u32::try_from(path.receive_budget_of_one(context.limits) / each.max(1)).unwrap_or(u32::MAX).max(2);
+            let (packets, reserved) =
+                context.budget.take_packets(left.min(most.saturating_sub(open)), each, path.reach);
             answer.limit += packets;
             call.reserved += reserved;
             answer.unacknowledged = 0;
             call.starved = left > 0 && answer.limit == answer.count();
             if call.starved {
-                desk.budget.note_starved(path.reach);
+                context.budget.note_starved(path.reach);
             }
         }
-        call.receipt_due = false;
-        let receipt =
-            Receipt { seen: path.seen, limit: answer.limit, prefix: answer.prefix(), beyond: answer.beyond() };
+        call.ack_due = false;
+        let ack =
+            FragmentAck { seen: path.seen, limit: answer.limit, prefix: answer.prefix(), beyond: answer.beyond() };
         let name = CallName { slot: slot as u8, call: call.call };
-        put_receipt(&mut path.pending, Side::Answer, name, asks, &receipt);
+        put_ack(&mut path.pending, Side::Answer, name, asks, &ack);
     }
 
     /// Answers that wait for room: how much of each is left, and their slots.
@@ -183,20 +204,20 @@ impl ClientSession {
     }
 
     /// There is room for a starved answer.
-    pub(in crate::rpc) fn feed(&mut self, slot: u8, desk: &mut Desk<'_, impl CallEffects>) {
-        self.put_answer_receipt(usize::from(slot), false, desk);
-        self.slots[usize::from(slot)].quiet_since = desk.now;
+    pub(in crate::rpc) fn feed(&mut self, slot: u8, context: &mut SessionContext<'_, impl CallEffects>) {
+        self.put_answer_ack(usize::from(slot), false, context);
+        self.slots[usize::from(slot)].quiet_since = context.now;
         if let Some(path) = &mut self.path {
-            path.flush(desk);
-            self.due = self.due.min(desk.now + path.patience(desk.waits.timer_min, 0));
+            path.flush(context);
+            self.due = self.due.min(context.now + path.patience(context.waits.timer_min, 0));
         }
     }
 }
 
 /// Whether an answer ends a round trip that began when something of the request was sent, or sent again, last. After word that all of
-/// the request has come, or a question, it says how long the handler took, or nothing.
+/// the request has come, or a probe, it says how long the handler took, or nothing.
 fn ends_round_trip(call: &ClientSlot) -> bool {
-    !call.request.has_arrived() && (call.request.is_whole() || call.questions == 0)
+    !call.request.has_arrived() && (call.request.is_whole() || call.probes == 0)
 }
 
 /// An answer of one packet that is longer than this, in bytes, is not left to the next call to tell of: a server keeps one for each

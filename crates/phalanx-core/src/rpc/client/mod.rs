@@ -7,21 +7,23 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use super::api::{CallEffects, CallError, CallOptions, Failure, Mark, Outcome, Reason, Ticket};
-use super::desk::Desk;
-use super::incoming::Incoming;
-use super::outgoing::{Outgoing, Proof};
-use super::path::{Head, Net, Path, recount, shortest_first};
-use super::wire::{ALL, CallName, Greeting, Opened, Receipt, Refusal, Side, put_cancel, put_close, put_proof};
+use super::api::{CallEffects, CallError, CallOptions, ClientCallId, Failure, Outcome, Reason, TracePoint};
+use super::context::SessionContext;
+use super::fragmentation::{OutgoingMessage, Proof};
+use super::path::{Head, SessionPackets, SessionPath, recount, shortest_first};
+use super::reassembly::Reassembly;
+use super::wire::{
+    ALL, CallName, FragmentAck, Opened, Refusal, SessionHandshake, Side, put_cancel, put_close, put_proof,
+};
 use crate::time::Instant;
-use timers::SILENT_QUESTIONS;
+use timers::SILENT_PROBES;
 
 /// A session as its client keeps it.
 pub(super) struct ClientSession {
     pub(super) server: SocketAddr,
-    hint: u32,
+    session_index: u32,
     nonce: u64,
-    pub(super) path: Option<Path>,
+    pub(super) path: Option<SessionPath>,
     slots: Vec<ClientSlot>,
     /// Slots that the server offers.
     offered: usize,
@@ -34,10 +36,10 @@ pub(super) struct ClientSession {
     unsent: u32,
     /// Length of answers, smoothed, in bytes.
     answer_bytes: u64,
-    /// Rounds of questions since anything was heard.
+    /// Rounds of probes since anything was heard.
     unanswered: u32,
     /// When the last of them was asked.
-    questioned: Instant,
+    probed_at: Instant,
     /// When to look at the timers.
     pub(super) due: Instant,
     /// When it was last asked for, or pinged.
@@ -49,7 +51,7 @@ pub(super) struct ClientSession {
 /// What is kept of a call until it is over, wherever it waits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Terms {
-    ticket: Ticket,
+    call_id: ClientCallId,
     deadline: Instant,
     idempotent: bool,
     /// In a session that was lost, from which it was taken over into this one.
@@ -66,30 +68,30 @@ impl Terms {
 #[derive(Default)]
 struct ClientSlot {
     call: u64,
-    state: State,
+    state: CallState,
     terms: Terms,
-    request: Outgoing,
-    answer: Incoming,
+    request: OutgoingMessage,
+    answer: Reassembly,
     /// Reserved for its answer.
     reserved: u64,
     /// Since then nothing was heard of it or sent for it.
     quiet_since: Instant,
     /// When something of its request was sent last.
     sent_at: Instant,
-    questions: u32,
+    probes: u32,
     /// The packet that asked for it last.
     asked_as: u64,
-    /// A receipt for its answer is due with the next turn.
-    receipt_due: bool,
+    /// An ack for its answer is due with the next turn.
+    ack_due: bool,
     /// The server may send nothing of its answer for now: no room was left for it.
     starved: bool,
     /// Of the slot's last call.
-    untold: Untold,
+    unreported: Unreported,
 }
 
 /// What the server may not know of a call that is over, and keeps something for. The next call in the slot tells it all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Untold {
+enum Unreported {
     #[default]
     Nothing,
     /// The answer has come, of so many fragments.
@@ -99,7 +101,7 @@ enum Untold {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum CallState {
     #[default]
     Free,
     Active,
@@ -108,29 +110,29 @@ enum State {
 
 impl ClientSlot {
     /// Whether the server may know of the call, so that it can be asked.
-    fn is_questionable(&self) -> bool {
+    fn may_be_probed(&self) -> bool {
         match self.state {
-            State::Free => false,
+            CallState::Free => false,
             // Who may send nothing says nothing.
-            State::Active => self.request.was_sent() && !self.starved,
-            State::Cancelling => self.request.was_sent(),
+            CallState::Active => self.request.was_sent() && !self.starved,
+            CallState::Cancelling => self.request.was_sent(),
         }
     }
 
-    /// Something of its answer came; the last question of its session was asked at `questioned`.
+    /// Something of its answer came; the last probe of its session was asked at `probed_at`.
     #[inline]
-    fn heard(&mut self, questioned: Instant, desk: &mut Desk<'_, impl CallEffects>) {
-        // Since a question, others may have waited for its answer.
-        if self.questions == 0 && self.quiet_since > questioned {
-            desk.waits.note_silence(desk.now, desk.now.since(self.quiet_since));
+    fn heard(&mut self, probed_at: Instant, context: &mut SessionContext<'_, impl CallEffects>) {
+        // Since a probe, others may have waited for its answer.
+        if self.probes == 0 && self.quiet_since > probed_at {
+            context.waits.note_silence(context.now, context.now.since(self.quiet_since));
         }
-        self.quiet_since = desk.now;
-        self.questions = 0;
+        self.quiet_since = context.now;
+        self.probes = 0;
     }
 
     /// Whether something of the request may go out.
     fn has_more(&self) -> bool {
-        self.state == State::Active && self.request.next().is_some()
+        self.state == CallState::Active && self.request.next().is_some()
     }
 
     /// How the call fails.
@@ -146,10 +148,10 @@ struct Queued {
 }
 
 impl ClientSession {
-    pub(super) fn new(server: SocketAddr, hint: u32, nonce: u64, now: Instant) -> Self {
+    pub(super) fn new(server: SocketAddr, session_index: u32, nonce: u64, now: Instant) -> Self {
         Self {
             server,
-            hint,
+            session_index,
             nonce,
             path: None,
             slots: Vec::new(),
@@ -161,7 +163,7 @@ impl ClientSession {
             unsent: 0,
             answer_bytes: 0,
             unanswered: 0,
-            questioned: now,
+            probed_at: now,
             due: now,
             asked: now,
             tells: false,
@@ -180,23 +182,23 @@ impl ClientSession {
     /// Begins a call: at once if there is a slot, else when there is one.
     pub(super) fn call(
         &mut self,
-        ticket: Ticket,
+        call_id: ClientCallId,
         request: Cow<'_, [u8]>,
         options: &CallOptions,
-        desk: &mut Desk<'_, impl CallEffects>,
+        context: &mut SessionContext<'_, impl CallEffects>,
     ) -> Result<(), CallError> {
-        if self.path.is_none() && desk.net.is_used_up() {
+        if self.path.is_none() && context.net.is_used_up() {
             return Err(CallError::NumbersUsedUp);
         }
         let CallOptions { deadline, idempotent } = *options;
-        let terms = Terms { ticket, deadline: desk.now + deadline, idempotent, may_have_run: false };
+        let terms = Terms { call_id, deadline: context.now + deadline, idempotent, may_have_run: false };
         let slot = if self.queue.is_empty() && self.path.is_some() { self.take_slot() } else { None };
-        if slot.is_none() && self.queue.len() >= desk.limits.queued_calls {
+        if slot.is_none() && self.queue.len() >= context.limits.queued_calls {
             return Err(CallError::QueueFull);
         }
-        desk.fx.mark(Mark::Called, ticket.0);
+        context.fx.mark(TracePoint::Called, call_id.0);
         if let Some(slot) = slot {
-            self.begin(slot, terms, request, desk);
+            self.begin(slot, terms, request, context);
             return Ok(());
         }
         self.due = self.due.min(terms.deadline);
@@ -218,23 +220,29 @@ impl ClientSession {
     }
 
     /// Begins a call in a slot.
-    fn begin(&mut self, slot: usize, terms: Terms, request: Cow<'_, [u8]>, desk: &mut Desk<'_, impl CallEffects>) {
+    fn begin(
+        &mut self,
+        slot: usize,
+        terms: Terms,
+        request: Cow<'_, [u8]>,
+        context: &mut SessionContext<'_, impl CallEffects>,
+    ) {
         let Some(path) = &self.path else { return };
         let call = &mut self.slots[slot];
         call.call += 1;
-        call.state = State::Active;
+        call.state = CallState::Active;
         call.terms = terms;
-        desk.fx.mark(Mark::Begun, terms.ticket.0);
-        call.quiet_since = desk.now;
-        (call.questions, call.asked_as, call.receipt_due) = (0, 0, false);
+        context.fx.mark(TracePoint::Begun, terms.call_id.0);
+        call.quiet_since = context.now;
+        (call.probes, call.asked_as, call.ack_due) = (0, 0, false);
         let rest = match request {
             Cow::Owned(request) => {
-                call.request.give(request, &mut desk.net.spare);
+                call.request.give(request, &mut context.net.buffer_pool);
                 call.request.begin(path.longest_piece, u32::MAX);
                 &[]
             }
             Cow::Borrowed(request) => {
-                call.request.empty(request.len(), &mut desk.net.spare);
+                call.request.empty(request.len(), &mut context.net.buffer_pool);
                 call.request.begin_with(request.len(), path.longest_piece);
                 request
             }
@@ -243,31 +251,31 @@ impl ClientSession {
             usize::try_from(self.answer_bytes.saturating_mul(2)).unwrap_or(usize::MAX).max(ANSWER_BYTES_LEAST);
         let fragment_bytes = path.fragment_bytes(expected);
         let wanted = if expected <= fragment_bytes {
-            path.charge_of(expected)
+            path.truesize_of(expected)
         } else {
-            path.charge_of(fragment_bytes)
+            path.truesize_of(fragment_bytes)
                 .saturating_mul(expected.div_ceil(fragment_bytes) as u64)
-                .min(path.inflow_of_one(desk.limits))
+                .min(path.receive_budget_of_one(context.limits))
         };
-        call.reserved = desk.budget.take(wanted, path.charge_of(ANSWER_BYTES_LEAST), path.reach);
-        (call.starved, call.untold) = (false, Untold::Nothing);
+        call.reserved = context.budget.take(wanted, path.truesize_of(ANSWER_BYTES_LEAST), path.reach);
+        (call.starved, call.unreported) = (false, Unreported::Nothing);
         self.due = self.due.min(terms.deadline);
         // Nobody is asked sooner, and mostly the timers are looked at before that because of earlier calls.
-        if self.due > desk.now + desk.waits.timer_min {
-            self.due = self.due.min(desk.now + path.patience(desk.waits.timer_min, 0));
+        if self.due > context.now + context.waits.timer_min {
+            self.due = self.due.min(context.now + path.patience(context.waits.timer_min, 0));
         }
         if self.unsent > 0 {
             // Others wait for room: what there is now may be theirs.
             self.slots[slot].request.append(rest);
             self.unsent += 1;
-            self.send_waiting(desk);
+            self.send_waiting(context);
         } else {
-            self.send_as_copied(slot, rest, desk);
+            self.send_as_copied(slot, rest, context);
         }
     }
 
     /// Sends the rest of a request and copies it into its slot, piece by piece: what went out is on its way while it is copied.
-    fn send_as_copied(&mut self, slot: usize, mut rest: &[u8], desk: &mut Desk<'_, impl CallEffects>) {
+    fn send_as_copied(&mut self, slot: usize, mut rest: &[u8], context: &mut SessionContext<'_, impl CallEffects>) {
         let mut sends = true;
         loop {
             let request = &mut self.slots[slot].request;
@@ -276,7 +284,7 @@ impl ClientSession {
             if sends {
                 request.announce(piece.len());
                 self.unsent += 1;
-                sends = self.send_from(slot, piece, desk);
+                sends = self.send_from(slot, piece, context);
             }
             self.slots[slot].request.append(piece);
             rest = after;
@@ -287,43 +295,43 @@ impl ClientSession {
     }
 
     /// Sends what a call has to send and may, of which `piece` is not in its slot yet. Whether that was all there is of it.
-    fn send_from(&mut self, slot: usize, piece: &[u8], desk: &mut Desk<'_, impl CallEffects>) -> bool {
+    fn send_from(&mut self, slot: usize, piece: &[u8], context: &mut SessionContext<'_, impl CallEffects>) -> bool {
         let Some(path) = &mut self.path else { return false };
         let call = &mut self.slots[slot];
         let name = CallName { slot: slot as u8, call: call.call };
-        let head = Head { side: Side::Request, name, allowance: call.reserved, refusal: false };
+        let head = Head { side: Side::Request, name, response_credit: call.reserved, refusal: false };
         let next = call.request.next();
         let each = per_fragment(path, &call.request);
-        let is_done = path.send_message(&mut call.request, &head, piece, (each, self.credit), desk);
+        let is_done = path.send_message(&mut call.request, &head, piece, (each, self.credit), context);
         self.unsent -= u32::from(is_done);
         if !is_done {
-            desk.fx.mark(Mark::Held, call.terms.ticket.0);
+            context.fx.mark(TracePoint::Held, call.terms.call_id.0);
         } else if call.request.is_allowed() {
-            desk.fx.mark(Mark::Sent, call.terms.ticket.0);
+            context.fx.mark(TracePoint::Sent, call.terms.call_id.0);
         }
         if call.request.next() != next {
-            (call.quiet_since, call.sent_at) = (desk.now, desk.now);
+            (call.quiet_since, call.sent_at) = (context.now, context.now);
         }
         is_done
     }
 
     /// Sends what all calls have to send, the shortest first.
-    fn pump(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+    fn pump(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         while self.path.is_some() && self.free_slot_waits() {
             let Some(queued) = self.queue.pop_front() else { break };
             let Some(slot) = self.take_slot() else { break };
-            self.begin(slot, queued.terms, Cow::Owned(queued.request), desk);
+            self.begin(slot, queued.terms, Cow::Owned(queued.request), context);
         }
         if self.unsent > 0 {
-            self.send_waiting(desk);
+            self.send_waiting(context);
         }
     }
 
-    fn send_waiting(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+    fn send_waiting(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         let waiting = self.slots.iter().enumerate().filter(|(_, call)| call.has_more());
-        let waiting = waiting.map(|(slot, call)| (call.request.left(), call.terms.ticket.0, slot));
+        let waiting = waiting.map(|(slot, call)| (call.request.left(), call.terms.call_id.0, slot));
         for (_, _, slot) in shortest_first(waiting) {
-            self.send_from(slot, &[], desk);
+            self.send_from(slot, &[], context);
         }
     }
 
@@ -331,31 +339,31 @@ impl ClientSession {
         !self.queue.is_empty() && (!self.free.is_empty() || self.slots.len() < self.offered)
     }
 
-    /// A receipt for a request.
-    pub(super) fn handle_receipt(
+    /// An ack for a request.
+    pub(super) fn handle_ack(
         &mut self,
         name: CallName,
-        receipt: &Receipt,
-        desk: &mut Desk<'_, impl CallEffects>,
+        ack: &FragmentAck,
+        context: &mut SessionContext<'_, impl CallEffects>,
     ) -> bool {
         let Some(slot) = self.slot_of(name) else { return false };
         let Some(path) = &mut self.path else { return false };
         self.unanswered = 0;
         let call = &mut self.slots[slot];
-        call.quiet_since = desk.now;
-        if receipt.prefix == ALL {
+        call.quiet_since = context.now;
+        if ack.prefix == ALL {
             self.request_arrived(slot);
             return true;
         }
         let had = call.has_more();
-        let proves = if call.asked_as != 0 && receipt.seen >= call.asked_as { Proof::Seen } else { Proof::Reordered };
+        let proves = if call.asked_as != 0 && ack.seen >= call.asked_as { Proof::Seen } else { Proof::Reordered };
         let each = per_fragment(path, &call.request);
-        let change = path.take_receipt(&mut call.request, (slot as u8, each), (receipt, proves), desk);
+        let change = path.take_ack(&mut call.request, (slot as u8, each), (ack, proves), context);
         if change.lost > 0 {
-            desk.fx.mark(Mark::Lost, call.terms.ticket.0);
+            context.fx.mark(TracePoint::Lost, call.terms.call_id.0);
         }
         if change.arrived > 0 || change.lost > 0 {
-            call.questions = 0;
+            call.probes = 0;
         }
         recount(&mut self.unsent, had, call.has_more());
         true
@@ -366,15 +374,15 @@ impl ClientSession {
         &mut self,
         name: CallName,
         may_have_run: bool,
-        desk: &mut Desk<'_, impl CallEffects>,
+        context: &mut SessionContext<'_, impl CallEffects>,
     ) -> bool {
         let Some(slot) = self.slot_of(name) else { return false };
         self.unanswered = 0;
-        if self.slots[slot].state != State::Cancelling {
+        if self.slots[slot].state != CallState::Cancelling {
             return false;
         }
         let failure = self.slots[slot].terms.failure(may_have_run, Reason::Cancelled);
-        self.fail(slot, failure, desk);
+        self.fail(slot, failure, context);
         true
     }
 
@@ -399,7 +407,7 @@ impl ClientSession {
     fn slot_of(&self, name: CallName) -> Option<usize> {
         let slot = usize::from(name.slot);
         let call = self.slots.get(slot)?;
-        (call.call == name.call && call.state != State::Free).then_some(slot)
+        (call.call == name.call && call.state != CallState::Free).then_some(slot)
     }
 
     /// The server has all of a request: it answers.
@@ -418,174 +426,185 @@ impl ClientSession {
     }
 
     /// A call is over: its slot is free.
-    fn end(&mut self, slot: usize, desk: &mut Desk<'_, impl CallEffects>) -> Ticket {
+    fn end(&mut self, slot: usize, context: &mut SessionContext<'_, impl CallEffects>) -> ClientCallId {
         self.request_arrived(slot);
         let call = &mut self.slots[slot];
         if let Some(path) = &self.path {
-            desk.budget.give(std::mem::take(&mut call.reserved), path.reach);
+            context.budget.give(std::mem::take(&mut call.reserved), path.reach);
         }
-        call.request.release(&mut desk.net.spare);
+        call.request.release(&mut context.net.buffer_pool);
         if call.answer.is_begun() {
-            call.answer.release(&mut desk.net.spare);
+            call.answer.release(&mut context.net.buffer_pool);
         }
-        call.state = State::Free;
-        call.receipt_due = false;
-        desk.fx.mark(Mark::Ended, call.terms.ticket.0);
+        call.state = CallState::Free;
+        call.ack_due = false;
+        context.fx.mark(TracePoint::Ended, call.terms.call_id.0);
         self.free.push(slot as u8);
-        call.terms.ticket
+        call.terms.call_id
     }
 
     /// A call is over, without an answer.
-    fn fail(&mut self, slot: usize, failure: Failure, desk: &mut Desk<'_, impl CallEffects>) {
-        let ticket = self.end(slot, desk);
-        desk.fx.outcome(ticket, Outcome::Failed(failure));
+    fn fail(&mut self, slot: usize, failure: Failure, context: &mut SessionContext<'_, impl CallEffects>) {
+        let call_id = self.end(slot, context);
+        context.fx.outcome(call_id, Outcome::Failed(failure));
     }
 
     /// The same for a call that the server may know of: it is told, so that it does not begin it, and keeps nothing, which would count
     /// as under way. Whether it hears of it changes nothing here.
-    fn give_up(&mut self, slot: usize, failure: Failure, desk: &mut Desk<'_, impl CallEffects>) {
-        self.fail(slot, failure, desk);
+    fn give_up(&mut self, slot: usize, failure: Failure, context: &mut SessionContext<'_, impl CallEffects>) {
+        self.fail(slot, failure, context);
         if let Some(path) = &mut self.path {
             put_cancel(&mut path.pending, CallName { slot: slot as u8, call: self.slots[slot].call });
-            path.flush(desk);
-            self.slots[slot].untold = Untold::GivenUp;
+            path.flush(context);
+            self.slots[slot].unreported = Unreported::GivenUp;
         }
     }
 
     /// The same for calls that wait.
-    fn fail_queued(queued: impl IntoIterator<Item = Queued>, reason: Reason, desk: &mut Desk<'_, impl CallEffects>) {
+    fn fail_queued(
+        queued: impl IntoIterator<Item = Queued>,
+        reason: Reason,
+        context: &mut SessionContext<'_, impl CallEffects>,
+    ) {
         for Queued { terms, .. } in queued {
-            desk.fx.mark(Mark::Ended, terms.ticket.0);
-            desk.fx.outcome(terms.ticket, Outcome::Failed(terms.failure(false, reason)));
+            context.fx.mark(TracePoint::Ended, terms.call_id.0);
+            context.fx.outcome(terms.call_id, Outcome::Failed(terms.failure(false, reason)));
         }
     }
 
     /// Gives a call up. Whether it ran is told when the server has said so, or has been asked often enough.
-    pub(super) fn cancel(&mut self, ticket: Ticket, desk: &mut Desk<'_, impl CallEffects>) -> bool {
-        if let Some(at) = self.queue.iter().position(|queued| queued.terms.ticket == ticket) {
-            Self::fail_queued(self.queue.remove(at), Reason::Cancelled, desk);
+    pub(super) fn cancel(&mut self, call_id: ClientCallId, context: &mut SessionContext<'_, impl CallEffects>) -> bool {
+        if let Some(at) = self.queue.iter().position(|queued| queued.terms.call_id == call_id) {
+            Self::fail_queued(self.queue.remove(at), Reason::Cancelled, context);
             return true;
         }
-        let found = self.slots.iter().position(|call| call.terms.ticket == ticket && call.state == State::Active);
+        let found = self.slots.iter().position(|call| call.terms.call_id == call_id && call.state == CallState::Active);
         let Some(slot) = found else { return false };
         if !self.slots[slot].request.was_sent() {
             let failure = self.slots[slot].failure(Reason::Cancelled);
-            self.fail(slot, failure, desk);
+            self.fail(slot, failure, context);
             return true;
         }
         self.request_arrived(slot);
         let call = &mut self.slots[slot];
-        call.state = State::Cancelling;
-        call.questions = 0;
-        call.quiet_since = desk.now;
+        call.state = CallState::Cancelling;
+        call.probes = 0;
+        call.quiet_since = context.now;
         let name = CallName { slot: slot as u8, call: call.call };
         if let Some(path) = &mut self.path {
             put_cancel(&mut path.pending, name);
-            path.flush(desk);
+            path.flush(context);
         }
         true
     }
 
-    /// An answer to an ask. A session that was open and has another token now is lost.
+    /// An answer to a session request. A session that was open and has another session secret now is lost.
     pub(super) fn handle_opened(
         &mut self,
-        path: impl FnOnce(&mut Net) -> Option<Path>,
+        path: impl FnOnce(&mut SessionPackets) -> Option<SessionPath>,
         nonce: u64,
         opened: &Opened,
         offer: &[u8],
-        desk: &mut Desk<'_, impl CallEffects>,
+        context: &mut SessionContext<'_, impl CallEffects>,
     ) -> bool {
         if nonce != self.nonce {
             return false;
         }
         if let Some(open) = &mut self.path {
-            if open.token == opened.token {
-                open.heard = desk.now;
+            if open.session_secret == opened.session_secret {
+                open.heard = context.now;
                 self.unanswered = 0;
                 return false;
             }
             // The server knows nothing of this session any more. An answer to the nonce may be old: another is asked for.
-            self.lose(desk);
+            self.lose(context);
             return true;
         }
-        let Some(mut path) = path(desk.net) else {
-            self.end_used_up(desk);
+        let Some(mut path) = path(context.net) else {
+            self.end_used_up(context);
             return false;
         };
         if self.unanswered == 0 {
-            path.rtt.sample(desk.now.since(self.asked));
+            path.rtt.sample(context.now.since(self.asked));
         }
-        desk.fx.met(path.peer, path.to, offer);
+        context.fx.session_opened(path.peer, path.to, offer);
         self.path = Some(path);
-        self.offered = usize::from(opened.slots.min(desk.limits.slots).max(1));
+        self.offered = usize::from(opened.slots.min(context.limits.slots).max(1));
         (self.credit, self.credited_by) = (opened.credit, 0);
         self.unanswered = 0;
-        desk.net.counters.sessions_opened += 1;
+        context.net.counters.sessions_opened += 1;
         true
     }
 
     /// The server opens no session.
-    pub(super) fn handle_refused(&mut self, nonce: u64, reason: Refusal, desk: &mut Desk<'_, impl CallEffects>) {
+    pub(super) fn handle_refused(
+        &mut self,
+        nonce: u64,
+        reason: Refusal,
+        context: &mut SessionContext<'_, impl CallEffects>,
+    ) {
         if nonce != self.nonce {
             return;
         }
         if self.path.is_none() {
-            Self::fail_queued(self.queue.drain(..), Reason::Refused(reason), desk);
-        } else if self.unanswered >= SILENT_QUESTIONS {
+            Self::fail_queued(self.queue.drain(..), Reason::Refused(reason), context);
+        } else if self.unanswered >= SILENT_PROBES {
             // Asked whether the session is still there, it opens none: it knows of none. An old refusal comes when nobody asked.
-            self.lose(desk);
+            self.lose(context);
         }
     }
 
     /// The session is over at the server. What was under way is in doubt; what was never sent goes on in the next session.
-    fn lose(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
-        desk.net.counters.sessions_lost += 1;
+    fn lose(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
+        context.net.counters.sessions_lost += 1;
         let mut again: Vec<Queued> = Vec::new();
         for slot in 0..self.slots.len() {
             let call = &mut self.slots[slot];
             let (mut terms, begun) = (call.terms, call.request.was_sent());
             match call.state {
-                State::Free => {}
-                State::Active if terms.idempotent || !begun => {
+                CallState::Free => {}
+                CallState::Active if terms.idempotent || !begun => {
                     terms.may_have_run |= begun;
                     again.push(Queued { terms, request: call.request.bytes().to_vec() });
-                    self.end(slot, desk);
+                    self.end(slot, context);
                 }
-                State::Active | State::Cancelling => self.fail(slot, Failure::Unknown(Reason::SessionLost), desk),
+                CallState::Active | CallState::Cancelling => {
+                    self.fail(slot, Failure::Unknown(Reason::SessionLost), context);
+                }
             }
         }
-        again.sort_by_key(|queued| std::cmp::Reverse(queued.terms.ticket));
+        again.sort_by_key(|queued| std::cmp::Reverse(queued.terms.call_id));
         for queued in again {
             self.queue.push_front(queued);
         }
-        self.part(desk);
-        self.nonce = desk.rng.next_u64();
+        self.part(context);
+        self.nonce = context.rng.next_u64();
         self.unanswered = 0;
-        self.ask(desk);
+        self.ask(context);
     }
 
     /// This endpoint has no number left for a packet of this session: all its calls end, and no other is asked for.
-    pub(super) fn end_used_up(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
-        self.fail_all(Reason::NumbersUsedUp, desk);
-        desk.net.counters.sessions_lost += u64::from(self.path.is_some());
-        self.part(desk);
+    pub(super) fn end_used_up(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
+        self.fail_all(Reason::NumbersUsedUp, context);
+        context.net.counters.sessions_lost += u64::from(self.path.is_some());
+        self.part(context);
     }
 
     /// All calls end for this reason.
-    fn fail_all(&mut self, reason: Reason, desk: &mut Desk<'_, impl CallEffects>) {
-        Self::fail_queued(std::mem::take(&mut self.queue), reason, desk);
+    fn fail_all(&mut self, reason: Reason, context: &mut SessionContext<'_, impl CallEffects>) {
+        Self::fail_queued(std::mem::take(&mut self.queue), reason, context);
         for slot in 0..self.slots.len() {
-            if self.slots[slot].state != State::Free {
+            if self.slots[slot].state != CallState::Free {
                 let failure = self.slots[slot].failure(reason);
-                self.fail(slot, failure, desk);
+                self.fail(slot, failure, context);
             }
         }
     }
 
     /// There is no session any more, and nothing under way.
-    fn part(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
+    fn part(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         if let Some(path) = self.path.take() {
-            desk.fx.parted(path.peer);
+            context.fx.session_closed(path.peer);
         }
         self.slots.clear();
         self.free.clear();
@@ -598,41 +617,45 @@ impl ClientSession {
     }
 
     /// Asks for a session, or whether it is still there.
-    pub(super) fn ask(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
-        self.asked = desk.now;
-        let (hint, nonce, packet_bytes) = (self.hint, self.nonce, desk.net.packet_bytes);
-        desk.net.greet(self.server, |offer| Greeting::Ask { hint, nonce, packet_bytes, offer }, desk.fx);
+    pub(super) fn ask(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
+        self.asked = context.now;
+        let (session_index, nonce, packet_bytes) = (self.session_index, self.nonce, context.net.packet_bytes);
+        context.net.send_handshake(
+            self.server,
+            |offer| SessionHandshake::Ask { session_index, nonce, packet_bytes, offer },
+            context.fx,
+        );
     }
 
-    /// What is due in a turn after something came: receipts, and what may be sent because of it.
-    pub(super) fn work(&mut self, loss: bool, desk: &mut Desk<'_, impl CallEffects>) {
-        self.pump(desk);
+    /// What is due in a turn after something came: acks, and what may be sent because of it.
+    pub(super) fn work(&mut self, loss: bool, context: &mut SessionContext<'_, impl CallEffects>) {
+        self.pump(context);
         if std::mem::take(&mut self.tells)
             && let Some(path) = &mut self.path
         {
-            path.flush(desk);
+            path.flush(context);
         }
         for slot in 0..self.slots.len() {
             let call = &self.slots[slot];
-            if call.answer.is_begun() && (call.receipt_due || loss && call.answer.has_gap()) {
-                self.put_answer_receipt(slot, false, desk);
+            if call.answer.is_begun() && (call.ack_due || loss && call.answer.has_gap()) {
+                self.put_answer_ack(slot, false, context);
                 if let Some(path) = &mut self.path {
-                    path.flush(desk);
+                    path.flush(context);
                 }
             }
         }
         if self.is_used_up() {
-            self.end_used_up(desk);
+            self.end_used_up(context);
         }
     }
 
     /// Ends the session: calls that are not over are given up, and the server is told.
-    pub(super) fn close(&mut self, desk: &mut Desk<'_, impl CallEffects>) {
-        self.fail_all(Reason::Cancelled, desk);
+    pub(super) fn close(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
+        self.fail_all(Reason::Cancelled, context);
         if let Some(path) = &mut self.path {
             put_close(&mut path.pending);
-            path.flush(desk);
-            desk.fx.parted(path.peer);
+            path.flush(context);
+            context.fx.session_closed(path.peer);
         }
     }
 
@@ -641,15 +664,15 @@ impl ClientSession {
             call.request.check_invariants();
         }
         assert_eq!(self.unsent as usize, self.slots.iter().filter(|call| call.has_more()).count());
-        assert_eq!(self.free.len(), self.slots.iter().filter(|call| call.state == State::Free).count());
+        assert_eq!(self.free.len(), self.slots.iter().filter(|call| call.state == CallState::Free).count());
         assert!(self.path.is_some() || self.slots.is_empty());
     }
 }
 
 /// What a fragment of a request is charged: the last as much as the others, so that they are alike when they have come.
-fn per_fragment(path: &Path, message: &Outgoing) -> u64 {
-    if message.is_whole() { path.charge_of(message.len()) } else { path.charge_each(message.len()) }
+fn per_fragment(path: &SessionPath, message: &OutgoingMessage) -> u64 {
+    if message.is_whole() { path.truesize_of(message.len()) } else { path.truesize_each(message.len()) }
 }
 
-/// An allowance covers at least an answer of so many bytes, if there is room for it.
+/// A response credit covers at least an answer of so many bytes, if there is room for it.
 const ANSWER_BYTES_LEAST: usize = 1024;

@@ -15,13 +15,13 @@ fn a_server_that_answers_from_another_of_its_addresses_is_reached() {
     let mut world = World::new();
     world.server_at = SERVER_ELSEWHERE;
     let request = pattern(100_000);
-    let ticket = world.call(&request);
+    let call_id = world.call(&request);
     world.run(MS * 20);
-    world.assert_answer(ticket, &reversed(&request));
-    let ticket = world.call(b"abc");
+    world.assert_answer(call_id, &reversed(&request));
+    let call_id = world.call(b"abc");
     assert!(world.at_client.sent.iter().all(|(to, _)| *to == SERVER), "where it was asked: a source proves nothing");
     world.run(MS);
-    world.assert_answer(ticket, b"cba");
+    world.assert_answer(call_id, b"cba");
 }
 
 /// The same for one that opens no session.
@@ -29,9 +29,9 @@ fn a_server_that_answers_from_another_of_its_addresses_is_reached() {
 fn a_refusal_from_another_of_the_servers_addresses_is_heard() {
     let mut world = World::with(options(1, 1472, false), options(2, 1472, false));
     world.server_at = SERVER_ELSEWHERE;
-    let ticket = world.call(b"abc");
+    let call_id = world.call(b"abc");
     world.run(MS);
-    assert_eq!(world.outcome(ticket), Some(&Err(Failure::NotExecuted(Reason::Refused(Refusal::NoService)))));
+    assert_eq!(world.outcome(call_id), Some(&Err(Failure::NotExecuted(Reason::Refused(Refusal::NoService)))));
 }
 
 /// What the server sends to a bystander whose address stood on the client's packets, and how many bytes came from there. Nothing
@@ -50,12 +50,12 @@ fn reflected(request: &[u8], answer_len: usize, copies: usize) -> (usize, usize)
             came += packet.len();
             let origin = Origin::Network(BYSTANDER);
             world.server.handle_packet(world.now, origin, Packet::Lent(&mut packet), &mut world.at_server);
-            world.server.turn(world.now, &mut world.at_server);
+            world.server.poll(world.now, &mut world.at_server);
         }
     }
     if let Some((call, _)) = world.at_server.waiting.pop() {
         world.server.answer(world.now, call, Some(pattern(answer_len).into()), &mut world.at_server).expect("wanted");
-        world.server.turn(world.now, &mut world.at_server);
+        world.server.poll(world.now, &mut world.at_server);
     }
     for (to, packet) in std::mem::take(&mut world.at_server.sent) {
         assert_eq!(to, BYSTANDER);
@@ -107,14 +107,14 @@ fn a_client_that_moves_again_and_again_waits_for_no_timer() {
     let first = world.call(&pattern(len));
     world.run(MS * 20);
     world.assert_answer(first, &reversed(&pattern(len)));
-    let questions = world.client.counters().questions;
+    let probes = world.client.counters().probes;
     for at in [MOVED, CLIENT, BYSTANDER, MOVED, BYSTANDER, CLIENT] {
         world.client_at = at;
-        let ticket = world.call(&pattern(len));
+        let call_id = world.call(&pattern(len));
         world.carry();
-        world.assert_answer(ticket, &reversed(&pattern(len)));
+        world.assert_answer(call_id, &reversed(&pattern(len)));
     }
-    assert_eq!(world.client.counters().questions, questions);
+    assert_eq!(world.client.counters().probes, probes);
 }
 
 /// An attacker who is faster than the client with each of its packets cannot keep the client's answers from it once it stops.
@@ -125,7 +125,7 @@ fn a_client_whose_packets_were_sent_on_is_answered_when_it_speaks_next() {
     world.call(b"abc");
     let (_, mut packet) = world.at_client.sent.front().cloned().expect("it calls");
     world.server.handle_packet(world.now, Origin::Network(BYSTANDER), Packet::Lent(&mut packet), &mut world.at_server);
-    world.server.turn(world.now, &mut world.at_server);
+    world.server.poll(world.now, &mut world.at_server);
     world.carry();
     let next = world.call(&pattern(50_000));
     world.carry();

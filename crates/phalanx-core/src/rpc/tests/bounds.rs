@@ -6,7 +6,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A server with these limits, and a client that knows it. Requests that begin with an L are answered later.
-fn served_with(limits: Limits) -> World {
+fn served_with(limits: EndpointLimits) -> World {
     let mut world = World::with(options(1, 1472, false), EndpointOptions { limits, ..options(2, 1472, true) });
     world.at_server.later = Some(b'L');
     world.run(MS);
@@ -16,7 +16,7 @@ fn served_with(limits: Limits) -> World {
 /// While other calls come and go, and nothing has to be asked for, a server hears again of a call that was given up.
 #[test]
 fn a_server_is_told_again_what_was_given_up_however_busy_its_client_is() {
-    let mut world = served_with(Limits::default());
+    let mut world = served_with(EndpointLimits::default());
     let first = world.call(b"L");
     let options = CallOptions { deadline: SECOND, ..CallOptions::default() };
     let given_up =
@@ -34,18 +34,18 @@ fn a_server_is_told_again_what_was_given_up_however_busy_its_client_is() {
     world.carry();
     world.assert_answer(first, b"done");
     assert!(world.server.held_bytes() >= 100_000, "it does not know");
-    let questions = world.client.counters().questions;
+    let probes = world.client.counters().probes;
     for _ in 0..45 {
         world.call(b"x");
         world.run(SECOND);
     }
-    assert_eq!(world.client.counters().questions, questions);
+    assert_eq!(world.client.counters().probes, probes);
     assert!(world.server.held_bytes() <= 2_048, "{} are held", world.server.held_bytes());
 }
 
 #[test]
 fn a_session_in_which_a_handler_runs_is_kept_however_long_its_client_is_silent() {
-    let mut world = served_with(Limits { idle_max: 2 * SECOND, ..Limits::default() });
+    let mut world = served_with(EndpointLimits { idle_max: 2 * SECOND, ..EndpointLimits::default() });
     world.call(b"L");
     world.carry();
     world.lose = |_| true;
@@ -61,7 +61,7 @@ fn a_session_in_which_a_handler_runs_is_kept_however_long_its_client_is_silent()
 fn no_call_is_begun_while_more_answers_are_kept_than_may_be() {
     let busy = Err(Failure::NotExecuted(Reason::Refused(Refusal::Busy)));
     for (kept, outcome) in [(0, Ok(b"ba".to_vec())), (100, Ok(b"ba".to_vec())), (101, busy)] {
-        let mut world = served_with(Limits { answers_bytes: 100, ..Limits::default() });
+        let mut world = served_with(EndpointLimits { answers_bytes: 100, ..EndpointLimits::default() });
         world.call(b"L");
         world.carry();
         let (call, _) = world.at_server.waiting.pop().expect("it runs");
@@ -75,7 +75,7 @@ fn no_call_is_begun_while_more_answers_are_kept_than_may_be() {
 
 #[test]
 fn what_comes_again_or_late_is_counted_and_changes_nothing() {
-    let mut world = served_with(Limits::default());
+    let mut world = served_with(EndpointLimits::default());
     let again = |world: &mut World, mut packet: Vec<u8>| {
         world.server.handle_packet(world.now, Origin::Network(CLIENT), Packet::Lent(&mut packet), &mut world.at_server);
         world.carry();
@@ -121,20 +121,23 @@ fn what_comes_again_or_late_is_counted_and_changes_nothing() {
 /// it is copied or not.
 #[test]
 fn the_steps_of_a_call_are_marked_once_each() {
-    let mut world = served_with(Limits::default());
+    let mut world = served_with(EndpointLimits::default());
     for len in [10, 5_000] {
         for given in [false, true] {
             let request = pattern(len);
             let message: Cow<'_, [u8]> = if given { request.clone().into() } else { (&request).into() };
             let options = CallOptions::default();
-            let ticket = world.client.call(world.now, world.session, message, &options, &mut world.at_client);
-            let ticket = ticket.expect("accepted");
+            let call_id = world.client.call(world.now, world.session, message, &options, &mut world.at_client);
+            let call_id = call_id.expect("accepted");
             world.run(20 * MS);
-            world.assert_answer(ticket, &reversed(&request));
+            world.assert_answer(call_id, &reversed(&request));
             let marks = std::mem::take(&mut world.at_client.marks);
-            let marks: Vec<Mark> = marks.into_iter().filter(|(_, of)| *of == ticket.0).map(|(mark, _)| mark).collect();
-            let steps = [Mark::Called, Mark::Begun, Mark::Sent, Mark::Answering, Mark::Ended];
-            let steps: Vec<Mark> = steps.into_iter().filter(|step| len > 1_400 || *step != Mark::Answering).collect();
+            let marks: Vec<TracePoint> =
+                marks.into_iter().filter(|(_, of)| *of == call_id.0).map(|(mark, _)| mark).collect();
+            let steps =
+                [TracePoint::Called, TracePoint::Begun, TracePoint::Sent, TracePoint::Answering, TracePoint::Ended];
+            let steps: Vec<TracePoint> =
+                steps.into_iter().filter(|step| len > 1_400 || *step != TracePoint::Answering).collect();
             assert_eq!(marks, steps, "{len} bytes, given: {given}");
         }
     }

@@ -16,10 +16,10 @@ fn whoever_waits_for_room_goes_on_when_an_answer_comes() {
     let server = EndpointOptions { receive_bytes: 16 << 10, ..options(2, 1472, true) };
     let mut world = World::with(options(1, 1472, false), server);
     world.run(MS);
-    let tickets: Vec<Ticket> = (0..8).map(|_| world.call(b"x")).collect();
+    let call_ids: Vec<ClientCallId> = (0..8).map(|_| world.call(b"x")).collect();
     assert!(world.at_client.sent.len() < 8, "the server's buffer does not take all of them at once");
     world.carry();
-    assert!(tickets.iter().all(|ticket| world.outcome(*ticket).is_some()), "in no time");
+    assert!(call_ids.iter().all(|call_id| world.outcome(*call_id).is_some()), "in no time");
 }
 
 /// A session begins with so many packets under way, however much the server's buffer takes.
@@ -27,7 +27,7 @@ fn whoever_waits_for_room_goes_on_when_an_answer_comes() {
 fn no_more_goes_out_at_once_than_the_congestion_window_lets() {
     let server = EndpointOptions { receive_bytes: 16 << 20, ..options(2, 1472, true) };
     for window_packets in [4, 16, 40] {
-        let limits = Limits { window_packets, ..Limits::default() };
+        let limits = EndpointLimits { window_packets, ..EndpointLimits::default() };
         let mut world = World::with(EndpointOptions { limits, ..options(1, 1472, false) }, server.clone());
         world.run(MS);
         world.call(&pattern(400_000));
@@ -54,12 +54,12 @@ fn who_is_left_may_have_more_under_way() {
 const ALL_OF_IT: u64 = (1 << 20) / 4 * 3 / 2;
 
 fn charged(world: &World) -> u64 {
-    world.at_client.sent.iter().map(|(_, packet)| charge(packet.len() as u64)).sum()
+    world.at_client.sent.iter().map(|(_, packet)| truesize(packet.len() as u64)).sum()
 }
 
 /// One that has called as one of eight, and the sessions of the others.
 fn eight_clients() -> (World, [SessionId; 7]) {
-    let wide = Limits { window_packets: 1_000, ..Limits::default() };
+    let wide = EndpointLimits { window_packets: 1_000, ..EndpointLimits::default() };
     let mut world = World::with(EndpointOptions { limits: wide, ..options(1, 1472, false) }, options(2, 1472, true));
     let others = [0; 7].map(|_| {
         let last = world.client.connect(world.now, SERVER, &mut world.at_client);
@@ -81,7 +81,7 @@ fn who_is_left_is_told_with_the_next_packet_if_the_first_is_lost() {
         world.client.close(world.now, other, &mut world.at_client);
     }
     world.carry();
-    // The answer, which has the news with it, comes the second time only: after a question.
+    // The answer, which has the news with it, comes the second time only: after a probe.
     let short = world.call(b"ab");
     world.lost = world.carried + 2;
     world.run(20 * MS);
@@ -107,12 +107,12 @@ fn who_is_left_hears_of_it_while_its_request_is_under_way() {
             let origin = Origin::Network(CLIENT);
             world.server.handle_packet(world.now, origin, Packet::Lent(&mut packet), &mut world.at_server);
         }
-        world.server.turn(world.now, &mut world.at_server);
+        world.server.poll(world.now, &mut world.at_server);
         for (_, mut packet) in std::mem::take(&mut world.at_server.sent) {
             let origin = Origin::Network(SERVER);
             world.client.handle_packet(world.now, origin, Packet::Lent(&mut packet), &mut world.at_client);
         }
-        world.client.turn(world.now, &mut world.at_client);
+        world.client.poll(world.now, &mut world.at_client);
         most = most.max(charged(&world));
     }
     assert!(most >= ALL_OF_IT / 2, "{most} bytes of the only client, which began with {began}");
@@ -149,12 +149,12 @@ fn an_answer_as_long_as_those_before_is_allowed_for() {
     let mut world = opened();
     world.at_server.later = Some(b'L');
     for _ in 0..16 {
-        let ticket = world.call(b"L");
+        let call_id = world.call(b"L");
         world.carry();
         let (call, _) = world.at_server.waiting.pop().expect("it runs");
         world.server.answer(world.now, call, Some(pattern(20_000).into()), &mut world.at_server).expect("wanted");
         world.carry();
-        world.assert_answer(ticket, &pattern(20_000));
+        world.assert_answer(call_id, &pattern(20_000));
     }
     world.call(b"L");
     world.carry();
@@ -169,7 +169,7 @@ fn a_packet_that_two_others_overtake_is_not_lost_and_one_that_three_overtake_is(
     for (overtake, lost) in [(2, 0), (3, 1)] {
         let mut world = opened();
         let request = pattern(14_000);
-        let ticket = world.call(&request);
+        let call_id = world.call(&request);
         let first = world.at_client.sent.pop_front().expect("it goes out");
         let rest = world.at_client.sent.split_off(overtake);
         world.carry();
@@ -177,14 +177,14 @@ fn a_packet_that_two_others_overtake_is_not_lost_and_one_that_three_overtake_is(
         world.at_client.sent.push_back(first);
         world.at_client.sent.extend(rest);
         world.carry();
-        world.assert_answer(ticket, &reversed(&request));
-        assert_eq!(world.client.counters().questions, 0);
+        world.assert_answer(call_id, &reversed(&request));
+        assert_eq!(world.client.counters().probes, 0);
     }
 }
 
-/// The first fragment that may be lost goes again, and the receipt for it proves the others lost.
+/// The first fragment that may be lost goes again, and the ack for it proves the others lost.
 #[test]
-fn one_question_finds_all_that_was_lost_at_the_end_of_an_answer() {
+fn one_probe_finds_all_that_was_lost_at_the_end_of_an_answer() {
     for lost in 1..=5 {
         let mut world = opened();
         let request = pattern(14_000);
@@ -193,7 +193,7 @@ fn one_question_finds_all_that_was_lost_at_the_end_of_an_answer() {
             world.carry();
         }
         world.waits = Some(VecDeque::new());
-        let ticket = world.call(&request);
+        let call_id = world.call(&request);
         world.carry();
         let mut answer = world.waits.take().expect("it waits");
         assert!(answer.len() >= 10, "{} packets: all of the answer", answer.len());
@@ -201,33 +201,33 @@ fn one_question_finds_all_that_was_lost_at_the_end_of_an_answer() {
         world.at_server.sent = answer;
         // The least timer is 5 ms.
         world.run(6 * MS);
-        world.assert_answer(ticket, &reversed(&request));
-        assert_eq!(world.client.counters().questions, 1, "the last {lost} were lost");
+        world.assert_answer(call_id, &reversed(&request));
+        assert_eq!(world.client.counters().probes, 1, "the last {lost} were lost");
     }
 }
 
 /// Questions that nobody answers come ever more seldom. Word that something came begins that anew.
 #[test]
-fn after_word_from_the_server_questions_begin_anew() {
+fn after_word_from_the_server_probes_begin_anew() {
     let mut world = opened();
     world.waits = Some(VecDeque::new());
     world.call(&pattern(100_000));
     // After 5, 15 and 35 ms; the next would be asked after 75.
     world.run(60 * MS);
-    let questions = world.client.counters().questions;
-    assert_eq!(questions, 3, "the server's receipts wait");
+    let probes = world.client.counters().probes;
+    assert_eq!(probes, 3, "the server's acks wait");
     // The last says of all that went out that it is there.
     let (_, mut packet) = world.waits.take().and_then(|mut waits| waits.pop_back()).expect("they wait");
     let packet = Packet::Lent(&mut packet);
     world.client.handle_packet(world.now, Origin::Network(SERVER), packet, &mut world.at_client);
-    world.client.turn(world.now, &mut world.at_client);
+    world.client.poll(world.now, &mut world.at_client);
     assert!(!world.at_client.sent.is_empty(), "more of the request goes out");
-    assert_eq!((world.client.counters().lost, world.client.counters().questions), (0, questions));
+    assert_eq!((world.client.counters().lost, world.client.counters().probes), (0, probes));
     world.lose = |_| true;
     world.run(4 * MS);
-    assert_eq!(world.client.counters().questions, questions);
+    assert_eq!(world.client.counters().probes, probes);
     world.run(16 * MS);
-    assert!(world.client.counters().questions > questions, "40 ms after the last is too late");
+    assert!(world.client.counters().probes > probes, "40 ms after the last is too late");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_session_that_nobody_opens_is_asked_for_ever_more_seldom() {
     for ms in 0..9_000 {
         asked.extend(world.at_client.sent.drain(..).map(|_| ms));
         world.now += MS;
-        world.client.turn(world.now, &mut world.at_client);
+        world.client.poll(world.now, &mut world.at_client);
     }
     let pauses: Vec<i32> = asked.windows(2).map(|two| two[1] - two[0]).collect();
     assert_eq!(pauses[..6], [20, 40, 80, 160, 320, 640]);
@@ -261,19 +261,19 @@ fn timers_run_longer_than_answers_were_silent_of_late() {
         world.call(b"fast");
     }
     world.carry();
-    assert_eq!(world.client.counters().questions, 0);
+    assert_eq!(world.client.counters().probes, 0);
     world.call(b"lost");
     world.at_client.sent.clear();
     let began = world.now;
-    while world.client.counters().questions == 0 {
+    while world.client.counters().probes == 0 {
         world.now += MS / 10;
-        world.client.turn(world.now, &mut world.at_client);
+        world.client.poll(world.now, &mut world.at_client);
     }
     let took = world.now.since(began);
     assert!((4 * MS..5 * MS).contains(&took), "{took:?}");
 }
 
-/// After a question an answer says nothing of how long the way is, but how long the handler took. A long request is as a short one.
+/// After a probe an answer says nothing of how long the way is, but how long the handler took. A long request is as a short one.
 #[test]
 fn an_answer_that_was_asked_for_ends_no_round_trip_of_a_long_request() {
     let mut world = opened();
@@ -281,17 +281,17 @@ fn an_answer_that_was_asked_for_ends_no_round_trip_of_a_long_request() {
     for _ in 0..20 {
         // What the server says of the request is lost.
         world.waits = Some(VecDeque::new());
-        let ticket = world.call(&pattern(3_000));
+        let call_id = world.call(&pattern(3_000));
         world.run(60 * MS);
         world.waits = None;
         let (call, _) = world.at_server.waiting.pop().expect("it runs");
         world.server.answer(world.now, call, Some(b"done".into()), &mut world.at_server).expect("wanted");
         world.carry();
-        world.assert_answer(ticket, b"done");
+        world.assert_answer(call_id, b"done");
     }
-    assert!(world.client.counters().questions > 20);
-    let ticket = world.call(b"lost");
+    assert!(world.client.counters().probes > 20);
+    let call_id = world.call(b"lost");
     world.at_client.sent.clear();
     world.run(6 * MS);
-    world.assert_answer(ticket, b"tsol");
+    world.assert_answer(call_id, b"tsol");
 }

@@ -35,18 +35,18 @@ fn call_in_new_sessions(world: &mut World, times: usize) -> Vec<Result<Vec<u8>, 
                 let origin = Origin::Network(CLIENT);
                 world.server.handle_packet(world.now, origin, Packet::Lent(&mut packet), &mut world.at_server);
             }
-            world.server.turn(world.now, &mut world.at_server);
+            world.server.poll(world.now, &mut world.at_server);
             server.note(&world.at_server.sent);
             for (_, mut packet) in std::mem::take(&mut world.at_server.sent) {
                 let origin = Origin::Network(SERVER);
                 world.client.handle_packet(world.now, origin, Packet::Lent(&mut packet), &mut world.at_client);
             }
-            world.client.turn(world.now, &mut world.at_client);
+            world.client.poll(world.now, &mut world.at_client);
             world.now += MS;
         }
         outcomes.push(match made {
-            Ok(ticket) => {
-                let outcome = world.at_client.outcomes.get(&ticket);
+            Ok(call_id) => {
+                let outcome = world.at_client.outcomes.get(&call_id);
                 outcome.cloned().expect("it is over").map_err(|failure| failure.to_string())
             }
             Err(error) => Err(error.to_string()),
@@ -110,7 +110,7 @@ fn call_until_it_ends(wear_out: fn(&mut World)) -> (World, Vec<Result<Vec<u8>, F
     for _ in 0..8 {
         let options = CallOptions::default();
         let made = world.client.call(world.now, world.session, &b"abc"[..], &options, &mut world.at_client);
-        let Ok(ticket) = made else {
+        let Ok(call_id) = made else {
             assert_eq!(made, Err(CallError::NumbersUsedUp));
             break;
         };
@@ -120,17 +120,17 @@ fn call_until_it_ends(wear_out: fn(&mut World)) -> (World, Vec<Result<Vec<u8>, F
                 let origin = Origin::Network(CLIENT);
                 world.server.handle_packet(world.now, origin, Packet::Lent(&mut packet), &mut world.at_server);
             }
-            world.server.turn(world.now, &mut world.at_server);
+            world.server.poll(world.now, &mut world.at_server);
             nonces[1].note(&world.at_server.sent);
             for (_, mut packet) in std::mem::take(&mut world.at_server.sent) {
                 let origin = Origin::Network(SERVER);
                 world.client.handle_packet(world.now, origin, Packet::Lent(&mut packet), &mut world.at_client);
             }
-            world.client.turn(world.now, &mut world.at_client);
+            world.client.poll(world.now, &mut world.at_client);
             world.client.check_invariants();
             world.server.check_invariants();
             world.now += MS;
-            if let Some(outcome) = world.outcome(ticket) {
+            if let Some(outcome) = world.outcome(call_id) {
                 outcomes.push(outcome.clone());
                 break;
             }
@@ -169,16 +169,16 @@ fn a_session_ends_with_its_servers_last_number() {
     assert!(world.now < Instant(1) + Duration::from_secs(5), "by no deadline");
 }
 
-/// Greetings are numbered by themselves, in a space that no table of sessions has: a peer that claims it for a session is not heard.
+/// Handshakes are numbered by themselves, in a space that no table of sessions has: a peer that takes it for a session is not heard.
 #[test]
-fn no_session_has_the_space_of_greetings() {
-    for hint in [u32::MAX, u32::MAX - 1] {
-        let opened = wire::Opened { hint, token: 5, slots: 1, packet_bytes: 1472, credit: 0 };
+fn no_session_has_the_space_of_handshakes() {
+    for session_index in [u32::MAX, u32::MAX - 1] {
+        let opened = wire::Opened { session_index, session_secret: 5, slots: 1, packet_bytes: 1472, credit: 0 };
         let (mut ask, mut answer) = (Vec::new(), Vec::new());
-        wire::Greeting::Ask { hint, nonce: 1, packet_bytes: 1472, offer: &[] }.write(&mut ask);
-        wire::Greeting::Opened { hint: 0, nonce: 1, opened, offer: &[] }.write(&mut answer);
+        wire::SessionHandshake::Ask { session_index, nonce: 1, packet_bytes: 1472, offer: &[] }.write(&mut ask);
+        wire::SessionHandshake::Opened { session_index: 0, nonce: 1, opened, offer: &[] }.write(&mut answer);
         for bytes in [ask, answer] {
-            assert_eq!(wire::Greeting::read(&bytes).is_ok(), hint != u32::MAX);
+            assert_eq!(wire::SessionHandshake::read(&bytes).is_ok(), session_index != u32::MAX);
         }
     }
 }

@@ -8,23 +8,23 @@ fn the_rest_of_a_packet_is_put_where_it_belongs() {
     let mut world = World::clear();
     world.begins = Some(128);
     let request = pattern(100_000);
-    let ticket = world.call(&request);
+    let call_id = world.call(&request);
     world.run(Duration::from_millis(20));
-    world.assert_answer(ticket, &reversed(&request));
+    world.assert_answer(call_id, &reversed(&request));
     assert!(world.in_place > 170_000, "{} bytes of 200,000", world.in_place);
     // What is sealed is opened first.
     let mut world = World::new();
     world.begins = Some(128);
-    let ticket = world.call(&request);
+    let call_id = world.call(&request);
     world.run(Duration::from_millis(20));
-    world.assert_answer(ticket, &reversed(&request));
+    world.assert_answer(call_id, &reversed(&request));
     assert_eq!(world.in_place, 0);
 }
 
 /// Two plain endpoints.
 struct Plains {
-    client: Plain,
-    server: Plain,
+    client: UnreliableEndpoint,
+    server: UnreliableEndpoint,
     at_client: Place,
     at_server: Place,
     begins: Option<usize>,
@@ -34,9 +34,13 @@ struct Plains {
 impl Plains {
     fn new(security: &Security, begins: Option<usize>) -> Self {
         let plain = |me| {
-            let options =
-                PlainOptions { cell: "test".into(), me: Incarnation(me), packet_bytes: 1472, message_bytes: 1 << 20 };
-            Plain::new(&options, security)
+            let options = UnreliableOptions {
+                cell: "test".into(),
+                me: Incarnation(me),
+                packet_bytes: 1472,
+                message_bytes: 1 << 20,
+            };
+            UnreliableEndpoint::new(&options, security)
         };
         let (at_client, at_server) = (Place::default(), Place::default());
         Self { client: plain(1), server: plain(2), at_client, at_server, begins, in_place: 0 }
@@ -65,7 +69,7 @@ fn plain_calls_of_any_length_are_answered_each_with_its_own_answer() {
             let mut plains = Plains::new(&security, begins);
             let lens = [0, 1, 1_000, 1_400, 1_500, 2_000, 6_000, 100_000];
             // All of them under way at once.
-            let calls: Vec<Ticket> =
+            let calls: Vec<ClientCallId> =
                 lens.iter().map(|len| plains.client.call(SERVER, &pattern(*len), &mut plains.at_client)).collect();
             plains.carry();
             for (call, len) in calls.iter().zip(lens) {

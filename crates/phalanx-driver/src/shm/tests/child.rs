@@ -21,20 +21,20 @@ fn record(number: u64) -> Vec<u8> {
 fn writes_until_it_is_killed() {
     let Ok(told) = std::env::var(TOLD) else { return };
     let numbers: Vec<u32> = told.split(' ').map(|n| n.parse().expect("a number")).collect();
-    let [pid, memory, knock, data, control] = numbers[..] else { panic!("five numbers: {told}") };
+    let [pid, memory, doorbell, data, control] = numbers[..] else { panic!("five numbers: {told}") };
     let local = |port: u32| SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).expect("a port")));
     let parent =
-        Peer { offer: Offer { pid, memory, knock }, token: PARENT, data: local(data), control: local(control) };
+        Peer { offer: Offer { pid, memory, doorbell }, token: PARENT, data: local(data), control: local(control) };
     let mut driver = small(&ShmOptions { data_ring_bytes: 1 << 20, ..ShmOptions::default() });
-    driver.begin_life(u64::from(std::process::id()));
+    driver.begin_incarnation(u64::from(std::process::id()));
     driver.attach(&parent).expect("the parent lives");
     let offer = driver.offer().expect("memory");
-    let ports = [Lane::Data, Lane::Control].map(|lane| driver.local_address(lane).port());
-    let said = format!("\n{MARK}{} {} {} {} {}\n", offer.pid, offer.memory, offer.knock, ports[0], ports[1]);
+    let ports = [TrafficClass::Data, TrafficClass::Control].map(|class| driver.local_address(class).port());
+    let said = format!("\n{MARK}{} {} {} {} {}\n", offer.pid, offer.memory, offer.doorbell, ports[0], ports[1]);
     io::stdout().write_all(said.as_bytes()).expect("the parent reads");
     let to = [parent.data];
     for number in 0.. {
-        while driver.outbox().share(Lane::Data, &to, [&[], &[], &record(number)]) == 0 {
+        while driver.outbox().write_shared(TrafficClass::Data, &to, [&[], &[], &record(number)]) == 0 {
             driver.flush();
             thread::yield_now();
         }
@@ -52,7 +52,7 @@ fn writes_until_it_is_killed() {
 fn every_record_of_a_writer_that_is_killed_is_whole() {
     let started = Instant::now();
     let mut driver = make();
-    driver.begin_life(PARENT);
+    driver.begin_incarnation(PARENT);
     let mut rng = Rng::new(5).fork("kills");
     let (mut kills, mut records) = (0_u64, 0);
     while kills < 200 && (kills < 20 || started.elapsed() < Duration::from_secs(10)) {
@@ -65,10 +65,10 @@ fn every_record_of_a_writer_that_is_killed_is_whole() {
 
 fn one_life(driver: &mut Near, rng: &mut Rng) -> u64 {
     let offer = driver.offer().expect("memory");
-    let ports = [Lane::Data, Lane::Control].map(|lane| driver.local_address(lane).port());
+    let ports = [TrafficClass::Data, TrafficClass::Control].map(|class| driver.local_address(class).port());
     let mut process = Command::new(std::env::current_exe().expect("a test program has a path"))
         .args(["--exact", "shm::tests::child::writes_until_it_is_killed", "--nocapture", "--test-threads=1"])
-        .env(TOLD, format!("{} {} {} {} {}", offer.pid, offer.memory, offer.knock, ports[0], ports[1]))
+        .env(TOLD, format!("{} {} {} {} {}", offer.pid, offer.memory, offer.doorbell, ports[0], ports[1]))
         .stdout(Stdio::piped())
         .spawn()
         .expect("a test program starts");
@@ -76,10 +76,10 @@ fn one_life(driver: &mut Near, rng: &mut Rng) -> u64 {
     let said = lines.find_map(|line| line.expect("text").split_once(MARK).map(|(_, said)| said.to_owned()));
     let said = said.expect("the child says where it is");
     let numbers: Vec<u32> = said.split(' ').map(|n| n.parse().expect("a number")).collect();
-    let [pid, memory, knock, data, control] = numbers[..] else { panic!("five numbers: {said}") };
+    let [pid, memory, doorbell, data, control] = numbers[..] else { panic!("five numbers: {said}") };
     let local = |port: u32| SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).expect("a port")));
     let token = u64::from(pid);
-    let child = Peer { offer: Offer { pid, memory, knock }, token, data: local(data), control: local(control) };
+    let child = Peer { offer: Offer { pid, memory, doorbell }, token, data: local(data), control: local(control) };
     driver.attach(&child).expect("the child lives");
     let enough = 1 + rng.below(500);
     let (mut next, mut records) = (0, 0);

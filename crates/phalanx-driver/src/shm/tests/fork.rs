@@ -26,30 +26,32 @@ fn a_forked_child_reaches_nobody_and_takes_nothing() {
     let [a, mut b] = two(&ShmOptions::default());
     let (mut a, mut far) = (Some(a), make());
     let parent = a.as_mut().expect("there");
-    let [at_a, at_b, at_far] = [&*parent, &b, &far].map(|driver| [driver.local_address(Lane::Data)]);
+    let [at_a, at_b, at_far] = [&*parent, &b, &far].map(|driver| [driver.local_address(TrafficClass::Data)]);
     let peer = peer(&far, far.offer().expect("there is memory"), 3);
     // It waits for the parent in memory and in the socket, and has something to send.
-    assert_eq!(b.outbox().share(Lane::Data, &at_a, [b"near", &[], &[]]), 1);
+    assert_eq!(b.outbox().write_shared(TrafficClass::Data, &at_a, [b"near", &[], &[]]), 1);
     b.flush();
-    far.outbox().transmit(Lane::Data, &at_a, b"far");
+    far.outbox().transmit(TrafficClass::Data, &at_a, b"far");
     far.flush();
-    parent.outbox().transmit(Lane::Data, &at_far, b"queued");
+    parent.outbox().transmit(TrafficClass::Data, &at_far, b"queued");
     assert!(in_child(|| {
         let mut dead = a.take().expect("inherited");
-        for (lane, to) in [Lane::Data, Lane::Control].into_iter().flat_map(|lane| [(lane, at_b), (lane, at_far)]) {
+        for (class, to) in
+            [TrafficClass::Data, TrafficClass::Control].into_iter().flat_map(|class| [(class, at_b), (class, at_far)])
+        {
             for len in [10, 100, LONG_BYTES] {
                 let packet = vec![7; len];
-                assert_eq!(dead.outbox().share(lane, &to, [&[], &packet, &[]]), 0);
-                assert!(!dead.outbox().pass(lane, to[0], [&packet, &[], &[]]));
-                dead.outbox().transmit(lane, &to, &packet);
+                assert_eq!(dead.outbox().write_shared(class, &to, [&[], &packet, &[]]), 0);
+                assert!(!dead.outbox().send_unbuffered(class, to[0], [&packet, &[], &[]]));
+                dead.outbox().transmit(class, &to, &packet);
             }
         }
         dead.flush();
         assert_eq!(dead.receive(64, &mut |_, _, _, _| panic!("it is the parent's")), Received::default());
-        assert_eq!(dead.receive_begun(64, &mut |_, _, _, _| panic!("it is the parent's")), Received::default());
+        assert_eq!(dead.receive_header_first(64, &mut |_, _, _, _| panic!("it is the parent's")), Received::default());
         let error = dead.wait(None, &[]).expect_err("it is dead");
         assert!(error.to_string().contains("in the forked child"), "{error}");
-        dead.begin_life(9);
+        dead.begin_incarnation(9);
         assert!(dead.attach(&peer).is_err() && dead.neighbours().is_none() && dead.offer().is_none());
         dead.detach(2);
         dead.waker().wake();
@@ -60,7 +62,7 @@ fn a_forked_child_reaches_nobody_and_takes_nothing() {
     assert!(!parent.wait(Some(Duration::ZERO), &[]).expect("waiting works").waker, "nobody woke it");
     let near = (Origin::Memory, b"near".to_vec());
     assert_eq!(drain(parent), [near, (Origin::Network(at_far[0]), b"far".to_vec())]);
-    assert_eq!(parent.outbox().share(Lane::Data, &at_b, [b"next", &[], &[]]), 1);
+    assert_eq!(parent.outbox().write_shared(TrafficClass::Data, &at_b, [b"next", &[], &[]]), 1);
     parent.flush();
     assert_eq!(drain(&mut b), [(Origin::Memory, b"next".to_vec())]);
     assert_eq!(drain(&mut far), [(Origin::Network(at_a[0]), b"queued".to_vec())]);

@@ -23,11 +23,11 @@ fn survive(seed: u64, what: Scribble) {
             }
         });
         let started = Instant::now();
-        let to = [third.local_address(Lane::Data)];
+        let to = [third.local_address(TrafficClass::Data)];
         let (mut calls, mut longest) = (0_u64, 0);
         while started.elapsed() < Duration::from_millis(400) {
             victim.receive(64, &mut |_, _, _, packet| longest = longest.max(packet.len()));
-            victim.outbox().transmit(Lane::Data, &to, b"still here");
+            victim.outbox().transmit(TrafficClass::Data, &to, b"still here");
             victim.flush();
             victim.wait(Some(Duration::ZERO), &[]).expect("waiting works");
             calls += 1;

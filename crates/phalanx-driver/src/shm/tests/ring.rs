@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use crate::shm::ring::{Cursor, HEAD_BYTES, Looked, PACKET_BYTES_MAX, Ring, Seen, Writer, Written};
+use crate::shm::ring::{Cursor, HEAD_BYTES, PACKET_BYTES_MAX, Polled, Ring, Seen, Writer, Written};
 
 struct Memory {
     reserved: AtomicU64,
@@ -42,7 +42,7 @@ fn every_length_passes_at_every_place() {
         let sent = packet(number, number as usize % 97);
         writer.push(memory.written(), 0b10, [&[], &[], &sent]);
         assert!(cursor.refresh(memory.ring()));
-        assert_eq!(cursor.look(memory.ring(), 0b10, usize::MAX, &mut out), Looked::Taken(sent.len()));
+        assert_eq!(cursor.look(memory.ring(), 0b10, usize::MAX, &mut out), Polled::Taken(sent.len()));
         assert_eq!(out[..sent.len()], sent);
         assert!(!cursor.refresh(memory.ring()) && !cursor.has_more(memory.ring()));
     }
@@ -58,7 +58,7 @@ fn what_is_for_others_is_passed() {
     for number in 0..20_u64 {
         assert!(cursor.refresh(memory.ring()));
         let looked = cursor.look(memory.ring(), 0b10, usize::MAX, &mut out);
-        assert_eq!(looked, if number % 3 == 1 { Looked::Taken(9) } else { Looked::Passed });
+        assert_eq!(looked, if number % 3 == 1 { Polled::Taken(9) } else { Polled::Passed });
     }
 }
 
@@ -71,11 +71,11 @@ fn a_reader_that_is_overtaken_sees_it() {
     for number in 1..100 {
         writer.push(memory.written(), 1, [&[], &[], &packet(number, 8)]);
     }
-    assert_eq!(cursor.look(memory.ring(), 1, usize::MAX, &mut out), Looked::Overrun);
+    assert_eq!(cursor.look(memory.ring(), 1, usize::MAX, &mut out), Polled::Overrun);
     assert!(!cursor.refresh(memory.ring()), "all that waited is given up");
     writer.push(memory.written(), 1, [&[], &[], &packet(100, 8)]);
     assert!(cursor.refresh(memory.ring()));
-    assert_eq!(cursor.look(memory.ring(), 1, usize::MAX, &mut out), Looked::Taken(8));
+    assert_eq!(cursor.look(memory.ring(), 1, usize::MAX, &mut out), Polled::Taken(8));
     assert_eq!(out[..8], packet(100, 8));
 }
 
@@ -90,7 +90,7 @@ fn a_record_in_parts_is_one() {
         writer.push(memory.written(), 1, [&parts[0], &parts[1], &parts[2]]);
         assert!(cursor.refresh(memory.ring()));
         let len = lengths.iter().sum();
-        assert_eq!(cursor.look(memory.ring(), 1, usize::MAX, &mut out), Looked::Taken(len));
+        assert_eq!(cursor.look(memory.ring(), 1, usize::MAX, &mut out), Polled::Taken(len));
         assert_eq!(out[..len], parts.concat());
     }
 }
@@ -105,10 +105,10 @@ fn a_record_that_has_begun_is_completed_or_passed() {
         assert!(cursor.refresh(memory.ring()));
         let looked = cursor.look(memory.ring(), 1, 40, &mut out);
         if sent.len() <= HEAD_BYTES {
-            assert_eq!(looked, Looked::Taken(sent.len()), "not longer than what is copied of any");
+            assert_eq!(looked, Polled::Taken(sent.len()), "not longer than what is copied of any");
             continue;
         }
-        assert_eq!(looked, Looked::Begun(sent.len()));
+        assert_eq!(looked, Polled::Begun(sent.len()));
         assert_eq!(out[..HEAD_BYTES], sent[..HEAD_BYTES]);
         let rest = cursor.rest(memory.ring(), sent.len());
         let mut place = vec![0; sent.len() - HEAD_BYTES];
@@ -129,7 +129,7 @@ fn a_record_that_is_overwritten_after_it_has_begun_is_not_taken() {
     let sent = packet(0, 300);
     writer.push(memory.written(), 1, [&sent, &[], &[]]);
     assert!(cursor.refresh(memory.ring()));
-    assert_eq!(cursor.look(memory.ring(), 1, 0, &mut out), Looked::Begun(300));
+    assert_eq!(cursor.look(memory.ring(), 1, 0, &mut out), Polled::Begun(300));
     let mut place = vec![0; 300 - HEAD_BYTES];
     assert!(cursor.rest(memory.ring(), 300).copy_to(&mut place));
     for number in 1..5 {
@@ -150,7 +150,7 @@ fn what_no_writer_writes_is_broken_or_lost_but_never_taken() {
         let (mut cursor, mut out) = (Cursor::default(), Vec::new());
         assert!(cursor.refresh(memory.ring()));
         let looked = cursor.look(memory.ring(), 1, usize::MAX, &mut out);
-        assert!(matches!(looked, Looked::Broken | Looked::Overrun), "{len} {tail}: {looked:?}");
+        assert!(matches!(looked, Polled::Broken | Polled::Overrun), "{len} {tail}: {looked:?}");
     }
 }
 
@@ -184,8 +184,8 @@ fn whatever_is_taken_while_the_writer_goes_round_is_whole() {
             }
             let whole_max = if next % 3 == 0 { 0 } else { usize::MAX };
             let len = match cursor.look(memory.ring(), 1, whole_max, &mut out) {
-                Looked::Taken(len) => len,
-                Looked::Begun(len) => {
+                Polled::Taken(len) => len,
+                Polled::Begun(len) => {
                     out.resize(out.len().max(len), 0);
                     let is_there = cursor.rest(memory.ring(), len).copy_to(&mut out[HEAD_BYTES..len]);
                     if !cursor.pass(memory.ring(), len) || !is_there {
@@ -193,7 +193,7 @@ fn whatever_is_taken_while_the_writer_goes_round_is_whole() {
                     }
                     len
                 }
-                Looked::Passed | Looked::Overrun | Looked::Broken => continue,
+                Polled::Passed | Polled::Overrun | Polled::Broken => continue,
             };
             let number = u64::from_le_bytes(out[..8].try_into().expect("eight"));
             assert!(number >= next, "{number} after {next}");

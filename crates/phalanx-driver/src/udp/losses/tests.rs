@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 
-use phalanx_core::CHARGE_LEAST;
+use phalanx_core::TRUESIZE_MIN;
 
 use super::*;
 
@@ -29,13 +29,13 @@ fn the_kernel_is_asked_once_for_a_quarter_of_the_buffer() {
     let mut taken = 0;
     while asked.len() < 3 {
         losses.take(1_432, None);
-        taken += charge(1_432);
+        taken += truesize(1_432);
         if losses.ask(socket.as_fd()).is_some() {
             asked.push(std::mem::take(&mut taken));
         }
     }
     let quarter = u64::from(capacity) / 4;
-    assert!(asked.iter().all(|taken| (quarter..quarter + charge(1_432)).contains(taken)), "{quarter}: {asked:?}");
+    assert!(asked.iter().all(|taken| (quarter..quarter + truesize(1_432)).contains(taken)), "{quarter}: {asked:?}");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn news_of_a_drop_is_a_reason_to_ask() {
     assert!(losses.capacity_bytes() < 1 << 30, "the buffer is as long as the kernel says");
 }
 
-/// The charge is what the system really counts, or more.
+/// The truesize is what the system really counts, or more.
 #[test]
 fn the_charge_is_no_less_than_the_kernels() {
     let sender = UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
@@ -59,8 +59,8 @@ fn the_charge_is_no_less_than_the_kernels() {
         let to = receiver.local_addr().expect("it is bound");
         sender.send_to(&vec![1; len], to).expect("loopback takes it");
         let held = u64::from(option::memory(receiver.as_fd()).expect("Linux tells").held_bytes);
-        let charge = charge(len as u64);
-        assert!(held > 0 && held <= charge, "{len} bytes: {held} held, {charge} said");
-        assert!(charge <= held.max(CHARGE_LEAST) * 2, "{len} bytes: {held} held, {charge} said");
+        let truesize = truesize(len as u64);
+        assert!(held > 0 && held <= truesize, "{len} bytes: {held} held, {truesize} said");
+        assert!(truesize <= held.max(TRUESIZE_MIN) * 2, "{len} bytes: {held} held, {truesize} said");
     }
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use phalanx_core::id::{Incarnation, Lane, Origin};
+use phalanx_core::id::{Incarnation, Origin, TrafficClass};
 use phalanx_core::rng::Rng;
 use phalanx_core::rpc::{
-    CallEffects, CallId, CallOptions, Endpoint, EndpointOptions, Outcome, Served, SessionId, Ticket,
+    CallEffects, CallId, CallOptions, ClientCallId, Endpoint, EndpointOptions, HandlerResult, Outcome, SessionId,
 };
 use phalanx_core::time::Instant;
-use phalanx_core::{Packet, charge};
+use phalanx_core::{Packet, truesize};
 
 use super::ideal::SECURITY;
 use super::setup::Setup;
@@ -34,7 +34,7 @@ pub(super) struct Host {
     /// It is to be told that packets were lost.
     lost: bool,
     sessions: BTreeMap<usize, SessionId>,
-    pub(super) calls: BTreeMap<Ticket, Call>,
+    pub(super) calls: BTreeMap<ClientCallId, Call>,
     /// Packets that found no room in the buffer.
     pub(super) dropped: u64,
     /// The most that the buffer was charged.
@@ -56,7 +56,7 @@ pub(super) struct Out {
     /// Packets for the card: when, to whom.
     pub(super) sent: Vec<(u64, usize, Vec<u8>)>,
     /// Calls that ended: when, and the length of the answer if there is one.
-    pub(super) told: Vec<(u64, Ticket, Option<usize>)>,
+    pub(super) told: Vec<(u64, ClientCallId, Option<usize>)>,
     /// Memory of packets that are over.
     pub(super) spare: Vec<Vec<u8>>,
 }
@@ -68,7 +68,7 @@ impl Out {
 }
 
 impl CallEffects for Out {
-    fn transmit(&mut self, _lane: Lane, to: &[SocketAddr], packet: &[u8]) {
+    fn transmit(&mut self, _lane: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         for to in to {
             self.cpu_ns += self.packet_ns;
             let mut bytes = self.spare.pop().unwrap_or_default();
@@ -79,18 +79,18 @@ impl CallEffects for Out {
     }
 
     /// A request begins with the length that its answer shall have.
-    fn request(&mut self, _call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> Served {
-        let Some(len) = request.first_chunk::<8>() else { return Served::Refused };
+    fn request(&mut self, _call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
+        let Some(len) = request.first_chunk::<8>() else { return HandlerResult::Refused };
         answer.resize(usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX), 7);
-        Served::Answered
+        HandlerResult::Answered
     }
 
-    fn outcome(&mut self, ticket: Ticket, outcome: Outcome<'_>) {
+    fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
         let answer = match outcome {
             Outcome::Answer(bytes) => Some(bytes.len()),
             Outcome::Failed(_) => None,
         };
-        self.told.push((self.cpu_ns, ticket, answer));
+        self.told.push((self.cpu_ns, call_id, answer));
     }
 }
 
@@ -131,7 +131,7 @@ impl Host {
 
     /// A packet is there; a host without work looks for it after `gap_ns`.
     pub(super) fn arrive(&mut self, now_ns: u64, from: usize, bytes: Vec<u8>, gap_ns: u64) {
-        let charged = charge(bytes.len() as u64);
+        let charged = truesize(bytes.len() as u64);
         if !self.inbox.is_empty() && self.charged + charged > self.receive_bytes {
             self.dropped += 1;
             self.lost = true;
@@ -153,7 +153,7 @@ impl Host {
     }
 
     /// Takes a batch of packets, then does what is due.
-    pub(super) fn turn(&mut self, now_ns: u64) {
+    pub(super) fn poll(&mut self, now_ns: u64) {
         self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
         // The clock is read once for each turn, however long that gets.
         let now = Instant(now_ns);
@@ -163,7 +163,7 @@ impl Host {
         self.looked_ns = now_ns;
         let count = self.inbox.len().min(BATCH);
         for (from, mut bytes) in self.inbox.drain(..count) {
-            self.charged -= charge(bytes.len() as u64);
+            self.charged -= truesize(bytes.len() as u64);
             self.out.take_packet();
             let packet = Packet::Lent(&mut bytes);
             self.endpoint.handle_packet(now, Origin::Network(far_address(from)), packet, &mut self.out);
@@ -172,7 +172,7 @@ impl Host {
         if std::mem::take(&mut self.lost) {
             self.endpoint.handle_loss();
         }
-        self.endpoint.turn(now, &mut self.out);
+        self.endpoint.poll(now, &mut self.out);
         self.done_ns = self.out.cpu_ns;
         self.wake_ns = (!self.inbox.is_empty()).then_some(self.done_ns);
     }
@@ -192,8 +192,8 @@ impl Host {
         request.resize(what.request_bytes.max(request.len()), 7);
         let now = Instant(self.out.cpu_ns);
         let accepted = self.endpoint.call(now, *session, &request, &CallOptions::default(), &mut self.out);
-        if let Ok(ticket) = accepted {
-            self.calls.insert(ticket, Call { what, begun_ns: now_ns });
+        if let Ok(call_id) = accepted {
+            self.calls.insert(call_id, Call { what, begun_ns: now_ns });
         }
         accepted.is_ok()
     }
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_receive_buffer_is_bounded_and_drops_are_counted() {
-        let each = charge(1_472);
+        let each = truesize(1_472);
         let setup = Setup { receive_bytes: 10 * each, ..Setup::default() };
         let mut host = Host::new(1_000, &setup, &mut Rng::new(1), true);
         for _ in 0..25 {
@@ -216,7 +216,7 @@ mod tests {
         }
         assert_eq!((host.inbox.len(), host.dropped, host.charged_max), (10, 15, 10 * each));
         assert_eq!(host.due_ns(), Some(1_500));
-        host.turn(1_500);
+        host.poll(1_500);
         assert_eq!((host.charged, host.out.cpu_ns), (0, 1_500 + 10 * setup.packet_ns));
     }
 
@@ -227,11 +227,11 @@ mod tests {
         for _ in 0..100 {
             host.arrive(1_000, 1, vec![0; 100], 0);
         }
-        host.turn(1_000);
+        host.poll(1_000);
         let first_ns = 1_000 + BATCH as u64 * setup.packet_ns;
         assert_eq!(host.due_ns(), Some(first_ns), "more is there");
         host.arrive(1_100, 1, vec![0; 100], 0);
-        host.turn(first_ns);
+        host.poll(first_ns);
         assert_eq!(host.out.cpu_ns, first_ns + 37 * setup.packet_ns);
         assert!(host.due_ns().is_none_or(|at_ns| at_ns > first_ns + 100_000), "nothing is left");
     }

@@ -42,7 +42,7 @@ pub struct Measured {
     /// The most that a receive buffer was charged, in bytes.
     pub charged_bytes_max: u64,
     /// Questions asked where something was silent for too long.
-    pub questions: u64,
+    pub probes: u64,
     /// Fragments known to be lost, and sent again.
     pub fragments_again: u64,
     /// Requests and fragments that came again.
@@ -117,7 +117,7 @@ impl Record {
             lost: after.fabric.lost - before.fabric.lost,
             port_bytes_max: after.fabric.waiting_max,
             charged_bytes_max: self.charged_max,
-            questions: after.questions - before.questions,
+            probes: after.probes - before.probes,
             fragments_again: after.again - before.again,
             duplicates: after.duplicates - before.duplicates,
         }

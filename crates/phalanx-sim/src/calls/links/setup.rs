@@ -1,6 +1,6 @@
 //! What is simulated: links, switch, hosts, the endpoints on them, and what they are asked to do.
 
-use phalanx_core::rpc::Limits;
+use phalanx_core::rpc::EndpointLimits;
 
 /// Links, a switch that joins them, hosts at their ends.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Setup {
     /// What a host's receive buffer may be charged. What comes beyond is dropped, and its endpoint is told of a loss.
     pub receive_bytes: u64,
     /// Of all endpoints.
-    pub limits: Limits,
+    pub limits: EndpointLimits,
 }
 
 impl Default for Setup {
@@ -37,7 +37,7 @@ impl Default for Setup {
             packet_ns: 300,
             wake_ns: 1_000,
             receive_bytes: 4 << 20,
-            limits: Limits::default(),
+            limits: EndpointLimits::default(),
         }
     }
 }

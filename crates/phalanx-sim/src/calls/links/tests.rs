@@ -1,6 +1,6 @@
 //! The model as a whole, and calls on it.
 
-use phalanx_core::rpc::Limits;
+use phalanx_core::rpc::EndpointLimits;
 
 use super::{Long, Measured, Setup, Workload, measure};
 
@@ -11,7 +11,7 @@ fn closed(clients: usize, request_bytes: usize, answer_bytes: usize, calls: u64)
 
 /// To a host that is slower than its link; the switch holds all.
 fn incast(bounds_answers: bool) -> Measured {
-    let limits = Limits { bounds_answers, ..Limits::default() };
+    let limits = EndpointLimits { bounds_answers, ..EndpointLimits::default() };
     let setup = Setup { port_bytes: 1 << 30, packet_ns: 2_500, receive_bytes: 1 << 20, limits, ..Setup::default() };
     measure(&setup, &Workload::Incast { servers: 40, answer_bytes: 64 << 10, rounds: 4 }, 1)
 }
@@ -77,11 +77,11 @@ fn calls_outlive_losses() {
     let setup = Setup { loss_ppm: 20_000, ..Setup::default() };
     let measured = measure(&setup, &closed(4, 64, 20_000, 50), 1);
     assert_eq!((measured.calls, measured.failed), (200, 0));
-    assert!(measured.lost > 0 && measured.fragments_again > 0 && measured.questions > 0);
+    assert!(measured.lost > 0 && measured.fragments_again > 0 && measured.probes > 0);
 }
 
 #[test]
-fn an_allowance_keeps_an_incast_within_the_hosts_buffer() {
+fn a_response_credit_keeps_an_incast_within_the_hosts_buffer() {
     let measured = incast(true);
     assert_eq!((measured.failed, measured.host_drops, measured.switch_drops), (0, 0, 0));
     let measured = incast(false);

@@ -66,7 +66,7 @@ pub(super) struct Totals {
     pub(super) fabric: Counts,
     /// Packets that found no room in a host's buffer.
     pub(super) dropped: u64,
-    pub(super) questions: u64,
+    pub(super) probes: u64,
     /// Fragments known to be lost, and sent again.
     pub(super) again: u64,
     pub(super) duplicates: u64,
@@ -131,7 +131,7 @@ impl World {
     fn handle(&mut self, due: Due<Event>) {
         match due {
             Due::Turn(at) => {
-                self.hosts[at].turn(self.now_ns);
+                self.hosts[at].poll(self.now_ns);
                 self.settle(at);
             }
             Due::Event(Event::Switch { from, to, bytes }) => match self.fabric.forward(self.now_ns, to, bytes.len()) {
@@ -168,8 +168,8 @@ impl World {
             let at_switch_ns = self.fabric.send(at_ns, at, bytes.len());
             self.queue.push(at_switch_ns, Event::Switch { from: at, to, bytes });
         }
-        for (at_ns, ticket, answer) in host.out.told.drain(..).rev() {
-            if let Some(Call { what, begun_ns }) = host.calls.remove(&ticket) {
+        for (at_ns, call_id, answer) in host.out.told.drain(..).rev() {
+            if let Some(Call { what, begun_ns }) = host.calls.remove(&call_id) {
                 let answered = answer == Some(what.answer_bytes);
                 self.ended.push(Ended { what, begun_ns, ended_ns: at_ns, answered });
             }
@@ -191,9 +191,9 @@ impl World {
     pub(super) fn totals(&self) -> Totals {
         let mut totals = Totals { fabric: self.fabric.counts, ..Totals::default() };
         for host in &self.hosts {
-            let Counters { questions, lost, duplicates, .. } = host.endpoint.counters();
+            let Counters { probes, lost, duplicates, .. } = host.endpoint.counters();
             totals.dropped += host.dropped;
-            totals.questions += questions;
+            totals.probes += probes;
             totals.again += lost;
             totals.duplicates += duplicates;
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use phalanx_core::rpc::{CallError, CallOptions, Failure, Reason, Ticket};
+use phalanx_core::rpc::{CallError, CallOptions, ClientCallId, Failure, Reason};
 
 use super::{Event, SLACK_NS, World, tell};
 use crate::calls::judge::{Call, Told};
@@ -136,11 +136,11 @@ impl World {
         let deadline_ns = [20 * MS, 150 * MS, SECOND, 3 * SECOND, 10 * SECOND, 10 * SECOND][self.rng.below(6) as usize];
         let options =
             CallOptions { deadline: Duration::from_nanos(deadline_ns), idempotent: self.rng.chance_ppm(250_000) };
-        let Some(ticket) = self.call(client, session, len, &options, false) else { return };
+        let Some(call_id) = self.call(client, session, len, &options, false) else { return };
         if self.rng.chance_ppm(self.plan.cancel_ppm) {
             let after_ns = self.rng.below(SECOND) >> self.rng.below(12);
             let life = self.nodes[client].life;
-            self.queue.push(self.now_ns + after_ns, Event::Cancel { client, life, ticket });
+            self.queue.push(self.now_ns + after_ns, Event::Cancel { client, life, call_id });
         }
     }
 
@@ -152,15 +152,15 @@ impl World {
         len: usize,
         options: &CallOptions,
         must: bool,
-    ) -> Option<Ticket> {
+    ) -> Option<ClientCallId> {
         let now = self.now();
         let node = &mut self.nodes[client];
         let number = node.next_call;
         node.next_call += 1;
         let bytes = request(client as u32, node.life, number, len);
         let endpoint = node.endpoint.as_mut()?;
-        let ticket = match endpoint.call(now, session.id, given_or_lent(number, &bytes), options, &mut node.place) {
-            Ok(ticket) => ticket,
+        let call_id = match endpoint.call(now, session.id, given_or_lent(number, &bytes), options, &mut node.place) {
+            Ok(call_id) => call_id,
             Err(error) => {
                 self.stats.not_accepted += 1;
                 if error == CallError::NoSession {
@@ -182,8 +182,8 @@ impl World {
         };
         let call = self.judge.called(endpoint.incarnation().0, &bytes, record);
         self.records.made(self.now_ns, client, session.server, options.idempotent, &bytes);
-        let known = node.tickets.insert(ticket, Open { call, session: session.id });
-        assert!(known.is_none(), "no two calls have the same ticket");
+        let known = node.call_ids.insert(call_id, Open { call, session: session.id });
+        assert!(known.is_none(), "no two calls have the same call_id");
         if let Some(session) = node.sessions.iter_mut().find(|kept| kept.id == session.id) {
             session.open += 1;
         }
@@ -195,29 +195,29 @@ impl World {
             session.id,
             bytes.len()
         );
-        Some(ticket)
+        Some(call_id)
     }
 
-    pub(super) fn cancel(&mut self, client: usize, ticket: Ticket) {
+    pub(super) fn cancel(&mut self, client: usize, call_id: ClientCallId) {
         let now = self.now();
         let node = &mut self.nodes[client];
-        let (Some(endpoint), Some(open)) = (&mut node.endpoint, node.tickets.get(&ticket).copied()) else { return };
-        let found = endpoint.cancel(now, open.session, ticket, &mut node.place);
+        let (Some(endpoint), Some(open)) = (&mut node.endpoint, node.call_ids.get(&call_id).copied()) else { return };
+        let found = endpoint.cancel(now, open.session, call_id, &mut node.place);
         if !found {
             let text = format!("node {client} gives up a call that is not over, and it is not found");
             self.judge.find(self.now_ns, "R5", text);
         }
         self.stats.cancels += 1;
         self.judge.give_time(open.call, self.now_ns + SLACK_NS);
-        tell!(self, "client {client} gives up {ticket:?}");
+        tell!(self, "client {client} gives up {call_id:?}");
         self.settle(client);
     }
 
-    pub(super) fn told(&mut self, client: usize, ticket: Ticket, outcome: Result<Vec<u8>, Failure>) {
+    pub(super) fn told(&mut self, client: usize, call_id: ClientCallId, outcome: Result<Vec<u8>, Failure>) {
         let node = &mut self.nodes[client];
-        let Some(open) = node.tickets.remove(&ticket) else {
+        let Some(open) = node.call_ids.remove(&call_id) else {
             let text =
-                format!("node {client} is told how {ticket:?} ended, which is over or was never made: {outcome:?}");
+                format!("node {client} is told how {call_id:?} ended, which is over or was never made: {outcome:?}");
             self.judge.find(self.now_ns, "R5", text);
             return;
         };
@@ -254,8 +254,8 @@ impl World {
         self.records.told(self.now_ns, open.call, &outcome);
         self.judge.told(self.now_ns, open.call, told);
         let what = outcome.map_or_else(|failure| failure.to_string(), |answer| format!("{} bytes", answer.len()));
-        self.trace_hash = fold(fold(self.trace_hash, ticket.0), digest(what.as_bytes()));
-        tell!(self, "client {client} is told {ticket:?}: {what}");
+        self.trace_hash = fold(fold(self.trace_hash, call_id.0), digest(what.as_bytes()));
+        tell!(self, "client {client} is told {call_id:?}: {what}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use phalanx_core::id::{Incarnation, Origin};
 use phalanx_core::rpc::{Endpoint, EndpointOptions};
-use phalanx_core::{Arriving, Begun, Packet, Rest, charge};
+use phalanx_core::{Arriving, Packet, PartialPacket, RemainingPayload, truesize};
 
 use super::{Event, World, tell};
 use crate::calls::judge::seconds;
@@ -34,7 +34,7 @@ impl World {
         };
         node.endpoint = Some(Endpoint::new(now, &options, &self.plan.security, seed));
         self.records.begin(self.now_ns, at, me);
-        node.place.begin_life(node.life);
+        node.place.begin_incarnation(node.life);
         let life = node.life;
         tell!(self, "node {at}.{life} starts as {:x}", me.0);
         if is_client {
@@ -54,7 +54,7 @@ impl World {
         node.inbox.clear();
         (node.charged, node.lost, node.paused_until_ns, node.next_call) = (0, false, 0, 0);
         node.sessions.clear();
-        node.tickets.clear();
+        node.call_ids.clear();
         node.waiting.clear();
         node.waiting_max = 0;
         self.wakes[at] = None;
@@ -108,7 +108,7 @@ impl World {
             return;
         }
         let receive_bytes = if node.plan.receive_bytes == 0 { RECEIVE_BYTES_USUAL } else { node.plan.receive_bytes };
-        let charged = charge(bytes.len() as u64);
+        let charged = truesize(bytes.len() as u64);
         // An empty buffer takes any packet.
         if !node.inbox.is_empty() && node.charged + charged > receive_bytes {
             self.stats.overflowed += 1;
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    pub(super) fn turn(&mut self, at: usize) {
+    pub(super) fn poll(&mut self, at: usize) {
         let now = self.now();
         let node = &mut self.nodes[at];
         if node.paused_until_ns > self.now_ns {
@@ -168,13 +168,13 @@ impl World {
                 let (head, rest) = bytes.split_at_mut(HEAD_BYTES);
                 let is_overwritten = origin == Origin::Memory && self.network.overtakes(&mut self.stats);
                 lying = Lying { rest, is_overwritten };
-                Arriving::Begun(Begun { head, len, rest: &mut lying })
+                Arriving::HeaderFirst(PartialPacket { head, len, rest: &mut lying })
             } else {
                 Arriving::Whole(Packet::Lent(&mut bytes))
             };
             endpoint.handle_arriving(now, origin, arriving, &mut node.place);
         }
-        endpoint.turn(now, &mut node.place);
+        endpoint.poll(now, &mut node.place);
         endpoint.check_invariants();
         let is_due = endpoint.deadline().is_some_and(|due| due <= now);
         let (since_ns, count) = node.idle_turns;
@@ -252,7 +252,7 @@ impl World {
                         Did::Later(plan, answer) => self.wait(at, run, Waiting { id, plan, answer }),
                     }
                 }
-                Happened::Told { ticket, outcome } => self.told(at, ticket, outcome),
+                Happened::Told { call_id, outcome } => self.told(at, call_id, outcome),
             }
         }
         let now = self.now();
@@ -272,7 +272,7 @@ struct Lying<'a> {
     is_overwritten: bool,
 }
 
-impl Rest for Lying<'_> {
+impl RemainingPayload for Lying<'_> {
     fn take(&mut self, place: &mut [u8], tail: &mut [u8]) -> bool {
         let (first, last) = self.rest.split_at(place.len());
         place.copy_from_slice(first);

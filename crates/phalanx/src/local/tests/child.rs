@@ -7,7 +7,7 @@ use std::process::{ChildStdin, Command, Stdio};
 
 use phalanx_core::Incarnation;
 
-use crate::local::{Card, Intent, LocalCell, Role, Standing};
+use crate::local::{Advert, Intent, LocalCell, Role, Standing};
 
 /// Killed when dropped.
 pub(super) struct Child {
@@ -98,12 +98,12 @@ fn enter_and_stay() {
     let cell = LocalCell::open(Some(root), Some(&root.with_file_name("state")), "c").expect("made");
     let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(number).expect("low")));
     let name = format!("n{number}");
-    let card = Card::mine(&name, address, address);
+    let advert = Advert::mine(&name, address, address);
     let told = |variable| std::env::var(variable).is_ok_and(|value| value == "yes");
-    let founder = told(FOUNDS).then(|| cell.take_founder(&name, &card).expect("free"));
-    let intent = if founder.is_some() { Intent::AsTold } else { Intent::ByLock };
+    let founder = told(FOUNDS).then(|| cell.take_founder(&name, &advert).expect("free"));
+    let intent = if founder.is_some() { Intent::AsConfigured } else { Intent::ByLock };
     let role = Role { founder: founder.as_ref().map(|founder| founder.name()), keyed: false };
-    let (_presence, standing) = cell.enter(Incarnation(number), &card, intent, role).expect("sound");
+    let (_presence, standing) = cell.enter(Incarnation(number), &advert, intent, role).expect("sound");
     if told(FORKS) {
         fork::a_child_that_stays();
     }

@@ -13,25 +13,25 @@ fn empty(path: &Path) {
 }
 
 #[test]
-fn a_presence_that_is_gone_is_written_again() {
+fn a_liveness_lock_that_is_gone_is_written_again() {
     let dir = temporary();
-    let mut presence = enter(&open(&dir), 1, Intent::ByLock).0;
-    drop(enter(&open(&dir), 2, Intent::AsTold));
-    assert!(!presence.restore().expect("sound"), "all is there");
-    let (scope, before) = (presence.scope().to_path_buf(), presence.counters_path().to_path_buf());
+    let mut liveness_lock = enter(&open(&dir), 1, Intent::ByLock).0;
+    drop(enter(&open(&dir), 2, Intent::AsConfigured));
+    assert!(!liveness_lock.restore().expect("sound"), "all is there");
+    let (scope, before) = (liveness_lock.scope().to_path_buf(), liveness_lock.counters_path().to_path_buf());
     empty(&root(&dir));
-    assert!(presence.restore().expect("made"));
-    assert!(!presence.restore().expect("sound"), "once");
+    assert!(liveness_lock.restore().expect("made"));
+    assert!(!liveness_lock.restore().expect("sound"), "once");
     assert_eq!(fs::metadata(&scope).expect("made").permissions().mode() & 0o777, 0o700);
     let cell = open(&dir);
     let living = cell.living().expect("readable");
     assert!(living.len() == 1 && living[0].settled && living[0].incarnation == Incarnation(1), "{living:?}");
-    assert_eq!(presence.counters_path(), living[0].counters);
+    assert_eq!(liveness_lock.counters_path(), living[0].counters);
     assert_ne!(before, living[0].counters, "named by another file");
     assert_eq!(seeds(enter(&cell, 3, Intent::ByLock).1), [1]);
     // What was removed alone comes back as well, and a life that begins meanwhile has its own name.
     fs::remove_file(scope.join("0000000000000001.settled")).expect("there");
-    assert!(presence.begin_anew(Incarnation(11), false).expect("sound"));
+    assert!(liveness_lock.begin_anew(Incarnation(11), false).expect("sound"));
     assert!(scope.join("000000000000000b.seeking").exists());
 }
 
@@ -54,7 +54,7 @@ fn nobody_founds_before_the_living_are_there_again() {
     assert_eq!(
         next.reconsider().expect("sound").map(seeds),
         Some(Vec::new()),
-        "its own presence is back, the other's not"
+        "its own liveness lock is back, the other's not"
     );
     drop(founder);
     assert_eq!(next.reconsider().expect("sound"), Some(Standing::Found), "nobody is left to wait for");
@@ -109,20 +109,20 @@ fn a_decision_does_not_stand_when_its_lock_was_removed() {
 }
 
 #[test]
-fn a_presence_that_was_written_again_often_proves_no_death() {
+fn a_liveness_lock_that_was_written_again_often_proves_no_death() {
     let dir = temporary();
     let cell = open(&dir);
-    let mut presence = enter(&cell, 5, Intent::ByLock).0;
+    let mut liveness_lock = enter(&cell, 5, Intent::ByLock).0;
     let view = view_of(vec![member(5, host::host_id())]);
     let mut deaths = Deaths::new(cell.scope());
     deaths.watch(&view, Incarnation(9));
     assert_eq!((deaths.watched(), deaths.check()), (1, Vec::new()));
     for _ in 0..20 {
         empty(&root(&dir));
-        presence.restore().expect("made");
+        liveness_lock.restore().expect("made");
     }
     assert_eq!(deaths.check(), [], "the lock that was watched is free, and the process lives");
-    drop(presence);
+    drop(liveness_lock);
     assert_eq!(deaths.check(), [Incarnation(5)]);
 }
 
@@ -134,7 +134,7 @@ fn the_key_and_the_number_are_written_again_and_nobody_makes_others_meanwhile() 
     let kept = Kept::new(&cell, Some(key.clone())).expect("made");
     let (_presence, _standing) = {
         let role = Role { founder: None, keyed: true };
-        cell.enter(Incarnation(1), &card("n", 1), Intent::ByLock, role).expect("sound")
+        cell.enter(Incarnation(1), &advert("n", 1), Intent::ByLock, role).expect("sound")
     };
     assert_eq!(kept.restore(None).again, [] as [&str; 0]);
     empty(&state(&dir));
@@ -159,7 +159,7 @@ fn a_key_that_a_stopped_process_has_is_not_made_anew() {
     let cell = open(&dir);
     cell.key().expect("made");
     let role = Role { founder: None, keyed: true };
-    let entered = cell.enter(Incarnation(1), &card("n", 1), Intent::ByLock, role).expect("sound");
+    let entered = cell.enter(Incarnation(1), &advert("n", 1), Intent::ByLock, role).expect("sound");
     empty(&state(&dir));
     let error = open(&dir).key().expect_err("nobody writes it again");
     let LocalError::Missing { pid, .. } = error else { panic!("{error}") };
@@ -200,14 +200,14 @@ fn of_many_that_start_while_the_directory_is_emptied_one_founds() {
             for number in 1..=STARTERS {
                 let (dir, calm, founders, all) = (&dir, &calm, &founders, &all);
                 scope.spawn(move || {
-                    let mut presence = start(dir, number as u64).0;
+                    let mut liveness_lock = start(dir, number as u64).0;
                     loop {
                         let last = calm.load(Ordering::SeqCst);
-                        let _ = presence.restore();
-                        if !presence.is_settled() {
-                            let _ = presence.reconsider();
+                        let _ = liveness_lock.restore();
+                        if !liveness_lock.is_settled() {
+                            let _ = liveness_lock.reconsider();
                         }
-                        let living = roster::scan(presence.scope()).unwrap_or_default();
+                        let living = roster::scan(liveness_lock.scope()).unwrap_or_default();
                         if last && living.iter().any(|live| live.settled) {
                             break;
                         }
@@ -215,7 +215,7 @@ fn of_many_that_start_while_the_directory_is_emptied_one_founds() {
                     }
                     // Nobody goes before all have come to an end.
                     all.wait();
-                    founders.fetch_add(usize::from(presence.is_settled()), Ordering::SeqCst);
+                    founders.fetch_add(usize::from(liveness_lock.is_settled()), Ordering::SeqCst);
                     all.wait();
                 });
             }
@@ -238,13 +238,14 @@ fn who_entered_under_a_lock_that_was_removed_enters_again() {
     let cell = open(&dir);
     let mut other = None;
     let mut decisions = 0;
-    let entered = presence::enter_while(&cell, Incarnation(1), &card("n", 1), Intent::ByLock, Role::default(), || {
-        decisions += 1;
-        if other.is_none() {
-            fs::remove_dir_all(cell.scope()).expect("there");
-            other = Some(enter(&open(&dir), 2, Intent::ByLock));
-        }
-    });
+    let entered =
+        liveness_lock::enter_while(&cell, Incarnation(1), &advert("n", 1), Intent::ByLock, Role::default(), || {
+            decisions += 1;
+            if other.is_none() {
+                fs::remove_dir_all(cell.scope()).expect("there");
+                other = Some(enter(&open(&dir), 2, Intent::ByLock));
+            }
+        });
     let (_first, standing) = entered.expect("sound");
     assert_eq!(decisions, 2, "the first decision was taken back");
     let (_second, second) = other.expect("entered");
@@ -254,12 +255,12 @@ fn who_entered_under_a_lock_that_was_removed_enters_again() {
 }
 
 /// Starts again when the directory was emptied too often to start in, as a supervisor would.
-fn start(dir: &TempDir, number: u64) -> (Presence, Standing) {
+fn start(dir: &TempDir, number: u64) -> (LivenessLock, Standing) {
     loop {
         let cell = LocalCell::open(Some(&root(dir)), Some(&state(dir)), "c");
         let port = u16::try_from(number).expect("low");
         let entered =
-            cell.and_then(|cell| cell.enter(Incarnation(number), &card("n", port), Intent::ByLock, Role::default()));
+            cell.and_then(|cell| cell.enter(Incarnation(number), &advert("n", port), Intent::ByLock, Role::default()));
         if let Ok(entered) = entered {
             return entered;
         }

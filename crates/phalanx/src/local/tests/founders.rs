@@ -5,11 +5,11 @@ use phalanx_core::member::{Heard, LastView};
 use super::*;
 
 fn marked(instance: u64) -> FounderRecord {
-    FounderRecord { mark: Some(Mark { instance, list: None }), ..FounderRecord::default() }
+    FounderRecord { mark: Some(BootstrapMarker { instance, list: None }), ..FounderRecord::default() }
 }
 
 fn take(dir: &TempDir, name: &str) -> Result<Founder, LocalError> {
-    open(dir).take_founder(name, &card(name, 1))
+    open(dir).take_founder(name, &advert(name, 1))
 }
 
 /// The number of the process that has the name.
@@ -99,7 +99,7 @@ fn a_forked_child_of_a_founder_is_not_the_founder() {
     let _ = parent.standing();
     assert_eq!(holder(take(&dir, "n1")), Some(pid));
     parent.end();
-    let _founder = take(&dir, "n1").expect("the process of the card has ended");
+    let _founder = take(&dir, "n1").expect("the process of the advert has ended");
     assert_eq!(holder(take(&dir, "n1")), Some(std::process::id()), "and the lock is a new one");
 }
 

@@ -1,0 +1,507 @@
+//! Who hears whom: the evidence for suspicion.
+//!
+//! In a cell of few members everybody watches everybody, and heartbeats name whom their sender hears. In a larger one
+//! each is watched by some, and [`Watch`] holds what they found. Either way, a link unheard one way suspects both ends,
+//! and the suspicion lapses when it is heard again: nothing here is final, only a decided view excludes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::slow::{Slow, SlowReport};
+use super::watch::{LinkReport, Targets, Watch};
+use crate::time::Instant;
+
+/// Without heartbeats, other packets of a member count as a sign of life for this many times its suspicion time.
+const UNBEATEN: u32 = 4;
+
+/// What this process knows of the link from and to one member.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// When anything was last heard from it.
+    pub last_heard: Instant,
+    /// When its last heartbeat came, and how irregular they are.
+    last_heartbeat: Instant,
+    jitter: Duration,
+    /// Whom it hears, by rank, as of its last heartbeat in this decree; `None` before the first.
+    hears: Option<Vec<bool>>,
+    /// It proved dead, whatever was heard.
+    pub dead: bool,
+    /// It hears nobody: in a large cell, what it sends is no sign of life.
+    deaf: bool,
+    /// What it sends makes no sense here: it counts as unheard, whatever comes.
+    distrusted: bool,
+    /// Its silence is borne for so much longer.
+    gap: Duration,
+}
+
+/// The view's links as seen from one member.
+#[derive(Clone, Debug)]
+pub struct FailureDetector {
+    me: usize,
+    links: Vec<Link>,
+    patience: Patience,
+    /// In a cell in which not everybody watches everybody.
+    watch: Option<Watch>,
+    slow: Slow,
+}
+
+/// How long silence is borne, and who watches whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Unheard this long, a link is suspected (jitter is added).
+    pub suspect_after: Duration,
+    /// Between two heartbeats.
+    pub beat: Duration,
+    /// Up to this many members, everybody watches everybody; in larger cells each has about so many watchers.
+    pub watchers: usize,
+}
+
+impl FailureDetector {
+    /// A fresh view: everybody counts as heard now.
+    #[must_use]
+    pub fn new(me: usize, members: usize, now: Instant, patience: Patience) -> Self {
+        let link = Link {
+            last_heard: now,
+            last_heartbeat: now,
+            jitter: Duration::ZERO,
+            hears: None,
+            dead: false,
+            deaf: false,
+            distrusted: false,
+            gap: Duration::ZERO,
+        };
+        let watch = (members > patience.watchers).then(|| Watch::new(me, members, patience.watchers));
+        Self { me, links: vec![link; members], patience, watch, slow: Slow::default() }
+    }
+
+    /// The silence of each, by rank, is borne for so much longer than the setting says.
+    pub fn set_gaps(&mut self, gaps: &[Duration]) {
+        for (link, gap) in self.links.iter_mut().zip(gaps) {
+            link.gap = *gap;
+        }
+    }
+
+    /// The longest of those.
+    #[must_use]
+    pub fn longest_gap(&self) -> Duration {
+        self.links.iter().map(|link| link.gap).max().unwrap_or_default()
+    }
+
+    /// What is known of a large cell; `None` where everybody watches everybody.
+    #[must_use]
+    pub fn watch(&self) -> Option<&Watch> {
+        self.watch.as_ref()
+    }
+
+    /// The same, to add to.
+    pub fn watch_mut(&mut self) -> Option<&mut Watch> {
+        self.watch.as_mut()
+    }
+
+    /// Something was heard from `rank`.
+    pub fn heard(&mut self, now: Instant, rank: usize) {
+        if let Some(link) = self.links.get_mut(rank) {
+            link.last_heard = now;
+        }
+    }
+
+    /// When anything came from `rank`.
+    #[must_use]
+    pub fn last_heard(&self, rank: usize) -> Instant {
+        self.links.get(rank).map_or(Instant::ZERO, |link| link.last_heard)
+    }
+
+    /// Who is called too slow.
+    #[must_use]
+    pub fn slow(&self) -> &Slow {
+        &self.slow
+    }
+
+    /// `rank` says who holds it back, and takes back what it said before. True if that is news.
+    pub fn note_slow_report(&mut self, now: Instant, rank: usize, slow_report: SlowReport) -> bool {
+        rank < self.links.len() && self.slow.say(now, rank, slow_report)
+    }
+
+    /// Draws conclusions from what was said of slow members.
+    pub fn evaluate_slow(&mut self, now: Instant) {
+        if self.slow.is_silent() {
+            return;
+        }
+        let out = self.candidates(now, &BTreeSet::new());
+        self.slow.judge(now, self.patience.suspect_after, self.links.len(), &out);
+    }
+
+    /// A heartbeat of this decree: `hears` by rank. The slow-member report of its sender follows it.
+    pub fn beat(&mut self, now: Instant, rank: usize, hears: Vec<bool>) {
+        let patience = self.patience;
+        if let Some(link) = self.links.get_mut(rank) {
+            link.beat(now, &patience);
+            link.hears = Some(hears);
+            self.slow.say(now, rank, SlowReport::default());
+        }
+    }
+
+    /// A heartbeat of this decree in a large cell; see [`Watch::depth`]. True if its sender knows other link-state reports.
+    pub fn watch_heartbeat(&mut self, now: Instant, rank: usize, depth: u64, asks: bool, digest: u64) -> bool {
+        let patience = self.patience;
+        let (Some(link), Some(watch)) = (self.links.get_mut(rank), self.watch.as_mut()) else { return false };
+        link.beat(now, &patience);
+        watch.beat(now, rank, depth, asks);
+        watch.digest() != digest
+    }
+
+    /// Looks at the links that are watched here, says what was found, and draws conclusions from all that was said.
+    pub fn judge(&mut self, now: Instant) {
+        let Self { me, links, patience, watch, .. } = self;
+        let Some(watch) = watch else { return };
+        let silent = |rank: usize, since: Instant| {
+            links.get(rank).is_some_and(|l| l.dead || l.deaf || now.since(l.last_heard.max(since)) >= l.bears(patience))
+        };
+        let mut suspected: BTreeSet<usize> =
+            watch.neighbours().iter().copied().filter(|&rank| silent(rank, Instant::ZERO)).collect();
+        // Who is out of reach already need not be suspected by everybody who waits for an answer. Who was suspected stays so: a
+        // link-state report of others may bring it back into reach, and it would count as heard until this member looks again.
+        let counts = |rank: usize| watch.reaches(rank) || watch.suspects(*me, rank);
+        suspected.extend(watch.watchees().filter(|&(rank, since)| counts(rank) && silent(rank, since)).map(|w| w.0));
+        let besides = watch.besides(now, patience.suspect_after);
+        watch.set_own(suspected.into_iter().filter_map(|rank| u16::try_from(rank).ok()).collect(), besides);
+        watch.refresh(|rank| links.get(rank).is_some_and(|l| l.dead));
+    }
+
+    /// Whom the next heartbeat of a large cell goes to. `waited_for` owe this member an answer.
+    pub fn targets(&mut self, now: Instant, waited_for: BTreeSet<usize>) -> Targets {
+        let Self { links, patience, watch, .. } = self;
+        let Some(watch) = watch else { return Targets::default() };
+        let silent = |rank: usize| links.get(rank).is_some_and(|l| now.since(l.last_heard) > patience.beat * 3 / 2);
+        let is_dead = |rank: usize| links.get(rank).is_some_and(|l| l.dead);
+        watch.targets(now, patience.beat, waited_for, silent, is_dead)
+    }
+
+    /// A member of a large cell is heard and hears nobody itself, until its next heartbeat of this decree.
+    pub fn hears_nobody(&mut self, rank: usize) {
+        if let Some(link) = self.links.get_mut(rank) {
+            link.deaf = true;
+        }
+    }
+
+    /// A link-state report that another member made or passed on. True if it is news.
+    pub fn take_link_report(&mut self, rank: usize, link_report: LinkReport) -> bool {
+        self.watch.as_mut().is_some_and(|watch| watch.take_link_report(rank, link_report))
+    }
+
+    /// What `rank` sends makes no sense here: in this view it is not heard any more.
+    pub fn distrust(&mut self, rank: usize) {
+        if let Some(link) = self.links.get_mut(rank) {
+            link.distrusted = true;
+        }
+    }
+
+    /// The operating system proved `rank` dead.
+    pub fn died(&mut self, rank: usize) {
+        if let Some(link) = self.links.get_mut(rank) {
+            link.dead = true;
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.touch();
+        }
+    }
+
+    /// Whether `rank` was proved dead.
+    #[must_use]
+    pub fn is_dead(&self, rank: usize) -> bool {
+        self.links.get(rank).is_some_and(|l| l.dead)
+    }
+
+    /// This process was away for `gap` (stopped, starved, its clock jumped): what it did not hear meanwhile
+    /// suspects nobody.
+    pub fn forgive(&mut self, now: Instant, gap: Duration) {
+        // Not beyond now: what waited to be read was heard in this turn.
+        for link in &mut self.links {
+            link.last_heard = now.min(link.last_heard + gap);
+            link.last_heartbeat = now.min(link.last_heartbeat + gap);
+        }
+    }
+
+    /// Members that proved dead.
+    #[must_use]
+    pub fn dead(&self) -> BTreeSet<usize> {
+        (0..self.links.len()).filter(|rank| self.is_dead(*rank)).collect()
+    }
+
+    /// Whether any member proved dead.
+    #[must_use]
+    pub fn has_dead(&self) -> bool {
+        self.links.iter().any(|link| link.dead)
+    }
+
+    /// Whether this process hears `rank`, itself or through others.
+    #[must_use]
+    pub fn hears(&self, now: Instant, rank: usize) -> bool {
+        let link = self.links.get(rank);
+        rank == self.me
+            || link.is_some_and(|l| {
+                !l.dead
+                    && !l.distrusted
+                    && match &self.watch {
+                        None => !l.is_silent(now, &self.patience),
+                        Some(watch) => watch.reaches(rank) && !watch.suspects(self.me, rank),
+                    }
+            })
+    }
+
+    /// How many members `rank` hears, itself included, and whether rank 0 is one of them.
+    #[must_use]
+    pub fn heard_count(&self, now: Instant, rank: usize) -> (usize, bool) {
+        match &self.watch {
+            Some(watch) => watch.heard_count(rank),
+            None => {
+                let hears = |other: &usize| self.says_it_hears(now, rank, *other);
+                ((0..self.links.len()).filter(hears).count(), hears(&0))
+            }
+        }
+    }
+
+    /// Whom this process hears, by rank.
+    #[must_use]
+    pub fn heard_by_me(&self, now: Instant) -> Vec<bool> {
+        (0..self.links.len()).map(|r| self.hears(now, r)).collect()
+    }
+
+    /// Whether `a` hears `b`, as far as is known here; what `a` has not said counts as yes.
+    fn says_it_hears(&self, now: Instant, a: usize, b: usize) -> bool {
+        if a == self.me {
+            return self.hears(now, b);
+        }
+        let said = self.links.get(a).and_then(|link| link.hears.as_ref());
+        said.is_none_or(|h| h.get(b).copied().unwrap_or(true))
+    }
+
+    /// Whom `rank` says it hears.
+    #[must_use]
+    pub fn heard_by(&self, now: Instant, rank: usize) -> Vec<bool> {
+        (0..self.links.len()).map(|b| self.says_it_hears(now, rank, b)).collect()
+    }
+
+    /// Candidates for leaving: those proved dead or in `leaving`; those not heard here; then, while suspected links
+    /// remain among the others, whoever has most (ties: the younger).
+    #[must_use]
+    pub fn candidates(&self, now: Instant, leaving: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let n = self.links.len();
+        let mut out = self.unheard(now, leaving);
+        if let Some(watch) = &self.watch {
+            self.settle_links(watch.suspected_links(), &mut out);
+            return out;
+        }
+        loop {
+            let rest: Vec<usize> = (0..n).filter(|r| !out.contains(r)).collect();
+            let suspected = |p: usize| {
+                rest.iter()
+                    .filter(|&&q| q != p && !(self.says_it_hears(now, p, q) && self.says_it_hears(now, q, p)))
+                    .count()
+            };
+            let worst = rest.iter().map(|&p| (suspected(p), p)).filter(|&(a, p)| a > 0 && p != self.me).max();
+            match worst {
+                Some((_, p)) => out.insert(p),
+                None => return out,
+            };
+        }
+    }
+
+    /// Those in `leaving` and those not heard here.
+    fn unheard(&self, now: Instant, leaving: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let n = self.links.len();
+        (0..n).filter(|&r| leaving.contains(&r) || (r != self.me && !self.hears(now, r))).collect()
+    }
+
+    /// While suspected links remain among those that are not out, whoever has most goes.
+    fn settle_links(&self, mut links: BTreeSet<(usize, usize)>, out: &mut BTreeSet<usize>) {
+        loop {
+            links.retain(|(a, b)| !out.contains(a) && !out.contains(b));
+            let mut suspected: BTreeMap<usize, usize> = BTreeMap::new();
+            for rank in links.iter().flat_map(|(a, b)| [*a, *b]).filter(|rank| *rank != self.me) {
+                *suspected.entry(rank).or_default() += 1;
+            }
+            let Some((_, worst)) = suspected.into_iter().map(|(rank, count)| (count, rank)).max() else { return };
+            out.insert(worst);
+        }
+    }
+
+    /// No candidate is one only because a link of its is disclaimed: other link-state reports about it, or about whoever made
+    /// them, may be on their way.
+    #[must_use]
+    pub fn is_settled(&self, now: Instant) -> bool {
+        let Some(watch) = &self.watch else { return true };
+        let unheard = self.unheard(now, &BTreeSet::new());
+        watch.suspected_links().iter().all(|(a, b)| unheard.contains(a) || unheard.contains(b))
+    }
+
+    /// When the next link may fall silent.
+    #[must_use]
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        (0..self.links.len())
+            .filter(|&r| r != self.me && self.hears(now, r))
+            .map(|r| self.links[r].silent_from(&self.patience))
+            .min()
+    }
+}
+
+impl Link {
+    fn beat(&mut self, now: Instant, patience: &Patience) {
+        let off = now.since(self.last_heartbeat).abs_diff(patience.beat);
+        self.jitter = (self.jitter * 7 + off.min(patience.suspect_after)) / 8;
+        self.last_heartbeat = now;
+        self.deaf = false;
+    }
+
+    /// When its silence will be borne no longer.
+    fn silent_from(&self, patience: &Patience) -> Instant {
+        let bears = self.bears(patience);
+        (self.last_heard + bears).min(self.last_heartbeat + bears * UNBEATEN)
+    }
+
+    /// Whether its silence is borne no longer. Any packet is a sign of life, as a member under load sends heartbeats late. But heartbeats
+    /// alone show that its control socket works: without them for much longer, it is not heard either.
+    fn is_silent(&self, now: Instant, patience: &Patience) -> bool {
+        now >= self.silent_from(patience)
+    }
+
+    /// How long silence on this link is bearable: the setting, more where heartbeats come irregularly, and what the other end may stay
+    /// away.
+    fn bears(&self, patience: &Patience) -> Duration {
+        patience.suspect_after + (self.jitter * 4).min(patience.suspect_after) + self.gap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    fn patience(watchers: usize) -> Patience {
+        Patience { suspect_after: Duration::from_millis(900), beat: Duration::from_millis(100), watchers }
+    }
+
+    fn failure_detector(n: usize) -> FailureDetector {
+        FailureDetector::new(0, n, at(0), patience(16))
+    }
+
+    /// Everybody but `silent` beats, and hears all but those in `deaf_to` (pairs listener, speaker).
+    fn after(n: usize, silent: &[usize], deaf_to: &[(usize, usize)]) -> FailureDetector {
+        let mut h = failure_detector(n);
+        for r in (0..n).filter(|r| !silent.contains(r)) {
+            let hears = (0..n).map(|s| !silent.contains(&s) && !deaf_to.contains(&(r, s))).collect();
+            h.heard(at(2000), r);
+            h.beat(at(2000), r, hears);
+        }
+        h
+    }
+
+    fn candidates(h: &FailureDetector) -> Vec<usize> {
+        h.candidates(at(2001), &BTreeSet::new()).into_iter().collect()
+    }
+
+    /// Who may stay away for longer is silent so much later, and nobody else.
+    #[test]
+    fn a_gap_that_was_declared_is_borne_beside_the_rest() {
+        let mut h = failure_detector(3);
+        h.set_gaps(&[Duration::ZERO, Duration::from_millis(600), Duration::ZERO]);
+        let heard = |at_ms| h.heard_by_me(at(at_ms));
+        assert_eq!(heard(899), [true, true, true]);
+        assert_eq!(heard(900), [true, true, false]);
+        assert_eq!((heard(1499), heard(1500)), (vec![true, true, false], vec![true, false, false]));
+        assert_eq!((h.longest_gap(), h.deadline(at(1000))), (Duration::from_millis(600), Some(at(1500))));
+    }
+
+    /// Packets without heartbeats are a sign of life for four times as long as silence would be borne.
+    #[test]
+    fn who_sends_no_heartbeats_is_not_heard_for_good() {
+        let patience =
+            Patience { suspect_after: Duration::from_millis(900), beat: Duration::from_millis(200), watchers: 16 };
+        let mut failure_detector = FailureDetector::new(0, 2, at(0), patience);
+        for ms in 1..3_600 {
+            failure_detector.heard(at(ms), 1);
+            assert!(failure_detector.hears(at(ms), 1), "{ms} ms");
+        }
+        assert_eq!(failure_detector.deadline(at(3_599)), Some(at(3_600)));
+        failure_detector.heard(at(3_600), 1);
+        assert!(!failure_detector.hears(at(3_600), 1));
+        failure_detector.beat(at(3_600), 1, vec![true; 2]);
+        assert!(failure_detector.hears(at(3_600), 1));
+    }
+
+    #[test]
+    fn the_silent_one_goes() {
+        assert_eq!(candidates(&after(5, &[3], &[])), [3]);
+        assert_eq!(candidates(&after(5, &[], &[])), [0usize; 0]);
+    }
+
+    #[test]
+    fn a_rank_beyond_the_view_is_nobody() {
+        let mut h = after(3, &[], &[]);
+        assert_eq!(h.heard_by(at(2001), 3), [true; 3], "it has said nothing");
+        assert_eq!(h.heard_count(at(2001), 3), (3, true));
+        h.heard(at(2001), 3);
+        h.beat(at(2001), 3, vec![false; 4]);
+        h.died(3);
+        assert!(!h.hears(at(2001), 3) && !h.is_dead(3));
+        // Who left has no view any more.
+        let none = FailureDetector::new(0, 0, at(0), patience(16));
+        assert_eq!(none.heard_by(at(1), 4), [false; 0]);
+    }
+
+    #[test]
+    fn a_deaf_member_goes_not_those_it_suspects() {
+        assert_eq!(candidates(&after(5, &[], &[(2, 0), (2, 1), (2, 3), (2, 4)])), [2]);
+    }
+
+    #[test]
+    fn one_cut_cable_costs_the_younger_end() {
+        assert_eq!(candidates(&after(4, &[], &[(1, 2), (2, 1)])), [2]);
+    }
+
+    #[test]
+    fn a_dead_one_goes_at_once() {
+        let mut h = after(3, &[], &[]);
+        h.died(1);
+        assert_eq!(candidates(&h), [1]);
+    }
+
+    #[test]
+    fn what_was_read_after_an_absence_was_not_heard_in_the_future() {
+        let mut h = failure_detector(3);
+        h.heard(at(30_000), 1);
+        h.forgive(at(30_000), Duration::from_secs(30));
+        assert!(h.hears(at(30_100), 1) && h.hears(at(30_100), 2));
+        assert!(!h.hears(at(32_000), 1) && !h.hears(at(32_000), 2));
+    }
+
+    #[test]
+    fn silence_is_borne_for_longer_where_heartbeats_come_irregularly() {
+        let (mut regular, mut irregular, mut away) = (failure_detector(2), failure_detector(2), failure_detector(2));
+        for beat in 1..=40 {
+            let [even, odd] = [at(100 * beat), at(100 * beat + 80 * (beat % 2))];
+            for (h, now) in [(&mut regular, even), (&mut irregular, odd), (&mut away, even)] {
+                h.heard(now, 1);
+                h.beat(now, 1, vec![true; 2]);
+            }
+        }
+        // Some 80 ms off, counted four times.
+        assert!(!regular.hears(at(4000 + 950), 1));
+        assert!(irregular.hears(at(4000 + 1150), 1) && !irregular.hears(at(4000 + 1300), 1));
+        // What this process itself missed is no irregularity of the other.
+        away.forgive(at(9100), Duration::from_secs(5));
+        away.heard(at(9100), 1);
+        away.beat(at(9100), 1, vec![true; 2]);
+        assert!(!away.hears(at(9100 + 950), 1));
+    }
+
+    #[test]
+    fn own_absence_suspects_nobody() {
+        let mut h = failure_detector(3);
+        h.forgive(at(30_100), Duration::from_secs(30));
+        assert_eq!(h.candidates(at(30_100), &BTreeSet::new()).len(), 0);
+    }
+}

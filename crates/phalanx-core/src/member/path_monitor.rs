@@ -1,0 +1,737 @@
+//! Which paths between members failed, and who is to go for that: a link that is silent, a data socket that does not work, a path
+//! that loses long packets.
+//!
+//! Each member hears every other one, and probes it in each kind of [`PathKind::PROBED`]. Whoever is silent for long is suspected, and
+//! whoever leaves probes unanswered for long, if nothing else shows progress. A suspicion goes out with the heartbeats. Each member that
+//! learns of it looks at both ends anew, and says when it is done. Then each judges by itself: the fewest members with an end of
+//! each failed path go. The rules, what breaks without each of them, and what is promised are in `docs/model.md`, *Progress*.
+//! Nothing here is final: only a decided view excludes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use self::acks::AckTracker;
+pub use self::acks::SendKind;
+use super::is_quorum;
+use crate::id::Incarnation;
+use crate::time::Instant;
+
+/// In what a path may fail. A probe goes the same way as what it stands for, as long, and so does its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathKind {
+    /// A short packet from data socket to data socket.
+    Data,
+    /// The same, as long as packets between these two may be.
+    LongData,
+    /// As long, from control socket to control socket. Short ones are heartbeats.
+    LongControl,
+    /// Anything at all: it is not heard. Judged so from level 5 on.
+    Silence,
+}
+
+impl PathKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Data, Self::LongData, Self::LongControl, Self::Silence];
+    /// Those that are probed.
+    pub const PROBED: [Self; 3] = [Self::Data, Self::LongData, Self::LongControl];
+
+    /// Its number on the wire.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind with this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Acknowledgements of what was sent so are missed on this path, too. What was sent may have been long.
+    fn sent(self) -> Option<SendKind> {
+        match self {
+            Self::LongData => Some(SendKind::Data),
+            Self::LongControl => Some(SendKind::Control),
+            Self::Data | Self::Silence => None,
+        }
+    }
+
+    /// Whether its packets are as long as they may be.
+    #[must_use]
+    pub fn is_long(self) -> bool {
+        self != Self::Data
+    }
+}
+
+/// One member says that another left its probes unanswered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Suspicion {
+    /// Who is suspected, by rank.
+    pub rank: u16,
+    /// In what.
+    pub kind: PathKind,
+    /// Rises with each suspicion of the same suspecter in a view.
+    pub number: u64,
+}
+
+/// What a member says of the paths in the view in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Its suspicions, in rising order.
+    pub suspected: Vec<Suspicion>,
+    /// Of these members, by rank in rising order, it has looked into the suspicions up to this number.
+    pub answered: Vec<(u16, u64)>,
+    /// Members that are proved dead, by rank in rising order.
+    pub dead: Vec<u16>,
+    /// Processes that wait to come back and that it can talk with, see [`super::Removal::suspecters`].
+    pub reached: Vec<Incarnation>,
+}
+
+impl Findings {
+    /// Nothing to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn calls_silent(&self, rank: usize) -> bool {
+        self.suspected.iter().any(|a| usize::from(a.rank) == rank && a.kind == PathKind::Silence)
+    }
+}
+
+/// A member is suspected only after this many probes without an answer.
+const PROBES_MIN: u32 = 5;
+/// A path that works gets a short probe once in this many heartbeats.
+const EVERY: u64 = 4;
+/// A path that works gets a long probe once in this many heartbeats.
+const LONG_EVERY: u64 = 16;
+/// Heartbeats in a row without findings take back what was said before.
+const SILENT_BEATS: u8 = 2;
+/// In a cell with a watch graph, a member that has not acknowledged what it was sent for this many heartbeats is probed as a neighbour is.
+const OWED_BEATS: u32 = 4;
+/// The smallest set of members to remove is searched for up to this size: each size takes 2^size steps.
+const COVER_MAX: usize = 8;
+/// A member names no more processes that wait to come back.
+pub const REACHED_MAX: usize = 64;
+/// When all have looked into a silent link whose suspected end others hear, it has to be silent for this many heartbeats more: when a
+/// member that was stopped goes on, its suspecters need that long to say so.
+const SILENT_FOR: u32 = 3;
+
+/// One member in one kind, as probed from here.
+#[derive(Clone, Copy, Debug)]
+struct ProbedPath {
+    /// When the last probe went out that was answered, or when it was heard last; at first, when the clock began.
+    answered: Instant,
+    /// When an answer came last, or other progress was seen.
+    progress: Instant,
+    /// Probes since the last answer.
+    unanswered_probes: u32,
+    /// When the first of them went out.
+    unanswered: Instant,
+    /// The number of the suspicion in force.
+    suspected: Option<u64>,
+}
+
+impl ProbedPath {
+    fn new(now: Instant) -> Self {
+        Self { answered: now, progress: now, unanswered_probes: 0, unanswered: now, suspected: None }
+    }
+}
+
+/// What is known in the view in force of the paths between members.
+#[derive(Clone, Debug)]
+pub struct PathMonitor {
+    me: usize,
+    paths: Vec<[ProbedPath; PathKind::ALL.len()]>,
+    /// Whom this member probes though nothing is owed; `None`: everybody.
+    neighbours: Option<BTreeSet<usize>>,
+    acks: AckTracker,
+    /// When each was sent a message on its control channel last, only to see whether it is acknowledged.
+    pinged: Vec<Option<Instant>>,
+    beats: u64,
+    last_number: u64,
+    /// What each member said last.
+    said: Vec<Findings>,
+    /// The heartbeats of each without findings since then.
+    silent_beats: Vec<u8>,
+    /// When each said something last.
+    reported_at: Vec<Instant>,
+    /// When a suspicion was heard of here, by suspecter.
+    learnt: BTreeMap<(usize, Suspicion), Instant>,
+    /// What this member has looked into, by suspecter.
+    answered: BTreeMap<u16, u64>,
+    leavers: BTreeMap<usize, Case>,
+    /// Since when suspicions stand that not all have looked into.
+    open_since: Option<Instant>,
+    /// Since when all have looked into all of them.
+    verified_since: Option<Instant>,
+    /// How long each may stay away, by rank.
+    gaps: Vec<Duration>,
+}
+
+/// Why a member is to leave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Case {
+    /// Some of those that stay hear it.
+    pub is_heard: bool,
+    /// Those that stay and to which a path failed, by rank.
+    pub suspecters: Vec<usize>,
+}
+
+/// What an evaluation needs besides.
+#[derive(Clone, Copy, Debug)]
+pub struct Evaluation<'a> {
+    /// Now.
+    pub now: Instant,
+    /// Whom it hears, by rank, itself included.
+    pub hears: &'a [bool],
+    /// Those that leave anyway: below level 5 whoever is silent, from there on whoever is proved dead.
+    pub out: &'a BTreeSet<usize>,
+    /// How many members may go that did not go before; see [`super::Removals`].
+    pub budget: usize,
+    /// Those that went before, by the ranks they have now.
+    pub again: &'a BTreeSet<usize>,
+    /// From level 5 on: silence is judged too.
+    pub silence: Option<Silence<'a>>,
+}
+
+/// What an evaluation of silence needs besides.
+#[derive(Clone, Copy, Debug)]
+pub struct Silence<'a> {
+    /// Members that are heard and have not installed the view in force for long: they never will.
+    pub behind: &'a BTreeSet<usize>,
+    /// Between two heartbeats.
+    pub beat: Duration,
+}
+
+impl PathMonitor {
+    /// A fresh view: everybody makes progress now.
+    #[must_use]
+    pub fn new(me: usize, members: usize, now: Instant) -> Self {
+        let path = ProbedPath::new(now);
+        Self {
+            me,
+            paths: vec![[path; PathKind::ALL.len()]; members],
+            neighbours: None,
+            acks: AckTracker::new(members, now),
+            pinged: vec![None; members],
+            beats: 0,
+            last_number: 0,
+            said: vec![Findings::default(); members],
+            silent_beats: vec![0; members],
+            reported_at: vec![now; members],
+            learnt: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            leavers: BTreeMap::new(),
+            open_since: None,
+            verified_since: None,
+            gaps: Vec::new(),
+        }
+    }
+
+    /// Probes of each, by rank, may stay unanswered for so much longer than those of others.
+    pub fn set_gaps(&mut self, gaps: Vec<Duration>) {
+        self.gaps = gaps;
+    }
+
+    /// For a cell with a watch graph: this member probes these neighbours, members that have owed it an acknowledgement for
+    /// several heartbeats, and both ends of suspected paths. Without this it probes everybody.
+    pub fn set_neighbours(&mut self, neighbours: BTreeSet<usize>) {
+        self.neighbours = Some(neighbours);
+    }
+
+    /// The probes that go out with this heartbeat, to those that are `heard`. Who is not heard, or hears nothing itself, is others' business.
+    pub fn probes(&mut self, now: Instant, heard: &[bool]) -> Vec<(usize, PathKind)> {
+        self.beats += 1;
+        let urgent = self.paths_to_verify(heard);
+        let mut probes = Vec::new();
+        for rank in (0..self.paths.len()).filter(|rank| *rank != self.me) {
+            let is_watched = self.neighbours.as_ref().is_none_or(|near| near.contains(&rank));
+            let looks = |sent: SendKind| self.acks.looks(rank, sent);
+            let is_watched = is_watched || looks(SendKind::Data).max(looks(SendKind::DataChannel)) > OWED_BEATS;
+            for kind in PathKind::PROBED {
+                let path = &mut self.paths[rank][usize::from(kind.number())];
+                if !is_in(heard, rank) {
+                    *path = ProbedPath::new(now);
+                    continue;
+                }
+                let every = if kind.is_long() { LONG_EVERY } else { EVERY };
+                let is_due =
+                    path.unanswered_probes > 0 || is_watched && (self.beats + rank as u64).is_multiple_of(every);
+                if is_due || path.suspected.is_some() || urgent.contains(&(rank, kind)) {
+                    if path.unanswered_probes == 0 {
+                        path.unanswered = now;
+                    }
+                    path.unanswered_probes += 1;
+                    probes.push((rank, kind));
+                }
+            }
+        }
+        probes
+    }
+
+    /// What suspecters heard say, with the other end: paths that this member has to look into.
+    fn paths_to_verify(&self, heard: &[bool]) -> BTreeSet<(usize, PathKind)> {
+        let open = self.learnt.iter().filter(|((by, suspicion), _)| {
+            is_in(heard, *by)
+                && suspicion.kind != PathKind::Silence
+                && self.answered.get(&rank_of(*by)).copied().unwrap_or(0) < suspicion.number
+        });
+        open.flat_map(|((by, a), _)| [(*by, a.kind), (usize::from(a.rank), a.kind)])
+            .filter(|(rank, _)| *rank != self.me)
+            .collect()
+    }
+
+    /// `rank` answered a probe that went out at `sent`.
+    pub fn answer(&mut self, now: Instant, rank: usize, kind: PathKind, sent: Instant) {
+        let Some(path) = self.paths.get_mut(rank).map(|paths| &mut paths[usize::from(kind.number())]) else { return };
+        if sent > now || sent <= path.answered {
+            return;
+        }
+        path.answered = sent;
+        path.progress = now;
+        path.unanswered_probes = 0;
+        // Who answers, and does not acknowledge what it is sent, is suspected still.
+        if kind.sent().is_none_or(|sent| !self.acks.is_suspected(rank, sent)) {
+            path.suspected = None;
+        }
+    }
+
+    /// `rank` has acknowledged so much, in whatever unit, of what it was `sent` so, and `owes` more. Another sum than before is
+    /// progress. To be called with each heartbeat.
+    pub fn acknowledged(&mut self, now: Instant, rank: usize, sent: SendKind, sum: u64, owes: bool) {
+        let Some(paths) = self.paths.get_mut(rank) else { return };
+        let moves = self.acks.note(now, rank, sent, sum, owes);
+        for kind in PathKind::PROBED {
+            let path = &mut paths[usize::from(kind.number())];
+            if moves && sent != SendKind::Control && kind != PathKind::LongControl {
+                path.progress = now;
+            }
+            if (moves || !owes) && kind.sent() == Some(sent) && self.acks.is_suspected(rank, sent) {
+                self.acks.suspect(rank, sent, false);
+                if path.unanswered_probes == 0 {
+                    path.suspected = None;
+                }
+            }
+        }
+    }
+
+    /// Nothing of this member went out, or nobody was to acknowledge anything: what is owed is owed from now on.
+    pub fn owe_anew(&mut self, now: Instant) {
+        self.acks.begin_anew(now);
+    }
+
+    /// Members to which something is to be sent on the control channel, only to see whether it is acknowledged: both ends of a path on which
+    /// control packets fail, as others say; and everybody, when somebody acknowledges nothing, before that one is suspected: it may
+    /// be this member that nobody hears there.
+    pub fn pings(&mut self, now: Instant, heard: &[bool], patience: Duration) -> Vec<usize> {
+        let others: Vec<usize> = (0..self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)).collect();
+        let half = patience / 2;
+        let is_in_doubt = others.iter().any(|rank| self.acks.is_stuck(now, *rank, SendKind::Control, half));
+        let learnt = self.learnt.iter().filter(|((_, suspicion), _)| suspicion.kind == PathKind::LongControl);
+        let ends: Vec<(usize, Instant)> =
+            learnt.flat_map(|((by, a), at)| [(*by, *at), (usize::from(a.rank), *at)]).collect();
+        let wants = |rank: usize| {
+            let moved = self.acks.moved(rank, SendKind::Control);
+            is_in_doubt && now.since(moved) >= half || ends.iter().any(|(end, at)| *end == rank && moved <= *at)
+        };
+        let waits = |rank: usize| self.pinged[rank].is_some_and(|at| now.since(at) < half);
+        let is_idle = |rank: usize| self.acks.is_idle(rank, SendKind::Control);
+        let to: Vec<usize> =
+            others.into_iter().filter(|rank| is_idle(*rank) && wants(*rank) && !waits(*rank)).collect();
+        to.iter().for_each(|rank| self.pinged[*rank] = Some(now));
+        to
+    }
+
+    /// This process was away for `gap`: what did not come meanwhile suspects nobody.
+    pub fn forgive(&mut self, now: Instant, gap: Duration) {
+        for path in self.paths.iter_mut().flatten() {
+            path.answered = now.min(path.answered + gap);
+            path.progress = now.min(path.progress + gap);
+            path.unanswered = now.min(path.unanswered + gap);
+        }
+        self.acks.forgive(now, gap);
+        for since in self.learnt.values_mut().chain(&mut self.reported_at) {
+            *since = now.min(*since + gap);
+        }
+    }
+
+    /// A heartbeat of `rank`. Findings follow it in its packet, if there are any.
+    pub fn beat(&mut self, rank: usize) {
+        let Some(beats) = self.silent_beats.get_mut(rank) else { return };
+        *beats = beats.saturating_add(1);
+        if *beats > SILENT_BEATS {
+            self.take_back(rank);
+        }
+    }
+
+    /// In a cell with a watch graph, where not all send each other heartbeats: what was not said again for so long is taken back.
+    pub fn expire(&mut self, now: Instant, after: Duration) {
+        for rank in 0..self.said.len() {
+            if now.since(self.reported_at[rank]) >= after {
+                self.take_back(rank);
+            }
+        }
+    }
+
+    fn take_back(&mut self, rank: usize) {
+        if !self.said[rank].is_empty() {
+            self.said[rank] = Findings::default();
+            self.learnt.retain(|(by, _), _| *by != rank);
+        }
+    }
+
+    /// `rank` says what it found, and takes back what it said before. True if that is other than before.
+    pub fn hear(&mut self, now: Instant, rank: usize, findings: Findings) -> bool {
+        let members = self.paths.len();
+        let is_named = |who: u16| usize::from(who) < members && usize::from(who) != rank;
+        let makes_sense = rank < members
+            && rank != self.me
+            && findings.suspected.len() <= members * PathKind::ALL.len()
+            && findings.suspected.iter().all(|suspicion| is_named(suspicion.rank))
+            && findings.answered.iter().all(|(by, _)| is_named(*by))
+            && findings.dead.iter().all(|dead| is_named(*dead))
+            && findings.reached.len() <= REACHED_MAX;
+        if !makes_sense {
+            return false;
+        }
+        let suspected = &findings.suspected;
+        self.learnt.retain(|(by, suspicion), _| *by != rank || suspected.contains(suspicion));
+        for suspicion in suspected {
+            self.learnt.entry((rank, *suspicion)).or_insert(now);
+        }
+        let is_news = self.said[rank] != findings;
+        (self.said[rank], self.silent_beats[rank], self.reported_at[rank]) = (findings, 0, now);
+        is_news
+    }
+
+    /// Suspects those that are silent: not in `hears`. `last_heard` tells when anything came from a member.
+    pub fn detect_silence(&mut self, hears: &[bool], last_heard: impl Fn(usize) -> Instant) {
+        for rank in (0..self.paths.len()).filter(|rank| *rank != self.me) {
+            let path = &mut self.paths[rank][usize::from(PathKind::Silence.number())];
+            path.answered = last_heard(rank);
+            if is_in(hears, rank) {
+                path.suspected = None;
+            } else if path.suspected.is_none() {
+                self.last_number += 1;
+                path.suspected = Some(self.last_number);
+            }
+        }
+    }
+
+    /// Suspects those that left probes unanswered for `patience`, and finds out what of others' suspicions was looked into. Gives the number of
+    /// new suspicions.
+    pub fn check_probes(&mut self, now: Instant, heard: &[bool], patience: Duration) -> u64 {
+        let mut since: BTreeMap<(usize, PathKind), Instant> = BTreeMap::new();
+        for ((by, suspicion), at) in &self.learnt {
+            for rank in [*by, usize::from(suspicion.rank)] {
+                let latest = since.entry((rank, suspicion.kind)).or_insert(*at);
+                *latest = (*latest).max(*at);
+            }
+        }
+        let before = self.last_number;
+        let patience_with = |rank: usize| patience + self.gaps.get(rank).copied().unwrap_or_default();
+        let others = |rank: &usize| *rank != self.me && is_in(heard, *rank);
+        // Members with silent control channels are suspected together: one that is suspected before the others are known to be silent
+        // might go in the place of this member.
+        let is_open = (0..self.paths.len())
+            .filter(others)
+            .any(|rank| self.acks.is_open(now, rank, SendKind::Control, patience_with(rank)));
+        for rank in (0..self.paths.len()).filter(others) {
+            let patience = patience_with(rank);
+            for kind in PathKind::PROBED {
+                let short = self.paths[rank][usize::from(PathKind::Data.number())];
+                if kind == PathKind::LongData && (short.suspected.is_some() || short.unanswered_probes >= PROBES_MIN) {
+                    continue; // where short packets fail, long ones tell nothing new, and each suspicion is looked into anew
+                }
+                let path = &mut self.paths[rank][usize::from(kind.number())];
+                if path.suspected.is_some() {
+                    continue;
+                }
+                if let Some(sent) = kind.sent()
+                    && self.acks.is_stuck(now, rank, sent, patience)
+                    && !(sent == SendKind::Control && is_open)
+                {
+                    self.last_number += 1;
+                    path.suspected = Some(self.last_number);
+                    self.acks.suspect(rank, sent, true);
+                    continue;
+                }
+                if path.unanswered_probes < PROBES_MIN {
+                    continue;
+                }
+                let is_stuck = now.since(path.unanswered.max(path.progress)) >= patience;
+                let fails_again =
+                    since.get(&(rank, kind)).is_some_and(|learnt| now.since(path.unanswered.max(*learnt)) >= patience);
+                if is_stuck || fails_again {
+                    self.last_number += 1;
+                    path.suspected = Some(self.last_number);
+                }
+            }
+        }
+        let mut answered: BTreeMap<u16, u64> = BTreeMap::new();
+        let mut open: BTreeSet<usize> = BTreeSet::new();
+        let mut learnt: Vec<_> = self.learnt.iter().collect();
+        learnt.sort_by_key(|((by, suspicion), _)| (*by, suspicion.number));
+        for ((by, suspicion), at) in learnt {
+            let is_done = [*by, usize::from(suspicion.rank)].into_iter().all(|rank| {
+                let path = &self.paths[rank][usize::from(suspicion.kind.number())];
+                let is_seen = match suspicion.kind {
+                    PathKind::Silence => path.answered >= *at,
+                    _ if !is_in(heard, rank) => true,
+                    PathKind::LongControl => path.answered > *at && self.acks.moved(rank, SendKind::Control) > *at,
+                    PathKind::Data | PathKind::LongData => path.answered > *at,
+                };
+                let is_short_accused = suspicion.kind == PathKind::LongData
+                    && self.paths[rank][usize::from(PathKind::Data.number())].suspected.is_some();
+                rank == self.me || path.suspected.is_some() || is_short_accused || is_seen
+            });
+            if !is_done {
+                open.insert(*by);
+            } else if !open.contains(by) {
+                answered.insert(rank_of(*by), suspicion.number);
+            }
+        }
+        self.answered = answered;
+        self.last_number - before
+    }
+
+    /// What goes with this member's heartbeats.
+    #[must_use]
+    pub fn findings(&self) -> Findings {
+        let mut suspected = Vec::new();
+        for (rank, paths) in (0..u16::MAX).zip(&self.paths) {
+            let of = |kind: PathKind| paths[usize::from(kind.number())].suspected;
+            suspected
+                .extend(PathKind::ALL.into_iter().filter_map(|kind| Some(Suspicion { rank, kind, number: of(kind)? })));
+        }
+        let answered = self.answered.iter().map(|(by, number)| (*by, *number)).collect();
+        Findings { suspected, answered, ..Findings::default() }
+    }
+
+    /// Draws the conclusions, once everybody that is heard has looked into each suspicion: the fewest members with an end of each
+    /// failed path go; of several such sets, the one with the youngest members. Nobody goes if the others were no quorum, or if too
+    /// many went before; then only silence counts. Whoever is proved dead goes in any case.
+    pub fn judge(&mut self, evaluation: Evaluation<'_>) {
+        self.leavers.clear();
+        let verified_since = self.verified_since.take();
+        let dead = self.proved_dead(&evaluation);
+        if evaluation.silence.is_some() {
+            self.leavers.extend(dead.iter().map(|rank| (*rank, Case::default())));
+        }
+        let is_behind = |rank: usize| evaluation.silence.is_some_and(|silence| silence.behind.contains(&rank));
+        let speaks = |rank: usize| is_in(evaluation.hears, rank) && !dead.contains(&rank) && !is_behind(rank);
+        if !speaks(self.me) {
+            return;
+        }
+        let counts = |rank: usize| if evaluation.silence.is_some() { !dead.contains(&rank) } else { speaks(rank) };
+        let own = self.findings();
+        let mut suspicions: Vec<(usize, Suspicion)> = own.suspected.iter().map(|a| (self.me, *a)).collect();
+        for (by, findings) in self.said.iter().enumerate().filter(|(by, _)| speaks(*by)) {
+            suspicions.extend(findings.suspected.iter().map(|suspicion| (by, *suspicion)));
+        }
+        suspicions.retain(|(_, suspicion)| counts(usize::from(suspicion.rank)));
+        let is_settled = self.is_verified(&suspicions, &own, &evaluation, speaks) && {
+            self.verified_since = verified_since;
+            self.stays_so(&suspicions, &own, &evaluation, speaks)
+        };
+        if !is_settled {
+            self.open_since.get_or_insert(evaluation.now);
+            return;
+        }
+        self.open_since = None;
+        let there: BTreeSet<usize> = (0..self.paths.len()).filter(|rank| counts(*rank)).collect();
+        let mut links: BTreeSet<(usize, usize, PathKind)> = suspicions
+            .iter()
+            .map(|(by, a)| (*by, usize::from(a.rank), a.kind))
+            .map(|(a, b, kind)| (a.min(b), a.max(b), kind))
+            .collect();
+        for rank in there.iter().copied().filter(|rank| is_behind(*rank)) {
+            let others = there.iter().copied().filter(|other| *other != rank);
+            links.extend(others.map(|other| (rank.min(other), rank.max(other), PathKind::Silence)));
+        }
+        let silent: BTreeSet<(usize, usize)> =
+            links.iter().filter(|link| link.2 == PathKind::Silence).map(|(a, b, _)| (*a, *b)).collect();
+        let failed: BTreeSet<(usize, usize)> = links.into_iter().map(|(a, b, _)| (a, b)).collect();
+        if failed.is_empty() {
+            return;
+        }
+        let go = self.choose(&failed, &silent, &there, &evaluation);
+        let go = go.or_else(|| self.choose(&silent, &silent, &there, &evaluation));
+        self.leavers.extend(go.unwrap_or_default());
+    }
+
+    /// Those that the judge knows to be dead, or that a member which it hears knows to be.
+    fn proved_dead(&self, evaluation: &Evaluation<'_>) -> BTreeSet<usize> {
+        let mut dead = evaluation.out.clone();
+        if evaluation.silence.is_some() {
+            let heard = self.said.iter().enumerate().filter(|(by, _)| is_in(evaluation.hears, *by));
+            dead.extend(heard.flat_map(|(_, findings)| &findings.dead).map(|rank| usize::from(*rank)));
+            dead.remove(&self.me);
+        }
+        dead
+    }
+
+    /// Whether each member that `speaks` has looked into each suspicion, but for the two ends.
+    fn is_verified(
+        &self,
+        suspicions: &[(usize, Suspicion)],
+        own: &Findings,
+        evaluation: &Evaluation<'_>,
+        speaks: impl Fn(usize) -> bool,
+    ) -> bool {
+        let others: Vec<usize> = (0..self.paths.len()).filter(|rank| speaks(*rank)).collect();
+        suspicions.iter().all(|(by, suspicion)| {
+            others.iter().all(|other| {
+                let findings = self.findings_of(*other, own);
+                let is_answer = |(of, upto): &(u16, u64)| usize::from(*of) == *by && *upto >= suspicion.number;
+                // Who does not hear the suspecter never learns of it.
+                *other == *by
+                    || *other == usize::from(suspicion.rank)
+                    || findings.answered.iter().any(is_answer)
+                    || evaluation.silence.is_some() && findings.calls_silent(*by)
+            })
+        })
+    }
+
+    /// All have looked into all of these. Whether each silent link is so for long enough since.
+    fn stays_so(
+        &mut self,
+        suspicions: &[(usize, Suspicion)],
+        own: &Findings,
+        evaluation: &Evaluation<'_>,
+        speaks: impl Fn(usize) -> bool,
+    ) -> bool {
+        let Some(silence) = evaluation.silence else { return true };
+        let is_heard = |suspected: usize| {
+            let mut others = (0..self.paths.len()).filter(|rank| *rank != suspected && speaks(*rank));
+            others.any(|other| !self.findings_of(other, own).calls_silent(suspected))
+        };
+        let mut silent = suspicions.iter().filter(|(_, suspicion)| suspicion.kind == PathKind::Silence);
+        if !silent.any(|(_, suspicion)| is_heard(usize::from(suspicion.rank))) {
+            return true;
+        }
+        evaluation.now.since(*self.verified_since.get_or_insert(evaluation.now)) >= silence.beat * SILENT_FOR
+    }
+
+    fn findings_of<'a>(&'a self, rank: usize, own: &'a Findings) -> &'a Findings {
+        if rank == self.me { own } else { &self.said[rank] }
+    }
+
+    /// The fewest members with an end of each of `failed`, if they may go.
+    fn choose(
+        &self,
+        failed: &BTreeSet<(usize, usize)>,
+        silent: &BTreeSet<(usize, usize)>,
+        there: &BTreeSet<usize>,
+        evaluation: &Evaluation<'_>,
+    ) -> Option<BTreeMap<usize, Case>> {
+        let members = self.paths.len();
+        let may_lack = |count: usize| is_quorum(there.len() - count, members, true);
+        let most = (0..there.len()).take_while(|count| may_lack(*count)).last().unwrap_or(0);
+        // Of a cell that broke into halves, that with rank 0 stays.
+        let leaves_a_quorum = |cover: &[usize]| {
+            let with_rank_0 = there.contains(&0) && !cover.contains(&0);
+            is_quorum(there.len() - cover.len(), members, with_rank_0)
+        };
+        let cover = cover(failed, most, &leaves_a_quorum)?;
+        let stay: Vec<usize> = there.difference(&cover).copied().collect();
+        let case = |rank: &usize| {
+            let has = |links: &BTreeSet<(usize, usize)>, other: &usize| {
+                links.contains(&((*rank).min(*other), (*rank).max(*other)))
+            };
+            let is_heard = stay.iter().any(|other| !has(silent, other));
+            let suspecters = stay.iter().copied().filter(|other| has(failed, other)).collect();
+            (*rank, Case { is_heard, suspecters })
+        };
+        let cases: BTreeMap<usize, Case> = cover.iter().map(case).collect();
+        let counted = cases.iter().filter(|(rank, case)| case.is_heard && !evaluation.again.contains(rank)).count();
+        (counted <= evaluation.budget).then_some(cases)
+    }
+
+    /// Those that are to leave, as of the last judgement.
+    #[must_use]
+    pub fn leavers(&self) -> &BTreeMap<usize, Case> {
+        &self.leavers
+    }
+
+    /// For how long suspicions stand that not all have looked into.
+    #[must_use]
+    pub fn open_for(&self, now: Instant) -> Duration {
+        self.open_since.map_or(Duration::ZERO, |since| now.since(since))
+    }
+
+    /// Nobody suspects anybody.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.leavers.is_empty()
+            && self.learnt.is_empty()
+            && self.said.iter().all(|findings| findings.dead.is_empty())
+            && self.paths.iter().flatten().all(|path| path.suspected.is_none())
+    }
+}
+
+fn is_in(heard: &[bool], rank: usize) -> bool {
+    heard.get(rank).is_some_and(|heard| *heard)
+}
+
+fn rank_of(rank: usize) -> u16 {
+    u16::try_from(rank).unwrap_or(u16::MAX)
+}
+
+/// The smallest set of at most `most` members with an end of each path, of those that `may_go`; of several, the one whose youngest is
+/// youngest, then the next. Of more than [`COVER_MAX`], whoever has most paths goes first (ties: the younger): that need not be the smallest.
+fn cover(
+    failed: &BTreeSet<(usize, usize)>,
+    most: usize,
+    may_go: &impl Fn(&[usize]) -> bool,
+) -> Option<BTreeSet<usize>> {
+    let exact = (1..=most.min(COVER_MAX)).find_map(|size| {
+        let mut best: Option<Vec<usize>> = None;
+        let links: Vec<(usize, usize)> = failed.iter().copied().collect();
+        extend_cover(&links, size, may_go, &mut Vec::new(), &mut best);
+        best.map(|ranks| ranks.into_iter().collect())
+    });
+    if exact.is_some() || most <= COVER_MAX {
+        return exact;
+    }
+    let (mut links, mut chosen) = (failed.clone(), Vec::new());
+    while !links.is_empty() {
+        let mut paths: BTreeMap<usize, usize> = BTreeMap::new();
+        links.iter().flat_map(|(a, b)| [*a, *b]).for_each(|rank| *paths.entry(rank).or_default() += 1);
+        let (_, worst) = paths.into_iter().map(|(rank, count)| (count, rank)).max()?;
+        links.retain(|(a, b)| *a != worst && *b != worst);
+        chosen.push(worst);
+    }
+    (chosen.len() <= most && may_go(&chosen)).then(|| chosen.into_iter().collect())
+}
+
+/// Of each path that is not covered yet, one end or the other.
+fn extend_cover(
+    links: &[(usize, usize)],
+    size: usize,
+    may_go: &impl Fn(&[usize]) -> bool,
+    chosen: &mut Vec<usize>,
+    best: &mut Option<Vec<usize>>,
+) {
+    let Some((a, b)) = links.iter().find(|(a, b)| !chosen.contains(a) && !chosen.contains(b)) else {
+        let mut ranks = chosen.clone();
+        ranks.sort_unstable_by(|a, b| b.cmp(a));
+        if best.as_ref().is_none_or(|best| *best < ranks) && may_go(&ranks) {
+            *best = Some(ranks);
+        }
+        return;
+    };
+    if chosen.len() == size {
+        return;
+    }
+    for end in [*b, *a] {
+        chosen.push(end);
+        extend_cover(links, size, may_go, chosen, best);
+        chosen.pop();
+    }
+}
+
+mod acks;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! What a coordinator proposes, when nobody accepted anything before: made from what all who were asked reported.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::messages::{GroupChange, GroupCut, Proposal, Report};
+use super::orphan::Revived;
+use super::{Directory, GroupEntry, MembershipRequests, ORPHANS_MAX, Returns, is_quorum, mismatch};
+use crate::api::{GroupTerms, LeaveReason};
+use crate::id::{GroupId, Incarnation, MemberInfo};
+use crate::wire::Tags;
+
+/// Builds a proposal: survivors are exactly those that reported and do not want to leave.
+#[must_use]
+pub fn build_proposal(
+    directory: &Directory,
+    reports: &BTreeMap<usize, Report>,
+    wedged: &BTreeSet<GroupId>,
+    unreadable: &BTreeSet<GroupId>,
+    requests: &MembershipRequests,
+    reason: impl Fn(usize) -> LeaveReason,
+) -> Proposal {
+    let held = held_leavers(directory, reports, wedged, requests, &reason);
+    let leaves = |who: &Incarnation| requests.leavers.contains(who) && !held.contains(who);
+    let stays = |r: usize| reports.contains_key(&r) && !leaves(&directory.members[r].incarnation);
+    let survivors: Vec<&MemberInfo> =
+        directory.members.iter().enumerate().filter(|&(r, _)| stays(r)).map(|(_, m)| m).collect();
+    let left: Vec<(Incarnation, LeaveReason)> = directory
+        .members
+        .iter()
+        .enumerate()
+        .filter(|&(r, _)| !stays(r))
+        .map(|(r, m)| (m.incarnation, if reports.contains_key(&r) { LeaveReason::Left } else { reason(r) }))
+        .collect();
+    // Who is left out must be able to follow as well: it may be back in a moment.
+    let rise = requests.rise.as_ref().filter(|rise| rise.hindered_by(directory).is_none());
+    let level = rise.map_or(directory.level, |rise| rise.level);
+    let brought = rise.map(|rise| rise.settings.clone()).unwrap_or_default();
+    let settings = directory.settings.under(&brought);
+    // Survivors must be a quorum of the next view as well: no more joiners than survivors (half, with rank 0).
+    let joiners: Vec<_> = requests
+        .joiners
+        .iter()
+        .filter(|(j, _)| survivors.iter().all(|s| s.name != j.name && s.incarnation != j.incarnation))
+        .filter(|(j, _)| mismatch(level, &settings, j).is_none())
+        .take(survivors.len())
+        .collect();
+    let joined: Vec<MemberInfo> = joiners.iter().map(|(j, _)| j.clone()).collect();
+
+    let mut next = NextIds { group: directory.next_group, space: directory.next_space };
+    let group_joins = requests
+        .group_joins
+        .iter()
+        .map(|(name, who)| (name.as_str(), *who))
+        .chain(joiners.iter().flat_map(|(j, groups)| groups.iter().map(|g| (g.as_str(), j.incarnation))));
+    let present: BTreeSet<Incarnation> = survivors.into_iter().chain(&joined).map(|m| m.incarnation).collect();
+    let mut coming: BTreeMap<&str, Vec<Incarnation>> = BTreeMap::new();
+    for (name, who) in group_joins.filter(|(_, who)| present.contains(who)) {
+        let list = coming.entry(name).or_default();
+        if !list.contains(&who) {
+            list.push(who);
+        }
+    }
+    let may_go = |(_, who): &&(String, Incarnation)| !held.contains(who);
+    let group_leaves: Vec<(String, Incarnation)> = requests.group_leaves.iter().filter(may_go).cloned().collect();
+    let mut groups = Vec::new();
+    for (&id, returns) in &requests.returns {
+        let Some(entry) = directory.groups.get(&id) else { continue };
+        groups.extend(change_orphan(directory, id, entry, returns, &present, &mut next));
+    }
+    for &id in wedged {
+        let Some(entry) = directory.groups.get(&id).filter(|entry| !entry.is_orphan()) else { continue };
+        let coming = coming.remove(entry.name.as_str()).unwrap_or_default();
+        let ends = unreadable.contains(&id);
+        groups.extend(change_group(directory, id, entry, reports, &left, &group_leaves, &coming, ends, &mut next));
+    }
+    let is_full = directory.orphans().count() >= ORPHANS_MAX || !directory.can_number_groups();
+    for (name, mut coming) in coming {
+        if directory.group_named(name).is_some() || is_full {
+            continue; // it exists and was not wedged in this ballot, the next decree brings it; or it waits; or there is no room
+        }
+        coming.dedup();
+        let (group, space) = (GroupId(next.group), next.space());
+        next.group += 1;
+        let name = name.to_owned();
+        // Rank 0 of its first view founds it.
+        let terms = coming.first().and_then(|&who| requests.terms.get(&(name.clone(), who)));
+        let (left, tail) = (Vec::new(), terms.map(|terms| terms.tags()).unwrap_or_default());
+        groups.push(GroupChange { group, name, view: 1, space, cut: None, joined: coming, left, tail });
+    }
+    let mut proposal = Proposal {
+        decree: directory.decree + 1,
+        view: directory.view + u64::from(!joined.is_empty() || !left.is_empty() || rise.is_some()),
+        joined,
+        left,
+        groups,
+        next_group: next.group,
+        next_space: next.space,
+        level,
+        settings: brought,
+        tail: Tags::default(),
+    };
+    directory.note_lost(&mut proposal, &requests.out);
+    directory.note_removals(&mut proposal, requests);
+    proposal
+}
+
+/// Who asked to leave and is not let go by this decree, from level 3 on: because those that stay would be no quorum of the
+/// view without its leavers, because it gives a group's state, or because a group would be left to those that have not its state
+/// yet: members, or others that take it. Neither is it let go by the decree that cuts the rest of its group off: it delivers to the
+/// cut, and they would bring the group back without what it alone delivered. They are dropped first.
+fn held_leavers(
+    directory: &Directory,
+    reports: &BTreeMap<usize, Report>,
+    wedged: &BTreeSet<GroupId>,
+    requests: &MembershipRequests,
+    reason: &impl Fn(usize) -> LeaveReason,
+) -> BTreeSet<Incarnation> {
+    let mut held = BTreeSet::new();
+    if !directory.has_orphans() || requests.leavers.is_empty() && requests.group_leaves.is_empty() {
+        return held;
+    }
+    let rest: Vec<usize> = (0..directory.members.len())
+        .filter(|&r| !requests.leavers.contains(&directory.members[r].incarnation))
+        .collect();
+    let present = rest.iter().filter(|r| reports.contains_key(r)).count();
+    let with_first = rest.first().is_some_and(|r| reports.contains_key(r));
+    if !rest.is_empty() && !is_quorum(present, rest.len(), with_first) {
+        held.extend(&requests.leavers);
+    }
+    for (id, entry) in wedged.iter().filter_map(|id| Some((id, directory.groups.get(id)?))) {
+        let report = |who: &Incarnation| directory.rank(*who).and_then(|rank| reports.get(&rank));
+        let has_state = |who: &Incarnation| report(who).is_some_and(|report| report.has_state(*id));
+        let gives = |who: &Incarnation| report(who).is_some_and(|report| report.giving.contains(id));
+        let asked = |who: &&Incarnation| {
+            let of_group = |(name, leaver): &(String, Incarnation)| *name == entry.name && leaver == *who;
+            (requests.leavers.contains(who) || requests.group_leaves.iter().any(of_group)) && !held.contains(who)
+        };
+        let (asked, rest): (Vec<Incarnation>, Vec<Incarnation>) =
+            entry.members.iter().copied().partition(|who| asked(&who));
+        let (giving, going): (Vec<Incarnation>, Vec<Incarnation>) = asked.into_iter().partition(gives);
+        held.extend(&giving);
+        let stay: Vec<Incarnation> = giving.into_iter().chain(rest).filter(|who| report(who).is_some()).collect();
+        let is_taken = reports.values().any(|report| report.taking.contains(id));
+        let silent = entry.members.iter().filter(|who| report(who).is_none());
+        let mut silent = silent.filter_map(|who| directory.rank(*who));
+        let comes_back = !GroupTerms::of(&entry.tail).ends_alone && silent.any(|rank| reason(rank).may_come_back());
+        if (is_taken || comes_back || !stay.is_empty()) && !stay.iter().any(has_state) {
+            held.extend(going.iter().filter(|who| has_state(who)));
+        }
+    }
+    held
+}
+
+struct NextIds {
+    group: u32,
+    space: u32,
+}
+
+impl NextIds {
+    fn space(&mut self) -> u32 {
+        self.space += 1;
+        self.space - 1
+    }
+}
+
+/// The next view of one wedged group; `None` if nothing changes and it does not have to end.
+#[expect(clippy::too_many_arguments, reason = "all of them are parts of one decision")]
+fn change_group(
+    directory: &Directory,
+    group: GroupId,
+    entry: &GroupEntry,
+    reports: &BTreeMap<usize, Report>,
+    cell_left: &[(Incarnation, LeaveReason)],
+    leaves: &[(String, Incarnation)],
+    coming: &[Incarnation],
+    ends: bool,
+    next: &mut NextIds,
+) -> Option<GroupChange> {
+    let mut left: Vec<(Incarnation, LeaveReason)> =
+        cell_left.iter().filter(|(who, _)| entry.members.contains(who)).copied().collect();
+    for (name, who) in leaves {
+        if *name == entry.name && entry.members.contains(who) && left.iter().all(|(w, _)| w != who) {
+            left.push((*who, LeaveReason::Left));
+        }
+    }
+    // A group goes on through those that stay and have its state. If nobody does it ends, or waits for members that are cut
+    // off: who has not the state leaves it and joins again, and who wants in waits for the next decree.
+    let stays = |left: &[(Incarnation, LeaveReason)], member: &Incarnation| left.iter().all(|(who, _)| who != member);
+    let has_state = |member: &Incarnation| {
+        let report = directory.rank(*member).and_then(|rank| reports.get(&rank));
+        !directory.has_orphans() || report.is_some_and(|report| report.has_state(group))
+    };
+    let goes_on = entry.members.iter().any(|member| stays(&left, member) && has_state(member));
+    if !goes_on {
+        let staying: Vec<Incarnation> = entry.members.iter().filter(|who| stays(&left, who)).copied().collect();
+        left.extend(staying.into_iter().map(|who| (who, LeaveReason::Anew)));
+    }
+    let new = coming.iter().filter(|who| goes_on && !entry.members.contains(who));
+    let joined: Vec<Incarnation> = new.copied().collect();
+    if left.is_empty() && joined.is_empty() && !ends {
+        return None;
+    }
+    let n = entry.members.len();
+    let mut cut = GroupCut { prefixes: vec![0; n], holders: vec![Incarnation::NONE; n] };
+    for (&rank, report) in reports {
+        let Some((_, prefixes)) = report.prefixes.iter().find(|(g, _)| *g == group) else { continue };
+        for (stream, &prefix) in prefixes.iter().enumerate().take(n) {
+            if prefix > cut.prefixes[stream] {
+                cut.prefixes[stream] = prefix;
+                cut.holders[stream] = directory.members[rank].incarnation;
+            }
+        }
+    }
+    let space = next.space();
+    let (name, tail) = (entry.name.clone(), Tags::default());
+    let mut change = GroupChange { group, name, view: entry.view + 1, space, cut: Some(cut), joined, left, tail };
+    if directory.has_orphans() {
+        let lacks = |who: &&Incarnation| {
+            directory.rank(**who).and_then(|rank| reports.get(&rank)).is_some_and(|report| !report.has_state(group))
+        };
+        change.note_lacking(&entry.members.iter().filter(lacks).copied().collect::<Vec<_>>());
+    }
+    Some(change)
+}
+
+/// What becomes of a group that waits for members that are back, or are no more. `present`: the members of the next view.
+fn change_orphan(
+    directory: &Directory,
+    group: GroupId,
+    entry: &GroupEntry,
+    returns: &Returns,
+    present: &BTreeSet<Incarnation>,
+    next: &mut NextIds,
+) -> Option<GroupChange> {
+    let orphan = entry.orphan()?;
+    let name = entry.name.clone();
+    let view = entry.next_view()?;
+    let change = |cut, joined, space| {
+        let (left, tail) = (Vec::new(), Tags::default());
+        GroupChange { group, name, view, space, cut, joined, left, tail }
+    };
+    let donor = returns.donor.as_ref().filter(|(who, _)| directory.rank(*who).is_some() && present.contains(who));
+    if let Some((who, back)) = donor
+        && let Some(from) = &back.from
+    {
+        // It alone is the next view, and what it holds is where the last one ended: nobody has to fetch anything.
+        let holders = vec![Incarnation::NONE; from.prefixes.len()];
+        let mut change = change(Some(GroupCut { prefixes: from.prefixes.clone(), holders }), vec![*who], next.space());
+        change.revive(&Revived { view: entry.view, was: back.was, counts: from.counts.clone() });
+        return Some(change);
+    }
+    let is_listed = |who: &&Incarnation| orphan.holders.iter().any(|holder| holder.who == **who);
+    let struck: Vec<Incarnation> = returns.struck.iter().filter(is_listed).copied().collect();
+    if struck.is_empty() {
+        return None;
+    }
+    let mut change = change(None, Vec::new(), next.space());
+    change.strike(&struck);
+    Some(change)
+}
+
+#[cfg(test)]
+mod tests;

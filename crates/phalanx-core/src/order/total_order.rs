@@ -1,0 +1,257 @@
+//! The total order as announced: which sender's next abcast comes next.
+
+use std::collections::VecDeque;
+
+use super::packet_reader::{PacketPosition, Tenure};
+
+/// A run of the announced order: the next `count` abcasts of `rank`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) rank: u16,
+    pub(super) count: u64,
+    /// Where it was announced: the holder's rank and packet. Uniform delivery waits for that packet's stability.
+    pub(super) by: u16,
+    pub(super) packet: u64,
+}
+
+/// A token pass, by where it stands: the rank that passed the token on, and the packet that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pass {
+    pub(super) by: u16,
+    pub(super) packet: u64,
+}
+
+/// The announced order of one group view, put together from the tenures of successive token holders.
+///
+/// A stream is read only as far as the tenure that its sender speaks for has begun ([`super::reading`]), so what comes here
+/// comes in order. At most two tenures are open at once, whatever is lost or late: a holder passes the token on only when
+/// every member has the pass that gave it the token ([`Total::came_by`]).
+#[derive(Debug)]
+pub(super) struct Total {
+    /// The tenure whose announcements are being appended to `log`, and its holder.
+    tenure: Tenure,
+    /// Announced and not yet delivered, in order.
+    log: VecDeque<Run>,
+    /// The pass that began `tenure`; `None`: the first needs none.
+    came_by: Option<Pass>,
+    /// Per holder so far: the last of its packets that the delivered order rests on.
+    rests_on: Vec<u64>,
+    /// Abcasts delivered in this view.
+    delivered: u64,
+}
+
+/// Where the announced order ended, to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checkpoint {
+    runs: usize,
+    last: u64,
+}
+
+impl Total {
+    pub(super) fn new() -> Self {
+        let tenure = Tenure { number: 0, holder: 0 };
+        Self { tenure, log: VecDeque::new(), came_by: None, rests_on: Vec::new(), delivered: 0 }
+    }
+
+    /// Who may order.
+    #[inline]
+    pub(super) fn in_force(&self) -> Tenure {
+        self.tenure
+    }
+
+    pub(super) fn tenure(&self) -> u32 {
+        self.tenure.number
+    }
+
+    pub(super) fn holder(&self) -> u16 {
+        self.tenure.holder
+    }
+
+    /// The pass that gave the holder its token.
+    pub(super) fn came_by(&self) -> Option<Pass> {
+        self.came_by
+    }
+
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// The holder announced a rank's next abcasts.
+    #[inline]
+    pub(super) fn announce(&mut self, run: Run) {
+        if run.count > 0 {
+            append(&mut self.log, run);
+        }
+    }
+
+    /// The holder ended its tenure in that packet, and named the next.
+    pub(super) fn pass(&mut self, PacketPosition { by, number: packet }: PacketPosition, to: u16) {
+        self.rest_on(by, packet);
+        self.came_by = Some(Pass { by, packet });
+        self.tenure = Tenure { number: self.tenure.number + 1, holder: to };
+    }
+
+    #[inline]
+    pub(super) fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { runs: self.log.len(), last: self.log.back().map_or(0, |run| run.count) }
+    }
+
+    /// What was announced since `checkpoint`, with nothing delivered between, was not.
+    pub(super) fn undo(&mut self, checkpoint: Checkpoint) {
+        self.log.truncate(checkpoint.runs);
+        if let Some(last) = self.log.back_mut() {
+            last.count = checkpoint.last;
+        }
+    }
+
+    /// The next run to deliver from.
+    #[inline]
+    pub(super) fn front(&self) -> Option<Run> {
+        self.log.front().copied()
+    }
+
+    /// One abcast of the front run was delivered; gives its position, from 1.
+    #[inline]
+    pub(super) fn take_front(&mut self) -> u64 {
+        if let Some(&Run { by, packet, .. }) = self.log.front() {
+            self.rest_on(by, packet);
+        }
+        if let Some(front) = self.log.front_mut() {
+            front.count -= 1;
+            if front.count == 0 {
+                self.log.pop_front();
+            }
+        }
+        self.number()
+    }
+
+    /// The front run cannot be delivered, ever: its sender's next message is outside the cut.
+    pub(super) fn skip_front(&mut self) {
+        self.log.pop_front();
+    }
+
+    /// Gives the next position to an abcast that nobody announced.
+    #[inline]
+    pub(super) fn number(&mut self) -> u64 {
+        self.delivered += 1;
+        self.delivered
+    }
+
+    /// The packets of holders that the order delivered so far rests on: (holder, packet).
+    pub(super) fn rests_on(&self) -> impl Iterator<Item = (u16, u64)> {
+        (0..).zip(self.rests_on.iter().copied())
+    }
+
+    #[inline]
+    fn rest_on(&mut self, holder: u16, packet: u64) {
+        let index = usize::from(holder);
+        if index >= self.rests_on.len() {
+            self.rests_on.resize(index + 1, 0);
+        }
+        // A pass is heard before what was ordered ahead of it is delivered, if that came late: the later packet counts.
+        self.rests_on[index] = self.rests_on[index].max(packet);
+    }
+
+    /// Announced and undelivered abcasts of each rank.
+    pub(super) fn owed(&self, members: usize) -> Vec<u64> {
+        let mut owed = vec![0; members];
+        for run in &self.log {
+            if let Some(n) = owed.get_mut(usize::from(run.rank)) {
+                *n += run.count;
+            }
+        }
+        owed
+    }
+}
+
+#[inline]
+fn append(log: &mut VecDeque<Run>, run: Run) {
+    match log.back_mut() {
+        Some(last) if last.rank == run.rank && last.by == run.by && last.packet == run.packet => {
+            last.count += run.count;
+        }
+        _ => log.push_back(run),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(rank: u16, count: u64, by: u16, packet: u64) -> Run {
+        Run { rank, count, by, packet }
+    }
+
+    fn at(by: u16, number: u64) -> PacketPosition {
+        PacketPosition { by, number }
+    }
+
+    #[test]
+    fn tenures_follow_each_other() {
+        let mut t = Total::new();
+        t.announce(run(1, 2, 0, 1));
+        t.pass(at(0, 9), 2);
+        assert_eq!((t.in_force(), t.came_by()), (Tenure { number: 1, holder: 2 }, Some(Pass { by: 0, packet: 9 })));
+        t.announce(run(6, 1, 2, 1));
+        let mut order = Vec::new();
+        while let Some(r) = t.front() {
+            order.push((r.rank, t.take_front()));
+        }
+        assert_eq!(order, [(1, 1), (1, 2), (6, 3)]);
+    }
+
+    #[test]
+    fn what_a_packet_announced_can_be_taken_back() {
+        let mut t = Total::new();
+        let nothing = t.checkpoint();
+        t.announce(run(1, 2, 0, 1));
+        let first = t.checkpoint();
+        t.announce(run(1, 3, 0, 1));
+        t.announce(run(2, 1, 0, 1));
+        t.undo(first);
+        assert_eq!((t.front(), t.owed(3)), (Some(run(1, 2, 0, 1)), vec![0, 2, 0]));
+        t.undo(nothing);
+        assert_eq!(t.front(), None);
+    }
+
+    /// A uniform abcast waits for the packet that announced it, so runs of two packets are two.
+    #[test]
+    fn runs_join_only_within_one_packet() {
+        let mut t = Total::new();
+        for (rank, packet) in [(1, 1), (1, 1), (1, 2), (2, 2)] {
+            t.announce(run(rank, 1, 0, packet));
+        }
+        t.pass(at(0, 2), 3);
+        t.announce(run(2, 1, 3, 2));
+        let mut seen = Vec::new();
+        while let Some(Run { rank, by, packet, .. }) = t.front() {
+            seen.push((rank, by, packet, t.take_front()));
+        }
+        assert_eq!(seen, [(1, 0, 1, 1), (1, 0, 1, 2), (1, 0, 2, 3), (2, 0, 2, 4), (2, 3, 2, 5)]);
+    }
+
+    #[test]
+    fn the_order_rests_on_the_packets_that_announced_it_and_on_those_that_passed_the_token() {
+        let mut t = Total::new();
+        let rests = |t: &Total| t.rests_on().filter(|(_, packet)| *packet > 0).collect::<Vec<_>>();
+        t.announce(run(1, 1, 0, 3));
+        assert_eq!(rests(&t), [], "nothing of it is delivered yet");
+        t.take_front();
+        assert_eq!(rests(&t), [(0, 3)]);
+        t.pass(at(0, 4), 2);
+        assert_eq!(rests(&t), [(0, 4)], "a pass without orders");
+        t.announce(run(1, 1, 2, 7));
+        t.take_front();
+        assert_eq!(rests(&t), [(0, 4), (2, 7)]);
+    }
+
+    #[test]
+    fn a_pass_is_rested_on_though_what_was_ordered_before_it_is_delivered_later() {
+        let mut t = Total::new();
+        t.announce(run(1, 1, 0, 3));
+        t.pass(at(0, 4), 2);
+        t.take_front();
+        t.announce(run(1, 1, 2, 7));
+        assert_eq!(t.rests_on().next(), Some((0, 4)));
+    }
+}

@@ -1,0 +1,122 @@
+//! The end of a view: all survivors have the same cut and deliver the same rest in the same order.
+
+use super::packet_reader::Orders;
+use super::stream::{Ahead, Stream};
+use super::view_streams::{StreamOutput, ViewStreams, rank_u16};
+use crate::api::Order;
+
+impl ViewStreams {
+    /// Whether everything up to the cut (one prefix per rank) is here, as far as it is known to make sense.
+    #[must_use]
+    pub fn holds(&self, cut: &[u64]) -> bool {
+        let has = |(s, &c): (&Stream, &u64)| s.rx.held() >= c || s.nonsense().is_some_and(|number| number <= c);
+        cut.len() == self.streams.len() && self.streams.iter().zip(cut).all(has)
+    }
+
+    /// Whether more was parsed here than the cut holds, and may have been delivered. A member parses no more once it has
+    /// reported what it holds, so no cut made of its report is one of these, unless it takes the state anew.
+    #[must_use]
+    pub fn is_past(&self, cut: &[u64]) -> bool {
+        self.streams.iter().zip(cut).any(|(s, &c)| s.rx.prefix() > c)
+    }
+
+    /// What is missing of the cut: (rank, first, last), in rising order.
+    #[must_use]
+    pub fn missing(&self, cut: &[u64]) -> Vec<(usize, u64, u64)> {
+        let wanted = |rank: usize, c: u64| c.min(self.streams[rank].nonsense().map_or(c, |number| number - 1));
+        let gaps = |rank: usize, c: u64| {
+            self.streams[rank].rx.gaps_up_to(wanted(rank, c)).into_iter().map(move |(a, b)| (rank, a, b))
+        };
+        cut.iter().take(self.streams.len()).enumerate().flat_map(|(rank, &c)| gaps(rank, c)).collect()
+    }
+
+    /// Whether a packet that makes no sense keeps a stream from being read on.
+    #[must_use]
+    pub fn has_nonsense(&self) -> bool {
+        self.streams.iter().any(|s| s.nonsense().is_some())
+    }
+
+    /// Reads all that is held, without acting upon it: what makes no sense is known afterwards.
+    pub(super) fn scan_ahead(&mut self, io: &mut impl StreamOutput) {
+        let (me, space) = (self.set.me, self.set.space);
+        let mut tenure = self.total.in_force();
+        let mut open: Vec<(usize, Ahead)> =
+            self.streams.iter().enumerate().filter_map(|(rank, s)| Some((rank, s.ahead()?))).collect();
+        for orders in [Orders::Judged, Orders::Final] {
+            let mut passes = None;
+            while passes != Some(tenure.number) {
+                passes = Some(tenure.number);
+                for (rank, ahead) in &mut open {
+                    let can_read = |number| *rank == me || io.can_read(space, *rank, number);
+                    self.streams[*rank].scan(ahead, rank_u16(*rank), &mut tenure, orders, can_read);
+                }
+            }
+            open.retain(|(_, ahead)| ahead.waits);
+        }
+    }
+
+    /// Reads all streams up to the cut. What waits for a pass that is outside of it waits no more, at all members alike: they
+    /// have read the same by then. False: something makes no sense.
+    fn parse_cut(&mut self, cut: &[u64], io: &mut impl StreamOutput) -> bool {
+        for orders in [Orders::Judged, Orders::Final] {
+            let mut passes = None;
+            while passes != Some(self.total.tenure()) {
+                passes = Some(self.total.tenure());
+                for (rank, &c) in cut.iter().enumerate() {
+                    self.parse_stream(rank, c, orders, io);
+                }
+            }
+        }
+        self.streams.iter().zip(cut).all(|(s, &c)| s.rx.prefix() == c)
+    }
+
+    /// Delivers everything up to the decided cut. Stability is not waited for: every survivor holds the cut.
+    /// Messages with a predecessor outside the cut are discarded, by all; abcasts that nobody ordered follow in
+    /// the extension of causal order that takes the lowest rank first. Returns how many messages were discarded; `None`,
+    /// with nothing delivered, when the cut is not held, or not all of it makes sense, or more was parsed here: no such
+    /// cut is decided with this member in the next view.
+    pub fn finish(&mut self, cut: &[u64], io: &mut impl StreamOutput) -> Option<u64> {
+        if cut.len() != self.streams.len() || !self.parse_cut(cut, io) {
+            return None;
+        }
+        self.holder = None; // nobody orders any more
+        loop {
+            let plain = self.deliver_decided(io);
+            if plain {
+                continue;
+            }
+            if self.total.front().is_some() {
+                self.total.skip_front();
+                continue;
+            }
+            let Some(rank) = (0..self.streams.len()).find(|&r| self.is_total_head(r) && self.deps_met(r)) else {
+                break;
+            };
+            let position = self.total.number();
+            self.deliver_numbered(rank, Some(position), io);
+        }
+        Some(self.streams.iter().map(|s| s.queue.len() as u64).sum())
+    }
+
+    fn is_total_head(&self, rank: usize) -> bool {
+        self.streams[rank].queue.front().is_some_and(|m| m.order == Order::Total)
+    }
+
+    /// One pass over what may be delivered now that the cut is decided; true if anything was.
+    fn deliver_decided(&mut self, io: &mut impl StreamOutput) -> bool {
+        let mut any = false;
+        for rank in 0..self.streams.len() {
+            while let Some(order) = self.streams[rank].queue.front().map(|m| m.order) {
+                let fifo = order == Order::Fifo;
+                let turn = order != Order::Total || self.total.front().is_some_and(|run| usize::from(run.rank) == rank);
+                if !turn || !(fifo || self.deps_met(rank)) {
+                    break;
+                }
+                let position = (order == Order::Total).then(|| self.total.take_front());
+                self.deliver_numbered(rank, position, io);
+                any = true;
+            }
+        }
+        any
+    }
+}

@@ -1,0 +1,154 @@
+//! Recovering a cut: packets that others hold and this process lacks.
+
+use super::Process;
+use crate::api::Effects;
+use crate::frames::Frames;
+use crate::id::{GroupId, Incarnation};
+use crate::member::{Control, GroupCut, RecoveredPacket};
+use crate::time::Instant;
+
+/// The most bytes one fetch answers with; the rest is asked for again.
+const ANSWER_BYTES: usize = 512 * 1024;
+
+impl Process {
+    /// Whether the cut of every group this process is a member of is held.
+    pub(super) fn holds_cuts<'a>(&self, mut cuts: impl Iterator<Item = (GroupId, &'a GroupCut)>) -> bool {
+        cuts.all(|(group, cut)| {
+            self.space_of(group)
+                .and_then(|s| self.group_streams.get(&s))
+                .is_none_or(|f| f.view_streams.holds(&cut.prefixes))
+        })
+    }
+
+    /// Whether more of one of these cuts' streams was parsed here than the cut holds.
+    pub(super) fn is_past<'a>(&self, mut cuts: impl Iterator<Item = (GroupId, &'a GroupCut)>) -> bool {
+        cuts.any(|(group, cut)| {
+            self.space_of(group)
+                .and_then(|s| self.group_streams.get(&s))
+                .is_some_and(|f| f.view_streams.is_past(&cut.prefixes))
+        })
+    }
+
+    /// The cuts that are waited for: those decided, else those that the ballot promised last is to end with.
+    fn awaited_cuts(&self) -> Vec<(GroupId, GroupCut)> {
+        if let Some(decided) = &self.decided {
+            return decided.cuts().map(|(group, cut)| (group, cut.clone())).collect();
+        }
+        let promised = self.acceptor.promised();
+        let recovering = self.recovering.as_ref().filter(|(_, wedge)| Some(wedge.ballot) == promised);
+        recovering.map(|(_, wedge)| wedge.cuts.clone()).unwrap_or_default()
+    }
+
+    /// Asks for what is missing, now and then again until it is there.
+    pub(super) fn fetch_soon(&mut self, now: Instant) {
+        if self.fetch_at.is_none() {
+            // The turn goes on through ballots: a new one must not ask a dead holder first again.
+            self.fetch(now);
+        }
+    }
+
+    /// Asks holders for what is missing of the cut that is waited for.
+    pub(super) fn fetch(&mut self, now: Instant) {
+        self.fetch_at = None;
+        let mut asks: Vec<(Incarnation, Control)> = Vec::new();
+        for (group, cut) in self.awaited_cuts() {
+            let Some(space) = self.space_of(group) else { continue };
+            let Some(view_streams) = self.group_streams.get(&space) else { continue };
+            // First whoever reported it; then any survivor of the group, which may have fetched it before.
+            let heard = |who: &Incarnation| {
+                *who != self.me() && self.directory.rank(*who).is_some_and(|r| self.failure_detector.hears(now, r))
+            };
+            let survivors: Vec<Incarnation> = view_streams.meta.members.iter().copied().filter(heard).collect();
+            for (rank, from, to) in view_streams.view_streams.missing(&cut.prefixes) {
+                let named = cut.holders.get(rank).copied().filter(heard);
+                let whom = match (self.fetch_turn, named) {
+                    (0, Some(named)) => named,
+                    (turn, _) if !survivors.is_empty() => survivors[turn % survivors.len()],
+                    _ => continue,
+                };
+                let rank = u16::try_from(rank).unwrap_or(u16::MAX);
+                asks.push((whom, Control::Fetch { space, rank, from, to }));
+            }
+        }
+        if asks.is_empty() {
+            return;
+        }
+        for (whom, ask) in asks {
+            self.send_control(whom, &ask);
+        }
+        self.fetch_turn += 1;
+        self.fetch_at = Some(now + self.set.timing.ballot_step / 2);
+    }
+
+    pub(super) fn handle_fetch(&mut self, who: Incarnation, space: u32, rank: u16, from: u64, to: u64) {
+        let Some(view_streams) = self.group_streams.get(&space).or_else(|| self.past.get(&space)) else { return };
+        if view_streams.meta.rank(who).is_none() {
+            return; // not one of that view's members
+        }
+        let kept = |number| view_streams.view_streams.kept(usize::from(rank), number).map(|frames| frames.to_vec());
+        for (number, frames) in answer(from, to, kept) {
+            self.send_control(who, &Control::Recovered(RecoveredPacket { space, rank, number, frames }));
+        }
+    }
+
+    pub(super) fn handle_recovered(&mut self, now: Instant, packet: RecoveredPacket, fx: &mut impl Effects) {
+        // Taken only inside a known cut.
+        let cuts = self.awaited_cuts();
+        let Some(view_streams) = self.group_streams.get_mut(&packet.space) else { return };
+        let cut = cuts.iter().find(|(group, _)| *group == view_streams.meta.group).map(|(_, cut)| cut);
+        let inside = cut.and_then(|c| c.prefixes.get(usize::from(packet.rank))).is_some_and(|&p| packet.number <= p);
+        if !inside {
+            return;
+        }
+        self.counters.fetched += 1;
+        view_streams.touched = true;
+        view_streams.view_streams.handle_recovered(
+            usize::from(packet.rank),
+            packet.number,
+            Frames::from(packet.frames),
+        );
+        if !self.holds_cuts(cuts.iter().map(|(group, cut)| (*group, cut))) {
+            return;
+        }
+        if self.decided.is_some() {
+            self.try_install(now, fx);
+        } else if let Some((from, wedge)) = self.recovering.take() {
+            self.handle_wedge(now, from, &wedge, fx);
+        }
+    }
+}
+
+/// The packets `from` to `to` as far as they are kept, in order and without a gap, and as many as one answer may hold.
+fn answer(from: u64, to: u64, kept: impl Fn(u64) -> Option<Vec<u8>>) -> Vec<(u64, Vec<u8>)> {
+    let mut bytes = 0;
+    (from..=to)
+        .map_while(|number| {
+            let frames = (bytes < ANSWER_BYTES).then(|| kept(number))??;
+            bytes += frames.len();
+            Some((number, frames))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(from: u64, to: u64, kept: impl Fn(u64) -> Option<Vec<u8>>) -> Vec<u64> {
+        answer(from, to, kept).into_iter().map(|(number, _)| number).collect()
+    }
+
+    #[test]
+    fn an_answer_holds_each_packet_once_up_to_the_first_gap() {
+        assert_eq!(numbers(3, 6, |number| Some(vec![0; usize::try_from(number).expect("small")])), [3, 4, 5, 6]);
+        assert_eq!(numbers(3, 6, |number| (number != 5).then(Vec::new)), [3, 4]);
+        assert_eq!(numbers(6, 3, |_| Some(Vec::new())), []);
+        assert_eq!(numbers(u64::MAX, u64::MAX, |_| Some(Vec::new())), [u64::MAX]);
+    }
+
+    #[test]
+    fn an_answer_ends_with_the_packet_that_fills_it() {
+        let long = ANSWER_BYTES / 4 + 1;
+        assert_eq!(numbers(1, u64::MAX, |_| Some(vec![0; long])), [1, 2, 3, 4]);
+    }
+}

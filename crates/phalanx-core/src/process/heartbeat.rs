@@ -1,0 +1,335 @@
+//! Heartbeats: sending them, failure detection, and drawing conclusions.
+
+use std::time::Duration;
+
+use super::best_effort::{put_excluded, put_heartbeat};
+use super::port::streams_port;
+use super::{EXCLUDED_MAX, Process, Stage};
+use crate::api::{Effects, Event, LeaveReason};
+use crate::id::{Incarnation, MemberInfo, TrafficClass};
+use crate::member::{Control, Patience, Proposal, is_quorum};
+use crate::time::Instant;
+
+/// An excluded incarnation is told so no more often than this.
+const NOTICE_EVERY: Duration = Duration::from_millis(50);
+/// Channels to members that were left out stay this long.
+const DEPARTED_FOR: Duration = Duration::from_secs(1);
+
+impl Process {
+    pub(super) fn heartbeat_interval(&self) -> Duration {
+        self.set.timing.heartbeat
+    }
+
+    /// How long silence is bearable: the setting, and at least a few heartbeats.
+    pub(super) fn suspect_after(&self) -> Duration {
+        self.set.timing.suspect_after.max(self.heartbeat_interval() * 9 / 2)
+    }
+
+    pub(super) fn patience(&self) -> Patience {
+        let watchers = self.set.limits.watchers;
+        Patience { suspect_after: self.suspect_after(), beat: self.heartbeat_interval(), watchers }
+    }
+
+    pub(super) fn membership_deadline(&self) -> Option<Instant> {
+        let soon = (self.attention || self.coordinator.is_some() || self.need_since.is_some())
+            .then(|| self.try_after.max(self.last_poll + Duration::from_millis(5)));
+        [Some(self.next_heartbeat), self.fetch_at, soon].into_iter().flatten().min()
+    }
+
+    /// Everything membership does in a turn.
+    pub(super) fn poll_membership(&mut self, now: Instant, fx: &mut impl Effects) {
+        if let Some(at) = self.fetch_at
+            && now >= at
+        {
+            self.fetch(now);
+        }
+        let beat = now >= self.next_heartbeat;
+        if matches!(self.stage, Stage::Leaving { .. }) {
+            if beat {
+                self.next_heartbeat = now + self.heartbeat_interval();
+            }
+            return self.leave_step(now, fx);
+        }
+        if beat {
+            self.close_departed(now);
+            self.next_heartbeat = now + self.heartbeat_interval();
+            self.detect_slow(now);
+            self.beat(now, fx);
+            self.forget_past();
+            self.resend_requests(now);
+            self.ask_around(now, fx);
+            self.go_on_reforming(now, fx);
+            if matches!(self.stage, Stage::Over) {
+                return;
+            }
+        }
+        if beat || self.attention {
+            self.report_unreadable(now);
+            if matches!(self.stage, Stage::Over) {
+                return;
+            }
+        }
+        if self.leaving.is_some() && !beat {
+            // Under load a leave waits for the last acknowledgements, which come with any packet.
+            self.leave_step(now, fx);
+            if matches!(self.stage, Stage::Over) {
+                return;
+            }
+        }
+        if beat || self.attention || self.coordinator.is_some() || self.need_since.is_some() {
+            self.attention = false;
+            self.evaluate_links(now, fx);
+            self.evaluate_primary(now);
+            self.evaluate_slow(now);
+            self.evaluate_paths(now);
+            self.leave_step(now, fx);
+            if matches!(self.stage, Stage::Over) {
+                return;
+            }
+            self.coordinate(now, fx);
+        }
+    }
+
+    fn beat(&mut self, now: Instant, fx: &mut impl Effects) {
+        if self.failure_detector.watch().is_some() {
+            self.probe_paths(now, fx);
+            self.watch_heartbeat(now, fx);
+            self.send_findings(now, fx);
+            self.send_slow_report(now, fx);
+        } else {
+            self.probe_paths(now, fx);
+            self.heartbeat_all(now, fx);
+        }
+        self.notify_leavers(now, fx);
+        for view_streams in self.group_streams.values_mut() {
+            let mut port = streams_port!(self, &mut *fx, &view_streams.meta);
+            view_streams.view_streams.heartbeat(&mut port);
+        }
+    }
+
+    /// Who left with the decree in force goes when a quorum has installed it.
+    fn notify_leavers(&mut self, now: Instant, fx: &mut impl Effects) {
+        let Some(decision) = &self.last_decision else { return };
+        let goes = |who: &Incarnation| decision.left.contains(&(*who, LeaveReason::Left));
+        let leavers = self.departed.iter().map(|(who, _)| *who).filter(goes);
+        let to: Vec<_> = leavers.filter_map(|who| Some(self.peers.get(who)?.control)).collect();
+        if !to.is_empty() {
+            let mut frames = Vec::with_capacity(32);
+            put_heartbeat(&mut frames, self.directory.decree, &self.failure_detector.heard_by_me(now));
+            let label = self.net.best_effort();
+            self.net.send(label, TrafficClass::Control, &to, &frames, &mut self.counters, fx);
+        }
+    }
+
+    /// In a cell in which everybody watches everybody.
+    fn heartbeat_all(&mut self, now: Instant, fx: &mut impl Effects) {
+        let others: Vec<_> =
+            self.directory.members.iter().filter(|m| m.incarnation != self.me()).map(|m| m.control).collect();
+        if !others.is_empty() {
+            let mut frames = Vec::with_capacity(32);
+            put_heartbeat(&mut frames, self.directory.decree, &self.failure_detector.heard_by_me(now));
+            self.put_own_slow_report(&mut frames);
+            self.put_own_findings(now, &mut frames);
+            let label = self.net.best_effort();
+            self.net.send(label, TrafficClass::Control, &others, &frames, &mut self.counters, fx);
+        }
+    }
+
+    pub(super) fn handle_heartbeat(&mut self, now: Instant, sender: Incarnation, decree: u64, hears: Vec<bool>) {
+        let Some(rank) = self.note_decree(now, sender, decree) else {
+            return self.evaluate_late(now, sender, decree, &hears);
+        };
+        if self.failure_detector.heard_by(now, rank) != hears {
+            self.attention = true;
+        }
+        self.failure_detector.beat(now, rank, hears);
+        self.progress.beat(rank);
+    }
+
+    /// A member's heartbeat tells which decree it installed. Its rank, if that is the one in force here.
+    pub(super) fn note_decree(&mut self, now: Instant, sender: Incarnation, decree: u64) -> Option<usize> {
+        let rank = self.directory.rank(sender)?;
+        if let Some(told) = self.reported_decrees.get_mut(rank) {
+            *told = (*told).max(decree);
+        }
+        if decree < self.directory.decree && now.since(self.installed_at) >= self.set.timing.heartbeat {
+            // It missed the decision. Any member may tell it; not all need to.
+            let tellers =
+                self.failure_detector.watch().map_or(self.directory.members.len(), |watch| watch.neighbours().len());
+            if self.rng.below(tellers as u64) < 3 {
+                self.send_decision(sender);
+            }
+        }
+        (decree == self.directory.decree).then_some(rank)
+    }
+
+    /// Whom a member hears that has not installed what this process has. Nobody: then it will never learn of the
+    /// decision, and what it sends must not pass for life.
+    fn evaluate_late(&mut self, now: Instant, sender: Incarnation, decree: u64, hears: &[bool]) {
+        let Some(rank) = self.directory.rank(sender).filter(|_| decree < self.directory.decree) else { return };
+        let hears: Vec<bool> = if decree + 1 == self.directory.decree {
+            let named = |who: &Incarnation| self.former.iter().position(|former| former == who);
+            let members = self.directory.members.iter().map(|m| named(&m.incarnation));
+            // Of those who came with the decision it has nothing to say.
+            members.map(|former| former.is_none_or(|r| hears.get(r).copied().unwrap_or(true))).collect()
+        } else if self.is_long_installed(now, rank) {
+            vec![false; self.directory.members.len()]
+        } else {
+            return;
+        };
+        if self.failure_detector.heard_by(now, rank) != hears {
+            self.attention = true;
+        }
+        self.failure_detector.beat(now, rank, hears);
+    }
+
+    /// Whether `rank`, if it runs and hears anybody, has learnt of the decree in force by now.
+    pub(super) fn is_long_installed(&self, now: Instant, rank: usize) -> bool {
+        now.since(self.installed_at) > self.suspect_after() * 2 + self.turn_gap(rank)
+    }
+
+    /// How long the member of this rank may stay away between two turns.
+    pub(super) fn turn_gap(&self, rank: usize) -> Duration {
+        self.directory.members.get(rank).map_or(Duration::ZERO, MemberInfo::turn_gap)
+    }
+
+    /// How long members may stay away counts in all patience with them.
+    pub(super) fn bear_gaps(&mut self, proposal: &Proposal) {
+        let comes = self.welcome_takes(proposal);
+        let gap = |member: &MemberInfo| {
+            let is_new = comes > Duration::ZERO && proposal.joiners().any(|who| who == member.incarnation);
+            member.turn_gap() + if is_new { comes } else { Duration::ZERO }
+        };
+        let gaps: Vec<Duration> = self.directory.members.iter().map(gap).collect();
+        self.failure_detector.set_gaps(&gaps);
+        self.progress.set_gaps(gaps);
+    }
+
+    /// Tells `to` what is in force.
+    pub(super) fn send_decision(&mut self, to: Incarnation) {
+        let Some(proposal) = self.last_decision.clone() else { return };
+        if proposal.joiners().any(|who| who == to) {
+            self.welcome(to, proposal);
+        } else {
+            self.send_control(to, &Control::Decide(proposal));
+        }
+    }
+
+    /// Whether the decree in force will outlive this process: whoever makes a quorum of its view finds it.
+    ///
+    /// Before that nobody who was left out may learn of it: it would go away, and it may be needed, as a member of the
+    /// view before, to find out what was decided.
+    pub(super) fn will_survive(&self) -> bool {
+        let (decree, me) = (self.directory.decree, self.me());
+        let told = |r: usize| self.reported_decrees.get(r).is_some_and(|told| *told >= decree);
+        let is_me = |r: usize| self.directory.members.get(r).is_some_and(|m| m.incarnation == me);
+        // In a large cell few tell it to this process, and they tell how far around them all have it.
+        let near = self.failure_detector.watch().map(|watch| watch.installed()).unwrap_or_default();
+        self.directory.is_quorum(|r| told(r) || is_me(r) || near.get(r).is_some_and(|installed| *installed))
+    }
+
+    /// An incarnation that a decided view left out is told so.
+    pub(super) fn notify_excluded(&mut self, now: Instant, who: Incarnation, fx: &mut impl Effects) {
+        let Some(place) = self.excluded.iter().position(|(w, _, _)| *w == who) else { return };
+        if now.since(self.excluded[place].2) < NOTICE_EVERY || !self.will_survive() {
+            return;
+        }
+        self.excluded[place].2 = now;
+        let to = self.excluded[place].1;
+        let mut frames = Vec::with_capacity(12);
+        put_excluded(&mut frames, self.directory.view);
+        let label = self.net.direct(who);
+        self.net.send(label, TrafficClass::Control, &[to], &frames, &mut self.counters, fx);
+    }
+
+    /// Remembers that `who` was left out. Its channel stays for a while: the decision travels on it.
+    pub(super) fn remember_excluded(&mut self, now: Instant, who: Incarnation) {
+        if let Some(peer) = self.peers.get(who) {
+            if self.excluded.len() >= EXCLUDED_MAX {
+                self.excluded.pop_front();
+            }
+            self.excluded.push_back((who, peer.control, Instant::ZERO));
+            self.departed.push_back((who, now));
+        }
+    }
+
+    /// Channels to those who left long enough ago are closed.
+    fn close_departed(&mut self, now: Instant) {
+        while let Some(&(who, at)) = self.departed.front()
+            && now.since(at) > DEPARTED_FOR
+        {
+            self.departed.pop_front();
+            if self.directory.rank(who).is_none() {
+                self.peers.remove(who);
+                self.opener.forget(who);
+            }
+        }
+    }
+
+    /// A decided view does not hold this process.
+    pub(super) fn be_excluded(&mut self, view: u64) {
+        match self.stage {
+            Stage::Leaving { .. } => self.end(Event::Left),
+            _ if self.leaving.is_some() => self.end(Event::Left),
+            _ => self.end(Event::Excluded { view }),
+        }
+    }
+
+    /// Says when no quorum is heard any more, and when it is again.
+    fn evaluate_primary(&mut self, now: Instant) {
+        let heard = self.failure_detector.heard_by_me(now);
+        let is_primary = self.directory.is_quorum(|r| heard[r]);
+        if is_primary == self.primary {
+            return;
+        }
+        self.primary = is_primary;
+        for view_streams in self.group_streams.values_mut() {
+            view_streams.view_streams.set_primary(is_primary);
+            view_streams.touched = true;
+        }
+        if is_primary {
+            // Those not heard again yet may only be a heartbeat late: nobody is suspected until all had their chance.
+            self.try_after = self.try_after.max(now + self.heartbeat_interval() * 5);
+            self.app.event(Event::Primary);
+            return;
+        }
+        self.counters.non_primary += 1;
+        let count = heard.iter().filter(|h| **h).count();
+        let silent: Vec<&str> =
+            self.directory.members.iter().zip(&heard).filter(|(_, h)| !**h).map(|(m, _)| m.name.as_str()).collect();
+        let all_dead = self
+            .directory
+            .members
+            .iter()
+            .enumerate()
+            .all(|(r, m)| m.incarnation == self.me() || self.failure_detector.is_dead(r));
+        let remedy = if all_dead {
+            "all others are proved dead: `phalanx reform` founds the next instance of the cell from here, with its groups"
+        } else {
+            "it goes on by itself when a quorum is heard again; if the others are gone for good, `phalanx reform` founds the next instance of the cell from here, with its groups"
+        };
+        let needed = self.directory.quorum();
+        let why = format!(
+            "hears {count} of {} members of view {}, {needed} are needed (half is enough with the oldest); silent: {}; {remedy}",
+            self.directory.members.len(),
+            self.directory.view,
+            silent.join(", ")
+        );
+        self.app.event(Event::NonPrimary { heard: count, needed, why });
+    }
+
+    /// The lowest-ranked member that is heard here and hears a quorum, and is not to leave: it coordinates.
+    pub(super) fn lowest_eligible(&self, now: Instant) -> Option<usize> {
+        (0..self.directory.members.len()).find(|&r| self.is_eligible(now, r))
+    }
+
+    pub(super) fn is_eligible(&self, now: Instant, rank: usize) -> bool {
+        !self.to_go(now).contains(&rank) && self.hears_quorum(now, rank)
+    }
+
+    /// Whether `rank` is heard here, and hears a quorum as far as it said.
+    pub(super) fn hears_quorum(&self, now: Instant, rank: usize) -> bool {
+        let (count, with_rank_0) = self.failure_detector.heard_count(now, rank);
+        self.failure_detector.hears(now, rank) && is_quorum(count, self.directory.members.len(), with_rank_0)
+    }
+}

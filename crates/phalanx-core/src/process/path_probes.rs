@@ -1,0 +1,285 @@
+//! Probes of the paths to other members, suspicions of those that are silent or leave them unanswered, who is to go for that, and who waits
+//! before it comes back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::best_effort::{Probe, put_findings, put_probe};
+use super::join::JOINER_TTL;
+use super::{Process, Stage};
+use crate::api::{Effects, LeaveReason};
+use crate::id::{Incarnation, MemberInfo, TrafficClass};
+use crate::member::{
+    Agreed, Control, Evaluation, Findings, PathKind, PathMonitor, Proposal, REACHED_MAX, RemovalEvidence, SendKind,
+    Silence, Watch,
+};
+use crate::time::Instant;
+
+/// From this level on members probe each other (`docs/levels.md`).
+const PROGRESS_LEVEL: u16 = 4;
+/// From this level on silence is judged as other failed paths are, and who was left out lately is on record in the directory.
+pub(super) const SILENCE_LEVEL: u16 = 5;
+/// Suspicions that not all have looked into for this many times `suspect_after`: whoever is silent here goes.
+const OPEN_PATIENCE: u32 = 2;
+/// Probes may stay unanswered for `suspect_after`, and for no fewer heartbeats than this.
+const PATIENCE_BEATS: u32 = 18;
+
+impl Process {
+    /// In a cell in which everybody watches everybody, or one with a watch graph that is not too large for all to tell all.
+    fn watches_progress(&self) -> bool {
+        let is_member = matches!(self.stage, Stage::Member);
+        let all_tell_all = self.failure_detector.watch().is_none_or(Watch::may_tell_all);
+        is_member && self.directory.level >= PROGRESS_LEVEL && all_tell_all
+    }
+
+    /// Where silence is judged as other failed paths are: everybody watches everybody.
+    fn evaluates_silence(&self) -> bool {
+        self.directory.level >= SILENCE_LEVEL && self.failure_detector.watch().is_none() && self.watches_progress()
+    }
+
+    /// What is known of paths begins anew with each view.
+    pub(super) fn fresh_progress(&self, now: Instant) -> PathMonitor {
+        let members = if self.watches_progress() { self.directory.members.len() } else { 0 };
+        let mut progress = PathMonitor::new(self.my_rank(), members, now);
+        if let Some(watch) = self.failure_detector.watch() {
+            progress.set_neighbours(watch.neighbours().iter().copied().collect());
+        }
+        progress
+    }
+
+    /// With each heartbeat: suspects those that left probes unanswered, and probes again.
+    pub(super) fn probe_paths(&mut self, now: Instant, fx: &mut impl Effects) {
+        if !self.watches_progress() {
+            return;
+        }
+        // Outside the primary nobody is suspected: clocks begin anew when it is primary again.
+        let heard = if self.primary { self.failure_detector.heard_by_me(now) } else { Vec::new() };
+        self.note_acknowledged(now);
+        if self.failure_detector.watch().is_some() {
+            self.progress.expire(now, self.suspect_after());
+        }
+        let patience = self.suspect_after().max(self.heartbeat_interval() * PATIENCE_BEATS);
+        if self.evaluates_silence() {
+            let failure_detector = &self.failure_detector;
+            self.progress.detect_silence(&failure_detector.heard_by_me(now), |rank| failure_detector.last_heard(rank));
+        }
+        // What did not go out is not owed, nor is anything outside the primary.
+        if fx.is_congested() || !self.primary {
+            self.progress.owe_anew(now);
+        }
+        self.counters.paths_suspected += self.progress.check_probes(now, &heard, patience);
+        if fx.is_congested() {
+            return; // nothing more goes out, and what does not go out is not missed
+        }
+        for rank in self.progress.pings(now, &heard, patience) {
+            self.send_control(self.directory.members[rank].incarnation, &Control::Ping);
+        }
+        for (rank, kind) in self.progress.probes(now, &heard) {
+            let who = self.directory.members[rank].incarnation;
+            self.send_probe(who, Probe { kind, answers: false, sent: now.0 }, fx);
+        }
+    }
+
+    fn send_probe(&mut self, to: Incarnation, probe: Probe, fx: &mut impl Effects) {
+        let Some(peer) = self.peers.get(to) else { return };
+        let (class, address) = match probe.kind {
+            PathKind::Data | PathKind::LongData => (TrafficClass::Data, peer.data),
+            PathKind::LongControl | PathKind::Silence => (TrafficClass::Control, peer.control),
+        };
+        let mut frames = Vec::with_capacity(16);
+        put_probe(&mut frames, probe, if probe.kind.is_long() { peer.packet_room } else { 0 });
+        let label = self.net.direct(to);
+        self.net.send(label, class, &[address], &frames, &mut self.counters, fx);
+    }
+
+    /// What each member has acknowledged of streams and of its channels, and whether it owes more.
+    fn note_acknowledged(&mut self, now: Instant) {
+        let late = self.late();
+        for rank in 0..self.directory.members.len() {
+            let who = self.directory.members[rank].incarnation;
+            let Some(peer) = self.peers.get(who) else { continue };
+            let streams =
+                self.group_streams.values().filter_map(|f| Some(f.view_streams.acknowledged(f.meta.rank(who)?)));
+            let owed = [
+                (SendKind::Data, streams.fold(0, u64::wrapping_add), late.contains(&rank)),
+                (SendKind::Control, peer.control_channel.acknowledged(), peer.control_channel.is_waited_for()),
+                (SendKind::DataChannel, peer.data_channel.acknowledged(), peer.data_channel.is_waited_for()),
+            ];
+            for (sent, sum, owes) in owed {
+                self.progress.acknowledged(now, rank, sent, sum, owes);
+            }
+        }
+    }
+
+    pub(super) fn handle_probe(&mut self, now: Instant, from: Incarnation, probe: Probe, fx: &mut impl Effects) {
+        let Some(rank) = self.peers.get(from).and_then(|peer| peer.rank) else { return };
+        if probe.answers {
+            self.progress.answer(now, rank, probe.kind, Instant(probe.sent));
+        } else {
+            self.send_probe(from, Probe { answers: true, ..probe }, fx);
+        }
+    }
+
+    /// What goes with this process's next heartbeat, if there is anything to say.
+    pub(super) fn put_own_findings(&mut self, now: Instant, frames: &mut Vec<u8>) {
+        let mut findings = self.progress.findings();
+        if self.evaluates_silence() {
+            let dead = self.failure_detector.dead().into_iter();
+            findings.dead = dead.filter_map(|rank| u16::try_from(rank).ok()).collect();
+        }
+        if self.directory.level >= SILENCE_LEVEL {
+            findings.reached = self.reached(now);
+        }
+        // What is taken back is taken back at once.
+        if std::mem::replace(&mut self.has_findings, !findings.is_empty()) || self.has_findings {
+            put_findings(frames, self.directory.decree, &findings);
+        }
+    }
+
+    pub(super) fn handle_findings(&mut self, now: Instant, from: Incarnation, decree: u64, findings: Findings) {
+        if self.directory.rank(from).is_some() {
+            self.note_reached(now, from, &findings.reached);
+        }
+        if decree == self.directory.decree
+            && let Some(rank) = self.directory.rank(from)
+            && self.progress.hear(now, rank, findings)
+        {
+            self.attention = true;
+        }
+    }
+
+    /// Finds out who is to leave because a path to it failed.
+    pub(super) fn evaluate_paths(&mut self, now: Instant) {
+        let evaluates_silence = self.evaluates_silence();
+        let behind = if evaluates_silence { self.behind(now) } else { BTreeSet::new() };
+        if self.progress.is_quiet() && behind.is_empty() && !(evaluates_silence && self.failure_detector.has_dead()) {
+            return;
+        }
+        let hears = self.failure_detector.heard_by_me(now);
+        let out = if evaluates_silence {
+            self.failure_detector.dead()
+        } else {
+            self.failure_detector.candidates(now, &BTreeSet::new())
+        };
+        let budget = self.removals.left(now);
+        let names = self.directory.members.iter().enumerate();
+        let again = names.filter(|(_, m)| self.removals.has_removed(&m.name)).map(|(rank, _)| rank).collect();
+        let silence = evaluates_silence.then_some(Silence { behind: &behind, beat: self.heartbeat_interval() });
+        self.progress.judge(Evaluation { now, hears: &hears, out: &out, budget, again: &again, silence });
+    }
+
+    /// Members that are heard and have not installed the view in force for long.
+    fn behind(&self, now: Instant) -> BTreeSet<usize> {
+        let (decree, me) = (self.directory.decree, self.my_rank());
+        let told = self.reported_decrees.iter().enumerate().filter(|(rank, told)| *rank != me && **told < decree);
+        told.map(|(rank, _)| rank)
+            .filter(|rank| self.is_long_installed(now, *rank) && self.failure_detector.hears(now, *rank))
+            .collect()
+    }
+
+    /// Candidates for leaving because they are silent or dead, or a path to them failed.
+    pub(super) fn candidates(&self, now: Instant) -> BTreeSet<usize> {
+        if !self.evaluates_silence() || self.is_unsettled(now) {
+            return self.failure_detector.candidates(now, &BTreeSet::new());
+        }
+        let mut candidates = self.failure_detector.dead();
+        candidates.extend(self.progress.leavers().keys());
+        candidates
+    }
+
+    /// Whether suspicions stand for too long that not all have looked into.
+    pub(super) fn is_unsettled(&self, now: Instant) -> bool {
+        self.evaluates_silence() && self.progress.open_for(now) > self.suspect_after() * OPEN_PATIENCE
+    }
+
+    /// What is known of those that are to leave, for the record.
+    pub(super) fn removal_evidence(&self, candidates: &BTreeSet<usize>) -> BTreeMap<Incarnation, RemovalEvidence> {
+        let who = |rank: usize| self.directory.members.get(rank).map(|member| member.incarnation);
+        let charge = |rank: &usize| {
+            let case = self.progress.leavers().get(rank).cloned().unwrap_or_default();
+            // Who was heard by nobody is at fault itself, whoever hears it again.
+            let suspecters = if case.is_heard { case.suspecters } else { Vec::new() };
+            let suspecters = suspecters.into_iter().filter_map(who).collect();
+            Some((who(*rank)?, RemovalEvidence { counts: case.is_heard, suspecters }))
+        };
+        candidates.iter().filter_map(charge).collect()
+    }
+
+    /// Of those that a decided view leaves out, those that are not proved dead wait before they come back.
+    pub(super) fn note_removed(&mut self, now: Instant, proposal: &Proposal) {
+        for (who, why) in &proposal.left {
+            let Some(rank) = self.directory.rank(*who) else { continue };
+            let name = self.directory.members[rank].name.clone();
+            let has_record = proposal.level >= SILENCE_LEVEL;
+            if *why == LeaveReason::NoProgress {
+                self.counters.removed_without_progress += 1;
+            }
+            if !has_record && *why == LeaveReason::NoProgress {
+                self.removals.remove(now, &name, *who, RemovalEvidence { counts: true, suspecters: Vec::new() });
+            }
+        }
+    }
+
+    /// Whether a process that was left out lately is to wait before it comes back: its paths may still be broken, and
+    /// cost the cell a stop each time. It waits until its time is over and those to which a path failed can talk with it. A cell that
+    /// has too few members waits for nobody.
+    pub(super) fn is_held_back(&self, now: Instant, joiner: &MemberInfo) -> bool {
+        let (wait, away) = self.holders_back(now, joiner);
+        !wait.is_zero() || !away.is_empty()
+    }
+
+    /// How long a process that was left out lately is to wait still, if nothing breaks, and the members that it cannot talk with.
+    pub(super) fn holders_back(&self, now: Instant, joiner: &MemberInfo) -> (Duration, Vec<MemberInfo>) {
+        let is_adequate = self.directory.members.len() >= Agreed::members_min(&self.directory.settings);
+        let Some(removal) = self.removals.of(&joiner.name).filter(|_| is_adequate) else { return Default::default() };
+        let steady = removal.steady_for(&joiner.earlier_incarnations());
+        let mut wait = self.removals.waits(now, &joiner.name);
+        let mut away = Vec::new();
+        for by in removal.suspecters.iter().chain([&self.me()]) {
+            let reached = self.reached.get(&(*by, joiner.incarnation));
+            let Some(rank) = self.directory.rank(*by) else { continue };
+            match reached.filter(|(_, last)| now.since(*last) < self.reached_for()) {
+                Some((since, _)) => wait = wait.max(steady.saturating_sub(now.since(*since))),
+                None if !removal.suspecters.contains(by) => wait = wait.max(steady),
+                None => away.push(self.directory.members[rank].clone()),
+            }
+        }
+        (wait, away)
+    }
+
+    /// `by` can talk with these processes, which wait to come back.
+    pub(super) fn note_reached(&mut self, now: Instant, by: Incarnation, joiners: &[Incarnation]) {
+        let lasts = self.reached_for();
+        for joiner in joiners.iter().take(REACHED_MAX) {
+            let (since, last) = self.reached.entry((by, *joiner)).or_insert((now, now));
+            if now.since(*last) >= lasts {
+                *since = now;
+            }
+            *last = now;
+        }
+        if !joiners.is_empty() {
+            self.reached.retain(|_, (_, last)| now.since(*last) < lasts);
+        }
+    }
+
+    /// Between two words of a process that waits there may be so long: what is no break for a member is none for it.
+    fn reached_for(&self) -> Duration {
+        self.suspect_after() * 2
+    }
+
+    /// Processes that wait to come back, that this member did not hear, and that it can talk with now.
+    fn reached(&self, now: Instant) -> Vec<Incarnation> {
+        let me = self.me();
+        let joiners = self.joiners.iter().filter(|(_, joiner)| now.since(joiner.last) < JOINER_TTL);
+        let waits = |name: &str| self.removals.of(name).is_some_and(|removal| removal.suspecters.contains(&me));
+        joiners.filter(|(_, joiner)| waits(&joiner.info.name)).map(|(who, _)| *who).take(REACHED_MAX).collect()
+    }
+
+    /// Members that are heard, and are to leave all the same: too slow, senders of nonsense, or behind a path that failed.
+    pub(super) fn to_go(&self, now: Instant) -> BTreeSet<usize> {
+        let mut ranks = self.outcast_ranks(now);
+        ranks.extend(self.failure_detector.slow().leavers());
+        ranks.extend(self.progress.leavers().keys());
+        ranks
+    }
+}

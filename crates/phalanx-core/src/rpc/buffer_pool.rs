@@ -1,0 +1,111 @@
+//! Buffers of long messages that are over, for the messages to come: memory from the system costs more than the copy into it.
+
+/// Buffers for whoever needs one next.
+#[derive(Debug, Default)]
+pub(super) struct BufferPool {
+    free: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+/// Kept in all, in bytes.
+const KEPT_BYTES_MAX: usize = 64 << 20;
+/// Shorter ones stay where they are.
+pub(super) const LONG_BYTES: usize = 64 << 10;
+
+impl BufferPool {
+    /// Puts a buffer for `len` bytes to be appended in the place of `buffer`, if that is shorter and there is one.
+    pub(super) fn grow(&mut self, buffer: &mut Vec<u8>, len: usize) {
+        if len <= LONG_BYTES || buffer.capacity() >= len {
+            return;
+        }
+        // Those that have a length are for others.
+        self.replace(buffer, self.fitting(len).min());
+    }
+
+    /// Makes `buffer` at least `len` bytes long, whatever is in them: if there is one that has been written so far, that one.
+    pub(super) fn lengthen(&mut self, buffer: &mut Vec<u8>, len: usize) {
+        if len > LONG_BYTES && buffer.len() < len {
+            self.replace(buffer, self.fitting(len).max());
+        }
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+    }
+
+    /// Buffers for `len` bytes: how many are written in each, and its place.
+    fn fitting(&self, len: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let places = self.free.iter().zip(0..).filter(move |(kept, _)| kept.capacity() >= len);
+        places.map(|(kept, at)| (kept.len(), at))
+    }
+
+    fn replace(&mut self, buffer: &mut Vec<u8>, chosen: Option<(usize, usize)>) {
+        if let Some((_, at)) = chosen {
+            let kept = self.free.swap_remove(at);
+            self.bytes -= kept.capacity();
+            let mut short = std::mem::replace(buffer, kept);
+            self.keep(&mut short);
+        }
+    }
+
+    /// Takes a long buffer back, and leaves an empty one.
+    pub(super) fn keep(&mut self, buffer: &mut Vec<u8>) {
+        if buffer.capacity() <= LONG_BYTES {
+            return;
+        }
+        let long = std::mem::take(buffer);
+        if self.bytes + long.capacity() <= KEPT_BYTES_MAX {
+            self.bytes += long.capacity();
+            self.free.push(long);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_is_kept_as_may_be_and_no_more() {
+        let mut buffer_pool = BufferPool::default();
+        let each = 1 << 20;
+        for _ in 0..KEPT_BYTES_MAX / each + 1 {
+            let mut buffer = Vec::with_capacity(each);
+            buffer_pool.keep(&mut buffer);
+            assert_eq!(buffer.capacity(), 0, "it is kept or goes back to the system");
+        }
+        assert_eq!((buffer_pool.bytes, buffer_pool.free.len()), (KEPT_BYTES_MAX, KEPT_BYTES_MAX / each));
+        let mut wanted = Vec::new();
+        buffer_pool.grow(&mut wanted, each);
+        assert_eq!((wanted.capacity(), buffer_pool.bytes), (each, KEPT_BYTES_MAX - each));
+    }
+
+    #[test]
+    fn short_buffers_stay_where_they_are() {
+        let mut buffer_pool = BufferPool::default();
+        let mut short = Vec::with_capacity(1_000);
+        buffer_pool.keep(&mut short);
+        assert!(short.capacity() >= 1_000);
+        assert_eq!((buffer_pool.bytes, buffer_pool.free.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_long_message_comes_into_memory_that_was_written_before_and_a_short_one_leaves_it_there() {
+        let mut buffer_pool = BufferPool::default();
+        let each = 1 << 20;
+        for written in [0, each, 10] {
+            let mut buffer = Vec::with_capacity(each);
+            buffer.resize(written, 7);
+            buffer_pool.keep(&mut buffer);
+        }
+        for len in [100, LONG_BYTES] {
+            let mut buffer = Vec::new();
+            buffer_pool.lengthen(&mut buffer, len);
+            assert_eq!((buffer.len(), buffer_pool.free.len()), (len, 3));
+        }
+        let mut long = Vec::new();
+        buffer_pool.lengthen(&mut long, each);
+        assert_eq!((long.len(), long[0], buffer_pool.free.len()), (each, 7, 2), "the one of which most is written");
+        buffer_pool.lengthen(&mut long, each);
+        assert_eq!(buffer_pool.free.len(), 2, "it is long enough");
+    }
+}

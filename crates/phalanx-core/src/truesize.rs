@@ -1,0 +1,38 @@
+//! What a packet takes of the buffer in which the system keeps it until it is taken.
+
+/// What the kernel charges a receive buffer for a packet of this many bytes, at most: the memory that holds it, which is more
+/// than its bytes. `docs/udp.md` has the figures.
+#[must_use]
+#[inline]
+pub fn truesize(packet_bytes: u64) -> u64 {
+    if packet_bytes <= SHORT {
+        return TRUESIZE_MIN;
+    }
+    let linear = packet_bytes + AROUND;
+    let block = if linear <= BLOCK_MAX { linear.next_power_of_two() } else { packet_bytes + PAGED };
+    block + RECORD
+}
+
+/// With what stands around them they fit the least block.
+const SHORT: u64 = TRUESIZE_MIN - RECORD - AROUND;
+/// What stands before and behind the bytes in their block of memory: headers of all layers, and where its pages are.
+const AROUND: u64 = 384;
+/// Bytes beyond one such block lie in pages of their own, and only what stands around them in a block.
+const BLOCK_MAX: u64 = 16 << 10;
+const PAGED: u64 = 1_024;
+/// The kernel's own record of a packet.
+const RECORD: u64 = 256;
+/// What a network card's driver sets aside for any packet, and the kernel charges whatever its length: mostly half a page.
+pub const TRUESIZE_MIN: u64 = 2_048 + RECORD;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_one_block_is_charged_as_one_and_what_does_not_by_its_pages() {
+        assert_eq!(truesize(BLOCK_MAX - AROUND), BLOCK_MAX + RECORD);
+        assert_eq!(truesize(BLOCK_MAX - AROUND + 1), BLOCK_MAX - AROUND + 1 + PAGED + RECORD);
+        assert!(truesize(1 << 40) > 1 << 40, "never less than the bytes");
+    }
+}

@@ -1,0 +1,358 @@
+//! Looks after what a process keeps on this host: its liveness lock, its counters, the deaths of its neighbours.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx_core::{CellView, Founding, Incarnation, Instant};
+use phalanx_driver::{Driver, Wait};
+
+use super::requests::Requests;
+use super::restore::Files;
+use super::stall::Stalls;
+use super::startup_gate::{Pass, StartupGate};
+use crate::counters::{CountersWriter, GroupStatus, ORPHANS_SHOWN, OrphanStatus, Status};
+use crate::deaths::Deaths;
+use crate::handler::Handler;
+use crate::local::{Kept, LivenessLock, LocalCell, LocalError, Settled, Standing};
+use crate::neighbours::Neighbours;
+use crate::node::Node;
+use crate::start::Plan;
+
+pub(super) struct LocalAgent {
+    pub(super) startup_gate: StartupGate,
+    pub(super) deaths: Deaths,
+    pub(super) notices: Vec<String>,
+    neighbours: Neighbours,
+    /// The cell view last looked at.
+    view: Option<Arc<CellView>>,
+    /// Given up when the process is over: nobody is to join at it.
+    liveness_lock: Option<LivenessLock>,
+    local: LocalCell,
+    files: Files,
+    plan: Plan,
+    counters: Option<CountersWriter>,
+    values: Vec<u64>,
+    /// The life the liveness lock stands for.
+    entered: Incarnation,
+    stalls: Stalls,
+    requests: Requests,
+    /// Groups that wait, as told; and how many more.
+    orphans: (Vec<OrphanStatus>, u64),
+    deaths_due: bool,
+    last_poll: Instant,
+    next_round: Instant,
+    rounds: u32,
+}
+
+impl LocalAgent {
+    pub(super) fn new<D: Wait>(
+        node: &mut Node<D>,
+        liveness_lock: LivenessLock,
+        local: LocalCell,
+        kept: Kept,
+        mut plan: Plan,
+        mut notices: Vec<String>,
+    ) -> Self {
+        let mut names = Vec::new();
+        each_counter(node, &mut |name, _| names.push(name));
+        let counters = match CountersWriter::create(liveness_lock.counters_path(), &names) {
+            Ok(counters) => Some(counters),
+            Err(error) => {
+                notices.push(format!("no counters file, `stat` will not show this process: {error}"));
+                None
+            }
+        };
+        let mut neighbours = Neighbours::new(liveness_lock.scope());
+        neighbours.begin_incarnation(node.incarnation(), node.driver_mut().neighbours());
+        let pass = if liveness_lock.is_settled() { Pass::Open } else { Pass::UntilView };
+        Self {
+            startup_gate: StartupGate::new(pass, plan.take_founder()),
+            deaths: Deaths::new(liveness_lock.scope()),
+            notices,
+            neighbours,
+            view: None,
+            liveness_lock: Some(liveness_lock),
+            local,
+            files: Files::new(kept),
+            plan,
+            counters,
+            values: vec![0; names.len()],
+            entered: node.incarnation(),
+            stalls: Stalls::default(),
+            requests: Requests::default(),
+            orphans: (Vec::new(), 0),
+            deaths_due: false,
+            last_poll: Instant::ZERO,
+            next_round: Instant::ZERO,
+            rounds: 0,
+        }
+    }
+
+    /// When [`Self::tend`] is due if nothing happens.
+    pub(super) fn deadline(&self) -> Instant {
+        if self.startup_gate.pass == Pass::Asking { self.last_poll + ASK_AGAIN } else { self.next_round }
+    }
+
+    /// A watched process may have ended.
+    pub(super) fn check_deaths(&mut self) {
+        self.deaths_due = true;
+    }
+
+    /// After each turn. True: turn again at once.
+    pub(super) fn tend<D: Wait>(&mut self, now: Instant, node: &mut Node<D>, handler: &mut impl Handler) -> bool {
+        self.last_poll = now;
+        let mut again = false;
+        if !self.neighbours.is_of(node.incarnation()) {
+            // Before anything is received again: what was written for the life before is not for this one.
+            self.neighbours.begin_incarnation(node.incarnation(), node.driver_mut().neighbours());
+        }
+        if self.startup_gate.excluded {
+            self.startup_gate.excluded = false;
+            if node.incarnation() != self.entered {
+                self.new_incarnation(now);
+            }
+        }
+        if node.is_over() {
+            self.liveness_lock = None;
+        }
+        if self.startup_gate.pass == Pass::Asking {
+            again |= self.ask(now, node, handler);
+        }
+        // The view in force, not the one told last: a slow application must keep nobody on this host from being reached.
+        let in_force = node.process().cell_view();
+        if let Some(view) = in_force.filter(|view| self.view.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, view))) {
+            let view = Arc::clone(view);
+            self.deaths.watch(&view, node.incarnation());
+            let notice = self.neighbours.watch(&view, node.driver_mut().neighbours());
+            self.notices.extend(notice);
+            self.deaths_due = true;
+            self.view = Some(view);
+        }
+        if self.deaths_due {
+            again |= self.report_deaths(now, node);
+        }
+        if now >= self.next_round {
+            self.next_round = now + ROUND;
+            self.rounds = self.rounds.wrapping_add(1);
+            again |= self.round(now, node, handler);
+        } else if self.startup_gate.unwritten {
+            self.count(now, node); // whoever was told may look
+        }
+        self.notices.append(&mut self.startup_gate.notices);
+        again
+    }
+
+    /// The node began a new life: the liveness lock follows when the lock allows.
+    pub(super) fn new_incarnation(&mut self, now: Instant) {
+        self.startup_gate.reset(if self.plan_is_lock() { Pass::UntilView } else { Pass::Open });
+        self.next_round = now;
+    }
+
+    fn plan_is_lock(&self) -> bool {
+        matches!(self.plan, Plan::ByLock)
+    }
+
+    /// Whether the first view counts.
+    fn ask<D: Wait>(&mut self, now: Instant, node: &mut Node<D>, handler: &mut impl Handler) -> bool {
+        if self.entered != node.incarnation() {
+            self.follow(node);
+            if self.entered != node.incarnation() {
+                return false;
+            }
+        }
+        match self.liveness_lock.as_mut().map_or(Ok(Some(Settled::Yes)), LivenessLock::settle) {
+            Ok(None) => false,
+            Ok(Some(Settled::Overtaken(seeds))) => {
+                node.begin_anew(now, Founding::Join, &seeds);
+                self.new_incarnation(now);
+                true
+            }
+            outcome => {
+                self.report(outcome);
+                self.startup_gate.pass = Pass::Open;
+                while let Some(event) = self.startup_gate.held.pop_front() {
+                    handler.event(event);
+                }
+                true
+            }
+        }
+    }
+
+    fn report_deaths<D: Wait>(&mut self, now: Instant, node: &mut Node<D>) -> bool {
+        self.deaths_due = false;
+        let dead = self.deaths.check();
+        for incarnation in &dead {
+            node.handle_death(now, *incarnation);
+            self.neighbours.forget(*incarnation, node.driver_mut().neighbours());
+        }
+        !dead.is_empty()
+    }
+
+    /// What is done ten times a second, or less often.
+    fn round<D: Wait>(&mut self, now: Instant, node: &mut Node<D>, handler: &mut impl Handler) -> bool {
+        let mut again = false;
+        let refused = self.startup_gate.reform_refused.take();
+        let looked = self.requests.look(now, node, &self.local, refused, handler);
+        self.report(looked);
+        if self.entered != node.incarnation() {
+            self.follow(node);
+        } else if self.rounds.is_multiple_of(SEEK_ROUNDS) {
+            if node.process().cell_view().is_none() {
+                again |= self.seek(now, node);
+            } else if !node.process().is_primary() {
+                // The cell may have gone on with processes that this one never heard of.
+                self.find_local_seeds(node);
+            }
+        }
+        if self.rounds.is_multiple_of(FILE_ROUNDS) {
+            self.restore_files(now, node);
+        }
+        if self.rounds.is_multiple_of(DEATH_ROUNDS) {
+            again |= self.report_deaths(now, node);
+        }
+        let notice = self.neighbours.retry(node.driver_mut().neighbours());
+        self.notices.extend(notice);
+        let stalled = self.stalls.look(now, &node.process().streams());
+        self.notices.extend(stalled);
+        if self.rounds.is_multiple_of(ORPHAN_ROUNDS) {
+            self.check_orphans(node);
+        }
+        self.count(now, node);
+        again
+    }
+
+    /// The liveness lock takes the name of the node's new life.
+    fn follow<D: Wait>(&mut self, node: &Node<D>) {
+        let Some(liveness_lock) = &mut self.liveness_lock else { return };
+        let founds = matches!(node.settings().founding, Founding::Alone | Founding::Reform(_));
+        let settled = liveness_lock.is_settled() && founds;
+        match liveness_lock.begin_anew(node.incarnation(), settled) {
+            Ok(false) => {}
+            outcome => {
+                self.entered = node.incarnation();
+                self.report(outcome);
+            }
+        }
+    }
+
+    /// A search in vain: who lives by now, and is it this process's turn to found?
+    fn seek<D: Wait>(&mut self, now: Instant, node: &mut Node<D>) -> bool {
+        if !self.plan_is_lock() {
+            self.find_local_seeds(node);
+            return false;
+        }
+        let reconsidered = self.liveness_lock.as_mut().map_or(Ok(None), LivenessLock::reconsider);
+        match self.report(reconsidered).flatten() {
+            Some(Standing::Found) => {
+                node.begin_anew(now, Founding::Alone, &[]);
+                self.startup_gate.reset(Pass::Open);
+                true
+            }
+            Some(Standing::Join(seeds)) => {
+                node.add_seeds(&seeds);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Adds the living of this host to the places where the cell may be.
+    fn find_local_seeds<D: Wait>(&mut self, node: &mut Node<D>) {
+        if !self.plan_is_lock() && !self.plan.looks_here() {
+            return;
+        }
+        let living = self.local.living().map(|living| {
+            let others = living.into_iter().filter(|live| live.incarnation != self.entered);
+            others.filter_map(|live| live.advert.map(|advert| advert.control)).collect::<Vec<_>>()
+        });
+        if let Some(seeds) = self.report(living) {
+            node.add_seeds(&seeds);
+        }
+    }
+
+    /// Which groups wait, and how many more than are told of.
+    fn check_orphans<D: Wait>(&mut self, node: &Node<D>) {
+        let mut orphans = node.process().orphans();
+        let told = orphans.by_ref().take(ORPHANS_SHOWN).map(|(name, waits_for)| OrphanStatus::new(name, waits_for));
+        let told = told.collect();
+        self.orphans = (told, orphans.count() as u64);
+    }
+
+    /// Writes again what a living process keeps on this host and is gone.
+    fn restore_files<D: Wait>(&mut self, now: Instant, node: &Node<D>) {
+        let Self { liveness_lock, counters, startup_gate, .. } = self;
+        let founder = startup_gate.founder.as_deref_mut().map(|founder| (founder, node.process().record()));
+        let told = self.files.restore(now, liveness_lock.as_mut(), counters.as_mut(), founder);
+        let room = NOTICES_MAX.saturating_sub(self.notices.len());
+        self.notices.extend(told.into_iter().take(room));
+    }
+
+    fn count<D: Wait>(&mut self, now: Instant, node: &Node<D>) {
+        self.startup_gate.unwritten = false;
+        let Some(counters) = &mut self.counters else { return };
+        let mut index = 0;
+        each_counter(node, &mut |_, value| {
+            if let Some(slot) = self.values.get_mut(index) {
+                *slot = value;
+            }
+            index += 1;
+        });
+        let process = node.process();
+        let view = process.cell_view();
+        let status = Status {
+            cell: node.settings().cell.clone(),
+            name: node.settings().me.name.clone(),
+            state: self.startup_gate.state.to_owned(),
+            why: self.startup_gate.why.clone(),
+            view: view.map_or(0, |view| view.view),
+            level: view.map_or(0, |view| u64::from(view.level)),
+            level_known: u64::from(process.highest_level()),
+            levels: view.map_or(Vec::new(), |view| view.members.iter().map(|m| u64::from(m.level)).collect()),
+            members: view.map_or(Vec::new(), |view| view.members.iter().map(|m| m.name.clone()).collect()),
+            groups: process.streams().iter().map(GroupStatus::from).collect(),
+            orphans: self.orphans.0.clone(),
+            orphans_left_out: self.orphans.1,
+        };
+        counters.update(now, node.incarnation(), &self.values, &status);
+    }
+
+    /// What goes wrong in the runtime directory stops nothing, and is said once.
+    fn report<T>(&mut self, outcome: Result<T, LocalError>) -> Option<T> {
+        match outcome {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let notice = error.to_string();
+                if self.startup_gate.notices.len() < NOTICES_MAX && !self.startup_gate.notices.contains(&notice) {
+                    self.startup_gate.notices.push(notice);
+                }
+                None
+            }
+        }
+    }
+}
+
+fn each_counter<D: Driver>(node: &Node<D>, each: &mut dyn FnMut(&'static str, u64)) {
+    node.process().counters(each);
+    node.driver().counters(each);
+}
+
+/// Between two rounds of the local agent.
+const ROUND: Duration = Duration::from_millis(100);
+
+/// A search looks at the directory every so many rounds.
+const SEEK_ROUNDS: u32 = 3;
+
+/// Locks of neighbours are tried every so many rounds; descriptors tell at once.
+const DEATH_ROUNDS: u32 = 5;
+
+/// What is kept on this host is looked at every so many rounds.
+const FILE_ROUNDS: u32 = 10;
+
+/// Groups that wait are looked for every so many rounds: a large directory is read to its end for it.
+const ORPHAN_ROUNDS: u32 = 3;
+
+/// How soon to ask again while another process decides.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
+
+/// Notices kept for the application.
+const NOTICES_MAX: usize = 16;

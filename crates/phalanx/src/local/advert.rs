@@ -1,0 +1,158 @@
+//! What a liveness lock file says about its process. It is written once and never changes.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use phalanx_driver::shm::Offer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use toml::{Table, Value};
+
+use super::host;
+
+/// How to reach a process, and how to tell whether it lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advert {
+    /// The process's number, in the namespace below.
+    pub pid: u32,
+    /// Its process namespace.
+    pub pid_namespace: u64,
+    /// When it started; see [`super::host::start_ticks`]. 0: not known.
+    pub start_ticks: u64,
+    /// The process's name in the cell.
+    pub name: String,
+    /// Where it receives data.
+    pub data: SocketAddr,
+    /// Where it receives control traffic.
+    pub control: SocketAddr,
+    /// Its [`super::host::host_id`].
+    pub host: u64,
+    /// Where its shared memory is; `None`: it shares none.
+    pub memory: Option<Offer>,
+}
+
+impl Advert {
+    /// The advert of this process.
+    #[must_use]
+    pub fn mine(name: &str, data: SocketAddr, control: SocketAddr) -> Self {
+        let pid = std::process::id();
+        Self {
+            pid,
+            pid_namespace: host::namespace("pid"),
+            start_ticks: host::start_ticks(pid).unwrap_or(0),
+            name: name.to_owned(),
+            data,
+            control,
+            host: host::host_id(),
+            memory: None,
+        }
+    }
+
+    /// The same, of a process that shares memory.
+    #[must_use]
+    pub fn with_memory(self, memory: Option<Offer>) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// Whether the process of the advert certainly is no more, whoever else holds its lock (a forked child may).
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.find_process().is_gone()
+    }
+
+    pub(crate) fn find_process(&self) -> Found {
+        Found::by(self.pid, self.pid_namespace, self.start_ticks)
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let hex = |value: u64| Value::from(format!("{value:016x}"));
+        let mut table = Table::from_iter([
+            ("format".to_owned(), Value::from(FORMAT)),
+            ("pid".to_owned(), Value::from(i64::from(self.pid))),
+            ("pid_namespace".to_owned(), hex(self.pid_namespace)),
+            ("start_ticks".to_owned(), hex(self.start_ticks)),
+            ("name".to_owned(), Value::from(self.name.as_str())),
+            ("data".to_owned(), Value::from(self.data.to_string())),
+            ("control".to_owned(), Value::from(self.control.to_string())),
+            ("host".to_owned(), hex(self.host)),
+        ]);
+        if let Some(Offer { memory, doorbell, .. }) = self.memory {
+            table.insert("memory".to_owned(), Value::from(i64::from(memory)));
+            table.insert("knock".to_owned(), Value::from(i64::from(doorbell)));
+        }
+        table.to_string()
+    }
+
+    /// `None`: not an advert of this format.
+    pub(super) fn from_text(text: &str) -> Option<Self> {
+        let table: Table = text.parse().ok()?;
+        let text = |key: &str| table.get(key)?.as_str();
+        let hex = |key: &str| u64::from_str_radix(text(key)?, 16).ok();
+        if table.get("format")?.as_integer()? != FORMAT {
+            return None;
+        }
+        let number = |key: &str| u32::try_from(table.get(key)?.as_integer()?).ok();
+        let pid = number("pid")?;
+        let memory = number("memory").zip(number("knock")).map(|(memory, doorbell)| Offer { pid, memory, doorbell });
+        Some(Self {
+            pid,
+            memory,
+            pid_namespace: hex("pid_namespace")?,
+            start_ticks: hex("start_ticks")?,
+            name: text("name")?.to_owned(),
+            data: text("data")?.parse().ok()?,
+            control: text("control")?.parse().ok()?,
+            host: hex("host")?,
+        })
+    }
+}
+
+/// What became of a process.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// It was there a moment ago; the descriptor becomes readable when it ends.
+    Process(OwnedFd),
+    /// It is no more.
+    Gone,
+    /// It cannot be known: another namespace, or an old kernel.
+    Unknown,
+}
+
+impl Found {
+    /// Looks for exactly that process: a number that was given to another in the meantime is noticed, because the descriptor is
+    /// opened before the look at who has the number.
+    pub(super) fn by(number: u32, pid_namespace: u64, start_ticks: u64) -> Self {
+        let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+        let (Some(pid), true) = (pid, pid_namespace == host::namespace("pid") && start_ticks != 0) else {
+            return Self::Unknown;
+        };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(process) => match host::start_ticks(number) {
+                Some(ticks) if ticks == start_ticks => Self::Process(process),
+                Some(_) => Self::Gone,
+                // It ended just now, or `/proc` hides it.
+                None => Self::Unknown,
+            },
+            Err(Errno::SRCH) => Self::Gone,
+            Err(_) => Self::Unknown,
+        }
+    }
+
+    /// Whether it certainly is no more.
+    pub(super) fn is_gone(&self) -> bool {
+        match self {
+            Self::Process(process) => has_ended(process),
+            Self::Gone => true,
+            Self::Unknown => false,
+        }
+    }
+}
+
+/// Whether the process of a descriptor has ended, all its threads included.
+pub(crate) fn has_ended(process: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
+const FORMAT: i64 = 1;
