@@ -32,6 +32,16 @@ expect 0 '2 run' 'begin_steps one two; step one true; step two true; step three 
 expect 0 'skipped: go: no Go here' 'no() { skip_step Go "no Go here"; }; step go no'
 expect 0 'skipped: advisories: far away' 'part() { leave_out advisories "the database" "far away"; }; step deny part'
 
+expect 0 'all steps passed .* \(2 run' 'beside slow sleep 1; step good true'
+expect 0 'ok    slow' 'beside slow sleep 1; step good true; join'
+expect 1 'FAIL  slow' 'beside slow false; step good true'
+expect 1 'where no step may skip' 'beside slow skip_step Go "no Go"; step good true'
+expect 1 'no step called three$' 'begin_steps one three; beside one true; step two false'
+# A step that fails ends what runs beside it, with all that it started.
+expect 1 'FAIL  bad' 'long() { sleep 86399 & wait; }; beside long long; sleep 1; step bad false'
+for _ in 1 2 3 4 5; do pgrep -f '^sleep 86399$' >/dev/null || break; sleep 1; done
+! pgrep -f '^sleep 86399$' || { echo "FAILED: a step that ran beside another outlived it"; exit 1; }
+
 export PHALANX_CI=1
 expect 1 'that is a failure' 'no() { skip_step Go "no Go here"; }; step go no'
 expect 1 'that is a failure' 'part() { leave_out advisories "the database" "far away"; }; step deny part'

@@ -9,6 +9,7 @@
 # must run whatever it can get.
 
 steps=0
+besides=()
 readonly SKIPPED=77
 
 say() { printf '%s\n' "$*" >&2; }
@@ -44,23 +45,7 @@ step() {
   (set -euo pipefail; "$@") </dev/null >"$logs/$name.log" 2>&1
   code=$?
   set -e
-  case $code in
-    0)
-      steps=$((steps + 1))
-      printf 'ok    %-11s %4d s\n' "$name" $((SECONDS - began))
-      ;;
-    "$SKIPPED")
-      printf '%s: %s\n' "$name" "$(tail -n 1 "$logs/$name.log")" >>"$PHALANX_SKIPS"
-      printf 'skip  %-11s %4d s\n' "$name" $((SECONDS - began))
-      ;;
-    *)
-      printf 'FAIL  %-11s %4d s\n' "$name" $((SECONDS - began))
-      say "--- the end of $logs/$name.log ---"
-      tail -n 60 "$logs/$name.log" >&2
-      say "--- failed with exit code $code: $* ---"
-      exit 1
-      ;;
-  esac
+  report "$name" "$code" "$began" "$*"
   # A program that ends with 77, or writes into the list of skips, may not say what it lacks.
   [ "$(($(wc -l <"$PHALANX_SKIPS") - before))" -le "$(wc -l <"$PHALANX_LACKS")" ] ||
     echo "(something that was not named)" >>"$PHALANX_LACKS"
@@ -70,6 +55,65 @@ step() {
     printf '%s\n' "$unexcused" >&2
     die "with PHALANX_CI=1 that is a failure; the whole output is in $logs/$name.log"
   fi
+}
+
+# report NAME CODE BEGAN COMMAND: the line of a step that ended.
+report() {
+  local name=$1 code=$2 took=$((SECONDS - $3))
+  case $code in
+    0)
+      steps=$((steps + 1))
+      printf 'ok    %-11s %4d s\n' "$name" "$took"
+      ;;
+    "$SKIPPED")
+      printf '%s: %s\n' "$name" "$(tail -n 1 "$logs/$name.log")" >>"$PHALANX_SKIPS"
+      printf 'skip  %-11s %4d s\n' "$name" "$took"
+      ;;
+    *)
+      printf 'FAIL  %-11s %4d s\n' "$name" "$took"
+      say "--- the end of $logs/$name.log ---"
+      tail -n 60 "$logs/$name.log" >&2
+      say "--- failed with exit code $code: $4 ---"
+      exit 1
+      ;;
+  esac
+}
+
+# beside NAME COMMAND...: starts a step that runs at the lowest priority beside those that follow, until `join`. For a
+# step that needs the processor alone and skips nothing: it has no list of what it lacks.
+beside() {
+  local name=$1
+  shift
+  is_wanted "$name" || return 0
+  unknown=${unknown/ $name / }
+  # A group of its own, so that a failure of another step ends all of it.
+  set -m
+  (set +m -euo pipefail; renice -n 19 -p "$BASHPID" >/dev/null; "$@") </dev/null >"$logs/$name.log" 2>&1 &
+  set +m
+  besides+=("$name $! $SECONDS $*")
+  trap end_besides EXIT
+}
+
+# Waits for the steps that `beside` started, and fails if one did.
+join() {
+  local name job began command code
+  while [ ${#besides[@]} -gt 0 ]; do
+    read -r name job began command <<<"${besides[0]}"
+    code=0
+    wait "$job" || code=$?
+    besides=("${besides[@]:1}")
+    [ "$code" -ne "$SKIPPED" ] || die "$name ran beside others, where no step may skip anything"
+    report "$name" "$code" "$began" "$command"
+  done
+}
+
+# Ends what still runs beside a step that failed.
+end_besides() {
+  local line name job rest
+  for line in "${besides[@]}"; do
+    read -r name job rest <<<"$line"
+    kill -- "-$job" 2>/dev/null || true
+  done
 }
 
 # fetch THING COMMAND...: gets something from outside. Fails, and remembers that it was tried, when the command fails.
@@ -96,9 +140,10 @@ skip_step() {
   exit "$SKIPPED"
 }
 
-# The closing lines: what was skipped, and the sum.
+# The closing lines: what was skipped, and the sum. Waits for what runs beside.
 end_steps() {
   local skipped
+  join
   [ -z "${unknown// /}" ] || die "there is no step called${unknown% }"
   skipped=$(wc -l <"$PHALANX_SKIPS")
   sed 's/^/skipped: /' "$PHALANX_SKIPS"
