@@ -1,4 +1,4 @@
-//! What goes into the core and what comes out: settings, effects, events, errors.
+//! The vocabulary of the core: settings, commands, effects, events and errors.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The frames of a packet, shared by all who keep them, in buffers that are used again.
+//! The frames of one packet, shared by reference count, in pooled buffers.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Names for processes, groups and views.
+//! Identifiers of processes, groups, views and what is numbered in them.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! The protocol core of Phalanx: deterministic state machines that see time, chance and packets as inputs
-//! and hand effects to a statically bound sink. It opens no socket, reads no clock, starts no thread.
+//! The protocol core of Phalanx: deterministic state machines. Inputs are time, random numbers and packets; effects go
+//! to a statically bound sink. The core opens no socket, reads no clock and starts no thread.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! Packets as drivers hand them in.
+//! Received packets as drivers hand them over, whole or header first.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -1,4 +1,4 @@
-//! Randomness from one seed, split by label so that a draw added in one place leaves the others alone.
+//! Random numbers from one seed, split by label: a draw added in one place leaves all others as they are.
 
 /// A small deterministic generator (`SplitMix64`, Steele et al., OOPSLA 2014). Not for keys.
 #[derive(Clone, Debug)]

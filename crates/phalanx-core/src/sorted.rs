@@ -1,5 +1,5 @@
-//! A small map that is looked through far more often than it changes: a process goes over its peers and its views' streams
-//! in every turn. A sorted vector is several times quicker at that than a tree, and gives the same order.
+//! A small map in a sorted vector. A process goes over its peers and its views' streams in every iteration and changes
+//! them rarely; a sorted vector is several times faster at that than a tree, and gives the same order.
 
 use std::cmp::Ordering;
 

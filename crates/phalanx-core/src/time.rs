@@ -1,4 +1,4 @@
-//! Time as the core knows it: nanoseconds from an arbitrary zero, handed in by the caller.
+//! Time in the core: nanoseconds from an arbitrary zero, passed in by the caller.
 
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;

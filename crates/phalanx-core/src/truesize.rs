@@ -1,4 +1,5 @@
-//! What a packet takes of the buffer in which the system keeps it until it is taken.
+//! Buffer accounting: how many bytes of a socket's receive buffer a packet takes until it is read (the kernel's
+//! `truesize`).
 
 /// What the kernel charges a receive buffer for a packet of this many bytes, at most: the memory that holds it, which is more
 /// than its bytes. `docs/udp.md` has the figures.

@@ -1,4 +1,4 @@
-//! A reliable, ordered, flow-controlled path for messages between two processes.
+//! A channel: reliable, ordered, flow-controlled messages between two processes.
 
 use std::collections::VecDeque;
 use std::time::Duration;

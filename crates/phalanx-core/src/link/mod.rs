@@ -1,8 +1,8 @@
-//! Reliable, flow-controlled packet streams: numbered packets with acks, retransmission and windows.
+//! Reliable, flow-controlled packet streams: numbered packets with acknowledgements, retransmission and windows.
 //!
-//! A [`Sending`] side follows each packet until every receiver has it; a [`Receiving`] side puts packets
-//! in order and says what it has. A [`Channel`] is one of each between two processes, with messages cut into
-//! fragments. `link` knows no views: whether a packet may be acknowledged is decided by its owner.
+//! [`Sending`] tracks each packet until every receiver acknowledged it, and retransmits it. [`Receiving`] reorders
+//! packets and builds acknowledgements. [`Channel`] is one of each between two processes; it fragments messages and
+//! reassembles them. `link` knows no views: the owner decides whether a packet may be acknowledged.
 //!
 //! Sources: absolute window positions and selective acks after TCP SACK (RFC 2018) and QUIC (RFC 9002,
 //! sections 5 and 6.2: round-trip estimate and probe timeout).

@@ -1,4 +1,4 @@
-//! The receiving side of a stream of numbered packets.
+//! The receiving side of a packet stream: reordering, and what an acknowledgement says.
 
 use std::collections::BTreeMap;
 

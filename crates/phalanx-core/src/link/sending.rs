@@ -1,4 +1,5 @@
-//! The sending side of a stream of numbered packets to one receiver or many.
+//! The sending side of a packet stream to one receiver or many: the send window, acknowledgements, loss detection and
+//! retransmission.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The acceptor's part of a decree: promises, and what it accepted.
+//! The acceptor of a decree (Paxos): the ballot that it promised and the proposal that it accepted.
 
 use std::sync::Arc;
 

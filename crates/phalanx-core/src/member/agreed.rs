@@ -1,4 +1,4 @@
-//! Settings that are the same at all members because they are decided, and the level of a view (`docs/levels.md`).
+//! Settings that a decree makes equal at all members, and a view's level (`docs/levels.md`).
 
 use std::time::Duration;
 

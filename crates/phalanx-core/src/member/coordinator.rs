@@ -1,4 +1,4 @@
-//! The coordinator's part of a decree: gather reports, propose, count acceptances.
+//! The coordinator of a decree (Paxos proposer): it gathers reports, proposes and counts acceptances.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

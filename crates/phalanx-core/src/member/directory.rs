@@ -1,4 +1,4 @@
-//! What the decrees so far have decided: the cell's members and its groups.
+//! The directory: the state that all decrees so far have made, the members of the cell and its groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 

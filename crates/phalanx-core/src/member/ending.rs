@@ -1,4 +1,4 @@
-//! How a cell instance ends when its members leave, and how founders know that it did (`docs/founding.md`). The rules were
+//! The end of a cell instance when its members leave, and how founders learn of it (`docs/founding.md`). The rules were
 //! explored first: `docs/model.md`, *Leaving*.
 
 use std::collections::{BTreeMap, BTreeSet};

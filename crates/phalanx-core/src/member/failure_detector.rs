@@ -1,8 +1,9 @@
-//! Who hears whom: the evidence for suspicion.
+//! The failure detector: which members are heard, by whom, and which are suspected.
 //!
-//! In a cell of few members everybody watches everybody, and heartbeats name whom their sender hears. In a larger one
-//! each is watched by some, and [`Watch`] holds what they found. Either way, a link unheard one way suspects both ends,
-//! and the suspicion lapses when it is heard again: nothing here is final, only a decided view excludes.
+//! In a cell of few members everybody watches everybody, and a heartbeat names the members that its sender hears. In a
+//! larger cell some members watch each one, and [`Watch`] holds what they found. In both, a link that is silent in one
+//! direction makes its two ends suspects, until it is heard again. A suspicion is never final: only a decided view
+//! excludes a member.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

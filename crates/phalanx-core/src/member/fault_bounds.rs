@@ -1,9 +1,10 @@
-//! What one fault may cost the others: for each kind of fault a bound on the time that they are without new messages.
+//! The cost of one fault: for each kind of fault, a bound on the time that the other members are without new messages.
 //!
-//! The bound is owed to the members on no faulty path, as long as they are a quorum with whoever may stay of the ends of a failed link,
-//! in cells in which everybody watches everybody. In a cell of two it is owed to the older member, for faults of the younger
-//! one. Each follows from the rules that find the fault, and these stand where they are carried out: silence in [`super::FailureDetector`],
-//! paths in [`super::PathMonitor`] and `docs/progress.md`, slow members in `docs/flow.md`. Measured: `phalanx sim --costs`, `docs/costs.md`.
+//! The bound is owed to the members on no faulty path, as long as they are a quorum with those ends of a failed link
+//! that may stay, in cells in which everybody watches everybody. In a cell of two it is owed to the older member, for
+//! faults of the younger one. Each bound follows from the rules that find the fault: silence in
+//! [`super::FailureDetector`], paths in [`super::PathMonitor`] and `docs/progress.md`, slow members in `docs/flow.md`.
+//! `phalanx sim --costs` measures them (`docs/costs.md`).
 
 use std::time::Duration;
 

@@ -1,6 +1,8 @@
-//! How named founders decide view 1 (`docs/founding.md`): what their messages say, what each keeps on disk, and what the
-//! leader of a ballot proposes. Source: single-decree Paxos (Lamport 1998) among names, with rules for processes that come back
-//! without what they had written.
+//! Founding by name: how named founders decide view 1 (`docs/founding.md`). Here are their messages, the record that
+//! each keeps on disk, and the proposal of the leader of a ballot.
+//!
+//! Source: single-decree Paxos (Lamport 1998) among names, with rules for processes that return without what they had
+//! written.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! Control messages, carried by the control channel. Encoded with postcard; bounded by the channel's limit.
+//! The control messages: views are decided and states transferred with them, over the control channel. Encoded with
+//! postcard; the channel bounds their length.
 
 use std::sync::Arc;
 

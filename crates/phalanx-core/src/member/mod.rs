@@ -1,4 +1,4 @@
-//! The cell's membership: what is decided, who hears whom, how the next view is chosen.
+//! Membership of the cell: the directory, the failure detector, and how the next view is decided.
 //!
 //! One consensus decree per number; its acceptors are the incarnations of the view in force (no disk needed).
 //! Read [`Directory`] for what a decree decides, [`Acceptor`] and [`Coordinator`] for how, [`FailureDetector`] for when.

@@ -1,7 +1,7 @@
-//! Groups all of whose members with their state are cut off from the quorum, and how they come back (`docs/orphans.md`).
+//! Orphaned groups: all members that hold the state are cut off from the quorum (`docs/orphans.md`).
 //!
-//! All of it stands in the directory, in the tails of members' records, of groups' entries and of what is decided about
-//! them, from level [`ORPHANS_LEVEL`] on.
+//! The record of them is in the directory: in the tails of member records, of group entries and of decisions about
+//! groups, from level [`ORPHANS_LEVEL`] on.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,11 @@
-//! Which paths between members failed, and who is to go for that: a link that is silent, a data socket that does not work, a path
-//! that loses long packets.
+//! The path monitor: it finds links and sockets that work in part, and decides which members leave the view for that.
 //!
-//! Each member hears every other one, and probes it in each kind of [`PathKind::PROBED`]. Whoever is silent for long is suspected, and
-//! whoever leaves probes unanswered for long, if nothing else shows progress. A suspicion goes out with the heartbeats. Each member that
-//! learns of it looks at both ends anew, and says when it is done. Then each judges by itself: the fewest members with an end of
-//! each failed path go. The rules, what breaks without each of them, and what is promised are in `docs/model.md`, *Progress*.
-//! Nothing here is final: only a decided view excludes.
+//! A path is a link, a data socket, or the way of long packets. Each member probes every other member in each kind of
+//! [`PathKind::PROBED`]. It suspects a path whose peer is silent for long, and one whose probes stay unanswered for
+//! long, unless something else shows progress. Suspicions travel with heartbeats. Each member that learns of one checks
+//! both ends anew, and reports when it is done. Each then evaluates by itself: the fewest members that cover all failed
+//! paths leave. The rules, what breaks without each, and what is promised are in `docs/model.md`, *Progress*. A
+//! suspicion is never final: only a decided view excludes a member.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

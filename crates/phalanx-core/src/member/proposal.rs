@@ -1,4 +1,4 @@
-//! What a coordinator proposes, when nobody accepted anything before: made from what all who were asked reported.
+//! Building a proposal from all reports, when no acceptor had accepted one before.
 
 use std::collections::{BTreeMap, BTreeSet};
 

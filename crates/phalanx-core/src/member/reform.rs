@@ -1,4 +1,4 @@
-//! What a cell instance passes on to the next one, when a survivor founds that (`docs/founding.md`).
+//! The record that a cell instance hands on when a survivor founds the next one (`docs/founding.md`).
 
 use super::messages::GroupChange;
 use super::{Directory, GroupEntry};

@@ -1,7 +1,8 @@
-//! Who was left out lately though nobody proved it dead: how many more may go so, and who waits before it comes back.
+//! The removal budget: members that were excluded lately without proof of death, how many more may be, and which of
+//! them wait before they return.
 //!
-//! From level 5 on the record is a part of the directory, so that all members, and those that join, know the same. Below, each
-//! member keeps an account of its own. `docs/progress.md` has the rules.
+//! From level 5 on the record is part of the directory, so all members and joiners share it. Below level 5 each member
+//! keeps its own. `docs/progress.md` has the rules.
 
 use std::collections::VecDeque;
 use std::time::Duration;

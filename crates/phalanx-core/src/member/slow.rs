@@ -1,8 +1,8 @@
-//! Who is called too slow, and by whom: suspicions of members that are alive and hold the others back.
+//! Slow-member reports: which members are alive and hold the others back, and who reported it.
 //!
-//! Each member names those that keep its streams waiting, with its heartbeats and for as long as they do; what is not
-//! said again lapses. A member that takes or gives a group's state says so, and is excused: what is due to it cannot be
-//! taken yet. Nothing here is final, only a decided view excludes.
+//! A member names those that keep its streams waiting, in its heartbeats and for as long as they do. A report that is
+//! not repeated lapses. A member that takes or gives a state says so and is excused, because it cannot take deliveries
+//! yet. A report is never final: only a decided view excludes a member.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

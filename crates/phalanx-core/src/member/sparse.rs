@@ -1,5 +1,5 @@
-//! How lists with an entry for each member travel: of a thousand streams few hold anything, and a report or a cut must
-//! not cost bytes for the others.
+//! A compact encoding of lists with one entry per member. Few of a thousand streams hold anything, and the others must
+//! not cost bytes in a report or a cut.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,4 +1,5 @@
-//! What is agreed for a group when it is made, in the tails of messages and of the group's entry (`docs/levels.md`).
+//! A group's terms, agreed when it is founded. They travel in the tails of messages and of the group's entry
+//! (`docs/levels.md`).
 
 use crate::api::GroupTerms;
 use crate::wire::codec::{Reader, put_varint};

@@ -1,6 +1,6 @@
-//! Whether what a peer says was decided can have been: a peer's error must not become ours.
+//! Validation of decisions that a peer sends: a peer's error must not become ours.
 //!
-//! What [`super::build_proposal`] makes always fits; this is what everything else relies on.
+//! A proposal of [`super::build_proposal`] always passes. Everything else in the core relies on these checks.
 
 use std::collections::BTreeSet;
 

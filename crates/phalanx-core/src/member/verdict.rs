@@ -1,7 +1,7 @@
-//! Who has to go when a packet of a member's stream makes no sense to some of its readers (`docs/fail-stop.md`).
+//! Which members leave when some readers cannot parse a packet of a member's stream (`docs/fail-stop.md`).
 //!
-//! Nobody knows who is at fault, so those that take part in the ballot count, the sender among them. Everybody has said by
-//! then how far it can read: up to the longest prefix reported, or up to what makes no sense to it.
+//! Nobody knows who is at fault, so the members of the ballot vote, the sender included. Each has reported how far it
+//! can read: to the longest prefix reported, or to the packet that it cannot parse.
 
 use std::collections::BTreeSet;
 

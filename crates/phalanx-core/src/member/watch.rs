@@ -1,9 +1,10 @@
-//! Suspicion in a large cell: each member watches its neighbours in the watch graph, and what it finds is flooded.
+//! The failure detector of a large cell: each member watches its neighbours in the watch graph, and link-state reports
+//! are flooded.
 //!
-//! A *link-state report* is what one member says of its links: whom of those it watches it does not hear, and whom it hears
-//! besides. Its owner raises its version with each change; everybody passes a newer one on at once, and neighbours
-//! whose heartbeats carry different digests of all link-state reports exchange them. So all that are connected soon know the same
-//! link-state reports, and draw the same conclusions from them: whoever is reached over links that neither end disclaims is heard.
+//! A *link-state report* lists the watched members that its owner does not hear, and the members that it hears besides.
+//! The owner raises its version with each change. Every member forwards a newer one at once, and neighbours whose
+//! heartbeats carry different digests exchange all. So connected members soon know the same reports and draw the same
+//! conclusion: a member is heard if links that neither end disclaims lead to it.
 //!
 //! Read first: `graph`, then `failure_detector`, which judges silence.
 

@@ -1,4 +1,4 @@
-//! Where a member's own stream meets a bound, told when it begins to: what is counted costs nothing per message.
+//! Backpressure: which bound a member's own stream meets, counted when it begins. That costs nothing per message.
 
 use super::view_streams::{Hold, StreamOutput, ViewStreams};
 

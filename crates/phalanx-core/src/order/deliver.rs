@@ -1,5 +1,5 @@
-//! Which message is delivered next, and when: in its sender's order, after its causes, at its place in the total order,
-//! stable if asked.
+//! Delivery: the next message in FIFO order, after its causal past, at its position in the total order, and stable if
+//! uniform.
 
 use super::stream::{Deliverable, Message};
 use super::view_streams::{StreamOutput, ViewStreams};

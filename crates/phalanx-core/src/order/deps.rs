@@ -1,6 +1,6 @@
-//! What a message depends on, as its sender tells it: how much was delivered here of each other stream since the
-//! sender's previous message that had dependencies. In a small group they stand in the message's header; in a large one
-//! they may not fit there, and the rest goes ahead of it.
+//! Causal dependencies of a message: how many messages of each other stream its sender had delivered since its previous
+//! message with dependencies. A small group carries them in the message's header. In a large one they may not fit, and
+//! the rest goes ahead of the message.
 
 use super::StreamOutput;
 use super::frame::{dep_bytes, put_past};

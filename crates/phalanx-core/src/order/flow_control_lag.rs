@@ -1,5 +1,5 @@
-//! Who holds this member's stream back, and for how long without a sign of progress: what a member is called too slow
-//! for.
+//! Flow-control lag: which members hold this member's stream back, and for how long without progress. It leads to
+//! slow-member reports.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Messages accepted that no packet had room for: bounded, in one piece of memory that is used again.
+//! The outbox: accepted messages that no packet had room for, bounded, in one reused allocation.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! A member's own sending: messages packed into packets as the window allows, and what waits for it.
+//! Packing: the messages of this member, put into packets as the send window allows.
 
 use bytes::Bytes;
 

@@ -1,7 +1,8 @@
-//! Reads a member's packets: what one means follows from those before it in its stream, and from who holds the token.
+//! Parsing a member's packets. The meaning of a packet depends on those before it in its stream, and on the token
+//! holder.
 //!
-//! A packet is read whole or not at all ([`Context::undo`]): what makes no sense leaves nothing behind, and neither does
-//! what has to wait. See `docs/fail-stop.md`.
+//! A packet is read whole or not at all ([`Context::undo`]): one that cannot be parsed, or must wait, changes nothing.
+//! See `docs/fail-stop.md`.
 
 use super::frame::{FragmentKind, Pairs, PlainMessage, StreamFrame, read_frame, read_plain};
 use crate::api::Order;

@@ -1,4 +1,5 @@
-//! The token holder's work: it orders abcasts as they could be delivered, and announces the order in batches.
+//! The sequencer, which is the token holder: it orders abcasts as they become deliverable and announces the order in
+//! batches.
 
 use super::frame::{put_announce, put_pass};
 use super::total_order::{Pass, Run};

@@ -1,4 +1,5 @@
-//! One member's stream at one receiver: packets in order, the messages in them, what is kept for others.
+//! One member's stream at one receiver: packets in order, their messages, and the packets kept for other members'
+//! retransmissions.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The total order as announced: which sender's next abcast comes next.
+//! The total order as the sequencer announced it: whose abcast is delivered next.
 
 use std::collections::VecDeque;
 

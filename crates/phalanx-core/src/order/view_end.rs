@@ -1,4 +1,4 @@
-//! The end of a view: all survivors have the same cut and deliver the same rest in the same order.
+//! The end of a view: all survivors have the same cut and deliver the same remaining messages in the same order.
 
 use super::packet_reader::Orders;
 use super::stream::{Ahead, Stream};

@@ -1,4 +1,5 @@
-//! All streams of one group view at one member, and the member's own sending.
+//! All streams of one group view at one member, and the sending of its own: packing, acknowledgements, retransmission,
+//! stability.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! Whether as many members are there as were agreed on: in a view that is inadequate no uniform message is sent.
+//! Adequacy of a view: whether it has as many members as were agreed. In an inadequate view no uniform message is sent.
 //!
-//! Of the cell its members count. Of a group those count that hold its state: who made the group, who joined without taking
-//! the state, and who said that its state is complete. That is told from level 2 on, and only where the group's terms ask for
-//! more than one member: by whoever has just come to hold it to all, and by all who hold it to those who come.
+//! In the cell all members count. In a group the members that hold its state count: those that founded it, those that
+//! joined without taking the state, and those that reported it complete. These reports exist from level 2 on, and only
+//! where the terms require more than one member. A member reports when its state becomes complete, and again to each
+//! member that joins.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is due to the application and not taken yet: one sequence of deliveries and events.
+//! The delivery queue: deliveries and events that the application has not taken yet, in one sequence.
 
 use std::collections::VecDeque;
 

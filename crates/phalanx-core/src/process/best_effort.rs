@@ -1,4 +1,5 @@
-//! Frames that are never retransmitted: acks, stream status, heartbeats, notices. Layout: `docs/wire.md`.
+//! Best-effort frames, which are never retransmitted: acknowledgements, stream status, heartbeats, probes, notices.
+//! Layout: `docs/wire.md`.
 
 use crate::id::Incarnation;
 use crate::link::{Ack, GAPS_MAX};

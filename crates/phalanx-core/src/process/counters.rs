@@ -1,4 +1,4 @@
-//! What a process counts.
+//! The counters of a process. `docs/counters.md` describes each.
 
 use crate::order::TokenCounts;
 use crate::wire::DropReason;

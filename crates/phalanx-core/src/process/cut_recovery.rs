@@ -1,4 +1,4 @@
-//! Recovering a cut: packets that others hold and this process lacks.
+//! Cut recovery: fetching packets of a cut that this process lacks from members that hold them.
 
 use super::Process;
 use crate::api::Effects;

@@ -1,4 +1,4 @@
-//! The next view: when to try, and the acceptor's and coordinator's steps.
+//! Deciding the next view: when to start a ballot, and the steps of acceptor and coordinator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! How the instance of the cell ends for this process, and what it does when it finds that one ended (`docs/founding.md`).
+//! The end of the cell instance as one process sees it, and its steps when it finds an instance that ended
+//! (`docs/founding.md`).
 
 use std::time::Duration;
 

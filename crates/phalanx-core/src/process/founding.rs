@@ -1,6 +1,6 @@
-//! Founding by named processes: view 1 is decided by a ballot among one process of each name, which any of them may lead
-//! (`docs/founding.md`). A process writes what it confirms to disk before it tells anybody, so that a later process of its name founds
-//! no other cell.
+//! Founding by named processes (`docs/founding.md`): one process of each name takes part in a ballot for view 1, and
+//! any may lead it. A process writes to disk what it confirms before it sends it, so that a later process of its name
+//! founds no other cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What this process's application wants of groups, and leaving.
+//! Membership requests: the groups that this process's application joins and leaves, and leaving the cell.
 
 use std::time::Duration;
 

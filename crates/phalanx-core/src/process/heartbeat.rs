@@ -1,4 +1,4 @@
-//! Heartbeats: sending them, failure detection, and drawing conclusions.
+//! Heartbeats: sending them, feeding the failure detector, and acting on suspicions and exclusions.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a decided view does: streams end at the cut, new ones begin, the application is told once.
+//! Installing a decided view: streams end at the cut, new ones begin, and the application gets one view event.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

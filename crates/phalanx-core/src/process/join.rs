@@ -1,8 +1,8 @@
-//! Finding a cell.
+//! Joining a cell.
 //!
-//! A joiner probes its seeds. Whoever is in a view answers with a challenge: a cookie that costs the answerer no
-//! memory. Only an answer to a fresh challenge of the coordinator becomes a join, so replayed packets make no
-//! ghosts. Handshakes are not retransmitted: probing is repeated.
+//! A joiner probes its seed addresses. A member answers with a challenge: a cookie, for which it keeps no memory. Only
+//! the answer to a fresh challenge of the coordinator becomes a join, so a replayed packet creates no phantom member.
+//! Handshakes are not retransmitted: the joiner repeats its probes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;

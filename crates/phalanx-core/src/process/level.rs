@@ -1,4 +1,4 @@
-//! The level in force, agreed settings, and the wish for a higher level (`docs/levels.md`).
+//! The level in force, agreed settings, and raising the level (`docs/levels.md`).
 
 use super::{Process, Stage};
 use crate::api::{CommandError, Event};

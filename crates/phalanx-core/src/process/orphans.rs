@@ -1,9 +1,10 @@
-//! Groups that wait for members that were cut off, and what a process keeps of them through an exclusion
-//! (`docs/orphans.md`).
+//! Orphaned groups at one process: groups that wait for members that were cut off, and the state that a process keeps
+//! of them through an exclusion (`docs/orphans.md`).
 //!
-//! A process that is excluded keeps, of each group whose state it has, the streams of the last view that it installed. Its next
-//! life takes them over, and says in its requests which groups can go on from there. The decree that makes it the group's next view
-//! has it deliver what it holds; until then nothing of it is delivered.
+//! An excluded process keeps, of each group whose state it has, the streams of the last view that it installed. Its
+//! next incarnation takes them over and names in its requests the groups that can continue from there. The decree that
+//! makes one of them the next view of its group makes the process deliver what it kept; before that it delivers nothing
+//! of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Packets in, and what channels send.
+//! Received packets: opening, dispatch by kind, control messages; and the packets that channels send.
 
 use bytes::Bytes;
 

@@ -1,5 +1,5 @@
-//! Probes of the paths to other members, suspicions of those that are silent or leave them unanswered, who is to go for that, and who waits
-//! before it comes back.
+//! Path probes: sending and answering them, reporting suspicions, starting an exclusion, and the wait before an
+//! excluded member returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

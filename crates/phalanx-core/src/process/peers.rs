@@ -1,5 +1,5 @@
-//! The processes this one speaks with, and which of them need a look at the end of a turn: in a large cell most have
-//! nothing to say most of the time, and a turn must not cost a look at each.
+//! The peers of a process, and which of them need work at the end of an iteration. In a large cell most peers are idle
+//! most of the time, and an iteration must not visit each.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

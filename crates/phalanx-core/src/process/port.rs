@@ -1,4 +1,4 @@
-//! Ways out: packets built and sealed, peers and their channels, the port of a view's streams.
+//! The way out: packets are built, sealed and addressed; peers and their channels; the port of a view's streams.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Other instances of the cell: a survivor founds the next one by command, and who meets a later one yields to it, unless it is in
-//! the primary partition of its own (`docs/founding.md`).
+//! Reform: an operator makes a survivor found the next instance of the cell. A process that meets a later instance
+//! yields to it, unless it is in the primary partition of its own (`docs/founding.md`).
 
 use std::net::SocketAddr;
 use std::time::Duration;

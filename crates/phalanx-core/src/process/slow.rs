@@ -1,4 +1,4 @@
-//! The policy for a member that stays behind: who is suspected of it, and how the others learn of that.
+//! The policy for slow members: which members are reported as too slow, and how the others learn of it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a process tells of itself, to operators and to the simulator.
+//! The status of a process, for operators and for the simulator.
 
 use std::sync::Arc;
 

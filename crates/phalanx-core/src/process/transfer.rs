@@ -1,10 +1,11 @@
 //! State transfer: a joiner's state holds exactly the deliveries before its first view.
 //!
-//! Before it becomes a member, a joiner takes a member's snapshot, then every delivery that the donor made after
-//! it, in the donor's order, while senders go on. Caught up, it asks to be taken in. The view that holds it ends
-//! the donor's record: when the last of it is here, the state stands at the cut, and what was delivered in the
-//! new view meanwhile follows. The donor's death, or its silence, starts it over with another donor. Senders never wait for a joiner: one
-//! that is too far behind what the group delivers is given up, and begins again with a new state.
+//! Before it becomes a member, a joiner takes the snapshot of a member, the donor. It then takes every delivery that
+//! the donor makes after the snapshot, in the donor's order, while senders continue. Once it has caught up, it asks for
+//! membership. The view that holds it ends the donor's record: when the joiner has all of it, its state stands at the
+//! cut, and it delivers what arrived in the new view meanwhile. If the donor dies or falls silent, the joiner starts
+//! over with another donor. Senders never wait for a joiner: one that falls too far behind is given up, and begins
+//! again with a new state.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A packet of a stream makes no sense: those that cannot read it say so, and a view change judges who has to go
+//! Packets that cannot be parsed: readers report them, and a view change decides which members leave
 //! (`docs/fail-stop.md`).
 
 use std::collections::BTreeSet;

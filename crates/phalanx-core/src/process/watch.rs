@@ -1,4 +1,5 @@
-//! Heartbeats of a large cell: to a member's watchers alone, of a constant size; and the link-state reports about who is silent.
+//! Heartbeats of a large cell: they go to a member's watchers alone and have a constant size. Link-state reports say
+//! which members are silent.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! Telling joiners what is in force: in one message, or in parts where that is long.
+//! The welcome: a member sends a joiner what is in force, in one message or in parts if it is long.
 //!
-//! Parts go out as the channel takes them, so that other control messages do not wait behind the whole. Those of one sender arrive in
-//! order or not at all. A joiner takes the parts of one sender at a time. If that one says no more, the joiner asks to come in again, and
-//! whichever member hears that begins anew.
+//! Parts go out as the channel takes them, so other control messages do not wait behind all of them. The parts of one
+//! sender arrive in order or not at all. A joiner takes the parts of one sender at a time. If that sender falls silent,
+//! the joiner asks to join again, and the member that receives the request starts anew.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

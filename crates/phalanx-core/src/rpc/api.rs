@@ -1,4 +1,4 @@
-//! What callers and handlers say and are told.
+//! The interface of calls: options, effects, outcomes and errors, for callers and handlers.
 
 use std::net::SocketAddr;
 use std::time::Duration;

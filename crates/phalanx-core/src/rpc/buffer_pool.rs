@@ -1,4 +1,5 @@
-//! Buffers of long messages that are over, for the messages to come: memory from the system costs more than the copy into it.
+//! A pool of buffers of finished long messages, for the next ones. Memory from the system costs more than the copy into
+//! it.
 
 /// Buffers for whoever needs one next.
 #[derive(Debug, Default)]

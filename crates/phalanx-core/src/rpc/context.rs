@@ -1,4 +1,4 @@
-//! The parts of an endpoint that its sessions share, as each of them is handed them.
+//! The session context: the parts of an endpoint that all its sessions use.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an endpoint did.
+//! The counters of an endpoint.
 
 use crate::wire::DropReason;
 

@@ -1,4 +1,4 @@
-//! All sessions of one process, at either end.
+//! An endpoint: all client and server sessions of one process.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

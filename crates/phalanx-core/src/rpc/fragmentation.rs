@@ -1,4 +1,4 @@
-//! A message on its way out: which of its fragments were sent, and which must be sent again.
+//! Fragmentation of an outgoing message: which fragments were sent, and which need retransmission.
 
 use super::buffer_pool::BufferPool;
 use super::wire::{BEYOND_MAX, FragmentAck};

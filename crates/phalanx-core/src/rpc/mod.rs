@@ -1,7 +1,8 @@
-//! Calls from process to process: sessions with slots, each call run at most once, failures that say what is known.
+//! Remote procedure calls: sessions with slots, at-most-once execution, and failures that say what is known.
 //!
-//! An [`Endpoint`] makes calls and answers them. It does no I/O, reads no clock and starts no timer: whoever owns it hands in
-//! packets and the time, and its effects go to a statically bound [`CallEffects`]. `docs/rpc.md` is the specification.
+//! An [`Endpoint`] makes calls and answers them. It does no I/O, reads no clock and starts no timer: its owner passes
+//! packets and the time in, and its effects go to a statically bound [`CallEffects`]. `docs/rpc.md` is the
+//! specification.
 //!
 //! Sources: `FastTransport` of `RAMCloud` (sessions, slots, session indexes, implicit acks; its sources, last in 2016), Birrell and
 //! Nelson, "Implementing Remote Procedure Calls" (TOCS 1984: at most once, the next call is the ack), QUIC (RFC 9002:

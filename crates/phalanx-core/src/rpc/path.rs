@@ -1,4 +1,4 @@
-//! What a session needs at either end: where packets go, how they are named and sealed, how many may be under way.
+//! The path of a session at either end: addresses, packet numbers and keys, and the congestion window.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A message on its way in, put together from its fragments.
+//! Reassembly of an incoming message from its fragments.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The answering end of a session. It has no timers: what is lost is the client's to notice.
+//! The server end of a session. It has no timers: the client finds losses.
 
 use std::borrow::Cow;
 

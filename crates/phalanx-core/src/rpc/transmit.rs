@@ -1,4 +1,4 @@
-//! How a packet with a piece of a message leaves: through memory, past the queue, or with others.
+//! The transmit path of a fragment: through shared memory, unbuffered, or in a batch.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,5 @@
-//! Calls without any guarantee: what the others are measured against. Fragments and the seal, and nothing else: a lost
-//! packet loses its call, and nobody is told.
+//! Unreliable calls: the baseline for measurements. They have fragments and the seal, and nothing else. A lost packet
+//! loses its call, and nobody is notified.
 //!
 //! After `UnreliableTransport` of `RAMCloud` (its sources, 2011 and 2012).
 

@@ -1,4 +1,4 @@
-//! What packets of calls hold, as `docs/rpc.md` says. Reading is total: bytes that make no sense give [`Malformed`].
+//! The frames of call packets (`docs/rpc.md`). Parsing is total: invalid bytes give [`Malformed`].
 
 use super::api::OFFER_BYTES_MAX;
 use crate::wire::codec::{Malformed, Reader, put_prefixed, put_u8, put_u64, put_varint};

@@ -1,4 +1,4 @@
-//! Cookies: what lets a process answer a stranger without remembering it.
+//! Cookies: they let a process answer a stranger without keeping state for it.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The cell key, and the key of each sender drawn from it.
+//! The cell key, and the key of each sender, which is derived from it.
 
 use std::fmt;
 use std::hint::black_box;

@@ -1,8 +1,8 @@
-//! The seal of a packet: authenticated encryption under keys drawn from the cell key.
+//! Sealing of packets: authenticated encryption under keys derived from the cell key.
 //!
-//! A sender seals each packet once with its own key; the nonce is the packet's space and number, so a space and
-//! a number name one byte string for ever. Header and destination are authenticated with the frames. Until the
-//! tag verifies, nothing about the sender is stored. Specified in `docs/wire.md`.
+//! A sender seals each packet once with its own key. The nonce is the packet's space and number, so a space and a
+//! number name one byte string for ever. Header and destination are authenticated with the frames. Nothing about a
+//! sender is stored before the tag verifies. Specified in `docs/wire.md`.
 //!
 //! Read first: RFC 5116 (AEAD), RFC 5869 (HKDF), NIST SP 800-38D (GCM and why a nonce must never repeat).
 

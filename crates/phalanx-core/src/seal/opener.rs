@@ -1,4 +1,4 @@
-//! Opens what this process receives.
+//! The opener: verifies and decrypts received packets.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Which numbers of a space that is never retransmitted have been received.
+//! The replay window: which packet numbers were received in a space without retransmission.
 
 /// The last [`Self::SPAN`] packet numbers of one space, each let through once.
 ///

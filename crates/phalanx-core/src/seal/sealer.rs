@@ -1,4 +1,4 @@
-//! Seals what this process sends.
+//! The sealer: every packet that this process sends is sealed here.
 
 #[cfg(debug_assertions)]
 use std::collections::BTreeMap;

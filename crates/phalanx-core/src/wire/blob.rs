@@ -1,4 +1,5 @@
-//! Byte strings in postcard messages, taken as a whole. A plain `Vec<u8>` has the same encoding and goes byte by byte.
+//! Byte strings in postcard messages, copied as a whole. A plain `Vec<u8>` has the same encoding, but is copied byte by
+//! byte.
 
 use serde::{Deserialize, Deserializer, Serializer};
 

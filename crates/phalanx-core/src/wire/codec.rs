@@ -1,7 +1,7 @@
-//! The primitives frames are built from: little-endian integers, variable-length integers, byte strings.
+//! The primitives of frames: little-endian integers, variable-length integers, byte strings.
 //!
-//! Reading is total: whatever the bytes, it yields a value or [`Malformed`], allocates nothing and never panics.
-//! Every number has one encoding, so that equal meaning is equal bytes.
+//! Parsing is total: for any bytes it yields a value or [`Malformed`], allocates nothing and never panics. Every number
+//! has one encoding, so equal meaning is equal bytes.
 
 /// The bytes end too early, or a number is not encoded in its one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

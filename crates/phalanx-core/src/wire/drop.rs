@@ -1,4 +1,4 @@
-//! Why a received packet, or a part of it, was set aside.
+//! Drop reasons: why a received packet, or a part of it, was discarded.
 
 use crate::wire::codec::Malformed;
 

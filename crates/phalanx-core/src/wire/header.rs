@@ -1,4 +1,4 @@
-//! The 24 bytes in clear that every packet begins with.
+//! The packet header: 24 bytes in clear. The kind of a packet is there.
 
 use aws_lc_rs::digest;
 

@@ -1,4 +1,4 @@
-//! Bytes on the network: the packet header, the primitives frames are built from, and why a packet may be dropped.
+//! The wire format: the packet header, the primitives of frames, and the reasons to drop a packet.
 //!
 //! Nothing here knows peers, views or time. `docs/wire.md` specifies the format for other implementations.
 

@@ -1,4 +1,4 @@
-//! Tagged entries: what later builds add to a record, and what a cell agrees on (`docs/levels.md`).
+//! Tagged entries: fields that later builds add to a record, and settings that a cell agrees on (`docs/levels.md`).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

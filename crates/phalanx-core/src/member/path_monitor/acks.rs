@@ -1,4 +1,4 @@
-//! What members owe this one: acknowledgements of what they were sent.
+//! Acknowledgements that other members owe this one, as evidence for or against their paths.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Answers on their way in, and what their servers may send of them.
+//! Responses at the client: reassembly, and the credit that lets servers send them.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The calling end of a session: its calls from the first packet to the outcome, and what becomes of them when it is lost.
+//! The client end of a session: each call from its first packet to its outcome, and the outcomes when the session is
+//! lost.
 
 mod answers;
 mod timers;

@@ -1,4 +1,4 @@
-//! What a client does when nothing happens: deadlines, probes, signs of life.
+//! Client timers: deadlines, probes (status queries), keep-alive.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;

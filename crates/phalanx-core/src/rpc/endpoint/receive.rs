@@ -1,4 +1,4 @@
-//! Packets on their way into the sessions they are for.
+//! Receiving: demultiplexing packets to their sessions.
 
 use super::{Endpoint, Entry, OLD_PACKETS, Role};
 use crate::id::Origin;
