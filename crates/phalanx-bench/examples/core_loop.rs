@@ -1,4 +1,4 @@
-//! The protocol core in a loop and nothing else, for a profiler or for valgrind:
+//! Runs the protocol core in a loop and nothing else, for a profiler or for valgrind:
 //!
 //! ```text
 //! cargo build --release -p phalanx-bench --example core_loop

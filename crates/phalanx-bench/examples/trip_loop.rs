@@ -1,13 +1,13 @@
-//! Round trips of two members, turned one after the other by one thread: no member waits for another processor, so that
-//! a profiler or valgrind sees the way of a message and nothing else.
+//! Round trips between two members that one thread polls in alternation. No member waits for another
+//! processor, so a profiler or valgrind sees only the work done for a message.
 //!
 //! ```text
 //! cargo build --release -p phalanx-bench --example trip_loop
 //! perf record target/release/examples/trip_loop 500000 udp none
 //! ```
 //!
-//! Prints nanoseconds for each trip, there and back, those of plain sends and receives over two sockets, and the ratio: of
-//! several rounds the median one.
+//! Prints the nanoseconds of a round trip, those of plain sends and receives over two sockets, and their ratio. Each
+//! is the median over several rounds.
 
 use std::error::Error;
 use std::io::{Write, stdout};
@@ -88,7 +88,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// From its multicast by one to its delivery at the other.
+/// Multicasts `message` from one member and polls until the other delivers it.
 fn trip(members: &mut [(Inline, App)], from: usize, message: &[u8]) -> Result<(), Box<dyn Error>> {
     let awaited = members[1 - from].1.delivered + 1;
     let (member, app) = &mut members[from];
@@ -111,5 +111,5 @@ fn raw_trip(sockets: &[UdpSocket; 2], addresses: &[SocketAddr; 2]) -> Result<(),
     Ok(())
 }
 
-/// Ours and plain ones alternate so often.
+/// Number of rounds; each measures the library and then the plain sockets.
 const ROUNDS: u64 = 20;

@@ -1,4 +1,5 @@
-//! What every case works with: the rounds, the directory, the cell of the case before, and where rows go.
+//! Context shared by all cases of a run: number of rounds, working directory, the previous case's cell, and the
+//! reporter.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,12 +14,12 @@ use crate::{Reporter, Request};
 /// One case of a suite.
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// What it measures, for people.
+    /// Description of what it measures, for people.
     pub(crate) what: String,
     pub(crate) run: Measure,
 }
 
-/// Measures a case, and reports its rows.
+/// Measures a case and reports its rows.
 type Measure = Box<dyn Fn(&mut Bench<'_>) -> Result<(), BenchError>>;
 
 impl Case {
@@ -31,19 +32,19 @@ impl Case {
     }
 }
 
-/// Shared by the cases of one run.
+/// Context shared by the cases of one run.
 pub(crate) struct Bench<'a> {
     pub(crate) request: &'a Request,
     pub(crate) suite: &'static str,
     pub(crate) case: String,
     reporter: &'a mut dyn Reporter,
-    /// Kept for the next case, which may want the same.
+    /// The previous case's cell, kept in case the next case needs one like it.
     idle: Option<Cell>,
     cells: usize,
-    /// After the cell, which lives in it.
+    /// Declared after `idle`: fields drop in order, and the cell lives in this directory.
     scratch: Scratch,
     said: BTreeSet<String>,
-    /// What endpoints counted in this case, for each answered call.
+    /// Counters of the endpoints in this case, divided by answered calls.
     counted: Vec<Series>,
 }
 
@@ -66,12 +67,12 @@ impl<'a> Bench<'a> {
         if self.request.quick { 1 } else { self.request.rounds }
     }
 
-    /// What one measurement takes.
+    /// Duration of one measurement.
     pub(crate) fn measured(&self) -> Duration {
         if self.request.quick { QUICK } else { self.request.seconds }
     }
 
-    /// Before it.
+    /// Duration of the warm-up before a measurement.
     pub(crate) fn warm(&self) -> Duration {
         (self.measured() / 4).clamp(WARM_LEAST, WARM_MOST)
     }
@@ -80,7 +81,7 @@ impl<'a> Bench<'a> {
         (self.warm(), self.measured())
     }
 
-    /// A cell as planned: the one of the case before, if it is like that, else a new one.
+    /// Returns a cell as planned: the previous case's if its plan is the same, else a new one.
     pub(crate) fn cell(&mut self, plan: &CellPlan) -> Result<Cell, BenchError> {
         if let Some(cell) = self.idle.take().filter(|cell| cell.plan == *plan && cell.len() == plan.members) {
             return Ok(cell);
@@ -89,14 +90,14 @@ impl<'a> Bench<'a> {
     }
 
     pub(crate) fn new_cell(&mut self, plan: &CellPlan) -> Result<Cell, BenchError> {
-        // What is left of an idle one would only take time from it.
+        // An idle cell with another plan would only take processor time from the new one.
         self.idle = None;
         self.cells += 1;
         let directory = self.scratch.path.join(format!("cell-{}", self.cells));
         Cell::start(plan, &directory, self.interrupt())
     }
 
-    /// A directory in which processes may find each other, and where their key is.
+    /// Creates a directory in which processes find each other and their key.
     pub(crate) fn directory(&mut self) -> Result<PathBuf, BenchError> {
         let directory = self.scratch.path.join("calls");
         std::fs::create_dir_all(&directory).when("cannot make a directory")?;
@@ -105,19 +106,19 @@ impl<'a> Bench<'a> {
         Ok(directory)
     }
 
-    /// Keeps a cell that is as it was for the next case.
+    /// Keeps a cell for the next case. Its membership must still be as planned.
     pub(crate) fn keep(&mut self, cell: Cell) {
         self.idle = Some(cell);
     }
 
-    /// Says that a round begins, and ends early if the user asked to stop.
+    /// Announces a round. Fails if the user asked to stop.
     pub(crate) fn round(&mut self, round: usize) -> Result<(), BenchError> {
         let doing = format!("{} {}: round {} of {}", self.suite, self.case, round + 1, self.rounds());
         self.reporter.doing(&doing);
         self.interrupt().check()
     }
 
-    /// Keeps what an endpoint counted for each answered call in a round.
+    /// Records one round's counter of an endpoint, divided by answered calls.
     pub(crate) fn count(&mut self, what: &str, size: usize, per_call: f64) {
         let at = self.counted.iter().position(|series| series.metric == what && series.size == size);
         let at = at.unwrap_or_else(|| {
@@ -137,14 +138,14 @@ impl<'a> Bench<'a> {
         self.reporter.notice(what);
     }
 
-    /// Says something once in a run.
+    /// Reports a notice, at most once in a run.
     pub(crate) fn notice_once(&mut self, what: &str) {
         if self.said.insert(what.to_owned()) {
             self.reporter.notice(what);
         }
     }
 
-    /// Gives the rows of a case away.
+    /// Reports the rows of a case.
     pub(crate) fn report<'s>(&mut self, series: impl IntoIterator<Item = &'s Series>) {
         let rows: Vec<Row> = series.into_iter().filter_map(|series| series.row(self.suite, &self.case)).collect();
         for row in &rows {
@@ -153,7 +154,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// A directory of this run's own; removed in the end.
+/// A directory of this run; removed on drop.
 #[derive(Debug)]
 struct Scratch {
     path: PathBuf,
@@ -177,7 +178,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes what runs left that were killed. What cannot be removed is not ours.
+/// Removes the directories of runs that were killed. Errors are ignored: a directory that cannot be removed belongs to
+/// another user.
 fn sweep() {
     let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
     for entry in entries.flatten() {
@@ -191,7 +193,7 @@ fn sweep() {
     }
 }
 
-/// The name of a run's directory; the process's number follows.
+/// Prefix of the name of a run's directory; the process id follows.
 const SCRATCH: &str = "phalanx-bench-";
 const QUICK: Duration = Duration::from_millis(250);
 const WARM_LEAST: Duration = Duration::from_millis(80);

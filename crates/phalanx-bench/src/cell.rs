@@ -1,4 +1,4 @@
-//! A cell of members, each a process, as the benchmark sees it.
+//! A cell whose members are processes, as seen by the benchmark.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::crew::{Child, Interrupt, PATIENCE};
 use crate::error::BenchError;
 use crate::protocol::{Command, Mark, MemberRole, Pauses, Report, Role, What};
 
-/// What a cell is made of.
+/// Settings of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CellPlan {
     pub(crate) members: usize,
@@ -20,10 +20,11 @@ pub(crate) struct CellPlan {
     pub(crate) cores: Option<Cores>,
     pub(crate) loss_ppm: Option<u32>,
     pub(crate) state_bytes: usize,
-    /// A member that holds others back for so long is expelled.
+    /// Time after which a member that holds others back is expelled.
     pub(crate) expel_after: Option<Duration>,
-    /// Whether a silent member is excluded as soon as by default. Else the machine may starve it for a while: what
-    /// is measured then is not the change of the view.
+    /// Whether the default time applies before a silent member is excluded. Otherwise it is longer
+    /// ([`SUSPECT_AFTER_MS`]): a busy machine may starve a member, and the resulting view change would spoil the
+    /// figures.
     pub(crate) strict: bool,
 }
 
@@ -43,7 +44,7 @@ impl CellPlan {
     }
 }
 
-/// The members, in order of their age.
+/// A running cell. Members are in order of age.
 #[derive(Debug)]
 pub(crate) struct Cell {
     pub(crate) members: Vec<Child>,
@@ -57,7 +58,7 @@ pub(crate) struct Cell {
 pub(crate) const GROUP: &str = "bench";
 
 impl Cell {
-    /// Starts members one after the other, until all see all. `directory` is made, and must not be another cell's.
+    /// Starts members one after the other, until all are in one view. `directory` exists, and no other cell uses it.
     pub(crate) fn start(plan: &CellPlan, directory: &Path, interrupt: &Interrupt) -> Result<Self, BenchError> {
         let (plan, directory, interrupt) = (plan.clone(), directory.to_owned(), interrupt.clone());
         let mut cell = Self { members: Vec::new(), plan, directory, interrupt, started: 0 };
@@ -83,23 +84,24 @@ impl Cell {
             suspect_after_ms: (!self.plan.strict).then_some(SUSPECT_AFTER_MS),
             expel_after_ms: self.plan.expel_after.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             groups: vec![GROUP.to_owned()],
-            // One that takes the state needs none of its own.
+            // A member that takes the state needs none of its own.
             state_bytes: if takes_state { 0 } else { self.plan.state_bytes },
             takes_state,
         };
-        // The youngest is the one that measures.
+        // The youngest member is the one that measures.
         let pin = self.plan.cores.map(|cores| cores.of(number + 1 == self.plan.members));
         let role = Role { pin, what: What::Member(role) };
         self.members.push(Child::start(format!("member-{number}"), &role, &self.interrupt)?);
         Ok(())
     }
 
-    /// Waits until every member's last view has so many members.
+    /// Waits until every member's last view has `count` members.
     pub(crate) fn agree(&mut self, count: usize) -> Result<(), BenchError> {
         (0..self.members.len()).try_for_each(|index| self.sees(index, count).map(drop))
     }
 
-    /// Waits until the last view of the member at `index` has so many members. Gives when it came.
+    /// Waits until the last view of the member at `index` has `count` members. Returns the time at which that view
+    /// came.
     pub(crate) fn sees(&mut self, index: usize, count: usize) -> Result<u64, BenchError> {
         let member = &mut self.members[index];
         member.catch_up()?;
@@ -116,8 +118,8 @@ impl Cell {
         self.interrupt.sleep(time)
     }
 
-    /// Does `work` while no member runs: members that spin would have their share of the processors meanwhile. It must
-    /// not take longer than members bear silence, [`SUSPECT_AFTER_MS`].
+    /// Does `work` while no member runs, because members that spin would take processor time from it. It must take less
+    /// than [`SUSPECT_AFTER_MS`], or members suspect each other.
     pub(crate) fn stopped<T>(&self, work: impl FnOnce() -> Result<T, BenchError>) -> Result<T, BenchError> {
         let all = |signal| self.members.iter().try_for_each(|member| member.signal(signal));
         all(Signal::STOP)?;
@@ -130,7 +132,7 @@ impl Cell {
         self.members.len()
     }
 
-    /// The youngest, which sends where one sends: it does not order abcasts at first.
+    /// The youngest member. It sends where only one does, because it does not hold the token at first.
     pub(crate) fn youngest(&mut self) -> &mut Child {
         self.members.last_mut().expect("a cell has members")
     }
@@ -139,13 +141,13 @@ impl Cell {
         self.members.iter_mut().try_for_each(|member| member.tell(command))
     }
 
-    /// A changed membership is an error: figures across it would mean nothing.
+    /// Fails if the membership has changed: figures across a view change would mean nothing.
     pub(crate) fn unchanged(&mut self) -> Result<(), BenchError> {
         let count = self.members.len();
         for member in &mut self.members {
             member.catch_up()?;
             if member.views.last().is_none_or(|view| view.members != count) {
-                return Err(BenchError::Child("the members changed while it was measured".to_owned()));
+                return Err(BenchError::Child("the membership changed during the measurement".to_owned()));
             }
         }
         Ok(())
@@ -167,7 +169,7 @@ impl Cell {
         self.members.iter_mut().map(pauses).collect()
     }
 
-    /// Tells the senders to multicast.
+    /// Orders the senders to multicast.
     pub(crate) fn load(
         &mut self,
         senders: Senders,
@@ -182,8 +184,8 @@ impl Cell {
         }
     }
 
-    /// Stops the senders, and waits until all delivered the same and no more comes: a message that one of them never
-    /// delivers is an error.
+    /// Stops the senders, and waits until all members have delivered the same number of messages and no more arrive.
+    /// Fails if one of them never delivers some.
     pub(crate) fn settle(&mut self) -> Result<(), BenchError> {
         self.tell_all(&Command::Stop)?;
         let end = Instant::now() + PATIENCE;
@@ -202,7 +204,7 @@ impl Cell {
         }
     }
 
-    /// Loads, and looks at all members twice.
+    /// Runs a load, and samples the counters of all members twice.
     pub(crate) fn measure(
         &mut self,
         senders: Senders,
@@ -221,7 +223,7 @@ impl Cell {
     }
 }
 
-/// Two looks at all members.
+/// Two samples of all members' counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     senders: Senders,
@@ -234,7 +236,7 @@ impl Measured {
         self.first.iter().zip(&self.second)
     }
 
-    /// Members that are counted: those that do not send, or all if all send.
+    /// The number of members that are counted: those that do not send, or all if all send.
     fn counted(&self) -> usize {
         match self.senders {
             Senders::One => self.first.len() - 1,
@@ -242,14 +244,14 @@ impl Measured {
         }
     }
 
-    /// Deliveries in a second at a member: the mean over those that are counted.
+    /// Deliveries per second at a member: the mean over the counted members.
     pub(crate) fn delivered_per_s(&self) -> f64 {
         let rates = self.pairs().take(self.counted()).map(|(first, second)| second.delivery_rate(first));
         rates.sum::<f64>() / self.counted().max(1) as f64
     }
 
-    /// Processor time for each delivery, in nanoseconds, at the member that sends, and at one that does not (at a
-    /// mean member, if all send).
+    /// Processor time for each delivery, in nanoseconds: at the youngest member, which sends, and the mean over the
+    /// counted members.
     pub(crate) fn cpu_ns(&self) -> (f64, f64) {
         let of = |(first, second): (&Mark, &Mark)| {
             (second.cpu_ns - first.cpu_ns) as f64 / (second.delivered - first.delivered).max(1) as f64
@@ -258,13 +260,13 @@ impl Measured {
         (self.pairs().last().map_or(0.0, of), receivers)
     }
 
-    /// What the sender that got least was allowed, for what the one that got most was.
+    /// Acceptances of the slowest sender, divided by those of the fastest.
     pub(crate) fn fairness(&self) -> f64 {
         let shares = || self.pairs().map(|(first, second)| (second.accepted - first.accepted) as f64);
         shares().fold(f64::INFINITY, f64::min) / shares().fold(1.0, f64::max)
     }
 
-    /// Packets that left any member for each message that any member was first to send.
+    /// Packets sent by all members, divided by multicasts accepted.
     pub(crate) fn packets_per_message(&self) -> f64 {
         let packets: u64 = self.pairs().map(|(first, second)| second.sent_packets - first.sent_packets).sum();
         let messages: u64 = self.pairs().map(|(first, second)| second.accepted - first.accepted).sum();
@@ -277,5 +279,6 @@ impl Measured {
     }
 }
 
-/// A machine with few processors and other work may let a member wait for long; that is not what is measured.
+/// Silence after which a member is suspected. It is long because a machine with few processors and other work may
+/// starve a member, and that is not what is measured.
 const SUSPECT_AFTER_MS: u64 = 8_000;

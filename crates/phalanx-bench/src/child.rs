@@ -1,4 +1,4 @@
-//! A child's own side: it takes commands from its parent and must not outlive it.
+//! The child's side of the benchmark: it executes commands from its parent and must not outlive it.
 
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, channel};
@@ -11,11 +11,11 @@ use crate::error::{BenchError, While};
 use crate::protocol::{Command, Report, Role, What};
 use crate::{calls, member, raw};
 
-/// What a process of the benchmark does: reads its role and fills it until its input ends. Called by the program
-/// that the benchmark starts again for each of its processes, in `parent`.
+/// Runs a process of the benchmark: reads its role and executes it until its input ends. The program that the benchmark
+/// starts for each of its processes calls this. `parent` is the benchmark's process id.
 ///
 /// # Errors
-/// When it was not started by `parent`, or cannot do what it was told; the parent was told of it.
+/// When `parent` did not start this process, or the role failed; the failure was also reported to the parent.
 pub fn run(parent: u32) -> Result<(), BenchError> {
     end_with_parent(parent, Signal::KILL)?;
     let mut line = String::new();
@@ -35,29 +35,30 @@ pub fn run(parent: u32) -> Result<(), BenchError> {
     filled
 }
 
-/// Becomes another program, which is sent SIGTERM when the process `parent` ends. Only returns when it cannot.
+/// Replaces this process by another program, which receives SIGTERM when the process `parent` ends. Returns only on
+/// failure.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system call that failed.
 pub fn run_program(parent: u32, program: &[String]) -> Result<(), BenchError> {
     use std::os::unix::process::CommandExt;
     end_with_parent(parent, Signal::TERM)?;
     let Some((program, arguments)) = program.split_first() else {
-        return Err(BenchError::Usage("there is no program to become".to_owned()));
+        return Err(BenchError::Usage("no program to run was given".to_owned()));
     };
     let error = std::process::Command::new(program).args(arguments).exec();
     Err(error).when(format_args!("cannot run {program}"))
 }
 
-/// Ends this process when its parent ends, however that comes.
+/// Has the kernel send `signal` to this process when its parent ends, however the parent ends.
 fn end_with_parent(parent: u32, signal: Signal) -> Result<(), BenchError> {
     set_parent_process_death_signal(Some(signal)).when("cannot watch the parent")?;
-    // It may have died before the call above.
+    // The parent may have died before `prctl` took effect; then no signal comes.
     let now = getppid().map(|pid| pid.as_raw_nonzero().get());
     if now.and_then(|pid| u32::try_from(pid).ok()) == Some(parent) {
         return Ok(());
     }
-    Err(BenchError::Usage("this command is for `phalanx bench` alone".to_owned()))
+    Err(BenchError::Usage("this command is started by `phalanx bench` only".to_owned()))
 }
 
 fn pin(processor: usize) -> Result<(), BenchError> {
@@ -69,7 +70,7 @@ fn pin(processor: usize) -> Result<(), BenchError> {
     sched_setaffinity(None, &set).when(format_args!("cannot use processor {processor}"))
 }
 
-/// Says a line to the parent.
+/// Sends a report to the parent.
 pub(crate) fn say(report: &Report) -> Result<(), BenchError> {
     let mut line = serde_json::to_vec(report).expect("a report is plain data");
     line.push(b'\n');
@@ -77,7 +78,8 @@ pub(crate) fn say(report: &Report) -> Result<(), BenchError> {
     out.write_all(&line).and_then(|()| out.flush()).when("the parent does not listen")
 }
 
-/// Commands from the parent; a closed channel: it has gone. `wake` is called after each.
+/// Returns a channel of commands from the parent; it closes when the parent is gone. `wake` is called after each
+/// command.
 pub(crate) fn listen(wake: impl Fn() + Send + 'static) -> Result<Receiver<Command>, BenchError> {
     let (tell, commands) = channel();
     let work = move || {
@@ -95,19 +97,19 @@ pub(crate) fn listen(wake: impl Fn() + Send + 'static) -> Result<Receiver<Comman
     Ok(commands)
 }
 
-/// What this process has had of its processors, in nanoseconds.
+/// Processor time of this process, in nanoseconds.
 pub(crate) fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// The clock that all processes of this machine share, in nanoseconds.
+/// The monotonic clock, which all processes of this machine share, in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
     phalanx::clock::now().nanos()
 }
 
-/// Whether a driver's counter counts what the kernel dropped because a receive buffer was full. Each driver's counters
-/// begin with its own name.
+/// Whether a driver's counter holds packets that the kernel dropped because a receive buffer was full. The names of a
+/// driver's counters begin with the driver's name.
 pub(crate) fn is_kernel_drop(counter: &str) -> bool {
     counter.ends_with("_receive_overflows")
 }

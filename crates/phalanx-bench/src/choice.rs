@@ -1,11 +1,11 @@
-//! The choices a case is made of.
+//! The parameters that distinguish cases.
 
 use phalanx::config::{Config, DriverMode, SecurityMode};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
 
-/// Makes an enum whose values have names on the command line.
+/// Defines an enum whose values have names on the command line.
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident: $what:literal { $($(#[$value_doc:meta])* $value:ident = $word:literal,)* }) => {
         $(#[$doc])*
@@ -14,7 +14,7 @@ macro_rules! choice {
         pub enum $name { $($(#[$value_doc])* $value,)* }
 
         impl $name {
-            /// All there are.
+            /// All values.
             pub const ALL: &[Self] = &[$(Self::$value,)*];
 
             /// Its name.
@@ -40,17 +40,17 @@ macro_rules! choice {
 choice! {
     /// How packets travel.
     Transport: "transport" {
-        /// Datagrams over loopback.
+        /// UDP datagrams over the loopback interface.
         Udp = "udp",
         /// Memory shared by all members.
         Shm = "shm",
-        /// Every second member uses datagrams with all, the others share memory among themselves.
+        /// Every second member uses datagrams for all; the others share memory among themselves.
         Mixed = "mixed",
     }
 }
 
 impl Transport {
-    /// Makes a member use it.
+    /// Sets up a member's configuration for this transport.
     fn configure(self, config: &mut Config) {
         let last_digit = config.name.as_deref().and_then(|name| name.bytes().last()).unwrap_or(0);
         config.driver = match self {
@@ -60,7 +60,7 @@ impl Transport {
         };
     }
 
-    /// What carries bytes between two processes in the same way, and nothing else.
+    /// The raw medium that carries bytes between two processes in the same way; its figures are the baseline.
     pub(crate) fn medium(self) -> Medium {
         match self {
             Self::Udp | Self::Mixed => Medium::Datagrams,
@@ -69,7 +69,7 @@ impl Transport {
     }
 }
 
-/// What the raw baselines run over.
+/// The medium of the raw baselines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Medium {
     /// UDP on loopback.
@@ -86,7 +86,7 @@ impl Medium {
         }
     }
 
-    /// How many can receive what one sends, of so many: a ring has one reader.
+    /// The number of receivers that a raw baseline can have, at most `wanted`. A ring has one reader.
     pub(crate) fn receivers(self, wanted: usize) -> usize {
         match self {
             Self::Datagrams => wanted,
@@ -100,27 +100,27 @@ choice! {
     Security: "security" {
         /// Every packet is encrypted and authenticated.
         Sealed = "sealed",
-        /// They are not.
+        /// Packets are neither encrypted nor authenticated.
         None = "none",
     }
 }
 
 choice! {
-    /// The order multicasts ask for.
+    /// The order that multicasts request.
     Ordering: "order" {
-        /// Of each sender.
+        /// FIFO order of each sender.
         Fifo = "fifo",
-        /// After everything a message may depend on.
+        /// Causal order: after every message it may depend on.
         Causal = "causal",
-        /// The same everywhere.
+        /// Total order.
         Total = "total",
-        /// The same everywhere, and delivered when all have it.
+        /// Total order, and delivered only when stable.
         Uniform = "uniform",
     }
 }
 
 impl Ordering {
-    /// In the library's terms: the order, and by name whether it is uniform.
+    /// The library's order and stability for this ordering.
     pub(crate) fn of_library(self) -> (phalanx::core::Order, phalanx::core::Stability) {
         use phalanx::core::{Order, Stability};
         match self {
@@ -133,7 +133,7 @@ impl Ordering {
 }
 
 choice! {
-    /// Who multicasts.
+    /// The members that multicast.
     Senders: "senders" {
         /// The youngest member.
         One = "one",
@@ -145,25 +145,25 @@ choice! {
 choice! {
     /// How a process waits.
     Waiting: "wait" {
-        /// It sleeps until something comes.
+        /// It sleeps until a packet arrives.
         Block = "block",
-        /// It looks again and again.
+        /// It polls without pause.
         Spin = "spin",
     }
 }
 
 choice! {
-    /// Which processors the processes of a case may use.
+    /// The processors that the processes of a case may use.
     Cores: "cores" {
-        /// All share the first.
+        /// All share the first processor.
         One = "one",
-        /// The one that measures has the first for itself, the others share the second.
+        /// The process that measures has the first processor to itself; the others share the second.
         Two = "two",
     }
 }
 
 impl Cores {
-    /// The processor of a process that measures, or of another.
+    /// The processor of a process that measures, or of another one.
     pub(crate) fn of(self, measures: bool) -> usize {
         usize::from(self == Self::Two && !measures)
     }

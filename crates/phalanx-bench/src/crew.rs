@@ -1,4 +1,4 @@
-//! The benchmark's processes as their parent sees them.
+//! The benchmark's processes as seen by their parent.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -17,7 +17,7 @@ use crate::protocol::{Command, Mark, Report, Role};
 /// The first argument of a process that is a child of the benchmark; `--parent PID` follows.
 pub const CHILD_COMMAND: &str = "bench-child";
 
-/// Whether the user asked to stop. Every wait looks at it.
+/// A flag that the user asked to stop. Every wait checks it.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(pub Arc<AtomicBool>);
 
@@ -28,7 +28,7 @@ impl Interrupt {
         if self.0.load(Ordering::Relaxed) { Err(BenchError::Interrupted) } else { Ok(()) }
     }
 
-    /// Sleeps, and ends at once when the user asks to stop.
+    /// Sleeps; returns early with an error when the user asks to stop.
     pub(crate) fn sleep(&self, time: Duration) -> Result<(), BenchError> {
         let end = Instant::now() + time;
         loop {
@@ -42,7 +42,7 @@ impl Interrupt {
     }
 }
 
-/// A child; killed and waited for when this is dropped.
+/// A child process; killed and reaped on drop.
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) name: String,
@@ -50,11 +50,11 @@ pub(crate) struct Child {
     to: ChildStdin,
     from: Receiver<Report>,
     interrupt: Interrupt,
-    /// Views it told of, oldest first.
+    /// Views it reported, oldest first.
     pub(crate) views: Vec<View>,
 }
 
-/// A view as a child told of it.
+/// A view as reported by a child.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) group: String,
@@ -63,7 +63,7 @@ pub(crate) struct View {
 }
 
 impl Child {
-    /// Starts this program again in a role.
+    /// Starts this program again with a role.
     pub(crate) fn start(name: impl Into<String>, role: &Role, interrupt: &Interrupt) -> Result<Self, BenchError> {
         interrupt.check()?;
         let name = name.into();
@@ -72,7 +72,8 @@ impl Child {
             .args([CHILD_COMMAND, "--parent", &process::id().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C is for the parent, which ends all.
+            // In a group of its own, it does not receive Ctrl-C of the terminal. The parent does, and ends all
+            // children.
             .process_group(0)
             .spawn()
             .when(format_args!("cannot start {name}"))?;
@@ -83,7 +84,7 @@ impl Child {
         let mut child = Self { name, process, to, from, interrupt: interrupt.clone(), views: Vec::new() };
         let listen = move || {
             for line in BufReader::new(stdout).lines() {
-                // A line that is cut is the last one of a killed process.
+                // A killed process may leave an incomplete last line, which does not parse.
                 let Some(report) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
                 if tell.send(report).is_err() {
                     break;
@@ -100,12 +101,12 @@ impl Child {
     }
 
     fn write(&mut self, value: &impl serde::Serialize) -> Result<(), BenchError> {
-        let mut line = serde_json::to_vec(value).expect("what is told is plain data");
+        let mut line = serde_json::to_vec(value).expect("roles and commands are plain data");
         line.push(b'\n');
         self.to.write_all(&line).when(format_args!("{} does not listen", self.name))
     }
 
-    /// Waits for a report that `pick` takes, and keeps the views told of meanwhile.
+    /// Waits for a report that `pick` accepts. Views reported meanwhile are kept.
     pub(crate) fn hear<T>(
         &mut self,
         what: &str,
@@ -145,7 +146,7 @@ impl Child {
         }
     }
 
-    /// Takes in what it said meanwhile.
+    /// Processes the reports that arrived meanwhile.
     pub(crate) fn catch_up(&mut self) -> Result<(), BenchError> {
         while let Ok(report) = self.from.try_recv() {
             self.note(&report)?;
@@ -173,7 +174,7 @@ impl Child {
 
     pub(crate) fn pid(&self) -> Pid {
         let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
-        pid.expect("a process has a number above zero")
+        pid.expect("a process id is above zero")
     }
 
     /// Sends it a signal.
@@ -184,14 +185,15 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It may have ended by itself; either way there is nothing left to do about it.
+        // The process may have ended by itself. Either way nothing is left to do.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// How long a child may take for what should take no time. A machine that is busy with other work may starve it.
+/// The longest a child may take for a command that should need no time. A machine that is busy with other work may
+/// starve it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Between two looks at whether the user asked to stop.
+/// Time between two checks of whether the user asked to stop.
 const LOOK: Duration = Duration::from_millis(50);

@@ -12,25 +12,25 @@ pub enum BenchError {
     /// The command line makes no sense.
     #[error("{0}")]
     Usage(String),
-    /// A process of this benchmark failed, fell silent or did something else than it was told.
+    /// A process of this benchmark failed, fell silent, or sent something unexpected.
     #[error("{0}")]
     Child(String),
-    /// The system refused something.
+    /// A system call failed.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The attempted operation.
         doing: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Some cases gave figures and these did not; each was told of when it failed.
+    /// These cases gave no figures, though others did. Each was reported when it failed.
     #[error("without a figure: {}", .0.join(", "))]
     Failed(Vec<String>),
 }
 
-/// Says what was being done when the system refused.
+/// Adds the attempted operation to a system error.
 pub(crate) trait While<T> {
-    /// The error with a word on what was being done.
+    /// Converts the error, with `doing` as the attempted operation.
     fn when(self, doing: impl Display) -> Result<T, BenchError>;
 }
 

@@ -1,24 +1,24 @@
-//! Times and their distribution.
+//! Distributions of times.
 
 use hdrhistogram::Histogram;
 
 use crate::row::Quantiles;
 
-/// Times in nanoseconds, kept to three digits.
+/// Times in nanoseconds, with three significant digits.
 #[derive(Debug)]
 pub(crate) struct Times(Histogram<u64>);
 
 impl Times {
     pub(crate) fn new() -> Self {
-        Self(Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are sound"))
+        Self(Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds satisfy the histogram's rules"))
     }
 
-    /// A longer time than the longest counts as the longest.
+    /// Records a time. One above the maximum of a minute counts as a minute.
     pub(crate) fn note(&mut self, nanos: u64) {
         self.0.saturating_record(nanos);
     }
 
-    /// The distribution in microseconds; the times are forgotten.
+    /// Returns the distribution in microseconds, and clears it.
     pub(crate) fn take(&mut self) -> Quantiles {
         let at = |share: f64| self.0.value_at_quantile(share) as f64 / 1e3;
         let quantiles = Quantiles { count: self.0.len(), p50: at(0.5), p99: at(0.99), p999: at(0.999) };

@@ -1,9 +1,8 @@
-//! The benchmark of Phalanx: what a machine can do at best, what the library does of it, and what others do.
+//! The benchmark of Phalanx: the limits of the machine, the library's share of them, and other systems.
 //!
-//! Every figure is the median of some rounds, and stands beside a baseline that was measured in the same round, so
-//! that a ratio means something on a machine whose speed changes by the minute. Members, and the processes of the
-//! baselines, are processes of their own: the program that runs the benchmark is started again for each
-//! ([`CHILD_COMMAND`], [`run_child`]).
+//! Every figure is the median over some rounds. Its baseline is measured in the same round, so that the ratio stays
+//! meaningful on a machine whose speed changes by the minute. Every member and every process of a baseline is a
+//! separate process: the program that runs the benchmark is started again for each ([`CHILD_COMMAND`], [`run_child`]).
 #![deny(missing_docs)]
 
 #[allow(unsafe_code)]
@@ -39,72 +38,72 @@ pub use suite::Suite;
 
 use bench::{Bench, Case};
 
-/// What is to be measured.
+/// A request for measurements.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The suite.
     pub suite: Suite,
-    /// Names of cases, in which `*` stands for anything; empty: all.
+    /// Names of cases, in which `*` matches anything. Empty: all cases.
     pub cases: Vec<String>,
-    /// One short round, to see that it works.
+    /// Whether to run one short round, to see that it works.
     pub quick: bool,
-    /// How often each case is measured.
+    /// Number of rounds for each case.
     pub rounds: usize,
-    /// How long one measurement takes.
+    /// Duration of one measurement.
     pub seconds: Duration,
-    /// For the suite `stream`: what cases are made of, instead of the usual ones.
+    /// For the suite `stream`: parameters of the cases, in place of the usual ones.
     pub selection: Selection,
-    /// Where the peers' runners lie.
+    /// Directory of the peers' runners.
     pub peers: PathBuf,
-    /// Where they were built.
+    /// Directory in which the runners were built.
     pub built: PathBuf,
-    /// Whether to tell where the slowest call of a case spent its time.
+    /// Whether to report where the slowest call of a case spent its time.
     pub trace: bool,
-    /// Whether to tell what the endpoints of calls counted.
+    /// Whether to report the counters of the endpoints of calls.
     pub counters: bool,
-    /// Whether the user asked to stop.
+    /// Set when the user asked to stop.
     pub interrupt: Interrupt,
 }
 
 impl Request {
-    /// Nothing is asked for in particular, and it must be quick: some cases stand for all.
+    /// Whether nothing particular is requested and the run must be quick: a few cases then represent all.
     pub(crate) fn is_sketch(&self) -> bool {
         self.quick && self.cases.is_empty()
     }
 }
 
-/// Every combination of what is named makes a case; what is left empty has one usual value.
+/// Parameters of cases. Every combination of the named values makes a case; an empty list has one usual value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Bytes of a message.
+    /// Message sizes in bytes.
     pub sizes: Vec<usize>,
-    /// Members of the group.
+    /// Numbers of group members.
     pub members: Vec<usize>,
     /// Orders.
     pub orders: Vec<Ordering>,
-    /// Who sends.
+    /// Which members send.
     pub senders: Vec<Senders>,
     /// How packets travel.
     pub transports: Vec<Transport>,
-    /// How they are protected.
+    /// Whether packets are encrypted.
     pub security: Vec<Security>,
 }
 
-/// Who is told what comes of a run.
+/// Receives the results of a run.
 pub trait Reporter {
-    /// So many cases are to be measured.
+    /// Called with the number of cases to be measured.
     fn plan(&mut self, cases: usize);
-    /// What is being done now.
+    /// Called with the step that begins.
     fn doing(&mut self, what: &str);
-    /// A case is done, with or without a figure.
+    /// Called when a case has ended, with or without a figure.
     fn case_done(&mut self);
-    /// A figure.
+    /// Called with each figure.
     fn row(&mut self, row: &Row);
-    /// Something that people should know.
+    /// Called with a message for people.
     fn notice(&mut self, what: &str);
 }
 
-/// Measures the cases asked for, one after the other. What fails is told, and the others are measured.
+/// Measures the requested cases one after the other. A case that fails is reported, and the next ones are measured.
 ///
 /// # Errors
 /// [`BenchError::Interrupted`], [`BenchError::Usage`]; [`BenchError::Failed`] when some cases gave no figure.
@@ -128,20 +127,20 @@ pub fn run(request: &Request, reporter: &mut dyn Reporter) -> Result<(), BenchEr
     if failed.is_empty() { Ok(()) } else { Err(BenchError::Failed(failed)) }
 }
 
-/// Name of each case of a request, and what it measures.
+/// Returns the name and a description of each case of a request.
 ///
 /// # Errors
-/// [`BenchError::Usage`] when there is no such case.
+/// [`BenchError::Usage`] when no case matches.
 pub fn list(request: &Request) -> Result<Vec<(String, String)>, BenchError> {
     Ok(chosen(request)?.into_iter().map(|case| (case.name, case.what)).collect())
 }
 
-/// How often the protocol core allocates, both sides together, while `messages` totally ordered multicasts of 100 B pass
-/// from one side to the other, after as many that give its queues their size. The program's allocator has to be
-/// [`Counting`].
+/// Number of allocations by the protocol core, both sides together, while `messages` totally ordered multicasts of 100
+/// B pass from one side to the other. As many messages precede them, so that queues have grown to their size. The
+/// program's allocator has to be [`Counting`].
 ///
 /// # Errors
-/// When the core refuses.
+/// When the core refuses a command.
 pub fn core_allocations(messages: usize) -> Result<u64, BenchError> {
     let mut pair = suite::core_loop::Pair::meet(phalanx::driver::udp::PACKET_BYTES_LOOPBACK, true)?;
     pair.push(false, messages)?;
@@ -150,11 +149,11 @@ pub fn core_allocations(messages: usize) -> Result<u64, BenchError> {
     Ok(alloc::taken() - before)
 }
 
-/// Drives the protocol core alone with `count` totally ordered multicasts of 100 B, or with round trips of 64 B, for
-/// whoever looks at it from outside.
+/// Drives the protocol core alone with `count` totally ordered multicasts of 100 B, or with round trips of 64 B. Meant
+/// for profilers.
 ///
 /// # Errors
-/// When the core refuses.
+/// When the core refuses a command.
 pub fn drive_core(count: usize, sealed: bool, trips: bool) -> Result<(), BenchError> {
     let mut pair = suite::core_loop::Pair::meet(phalanx::driver::udp::PACKET_BYTES_LOOPBACK, sealed)?;
     if trips { pair.trips(count).map(drop) } else { pair.push(false, count) }
@@ -172,7 +171,7 @@ fn chosen(request: &Request) -> Result<Vec<Case>, BenchError> {
     Ok(cases)
 }
 
-/// Whether a name fits a pattern in which `*` stands for anything.
+/// Whether `name` matches a pattern in which `*` stands for anything.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

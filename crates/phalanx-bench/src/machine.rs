@@ -1,4 +1,4 @@
-//! What the figures were taken on.
+//! The machine on which figures were measured.
 
 use std::fs::read_to_string;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The facts of a machine that decide what its figures mean.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Always `machine`, so that the line is told from those with figures.
+    /// Always `machine`, which distinguishes this line from those with figures.
     pub suite: String,
     /// The processor's name.
     pub processor: String,
@@ -17,11 +17,11 @@ pub struct Machine {
     pub memory_mib: u64,
     /// The kernel's release.
     pub kernel: String,
-    /// What the system says it runs in, if it runs in something.
+    /// The machine's product name as the system reports it. It names the hypervisor if there is one.
     pub hypervisor: String,
     /// The clock source in use.
     pub clock: String,
-    /// The idle driver: waking a sleeping processor costs what it makes it cost.
+    /// The idle driver. It decides what it costs to wake a sleeping processor.
     pub idle: String,
     /// The largest receive buffer an ordinary process may ask for, in bytes.
     pub receive_buffer_max: u64,
@@ -31,15 +31,15 @@ pub struct Machine {
     pub release: String,
     /// The command that was run.
     pub command: String,
-    /// When, in seconds since 1970.
+    /// Time of the run, in seconds since 1970.
     pub when_s: u64,
 }
 
 impl Machine {
-    /// The word that marks a line as this one.
+    /// The value of `suite` that marks this line.
     pub const SUITE: &'static str = "machine";
 
-    /// Asks the system.
+    /// Reads the facts of this machine.
     #[must_use]
     pub fn here() -> Self {
         let first = |path: &str| read_to_string(path).unwrap_or_default().trim().to_owned();

@@ -1,7 +1,7 @@
-//! A member's own side: it turns, counts what is delivered, and multicasts what it is told to.
+//! The member's side: it polls, counts deliveries, and multicasts as commanded.
 //!
-//! What is measured here must cost little beside what it measures: a message of a load is counted and no more, and
-//! the clock is read once for each turn, by the library itself.
+//! Measuring must cost little beside what is measured. A load message is only counted, and the library itself reads the
+//! clock once for each poll.
 
 mod app;
 mod work;
@@ -41,7 +41,7 @@ pub(crate) fn run(role: &MemberRole) -> Result<(), BenchError> {
     match role.loss_ppm {
         None => serve(role, Inline::start(&options).map_err(failed("cannot start"))?),
         Some(loss_ppm) => {
-            // The name decides what is lost, so that members lose different packets.
+            // The seed follows from the name, so that members lose different packets.
             let seed = role.name.bytes().fold(7, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
             options.faults = Some((Faults { loss_ppm, ..Faults::default() }, seed));
             serve(role, Inline::start_lossy(&options).map_err(failed("cannot start"))?)
@@ -73,7 +73,8 @@ fn serve<D: Wait>(role: &MemberRole, mut member: Inline<D>) -> Result<(), BenchE
             over = true;
             say(&Report::Left)?;
         }
-        // What came may be answered, and a load goes on; what is due otherwise is known to the wait.
+        // Received packets may have to be answered, and a load goes on: poll again at once. Other deadlines are known
+        // to the wait.
         let goes_on = accepted > 0 && work.is_load();
         let busy = report.more || report.received > 0 || goes_on || app.has_to_answer();
         if over || !busy && role.wait == Waiting::Block {
@@ -82,7 +83,7 @@ fn serve<D: Wait>(role: &MemberRole, mut member: Inline<D>) -> Result<(), BenchE
     }
 }
 
-/// Carries out what was commanded. False: the parent has gone.
+/// Executes a command. False: the parent is gone.
 fn obey<D: Wait>(
     commands: &Receiver<Command>,
     work: &mut Work,
@@ -157,8 +158,8 @@ fn mark<D: Wait>(app: &App, member: &Inline<D>) -> Mark {
     mark
 }
 
-/// Whether a command was refused only for now.
+/// Whether a command was refused only for the moment.
 fn for_now(error: &CommandError) -> bool {
-    // Between two lives, or while a view is waited for, there is no group.
+    // Between two incarnations, and while a view is awaited, there is no group.
     matches!(error, CommandError::NoCredit | CommandError::NotMember)
 }

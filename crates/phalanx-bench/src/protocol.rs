@@ -1,4 +1,4 @@
-//! What the benchmark and its processes say to each other: JSON, one object a line.
+//! The protocol between the benchmark and its processes: one JSON object a line.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::calls::{CallRole, Load, Place};
 use crate::choice::{Medium, Ordering, Security, Transport, Waiting};
 use crate::row::Quantiles;
 
-/// What a child is; the first line it reads.
+/// The role of a child; the first line it reads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Role {
     /// The only processor it may use.
@@ -20,7 +20,7 @@ pub(crate) struct Role {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum What {
     Member(MemberRole),
-    /// Counts what comes.
+    /// Counts the datagrams that arrive.
     Sink {
         medium: Medium,
         size: usize,
@@ -35,7 +35,7 @@ pub(crate) enum What {
         ports: Vec<u16>,
         ring: Option<PathBuf>,
     },
-    /// Sends back what comes; `timed`: and measures how long it was under way.
+    /// Sends back what arrives. With `timed` it also measures the time of the first half.
     Echo {
         medium: Medium,
         wait: Waiting,
@@ -54,77 +54,77 @@ pub(crate) enum What {
     },
 }
 
-/// How datagrams are streamed.
+/// System calls and socket options for streams of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Stream {
-    /// 64 in a call, and a large receive buffer.
+    /// 64 datagrams in a call, and a large receive buffer.
     Batched,
-    /// Segmented and merged by the kernel.
+    /// Datagrams segmented and merged by the kernel (GSO and GRO).
     Segmented,
-    /// One in a call, and the buffer that every socket has.
+    /// One datagram in a call, and the default receive buffer.
     Plain,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct MemberRole {
     pub(crate) name: String,
-    /// Where processes of its cell find each other.
+    /// The directory in which processes of its cell find each other.
     pub(crate) directory: PathBuf,
     pub(crate) transport: Transport,
     pub(crate) security: Security,
     pub(crate) wait: Waiting,
-    /// Share of arrivals lost on purpose, in millionths.
+    /// Share of arriving packets to drop on purpose, in parts per million.
     pub(crate) loss_ppm: Option<u32>,
-    /// Silent this long, a member is suspected, in milliseconds; else as the library has it.
+    /// Silence after which a member is suspected, in milliseconds. `None`: the library's default.
     pub(crate) suspect_after_ms: Option<u64>,
-    /// A member that holds others back for so many milliseconds is expelled; else it is waited for.
+    /// Time after which a member that holds others back is expelled, in milliseconds. `None`: never.
     pub(crate) expel_after_ms: Option<u64>,
     /// The groups it joins.
     pub(crate) groups: Vec<String>,
-    /// What it keeps as the groups' state and gives to joiners.
+    /// Bytes that it keeps as the groups' state and gives to joiners.
     pub(crate) state_bytes: usize,
-    /// Takes the groups' state when it joins.
+    /// Whether it takes the groups' state when it joins.
     pub(crate) takes_state: bool,
 }
 
-/// From the benchmark to a child.
+/// Commands from the benchmark to a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Command {
-    /// Tell where you stand.
+    /// Report the counters.
     Mark,
-    /// Multicast as fast as there is credit, or so many a second.
+    /// Multicast as fast as credit allows, or at a rate.
     Load { ordering: Ordering, size: usize, per_second: Option<f64> },
-    /// No more.
+    /// Stop to multicast.
     Stop,
-    /// Measure round trips for so long: each message waits for so many answers.
+    /// Measure round trips for `nanos`. Each message waits for `answers` answers.
     Ping { ordering: Ordering, size: usize, nanos: u64, answers: usize },
     /// Answer pings in this way from now on.
     Echo { answer: Answer, ordering: Ordering, size: usize },
-    /// Multicast a stamped message each gap for so long.
+    /// For `nanos`, multicast a stamped message every `gap_nanos`.
     Probe { ordering: Ordering, size: usize, nanos: u64, gap_nanos: u64 },
-    /// Tell the times measured since this was last asked.
+    /// Report the times measured since this was last requested.
     Times,
-    /// Tell the longest pauses since this was last asked.
+    /// Report the longest pauses since this was last requested.
     Pauses,
-    /// Take no more than so many messages in a second.
+    /// Take at most `per_second` messages a second.
     Take { per_second: Option<f64> },
-    /// Hand on every message that comes to the member of this name, from now on; or no more.
+    /// From now on, hand on every message to the member of this name. `None`: stop doing so.
     Forward { to: Option<String> },
     /// Send messages to the member of this name as fast as it takes them.
     Feed { to: String, size: usize },
     /// Leave the cell.
     Leave,
-    /// For servers: who will call.
+    /// For servers: the clients that will call.
     Meet { clients: Vec<Place> },
-    /// For both: tell what your endpoints have counted.
+    /// For both: report the counters of your endpoints.
     Count,
-    /// For both: note from now on where calls spend their time.
+    /// For both: record from now on where calls spend their time.
     KeepTrace,
-    /// For clients: what happened in the slowest call that is still known.
+    /// For clients: report the events of the slowest call that is still recorded.
     Slowest,
-    /// For servers: what happened meanwhile.
+    /// For servers: report the events in this interval.
     During { from_ns: u64, to_ns: u64 },
-    /// For clients: make calls for so long.
+    /// For clients: make calls for `nanos`.
     Call { load: Load, nanos: u64 },
     /// For a raw process: begin to send.
     Go { nanos: u64, gap_nanos: u64 },
@@ -133,7 +133,7 @@ pub(crate) enum Command {
 /// How a member answers a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// Not.
+    /// It does not answer.
     No,
     /// With a multicast of the same kind.
     Multicast,
@@ -141,20 +141,20 @@ pub(crate) enum Answer {
     Alone,
 }
 
-/// From a child to the benchmark.
+/// Reports from a child to the benchmark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// What became of the calls.
+    /// The result of a load of calls.
     Called(Called),
-    /// What its endpoints have counted, all together.
+    /// The sum of its endpoints' counters.
     Counted(BTreeMap<String, u64>),
-    /// What happened, and when.
+    /// The events of a time trace.
     Happened {
         lines: Vec<(u64, String)>,
     },
-    /// Where its endpoints are.
+    /// The addresses of its endpoints.
     Places(Vec<Place>),
-    /// It listens at this port; or it is ready, and has none.
+    /// It is ready, and listens at this port if it has one.
     Ready {
         port: u16,
     },
@@ -166,7 +166,7 @@ pub(crate) enum Report {
         at_ns: u64,
     },
     Mark(Mark),
-    /// What was asked for is over.
+    /// The command has been carried out.
     Done,
     Times(Quantiles),
     Pauses(Pauses),
@@ -181,15 +181,15 @@ pub(crate) enum Report {
     },
 }
 
-/// What became of a load of calls.
+/// The result of a load of calls.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Called {
     pub(crate) times: Quantiles,
-    /// How long calls were made.
+    /// Time for which calls were made, in nanoseconds.
     pub(crate) nanos: u64,
     /// Answers of each endpoint in that time.
     pub(crate) answered: Vec<u64>,
-    /// Their bytes.
+    /// Bytes of these answers.
     pub(crate) bytes: u64,
     /// Calls without an answer.
     pub(crate) failed: u64,
@@ -202,28 +202,28 @@ impl Called {
         self.nanos.max(1) as f64 / 1e9
     }
 
-    /// Answers in a second.
+    /// Answers per second.
     pub(crate) fn rate(&self) -> f64 {
         self.answered.iter().sum::<u64>() as f64 / self.seconds()
     }
 
-    /// Bytes of answers in a second.
+    /// Bytes of answers per second.
     pub(crate) fn byte_rate(&self) -> f64 {
         self.bytes as f64 / self.seconds()
     }
 
-    /// Answers of the endpoint that had the most, for each of the one that had the fewest.
+    /// Answers of the endpoint with the most, divided by those of the one with the fewest.
     pub(crate) fn greatest_share(&self) -> f64 {
         let least = self.answered.iter().min().copied().unwrap_or(0).max(1);
         self.answered.iter().max().copied().unwrap_or(0) as f64 / least as f64
     }
 }
 
-/// Where a child stands.
+/// Counters of a child at one moment.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub(crate) at_ns: u64,
-    /// Multicasts that it took, messages for it alone, and what of its own was taken.
+    /// Multicasts delivered, messages to it alone, and its own messages that were accepted.
     pub(crate) delivered: u64,
     pub(crate) messages: u64,
     pub(crate) accepted: u64,
@@ -235,7 +235,7 @@ pub(crate) struct Mark {
     pub(crate) retransmissions: u64,
 }
 
-/// The longest times in which nothing of a kind happened.
+/// The longest times without a send, or without a delivery.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Pauses {
     pub(crate) send_ns: u64,
@@ -247,17 +247,17 @@ impl Mark {
         (self.at_ns.saturating_sub(earlier.at_ns)).max(1) as f64 / 1e9
     }
 
-    /// Deliveries in a second from `earlier` to this.
+    /// Deliveries per second between `earlier` and `self`.
     pub(crate) fn delivery_rate(&self, earlier: &Self) -> f64 {
         self.delivered.saturating_sub(earlier.delivered) as f64 / self.seconds_since(earlier)
     }
 
-    /// Messages for it alone, in a second from `earlier` to this.
+    /// Messages to it alone, per second, between `earlier` and `self`.
     pub(crate) fn message_rate(&self, earlier: &Self) -> f64 {
         self.messages.saturating_sub(earlier.messages) as f64 / self.seconds_since(earlier)
     }
 
-    /// Acceptances in a second from `earlier` to this.
+    /// Acceptances per second between `earlier` and `self`.
     pub(crate) fn acceptance_rate(&self, earlier: &Self) -> f64 {
         self.accepted.saturating_sub(earlier.accepted) as f64 / self.seconds_since(earlier)
     }

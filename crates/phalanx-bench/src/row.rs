@@ -1,4 +1,4 @@
-//! One figure with all that is known of it: a line of JSON, and a row of a table.
+//! One figure with its context: a line of JSON, and a row of a table.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,33 +13,33 @@ pub struct Row {
     pub group: usize,
     /// Bytes of a message.
     pub size: usize,
-    /// What was measured.
+    /// Name of the measured quantity.
     pub metric: String,
-    /// In what.
+    /// Unit of the value.
     pub unit: String,
     /// The median of `runs`.
     pub value: f64,
-    /// Where the metric is a time with a distribution: the median over the rounds of this quantile.
+    /// For a distribution of times: the median over the rounds of the 50th percentile.
     pub p50: Option<f64>,
-    /// The same.
+    /// Likewise the 99th percentile.
     pub p99: Option<f64>,
-    /// The same.
+    /// Likewise the 99.9th percentile.
     pub p999: Option<f64>,
-    /// One value for each round.
+    /// The value of each round.
     pub runs: Vec<f64>,
-    /// The median of what was measured beside it, in the same unit.
+    /// The median of the baseline, in the same unit.
     pub baseline: Option<f64>,
-    /// The median of the rounds' ratios to their baselines.
+    /// The median of the ratios of each round to its baseline.
     pub ratio: Option<f64>,
-    /// The rounds' ratios.
+    /// The ratio of each round.
     #[serde(default)]
     pub ratios: Vec<f64>,
-    /// What the baseline is.
+    /// Description of the baseline.
     #[serde(default)]
     pub against: String,
 }
 
-/// What the rounds of one metric gave, until they become a [`Row`].
+/// The rounds of one metric, until they become a [`Row`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series {
     pub(crate) metric: String,
@@ -57,7 +57,7 @@ impl Series {
         Self { metric: metric.into(), unit, group, size, ..Self::default() }
     }
 
-    /// Says what its baseline is.
+    /// Names the baseline.
     pub(crate) fn against(mut self, what: impl Into<String>) -> Self {
         self.against = what.into();
         self
@@ -67,13 +67,13 @@ impl Series {
         self.runs.push(value);
     }
 
-    /// A round's value with what was measured beside it.
+    /// Adds a round's value and its baseline.
     pub(crate) fn add_beside(&mut self, value: f64, baseline: f64) {
         self.runs.push(value);
         self.baselines.push(baseline);
     }
 
-    /// A round's distribution; its value is the median.
+    /// Adds a round's distribution; the value is its median.
     pub(crate) fn add_quantiles(&mut self, times: &Quantiles) {
         self.runs.push(times.p50);
         for (kept, new) in self.quantiles.iter_mut().zip([times.p50, times.p99, times.p999]) {
@@ -81,13 +81,13 @@ impl Series {
         }
     }
 
-    /// The same, with the median of what was measured beside it.
+    /// Adds a round's distribution and the baseline's median.
     pub(crate) fn add_quantiles_beside(&mut self, times: &Quantiles, baseline: f64) {
         self.add_quantiles(times);
         self.baselines.push(baseline);
     }
 
-    /// The row, if there was a round.
+    /// Returns the row, or `None` without a round.
     pub(crate) fn row(&self, suite: &str, case: &str) -> Option<Row> {
         let value = median(&self.runs)?;
         let whole = self.baselines.len() == self.runs.len();
@@ -123,7 +123,7 @@ pub(crate) struct Quantiles {
     pub(crate) p999: f64,
 }
 
-/// The value in the middle; of two, their mean. `None` of none.
+/// The middle value, or the mean of the two middle ones. `None` if there are no values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -132,7 +132,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(*low, *high))
 }
 
-/// A figure with as many digits as say something.
+/// Formats a value with as many digits as are significant.
 #[must_use]
 pub fn show(value: f64) -> String {
     match value.abs() {
@@ -150,7 +150,7 @@ pub fn show(value: f64) -> String {
     }
 }
 
-/// "median (least - greatest)".
+/// Formats values as "median (least - greatest)".
 #[must_use]
 pub fn show_spread(values: &[f64]) -> String {
     let Some(middle) = median(values) else { return String::new() };
@@ -160,11 +160,11 @@ pub fn show_spread(values: &[f64]) -> String {
 }
 
 impl Row {
-    /// Heads of the cells that [`Row::cells`] gives.
+    /// Headings of the cells that [`Row::cells`] returns.
     pub const HEADS: [&'static str; 9] =
         ["case", "n", "size", "metric", "value", "unit", "p99", "baseline", "ratio (least - greatest)"];
 
-    /// The row as people read it.
+    /// The row's cells, for people.
     #[must_use]
     pub fn cells(&self) -> [String; 9] {
         let known = |value: Option<f64>| value.map_or_else(String::new, show);
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn ratios_are_made_within_a_round() {
         let mut series = Series::new("throughput", "msg/s", 4, 100).against("raw");
-        // The machine was ten times slower in the second round: the ratio does not see it.
+        // The machine is ten times slower in the second round. The ratio does not change.
         for (value, baseline) in [(200.0, 100.0), (20.0, 10.0), (900.0, 300.0)] {
             series.add_beside(value, baseline);
         }

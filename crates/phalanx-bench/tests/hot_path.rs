@@ -1,4 +1,4 @@
-//! What must not happen for a message: the core allocates nothing for it, on either side.
+//! The core allocates nothing for a message, on either side.
 
 use phalanx_bench::{Counting, core_allocations};
 
@@ -10,6 +10,6 @@ fn a_packed_message_costs_no_allocation() {
     const MESSAGES: usize = 100_000;
     assert!(core_allocations(2_000).expect("the core takes it") > 0, "what there is is counted: packets cost some");
     let taken = core_allocations(MESSAGES).expect("the core takes it");
-    // Packets, acks and timers may cost some: there is one packet for some three hundred of these messages.
+    // Packets, acks and timers may allocate a little. One packet carries about three hundred of these messages.
     assert!(taken < MESSAGES as u64 / 50, "{taken} allocations for {MESSAGES} messages");
 }

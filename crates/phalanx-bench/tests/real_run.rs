@@ -1,8 +1,8 @@
-//! One real, short run. This program is also each of its own children, as the command line's is.
+//! One short, real run. Like the command-line program, this program is also each of its own children.
 
 use phalanx_bench::{BenchError, CHILD_COMMAND, Interrupt, Reporter, Request, Row, Selection, Suite, run, run_child};
 
-/// Keeps what is told.
+/// Keeps the rows and notices of a run.
 #[derive(Default)]
 struct Kept {
     rows: Vec<Row>,
@@ -44,7 +44,7 @@ fn main() -> Result<(), BenchError> {
     streams_are_measured()
 }
 
-/// Figures come, in the promised form; which ones is the machine's affair.
+/// Checks that figures come in the promised form. Their values depend on the machine.
 fn streams_are_measured() -> Result<(), BenchError> {
     let request = Request {
         suite: Suite::Stream,

@@ -41,12 +41,12 @@ fn addresses(role: &CallRole) -> Vec<SocketAddr> {
     role.servers.iter().map(address).collect()
 }
 
-/// What decides the losses of an endpoint: another for each, the same in each run.
+/// Seed of an endpoint's losses: different for each endpoint, the same in each run.
 pub(super) fn seed(role: &CallRole, at: usize) -> u64 {
     2 * at as u64 + u64::from(role.servers.is_empty())
 }
 
-/// With sessions.
+/// Calls with sessions.
 pub(super) struct Reliable<D: Wait> {
     port: Port<D>,
     servers: Vec<SocketAddr>,
@@ -57,7 +57,7 @@ impl<D: Wait> Reliable<D> {
     pub(super) fn start(role: &CallRole, wrap: impl FnOnce(Shm<Udp>) -> D) -> Result<Self, BenchError> {
         let options =
             PortOptions { config: config(role), serves: role.servers.is_empty(), limits: role.tuning.limits() };
-        // A port binds its sockets with the buffers of every process of the library; others are bound here.
+        // `Port` binds its sockets with the library's standard buffers. Another buffer size needs a driver bound here.
         let bound = match role.tuning.receive_bytes {
             Some(receive_buffer_bytes) => {
                 let options = UdpOptions { receive_buffer_bytes, ..UdpOptions::default() };
@@ -126,10 +126,10 @@ impl<D: Wait> End for Reliable<D> {
     }
 }
 
-/// About ten thousand short calls.
+/// Enough records for about ten thousand short calls.
 const TRACE_RECORDS: usize = 1 << 16;
 
-/// Without anything.
+/// Calls without guarantees: sealed datagrams, no sessions.
 pub(super) struct Unreliable {
     driver: Shm<Udp>,
     plain: UnreliableEndpoint,
@@ -224,7 +224,7 @@ impl End for Unreliable {
             let at = address(other);
             let peer = Peer { offer: Offer { pid, memory, doorbell }, token: life, data: at, control: at };
             self.plain.know(Incarnation(life), at);
-            // Whoever cannot be attached is reached by datagrams.
+            // A peer whose shared memory cannot be attached is reached by datagrams instead.
             let _ = self.driver.attach(&peer);
         }
     }

@@ -1,4 +1,4 @@
-//! Makes the calls of a load, and keeps the figures.
+//! Makes the calls of a load, and records the figures.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::error::BenchError;
 use crate::histogram::Times;
 use crate::protocol::Called;
 
-/// An endpoint that calls.
+/// An endpoint that makes calls.
 struct Caller<'a, E> {
     end: &'a mut E,
     heard: Heard,
@@ -25,7 +25,7 @@ struct Tally {
     failed: u64,
 }
 
-/// Carries out a load for so long, and waits until its calls have ended.
+/// Runs a load for `nanos`, then waits until the calls under way have ended.
 pub(super) fn offer<E: End>(role: &CallRole, ends: &mut [E], load: &Load, nanos: u64) -> Result<Called, BenchError> {
     let request = bytes(load.longest());
     let drops = |ends: &[E]| ends.iter().map(End::kernel_drops).sum::<u64>();
@@ -54,7 +54,7 @@ pub(super) fn offer<E: End>(role: &CallRole, ends: &mut [E], load: &Load, nanos:
         if role.wait == Waiting::Block && !plan.is_clocked() {
             callers[0].end.sleep(LOOK)?;
         }
-        // A call without guarantees may never end.
+        // The answer to a call without guarantees may be lost for good, so such calls are given up after a time.
         if role.carrier == Carrier::Plain {
             now = now_ns();
             for caller in &mut callers {
@@ -72,7 +72,7 @@ impl<'a, E: End> Caller<'a, E> {
         Self { end, heard: Heard::default(), pending: Pending::default(), answered: 0 }
     }
 
-    /// Takes what ended.
+    /// Records the calls that ended.
     fn settle(
         &mut self,
         now: u64,
@@ -81,7 +81,7 @@ impl<'a, E: End> Caller<'a, E> {
         tally: &mut Tally,
     ) -> Result<(), BenchError> {
         for ended in self.heard.ended.drain(..) {
-            // It was given up, and ended all the same.
+            // The call was given up as lost, and its answer arrived after that.
             let Some(call) = self.pending.end(ended.number) else { continue };
             let Some(answer_bytes) = ended.answer_bytes else {
                 tally.failed += 1;
@@ -89,7 +89,7 @@ impl<'a, E: End> Caller<'a, E> {
             };
             let expected = answer.unwrap_or(call.size);
             if answer_bytes != expected {
-                return Err(BenchError::Child(format!("{answer_bytes} bytes came back of {expected}")));
+                return Err(BenchError::Child(format!("an answer has {answer_bytes} bytes instead of {expected}")));
             }
             if plan.timed() == Some(call.size) {
                 tally.times.note(now - call.since);
@@ -102,7 +102,7 @@ impl<'a, E: End> Caller<'a, E> {
         Ok(())
     }
 
-    /// Makes the calls that are to be made; whether there was one.
+    /// Makes the calls that are due. Returns whether there was one.
     fn call(&mut self, now: u64, plan: &mut Plan<'_>, request: &[u8], times: &mut Times) -> Result<bool, BenchError> {
         for made in 0..BURST {
             let Some(next) = plan.next(now, self.pending.count, times) else { return Ok(made > 0) };
@@ -118,10 +118,10 @@ impl<'a, E: End> Caller<'a, E> {
     }
 }
 
-/// Calls under way, in the order of their numbers, which are one after the other.
+/// Calls under way, indexed by their consecutive numbers.
 #[derive(Default)]
 struct Pending {
-    /// The number of the first.
+    /// Number of the first entry.
     first: u64,
     calls: VecDeque<Option<Begun>>,
     count: usize,
@@ -147,7 +147,7 @@ impl Pending {
         self.count += 1;
     }
 
-    /// `None`: it is not under way.
+    /// Removes a call that ended. `None`: it is not under way.
     fn end(&mut self, number: u64) -> Option<Begun> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let call = self.calls.get_mut(at)?.take()?;
@@ -159,7 +159,7 @@ impl Pending {
         Some(call)
     }
 
-    /// Waits no longer for calls that were made until then; how many those are.
+    /// Gives up the calls made up to the time `until`, and returns their number.
     fn give_up(&mut self, until: u64) -> u64 {
         let mut given_up = 0;
         while let Some(Some(call)) = self.calls.front()
@@ -172,9 +172,9 @@ impl Pending {
     }
 }
 
-/// Calls that an endpoint makes between two turns, so that answers are taken when many calls are overdue.
+/// Calls that an endpoint makes in one poll. The bound ensures that answers are read even when many calls are overdue.
 const BURST: usize = 64;
-/// Without an answer for so long, a call without guarantees counts as lost.
+/// A call without guarantees counts as lost after this long without an answer.
 const LOST_AFTER_NS: u64 = 300_000_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Processes of calls: servers and clients, with all guarantees, without any, and over TCP.
+//! Processes that make or answer calls: with all guarantees, with none, and over TCP.
 
 mod carriers;
 mod load;
@@ -24,14 +24,14 @@ use carriers::{Reliable, Unreliable, seed};
 pub(crate) use plan::Load;
 use tcp::Tcp;
 
-/// What carries a call.
+/// The means by which calls travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Carrier {
-    /// Sessions: at most once.
+    /// Sessions, with at-most-once execution.
     Reliable,
-    /// Datagrams under the same seal by the same driver, and nothing else.
+    /// Datagrams with the same encryption and the same driver, and no session.
     Plain,
-    /// A stream of the kernel's.
+    /// A TCP stream of the kernel.
     Tcp,
 }
 
@@ -45,28 +45,29 @@ impl Carrier {
     }
 }
 
-/// A process of servers, or of clients.
+/// A process that runs servers, or clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct CallRole {
     pub(crate) carrier: Carrier,
     pub(crate) security: Security,
     pub(crate) wait: Waiting,
     pub(crate) directory: PathBuf,
-    /// Endpoints of this process, each with sockets of its own, turned one after the other. More than one have to spin.
+    /// Number of endpoints of this process. Each has sockets of its own; one thread polls them in order. More than one
+    /// endpoint requires [`Waiting::Spin`].
     pub(crate) endpoints: usize,
     pub(crate) transport: Transport,
-    /// The servers that each endpoint calls; none: these are the servers.
+    /// The servers that each endpoint calls. Empty: this process runs the servers.
     pub(crate) servers: Vec<Place>,
-    /// How long an answer is; `None`: it is the request.
+    /// Length of an answer in bytes. `None`: the answer is the request.
     pub(crate) answer: Option<usize>,
     pub(crate) tuning: Tuning,
 }
 
-/// Where an endpoint is.
+/// Address of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub(crate) port: u16,
-    /// What those need to know who would reach it through memory without a session.
+    /// The endpoint's shared memory, for peers that reach it without a session.
     memory: Option<Memory>,
 }
 
@@ -84,7 +85,7 @@ impl Place {
     }
 }
 
-/// What of an endpoint is not as it is by default.
+/// Settings of an endpoint that differ from the defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tuning {
     pub(crate) slots: Option<u8>,
@@ -92,16 +93,16 @@ pub(crate) struct Tuning {
     pub(crate) timer_min: Option<Duration>,
     pub(crate) delay_free: Option<Duration>,
     pub(crate) receive_budget_bytes: Option<u64>,
-    /// Answers are not kept within the receive buffer.
+    /// Whether response credit is unlimited, so that answers may exceed the receive buffer.
     pub(crate) unbounded: bool,
-    /// The receive buffer to ask for, in bytes.
+    /// Size of the receive buffer to request, in bytes.
     pub(crate) receive_bytes: Option<usize>,
-    /// Share of arrivals lost on purpose, in millionths.
+    /// Share of arriving packets to drop on purpose, in parts per million.
     pub(crate) loss_ppm: u32,
 }
 
 impl Tuning {
-    /// What is not as usual, for people.
+    /// Lists the settings that differ from the defaults, for people.
     pub(crate) fn label(&self) -> String {
         let told = [
             self.slots.map(|slots| format!(", {slots} slots")),
@@ -130,47 +131,48 @@ impl Tuning {
     }
 }
 
-/// What carries calls, at either end.
+/// One end of a carrier, client or server.
 trait End {
     fn place(&self) -> Place;
-    /// Learns where the other end is. Only who keeps nothing with it has to be told.
+    /// Learns the address of the other end. Only a carrier without sessions needs this.
     fn meet(&mut self, _other: &Place) {}
-    /// Takes what came; whether anything did.
+    /// Processes what arrived. Returns whether anything did.
     fn poll(&mut self, heard: &mut Heard) -> Result<bool, BenchError>;
     fn sleep(&mut self, most: Duration) -> Result<(), BenchError>;
-    /// Calls one of its servers. Gives the call's number, which is the next after that of the call before; `None`: it takes
-    /// no more until one has ended.
+    /// Calls one of its servers. Returns the call's number, which is one more than that of the previous call. `None`:
+    /// the carrier takes no more calls until one has ended.
     fn call(&mut self, server: usize, request: &[u8], heard: &mut Heard) -> Result<Option<u64>, BenchError>;
-    /// Begins anew what it keeps with its servers.
+    /// Replaces the sessions with its servers by new ones.
     fn renew(&mut self, _heard: &mut Heard) {}
-    /// Notes from now on where calls spend their time.
+    /// Starts to record where calls spend their time.
     fn keep_trace(&mut self) {}
-    /// What it noted.
+    /// Returns the recorded time trace.
     fn trace(&self) -> Vec<Recorded> {
         Vec::new()
     }
-    /// What it counted, if it counts anything.
+    /// Passes its counters to `_each`, if it has any.
     fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
-    /// Packets that the kernel dropped for want of room in its receive buffer.
+    /// Number of packets that the kernel dropped because its receive buffer was full.
     fn kernel_drops(&self) -> u64 {
         0
     }
 }
 
-/// The answers that a server gives, and how the calls of a client ended.
+/// What a server answers, and how the calls of a client ended.
 #[derive(Default)]
 struct Heard {
-    /// What a server answers; `None`: what came.
+    /// The answer a server gives. `None`: the request itself.
     answer: Option<Vec<u8>>,
-    /// Calls that ended since these were last taken.
+    /// Calls that ended since this list was last drained.
     ended: Vec<Ended>,
-    /// The last long answer, to be the next request: a caller that has its message in memory of its own need not copy it.
+    /// The last long answer, reused as the next request. A caller whose message already lies in its own memory need not
+    /// copy it.
     taken: Vec<u8>,
 }
 
 struct Ended {
     number: u64,
-    /// The length of the answer; `None`: it failed.
+    /// Length of the answer in bytes. `None`: the call failed.
     answer_bytes: Option<usize>,
 }
 
@@ -201,7 +203,7 @@ impl Service for Heard {
         if self.answer.is_some() {
             return self.request(call, from, request, answer);
         }
-        // As over TCP: what came is sent back from where it is.
+        // The request is returned without a copy, as the TCP carrier does; otherwise the comparison would not be fair.
         std::mem::swap(request, answer);
         HandlerResult::Answered
     }
@@ -217,7 +219,7 @@ impl Service for Heard {
     }
 }
 
-/// A child's own side.
+/// Main function of a child process with this role.
 pub(crate) fn run(role: &CallRole) -> Result<(), BenchError> {
     let faults = phalanx::driver::Faults { loss_ppm: role.tuning.loss_ppm, ..Default::default() };
     match role.carrier {
@@ -232,7 +234,7 @@ pub(crate) fn run(role: &CallRole) -> Result<(), BenchError> {
 
 fn fill<E: End>(role: &CallRole, start: impl Fn(usize) -> Result<E, BenchError>) -> Result<(), BenchError> {
     if role.endpoints > 1 && role.wait == Waiting::Block {
-        return Err(BenchError::Usage("one process cannot sleep for many endpoints".to_owned()));
+        return Err(BenchError::Usage("one process cannot block on several endpoints; let it spin".to_owned()));
     }
     let mut ends = (0..role.endpoints).map(start).collect::<Result<Vec<E>, _>>()?;
     for end in &mut ends {
@@ -304,18 +306,18 @@ fn count(ends: &[impl End]) -> Report {
     Report::Counted(counted)
 }
 
-/// What was noted meanwhile.
+/// Formats the records that fall within `time`.
 fn lines(records: &[Recorded], time: &RangeInclusive<Instant>) -> Vec<(u64, String)> {
     let during = records.iter().filter(|record| time.contains(&record.at));
     during.map(|record| (record.at.0, record.to_string())).collect()
 }
 
-/// So many bytes, not all the same.
+/// Returns `count` bytes that are not all equal.
 fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at % 251) as u8).collect()
 }
 
-/// The drops among a driver's counters.
+/// Sum of the kernel drops among a driver's counters.
 fn drops_of(driver: &impl Driver) -> u64 {
     let mut drops = 0;
     driver.counters(&mut |name, value| {
@@ -326,7 +328,7 @@ fn drops_of(driver: &impl Driver) -> u64 {
     drops
 }
 
-/// Between two looks at whether the benchmark goes on.
+/// Time between two checks of whether the benchmark goes on.
 const LOOK: Duration = Duration::from_millis(20);
-/// The same, of one who spins.
+/// Polls between two such checks, for a process that spins.
 const LAPS: u32 = 256;

@@ -1,4 +1,4 @@
-//! When clients make which calls.
+//! Decides when clients make which calls.
 
 use std::fmt;
 
@@ -7,21 +7,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Times;
 
-/// What clients are told to do.
+/// The load that clients generate.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Load {
-    /// Each endpoint keeps so many calls under way to its first server. Their sizes are drawn by their shares of all; timed are
-    /// those of the first size.
+    /// Each endpoint keeps `outstanding` calls under way to its first server. Sizes are drawn by their shares of all
+    /// calls. Only calls of the first size are timed.
     Closed { sizes: Vec<(u32, usize)>, outstanding: usize },
-    /// So many calls are due in a second, whatever has become of those before, and each is timed from then.
+    /// `per_second` calls are due each second, whether or not earlier calls have ended. Each call is timed from the
+    /// moment it was due, so a stall is not hidden (coordinated omission).
     Open { size: usize, per_second: f64 },
-    /// So many calls at once, to one server after the other; when all have ended, the same again. Timed is the whole round.
-    /// `fresh`: its sessions are begun for it.
+    /// Rounds of `calls` simultaneous calls, one to each server in turn. The next round begins when all have ended, and
+    /// the whole round is timed. With `fresh`, each round opens new sessions.
     Rounds { size: usize, calls: usize, fresh: bool },
 }
 
 impl Load {
-    /// One size, so many calls under way.
+    /// A closed load of one size.
     pub(crate) fn closed(size: usize, outstanding: usize) -> Self {
         Self::Closed { sizes: vec![(1, size)], outstanding }
     }
@@ -50,36 +51,37 @@ impl fmt::Display for Load {
     }
 }
 
-/// A load from its begin to its end.
+/// The calls of one load, from its beginning to its end.
 pub(super) struct Plan<'a> {
     load: &'a Load,
     servers: usize,
     begin: u64,
     end: u64,
-    /// Calls made; in the round that is under way, if there are rounds.
+    /// Calls made so far; with rounds, those of the current round.
     made: usize,
     round_began: u64,
     rng: Rng,
 }
 
-/// A call to be made.
+/// A call to make now.
 pub(super) struct Next {
     pub(super) server: usize,
     pub(super) size: usize,
-    /// It was due then.
+    /// Time at which it was due.
     pub(super) since: u64,
-    /// In a session of its own.
+    /// Whether it needs a session of its own.
     pub(super) fresh: bool,
 }
 
 impl<'a> Plan<'a> {
     pub(super) fn new(load: &'a Load, servers: usize, begin: u64, nanos: u64) -> Self {
-        // The same sizes in each run.
+        // A fixed seed: every run draws the same sizes.
         let rng = Rng::new(1).fork("sizes");
         Self { load, servers, begin, end: begin + nanos, made: 0, round_began: begin, rng }
     }
 
-    /// The call that an endpoint with so many under way makes now. A round that is over is timed.
+    /// The next call of an endpoint that has `outstanding` calls under way. Also records the time of a round that just
+    /// ended.
     pub(super) fn next(&mut self, now: u64, outstanding: usize, times: &mut Times) -> Option<Next> {
         let next = |server, size, since| Next { server, size, since, fresh: false };
         match *self.load {
@@ -115,7 +117,7 @@ impl<'a> Plan<'a> {
         self.begin + (self.made as f64 * 1e9 / per_second) as u64
     }
 
-    /// No call is to be made any more.
+    /// Whether no more calls are to be made.
     pub(super) fn is_over(&self, now: u64) -> bool {
         match *self.load {
             Load::Closed { .. } => now >= self.end,
@@ -124,12 +126,12 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Whether it counts for the rate when a call ends now.
+    /// Whether a call that ends now counts for the rate.
     pub(super) fn counts(&self, now: u64) -> bool {
         now <= self.end
     }
 
-    /// Calls of this size are timed one by one.
+    /// The size whose calls are timed one by one.
     pub(super) fn timed(&self) -> Option<usize> {
         match self.load {
             Load::Closed { sizes, .. } => sizes.first().map(|(_, size)| *size),
@@ -138,7 +140,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Whether the time tells when the next call is due, and not only the end of another.
+    /// Whether the clock decides when the next call is due. Otherwise only the end of an earlier call does.
     pub(super) fn is_clocked(&self) -> bool {
         matches!(self.load, Load::Open { .. })
     }
@@ -168,7 +170,7 @@ mod tests {
         let mut plan = Plan::new(&load, 1, 100, 25);
         let mut times = Times::new();
         let mut due = Vec::new();
-        // Nobody looked for a while.
+        // The caller polls late, at 500 ns: all calls that fell due meanwhile are made.
         while let Some(next) = plan.next(500, due.len(), &mut times) {
             due.push(next.since);
             plan.note_made();

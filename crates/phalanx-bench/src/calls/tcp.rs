@@ -1,4 +1,4 @@
-//! Calls over a stream of the kernel's, one at a time: messages with their length in front, on one connection.
+//! Calls over one TCP connection, one at a time. Each message is preceded by its length.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -105,7 +105,7 @@ impl End for Tcp {
         if self.listener.is_some() {
             Self::write(stream, &mut [IoSlice::new(&self.buffer[..whole])])?;
         } else {
-            // One connection keeps the order.
+            // One connection keeps the order, so the next answer belongs to the oldest call.
             self.answers += 1;
             heard.take(self.answers, Outcome::Answer(&self.buffer[LENGTH_BYTES..whole]));
         }
@@ -114,7 +114,7 @@ impl End for Tcp {
         Ok(true)
     }
 
-    /// Its reads sleep.
+    /// Does nothing: the reads of the connection block.
     fn sleep(&mut self, _most: Duration) -> Result<(), BenchError> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a member does with what is delivered.
+//! The application of a member: what it does with deliveries.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,13 @@ use crate::child::now_ns;
 use crate::histogram::Times;
 use crate::protocol::{Answer, Pauses, Report};
 
-/// What a message is for: its first byte.
+/// Kinds of messages, by their first byte.
 pub(super) const LOAD: u8 = 0;
 pub(super) const PROBE: u8 = 1;
 pub(super) const PING: u8 = 2;
 pub(super) const PONG: u8 = 3;
 
-/// A message that is more than load: its kind, then the sender's clock.
+/// Head of a message that is not load: its kind, then the sender's clock.
 pub(super) const STAMPED_BYTES: usize = 9;
 
 pub(super) struct App {
@@ -24,24 +24,24 @@ pub(super) struct App {
     /// The first group it is in.
     pub(super) group: Option<GroupId>,
     pub(super) delivered: u64,
-    /// Messages for it alone.
+    /// Messages sent to it alone.
     pub(super) messages: u64,
     pub(super) accepted: u64,
     pub(super) reports: Vec<Report>,
     pub(super) times: Times,
     pub(super) answer: Answer,
-    /// Pings to be answered: who asked, and the stamp.
+    /// Pings to be answered: the sender, and the stamp.
     pub(super) asked: VecDeque<(Incarnation, [u8; 8])>,
-    /// Answers that its own ping still waits for, and that ping's stamp.
+    /// Answers that its own ping still awaits, and that ping's stamp.
     pub(super) awaited: usize,
     pub(super) awaited_stamp: [u8; 8],
-    /// To whom messages are handed on, and how many wait for that.
+    /// The member to which messages are handed on, and how many of them wait.
     pub(super) forward: Option<Incarnation>,
     pub(super) to_forward: u64,
     pub(super) forwarded_size: usize,
     slow: Option<Slow>,
     state: Bytes,
-    /// The clock as the last turn read it.
+    /// The clock as read by the last poll.
     now: Instant,
     seen: u64,
     last_delivery: Instant,
@@ -50,7 +50,7 @@ pub(super) struct App {
     taken_bytes: u64,
 }
 
-/// Takes no more than a rate allows.
+/// Limits the rate at which messages are taken.
 struct Slow {
     per_second: f64,
     since: Instant,
@@ -85,7 +85,7 @@ impl App {
         }
     }
 
-    /// After each turn: how long nothing was accepted and nothing delivered.
+    /// Called after each poll; measures how long nothing was accepted and nothing delivered.
     pub(super) fn note_turn(&mut self, accepted: u64) {
         self.accepted += accepted;
         if accepted > 0 {
@@ -101,7 +101,7 @@ impl App {
         }
     }
 
-    /// The longest pauses since this was last asked, those that still last included.
+    /// Returns the longest pauses since the last call, including those that still last.
     pub(super) fn take_pauses(&mut self) -> Pauses {
         let now = phalanx::clock::now();
         let since = |then: Instant| u64::try_from(now.since(then).as_nanos()).unwrap_or(u64::MAX);
@@ -205,5 +205,5 @@ impl Handler for App {
     }
 }
 
-/// Messages that may wait to be handed on before no more are taken.
+/// Messages that may wait to be handed on. Beyond this no more are taken.
 const FORWARD_MAX: u64 = 1_024;

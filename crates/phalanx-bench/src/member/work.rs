@@ -1,4 +1,4 @@
-//! What a member multicasts.
+//! Generates a member's multicasts.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::choice::Ordering;
 use crate::error::BenchError;
 use crate::protocol::{Answer, Report};
 
-/// What it was told to do.
+/// The current command, and its progress.
 #[derive(Default)]
 pub(super) struct Work {
     load: Option<Load>,
     stamped: Option<Stamped>,
-    /// How pings are answered, where with a multicast.
+    /// How pings are answered; the order, if with a multicast.
     answers: Option<Ordering>,
     feed: Option<(Incarnation, Vec<u8>)>,
-    /// What the last attempt found: no credit.
+    /// Whether the last attempt found no credit.
     held_back: bool,
     reply: Vec<u8>,
     handed_on: Vec<u8>,
@@ -39,16 +39,16 @@ struct Pace {
     offered: u64,
 }
 
-/// Probes, or pings.
+/// Stamped messages: probes, or pings.
 struct Stamped {
     kind: u8,
     ordering: Ordering,
     message: Vec<u8>,
     ends_ns: u64,
-    /// For probes: between two; when the next is due.
+    /// For probes: the time between two, and when the next is due.
     gap_ns: u64,
     due_ns: u64,
-    /// For pings: answers that each waits for; one is under way.
+    /// For pings: the number of answers that each waits for. One ping is under way at a time.
     answers: usize,
     under_way: bool,
 }
@@ -93,7 +93,7 @@ impl Work {
         self.reply[0] = PONG;
     }
 
-    /// Multicasts what is due, and says how many messages were accepted.
+    /// Multicasts what is due, and returns how many messages were accepted.
     pub(super) fn send<D: Wait>(&mut self, app: &mut App, member: &mut Inline<D>) -> Result<u64, BenchError> {
         self.held_back = false;
         let mut accepted = self.hand_on(app, member)?;
@@ -110,7 +110,7 @@ impl Work {
         Ok(accepted)
     }
 
-    /// Load, as much as is due and goes.
+    /// Sends load: as much as is due and has credit.
     fn burst<D: Wait>(&mut self, group: GroupId, app: &mut App, member: &mut Inline<D>) -> Result<u64, BenchError> {
         let Some(load) = &mut self.load else { return Ok(0) };
         let due = match &load.pace {
@@ -133,7 +133,7 @@ impl Work {
             }
         }
         if let Some(pace) = &mut load.pace {
-            // What finds no credit is due later: an offered message is never given up.
+            // A message without credit is sent later: offered messages are never dropped.
             pace.offered += accepted;
         }
         Ok(accepted)
@@ -154,7 +154,7 @@ impl Work {
         if now < stamped.due_ns {
             return Ok(0);
         }
-        // A probe carries the time at which it was due: what held it up counts as its way.
+        // A probe carries the time at which it was due, so that a delay before sending counts as latency.
         let stamp = if stamped.kind == PROBE { stamped.due_ns } else { now }.to_le_bytes();
         stamped.message[1..STAMPED_BYTES].copy_from_slice(&stamp);
         let (order, stability) = stamped.ordering.of_library();
@@ -194,7 +194,7 @@ impl Work {
         Ok(accepted)
     }
 
-    /// Messages for one member alone: what it makes itself, and what it hands on.
+    /// Sends messages to one member alone: its own, and those it hands on.
     fn hand_on<D: Wait>(&mut self, app: &mut App, member: &mut Inline<D>) -> Result<u64, BenchError> {
         let mut accepted = 0;
         if let Some((to, message)) = &self.feed {
@@ -218,12 +218,12 @@ impl Work {
         Ok(accepted)
     }
 
-    /// Whether there is always more to send than was.
+    /// Whether messages to send never run out.
     pub(super) fn is_load(&self) -> bool {
         self.load.is_some() || self.feed.is_some()
     }
 
-    /// How long a member may sleep that has nothing to do. `None`: until something comes.
+    /// How long an idle member may sleep. `None`: until a packet arrives.
     pub(super) fn patience(&self, app: &App) -> Option<Duration> {
         let mut due = None;
         let mut until = |at: Duration| due = Some(due.map_or(at, |due: Duration| due.min(at)));
@@ -233,7 +233,7 @@ impl Work {
         {
             let next_ns = (pace.offered + 1) as f64 / pace.per_second * 1e9;
             let left = Duration::from_nanos((pace.since_ns + next_ns as u64).saturating_sub(now_ns()));
-            // Messages of a fast load come many at a time: waking for each is not what a paced application does.
+            // Messages of a fast load are sent in batches: a paced application would not wake for each.
             until(left.max(PACE));
         }
         if let Some(stamped) = self.stamped.as_ref().filter(|stamped| !stamped.under_way) {
@@ -246,7 +246,7 @@ impl Work {
     }
 }
 
-/// Whether a message was taken.
+/// Whether a message was accepted. Refusals that pass by themselves are not errors.
 fn sent(result: Result<(), CommandError>) -> Result<bool, BenchError> {
     match result {
         Ok(()) => Ok(true),
@@ -255,12 +255,12 @@ fn sent(result: Result<(), CommandError>) -> Result<bool, BenchError> {
     }
 }
 
-/// What a member says when the library refuses.
+/// The error of a member whose command the library refuses.
 pub(super) fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> BenchError {
     move |error| BenchError::Child(format!("{doing}: {error}"))
 }
 
-/// Messages accepted between two turns.
+/// Messages accepted in one poll.
 const BURST: u64 = 256;
-/// Between two bursts of a paced load.
+/// Time between two bursts of a paced load.
 const PACE: Duration = Duration::from_micros(500);

@@ -1,4 +1,4 @@
-//! Many datagrams in one system call, segmented ones, and the settings of sockets that the standard library lacks.
+//! Batches of datagrams in one system call, segmented datagrams, and socket options that the standard library lacks.
 
 use std::io;
 use std::mem::zeroed;
@@ -9,7 +9,7 @@ use std::ptr;
 /// Datagrams in one call.
 pub(crate) const BATCH: usize = 64;
 
-/// Room for a batch, used again and again.
+/// Reusable buffers for a batch.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     size: usize,
@@ -20,28 +20,33 @@ impl Batch {
         Self { bytes: vec![0; size.max(1) * BATCH], size: size.max(1) }
     }
 
-    /// Sends as many datagrams of the length as the kernel takes at once to the socket's peer.
+    /// Sends a batch of datagrams to the socket's peer in one system call. Returns how many the kernel took.
     pub(crate) fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.call(|headers| {
-            // SAFETY: each header points to one slice of `self.bytes` that outlives the call; none has a name.
+            // SAFETY: `headers` is an array of `BATCH` headers, exclusively borrowed for the call. `call` below
+            // initialised each: it points to one `iovec`, which points to its own chunk of `self.bytes`, valid for
+            // `iov_len` bytes. All of them outlive the call. Name and control pointers are null with length zero.
             unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), BATCH as libc::c_uint, 0) }
         })
     }
 
-    /// Waits for a datagram and takes what else is there.
+    /// Waits for one datagram, and takes those that already wait behind it.
     pub(crate) fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.call(|headers| {
             let (flags, limit) = (libc::MSG_WAITFORONE, ptr::null_mut());
             let headers = headers.as_mut_ptr();
-            // SAFETY: each header points to its own slice of `self.bytes`, borrowed mutably until the call is over.
+            // SAFETY: `headers` is an array of `BATCH` headers, exclusively borrowed for the call. `call` below
+            // initialised each: its `iovec` points to its own chunk of `self.bytes`, valid for writes of `iov_len`
+            // bytes, and chunks do not overlap. `self` stays mutably borrowed during the call. A null timeout is
+            // allowed.
             unsafe { libc::recvmmsg(socket.as_raw_fd(), headers, BATCH as libc::c_uint, flags as _, limit) }
         })
     }
 
     fn call(&mut self, call: impl FnOnce(&mut [libc::mmsghdr; BATCH]) -> libc::c_int) -> io::Result<usize> {
-        // SAFETY: the all-zero pattern is a valid `iovec` (a null pointer and no length).
+        // SAFETY: `iovec` is a C struct of a pointer and a `usize`; null and 0 are valid values of these.
         let mut slices: [libc::iovec; BATCH] = unsafe { zeroed() };
-        // SAFETY: the all-zero pattern is a valid `mmsghdr` (null pointers and no lengths).
+        // SAFETY: `mmsghdr` is a C struct of pointers and integers; null and 0 are valid values of these.
         let mut headers: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
         let rooms = self.bytes.chunks_exact_mut(self.size);
         for ((header, slice), room) in headers.iter_mut().zip(&mut slices).zip(rooms) {
@@ -54,30 +59,31 @@ impl Batch {
     }
 }
 
-/// Asks for large buffers: beyond the system's limit if this process may, else up to it.
+/// Requests large socket buffers: beyond the system's limit if this process may, else up to it.
 pub(crate) fn enlarge(socket: &UdpSocket) {
     for name in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, libc::SO_SNDBUF, libc::SO_SNDBUFFORCE] {
-        // Refusal is no error.
+        // `SO_RCVBUFFORCE` and `SO_SNDBUFFORCE` need `CAP_NET_ADMIN`; without it the other two still apply.
         let _ = set(socket, libc::SOL_SOCKET, name, BUFFER_BYTES);
     }
 }
 
-/// What is sent to it in one call leaves in datagrams of `size` bytes.
+/// Has the kernel split each send on the socket into datagrams of `size` bytes (`UDP_SEGMENT`).
 pub(crate) fn segment(socket: &UdpSocket, size: usize) -> io::Result<()> {
     set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, libc::c_int::try_from(size).unwrap_or(libc::c_int::MAX))
 }
 
-/// Datagrams of one sender may be received as one.
+/// Lets the kernel merge datagrams of one sender into one receive (`UDP_GRO`).
 pub(crate) fn merge(socket: &UdpSocket) -> io::Result<()> {
     set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
 fn set(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let len = size_of_val(&value) as libc::socklen_t;
-    // SAFETY: the pointer and length describe `value`, which outlives the call.
+    // SAFETY: the pointer is valid for reads of `len` bytes: it refers to `value`, whose size `len` is, and which lives
+    // until the function returns. The kernel copies the value and keeps no pointer.
     let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, ptr::from_ref(&value).cast(), len) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What the library asks for as well.
+/// Buffer size that the library requests as well.
 const BUFFER_BYTES: libc::c_int = 4 << 20;

@@ -1,4 +1,4 @@
-//! The baselines: bytes between two processes, and nothing else.
+//! The baselines: bytes moved between two processes, and nothing else.
 
 #[allow(unsafe_code)]
 pub(crate) mod batch;
@@ -19,7 +19,7 @@ use crate::protocol::{Command, Mark, Report, Role, Stream, What};
 use crate::row::Quantiles;
 use ring::RingFile;
 
-/// A raw process's own side.
+/// Main function of a raw process.
 pub(crate) fn run(what: What) -> Result<(), BenchError> {
     match what {
         What::Member(_) | What::Calls(_) => unreachable!("they are not raw"),
@@ -33,34 +33,34 @@ pub(crate) fn run(what: What) -> Result<(), BenchError> {
 }
 
 fn path(ring: Option<PathBuf>) -> Result<PathBuf, BenchError> {
-    ring.ok_or_else(|| BenchError::Usage("a ring has a file".to_owned()))
+    ring.ok_or_else(|| BenchError::Usage("a ring needs a file".to_owned()))
 }
 
-/// What a raw stream gave.
+/// Result of a raw stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streamed {
-    /// Messages that arrived in a second: the mean over the receivers.
+    /// Messages that arrived per second: the mean over the receivers.
     pub(crate) received_per_s: f64,
-    /// Messages that were sent in a second to each.
+    /// Messages sent per second to each receiver.
     pub(crate) sent_per_s: f64,
-    /// Share of what was sent that never arrived, over the whole run.
+    /// Share of the sent messages that never arrived, over the whole run.
     pub(crate) lost: f64,
 }
 
-/// How a raw stream is run.
+/// Settings of a raw stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streaming {
     pub(crate) medium: Medium,
     pub(crate) size: usize,
     pub(crate) receivers: usize,
     pub(crate) how: Stream,
-    /// `None`: the system places the processes.
+    /// Placement on processors. `None`: the system decides.
     pub(crate) cores: Option<Cores>,
     pub(crate) warm: Duration,
     pub(crate) measured: Duration,
 }
 
-/// One process sends to some others as fast as it can.
+/// Runs one process that sends to the others as fast as it can.
 pub(crate) fn stream(plan: &Streaming, interrupt: &Interrupt) -> Result<Streamed, BenchError> {
     let pin = |measures| plan.cores.map(|cores| cores.of(measures));
     let Streaming { medium, size, how, .. } = *plan;
@@ -84,7 +84,7 @@ pub(crate) fn stream(plan: &Streaming, interrupt: &Interrupt) -> Result<Streamed
     interrupt.sleep(plan.measured)?;
     let second = source_and_sinks(&mut source, &mut sinks)?;
     source.tell(&Command::Stop)?;
-    // What is still in the receivers' buffers.
+    // Lets the receivers read what is still in their buffers.
     interrupt.sleep(DRAIN)?;
     let last = source_and_sinks(&mut source, &mut sinks)?;
     let rates = first[1..].iter().zip(&second[1..]).map(|(first, second)| second.delivery_rate(first));
@@ -104,7 +104,7 @@ fn source_and_sinks(source: &mut Child, sinks: &mut [Child]) -> Result<Vec<Mark>
     all.iter_mut().map(|child| child.mark()).collect()
 }
 
-/// How raw round trips are run.
+/// Settings of raw round trips.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tripping {
     pub(crate) medium: Medium,
@@ -112,20 +112,20 @@ pub(crate) struct Tripping {
     pub(crate) wait: Waiting,
     pub(crate) cores: Option<Cores>,
     pub(crate) measured: Duration,
-    /// From one to the next; zero: at once.
+    /// Time between the starts of two trips. Zero: each starts when the previous one ends.
     pub(crate) gap: Duration,
-    /// Whether the first half is measured as well.
+    /// Whether the first half of a trip is measured as well.
     pub(crate) one_way: bool,
 }
 
-/// Round trips, and the first half of them.
+/// Times of round trips, and of their first half.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trips {
     pub(crate) round: Quantiles,
     pub(crate) one_way: Quantiles,
 }
 
-/// Two processes hand a message back and forth.
+/// Runs two processes that send a message back and forth.
 pub(crate) fn trips(plan: &Tripping, interrupt: &Interrupt) -> Result<Trips, BenchError> {
     let pin = |measures| plan.cores.map(|cores| cores.of(measures));
     let Tripping { medium, size, wait, .. } = *plan;
@@ -154,10 +154,10 @@ pub(crate) fn times(child: &mut Child, measured: Duration) -> Result<Quantiles, 
     })
 }
 
-/// Between the end of a stream and the last count.
+/// Time between the end of a stream and the last count.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// A receiver of commands that wakes nobody: for processes that look at it themselves.
+/// A channel of commands that wakes nobody, for processes that poll it themselves.
 pub(super) fn commands() -> Result<std::sync::mpsc::Receiver<Command>, BenchError> {
     listen(|| {})
 }

@@ -15,7 +15,8 @@ use super::mapping::Mapping;
 use crate::choice::Waiting;
 use crate::error::{BenchError, While};
 
-/// Memory that other processes of this user open by a path; it goes with the last of them.
+/// An unnamed memory file that other processes of this user open through `/proc`. The kernel frees it with its last
+/// descriptor and mapping.
 #[derive(Debug)]
 pub(crate) struct RingFile(File);
 
@@ -26,7 +27,7 @@ impl RingFile {
         Ok(Self(memory.into()))
     }
 
-    /// Where this process's children find it.
+    /// Path by which this process's children open it.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
     }
@@ -35,7 +36,7 @@ impl RingFile {
 /// One end of a ring.
 pub(super) struct Ring {
     memory: Mapping,
-    /// Where this end goes on, and how far the other was when last looked at.
+    /// Position of this end, and the other end's position as last read, in bytes since the start.
     mine: u64,
     others: u64,
 }
@@ -48,12 +49,13 @@ impl Ring {
         Ok(Self { memory, mine: 0, others: 0 })
     }
 
-    /// Writes a message if there is room, and wakes a reader that sleeps. It must be shorter than half the ring.
+    /// Writes a message if there is room. It must be shorter than half the ring. Does not wake the reader; see
+    /// [`Ring::wake`].
     #[inline]
     pub(super) fn push(&mut self, message: &[u8]) -> bool {
         let room = self.memory.room() as u64;
         let (mut at, needed) = (self.mine % room, slot(message.len()));
-        // A message does not go around the end.
+        // A message is contiguous: one that does not fit before the end starts at the beginning.
         let skipped = if at + needed > room { room - at } else { 0 };
         if self.mine + skipped + needed > self.others + room {
             self.others = self.memory.counter(READ).load(Ordering::Acquire);
@@ -75,7 +77,9 @@ impl Ring {
 
     /// Wakes a reader that sleeps. Call after [`Ring::push`] where the reader blocks.
     pub(super) fn wake(&self) {
-        // The reader says that it sleeps before it looks a last time; this looks after it wrote: one of both sees.
+        // The two fences exclude a lost wake-up. The reader stores `ASLEEP`, then loads `WRITTEN`; the writer has
+        // stored `WRITTEN`, then loads `ASLEEP`. In any order of the two fences, at least one of them sees the other's
+        // store.
         std::sync::atomic::fence(Ordering::SeqCst);
         let asleep = self.memory.word(ASLEEP);
         if asleep.load(Ordering::SeqCst) == 1 {
@@ -84,8 +88,8 @@ impl Ring {
         }
     }
 
-    /// Length of the next message, copied into `buffer`; `None`: there is none now. Its place is free again only
-    /// after [`Ring::release`].
+    /// Copies the next message into `buffer` and returns its length. `None`: there is none. The writer may reuse its
+    /// place only after [`Ring::release`].
     #[inline]
     pub(super) fn pop(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let len = self.next()?;
@@ -96,7 +100,7 @@ impl Ring {
         Some(len)
     }
 
-    /// Takes the next message without a look at it. False: there is none now.
+    /// Discards the next message without reading it. False: there is none.
     #[inline]
     pub(super) fn skip(&mut self) -> bool {
         let Some(len) = self.next() else { return false };
@@ -104,7 +108,7 @@ impl Ring {
         true
     }
 
-    /// The next message's length.
+    /// Length of the next message.
     #[inline]
     fn next(&mut self) -> Option<u64> {
         loop {
@@ -125,7 +129,7 @@ impl Ring {
         }
     }
 
-    /// Gives the places of what was taken back to the writer.
+    /// Lets the writer reuse the places of all messages taken so far.
     #[inline]
     pub(super) fn release(&self) {
         self.memory.counter(READ).store(self.mine, Ordering::Release);
@@ -134,7 +138,7 @@ impl Ring {
     /// Waits for a message, up to `patience`. False: none came.
     pub(super) fn wait(&mut self, waiting: Waiting, patience: Duration) -> io::Result<bool> {
         if waiting == Waiting::Spin {
-            // Now and then the caller wants to look at something else.
+            // The number of polls is bounded because the caller has to check its commands now and then.
             for _ in 0..SPINS {
                 if self.memory.counter(WRITTEN).load(Ordering::Acquire) > self.mine {
                     return Ok(true);
@@ -163,22 +167,22 @@ impl Ring {
     }
 }
 
-/// What a message takes: its length, its bytes, and what is missing to a multiple of eight.
+/// Bytes that a message occupies: its length, its content, and padding to a multiple of eight.
 #[inline]
 fn slot(len: usize) -> u64 {
     8 + (len as u64).next_multiple_of(8)
 }
 
-/// Counters: bytes ever written, and ever read.
+/// Indices of the counters: bytes ever written, and bytes ever read.
 const WRITTEN: usize = 0;
 const READ: usize = 1;
-/// The word that is 1 while the reader sleeps.
+/// Index of the word that is 1 while the reader sleeps.
 const ASLEEP: usize = 0;
-/// In place of a length: the rest up to the end is empty.
+/// A marker in place of a length: the space up to the end is unused.
 const SKIP: u64 = u64::MAX;
-/// The ring, 1 MiB, with its words.
+/// Size of the file: a ring of 1 MiB and the head with its words.
 const FILE_BYTES: usize = (1 << 20) + Mapping::HEAD;
-/// Looks in one wait.
+/// Polls in one wait that spins.
 const SPINS: usize = 10_000;
 
 #[cfg(test)]
@@ -191,7 +195,7 @@ mod tests {
         let (mut writer, mut reader) = (Ring::open(&file.path()).expect("own"), Ring::open(&file.path()).expect("own"));
         let mut buffer = vec![0; 70_000];
         let (mut written, mut taken) = (0_u64, 0_u64);
-        // Lengths that do not divide the ring, so that its end is met in every way.
+        // Lengths that do not divide the ring, so that messages meet its end at many offsets.
         let len = |number: u64| 8 + (number as usize * 7_919) % 65_000;
         while taken < 2_000 {
             let message = vec![written as u8; len(written)];

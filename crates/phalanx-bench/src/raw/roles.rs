@@ -15,7 +15,7 @@ use crate::choice::Waiting;
 use crate::error::{BenchError, While};
 use crate::protocol::{Command, Mark, Report, Stream};
 
-/// Counts what comes. The commands are answered by a thread of their own, since the one that counts sleeps.
+/// Counts the datagrams that arrive, on a thread of its own because it blocks in receive. This one answers commands.
 pub(super) fn sink(size: usize, how: Stream) -> Result<(), BenchError> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).when("cannot bind")?;
     if how != Stream::Plain {
@@ -75,7 +75,7 @@ pub(super) fn source(size: usize, how: Stream, ports: &[u16]) -> Result<(), Benc
             };
             match taken {
                 Ok(count) => total += count as u64,
-                // A full buffer of the kernel, or a receiver that has gone: what counts is what arrives.
+                // The kernel's buffer is full, or a receiver is gone. Neither is an error: the figure is what arrives.
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
                 Err(error) => return Err(error).when("cannot send"),
@@ -86,7 +86,8 @@ pub(super) fn source(size: usize, how: Stream, ports: &[u16]) -> Result<(), Benc
     })
 }
 
-/// Looks at commands between bursts of `send`, which returns how many were sent so far to each.
+/// Calls `send` in bursts and checks for commands between them. `send` returns how many messages were sent so far to
+/// each receiver.
 fn source_loop(mut send: impl FnMut() -> Result<u64, BenchError>) -> Result<(), BenchError> {
     let commands = commands()?;
     let (mut going, mut sent) = (false, 0);
@@ -161,12 +162,12 @@ fn mark(delivered: u64, accepted: u64) -> Mark {
     Mark { at_ns: now_ns(), delivered, accepted, cpu_ns: cpu_ns(), ..Mark::default() }
 }
 
-/// The longest datagram, merged ones included.
+/// Length of the longest datagram, merged ones included.
 const WHOLE_BYTES: usize = 65_536;
-/// The most that one segmented send may hold, and the most segments.
+/// The most bytes of one segmented send, and the most segments. Linux allows 64 segments (`UDP_MAX_SEGMENTS`).
 const SEGMENTED_BYTES: usize = 65_000;
 const SEGMENTS_MAX: usize = 64;
-/// Sends between two looks at the commands.
+/// Bursts between two checks for commands.
 const BURSTS: usize = 16;
 const RING_BURSTS: usize = 64;
 const RING_BURST: u64 = 256;

@@ -51,7 +51,7 @@ impl Wire {
         }
     }
 
-    /// Length of a message; `None`: none came for a while.
+    /// Receives a message and returns its length. `None`: none came for a while.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match self {
             Self::Socket { socket, waiting, peer } => {
@@ -83,8 +83,8 @@ impl Wire {
     }
 }
 
-/// Sends back what comes. If it is `timed`, it keeps the times from the stamps to here, which costs a look at the
-/// clock on each way back.
+/// Sends back what arrives. With `timed`, it also records the time since each message's stamp, which costs one clock
+/// read a message.
 pub(super) fn echo(medium: Medium, wait: Waiting, rings: Option<[PathBuf; 2]>, timed: bool) -> Result<(), BenchError> {
     let (mut wire, port) = match (medium, rings) {
         (Medium::Datagrams, _) => {
@@ -94,7 +94,7 @@ pub(super) fn echo(medium: Medium, wait: Waiting, rings: Option<[PathBuf; 2]>, t
             (wire, port)
         }
         (Medium::Ring, Some([there, back])) => (Wire::rings(&back, &there, wait)?, 0),
-        (Medium::Ring, None) => return Err(BenchError::Usage("rings have files".to_owned())),
+        (Medium::Ring, None) => return Err(BenchError::Usage("a ring needs two files".to_owned())),
     };
     say(&Report::Ready { port })?;
     let commands = commands()?;
@@ -116,7 +116,7 @@ pub(super) fn echo(medium: Medium, wait: Waiting, rings: Option<[PathBuf; 2]>, t
     }
 }
 
-/// Measures round trips for as long as each command says.
+/// Measures round trips for the time that each command gives.
 pub(super) fn ping(
     medium: Medium,
     size: usize,
@@ -133,7 +133,7 @@ pub(super) fn ping(
             wire
         }
         (Medium::Ring, Some([there, back])) => Wire::rings(&there, &back, wait)?,
-        (Medium::Ring, None) => return Err(BenchError::Usage("rings have files".to_owned())),
+        (Medium::Ring, None) => return Err(BenchError::Usage("a ring needs two files".to_owned())),
     };
     say(&Report::Ready { port: 0 })?;
     let commands = commands()?;
@@ -146,8 +146,8 @@ pub(super) fn ping(
         let (mut now, mut due) = (begin, begin);
         while now.saturating_sub(begin) < nanos {
             if now >= due {
-                // The end of one is the start of the next: the clock is looked at once for each. Where they are due at
-                // times of their own, what held one up counts as its way, as it does at a member's.
+                // One clock read ends a trip and starts the next. With a gap, each trip is timed from the moment it was
+                // due, so that a delay before it counts as latency, as in a member's probes.
                 let start = if gap_nanos > 0 { due } else { now };
                 due += gap_nanos;
                 now = trip(start, &mut wire, &mut message, &mut buffer, &mut times, &commands)?;
@@ -165,7 +165,7 @@ pub(super) fn ping(
     Ok(())
 }
 
-/// When it was over.
+/// Makes one round trip; returns the time at which it ended.
 fn trip(
     start: u64,
     wire: &mut Wire,
@@ -185,7 +185,8 @@ fn trip(
                 times.note(end.saturating_sub(start));
                 return Ok(end);
             }
-            // A datagram may be lost, in theory; the parent's patience ends that. Here only its death is looked for.
+            // A datagram may be lost in theory. The parent's time-out handles that; here it suffices to notice the
+            // parent's death.
             None => {
                 if matches!(commands.try_recv(), Err(TryRecvError::Disconnected)) {
                     return Err(BenchError::Child("the parent has gone".to_owned()));
@@ -195,8 +196,8 @@ fn trip(
     }
 }
 
-/// How long a process sleeps before it looks at its commands.
+/// Sleep between two checks for commands.
 const LOOK: Duration = Duration::from_millis(20);
-/// Looks in one wait that spins.
+/// Polls in one wait that spins.
 const SPINS: usize = 1_000;
 const BUFFER_BYTES: usize = 70_000;

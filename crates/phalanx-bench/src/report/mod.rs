@@ -1,4 +1,4 @@
-//! One page with what some runs measured: no other file, no script, nothing from a network.
+//! Makes one HTML page of the results of some runs. It needs no other file, no script and no network.
 
 mod plot;
 mod style;
@@ -13,7 +13,7 @@ use crate::row::Row;
 use crate::suite::Suite;
 use plot::{Bar, Lines, Spread, bars, lines, spreads};
 
-/// What the lines of some files hold.
+/// Content of the result files.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// The machines, in the order of the files.
@@ -26,7 +26,7 @@ impl Measured {
     /// Reads the lines that `phalanx bench --json` wrote.
     ///
     /// # Errors
-    /// What the system says, or the first line that makes no sense.
+    /// The system's error, or the first line that cannot be parsed.
     pub fn read(files: &[PathBuf]) -> Result<Self, BenchError> {
         let mut measured = Self::default();
         for file in files {
@@ -50,7 +50,7 @@ impl Measured {
         Ok(())
     }
 
-    /// The page.
+    /// Returns the page.
     #[must_use]
     pub fn page(&self) -> String {
         let mut body = String::new();
@@ -79,7 +79,7 @@ impl Measured {
         body.push_str("<h2>Machine</h2>");
         for machine in &self.machines {
             let mut facts = machine.facts();
-            // What differs from run to run stands beside what does not.
+            // The command differs from run to run; it stands apart from the facts that do not.
             let command = facts.iter().position(|(name, _)| *name == "command").map(|at| facts.remove(at).1);
             let rows: String = facts.iter().fold(String::new(), |mut rows, (name, value)| {
                 let _ = write!(rows, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
@@ -104,12 +104,12 @@ fn section(body: &mut String, suite: &str, rows: &[&Row]) {
     table(body, rows);
 }
 
-/// More is better of what is counted per second; of all else, less.
+/// Whether a greater value is better: it is for counts per second, and is not for all other units.
 fn more_is_better(unit: &str) -> bool {
     unit.ends_with("/s")
 }
 
-/// The value against the size, for cases that differ in nothing else.
+/// Plots the value against the size, one line for cases that differ in nothing else.
 fn plots_of_sizes(body: &mut String, rows: &[&Row]) {
     let mut families: BTreeMap<(&str, &str, String), Vec<&Row>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.size > 0 && parameter_of(&row.metric).is_none()) {
@@ -175,12 +175,12 @@ fn plots_of_times(body: &mut String, rows: &[&Row]) {
     }
 }
 
-/// Figures against what was set for each: loss, load, processes, a limit. Their metrics are called `.. at 5 % loss`.
+/// Plots values against a parameter: loss, load, processes, or a limit. The metrics are called `.. at 5 % loss`.
 fn plots_of_parameters(body: &mut String, rows: &[&Row]) {
     let mut families: BTreeMap<(&str, &str, String), Curve> = BTreeMap::new();
     for row in rows {
         let Some((what, number, parameter)) = parameter_of(&row.metric) else { continue };
-        // Where the case is named for it, cases that differ in nothing else make one line.
+        // Where the parameter is part of the case's name, cases that differ in nothing else make one line.
         let case = row.case.replacen(&format!("-{number}x"), "-*x", 1);
         let Curve { values, p99 } = families.entry((parameter, &row.unit, format!("{case}: {what}"))).or_default();
         values.push((number, row.value));
@@ -205,21 +205,22 @@ fn plots_of_parameters(body: &mut String, rows: &[&Row]) {
     draw(body, charts.values());
 }
 
-/// Values at what was set, and 99 % of the times there.
+/// Values by parameter, and the 99th percentiles.
 #[derive(Default)]
 struct Curve {
     values: Vec<(f64, f64)>,
     p99: Vec<(f64, f64)>,
 }
 
-/// What was measured, at which value, of what.
+/// Splits a metric's name into its base, the parameter's value, and the parameter.
 fn parameter_of(metric: &str) -> Option<(&str, f64, &str)> {
     let (what, set) = metric.rsplit_once(" at ")?;
     let (number, parameter) = set.split_once(' ')?;
     Some((what, number.parse().ok()?, parameter))
 }
 
-/// More lines than colours cannot be told apart: the rest goes to further plots.
+/// Draws charts of at most [`LINES_MAX`] lines each. More lines than colours could not be distinguished, so the rest
+/// goes to further plots.
 fn draw<'a>(body: &mut String, charts: impl Iterator<Item = &'a Lines>) {
     for chart in charts {
         for part in chart.lines.chunks(LINES_MAX) {
@@ -249,7 +250,7 @@ fn table(body: &mut String, rows: &[&Row]) {
     body.push_str("</table></div></details>");
 }
 
-/// Text as it may stand anywhere in the page.
+/// Escapes text for any place in the page.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -265,7 +266,7 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// Lines of one plot.
+/// Lines in one plot.
 const LINES_MAX: usize = 6;
 
 #[cfg(test)]
@@ -292,7 +293,7 @@ mod tests {
         Measured { machines: vec![Machine::here(), Machine::here()], rows }
     }
 
-    /// The elements of a page, each closed in its turn.
+    /// Counts the elements of a page, and checks that each is closed in order.
     fn parse(page: &str) -> Result<usize, String> {
         let mut open: Vec<&str> = Vec::new();
         let mut elements = 0;

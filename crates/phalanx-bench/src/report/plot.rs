@@ -1,4 +1,4 @@
-//! Plots as inline SVG, narrow enough for a phone: 480 units wide, text of 13.
+//! Plots as inline SVG, narrow enough for a phone: 480 units wide, font size 13.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub(super) struct Bar {
 /// A line: its name, whether it is a baseline, its points.
 pub(super) type Line = (String, bool, Vec<(f64, f64)>);
 
-/// Lines in one plot.
+/// A plot of lines.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     pub(super) title: String,
@@ -26,7 +26,7 @@ pub(super) struct Lines {
     pub(super) lines: Vec<Line>,
 }
 
-/// Three quantiles, and what they stand beside.
+/// Three quantiles, and those of the baseline.
 #[derive(Clone, Debug)]
 pub(super) struct Spread {
     pub(super) label: String,
@@ -35,18 +35,18 @@ pub(super) struct Spread {
 }
 
 const WIDTH: f64 = 480.0;
-/// A bar with its label above it.
+/// Height of a bar with the label above it.
 const BAR_HEIGHT: f64 = 40.0;
-/// At the right of bars, for their figures.
+/// Width at the right of the bars, for their figures.
 const FIGURES: f64 = 160.0;
-/// Around lines: left, right, top, bottom.
+/// Margins around lines: left, right, top, bottom.
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 40.0;
 const LINES_HEIGHT: f64 = 280.0;
 
-/// A way from values to places.
+/// Maps values to coordinates.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     logarithmic: bool,
@@ -78,7 +78,7 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
-    /// Values that are marked.
+    /// Values that get a tick.
     fn ticks(&self) -> Vec<f64> {
         if !self.logarithmic {
             let step = (self.greatest - self.least) / 4.0;
@@ -88,7 +88,7 @@ impl Scale {
         let each = ((last - first) / 5).max(1);
         let powers = (first..=last).step_by(usize::try_from(each).unwrap_or(1)).map(|power| 10_f64.powi(power));
         let powers: Vec<f64> = powers.collect();
-        // Less than a power of ten: its ends are marked.
+        // A range below a power of ten has no tick of its own, so its ends are marked.
         if powers.len() < 2 { vec![10_f64.powf(self.least), 10_f64.powf(self.greatest)] } else { powers }
     }
 }
@@ -108,7 +108,7 @@ fn rule(out: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64
     let _ = write!(out, "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
 }
 
-/// Bars from 1 to each ratio.
+/// Draws bars from 1 to each ratio.
 pub(super) fn bars(title: &str, all: &[Bar]) -> String {
     let height = all.len() as f64 * BAR_HEIGHT + 10.0;
     let ends = all.iter().flat_map(|bar| {
@@ -148,7 +148,7 @@ pub(super) fn bars(title: &str, all: &[Bar]) -> String {
     out
 }
 
-/// Times on a logarithmic axis: a line from the first quantile to the last, a dot for each.
+/// Draws times on a logarithmic axis: a line from the first quantile to the last, and a dot for each.
 pub(super) fn spreads(title: &str, all: &[Spread]) -> String {
     let height = all.len() as f64 * BAR_HEIGHT + 26.0;
     let ends = all.iter().flat_map(|spread| spread.values.into_iter().chain(spread.baseline));
@@ -181,7 +181,7 @@ pub(super) fn spreads(title: &str, all: &[Spread]) -> String {
     out
 }
 
-/// Lines. An axis is logarithmic where all its values are above zero, else it has zero on it.
+/// Draws lines. An axis is logarithmic if all its values are above zero; otherwise it starts at zero.
 pub(super) fn lines(chart: &Lines) -> String {
     let legend = chart.lines.len() as f64 * 18.0;
     let height = LINES_HEIGHT + legend;
@@ -222,7 +222,7 @@ pub(super) fn lines(chart: &Lines) -> String {
     out
 }
 
-/// As much of a label as fits beside others.
+/// Shortens a label to [`LABEL_MAX`] characters.
 fn shortened(label: &str) -> String {
     if label.chars().count() <= LABEL_MAX {
         return label.to_owned();

@@ -1,4 +1,4 @@
-//! How the page looks: readable on a phone, by day and by night.
+//! The page's style: readable on a phone, in light and dark mode.
 
 /// The page's only style sheet.
 pub(super) const CSS: &str = "\

@@ -1,4 +1,4 @@
-//! What the protocol core alone costs: two processes in one thread, packets handed over in memory.
+//! The cost of the protocol core alone: two processes in one thread that exchange packets in memory.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -44,7 +44,7 @@ pub(super) fn cases(_request: &Request) -> Vec<Case> {
     cases
 }
 
-/// Where one process's effects go. Packets use buffers again and again, so that they cost no allocation.
+/// Sink of one process's effects. Packet buffers are reused, so that they cost no allocation.
 #[derive(Default)]
 struct Wire {
     packets: VecDeque<(TrafficClass, Vec<u8>)>,
@@ -82,11 +82,11 @@ struct Side {
     process: Process,
     wire: Wire,
     from: SocketAddr,
-    /// What it used, where that is looked at: valgrind knows no clock of threads.
+    /// Resources used, if measured: valgrind does not implement thread clocks.
     spent: Option<Spent>,
 }
 
-/// What one side used.
+/// Resources that one side used.
 #[derive(Clone, Copy, Default)]
 struct Spent {
     nanos: f64,
@@ -113,7 +113,8 @@ impl Side {
         Self { process, wire: Wire::default(), from, spent: None }
     }
 
-    /// Takes what the other sent, multicasts up to `count` messages, turns. How many were taken.
+    /// Processes the other side's packets, multicasts up to `count` messages, and polls. Returns how many were
+    /// accepted.
     fn step(&mut self, other: &mut Self, count: usize, message: &[u8]) -> Result<usize, CommandError> {
         let start = self.spent.map(|_| (thread_nanos(), taken()));
         let now = now();
@@ -136,7 +137,7 @@ impl Side {
         Ok(accepted)
     }
 
-    /// One turn as a process takes it that has at most one message to send: it goes out before anything is taken.
+    /// One poll of a process that has at most one message to send. The message leaves before any packet is processed.
     fn trip_turn(&mut self, other: &mut Self, message: Option<&[u8]>) -> Result<(), CommandError> {
         let now = now();
         if let (Some(message), Some((group, _))) = (message, self.wire.group) {
@@ -148,7 +149,7 @@ impl Side {
         Ok(())
     }
 
-    /// Takes what the other sent.
+    /// Processes the other side's packets.
     fn take(&mut self, now: Instant, other: &mut Self) {
         while let Some((class, mut packet)) = other.wire.packets.pop_front() {
             let origin = Origin::Network(other.address(class));
@@ -163,13 +164,13 @@ impl Side {
     }
 }
 
-/// Two sides of one group.
+/// Two members of one group.
 pub(crate) struct Pair {
     sides: [Side; 2],
 }
 
 impl Pair {
-    /// Runs the two until they see each other.
+    /// Runs the two until each is in the other's view.
     pub(crate) fn meet(packet: u32, sealed: bool) -> Result<Self, BenchError> {
         let security = if sealed { Security::Sealed(CellKey::from_bytes([9; 32])) } else { Security::None };
         let mut sides = [Side::new(0, &security, packet), Side::new(1, &security, packet)];
@@ -184,7 +185,7 @@ impl Pair {
         Ok(Self { sides })
     }
 
-    /// Multicasts from one side, until so many more messages are delivered at both.
+    /// Multicasts from one side, until both have delivered `messages` more.
     pub(crate) fn push(&mut self, oldest_sends: bool, messages: usize) -> Result<(), BenchError> {
         let (from, to) = self.ends(oldest_sends);
         let until = to.wire.delivered + messages as u64;
@@ -196,7 +197,8 @@ impl Pair {
         Ok(())
     }
 
-    /// So many questions of the youngest, each answered by the oldest; gives how many packets went there and back.
+    /// Runs `trips` round trips, each a request by the youngest and an answer by the oldest. Returns the number of
+    /// packets sent both ways.
     pub(crate) fn trips(&mut self, trips: usize) -> Result<u64, BenchError> {
         let [b, a] = &mut self.sides;
         let before = a.wire.sent + b.wire.sent;
@@ -216,7 +218,7 @@ impl Pair {
         Ok(a.wire.sent + b.wire.sent - before)
     }
 
-    /// The one that sends, and the other.
+    /// The side that sends, and the other one.
     fn ends(&mut self, oldest_sends: bool) -> (&mut Side, &mut Side) {
         let [a, b] = &mut self.sides;
         if oldest_sends { (a, b) } else { (b, a) }
@@ -224,7 +226,7 @@ impl Pair {
 }
 
 fn refused(error: CommandError) -> BenchError {
-    BenchError::Child(format!("the core refused: {error}"))
+    BenchError::Child(format!("the core refused a command: {error}"))
 }
 
 fn measure(bench: &mut Bench<'_>, packet: u32, sealed: bool, oldest_sends: bool) -> Result<(), BenchError> {
@@ -240,7 +242,7 @@ fn measure(bench: &mut Bench<'_>, packet: u32, sealed: bool, oldest_sends: bool)
     for round in 0..bench.rounds() {
         bench.round(round)?;
         let mut pair = Pair::meet(packet, sealed)?;
-        // Queues and maps get their size.
+        // Warm-up: queues and maps grow to their size.
         pair.push(oldest_sends, messages / 10)?;
         let (from, to) = pair.ends(oldest_sends);
         (from.spent, to.spent) = (Some(Spent::default()), Some(Spent::default()));
@@ -271,7 +273,7 @@ fn measure_trips(bench: &mut Bench<'_>, sealed: bool) -> Result<(), BenchError> 
     for round in 0..bench.rounds() {
         bench.round(round)?;
         let mut pair = Pair::meet(PACKET_BYTES_LOOPBACK, sealed)?;
-        // The token comes to who asks, and queues and maps get their size.
+        // Warm-up: the token passes to the member that sends, and queues and maps grow to their size.
         pair.trips(trips / 10)?;
         let start = thread_nanos();
         let sent = pair.trips(trips)?;
@@ -282,13 +284,13 @@ fn measure_trips(bench: &mut Bench<'_>, sealed: bool) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// Not the library's clock, which valgrind does not bear.
+/// Reads the clock without the library's calibrated one, which fails under valgrind.
 fn now() -> Instant {
     static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
     Instant::ZERO + START.elapsed()
 }
 
-/// What this thread has had of its processor: what other work takes in between is not counted.
+/// Processor time of this thread, in nanoseconds; time taken by other work does not count.
 fn thread_nanos() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
@@ -296,9 +298,9 @@ fn thread_nanos() -> f64 {
 
 const MESSAGE: [u8; 100] = [7; 100];
 const QUESTION: [u8; 64] = [5; 64];
-/// Round trips in a round.
+/// Round trips of a round.
 const TRIPS: usize = 100_000;
-/// Messages in a round.
+/// Messages of a round.
 const MESSAGES: usize = 200_000;
-/// Messages between two turns.
+/// Messages sent in one poll.
 const BURST: usize = 256;

@@ -1,4 +1,4 @@
-//! What flow control and retransmission are for: small buffers, lost packets, members that stop or lag, many senders.
+//! Flow control and retransmission: small buffers, lost packets, members that stop or lag, many senders.
 
 use std::time::{Duration, Instant};
 
@@ -114,7 +114,7 @@ fn stopped(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError
     let mut after = series("goodput after", "msg/s").against("before");
     let mut pause = series("longest pause of the sender", "ms");
     let mut stop = series("stopped for", "ms");
-    // One who is silent for longer is excluded, and another thing is measured.
+    // A member that is silent for longer is excluded, and the case would measure a view change instead.
     let (warm, measured) = (bench.warm(), bench.measured().min(Duration::from_secs(4)));
     for round in 0..bench.rounds() {
         bench.round(round)?;
@@ -125,7 +125,7 @@ fn stopped(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError
         let began = Instant::now();
         cell.members[STOPPED].signal(Signal::STOP)?;
         let held = cell.rate_at(WATCHED, measured);
-        // Also when that failed: a stopped process hears nothing.
+        // Also after an error: a stopped process executes no command.
         cell.members[STOPPED].signal(Signal::CONT)?;
         stop.add(began.elapsed().as_secs_f64() * 1e3);
         let held = held?;
@@ -144,11 +144,11 @@ fn stopped(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError
     Ok(())
 }
 
-/// How long the others wait for a member that takes nothing, because it is stopped or because it `lives` and will not, and
-/// what they have without it.
+/// Measures how long the others wait for a member that takes nothing, and their rate without it. The member is stopped,
+/// or it `lives` and its application takes nothing.
 fn left_out(bench: &mut Bench<'_>, transport: Transport, lives: bool) -> Result<(), BenchError> {
     let expel_after = Some(EXPEL_AFTER);
-    // Silence is borne as long as by default: that is the policy for one who is stopped.
+    // The default failure-detection time applies (`strict`), because it is the policy for a stopped member.
     let plan = CellPlan { expel_after, strict: true, ..CellPlan::new(MEMBERS, transport, Security::Sealed) };
     let series = |metric, unit| Series::new(metric, unit, MEMBERS, SIZE);
     let mut before = series("goodput before", "msg/s");
@@ -158,7 +158,7 @@ fn left_out(bench: &mut Bench<'_>, transport: Transport, lives: bool) -> Result<
     let (warm, measured) = bench.times();
     for round in 0..bench.rounds() {
         bench.round(round)?;
-        // Who is expelled comes back, and has missed messages: each round has a cell of its own.
+        // An expelled member returns as a new incarnation that missed messages, so each round has a cell of its own.
         let mut cell = bench.new_cell(&plan)?;
         cell.load(Senders::One, Ordering::Total, SIZE, None)?;
         cell.pause(warm)?;
@@ -196,7 +196,7 @@ fn slow(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError> {
         let full = cell.measure(Senders::One, Ordering::Total, SIZE, (warm, measured))?.delivered_per_s();
         cell.members[STOPPED].tell(&Command::Take { per_second: Some(full / 10.0) })?;
         cell.load(Senders::One, Ordering::Total, SIZE, None)?;
-        // Until the windows are full.
+        // Waits until the windows are full.
         cell.pause(warm + measured)?;
         let first = cell.marks()?;
         cell.pause(measured)?;
@@ -252,7 +252,8 @@ fn pipeline(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchErro
     Ok(())
 }
 
-/// The first member sends to the second; messages in a second at the member `at`, and how many never came there.
+/// Has the first member send to the second. Returns the messages per second at the member `at`, and how many never
+/// arrived.
 fn feed(cell: &mut Cell, at: usize, (warm, measured): (Duration, Duration)) -> Result<(f64, i64), BenchError> {
     let before = cell.marks()?;
     let to = cell.members[1].name.clone();
@@ -277,7 +278,7 @@ fn feed(cell: &mut Cell, at: usize, (warm, measured): (Duration, Duration)) -> R
 }
 
 impl Cell {
-    /// Deliveries in a second at one member, and at no cost for the others.
+    /// Deliveries per second at one member, measured without work for the others.
     fn rate_at(&mut self, index: usize, time: Duration) -> Result<f64, BenchError> {
         self.members[index].tell(&Command::Mark)?;
         let first = self.members[index].mark()?;
@@ -287,13 +288,13 @@ impl Cell {
     }
 }
 
-/// How long a member may hold the others back in that case.
+/// Time a member may hold the others back in that case.
 const EXPEL_AFTER: Duration = Duration::from_secs(2);
 
 const MEMBERS: usize = 4;
 const SIZE: usize = 1_024;
-/// The member that is stopped or slow, and another that does not send.
+/// Index of the member that is stopped or slow, and of another that does not send.
 const STOPPED: usize = 1;
 const WATCHED: usize = 2;
-/// Percent, and millionths.
+/// Losses: the label in percent, and the value in parts per million.
 const LOSSES: [(&str, u32); 4] = [("0", 0), ("0.1", 1_000), ("1", 10_000), ("5", 50_000)];

@@ -1,4 +1,5 @@
-//! How long a message takes, beside raw messages of the same size, with the same waiting, on the same processors.
+//! Latency of a message, beside that of raw messages of the same size, with the same way of waiting and on the same
+//! processors.
 
 use std::time::Duration;
 
@@ -12,14 +13,14 @@ use crate::protocol::{Answer, Command, Report};
 use crate::raw::{Tripping, Trips, times, trips};
 use crate::row::{Quantiles, Series};
 
-/// What is timed.
+/// The interval that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// From the call at the youngest member to the delivery at another.
     One,
-    /// An abcast, and an abcast of the oldest as the answer.
+    /// From an abcast to the delivery of the abcast with which the oldest answers.
     Round,
-    /// A cbcast, until every other member's answer to it has come, each sent to the asker alone.
+    /// From a cbcast to the last of the other members' answers, each sent to the caller alone.
     Replies,
 }
 
@@ -28,7 +29,7 @@ struct Plan {
     way: Way,
     members: usize,
     size: usize,
-    /// While the oldest multicasts a quarter of what the group can take at most.
+    /// Whether the oldest multicasts meanwhile, at a quarter of the group's maximum rate.
     loaded: bool,
     wait: Waiting,
     cores: Cores,
@@ -86,7 +87,7 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
                     plans.push(Plan { way: Way::One, ..plan });
                     plans.push(Plan { way: Way::One, loaded: true, ..plan });
                     if wait == Waiting::Block {
-                        // More members than processors cannot all spin.
+                        // The members outnumber the processors, so they cannot all spin.
                         plans.push(Plan { way: Way::Replies, members: 4, ..plan });
                         plans.push(Plan { way: Way::One, members: 4, ..plan });
                     }
@@ -105,7 +106,8 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
     plans.into_iter().map(case).collect()
 }
 
-/// On one processor, one that spins only keeps the other from running.
+/// Ways of waiting and placements. Spinning on one shared processor is left out: it only keeps the other process from
+/// running.
 const PLACES: [(Waiting, Cores); 3] =
     [(Waiting::Block, Cores::One), (Waiting::Block, Cores::Two), (Waiting::Spin, Cores::Two)];
 
@@ -142,7 +144,7 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
             None
         };
         load.runs.extend(offered);
-        // The first trips find cold caches, and a token at the other member.
+        // Warm-up: the first trips find cold caches and a token at the other member.
         timed(&mut cell, plan.way, plan.size, None, warm)?;
         let ours = timed(&mut cell, plan.way, plan.size, offered, measured)?;
         if ours.count == 0 {
@@ -156,7 +158,7 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Sends stamped messages for a while, and gives the times of the slowest member.
+/// Sends stamped messages for a while, and returns the times of the slowest member.
 pub(super) fn timed(
     cell: &mut Cell,
     way: Way,
@@ -178,7 +180,7 @@ pub(super) fn timed(
     for member in &mut cell.members[..last] {
         member.tell(&Command::Echo { answer, ordering, size })?;
     }
-    // All have obeyed, and no time of before is left.
+    // The marks prove that all members executed the commands; then earlier times are discarded.
     cell.marks()?;
     cell.all_times()?;
     let command = match way {
@@ -207,13 +209,13 @@ pub(super) fn timed(
 }
 
 impl Cell {
-    /// Takes every member's times.
+    /// Takes the times of every member.
     fn all_times(&mut self) -> Result<Vec<Quantiles>, BenchError> {
         self.tell_all(&Command::Times)?;
         self.members.iter_mut().map(|member| times(member, Duration::ZERO)).collect()
     }
 
-    /// What the oldest can multicast in a second at most.
+    /// The maximum rate of the oldest member, in multicasts per second.
     fn measure_oldest(&mut self, size: usize, (warm, measured): (Duration, Duration)) -> Result<f64, BenchError> {
         self.members[0].tell(&Command::Load { ordering: Ordering::Total, size, per_second: None })?;
         self.pause(warm)?;
@@ -225,5 +227,5 @@ impl Cell {
     }
 }
 
-/// Between two messages that are timed one way.
+/// Time between two probes.
 const GAP: Duration = Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! What the machine can do at best: system calls, sockets, memory, ciphers, without any protocol.
+//! The limits of the machine without any protocol: system calls, sockets, memory, ciphers.
 
 use std::hint::black_box;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -104,7 +104,7 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
     cases
 }
 
-/// A value in nanoseconds of each round.
+/// Measures a value in nanoseconds in each round.
 fn each(
     bench: &mut Bench<'_>,
     metric: &str,
@@ -120,7 +120,7 @@ fn each(
     Ok(())
 }
 
-/// The mean time of one call.
+/// Mean time of one call.
 fn nanos(time: Duration, mut call: impl FnMut()) -> f64 {
     let start = Instant::now();
     let mut calls = 0_u64;
@@ -147,7 +147,7 @@ fn sockets() -> Result<[UdpSocket; 2], BenchError> {
     Ok([from, to])
 }
 
-/// Sends some, then receives them, and times both apart.
+/// Sends some datagrams, then receives them, and times the two halves separately.
 fn halves(
     bench: &mut Bench<'_>,
     size: usize,
@@ -248,7 +248,7 @@ fn seal(bench: &mut Bench<'_>, size: usize) -> Result<(), BenchError> {
     })
 }
 
-/// Calls between two looks at the clock.
+/// Calls between two clock reads.
 const CALLS: u64 = 64;
-/// Datagrams sent before they are received: they fit the smallest buffer that is granted.
+/// Datagrams sent before they are received. They fit the smallest buffer that the kernel grants.
 const DATAGRAMS: usize = 8;

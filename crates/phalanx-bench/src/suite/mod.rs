@@ -16,26 +16,26 @@ use crate::error::BenchError;
 /// A set of cases that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
-    /// What the machine can do at best.
+    /// Limits of the machine.
     Limits,
-    /// Multicasts in a second.
+    /// Multicasts per second.
     Stream,
-    /// How long a message takes.
+    /// Latency of messages.
     Latency,
     /// Small buffers, lost packets, members that stop or lag, many senders.
     Flow,
-    /// Changes of the membership.
+    /// View changes.
     Views,
     /// The protocol core alone.
     Core,
-    /// Calls from process to process.
+    /// Remote procedure calls.
     Rpc,
     /// Other systems.
     Peers,
 }
 
 impl Suite {
-    /// All there are.
+    /// All suites.
     pub const ALL: &[Self] =
         &[Self::Limits, Self::Stream, Self::Latency, Self::Flow, Self::Views, Self::Core, Self::Rpc, Self::Peers];
 

@@ -1,4 +1,4 @@
-//! Other systems, measured alternately with the library by runners of one contract.
+//! Other systems, measured alternately with the library. Each has a runner, and all runners follow one contract.
 
 pub(super) mod runner;
 
@@ -13,7 +13,7 @@ use crate::row::{Quantiles, Series};
 use crate::suite::latency::{Way, timed};
 use runner::{Peer, Streamed, Trip, Tripped};
 
-/// A stream to so many receivers, theirs and ours.
+/// A stream to some receivers: the peer's and the library's.
 #[derive(Clone, Copy, Debug)]
 struct StreamPlan {
     peer: Peer,
@@ -24,7 +24,7 @@ struct StreamPlan {
     security: &'static [Security],
 }
 
-/// Round trips to one or more processes, theirs one after the other, ours with one multicast.
+/// Round trips to one or more processes. The peer calls them one after the other; the library sends one multicast.
 #[derive(Clone, Copy, Debug)]
 struct TripPlan {
     peer: Peer,
@@ -40,8 +40,8 @@ const fn peer(name: &'static str, variant: &'static str) -> Peer {
     Peer { name, variant }
 }
 
-/// Systems that multicast, and what of ours stands beside each: those that order only each sender's messages also meet
-/// ours of that kind, and those that do not encrypt also meet ours that do not.
+/// Peers that multicast, and the library's cases beside each. Peers with FIFO order only are also compared with the
+/// library's FIFO order. Peers without encryption are also compared with the library without it.
 const STREAMS: [(Peer, &[Ordering], &[Security]); 9] = [
     (peer("jgroups", "sequencer"), TOTAL, SEALED),
     (peer("jgroups", "sequencer-tq"), TOTAL, SEALED),
@@ -57,18 +57,18 @@ const TOTAL: &[Ordering] = &[Ordering::Total];
 const TOTAL_AND_FIFO: &[Ordering] = &[Ordering::Total, Ordering::Fifo];
 const SEALED: &[Security] = &[Security::Sealed];
 
-/// Systems that pass messages through memory: beside ours over memory, once there is that.
+/// Peers that pass messages through memory. They are compared with the library's shared memory.
 const MEMORY: [Peer; 2] = [peer("aeron", "ipc"), peer("iceoryx2", "ipc")];
 
-/// Systems that call and answer.
+/// Peers with calls and answers.
 const CALLS: [Peer; 4] = [peer("sunrpc", "udp"), peer("grpc", "tonic"), peer("nats", "core"), peer("zeromq", "tcp")];
 
 const SIZES: [usize; 3] = [100, 1_024, 7_168];
 const RECEIVERS: usize = 3;
-/// Of calls.
+/// Size of a call in bytes.
 const CALL_BYTES: usize = 64;
 
-/// The transport through memory, if the library has it.
+/// The shared-memory transport, if the library has it.
 fn memory() -> Option<Transport> {
     Transport::ALL.iter().copied().find(|transport| transport.word() == "shm")
 }
@@ -214,7 +214,7 @@ impl TripPlan {
 }
 
 impl Bench<'_> {
-    /// What a peer promises, beside its figures: a stronger promise costs more.
+    /// Reports a peer's guarantee beside its figures, because a stronger guarantee costs more.
     pub(super) fn tell_guarantee(&mut self, peer: Peer, guarantee: &str) {
         self.notice_once(&format!("{} promises: {guarantee}", peer.title()));
     }

@@ -1,5 +1,5 @@
-//! Multicasts delivered in a second, beside a raw stream of the same size to as many receivers; and uniform abcasts beside
-//! plain ones.
+//! Multicasts delivered per second, beside a raw stream of the same size to as many receivers; and uniform abcasts
+//! beside plain ones.
 
 use crate::bench::{Bench, Case};
 use crate::cell::CellPlan;
@@ -78,7 +78,7 @@ fn beside_plain(quick: bool) -> Vec<Plan> {
     plans
 }
 
-/// What says most in some minutes; in seconds, if it must be quick.
+/// The most informative cases: some minutes, or some seconds if `quick`.
 fn usual(quick: bool) -> Vec<Plan> {
     let mut plans = Vec::new();
     for transport in Transport::ALL {
@@ -167,7 +167,7 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The same cell, in each round first with plain abcasts and then with uniform ones.
+/// Measures one cell, in each round first with plain abcasts and then with uniform ones.
 fn measure_beside_plain(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     let Plan { senders, members, size, transport, security, .. } = *plan;
     let mut cell = bench.cell(&CellPlan::new(members, transport, security))?;

@@ -1,4 +1,4 @@
-//! What a change of the membership costs those who stay, and how long it takes to come in.
+//! The cost of a view change for the members that stay, and the time a joiner needs.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::error::BenchError;
 use crate::protocol::{Command, Pauses, Report};
 use crate::row::Series;
 
-/// What happens to the cell.
+/// The event that changes the membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// The oldest, which coordinates, is killed.
+    /// The oldest member, which coordinates, is killed.
     KillOldest,
-    /// Another is killed.
+    /// Another member is killed.
     Kill,
-    /// One more comes.
+    /// A member joins.
     Join,
-    /// One leaves.
+    /// A member leaves.
     Leave,
 }
 
@@ -46,7 +46,7 @@ impl Change {
         }
     }
 
-    /// The member it happens to.
+    /// Index of the affected member.
     fn victim(self) -> usize {
         if self == Self::KillOldest { 0 } else { 1 }
     }
@@ -106,7 +106,7 @@ fn measure(bench: &mut Bench<'_>, transport: Transport, change: Change, saturate
         let began = now_ns();
         happen(&mut cell, change)?;
         cell.agree(cell.len())?;
-        // A new member comes without load: what it does counts for nobody's pauses.
+        // A joiner generates no load, so its pauses do not count.
         let stayed = cell.len() - usize::from(change == Change::Join);
         let viewed =
             cell.members[..stayed].iter().filter_map(|member| member.views.last()).map(|view| view.at_ns).max();
@@ -123,7 +123,7 @@ fn measure(bench: &mut Bench<'_>, transport: Transport, change: Change, saturate
     Ok(())
 }
 
-/// The longest pauses of any member, in milliseconds: between sends, between deliveries.
+/// The longest pauses of any member, in milliseconds: between sends, and between deliveries.
 fn worst(pauses: &[Pauses]) -> (f64, f64) {
     let of = |which: fn(&Pauses) -> u64| pauses.iter().map(which).max().unwrap_or(0) as f64 / 1e6;
     (of(|pauses| pauses.send_ns), of(|pauses| pauses.delivery_ns))
@@ -148,7 +148,7 @@ fn leave(cell: &mut Cell, index: usize) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Back to the number of members that the next round begins with.
+/// Restores the number of members with which the next round begins.
 fn restore(cell: &mut Cell) -> Result<(), BenchError> {
     while cell.len() > cell.plan.members {
         leave(cell, cell.len() - 1)?;
@@ -168,7 +168,7 @@ fn join(bench: &mut Bench<'_>, transport: Transport, state_bytes: usize) -> Resu
         bench.round(round)?;
         cell.join(true)?;
         let joiner = cell.youngest();
-        // Said when it asked to be taken in.
+        // A joiner reports its port when it asks to join.
         joiner.port()?;
         let began = now_ns();
         let (ended, bytes) = joiner.hear("its state", STATE_PATIENCE, |report| match report {
@@ -191,6 +191,6 @@ fn join(bench: &mut Bench<'_>, transport: Transport, state_bytes: usize) -> Resu
 
 const MEMBERS: usize = 4;
 const SIZE: usize = 100;
-/// Pauses are watched for so long.
+/// Time for which pauses are measured.
 const WATCH: Duration = Duration::from_millis(600);
 const STATE_PATIENCE: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Starts the runner of a peer, and ends it.
+//! Starts and stops the runner of a peer.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -15,14 +15,14 @@ use crate::choice::{Cores, Senders, Waiting};
 use crate::crew::{CHILD_COMMAND, Interrupt};
 use crate::error::{BenchError, While};
 
-/// A system, and the way in which it is used.
+/// A system and the variant in which it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::suite) struct Peer {
     pub(in crate::suite) name: &'static str,
     pub(in crate::suite) variant: &'static str,
 }
 
-/// What a runner says of a stream.
+/// A runner's report of a stream.
 #[derive(Clone, Debug, Deserialize)]
 pub(in crate::suite) struct Streamed {
     pub(in crate::suite) msgs_per_s: f64,
@@ -32,18 +32,18 @@ pub(in crate::suite) struct Streamed {
     pub(in crate::suite) guarantee: String,
 }
 
-/// Round trips: calls of a size with an answer of a size, to one server after the other.
+/// Settings of round trips: calls of a size with an answer of a size, to one server after the other.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::suite) struct Trip {
     pub(in crate::suite) size: usize,
-    /// Not every runner knows others than 0.
+    /// Size of the answer in bytes. Not every runner supports values other than 0.
     pub(in crate::suite) answer: usize,
     pub(in crate::suite) servers: usize,
     pub(in crate::suite) wait: Waiting,
     pub(in crate::suite) cores: Cores,
 }
 
-/// What a runner says of round trips.
+/// A runner's report of round trips.
 #[derive(Clone, Debug, Deserialize)]
 pub(in crate::suite) struct Tripped {
     pub(in crate::suite) p50_ns: f64,
@@ -60,7 +60,7 @@ impl Peer {
         bench.request.peers.join(self.name)
     }
 
-    /// Whether it was built. If not, says how that is done.
+    /// Whether the runner was built. If not, reports how to build it.
     pub(in crate::suite) fn is_there(self, bench: &mut Bench<'_>) -> bool {
         let (runners, built) = (self.directory(bench), bench.request.built.join(self.name));
         if !runners.join("run").is_file() {
@@ -99,8 +99,8 @@ impl Peer {
         self.run(bench, &arguments)
     }
 
-    /// Some come to a stand now and then, which says little of what they do at other times: such a run is told of and
-    /// repeated.
+    /// Runs the runner until it succeeds, at most [`TRIES`] times. Some peers stall now and then, which says little
+    /// about their usual behaviour, so such a run is reported and repeated.
     fn run<T: DeserializeOwned>(self, bench: &mut Bench<'_>, arguments: &[&str]) -> Result<T, BenchError> {
         for _ in 1..TRIES {
             match self.run_once(bench, arguments) {
@@ -118,7 +118,7 @@ impl Peer {
         let seconds = bench.measured().as_secs().max(1);
         let program = std::env::current_exe().when("cannot find this program's own file")?;
         let mut command = Command::new(program);
-        // The child asks to be ended with this process, and becomes the runner.
+        // The child requests a signal for the end of this process, and then becomes the runner.
         command.args([CHILD_COMMAND, "--parent", &std::process::id().to_string(), "--"]).arg(runner).args(arguments);
         command.args(["--seconds", &seconds.to_string(), "--variant", self.variant]);
         command.env("PHALANX_PEERS_DIR", built);
@@ -134,7 +134,7 @@ impl Peer {
     }
 }
 
-/// A runner at work. It ends its own processes when it is told to end.
+/// A running runner. It stops its own processes when it receives SIGTERM.
 struct Runner {
     process: Child,
     out: Option<std::thread::JoinHandle<String>>,
@@ -182,7 +182,7 @@ impl Drop for Runner {
         if matches!(self.process.try_wait(), Ok(Some(_))) {
             return;
         }
-        // It ends its own when it is asked; what is left of its group after that is ended here.
+        // On SIGTERM the runner stops its own processes. Any that remain in its group are killed after that.
         let _ = kill_process(pid, Signal::TERM);
         let end = Instant::now() + GRACE;
         while Instant::now() < end && matches!(self.process.try_wait(), Ok(None)) {
@@ -196,17 +196,17 @@ impl Drop for Runner {
 fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read until an error is still worth something.
+        // The bytes read before an error are still useful.
         let _ = from.by_ref().take(SAID_MAX).read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
-/// How often a runner is started before its failing counts.
+/// Starts of a runner before its failure counts.
 const TRIES: usize = 3;
 /// A runner ends by itself at most a minute after its measuring time.
 const ENDS_WITHIN: Duration = Duration::from_secs(75);
-/// Between asking a runner to end and ending its group.
+/// Time between SIGTERM and the kill of a runner's group.
 const GRACE: Duration = Duration::from_secs(8);
-/// The most that is kept of what a runner says.
+/// Bytes kept of a runner's output.
 const SAID_MAX: u64 = 1 << 20;

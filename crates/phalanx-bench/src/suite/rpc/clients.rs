@@ -19,7 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn measure(bench: &mut Bench<'_>, clients: usize) -> Result<(), BenchError> {
-    // All clients are of one process: with several, the system's scheduler would share out its processor.
+    // One process holds all clients. With several, the system's scheduler would decide how they share the processor.
     let mut one = Pair::start(bench, &Setup::new(Carrier::Reliable))?;
     let mut many = Pair::start(bench, &Setup { clients, ..Setup::new(Carrier::Reliable) })?;
     let series = |what: &str, unit| Series::new(format!("{what} at {clients} clients"), unit, clients + 1, SIZE);

@@ -8,10 +8,10 @@ use crate::row::Series;
 use super::none_failed;
 use super::pair::{Pair, Setup};
 
-/// Of a request and of an answer.
+/// Size of a request and of an answer, in bytes.
 pub(super) const ASKED: usize = 64;
 pub(super) const ANSWERED: usize = 64 << 10;
-/// What an unprivileged process asks for in vain is cut to this where `net.core.rmem_max` was never set.
+/// Default of `net.core.rmem_max`. A larger request by an unprivileged process is cut to it.
 const USUAL_BUFFER: usize = 212_992;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -27,7 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// A round of as many calls as there are servers.
+/// Rounds of one call to each server at once.
 pub(super) fn rounds(calls: usize) -> Load {
     Load::Rounds { size: ASKED, calls, fresh: false }
 }

@@ -1,4 +1,4 @@
-//! Calls of which some packets are lost on purpose, of both directions.
+//! Calls whose packets are lost on purpose, in both directions.
 
 use crate::bench::{Bench, Case};
 use crate::calls::{Load, Tuning};
@@ -8,7 +8,7 @@ use crate::row::Series;
 use super::none_failed;
 use super::pair::{Pair, Setup};
 
-/// Percent, and millionths.
+/// Losses: the label in percent, and the value in parts per million.
 const LOSSES: [(&str, u32); 4] = [("0", 0), ("0.1", 1_000), ("1", 10_000), ("5", 50_000)];
 
 pub(super) fn cases() -> Vec<Case> {

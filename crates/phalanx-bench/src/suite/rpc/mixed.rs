@@ -1,4 +1,4 @@
-//! Short calls with long ones beside them.
+//! Short calls beside long ones.
 
 use crate::bench::{Bench, Case};
 use crate::calls::{Load, Tuning};
@@ -8,7 +8,7 @@ use crate::row::Series;
 use super::none_failed;
 use super::pair::{Pair, Setup};
 
-/// Percent of the calls, and their bytes: few calls make most of the bytes.
+/// Share of calls in percent, and their size in bytes. Few calls make most of the bytes.
 const SIZES: [(u32, usize); 4] = [(80, SHORT), (15, 1 << 10), (4, 64 << 10), (1, 1 << 20)];
 const SHORT: usize = 64;
 const OUTSTANDING: usize = 16;

@@ -1,5 +1,4 @@
-//! Calls: what their guarantees cost beside the same calls without any, what becomes of them under load, and what people use
-//! instead.
+//! Remote procedure calls: the cost of their guarantees, their behaviour under load, and the common alternatives.
 
 mod clients;
 mod incast;
@@ -28,7 +27,7 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
     cases
 }
 
-/// Calls with guarantees that failed though nobody stopped: not a figure, but a fault.
+/// Fails if calls with guarantees failed. Nobody stopped a process, so that is a defect and not a figure.
 fn none_failed(failed: u64) -> Result<(), BenchError> {
     if failed == 0 { Ok(()) } else { Err(BenchError::Child(format!("{failed} calls failed"))) }
 }

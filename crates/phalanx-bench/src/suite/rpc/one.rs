@@ -1,4 +1,4 @@
-//! Calls one after the other, beside the same without guarantees and over TCP.
+//! Calls one after the other, beside calls without guarantees and calls over TCP.
 
 use crate::Request;
 use crate::bench::{Bench, Case};
@@ -19,7 +19,7 @@ struct Plan {
     size: usize,
 }
 
-/// Of the names of these cases.
+/// Prefix of the names of these cases.
 pub(super) const PREFIX: &str = "one-";
 
 pub(super) const SIZES: [usize; 6] = [64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 8 << 20];
@@ -29,7 +29,7 @@ const PLACES: [(Waiting, Cores); 3] =
 
 pub(super) fn cases(request: &Request) -> Vec<Case> {
     let mut cases = Vec::new();
-    // Through memory nothing is sealed.
+    // Shared memory is never sealed.
     const WAYS: [(Transport, Security); 3] =
         [(Transport::Udp, Security::Sealed), (Transport::Udp, Security::None), (Transport::Shm, Security::Sealed)];
     for (transport, security) in WAYS {

@@ -1,4 +1,4 @@
-//! Calls that are due whatever became of those before.
+//! Calls at a fixed rate, due whether or not earlier calls have ended (an open load).
 
 use crate::bench::{Bench, Case};
 use crate::calls::{Carrier, Load};
@@ -10,9 +10,9 @@ use super::none_failed;
 use super::pair::{Pair, Setup};
 
 const SIZE: usize = 64;
-/// Percent of the greatest rate.
+/// Load in percent of the maximum rate.
 const SHARES: [u32; 5] = [10, 25, 50, 75, 90];
-/// Calls under way when the greatest rate is looked for.
+/// Calls under way while the maximum rate is measured.
 const OUTSTANDING: usize = 8;
 
 pub(super) fn cases() -> Vec<Case> {

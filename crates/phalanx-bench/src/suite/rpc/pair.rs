@@ -14,7 +14,7 @@ use crate::crew::{Child, PATIENCE};
 use crate::error::BenchError;
 use crate::protocol::{Called, Command, Report, Role, What};
 
-/// How servers and clients are set up.
+/// Settings of servers and clients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) carrier: Carrier,
@@ -22,17 +22,17 @@ pub(super) struct Setup {
     pub(super) security: Security,
     pub(super) wait: Waiting,
     pub(super) cores: Cores,
-    /// Endpoints in the servers' process, and in the clients'; each client calls all servers.
+    /// Number of endpoints in the servers' process and in the clients'. Each client calls all servers.
     pub(super) servers: usize,
     pub(super) clients: usize,
-    /// How long an answer is; `None`: as long as the request.
+    /// Length of an answer in bytes. `None`: that of the request.
     pub(super) answer: Option<usize>,
-    /// Of servers and clients.
+    /// Settings of both servers and clients.
     pub(super) tuning: Tuning,
 }
 
 impl Setup {
-    /// One client that spins and one server that does, each on a processor of its own, all packets sealed.
+    /// One client and one server that spin, each on its own processor, with all packets sealed.
     pub(super) fn new(carrier: Carrier) -> Self {
         Self {
             carrier,
@@ -47,7 +47,7 @@ impl Setup {
         }
     }
 
-    /// What is not as in [`Self::new`], beside what names the case.
+    /// Lists the settings that differ from [`Self::new`] and are not part of the case's name.
     fn label(&self) -> String {
         let mut label = String::new();
         for (count, what) in [(self.servers, "servers"), (self.clients, "clients")] {
@@ -66,15 +66,16 @@ impl Setup {
     }
 }
 
-/// A process of servers and one of clients. Both are stopped while they are not measured: who spins takes time from others.
+/// A process of servers and one of clients. Both are stopped (SIGSTOP) while they are not measured, because a process
+/// that spins takes time from others.
 pub(super) struct Pair {
     server: Child,
     client: Child,
-    /// How it differs from one server with one client, for people.
+    /// Differences from one server with one client, for people.
     label: String,
 }
 
-/// What a measurement gave.
+/// Result of a measurement.
 pub(super) struct Measured {
     pub(super) called: Called,
     /// Packets that the kernel dropped because the servers' receive buffers were full.
@@ -116,7 +117,7 @@ impl Pair {
         self.client.signal(signal)
     }
 
-    /// Measures a load after some of it to warm up.
+    /// Warms up with part of a load, and measures it.
     fn measure(&mut self, load: &Load, bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
         self.signal(Signal::CONT)?;
         self.call(load, bench.warm())?;
@@ -131,7 +132,7 @@ impl Pair {
         Ok(Measured { called, server_drops })
     }
 
-    /// What each end has counted.
+    /// Counters of each end.
     fn counted(&mut self) -> Result<[BTreeMap<String, u64>; 2], BenchError> {
         let mut counted = [BTreeMap::new(), BTreeMap::new()];
         for (end, counted) in [&mut self.client, &mut self.server].into_iter().zip(&mut counted) {
@@ -144,7 +145,7 @@ impl Pair {
         Ok(counted)
     }
 
-    /// Keeps what each end has counted since `before`.
+    /// Reports the increase of each end's counters since `before`.
     fn tell_counted(
         &mut self,
         load: &Load,
@@ -163,7 +164,7 @@ impl Pair {
         Ok(())
     }
 
-    /// The same, when it is nothing without a time.
+    /// Measures a load; fails if no call was timed.
     pub(super) fn timed(&mut self, load: &Load, bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
         let measured = self.measure(load, bench)?;
         if measured.called.times.count == 0 {
@@ -181,7 +182,7 @@ impl Pair {
         })
     }
 
-    /// Where the slowest call of a load spent its time, as both ends noted it.
+    /// Describes where the slowest call of a load spent its time, as recorded by both ends.
     pub(super) fn slowest(&mut self, load: &Load, time: Duration) -> Result<String, BenchError> {
         self.server.tell(&Command::KeepTrace)?;
         self.client.tell(&Command::KeepTrace)?;

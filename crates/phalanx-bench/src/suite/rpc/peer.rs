@@ -1,4 +1,4 @@
-//! Calls of other systems: as long, answered with as many bytes, waited for in the same way.
+//! Calls of other systems, with requests, answers and waiting like the library's.
 
 use crate::bench::{Bench, Case};
 use crate::calls::{Carrier, Load};
@@ -11,9 +11,9 @@ use super::none_failed;
 use super::one::SIZES;
 use super::pair::{Pair, Setup};
 
-/// Each with the longest message it carries both ways.
+/// Peers, each with the longest message it carries both ways.
 const PEERS: [(Peer, usize); 3] = [
-    // Of a datagram, whole.
+    // A message of Sun RPC over UDP is one datagram.
     (Peer { name: "sunrpc", variant: "udp" }, 60_000),
     (Peer { name: "sunrpc", variant: "tcp" }, usize::MAX),
     (Peer { name: "grpc", variant: "tonic" }, usize::MAX),
@@ -46,10 +46,10 @@ fn measure(bench: &mut Bench<'_>, peer: Peer, cores: Cores, size: usize) -> Resu
     if !peer.is_there(bench) {
         return Ok(());
     }
-    // Theirs wait asleep.
+    // The peers block while they wait.
     let wait = Waiting::Block;
     let mut ours = Vec::new();
-    // Through memory nothing is sealed.
+    // Shared memory is never sealed.
     const WAYS: [(&str, Transport, Security); 3] = [
         ("reliable, udp sealed", Transport::Udp, Security::Sealed),
         ("reliable, udp none", Transport::Udp, Security::None),

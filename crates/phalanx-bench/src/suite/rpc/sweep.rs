@@ -1,4 +1,4 @@
-//! What the limits of an endpoint are worth: one of them at a time, on both sides, beside its default.
+//! The effect of an endpoint's limits: each is varied alone, on both sides, beside its default.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::incast::{ANSWERED, rounds};
 use super::none_failed;
 use super::pair::{Pair, Setup};
 
-/// A limit that takes some values.
+/// A limit and the values it takes.
 #[derive(Clone, Debug)]
 struct Sweep {
     transport: Transport,
-    /// What a time is of.
+    /// Name of the timed quantity.
     timed: &'static str,
-    /// Of the limit, with its unit.
+    /// Name of the limit, with its unit.
     name: &'static str,
     values: Vec<(f64, Tuning)>,
     usual: f64,
@@ -35,7 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// A window grows: its begin is felt by the first call of a session.
+/// Varies the initial window. The first call of a session feels it, because the window grows later.
 fn window(size: usize) -> Case {
     let tuning = |packets: u32| Tuning { window_packets: Some(packets), ..Tuning::default() };
     let sweep = Sweep {
@@ -55,7 +55,7 @@ fn window(size: usize) -> Case {
     )
 }
 
-/// What is lost last is missed by a timer alone.
+/// Varies the retransmission timer. Only the timer recovers the loss of a last packet, since no later one reveals it.
 fn timer() -> Case {
     const SIZE: usize = 64;
     const LOSS_PPM: u32 = 10_000;
@@ -76,7 +76,8 @@ fn timer() -> Case {
     sweep.case(format!("sweep-timer-{SIZE}"), what)
 }
 
-/// Where many answer at once, their packets wait for each other.
+/// Varies the delay that is not taken for congestion. When many servers answer at once, their packets queue behind each
+/// other.
 fn delay() -> Case {
     const SERVERS: usize = 64;
     let tuning = |us: u64| Tuning { delay_free: Some(Duration::from_micros(us)), ..Tuning::default() };
@@ -95,8 +96,8 @@ fn delay() -> Case {
     sweep.case(format!("sweep-delay-{SERVERS}x{ANSWERED}"), what)
 }
 
-/// What may be on its way to a client through memory: more lies longer in the ring, and leaves the caches. What comes through
-/// sockets of this host is bounded by their buffers.
+/// Varies the in-flight receive budget over shared memory. More bytes lie longer in the ring and leave the caches.
+/// Sockets of this host are bounded by their buffers anyway.
 fn inflow(size: usize) -> Case {
     let tuning = |kib: u64| Tuning { receive_budget_bytes: Some(kib << 10), ..Tuning::default() };
     let sweep = Sweep {
