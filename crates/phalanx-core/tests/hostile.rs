@@ -67,6 +67,7 @@ fn hostile(rng: &mut Rng) -> Step {
 }
 
 /// A hunt with more seeds: `PHALANX_HOSTILE_SEEDS=1000..5000`.
+#[expect(clippy::disallowed_methods, reason = "whoever runs the test may choose the seeds")]
 fn seeds() -> std::ops::Range<u64> {
     let Ok(text) = std::env::var("PHALANX_HOSTILE_SEEDS") else { return 0..150 };
     let bounds = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
@@ -133,6 +134,7 @@ fn an_application_that_takes_nothing_costs_no_more_than_its_windows() {
 /// The inputs kept for the fuzzer, see `fuzz/README.md`: those made here begin with `made`, the others found something
 /// or reach far.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "whoever runs the test says whether it writes the inputs")]
 fn kept_inputs_do_no_harm() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/live");
     let write = std::env::var_os("PHALANX_WRITE_SEEDS").is_some();
