@@ -1,6 +1,6 @@
-//! What every driver must do. A driver's tests call each function with a way to make a fresh pair.
+//! The conformance suite of drivers. A driver's tests call each function with a function that makes a fresh driver.
 //!
-//! The functions panic with a reason when the driver does not conform.
+//! The functions panic with a reason if the driver does not conform.
 #![allow(clippy::missing_panics_doc, reason = "panicking is how a check fails, as said above")]
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ pub fn all<D: Wait + Send>(make: impl FnMut() -> D) {
     all_met(make, |_| {});
 }
 
-/// The same, after those of a check were made known to each other by `meet`.
+/// Like [`all`], but `meet` introduces the drivers of each check to each other first.
 pub fn all_met<D: Wait + Send>(mut make: impl FnMut() -> D, mut meet: impl FnMut(&mut [D])) {
     let mut four = || {
         let mut drivers = [make(), make(), make(), make()];
@@ -50,7 +50,7 @@ pub fn all_met<D: Wait + Send>(mut make: impl FnMut() -> D, mut meet: impl FnMut
     }
 }
 
-/// What arrives is what was sent, from where it was sent.
+/// A packet arrives with the bytes and the origin it was sent with.
 pub fn carries_bytes_and_names_the_sender<D: Wait>(mut a: D, mut b: D) {
     for class in [TrafficClass::Control, TrafficClass::Data] {
         for len in [1_usize, 2, 63, 500] {
@@ -72,7 +72,7 @@ pub fn keeps_classes_apart_and_control_first<D: Wait>(mut a: D, mut b: D) {
     }
     send(a.outbox(), TrafficClass::Control, &[b.local_address(TrafficClass::Control)], &[99]);
     a.flush();
-    // Both are there before the look: a wait for each, on the same kernel queue discipline.
+    // Both sockets have to be filled before the receive: control has priority only among packets that have arrived.
     let mut got = Vec::new();
     settle(&mut b, 9, &mut got);
     assert_eq!(got.len(), 9, "nine were sent");
@@ -107,8 +107,8 @@ pub fn takes_at_most_max<D: Wait>(mut a: D, mut b: D) {
     panic!("{total} of 20 arrived");
 }
 
-/// A receive may leave packets for the next one, and then says so: whoever goes on for as long as it does misses nothing
-/// that was there, though it never waits. On one host, what was flushed is there.
+/// A receive may leave packets for the next one, and then reports more. A caller that repeats while it does, without
+/// waiting, gets every packet that had arrived. On one host a flushed packet has arrived.
 pub fn says_when_more_may_wait<D: Wait>(mut a: D, mut b: D) {
     for round in 0..3 {
         for class in [TrafficClass::Control, TrafficClass::Data] {
@@ -121,7 +121,7 @@ pub fn says_when_more_may_wait<D: Wait>(mut a: D, mut b: D) {
         let mut seen = 0;
         while b.receive(64, &mut |_, _, _, _| seen += 1).more {}
         assert_eq!(seen, 10, "round {round}: no word of more");
-        // Nothing is left: the next round ends a silence.
+        // Nothing is left, so that the next round starts after a silence.
         assert_eq!(b.receive(64, &mut |_, _, _, _| ()), Received::default());
     }
 }
@@ -139,7 +139,7 @@ pub fn one_packet_goes_to_many<D: Wait>([mut a, mut b, mut c, mut d]: [D; 4]) {
     }
 }
 
-/// A packet of [`crate::Driver::packet_bytes_max`] passes whole.
+/// A packet of [`crate::Driver::packet_bytes_max`] arrives complete.
 pub fn carries_the_longest_packet<D: Wait>(mut a: D, mut b: D) {
     let longest: Vec<u8> = (0..b.packet_bytes_max()).map(|i| (i % 251) as u8).collect();
     send(a.outbox(), TrafficClass::Data, &[b.local_address(TrafficClass::Data)], &longest);
@@ -148,7 +148,7 @@ pub fn carries_the_longest_packet<D: Wait>(mut a: D, mut b: D) {
     assert!(got[0].2 == longest, "{} of {} bytes came through unchanged", got[0].2.len(), longest.len());
 }
 
-/// The sending half works from inside the receive callback, and the packet may be changed in place there.
+/// The sending half works inside the receive callback, and the callback may change the packet in place.
 pub fn the_callback_can_answer<D: Wait>(mut a: D, mut b: D) {
     send(a.outbox(), TrafficClass::Data, &[b.local_address(TrafficClass::Data)], b"ping");
     a.flush();
@@ -169,7 +169,7 @@ pub fn the_callback_can_answer<D: Wait>(mut a: D, mut b: D) {
     assert_eq!(collect(&mut a, 1)[0].2, b"gnip");
 }
 
-/// Sending to nobody is no failure, and does not harm what goes to others.
+/// A destination without a receiver is no error and does not affect packets to others.
 pub fn survives_a_destination_that_is_gone<D: Wait>(mut a: D, mut b: D) {
     let gone = SocketAddr::from(([127, 0, 0, 1], 1));
     let here = b.local_address(TrafficClass::Data);
@@ -182,7 +182,7 @@ pub fn survives_a_destination_that_is_gone<D: Wait>(mut a: D, mut b: D) {
     assert!(got.iter().enumerate().all(|(i, (_, _, p))| p[..] == [i as u8]), "all 50, in order");
 }
 
-/// A burst larger than any one batch arrives whole while it fits the buffers.
+/// A burst larger than any one batch arrives complete while it fits the buffers.
 pub fn a_burst_within_the_buffers_arrives<D: Wait>(mut a: D, mut b: D) {
     let here = [b.local_address(TrafficClass::Data)];
     for i in 0..300_u32 {
@@ -193,7 +193,7 @@ pub fn a_burst_within_the_buffers_arrives<D: Wait>(mut a: D, mut b: D) {
     assert_eq!(numbers.len(), 300);
 }
 
-/// A thread that waits is woken by a datagram.
+/// A datagram wakes a waiting thread.
 pub fn a_datagram_ends_the_wait<D: Wait + Send>(mut a: D, mut b: D) {
     let to = b.local_address(TrafficClass::Data);
     thread::scope(|scope| {
@@ -211,13 +211,13 @@ pub fn a_datagram_ends_the_wait<D: Wait + Send>(mut a: D, mut b: D) {
     });
 }
 
-/// A thread that waits is woken by the waker, every time.
+/// The waker wakes a waiting thread, every time.
 pub fn a_wake_up_ends_the_wait<D: Wait + Send>(mut a: D) {
     let waker = a.waker();
     let (done, next) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(move || {
-            // Each wake-up follows the end of the one before: none may be lost, none counts twice.
+            // Each wake-up follows the end of the one before: none may be lost, and none may count twice.
             while next.recv().is_ok() {
                 waker.wake();
             }
@@ -230,7 +230,7 @@ pub fn a_wake_up_ends_the_wait<D: Wait + Send>(mut a: D) {
     });
 }
 
-/// A wake-up while nobody waits makes the next wait return at once.
+/// A wake-up while no thread waits makes the next wait return at once.
 pub fn a_wake_up_before_the_wait_is_not_lost<D: Wait>(mut a: D) {
     a.waker().wake();
     a.waker().wake();
@@ -239,7 +239,7 @@ pub fn a_wake_up_before_the_wait_is_not_lost<D: Wait>(mut a: D) {
     assert!(!again.waker, "two wake-ups before one wait are one");
 }
 
-/// A wait without news ends with its timeout.
+/// A wait without an event ends with its timeout.
 pub fn a_timeout_ends_the_wait<D: Wait>(mut a: D) {
     let woken = a.wait(Some(Duration::from_millis(1)), &[]).expect("waiting works");
     assert!(!woken.traffic && !woken.waker && woken.extra == 0, "{woken:?}");
@@ -247,14 +247,14 @@ pub fn a_timeout_ends_the_wait<D: Wait>(mut a: D) {
 
 type Arrival = (TrafficClass, Origin, Vec<u8>);
 
-/// As the core sends: through memory to those who read it, by the rest of the way to the others.
+/// Sends as the core does: through memory to its readers, through `transmit` to the others.
 fn send(outbox: &mut (impl Transmit + ?Sized), class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
     if outbox.write_shared(class, to, [&[], &[], packet]) < to.len() {
         outbox.transmit(class, to, packet);
     }
 }
 
-/// Receives until `count` came, or panics.
+/// Receives until `count` datagrams arrived; panics after too many attempts.
 fn collect<D: Wait>(driver: &mut D, count: usize) -> Vec<Arrival> {
     let mut got = Vec::new();
     for _ in 0..ROUNDS {
@@ -268,7 +268,7 @@ fn collect<D: Wait>(driver: &mut D, count: usize) -> Vec<Arrival> {
     got
 }
 
-/// Waits until both classes had time to fill, then receives once, then the rest.
+/// Waits until a datagram has arrived, then receives until `count` have.
 fn settle<D: Wait>(driver: &mut D, count: usize, got: &mut Vec<Arrival>) {
     until_waiting(driver);
     for _ in 0..ROUNDS {
@@ -293,6 +293,6 @@ fn pause<D: Wait>(driver: &mut D) {
     driver.wait(Some(PAUSE), &[]).expect("waiting works");
 }
 
-/// Patience of a check: these many pauses, however slow the machine is.
+/// The patience of a check, in pauses: a count and no time limit, so that a slow machine does not fail it.
 const ROUNDS: usize = 10_000;
 const PAUSE: Duration = Duration::from_millis(1);

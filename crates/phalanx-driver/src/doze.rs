@@ -1,8 +1,8 @@
-//! Whether a thread sleeps, and whether somebody has to end its sleep.
+//! The state of one sleeping thread: whether it sleeps, and whether another thread has to wake it.
 
 use crate::sync::atomic::{AtomicU8, Ordering, fence};
 
-/// The state of one sleeper. Any thread wakes; one sleeps.
+/// The state of one sleeper. Any thread may wake it; only the owner sleeps.
 #[derive(Debug)]
 pub(crate) struct Doze {
     state: AtomicU8,
@@ -13,10 +13,11 @@ impl Doze {
         Self { state: AtomicU8::new(AWAKE) }
     }
 
-    /// Publish first, then call this. True: the sleeper sleeps, and the caller must end its sleep.
+    /// Requests a wake-up. The caller publishes its work before this call. True: the owner sleeps, and the caller must
+    /// end the sleep.
     pub(crate) fn wake(&self) -> bool {
-        // Orders the caller's publication before the look at the state; with the fence in `end`, either this
-        // side sees that the sleeper reset the state, or the sleeper sees the publication.
+        // Orders the caller's publication before the load of the state. Together with the fence in `end`, either this
+        // thread sees that the owner reset the state, or the owner sees the publication.
         fence(Ordering::SeqCst);
         if self.state.load(Ordering::Relaxed) == NOTIFIED {
             return false;
@@ -24,12 +25,12 @@ impl Doze {
         self.state.swap(NOTIFIED, Ordering::SeqCst) == PARKED
     }
 
-    /// The sleeper is about to sleep. False: it was woken since it last slept and must not.
+    /// Marks the owner as about to sleep. False: it was woken since its last sleep and must not sleep.
     pub(crate) fn begin(&self) -> bool {
         self.state.compare_exchange(AWAKE, PARKED, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// The sleeper is awake again, or did not sleep. True: it was woken by [`Self::wake`].
+    /// Marks the owner as awake. True: it was woken by [`Self::wake`].
     pub(crate) fn end(&self) -> bool {
         let woken = self.state.swap(AWAKE, Ordering::SeqCst) == NOTIFIED;
         fence(Ordering::SeqCst);

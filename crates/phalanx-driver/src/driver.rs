@@ -1,4 +1,4 @@
-//! The contract between a driver and whoever turns it.
+//! The contract between a driver and the event loop that polls it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,31 +12,39 @@ use crate::waker::Waker;
 
 /// The sending half of a driver.
 pub trait Transmit {
-    /// Hands a packet in clear, given in parts, to those of `to` that read this process's memory, and gives their count.
-    /// [`Self::transmit`] with the same `to` then goes to the others alone. A driver that shares no memory gives 0.
+    /// Writes a packet in clear, given in parts, to shared memory for those of `to` that read this process's memory.
+    /// Returns how many of `to` that reaches.
+    ///
+    /// A following [`Self::transmit`] with the same `to` sends to the others only. A driver that shares no memory
+    /// returns 0.
     fn write_shared(&mut self, _lane: TrafficClass, _to: &[SocketAddr], _parts: [&[u8]; 3]) -> usize {
         0
     }
 
-    /// Hands a packet, given in parts, to the system at once: nothing of it is copied here. False: something waits before it, or the
-    /// system did not take it, or this driver cannot; it is to be given to [`Self::transmit`].
+    /// Sends a packet, given in parts, by a system call at once, without copying it into a queue.
+    ///
+    /// Returns false and sends nothing if packets are queued before it, if the system did not take it, or if the driver
+    /// has no such path. The caller then passes it to [`Self::transmit`].
     fn send_unbuffered(&mut self, _lane: TrafficClass, _to: SocketAddr, _parts: [&[u8]; 3]) -> bool {
         false
     }
 
-    /// Queues `packet`, the same bytes, for each of `to` that [`Self::write_shared`] does not reach. The bytes are copied once, or sent, before the call
-    /// returns. Nothing is promised about arrival; what the system refuses is counted and never reported here,
-    /// because the layer above retransmits what is lost anyway.
+    /// Queues `packet` for each of `to` that [`Self::write_shared`] does not reach; all of them get the same bytes.
+    ///
+    /// The bytes are copied once, or sent, before the call returns. Arrival is not promised. A packet that the system
+    /// refuses is counted and not reported here, because the layer above retransmits what is lost anyway.
     fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]);
 
-    /// Whether this process can read a packet of a member's stream. Only a simulated driver that plays a defect says no.
+    /// Whether this process can parse the given packet of a member's stream. Only a simulated driver that injects a
+    /// defect returns false.
     #[inline]
     fn can_read(&mut self, _sender: Incarnation, _space: u32, _number: u64) -> bool {
         true
     }
 
-    /// The system takes no more packets of [`TrafficClass::Data`] for now: what is transmitted meanwhile waits in little room, and is
-    /// dropped beyond. So until a flush, or a transmit that made room for itself, has found otherwise.
+    /// Whether the system takes no more packets of [`TrafficClass::Data`] for now. Packets transmitted meanwhile are
+    /// queued up to a small bound and dropped beyond it. The answer holds until a flush, or a transmit that made room
+    /// for itself, finds otherwise.
     fn is_congested(&mut self) -> bool {
         false
     }
@@ -44,25 +52,26 @@ pub trait Transmit {
 
 /// Moves datagrams. Calls are bound at compile time and allocate nothing per packet.
 ///
-/// A driver knows bytes and addresses, never views or members. In a forked child it is dead: it sends and receives nothing,
-/// and a wait is an error; see [`crate::fork`].
+/// A driver knows bytes and addresses, never views or members. In a forked child it sends and receives nothing, and a
+/// wait is an error; see [`crate::fork`].
 pub trait Driver {
     /// The sending half. It is a type of its own so that the callback of [`Driver::receive`] can transmit while
     /// the receiving half still holds the packet.
     type Outbox: Transmit + ?Sized;
 
-    /// Hands each waiting packet, in place, to `each`, together with the sending half. Takes at most `max`
-    /// datagrams, those of [`TrafficClass::Control`] first, and may take fewer than wait: [`Received::more`] says so. Never
-    /// blocks. While nothing comes a driver may leave a class for one of the next calls, so that a look at nothing is
-    /// cheap; not after [`Wait::wait`].
+    /// Hands each waiting packet, in place, to `each`, together with the sending half. Never blocks.
+    ///
+    /// Takes at most `max` datagrams, those of [`TrafficClass::Control`] first. It may take fewer than wait;
+    /// [`Received::more`] reports that. While nothing arrives, a driver may skip a class until one of the next calls,
+    /// so that polling an idle socket is cheap. It skips none after [`Wait::wait`].
     fn receive(
         &mut self,
         max: usize,
         each: &mut impl FnMut(&mut Self::Outbox, TrafficClass, Origin, Packet<'_>),
     ) -> Received;
 
-    /// As [`Self::receive`], but that a driver may hand up a long packet when its beginning is here, and leave the rest where it
-    /// lies for whoever takes it.
+    /// Like [`Self::receive`], but a driver may hand up a long packet as soon as its header has arrived. The remaining
+    /// payload then stays where it is until the callback takes it.
     fn receive_header_first(
         &mut self,
         max: usize,
@@ -83,44 +92,43 @@ pub trait Driver {
     /// The longest packet it can receive, in bytes.
     fn packet_bytes_max(&self) -> u32;
 
-    /// How many packets of that length the buffer holds in which the system keeps data for this process until it receives.
-    /// 0: not known, or no such bound.
+    /// How many packets of that length the system buffers for this process until it receives them. 0: unknown or
+    /// unbounded.
     fn receive_packets(&self) -> u32 {
         0
     }
 
-    /// What this driver lost and refused since it was last asked, and how full its receive buffer is. Cheap enough to
-    /// be asked after every drained input. Zeros from a driver that cannot tell.
+    /// The packets lost and refused since the last call, and how full the receive buffer is. Cheap enough to be called
+    /// each time the input is drained. All zero from a driver that does not know.
     fn loss_report(&mut self) -> LossReport {
         LossReport::default()
     }
 
-    /// Every counter of the driver, by name, in a fixed order.
+    /// Passes every counter of the driver, by name, to `each`, in a fixed order.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
 }
 
-/// What a receive took.
+/// The outcome of one receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Packets taken from below.
     pub packets: usize,
-    /// More may wait: the bound was met, or a driver gave the first packet after a silence without looking for a second,
-    /// so that the answer to it goes out the sooner.
+    /// More may wait: the bound was reached, or the driver handed up the first packet after a silence without checking
+    /// for a second, so that the answer to it goes out sooner.
     pub more: bool,
 }
 
-/// What a driver knows of its own losses.
+/// A driver's own losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossReport {
-    /// Datagrams that came for this process and were dropped below since the last report: at least so many. More than
-    /// zero means certain loss.
+    /// Datagrams for this process that were dropped below since the last report: a lower bound. Any value above zero is
+    /// certain loss.
     pub lost: u64,
-    /// Packets that the system would not take since the last report: it was asked to send them and put them off, or
-    /// they were dropped.
+    /// Packets that the system refused since the last report; the driver kept them for later or dropped them.
     pub refused: u64,
-    /// What waits to be received, in bytes as the receive buffer is charged for it, when the driver last looked.
+    /// Bytes accounted to the receive buffer (with the kernel's overhead) when the driver last read it.
     pub held_bytes: u64,
-    /// What the receive buffer may be charged. Zero: unknown.
+    /// The limit of that accounting, in bytes. 0: unknown.
     pub capacity_bytes: u64,
 }
 
@@ -130,13 +138,13 @@ pub trait Wait: Driver {
     /// passed (`None`: no limit). May return early for no reason. `extra` beyond [`EXTRA_MAX`] is not watched.
     ///
     /// # Errors
-    /// What `poll` reports; an interrupted call is not an error. [`crate::fork::Forked`] inside, in a forked child.
+    /// The error of `poll`, except an interrupted call. [`crate::fork::Forked`], wrapped, in a forked child.
     fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken>;
 
-    /// A handle by which other threads end [`Wait::wait`].
+    /// A handle with which other threads end [`Wait::wait`].
     fn waker(&self) -> Waker;
 
-    /// What reaches processes of this host through memory, if this driver does.
+    /// Control over the processes of this host that are reached through memory, if this driver shares any.
     fn neighbours(&mut self) -> Option<&mut dyn Neighbours> {
         None
     }
@@ -156,6 +164,7 @@ pub struct Woken {
     pub extra: u64,
 }
 
-/// Packets of so many bytes do not wait for a flush, nor do those who sleep until they come: the other side begins with one
-/// while the next is made. They are handed up when they have begun, where that is wanted.
+/// From this length on a packet does not wait for a flush, and its sleeping reader is woken at once: the reader copies
+/// one packet while the sender makes the next. Where the caller wants it, such a packet is handed up as soon as its
+/// header has arrived.
 pub(crate) const LONG_BYTES: usize = 16 << 10;

@@ -1,8 +1,8 @@
-//! Knows whether this is still the process in which a value was made. A forked child has none of its parent's
-//! threads, and shares its parent's sockets, memory and files: it must not act with what it inherited.
+//! Detects that the current process is a forked child of the one in which a value was made. A child has none of its
+//! parent's threads and shares its parent's sockets, memory and files, so it must not use inherited handles.
 //!
-//! A process forks by `fork` of the C library, which calls us in the child. A child that was made by a bare system call
-//! (`clone`, `_Fork`) is not noticed.
+//! Detection relies on the C library's `fork`, which runs a registered handler in the child. A child made by a bare
+//! system call (`clone`) or by `_Fork` is not detected.
 
 use std::io;
 use std::sync::Once;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[allow(unsafe_code)]
 mod hook;
 
-/// How often this process, or a process it was forked from, was the child of a fork.
+/// The number of forks between the first process and this one that ran the handler.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// The process in which a value was made.
@@ -19,7 +19,7 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 pub struct Home(u64);
 
 impl Home {
-    /// This process.
+    /// The current process.
     #[must_use]
     pub fn here() -> Self {
         static HOOKED: Once = Once::new();
@@ -27,16 +27,17 @@ impl Home {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether this is still that process. One load: cheap enough for each call of a hot path.
+    /// Whether the current process is still that one. Costs one load, cheap enough for each call of a hot path.
     #[inline]
     #[must_use]
     pub fn is_here(self) -> bool {
-        // No order is needed. The count of a process changes once at most: in a child, before its only thread returns from
-        // `fork`. That thread reads what it wrote; those that it starts begin after it. In the parent nothing ever changes.
+        // Relaxed order suffices. A process's count changes at most once: in a child, before its only thread returns
+        // from `fork`. That thread reads its own write, and threads that it starts begin after the write. In the parent
+        // the count never changes.
         self.0 == FORKS.load(Ordering::Relaxed)
     }
 
-    /// The same as an error.
+    /// Like [`Self::is_here`], as a result.
     ///
     /// # Errors
     /// [`Forked`] in a child of that process.
@@ -46,7 +47,8 @@ impl Home {
     }
 }
 
-/// The handle was made before a fork, and this is the child. Nothing changed; in the parent it works as before.
+/// The handle was made before a fork, and this process is the child. Nothing changed; in the parent the handle still
+/// works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this handle belongs to the parent process: start one of its own in the forked child")]
 pub struct Forked;

@@ -1,4 +1,4 @@
-//! A driver that loses, doubles and reorders what arrives, by a seed. For tests and fault injection.
+//! A driver that drops, duplicates and reorders arriving packets by a seed. For tests and fault injection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,20 +12,20 @@ use crate::driver::{Driver, LossReport, Received, Wait, Woken};
 use crate::shm::Neighbours;
 use crate::waker::Waker;
 
-/// How often a datagram suffers what, in millionths. Zero: never.
+/// How often each fault hits a datagram, in millionths. 0: never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Is lost.
+    /// Datagrams dropped.
     pub loss_ppm: u32,
-    /// Arrives twice.
+    /// Datagrams delivered twice.
     pub duplicate_ppm: u32,
-    /// Arrives after some of its successors.
+    /// Datagrams delivered after some of their successors.
     pub reorder_ppm: u32,
 }
 
-/// Wraps a driver and mistreats what it receives. The same seed and the same arrivals suffer the same fate.
+/// Wraps a driver and injects faults into what it receives. The same seed and the same arrivals give the same faults.
 ///
-/// Faults are applied on arrival, so two wrapped drivers mistreat both directions.
+/// Faults are applied on arrival, so two wrapped drivers cover both directions.
 #[derive(Debug)]
 pub struct Lossy<D> {
     inner: D,
@@ -42,13 +42,13 @@ struct Fate {
     reordered: u64,
 }
 
-/// A datagram that lets others pass.
+/// A datagram held back so that others overtake it.
 #[derive(Debug)]
 struct Held {
     class: TrafficClass,
     origin: Origin,
     bytes: Vec<u8>,
-    /// How many more may pass.
+    /// How many more may overtake it.
     passing: u64,
 }
 
@@ -59,7 +59,7 @@ impl<D: Driver> Lossy<D> {
         Self { inner, fate: Fate { faults, rng, held: Vec::new(), lost: 0, doubled: 0, reordered: 0 } }
     }
 
-    /// Changes how often faults happen, from the next datagram on.
+    /// Changes the fault rates, from the next datagram on.
     pub fn set_faults(&mut self, faults: Faults) {
         self.fate.faults = faults;
     }
@@ -76,7 +76,7 @@ impl<D: Driver> Lossy<D> {
 }
 
 impl Fate {
-    /// Gives one arrival what is due to it, and lets held ones go that were passed often enough.
+    /// Applies the drawn fault to one arrival, and releases held datagrams that were overtaken often enough.
     fn arrive<T: ?Sized>(
         &mut self,
         outbox: &mut T,
@@ -94,7 +94,7 @@ impl Fate {
             return;
         } else if self.rng.chance_ppm(self.faults.duplicate_ppm) {
             self.doubled += 1;
-            // The receiver may change the bytes in place: the second must come from a copy.
+            // The receiver may change the bytes in place, so the second delivery needs a copy.
             let mut copy = bytes.to_vec();
             each(outbox, class, origin, bytes);
             each(outbox, class, origin, Packet::Lent(&mut copy));
@@ -133,7 +133,7 @@ impl<D: Driver> Driver for Lossy<D> {
             fate.arrive(outbox, class, origin, bytes, each);
         });
         if taken.packets == 0 {
-            // Nothing is left to pass them: late is enough.
+            // No datagram is left to overtake them: the delay has to do.
             fate.release(self.inner.outbox(), |_| true, each);
         }
         taken
@@ -188,13 +188,13 @@ impl<D: Wait> Wait for Lossy<D> {
     }
 }
 
-/// Most datagrams held back at once; bounds the memory.
+/// Most datagrams held back at once: bounds the memory.
 const HELD_MAX: usize = 64;
 
-/// Most datagrams that pass a held one.
+/// Most datagrams that overtake a held one.
 const PASSING_MAX: u64 = 8;
 
-/// How long a held datagram waits for others to pass it when nothing arrives.
+/// Longest time that a held datagram waits for others to overtake it while nothing arrives.
 const HELD_FOR: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
-//! A clock that costs next to nothing to read and says nothing of its unit.
+//! A clock that is cheap to read and has no fixed unit.
 
-/// The processor's own count, which runs evenly and alike on all processors of a machine; where there is none, nanoseconds.
+/// The processor's time-stamp counter, which runs at one rate on all processors of a machine. Other architectures
+/// return nanoseconds.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 #[inline]
 pub fn ticks() -> u64 {
-    // SAFETY: the instruction is part of x86-64, has no operands and touches no memory.
+    // SAFETY: `rdtsc` is part of x86-64, takes no operands and touches no memory.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// The processor's own count, which runs evenly and alike on all processors of a machine; where there is none, nanoseconds.
+/// Monotonic nanoseconds: the fallback where no time-stamp counter is read.
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 #[inline]

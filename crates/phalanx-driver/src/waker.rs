@@ -1,4 +1,4 @@
-//! Ends another thread's sleep, and makes the system call only when that thread sleeps.
+//! Ends another thread's sleep. Makes a system call only if that thread sleeps.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,8 +11,8 @@ use crate::fork::Home;
 
 /// Ends another thread's [`Wait::wait`](crate::Wait::wait). Cheap to clone.
 ///
-/// Publish the work first, then wake. While the other thread is awake a wake-up is one memory fence and, the first
-/// time since it last slept, one atomic swap.
+/// Publish the work first, then wake. While the other thread is awake, a wake-up costs one memory fence and, the first
+/// time since its last sleep, one atomic swap.
 #[derive(Clone, Debug)]
 pub struct Waker {
     shared: Arc<Shared>,
@@ -35,8 +35,8 @@ impl Waker {
         Ok(Self { shared: Arc::new(Shared { event, doze: Doze::new(), home: Home::here() }) })
     }
 
-    /// Ends the sleep, or makes the next one return at once. What the caller wrote before is seen by the other
-    /// thread after it. In a forked child nothing happens: the thread that it would wake is its parent's.
+    /// Ends the sleep, or makes the next one return at once. The woken thread sees everything the caller wrote before.
+    /// In a forked child nothing happens, because the thread to wake belongs to the parent.
     pub fn wake(&self) {
         if self.shared.home.is_here() && self.shared.doze.wake() {
             // The only failure of a write of 1 is a full counter, and then the descriptor is readable anyway.
@@ -44,24 +44,25 @@ impl Waker {
         }
     }
 
-    /// The sleeper is about to sleep. False: it was woken since it last slept and must not.
+    /// Marks the owner as about to sleep. False: it was woken since its last sleep and must not sleep.
     pub(crate) fn begin(&self) -> bool {
         self.shared.doze.begin()
     }
 
-    /// The sleeper is awake again, or did not sleep. True: it was woken by [`Waker::wake`].
+    /// Marks the owner as awake. True: [`Waker::wake`] was called since [`Self::begin`] or before it.
     pub(crate) fn end(&self) -> bool {
         let woken = self.shared.doze.end();
         if woken {
-            // Empty already when the wake-up came before the sleep; it never blocks. A waker that has swapped
-            // and not yet written leaves the descriptor readable: one empty wake-up more, never one too few.
+            // The descriptor is empty if the wake-up came before the sleep; reading it never blocks. A waker that has
+            // swapped the state and not yet written leaves the descriptor readable afterwards. That causes one spurious
+            // wake-up, never a lost one.
             let mut count = [0_u8; 8];
             let _ = rustix::io::read(&self.shared.event, &mut count);
         }
         woken
     }
 
-    /// Readable after a wake-up.
+    /// The descriptor to watch: readable after a wake-up.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.shared.event.as_fd()
     }
@@ -75,7 +76,7 @@ mod tests {
     use crate::driver::Wait;
     use crate::udp::{Udp, UdpOptions};
 
-    /// A wake-up that is lost hangs this test.
+    /// A lost wake-up hangs this test.
     #[test]
     fn whoever_publishes_and_wakes_is_heard() {
         let mut driver = Udp::bind(&UdpOptions::default()).expect("loopback has free ports");

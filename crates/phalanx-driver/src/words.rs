@@ -1,14 +1,15 @@
-//! Copies between this process's own bytes and words that others may change meanwhile.
+//! Copies between private bytes and words that other threads or processes may change meanwhile.
 //!
-//! Each byte is copied once, in no order that can be relied on: what is read while another writes it may be of before or of
-//! after. One word at a time, as a compiler has to make of atomics, costs a sixth more between two processors.
+//! Each byte is copied once, in no particular order: a byte read while another process writes it may be old or new.
+//! Compilers turn a slice copy of atomics into a load and a store per word, which costs a sixth more between two
+//! processors than `rep movsb`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is shorter, in words, is copied one by one: a copy by the processor takes some time to begin.
+/// Shorter copies, in words, go word by word: `rep movsb` has a start-up cost.
 const LONG_WORDS: usize = 32;
 
-/// Reads as many words as both have.
+/// Reads as many words as fit both slices.
 #[inline]
 pub(crate) fn load(from: &[AtomicU64], to: &mut [[u8; 8]]) {
     if to.len().min(from.len()) < LONG_WORDS || !long::load(from, to) {
@@ -18,7 +19,7 @@ pub(crate) fn load(from: &[AtomicU64], to: &mut [[u8; 8]]) {
     }
 }
 
-/// Writes as many words as both have.
+/// Writes as many words as fit both slices.
 #[inline]
 pub(crate) fn store(from: &[[u8; 8]], to: &[AtomicU64]) {
     if from.len().min(to.len()) < LONG_WORDS || !long::store(from, to) {
@@ -33,29 +34,35 @@ mod long {
     use std::arch::asm;
     use std::sync::atomic::AtomicU64;
 
-    /// True: it is done.
+    /// Copies as many words as fit both. Returns whether it did; the caller falls back to a loop.
     pub(super) fn load(from: &[AtomicU64], to: &mut [[u8; 8]]) -> bool {
         let bytes = from.len().min(to.len()) * 8;
-        // SAFETY: so many bytes are readable and writable, and are not the same: one is borrowed for good. That others may
-        // write what is read meanwhile is what the words are atomic for; the processor reads each byte once, as a relaxed load does.
+        // SAFETY: `bytes` is at most the size of either slice, so `from` is valid for `bytes` reads and `to` for
+        // `bytes` writes. They do not overlap: `to` is an exclusive borrow. Others may write `from` meanwhile, but only
+        // as atomics, and the asm block reads each byte once, as a relaxed load would.
         unsafe { copy(from.as_ptr().cast(), to.as_mut_ptr().cast(), bytes) };
         true
     }
 
-    /// True: it is done.
+    /// Copies as many words as fit both. Returns whether it did; the caller falls back to a loop.
     pub(super) fn store(from: &[[u8; 8]], to: &[AtomicU64]) -> bool {
         let bytes = from.len().min(to.len()) * 8;
-        // SAFETY: so many bytes are readable and writable, and are not the same: `from` is not atomic. That others may read
-        // what is written meanwhile is what the words are atomic for; the processor writes each byte once, as a relaxed store does.
+        // SAFETY: `bytes` is at most the size of either slice, so `from` is valid for `bytes` reads. `to` is valid for
+        // `bytes` writes through a shared reference, because its words are atomics. They do not overlap: `from` is a
+        // shared borrow of plain bytes, which nothing may write while it lives. Others may read `to` meanwhile, but
+        // only as atomics, and the asm block writes each byte once, as a relaxed store would.
         unsafe { copy(from.as_ptr().cast(), to.as_ptr().cast_mut().cast(), bytes) };
         true
     }
 
+    /// Copies `bytes` bytes, each once.
+    ///
     /// # Safety
-    /// `bytes` can be read at `from` and written at `to`, and do not overlap. Others may use one of them meanwhile, if they do
-    /// so with atomics.
+    /// `from` is valid for `bytes` reads and `to` for `bytes` writes, and the two do not overlap. Others may access one
+    /// of them meanwhile, if they do so with atomics only.
     unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-        // SAFETY: as the caller promises. The direction flag is clear, as everywhere; nothing else is changed.
+        // SAFETY: by the caller's promise `rep movsb` reads and writes valid memory only. The ABI keeps the direction
+        // flag clear, so it copies upwards. It changes no registers but the three declared ones, no flags and no stack.
         unsafe {
             asm!(
                 "rep movsb",

@@ -1,15 +1,15 @@
-//! Has the C library call us in the child of each fork.
+//! Registers a handler with the C library that runs in the child of each fork.
 
 use std::sync::atomic::Ordering;
 
 use super::FORKS;
 
 pub(super) fn install() {
-    // SAFETY: the handler is a function for the whole life of the program, and does nothing but an atomic addition,
-    // which is allowed between a fork and an exec.
+    // SAFETY: `count` is a function item, so it is valid for the whole run of the program. It is async-signal-safe, as
+    // a handler between a fork and an exec must be: it does one atomic addition, takes no lock and allocates nothing.
     let outcome = unsafe { libc::pthread_atfork(None, None, Some(count)) };
-    // The only failure is want of memory at the first use of the library; without the hook a forked child would
-    // not be told that its handle is dead, and everything else works.
+    // `pthread_atfork` fails only for lack of memory at its first use. Without the handler a forked child would not
+    // learn that its handles are dead; everything else works.
     debug_assert_eq!(outcome, 0, "registering a fork handler takes a few bytes");
 }
 

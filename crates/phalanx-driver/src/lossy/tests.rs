@@ -1,4 +1,4 @@
-//! Faults over a driver that loops back what it is told to carry.
+//! Faults over a driver that loops back what it is given to send.
 
 use std::collections::VecDeque;
 
@@ -60,7 +60,7 @@ fn here() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 9))
 }
 
-/// Sends 0..count and returns what arrived. The receiver scribbles on what it gets, as opening in place does.
+/// Sends 0..count and returns what arrived. The receiver overwrites each packet, as decryption in place does.
 fn run(faults: Faults, seed: u64, count: u32) -> (Vec<u32>, Vec<(&'static str, u64)>) {
     let mut lossy = Lossy::new(Loopback::default(), faults, seed);
     for i in 0..count {

@@ -1,24 +1,26 @@
-//! Joins what one value owns with what another lends, for the length of a borrow.
+//! Joins an owned value with a borrowed one for the length of a borrow.
 //!
-//! The sending half of a driver is handed out as `&mut Outbox`, a type without a lifetime. The sending half of a
-//! driver around another is made of its own part and the inner driver's outbox, which it can only borrow.
+//! A driver hands out its sending half as `&mut Outbox`, a type without a lifetime. The sending half of a driver around
+//! another consists of its own part and the inner driver's outbox, which it can only borrow.
 
 use std::fmt;
 use std::ptr::NonNull;
 
-/// What is handed out: the own part `M` and the borrowed `T`.
+/// The value handed out: the own part `M` and the borrowed `T`.
 ///
-/// It has no size, so that two of them cannot be swapped: a value of it is reached through [`Lender::lend`] only.
+/// It is unsized, so that safe code cannot swap two of them. It is reached only through [`Lender::lend`].
 pub struct Joined<M, T: ?Sized, Z: ?Sized = [u8]> {
     mine: M,
     lent: Option<NonNull<T>>,
     _unsized: Z,
 }
 
-/// Keeps the own part while nothing is lent.
+/// Holds the own part between borrows.
 pub(super) struct Lender<M, T: ?Sized>(Joined<M, T, [u8; 0]>);
 
-// SAFETY: what was lent is only reached through a `&mut Joined`, which is not sent along with the lender: it borrows it.
+// SAFETY: moving a `Lender` to another thread moves `M`, which is `Send`, and a pointer to `T`. No method of `Lender`
+// dereferences that pointer; only `Joined::parts` does, on an unsized `Joined` that `lend` has just given a new
+// pointer. `lend` borrows the lender, so it cannot move while that borrow lives.
 unsafe impl<M: Send, T: ?Sized> Send for Lender<M, T> {}
 
 impl<M, T: ?Sized> Lender<M, T> {
@@ -34,7 +36,7 @@ impl<M, T: ?Sized> Lender<M, T> {
         &mut self.0.mine
     }
 
-    /// Both together, for as long as both are borrowed.
+    /// Joins the own part with `other`; both stay borrowed as long as the result lives.
     pub(super) fn lend<'a>(&'a mut self, other: &'a mut T) -> &'a mut Joined<M, T> {
         self.0.lent = Some(NonNull::from(other));
         &mut self.0
@@ -44,9 +46,9 @@ impl<M, T: ?Sized> Lender<M, T> {
 impl<M, T: ?Sized> Joined<M, T> {
     pub(super) fn parts(&mut self) -> (&mut M, &mut T) {
         let mut lent = self.lent.expect("it is handed out with something lent");
-        // SAFETY: a `&mut Joined` without a size comes from `lend` alone, where it and what is lent are borrowed
-        // mutably for the same time; being without a size, it cannot be moved or swapped out of there. So what is
-        // lent lives and nobody else reaches it while `self` is borrowed.
+        // SAFETY: `self` is an unsized `Joined`, and only `lend` makes references to one. It sets `lent` from a `&'a
+        // mut T` and returns a `&'a mut Joined`, so the pointer is valid and exclusive for `'a`, and `self` is a
+        // reborrow within `'a`. Safe code cannot move or swap an unsized value, so no `Joined` outlives its borrow.
         (&mut self.mine, unsafe { lent.as_mut() })
     }
 }

@@ -1,4 +1,4 @@
-//! The processes that this one is attached to: who reads whom, and reading their rings.
+//! The processes that this one is attached to: who reads whose memory, and receiving from their rings.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use super::sending::Sending;
 use super::stats::LinkStats;
 use crate::driver::LONG_BYTES;
 
-/// All links of a process. A link's place is its bit in the records of this process.
+/// All links of a process. A link's index is its bit in the records that this process writes.
 #[derive(Debug)]
 pub(super) struct Links {
     links: Vec<Option<Link>>,
-    /// The life of this process that its segment speaks for.
+    /// The incarnation of this process that its segment belongs to.
     token: u64,
-    /// Where to look for a free place: one that was given up is not taken again soon.
+    /// Where the search for a free index starts, so that a freed index is reused as late as possible.
     next_place: usize,
-    /// Where the next look at the rings begins, so that nobody is always last.
+    /// The link that the next receive starts with, so that none is always last.
     next_turn: usize,
-    /// Something may have changed between this process and another.
+    /// A link was added, so that the set of readers has to be rebuilt.
     unsettled: bool,
     buffer: Vec<u8>,
     /// The last packet was a long one.
@@ -35,14 +35,14 @@ pub(super) struct Links {
 struct Link {
     peer: Peer,
     foreign: Arc<Foreign>,
-    /// The state of its tables as last looked at.
+    /// The change count of its tables as last read.
     seen: Option<u64>,
-    /// The place it gave this process; its ring is read while there is one.
+    /// The index it gave this process. Its ring is read only while there is one.
     place: Option<usize>,
     cursors: [Cursor; 2],
     /// It reads this process's ring.
     reads: bool,
-    /// It wrote what no writer of ours writes, and is not read any more.
+    /// It wrote a record that no correct writer makes, and is not read any more.
     broken: bool,
 }
 
@@ -72,7 +72,8 @@ impl Links {
         self.links.iter().enumerate().filter_map(|(place, link)| Some((place, link.as_ref()?)))
     }
 
-    /// A new life begins: nothing that is for the old one is read any more, and nobody is reached.
+    /// Begins an incarnation: drops all links, so that no packet for an earlier incarnation is read and none is
+    /// written.
     pub(super) fn begin_incarnation(&mut self, token: u64, sending: &mut Sending) {
         let Some(own) = &sending.own else { return };
         if self.token == token {
@@ -144,7 +145,7 @@ impl Links {
         self.reach(sending);
     }
 
-    /// Looks what the others did since the last time: one word of each, unless there is something.
+    /// Reads what the other processes changed since the last time: one word of each, unless it differs.
     pub(super) fn settle(&mut self, sending: &mut Sending) {
         let Some(own) = &sending.own else { return };
         let token = self.token;
@@ -164,8 +165,8 @@ impl Links {
         sending.reach(reached.map(|(place, link)| (1 << place, link.addresses(), Arc::clone(&link.foreign))));
     }
 
-    /// Hands up to `max` packets of `class` to `each`, those longer than `whole_max` when they have begun. Returns how many, and
-    /// whether a bound was met before the end.
+    /// Hands up to `max` packets of `class` to `each`, those longer than `whole_max` when their header is there.
+    /// Returns their number, and whether a bound ended the call before the rings were empty.
     pub(super) fn receive(
         &mut self,
         class: TrafficClass,
@@ -184,7 +185,7 @@ impl Links {
             let ring = link.foreign.ring(class);
             let cursor = &mut link.cursors[class as usize];
             while cursor.refresh(ring) {
-                // The place may have been given to another by whoever wrote what was just seen.
+                // The writer may have given this index to another process before it published the record just seen.
                 if link.foreign.reader(place) != self.token {
                     link.place = None;
                     link.seen = None;
@@ -228,8 +229,9 @@ impl Links {
         (taken, false)
     }
 
-    /// Before a sleep: where a long packet came last another is mostly being made, and is there sooner than a sleep has
-    /// begun and ended. Looks for it for a while, and lets others run meanwhile. Whether something waits.
+    /// Delays a sleep after a long packet. Another one is then mostly being made and arrives sooner than a sleep could
+    /// begin and end. Polls memory for at most [`LINGERS`] and yields the processor meanwhile. Returns whether a packet
+    /// waits.
     pub(super) fn linger(&mut self) -> bool {
         if !std::mem::take(&mut self.long) {
             return false;
@@ -247,7 +249,7 @@ impl Links {
         }
     }
 
-    /// Whether something waits in a ring that is read.
+    /// Whether a packet waits in any ring that is read.
     pub(super) fn has_more(&self) -> bool {
         let reading = self.iter().filter(|(_, link)| link.place.is_some());
         let waits = |link: &Link, class: TrafficClass| link.cursors[class as usize].has_more(link.foreign.ring(class));
@@ -257,13 +259,13 @@ impl Links {
 
 impl RemainingPayload for RemainingRecord<'_> {
     fn take(&mut self, place: &mut [u8], tail: &mut [u8]) -> bool {
-        // Nothing follows the frames of what comes through memory.
+        // Packets in memory are not sealed, so nothing follows their frames.
         tail.is_empty() && self.copy_to(place)
     }
 }
 
 impl Link {
-    /// True: whether it reads this process's ring changed.
+    /// Reads the other side's tables. True: whether it reads this process's ring has changed.
     fn settle(&mut self, index: usize, token: u64, own: &Own) -> bool {
         let changes = self.foreign.changes();
         if self.seen == Some(changes) {
@@ -274,7 +276,8 @@ impl Link {
         let place = if lives { self.foreign.place_of(token) } else { None };
         if place != self.place || !lives {
             self.place = place;
-            // Where reading begins is settled before the other is told that it may write.
+            // The start of reading is fixed before the other side learns that it may write, so that no packet is
+            // missed.
             self.cursors = TRAFFIC_CLASSES.map(|class| Cursor::at_end(self.foreign.ring(class)));
             own.set_reads(index, if place.is_some() { self.peer.token } else { 0 });
         }
@@ -282,7 +285,7 @@ impl Link {
         std::mem::replace(&mut self.reads, reads) != reads
     }
 
-    /// Where it receives, by class.
+    /// Its addresses, by class.
     fn addresses(&self) -> [SocketAddr; 2] {
         let mut addresses = [self.peer.data; 2];
         addresses[TrafficClass::Control as usize] = self.peer.control;
@@ -293,8 +296,8 @@ impl Link {
 /// In the order of their numbers.
 const TRAFFIC_CLASSES: [TrafficClass; 2] = [TrafficClass::Data, TrafficClass::Control];
 
-/// About twice as long as it takes to make a long packet.
+/// About twice the time it takes to make a long packet.
 pub(super) const LINGERS: Duration = Duration::from_micros(30);
 
-/// Records looked at in one go, those for others included.
+/// Most records read in one receive, those for others included.
 const POLLS_MAX: usize = 4_096;

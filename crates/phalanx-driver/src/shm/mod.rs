@@ -1,8 +1,9 @@
 //! Packets between processes of one user on one host through shared memory; a driver below carries the rest.
 //!
-//! Each process owns one segment of memory, which it alone can write, with a ring for each class. It puts a packet
-//! there once, with a bit for each process it is for, and waits for nobody. Each process reads the rings of those it is
-//! attached to. `docs/shm.md` describes the segment and argues why nobody can harm another.
+//! Each process owns one segment of memory with a ring for each traffic class, and only the owner can write it. It
+//! writes a packet there once, with one bit for each reader, and never waits for a reader. Each process reads the rings
+//! of the processes it is attached to. `docs/shm.md` describes the segment and argues why no process can harm another
+//! through it.
 
 #[allow(unsafe_code)]
 mod lend;
@@ -34,13 +35,15 @@ pub use segment::Refused;
 pub use sending::{Sending, ShmOutbox};
 pub use stats::{LinkStats, SentStats};
 
-/// How large the rings of a process are. Memory is taken as it is first written.
+/// The ring sizes of a process. The system provides memory only as it is first written.
 #[derive(Clone, Copy, Debug)]
 pub struct ShmOptions {
-    /// The ring for data, in bytes, rounded up to a power of two, from 256 KiB to 1 GiB. What a reader falls behind
-    /// by more than this is lost, and retransmitted: larger than what flow control lets be under way. Default 16 MiB.
+    /// Size of the data ring in bytes, rounded up to a power of two, from 256 KiB to 1 GiB. Default 16 MiB.
+    ///
+    /// A reader that falls behind by more than this loses packets, which are retransmitted. So the ring should hold
+    /// more than flow control lets be in flight.
     pub data_ring_bytes: usize,
-    /// The same for control traffic. Default 1 MiB.
+    /// Size of the control ring, with the same limits. Default 1 MiB.
     pub control_ring_bytes: usize,
 }
 
@@ -50,23 +53,23 @@ impl Default for ShmOptions {
     }
 }
 
-/// Where a process's memory is found by others of the same user in the same process namespace.
+/// Where other processes of the same user, in the same process namespace, find a process's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Its number.
+    /// Its process id.
     pub pid: u32,
     /// Its descriptor of the segment.
     pub memory: u32,
-    /// Its descriptor of the pipe that ends its sleep.
+    /// Its descriptor of the pipe whose readability ends its sleep.
     pub doorbell: u32,
 }
 
-/// A process to be reached through memory.
+/// A process that can be reached through memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Where its memory is.
     pub offer: Offer,
-    /// The life of it that is meant; see [`Neighbours::begin_incarnation`].
+    /// The incarnation that the caller means; see [`Neighbours::begin_incarnation`].
     pub token: u64,
     /// Where it receives data.
     pub data: SocketAddr,
@@ -74,25 +77,25 @@ pub struct Peer {
     pub control: SocketAddr,
 }
 
-/// What the owner of a driver does about the processes of this host.
+/// Control over the processes of this host that are reached through memory, for the owner of a driver.
 pub trait Neighbours {
-    /// A life of this process begins, named by a number that no other life has. Nobody is attached any more, and what
-    /// is still written for an earlier life is not received.
+    /// Begins an incarnation of this process, with a number that no other incarnation has. Detaches all processes.
+    /// Packets still written for an earlier incarnation are not received.
     fn begin_incarnation(&mut self, token: u64);
 
-    /// Tries to reach a process through memory. Packets go that way once it has attached this one as well.
+    /// Attaches a process's memory. Packets go through memory once it has attached this process as well.
     ///
     /// # Errors
-    /// See [`Refused`]; its packets go as datagrams.
+    /// See [`Refused`]; nothing changed, and packets for the process go as datagrams.
     fn attach(&mut self, peer: &Peer) -> Result<(), Refused>;
 
-    /// Reaches and hears it as datagrams only.
+    /// Detaches a process: from now on packets pass as datagrams only, both ways.
     fn detach(&mut self, token: u64);
 }
 
-/// A driver that carries packets through memory where it can, and through `D` where it cannot.
+/// A driver that sends packets through memory where it can, and through `D` otherwise.
 ///
-/// In a forked child, which shares the memory with its parent, it does neither; see [`crate::fork`].
+/// A forked child shares the memory with its parent. There the driver sends and receives nothing; see [`crate::fork`].
 #[derive(Debug)]
 pub struct Shm<D: Driver> {
     inner: D,
@@ -103,18 +106,18 @@ pub struct Shm<D: Driver> {
     unavailable: Option<io::Error>,
 }
 
-/// When to look at the driver below, which costs a call of the system.
+/// When to poll the driver below, which costs a system call.
 #[derive(Debug, Default)]
 struct Below {
-    /// It had something lately, or said so.
+    /// It had packets lately, or reported that it may have.
     warm: bool,
-    /// Looks at memory since.
+    /// Polls of memory alone since it was last polled.
     passed: u32,
 }
 
 impl<D: Driver> Shm<D> {
-    /// Makes this process's segment. If the system refuses, everything goes through `inner`; see
-    /// [`Shm::unavailable`].
+    /// Creates this process's segment. If the system refuses, everything goes through `inner`, and [`Shm::unavailable`]
+    /// gives the error.
     pub fn new(inner: D, options: &ShmOptions) -> Self {
         match Own::create(options) {
             Ok(own) => Self::around(inner, Some(own), None),
@@ -122,7 +125,7 @@ impl<D: Driver> Shm<D> {
         }
     }
 
-    /// Shares no memory: everything goes through `inner`.
+    /// A driver that shares no memory: everything goes through `inner`.
     pub fn without_memory(inner: D) -> Self {
         Self::around(inner, None, None)
     }
@@ -138,7 +141,7 @@ impl<D: Driver> Shm<D> {
         }
     }
 
-    /// What others must know to attach this process; `None` if it shares no memory.
+    /// What others need to attach this process; `None` if it shares no memory.
     pub fn offer(&self) -> Option<Offer> {
         self.half.mine().own.as_ref().filter(|_| self.is_here()).map(Own::offer)
     }
@@ -147,7 +150,7 @@ impl<D: Driver> Shm<D> {
         self.half.mine().home.is_here()
     }
 
-    /// Why there is no memory although it was asked for.
+    /// Why memory that was asked for is not available.
     pub fn unavailable(&self) -> Option<&io::Error> {
         self.unavailable.as_ref()
     }
@@ -162,12 +165,12 @@ impl<D: Driver> Shm<D> {
         &self.inner
     }
 
-    /// What was written.
+    /// The counters of what was written.
     pub fn sent_stats(&self) -> SentStats {
         self.half.mine().stats
     }
 
-    /// What was read, and what happened between the processes.
+    /// The counters of what was read, and of attachments.
     pub fn link_stats(&self) -> LinkStats {
         self.links.stats
     }
@@ -183,7 +186,7 @@ impl<D: Driver> Shm<D> {
             let mut hand_up = |arriving: Arriving<'_>| each(half.lend(inner.outbox()), class, Origin::Memory, arriving);
             links.receive(class, max, whole_max, &mut hand_up)
         };
-        // As everywhere: control goes first, but cannot stop data for good.
+        // Control goes first but leaves a quarter, so that a flood of it cannot starve data.
         let (control, more_control) = receive(TrafficClass::Control, max - max / 4);
         let (data, more_data) = receive(TrafficClass::Data, max - control);
         Received { packets: control + data, more: more_control || more_data }
@@ -202,7 +205,7 @@ impl<D: Driver> Shm<D> {
         taken
     }
 
-    /// Receives; out of memory, what is longer than `whole_max` when it has begun.
+    /// Receives. A packet in memory that is longer than `whole_max` is handed up when its header is there.
     fn take(
         &mut self,
         max: usize,
@@ -217,7 +220,7 @@ impl<D: Driver> Shm<D> {
         }
         let due = self.below.warm || self.below.passed >= BELOW_EVERY;
         self.below.passed += 1;
-        // A flood in memory leaves room for the datagrams of others.
+        // A flood in memory leaves a quarter of `max` to datagrams.
         let mut taken = self.receive_memory(if due { max - max / 4 } else { max }, whole_max, each);
         if due && taken.packets < max {
             let below = self.receive_below(max - taken.packets, each);
@@ -301,7 +304,8 @@ impl<D: Driver> Driver for Shm<D> {
         self.inner.packet_bytes_max()
     }
 
-    /// What was lost below. What a reader lost in memory may have been for others.
+    /// Losses below only. A packet that this process lost in memory may have been for others, so it is not counted
+    /// here.
     fn loss_report(&mut self) -> LossReport {
         self.inner.loss_report()
     }
@@ -316,7 +320,7 @@ impl<D: Driver> Driver for Shm<D> {
 
 #[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<D: Wait> Wait for Shm<D> {
-    /// As for any driver, but for one less of `extra`.
+    /// As for any driver, but with one descriptor fewer in `extra`, because the doorbell takes one.
     fn wait(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {
         self.half.mine().home.check()?;
         let Self { inner, half, links, sleep, below, .. } = self;
@@ -336,14 +340,14 @@ impl<D: Wait> Wait for Shm<D> {
         let outcome = inner.wait(timeout, &watched[..=count]);
         sleep.end(own.parked());
         let woken = outcome?;
-        // Woken by something else, it may not have looked at its sockets.
+        // Ended by another event, the wait may not have polled its sockets: poll them next.
         below.warm |= woken.traffic || woken.waker;
-        let knocked = woken.extra & 1 != 0;
-        if knocked {
+        let doorbell_rang = woken.extra & 1 != 0;
+        if doorbell_rang {
             own.drain();
             links.stats.wakes += 1;
         }
-        Ok(Woken { traffic: woken.traffic || knocked, extra: woken.extra >> 1, ..woken })
+        Ok(Woken { traffic: woken.traffic || doorbell_rang, extra: woken.extra >> 1, ..woken })
     }
 
     fn waker(&self) -> Waker {
@@ -355,6 +359,6 @@ impl<D: Wait> Wait for Shm<D> {
     }
 }
 
-/// While memory is looked at turn after turn, the driver below is looked at every so many times: looking at memory
-/// costs some nanoseconds, looking at two sockets about a microsecond.
+/// While packets keep arriving in memory, every n-th receive polls the driver below too. A poll of memory costs some
+/// nanoseconds, one of two sockets about a microsecond.
 const BELOW_EVERY: u32 = 16;

@@ -1,17 +1,18 @@
-//! A ring that one process writes and any number read: the writer waits for nobody, and a reader notices when it was
+//! A ring with one writer and any number of readers. The writer never waits, and a reader notices when it was
 //! overtaken.
 //!
-//! Positions are bytes that only grow. The writer says up to where it may be writing (`reserved`) before it writes,
-//! and up to where records are whole (`tail`) afterwards. A reader copies a record out and believes the copy only if
-//! `reserved` says, read after the copy, that the writer had not come round again. All words are atomic, so reading
-//! what is being overwritten is a wrong copy that is thrown away, not undefined behaviour.
+//! Positions are byte counts that only grow. The writer publishes how far it may be writing (`reserved`) before it
+//! writes, and how far records are complete (`tail`) afterwards. A reader copies a record out and then reads
+//! `reserved`. It trusts the copy only if the writer had not come round to the record by then. All words are atomic, so
+//! reading a word that is being overwritten gives a wrong copy, which is discarded, and is no undefined behaviour.
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::words;
 
-/// Words that are only looked at: another process may write them, and this one must not.
+/// Read-only words: another process may write them, and this one must not.
 ///
-/// Looks are relaxed, with fences where order counts: nothing more is promised for memory that is mapped read-only.
+/// All loads are relaxed, with fences where order matters. For memory that is mapped read-only, Rust guarantees no
+/// stronger atomic loads.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a>(&'a [AtomicU64]);
 
@@ -20,7 +21,7 @@ impl<'a> Seen<'a> {
         Self(words)
     }
 
-    /// Zero outside.
+    /// The word at `index`; 0 outside.
     pub(crate) fn load(self, index: usize) -> u64 {
         self.0.get(index).map_or(0, |word| word.load(Ordering::Relaxed))
     }
@@ -33,7 +34,7 @@ impl<'a> Seen<'a> {
         self.0.len()
     }
 
-    /// Copies the bytes that begin at a word, round the end if need be.
+    /// Copies the bytes that begin at a word, wrapping round the end if needed.
     fn copy_out(self, at: usize, out: &mut [u8]) {
         let (whole, rest) = out.as_chunks_mut::<8>();
         let straight = whole.len().min(self.0.len() - at);
@@ -47,16 +48,16 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The parts of a ring, at its writer.
+/// A ring as its writer sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Written<'a> {
     pub(crate) reserved: &'a AtomicU64,
     pub(crate) tail: &'a AtomicU64,
-    /// A power of two.
+    /// Its length is a power of two.
     pub(crate) data: &'a [AtomicU64],
 }
 
-/// The writer's own record of where it stands. It never looks at what it shares.
+/// The writer's private positions. It never reads the shared words back.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     tail: u64,
@@ -64,18 +65,18 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Puts a record behind the others: all parts, one after the other. They have at most [`PACKET_BYTES_MAX`], and the
+    /// Appends a record with the concatenated `parts`. They have at most [`PACKET_BYTES_MAX`] bytes together, and the
     /// ring is far larger.
     pub(crate) fn push(&mut self, ring: Written<'_>, readers: u64, parts: [&[u8]; 3]) {
         let mask = ring.data.len() - 1;
         let len = parts[0].len() + parts[1].len() + parts[2].len();
         let end = self.tail + record_bytes(len);
         if end > self.reserved {
-            // Some way ahead, so that the word that every reader looks at changes seldom.
+            // Reserves some way ahead, so that the word that every reader loads changes seldom.
             self.reserved = end + (ring.data.len() * 8 / AHEAD) as u64;
             ring.reserved.store(self.reserved, Ordering::Relaxed);
         }
-        // Whoever sees any of the words below sees what was reserved for them.
+        // A reader that sees any word stored below also sees the reservation for it.
         fence(Ordering::Release);
         let at = word_of(self.tail, mask);
         ring.data[at].store(len as u64, Ordering::Relaxed);
@@ -86,7 +87,7 @@ impl Writer {
     }
 }
 
-/// Puts the parts behind each other. Where one ends within a word, the next goes on in it.
+/// Writes the parts one after another. Where one ends within a word, the next goes on in the same word.
 #[inline]
 fn copy_in(data: &[AtomicU64], mut at: usize, parts: [&[u8]; 3]) {
     let mask = data.len() - 1;
@@ -116,17 +117,17 @@ fn copy_in(data: &[AtomicU64], mut at: usize, parts: [&[u8]; 3]) {
     }
 }
 
-/// The parts of a ring, at a reader.
+/// A ring as a reader sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring<'a> {
     pub(crate) reserved: Seen<'a>,
     pub(crate) tail: Seen<'a>,
-    /// A power of two.
+    /// Its length is a power of two.
     pub(crate) data: Seen<'a>,
 }
 
 impl Ring<'_> {
-    /// Where a reader that wants nothing of the past begins.
+    /// The position behind the last record: where a new reader starts.
     pub(crate) fn end(self) -> u64 {
         let tail = self.tail.load(0);
         fence(Ordering::Acquire);
@@ -138,27 +139,27 @@ impl Ring<'_> {
     }
 }
 
-/// How far a reader has come.
+/// A reader's position.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
     at: u64,
-    /// The writer's tail as last seen.
+    /// The writer's tail as last read.
     tail: u64,
 }
 
-/// What came of looking at one record.
+/// The outcome of reading one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Polled {
-    /// It is for this reader; so many bytes were copied out.
+    /// It is for this reader; this many bytes were copied out.
     Taken(usize),
-    /// It is for this reader, and longer than is copied out at once: it has so many bytes, of which [`HEAD_BYTES`] were. The next
-    /// look is at the same, until [`Cursor::pass`].
+    /// It is for this reader, and longer than `whole_max`: it has this many bytes, of which [`HEAD_BYTES`] were copied.
+    /// The next read returns the same record, until [`Cursor::pass`].
     Begun(usize),
     /// It is for others.
     Passed,
-    /// The writer has come round: everything up to its tail is lost.
+    /// The writer has come round: all records up to its tail are lost.
     Overrun,
-    /// No writer of ours makes such a record.
+    /// No correct writer makes such a record.
     Broken,
 }
 
@@ -168,13 +169,13 @@ impl Cursor {
         Self { at: end, tail: end }
     }
 
-    /// Whether a record waits. Cheap, for those who ask again and again.
+    /// Whether a record waits. One or two loads, so that it can be polled in a loop.
     pub(crate) fn has_more(&self, ring: Ring<'_>) -> bool {
         self.at != self.tail || self.at != ring.tail.load(0)
     }
 
-    /// Looks how far the writer has come. False: nothing waits. What the writer did before it published the last
-    /// of the records is seen after this.
+    /// Reads how far the writer has come. False: nothing waits. Everything the writer did before it published the last
+    /// of the records is visible afterwards.
     pub(crate) fn refresh(&mut self, ring: Ring<'_>) -> bool {
         if self.at == self.tail {
             self.tail = ring.end();
@@ -182,8 +183,8 @@ impl Cursor {
         self.at != self.tail
     }
 
-    /// Looks at the next record, which [`Self::refresh`] promised, and copies it to the beginning of `out`, which grows if
-    /// need be, if `reader`'s bit is set; of one longer than `whole_max` only the beginning.
+    /// Reads the next record, which [`Self::refresh`] promised. If `reader`'s bit is set, copies it to the start of
+    /// `out`, which grows as needed. Of a record longer than `whole_max` only the header is copied.
     pub(crate) fn look(&mut self, ring: Ring<'_>, reader: u64, whole_max: usize, out: &mut Vec<u8>) -> Polled {
         let waiting = self.tail.wrapping_sub(self.at);
         if waiting > ring.bytes() {
@@ -191,7 +192,7 @@ impl Cursor {
         }
         let mask = ring.data.len() - 1;
         let at = word_of(self.at, mask);
-        // Read once: what is checked is what is used.
+        // Loaded once, so that the checked values are the used ones whatever a hostile writer does meanwhile.
         let (len, readers) = (ring.data.load(at), ring.data.load((at + 1) & mask));
         let mine = readers & reader != 0;
         let fits = usize::try_from(len).ok().filter(|len| *len <= PACKET_BYTES_MAX && record_bytes(*len) <= waiting);
@@ -214,12 +215,13 @@ impl Cursor {
         if mine { Polled::Taken(len) } else { Polled::Passed }
     }
 
-    /// What follows the beginning of the record that has [`Polled::Begun`].
+    /// The payload that follows the header of the record that has [`Polled::Begun`].
     pub(crate) fn rest(self, ring: Ring<'_>, len: usize) -> RemainingRecord<'_> {
         RemainingRecord { ring, cursor: self, len: len - HEAD_BYTES }
     }
 
-    /// Goes on behind the record that has [`Polled::Begun`]. False: it was overrun.
+    /// Moves on behind the record that has [`Polled::Begun`]. False: it was overwritten, and all up to the tail is
+    /// lost.
     pub(crate) fn pass(&mut self, ring: Ring<'_>, len: usize) -> bool {
         if self.is_overrun(ring) {
             self.jump(ring);
@@ -229,9 +231,10 @@ impl Cursor {
         true
     }
 
-    /// Whether anything that was read of the present record until now may be of a later round.
+    /// Whether any word read of the present record may be of a later round.
     fn is_overrun(&self, ring: Ring<'_>) -> bool {
-        // With the fence before the writer's stores: if any word that was read was of a later round, so is `reserved`.
+        // Pairs with the release fence before the writer's stores: if any word read was of a later round, so is
+        // `reserved`.
         fence(Ordering::Acquire);
         ring.reserved.load(0).wrapping_sub(self.at) > ring.bytes()
     }
@@ -242,7 +245,7 @@ impl Cursor {
     }
 }
 
-/// The rest of a record.
+/// The remaining payload of a record.
 pub(crate) struct RemainingRecord<'a> {
     ring: Ring<'a>,
     cursor: Cursor,
@@ -250,7 +253,8 @@ pub(crate) struct RemainingRecord<'a> {
 }
 
 impl RemainingRecord<'_> {
-    /// Copies all of it to `place`. False: it is not as long, or was overwritten.
+    /// Copies all of it to `place`. False: `place` has another length, or the record was overwritten meanwhile; then
+    /// the contents of `place` are unspecified.
     pub(crate) fn copy_to(&self, place: &mut [u8]) -> bool {
         if place.len() != self.len {
             return false;
@@ -272,14 +276,14 @@ fn word_of(position: u64, mask: usize) -> usize {
     (position / 8) as usize & mask
 }
 
-/// The longest packet; no UDP datagram, of which a packet is a part, is longer.
+/// The longest packet. No UDP datagram, and so no packet, is longer.
 pub(crate) const PACKET_BYTES_MAX: usize = 65_536;
 
-/// So much of a packet is its beginning: whole words, more than stands before the bytes of a message.
+/// How much of a long packet is its header: whole words, and more than precedes the payload of a message.
 pub(crate) const HEAD_BYTES: usize = 128;
 
-/// A record's length, and the bits of those whom it is for.
+/// A record's length and its readers' bits, a word each.
 const HEADER_BYTES: u64 = 16;
 
-/// The part of a ring that is reserved ahead of need.
+/// The fraction of a ring that is reserved ahead of need is one in this many.
 const AHEAD: usize = 64;

@@ -1,4 +1,4 @@
-//! One process's shared memory: where things stand in it, how it is made and how another's is opened.
+//! One process's shared memory: its layout, and how it is created and opened.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -16,25 +16,26 @@ use super::map::{Mine, Theirs};
 use super::ring::{Ring, Seen, Writer, Written};
 use super::{Offer, Peer, ShmOptions};
 
-/// Most processes that one process reaches through memory: one bit each in a record.
+/// Most processes that one process reaches through memory: each has one bit in a record.
 pub(super) const LINKS_MAX: usize = 64;
 
-// Words of the segment, of 8 bytes. What changes often stands 128 bytes apart: processors fetch lines in pairs.
+// Layout, in words of 8 bytes. Words that change often are 128 bytes apart, because processors fetch cache lines in
+// pairs.
 const AT_MAGIC: usize = 0;
 const AT_VERSION: usize = 1;
 const AT_CONTROL_BYTES: usize = 2;
 const AT_DATA_BYTES: usize = 3;
-/// The life of the process that the segment speaks for; 0: none yet.
+/// The incarnation that the segment belongs to; 0: none yet.
 const AT_TOKEN: usize = 4;
 const AT_PARKED: usize = 16;
-/// Grows with each change of the token and of the tables.
+/// Grows with each change of the token or the tables.
 const AT_CHANGES: usize = 32;
-/// One for each class, as below.
+/// One for each class, like the next.
 const AT_TAILS: usize = 48;
 const AT_RESERVED: usize = 64;
-/// Tokens of those whom this process wants to reach; a place is a bit in the records.
+/// Tokens of the processes that this one wants to reach. The index is their bit in the records.
 const AT_READERS: usize = 128;
-/// Tokens of those whose rings it reads, at the same places.
+/// Tokens of the processes whose rings this one reads, at the same indices.
 const AT_READS: usize = AT_READERS + LINKS_MAX;
 const HEADER_WORDS: usize = 512;
 
@@ -47,9 +48,10 @@ const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlag
 pub(super) struct Own {
     map: Mine,
     file: OwnedFd,
-    /// Both ends of the pipe by which others wake this process.
+    /// The reading end of the pipe by which others wake this process.
     doorbells: OwnedFd,
-    /// Held so that a pipe is never without a writer: that would count as news.
+    /// The writing end, which others open through `/proc`. Held because a pipe without a writer polls as hung up, which
+    /// would end every sleep.
     doorbell_writer: OwnedFd,
     writers: [Writer; 2],
     ring_words: [usize; 2],
@@ -72,7 +74,7 @@ impl Own {
         Ok(own)
     }
 
-    /// What another process must know to open it.
+    /// What another process needs to open the segment.
     pub(super) fn offer(&self) -> Offer {
         Offer {
             pid: std::process::id(),
@@ -102,7 +104,7 @@ impl Own {
         self.changed();
     }
 
-    /// Names the process at a place, and takes back what was said there about whom this process reads.
+    /// Assigns an index to a process, and withdraws the announcement that this process reads its ring.
     pub(super) fn set_reader(&self, place: usize, token: u64) {
         self.set(AT_READS + place, 0);
         self.set(AT_READERS + place, token);
@@ -114,12 +116,12 @@ impl Own {
         self.changed();
     }
 
-    /// What ends a sleep.
+    /// The descriptor that ends a sleep when it is readable.
     pub(super) fn doorbells(&self) -> BorrowedFd<'_> {
         self.doorbells.as_fd()
     }
 
-    /// Empties the pipe. More than this much stays for the next time, which then ends at once.
+    /// Empties the pipe. More than 4,096 bytes stay and end the next sleep at once, which is harmless.
     pub(super) fn drain(&self) {
         let _ = rustix::io::read(&self.doorbells, &mut [0_u8; 4096]);
     }
@@ -166,7 +168,8 @@ impl Foreign {
         if HEADER_WORDS * 8 + sizes[0] + sizes[1] != size {
             return Err(Refused::Layout);
         }
-        // Open at both ends: a pipe whose owner has died then takes or refuses a byte, and no signal comes of it.
+        // Opened for both directions: if its owner has died, a write then succeeds or gives EAGAIN, and no SIGPIPE is
+        // raised.
         let doorbell = open(path(doorbell), flags | OFlags::RDWR, Mode::empty())?;
         if FileType::from_raw_mode(fstat(&doorbell)?.st_mode) != FileType::Fifo {
             return Err(Refused::Layout);
@@ -197,14 +200,14 @@ impl Foreign {
         self.words().load(AT_PARKED)
     }
 
-    /// Differs whenever the tables may differ; what changed before it is seen afterwards.
+    /// Differs whenever the tables may differ. Loads after this call see at least the changes counted in it.
     pub(super) fn changes(&self) -> u64 {
         let changes = self.words().load(AT_CHANGES);
         fence(Ordering::Acquire);
         changes
     }
 
-    /// The place that its owner gave the process with this token.
+    /// The index that its owner gave the process with this token.
     pub(super) fn place_of(&self, token: u64) -> Option<usize> {
         (0..LINKS_MAX).find(|place| self.reader(*place) == token)
     }
@@ -217,9 +220,9 @@ impl Foreign {
         self.words().load(AT_READS + place)
     }
 
-    /// Ends its owner's sleep. False: the owner's pipe cannot be reached.
+    /// Ends its owner's sleep. False: the owner's pipe cannot be written.
     pub(super) fn ring_doorbell(&self) -> bool {
-        // A full pipe is readable, which is all that counts.
+        // EAGAIN means a full pipe, which is readable, so the sleep ends anyway.
         matches!(rustix::io::write(&self.doorbell, &[1]), Ok(_) | Err(Errno::AGAIN))
     }
 
@@ -232,19 +235,19 @@ impl Foreign {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// It cannot be opened or mapped.
+    /// The system refused to open or map it.
     #[error("its memory cannot be opened: {0}")]
     System(#[from] io::Error),
-    /// Its owner could take it away under a reader, or others could write it.
+    /// Without seals its owner could shrink it under a reader, or others could write it.
     #[error("its memory is not sealed")]
     NotSealed,
     /// Made by another version, or not by Phalanx.
     #[error("its memory is laid out in another way: another version?")]
     Layout,
-    /// The process lives another life by now, or has not begun this one.
+    /// The process has another incarnation by now, or has not begun this one.
     #[error("its memory belongs to another incarnation of the process")]
     OtherIncarnation,
-    /// As many processes as there may be are reached already.
+    /// The bound on processes reached through memory is met.
     #[error("{LINKS_MAX} processes are reached through memory already")]
     Full,
     /// This process shares no memory itself.
@@ -260,7 +263,8 @@ impl From<Errno> for Refused {
 
 fn make_file() -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Systems may insist on memory that cannot be run; older ones do not know the word.
+    // Systems may insist on non-executable memory (`vm.memfd_noexec`); kernels before 6.3 do not know the flag and give
+    // EINVAL.
     match memfd_create("phalanx", flags | MemfdFlags::NOEXEC_SEAL) {
         Err(Errno::INVAL) => Ok(memfd_create("phalanx", flags)?),
         made => Ok(made?),
@@ -289,12 +293,12 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// What a hostile process writes.
+    /// Kinds of hostile writes.
     #[derive(Clone, Copy)]
     pub(in crate::shm) enum Scribble {
-        /// Random words at random places, the header's more often.
+        /// Random words anywhere, most of them in the header.
         Everywhere,
-        /// Small lengths, positions near each other, and tables that go on naming the victim.
+        /// Small lengths, nearby positions, and tables that still name the victim.
         Plausible,
     }
 

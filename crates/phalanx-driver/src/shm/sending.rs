@@ -1,4 +1,4 @@
-//! The sending half: one record for all who read this process's memory, the layer below for the rest.
+//! The sending half: one record for all readers of this process's memory, the driver below for all others.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,23 +16,23 @@ use crate::fork::Home;
 /// The sending half of a [`Shm`](super::Shm) whose driver below has the sending half `T`.
 pub type ShmOutbox<T> = Joined<Sending, T>;
 
-/// What the sending half keeps of its own.
+/// The own part of the sending half.
 #[derive(Debug)]
 pub struct Sending {
     /// `None`: this process shares no memory.
     pub(super) own: Option<Own>,
-    /// A forked child has the same memory, not a copy of it.
+    /// The process that made it. A forked child has the same memory, not a copy, and must not write it.
     pub(super) home: Home,
-    /// For whom something was written since those were last woken.
+    /// Bits of the readers for whom packets were written since the last doorbell.
     touched: u64,
     readers: Vec<Reader>,
     pub(super) stats: SentStats,
-    /// Bits of those who read this process's memory, by where they receive on each class.
+    /// Bits of the readers, by the address where they receive, for each class.
     reached: [HashMap<SocketAddr, u64>; 2],
     split: [SplitDestinations; 2],
 }
 
-/// Somebody who reads this process's memory.
+/// A process that reads this one's memory.
 #[derive(Debug)]
 struct Reader {
     bit: u64,
@@ -40,7 +40,7 @@ struct Reader {
     doorbell: Doorbell,
 }
 
-/// Destinations told apart, as they were for the last packet: the next one often has the same.
+/// A packet's destinations, split into readers and others. Kept for the next packet, which often has the same.
 #[derive(Debug, Default)]
 struct SplitDestinations {
     to: Vec<SocketAddr>,
@@ -61,9 +61,9 @@ impl Sending {
         }
     }
 
-    /// From now on those of `links` are reached through memory, and nobody else.
+    /// Replaces the set of readers by those of `links`.
     pub(super) fn reach(&mut self, links: impl Iterator<Item = (u64, [SocketAddr; 2], Arc<Foreign>)>) {
-        // Nobody who is left out sleeps on.
+        // Rung before the set changes, so that no reader that is dropped sleeps on with packets unread.
         self.ring_doorbell();
         self.readers.clear();
         self.reached.iter_mut().for_each(HashMap::clear);
@@ -76,7 +76,7 @@ impl Sending {
         self.split = Default::default();
     }
 
-    /// Wakes those that sleep and for whom something was written.
+    /// Wakes the sleeping readers for whom packets were written.
     #[inline]
     pub(super) fn ring_doorbell(&mut self) {
         if self.touched == 0 {
@@ -135,7 +135,7 @@ impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
             let bytes = parts.map(<[u8]>::len).iter().sum::<usize>();
             mine.stats.bytes += bytes as u64;
             if bytes >= LONG_BYTES {
-                // Its reader begins with it while the next one is written.
+                // A reader copies this packet while the next one is written.
                 mine.ring_doorbell();
             }
         }

@@ -1,40 +1,40 @@
-//! Counts what went through memory.
+//! Counters of the traffic through memory.
 
-/// What happened on the sending side.
+/// Counters of the sending side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentStats {
-    /// Packets written, each once, whatever the number of readers.
+    /// Packets written; each counts once, however many read it.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// System calls that ended another process's sleep.
+    /// System calls made to end another process's sleep.
     pub doorbells: u64,
 }
 
-/// What happened on the receiving side, and between the two.
+/// Counters of the receiving side, and of attachments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
     /// Packets handed up.
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Times a writer had come round before this process had read: all that waited was lost, and is retransmitted.
+    /// Times a writer overtook this process: all unread packets of that ring were lost, and are retransmitted.
     pub overruns: u64,
-    /// Writers that wrote what no writer of ours writes; they are not read any more.
+    /// Writers whose records no correct writer makes; their rings are not read any more.
     pub broken: u64,
-    /// Sleeps of this process that another one ended.
+    /// Sleeps of this process that another process ended.
     pub wakes: u64,
-    /// Sleeps that were not begun, because the next long packet came before.
+    /// Sleeps that were spared because the next long packet arrived first.
     pub lingered: u64,
-    /// Processes whose memory could not be opened, because the system refused.
+    /// Attachments that failed because the system refused to open the memory.
     pub refused_system: u64,
-    /// Because it was not sealed.
+    /// Attachments that failed because the memory was not sealed.
     pub refused_seals: u64,
-    /// Because it was laid out in another way.
+    /// Attachments that failed because of another layout.
     pub refused_layout: u64,
-    /// Because it spoke for another life.
+    /// Attachments that failed because the memory belonged to another incarnation.
     pub refused_incarnation: u64,
-    /// Because there was no room for one more.
+    /// Attachments that failed because no index was free.
     pub refused_full: u64,
 }
 

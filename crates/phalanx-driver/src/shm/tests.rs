@@ -1,4 +1,4 @@
-//! The conformance suite through memory, and what only memory has: writers that come round, die, or mean harm.
+//! The conformance suite through memory, and what only memory has: writers that overtake, die, or are hostile.
 
 mod child;
 mod fork;
@@ -36,7 +36,7 @@ fn peer(driver: &impl Driver, offer: Offer, token: u64) -> Peer {
     }
 }
 
-/// Attaches all to all. The token of each is its place, from 1.
+/// Attaches all to all. Each token is the index plus 1.
 fn meet(drivers: &mut [Near]) {
     let peers: Vec<Peer> = drivers
         .iter_mut()
@@ -53,7 +53,7 @@ fn meet(drivers: &mut [Near]) {
             }
         }
     }
-    // Whoever came first sees now what came later.
+    // The drivers attached first see the later attachments only now.
     for _ in 0..2 {
         drivers.iter_mut().for_each(Driver::flush);
     }
@@ -66,7 +66,7 @@ fn two(options: &ShmOptions) -> [Near; 2] {
     two
 }
 
-/// Everything that waits in memory or, given a moment, on the sockets.
+/// Receives everything that waits in memory and, after a short wait, on the sockets.
 fn drain(driver: &mut impl Wait) -> Vec<(Origin, Vec<u8>)> {
     let mut got = Vec::new();
     while driver.wait(Some(Duration::from_millis(5)), &[]).expect("waiting works").traffic {
@@ -128,7 +128,7 @@ fn long_packets_are_handed_up_when_they_have_begun() {
             Arriving::HeaderFirst(PartialPacket { head, len, rest }) => {
                 begun += 1;
                 let mut packet = head.to_vec();
-                // One is left where it lies.
+                // One packet's remaining payload is not taken.
                 if len != 60_000 {
                     packet.resize(len, 0);
                     assert!(rest.take(&mut packet[head.len()..], &mut []));
@@ -154,7 +154,7 @@ fn whoever_is_not_meant_does_not_get_it() {
         a.outbox().write_shared(TrafficClass::Control, &[b.local_address(TrafficClass::Control)], [&[], &[], b"for b"]),
         1
     );
-    // The same bytes on the other class's address reach nobody through memory.
+    // The same bytes to the other class's address reach no reader through memory.
     assert_eq!(
         a.outbox().write_shared(
             TrafficClass::Control,
@@ -191,7 +191,7 @@ fn memory_is_used_only_when_both_have_attached() {
 fn what_is_for_an_earlier_life_is_not_received() {
     let [mut a, mut b] = two(&ShmOptions::default());
     let there = [b.local_address(TrafficClass::Data)];
-    assert_eq!(a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"for the life that was"]), 1);
+    assert_eq!(a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"for the old incarnation"]), 1);
     b.begin_incarnation(3);
     assert_eq!(drain(&mut b), []);
     let of_a = peer(&a, a.offer().expect("memory"), 1);
@@ -202,7 +202,7 @@ fn what_is_for_an_earlier_life_is_not_received() {
     assert_eq!(
         a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"still the old one"]),
         0,
-        "a sees that the life is over"
+        "a sees that the incarnation has ended"
     );
     let of_b = peer(&b, b.offer().expect("memory"), 3);
     a.detach(2);
@@ -211,8 +211,8 @@ fn what_is_for_an_earlier_life_is_not_received() {
         b.flush();
         a.flush();
     }
-    assert_eq!(a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"for this life"]), 1);
-    assert_eq!(drain(&mut b), [(Origin::Memory, b"for this life".to_vec())]);
+    assert_eq!(a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"for this incarnation"]), 1);
+    assert_eq!(drain(&mut b), [(Origin::Memory, b"for this incarnation".to_vec())]);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn sleepers_are_woken_and_others_are_not_disturbed() {
     let [mut a, mut b] = two(&ShmOptions::default());
     let (to_a, to_b) = ([a.local_address(TrafficClass::Data)], [b.local_address(TrafficClass::Data)]);
     let rounds = 3_000_u32;
-    // A wake-up that is lost hangs this test.
+    // A lost wake-up hangs this test.
     let bounce = |driver: &mut Near, to: &[SocketAddr], first: bool| {
         let mut next = 0_u32;
         if first {
@@ -275,7 +275,7 @@ fn a_long_packet_wakes_its_reader_at_once_and_the_next_finds_it_awake() {
                 assert_ne!(b.wait(Some(Duration::from_secs(20)), &[]).expect("waiting works"), Woken::default());
             }
         });
-        // It may sleep by now, or not yet; no flush follows.
+        // The reader may sleep by now, or not yet. No flush follows.
         thread::sleep(Duration::from_millis(20));
         a.outbox().write_shared(TrafficClass::Data, &to, [&[], &[], &long]);
         sleeper.join().expect("it is woken");
@@ -284,7 +284,7 @@ fn a_long_packet_wakes_its_reader_at_once_and_the_next_finds_it_awake() {
     a.outbox().write_shared(TrafficClass::Data, &to, [&[], &[], &long]);
     assert!(b.wait(None, &[]).expect("waiting works").traffic);
     assert_eq!((take(&mut b), b.link_stats().lingered), (1, 1));
-    // Nothing follows this one: it sleeps after all, and short ones are not waited for awake.
+    // No packet follows this one, so the reader sleeps after all. It does not stay awake for short packets.
     assert_eq!(b.wait(Some(Duration::from_millis(1)), &[]).expect("waiting works"), Woken::default());
     a.outbox().write_shared(TrafficClass::Data, &to, [&[], &[], b"short"]);
     assert_eq!((a.sent_stats().doorbells, b.link_stats().lingered), (b.link_stats().wakes, 1));
@@ -301,7 +301,7 @@ fn what_the_sockets_lost_is_told() {
     far.flush();
     let got = drain(&mut near).len() as u64;
     assert_eq!((near.loss_report().lost, got < 400), (400 - got, true));
-    assert_eq!(near.loss_report().lost, 0, "each loss is told once");
+    assert_eq!(near.loss_report().lost, 0, "each loss is reported once");
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn only_sealed_memory_of_this_layout_and_life_is_attached() {
     let (mut a, b) = (make(), make());
     let offer = b.offer().expect("memory");
     let unlike = |offer: Offer, token: u64| peer(&b, offer, token);
-    assert!(matches!(a.attach(&unlike(offer, 2)), Err(Refused::OtherIncarnation)), "b has not begun a life");
+    assert!(matches!(a.attach(&unlike(offer, 2)), Err(Refused::OtherIncarnation)), "b has not begun an incarnation");
     let file = tempfile::tempfile().expect("made");
     file.set_len(1 << 20).expect("set");
     let fd = |file: &dyn std::os::fd::AsRawFd| file.as_raw_fd().unsigned_abs();
@@ -364,7 +364,7 @@ fn only_sealed_memory_of_this_layout_and_life_is_attached() {
     assert!(without.neighbours().is_none() && without.offer().is_none());
 }
 
-/// Sealed as a segment is, and full of zeros.
+/// A memory file that is sealed as a segment is, and full of zeros.
 fn memfd(bytes: u64) -> std::os::fd::OwnedFd {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
     let file = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("made");

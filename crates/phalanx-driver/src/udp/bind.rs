@@ -1,4 +1,4 @@
-//! Opens and sets up one socket.
+//! Opening and configuring one socket.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,17 +15,17 @@ pub struct UdpOptions {
     pub data: SocketAddr,
     /// Where to receive control traffic. Port 0: the system chooses. Default `127.0.0.1:0`.
     pub control: SocketAddr,
-    /// Receive buffer to ask for, in bytes. Larger bursts are lost, and retransmitted. More than the system's limit
-    /// (`net.core.rmem_max`) is granted to a privileged process alone. Default 8 MiB.
+    /// Receive buffer to request, in bytes. Larger bursts are lost, and retransmitted. Only a privileged process gets
+    /// more than the system's limit (`net.core.rmem_max`). Default 8 MiB.
     pub receive_buffer_bytes: usize,
-    /// Send buffer to ask for, in bytes. Default 4 MiB.
+    /// Send buffer to request, in bytes. Default 4 MiB.
     pub send_buffer_bytes: usize,
-    /// The longest packet. `None`: 32,896 when both addresses are loopback, else 1,432.
+    /// The longest packet, in bytes. `None`: 32,896 if both addresses are loopback, else 1,432.
     pub packet_bytes_max: Option<u32>,
-    /// Hand packets of one length for one destination to the kernel as one (`UDP_SEGMENT`), where it can do that.
+    /// Whether packets of one length for one destination are sent as one run (`UDP_SEGMENT`), if the kernel can.
     /// Default true.
     pub segment: bool,
-    /// Take packets that arrive together as one (`UDP_GRO`), where the kernel can do that. Default true.
+    /// Whether packets that arrive together are received as one (`UDP_GRO`), if the kernel can. Default true.
     pub coalesce: bool,
 }
 
@@ -44,12 +44,12 @@ impl Default for UdpOptions {
     }
 }
 
-/// What the kernel granted a socket, as it counts it: its own bookkeeping included, so twice what was asked for if all
-/// was granted.
+/// The buffers that the kernel granted a socket. The kernel adds room for its own overhead, so a full grant reads back
+/// as twice the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// Receive buffer, in bytes, each datagram counted as [`Udp::truesize`](super::Udp::truesize) says. The kernel may give
-    /// up to a quarter of it back late, so three quarters are what can be counted on.
+    /// Receive buffer, in bytes; a datagram takes [`Udp::truesize`](super::Udp::truesize) of it. The kernel may release
+    /// up to a quarter of it late, so count on three quarters.
     pub receive_bytes: usize,
     /// Send buffer, in bytes.
     pub send_bytes: usize,
@@ -63,34 +63,34 @@ pub enum BindError {
     #[error("port {} of {} is in use: choose another, or 0 to let the system choose; \
              `ss -ulpn 'sport = :{}'` names its owner", address.port(), address.ip(), address.port())]
     PortInUse {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
     /// No interface of this host has that address.
     #[error("no interface of this host has the address {}: `ip address` lists those it has; \
              0.0.0.0 binds all of them", address.ip())]
     NotAvailable {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
-    /// The system does not allow this user that port.
+    /// The system does not permit this user that port.
     #[error("not permitted to bind {address}: ports below 1024 need a privilege; choose a higher one, or 0")]
     NotPermitted {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
-    /// This process or host has no descriptor left.
+    /// The process or the host has no descriptor left.
     #[error("no file descriptor left for {address}: raise the limit with `ulimit -n`")]
     NoDescriptors {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("cannot bind {address}: {source}")]
     Other {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -103,19 +103,19 @@ pub(super) struct Opened {
     pub(super) coalesces: bool,
 }
 
-/// A bound, non-blocking socket with large buffers that reports its losses.
+/// Opens a bound, non-blocking socket with large buffers that reports its losses.
 pub(super) fn open(address: SocketAddr, options: &UdpOptions) -> Result<Opened, BindError> {
     try_open(address, options).map_err(|source| explain(address, source))
 }
 
 fn try_open(address: SocketAddr, options: &UdpOptions) -> io::Result<Opened> {
-    // Created close-on-exec: a child must not keep the port.
+    // `socket2` sets close-on-exec: a child program must not keep the port.
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    // Refused sizes are cut by the kernel without a word; what was granted is read back below.
+    // The kernel silently reduces sizes beyond its limit. The granted sizes are read back below.
     socket.set_recv_buffer_size(options.receive_buffer_bytes)?;
     socket.set_send_buffer_size(options.send_buffer_bytes)?;
     if socket.recv_buffer_size()? < options.receive_buffer_bytes.saturating_mul(2) {

@@ -1,17 +1,18 @@
-//! When the control socket is looked at although nothing says that something waits there.
+//! When to poll the control socket although nothing indicates that it has packets.
 
 use super::mmsg::{Hand, coarse_hand};
 
-/// A look that finds nothing is a system call, and delays the next packet of data. So control is looked at, before
-/// data,
+/// A receive on an empty socket is a system call, and delays the next data packet. So control is polled, before data,
+/// in these cases only:
 ///
-/// - when a wait has told that something is there;
-/// - in the receive after one that took control, or many packets;
+/// - a wait has reported traffic;
+/// - the last receive took control packets, or many packets;
 /// - in every [`EVERY`]th receive;
-/// - when the clock's coarse hand has moved, every few milliseconds, so that who receives rarely looks each time.
+/// - the coarse clock has advanced, which it does every few milliseconds, so that a caller that receives rarely polls
+///   each time.
 ///
-/// A data packet that ends a time in which nothing came is handed up without that look. Control that came with it waits
-/// for the next receive.
+/// The first data packet after a silence is handed up without that poll. Control packets that came with it wait for the
+/// next receive.
 #[derive(Debug)]
 pub(super) struct ControlPoll {
     due: bool,
@@ -24,12 +25,12 @@ impl ControlPoll {
         Self { due: true, skipped: 0, hand: (0, 0) }
     }
 
-    /// Control is there, or may well be: look the next time.
+    /// Makes the next receive poll control, because it has packets or probably has.
     pub(super) fn expect(&mut self) {
         self.due = true;
     }
 
-    /// Whether this receive looks at control.
+    /// Whether this receive polls control.
     pub(super) fn is_due(&mut self) -> bool {
         self.skipped += 1;
         let hand = coarse_hand();
@@ -41,14 +42,14 @@ impl ControlPoll {
     }
 }
 
-/// Receives for one look at control.
+/// Receives for one poll of control.
 const EVERY: u32 = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A receive is due after traffic, and at the latest every so often; the clock's hand may add some.
+    /// Control is polled after traffic, and otherwise in every n-th receive; the coarse clock may add some.
     #[test]
     fn no_long_row_of_receives_leaves_control_alone() {
         let mut control_poll = ControlPoll::new();
@@ -70,7 +71,7 @@ mod tests {
         for _ in 0..EVERY * 1_000 {
             looks += u32::from(control_poll.is_due());
         }
-        // Unless each took milliseconds, most are skipped.
+        // Most receives skip control, unless each took milliseconds.
         assert!(looks >= 1_000, "{looks}");
     }
 }

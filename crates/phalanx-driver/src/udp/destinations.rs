@@ -1,16 +1,16 @@
-//! Where packets go, and what is known of the way.
+//! Destinations of packets, and what is known of the paths to them.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use super::mmsg::Name;
 
-/// A table of the addresses that were sent to, each with the queue of its packets.
+/// The addresses packets were sent to, each with its list of queued packets.
 #[derive(Debug, Default)]
 pub(super) struct Destinations {
     list: Vec<Destination>,
     index: HashMap<SocketAddr, u32>,
-    /// The last one that was found.
+    /// The destination found last.
     last: u32,
 }
 
@@ -18,24 +18,24 @@ pub(super) struct Destinations {
 pub(super) struct Destination {
     address: SocketAddr,
     pub(super) name: Name,
-    /// The queue: its first and last packet, and the first that is not planned yet. [`END`] where there is none.
+    /// The list: its first and last packet, and the first that is not planned yet. [`END`] if there is none.
     pub(super) head: u32,
     pub(super) tail: u32,
     pub(super) cursor: u32,
-    /// Packets up to this length may go out as a run.
+    /// Packets up to this length may be sent as a run.
     pub(super) segment_bytes_max: usize,
-    /// Who was sent to after this one, last time: the next look-up begins there.
+    /// The destination that followed this one last time: the next look-up tries it first.
     follower: u32,
 }
 
-/// No packet.
+/// End of a list.
 pub(super) const END: u32 = u32::MAX;
 
 impl Destinations {
-    /// The place of an address, made if it is new.
+    /// The index of an address, which is added if it is new.
     pub(super) fn find(&mut self, address: SocketAddr) -> u32 {
         let last = self.last as usize;
-        // The same members are sent to in the same order, again and again.
+        // Multicasts go to the same members in the same order, so the guess is nearly always right and spares the hash.
         if let Some(guess) = self.list.get(last).map(|d| d.follower)
             && self.list.get(guess as usize).is_some_and(|d| d.address == address)
         {
@@ -76,8 +76,8 @@ impl Destinations {
         &mut self.list[place as usize]
     }
 
-    /// The way to this host takes `path_bytes`, all headers of IP and UDP counted. False: it was known, or nothing
-    /// was sent there.
+    /// Records that the path to this host takes `path_bytes`, headers of IP and UDP included. False: that was known, or
+    /// the host is no destination.
     pub(super) fn learn_path(&mut self, to: SocketAddr, path_bytes: usize) -> bool {
         let headers = if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let segment_bytes_max = path_bytes.saturating_sub(headers);
@@ -89,7 +89,7 @@ impl Destinations {
         learned
     }
 
-    /// Forgets all if there are very many. Only while no packet is queued.
+    /// Clears the table if it is very large. Call it only while no packet is queued, because packets hold indices.
     pub(super) fn trim(&mut self) {
         if self.list.len() > DESTINATIONS_MAX {
             self.list.clear();
@@ -99,5 +99,5 @@ impl Destinations {
     }
 }
 
-/// Addresses remembered. A queue may add as many as it holds packets before the next look.
+/// Addresses remembered. A queue may add as many as it holds packets before the next check.
 const DESTINATIONS_MAX: usize = 1_024;

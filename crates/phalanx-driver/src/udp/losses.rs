@@ -1,4 +1,4 @@
-//! What the sockets dropped, and how full they are.
+//! Datagrams that a socket dropped, and how full its buffer is.
 
 use std::os::fd::BorrowedFd;
 
@@ -6,24 +6,24 @@ use phalanx_core::truesize;
 
 use super::mmsg::option;
 
-/// What is known of the drops and the room of one socket.
+/// What is known of one socket's drops and free room.
 ///
-/// The kernel says its running count of drops with each datagram that it queues after a drop; the drops after which
-/// nothing more came, and the room left, cost a system call. A socket drops when its buffer is full, and a full buffer
-/// is emptied by taking all of it: so it is enough to ask whenever a quarter of the buffer was taken. An ask after
-/// the last drop is then certain, and a socket with little traffic is never asked. News of a drop is a reason to ask
-/// too: the buffer may be smaller than it was.
+/// The kernel attaches its running count of drops to each datagram that it queues after a drop. Drops that no later
+/// datagram follows, and the free room, cost a system call to learn. A socket drops when its buffer is full, and a full
+/// buffer empties only by receiving all of it. So it is enough to ask after each quarter of the buffer received: after
+/// the last drop, one query is certain, and a socket with little traffic is never queried. A reported drop also
+/// triggers a query, because the buffer may be smaller than it was.
 #[derive(Debug)]
 pub(super) struct Losses {
-    /// The count of drops as last heard.
+    /// The count of drops as last reported.
     drops: u32,
-    /// Drops not yet reported.
+    /// Drops not yet passed on by [`Self::report`].
     lost: u64,
     capacity_bytes: u64,
-    /// Charged for what was taken since the kernel was last asked.
+    /// Truesize of what was received since the last query.
     taken_bytes: u64,
     held_bytes: u64,
-    /// A datagram told of a drop since the kernel was last asked.
+    /// A datagram reported a drop since the last query.
     alarmed: bool,
 }
 
@@ -36,12 +36,13 @@ impl Losses {
         self.capacity_bytes
     }
 
-    /// What waited in the socket when the kernel was last asked, or nothing if it was found empty since.
+    /// Bytes in the socket's buffer at the last query; 0 if it was found empty since.
     pub(super) fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
 
-    /// A buffer of this length was taken; `drops` is what the kernel said with it. Gives the drops not heard before.
+    /// Records a received buffer of this length, and the count of drops that came with it. Returns the drops not known
+    /// before.
     pub(super) fn take(&mut self, len_bytes: usize, drops: Option<u32>) -> u64 {
         self.taken_bytes += truesize(len_bytes as u64);
         let news = drops.map_or(0, |drops| self.hear(drops));
@@ -49,12 +50,13 @@ impl Losses {
         news
     }
 
-    /// Nothing waits in the socket.
+    /// Records that nothing waits in the socket.
     pub(super) fn note_empty(&mut self) {
         self.held_bytes = 0;
     }
 
-    /// Counts are taken at different moments: one that was queued before the last ask is old.
+    /// Takes over a count of drops and returns the new ones. Counts arrive out of order: one in a datagram that was
+    /// queued before the last query is older than the query's, and is ignored.
     fn hear(&mut self, drops: u32) -> u64 {
         let news = drops.wrapping_sub(self.drops);
         if news == 0 || news > u32::MAX / 2 {
@@ -65,7 +67,7 @@ impl Losses {
         u64::from(news)
     }
 
-    /// Asks the kernel if it is time to. Gives the drops not heard before.
+    /// Queries the kernel if that is due. Returns the drops not known before; `None` if no query succeeded.
     pub(super) fn ask(&mut self, socket: BorrowedFd<'_>) -> Option<u64> {
         if !self.alarmed && self.taken_bytes < self.capacity_bytes / 4 {
             return None;
@@ -77,7 +79,7 @@ impl Losses {
         Some(self.hear(memory.drops))
     }
 
-    /// The drops since this was last called.
+    /// Takes the drops since the last call.
     pub(super) fn report(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }

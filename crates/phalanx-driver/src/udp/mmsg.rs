@@ -1,8 +1,8 @@
-//! The system calls that carry many datagrams: `recvmmsg`, `sendmmsg`, and what surrounds them.
+//! System calls that carry many datagrams, `recvmmsg` and `sendmmsg`, and their arguments.
 //!
-//! Invariants the unsafe code rests on: every pointer handed to the kernel is made, for one call, from a buffer
-//! that outlives the call and is borrowed by it; lengths are those of the buffers; what the kernel wrote is read
-//! only up to the lengths it reported, cut to the buffers' own.
+//! The unsafe code relies on these invariants. Every pointer given to the kernel is made for one call, from a buffer
+//! that the call borrows and that outlives it. Lengths are those of the buffers. What the kernel wrote is read only up
+//! to the lengths that it reported, limited to the buffers' own.
 
 mod clock;
 mod name;
@@ -23,10 +23,10 @@ pub(super) use name::Name;
 use notes::{Note, SegmentNote};
 pub(super) use reports::{Cause, read_reports};
 
-/// An argument of a system call as the kernel takes it.
+/// Converts an argument of a system call to the register type.
 ///
-/// The calls go to the kernel directly: the C library makes each a point at which its thread may be cancelled, which no
-/// thread here is, at a tenth of a microsecond.
+/// The calls bypass the C library. Its wrappers are cancellation points, which cost a tenth of a microsecond and which
+/// no thread here needs.
 fn long(value: impl Into<i64>) -> libc::c_long {
     value.into() as libc::c_long
 }
@@ -40,31 +40,34 @@ pub(super) const RUNS_MAX: usize = 64;
 /// Most pieces of memory in one sending call.
 pub(super) const PIECES_MAX: usize = 256;
 
-/// A stretch of the bytes that are sent.
+/// A contiguous part of the bytes to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) start: usize,
     pub(super) len_bytes: usize,
 }
 
-/// Packets for one destination that pass the stack as one: all have the same length, but for a shorter last one.
+/// Packets for one destination that pass the stack as one. All have one length, except that the last may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// The destination's place in its table.
+    /// The destination's index in its table.
     pub(super) to: u32,
-    /// Where its pieces begin, and how many there are.
+    /// Index of the first piece; `pieces` is their number.
     pub(super) piece: usize,
     pub(super) pieces: usize,
     pub(super) packets: usize,
     pub(super) bytes: usize,
-    /// The length of all packets but the last; `None`: they are one packet, and the kernel is not told.
+    /// The length of all packets but the last. `None`: a single packet, sent without a segment length.
     pub(super) segment: Option<u16>,
-    /// The packet that follows in the destination's queue.
+    /// The packet that follows in the destination's list.
     pub(super) after: u32,
 }
 
-/// Hands as many of `runs`, whose `pieces` lie in `bytes`, to the kernel as it takes in one call; at least one, or
-/// an error about the first. `name` gives the address of a run.
+/// Sends as many of `runs`, whose `pieces` lie in `bytes`, as the kernel takes in one call, and returns their number.
+/// `name` gives the address of a run.
+///
+/// # Errors
+/// The error of the first run; no run was sent.
 pub(super) fn send<'a>(
     socket: BorrowedFd<'_>,
     runs: &[Run],
@@ -72,7 +75,7 @@ pub(super) fn send<'a>(
     name: impl Fn(&Run) -> &'a Name,
     bytes: &[u8],
 ) -> io::Result<usize> {
-    // Only what is used is written: clearing all of it would cost as much as a small packet.
+    // Left uninitialised where unused: clearing all of it would cost as much as a small packet.
     let mut slices = [const { MaybeUninit::<libc::iovec>::uninit() }; PIECES_MAX];
     let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; RUNS_MAX];
     let mut notes = [const { MaybeUninit::<SegmentNote>::uninit() }; RUNS_MAX];
@@ -86,7 +89,7 @@ pub(super) fn send<'a>(
     for ((header, note), run) in headers.iter_mut().zip(&mut notes).zip(runs) {
         assert!(run.piece + run.pieces <= pieces.len(), "a run's pieces are among those of the plan");
         let name = name(run);
-        // SAFETY: the all-zero pattern is a valid `mmsghdr` (null pointers and no lengths).
+        // SAFETY: `mmsghdr` holds integers and raw pointers only, for which zero is valid.
         let mut filled: libc::mmsghdr = unsafe { zeroed() };
         filled.msg_hdr.msg_iov = first.wrapping_add(run.piece);
         filled.msg_hdr.msg_iovlen = run.pieces as _;
@@ -99,9 +102,10 @@ pub(super) fn send<'a>(
         }
         header.write(filled);
     }
-    // SAFETY: the first `runs.len()` headers are set up; each points to written slices, as asserted, to a name that
-    // `'a` keeps, and at most to a written note; each slice points into `bytes`. All outlive the call, and a send
-    // does not write through them but for the headers' lengths.
+    // SAFETY: the kernel reads the first `runs.len()` headers, all written above (at most `RUNS_MAX`, as asserted).
+    // Each points to its run's slices, which are written because `run.piece + run.pieces <= pieces.len()`, as asserted.
+    // It also points to a name borrowed for `'a`, and to a written note or none. Each slice points into `bytes`. All of
+    // these outlive the call. The kernel writes only the headers' `msg_len`.
     let sent = unsafe {
         let headers: *mut libc::mmsghdr = headers.as_mut_ptr().cast();
         libc::syscall(libc::SYS_sendmmsg, long(socket.as_raw_fd()), headers, runs.len(), long(libc::MSG_NOSIGNAL))
@@ -112,9 +116,11 @@ pub(super) fn send<'a>(
     }
 }
 
-/// One packet to one destination, as most are that answer something: the kernel has less to read for it.
+/// Sends one packet to one destination, the usual form of an answer. `sendto` has fewer structures for the kernel to
+/// read.
 pub(super) fn send_one(socket: BorrowedFd<'_>, packet: &[u8], name: &Name) -> io::Result<()> {
-    // SAFETY: both pointers and lengths are those of borrowed values that outlive the call, which writes through neither.
+    // SAFETY: `packet` and `name` are borrowed for the call, and each length is that of its value. The kernel only
+    // reads both.
     let sent = unsafe {
         libc::syscall(
             libc::SYS_sendto,
@@ -129,7 +135,7 @@ pub(super) fn send_one(socket: BorrowedFd<'_>, packet: &[u8], name: &Name) -> io
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// One packet to one destination, from where its parts lie; `segment` as [`Run::segment`].
+/// Sends one packet to one destination from separate parts; for `segment` see [`Run::segment`].
 pub(super) fn send_parts(
     socket: BorrowedFd<'_>,
     parts: [&[u8]; 3],
@@ -137,7 +143,7 @@ pub(super) fn send_parts(
     name: &Name,
 ) -> io::Result<()> {
     let mut slices = parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
-    // SAFETY: the all-zero pattern is a valid `msghdr` (null pointers and no lengths).
+    // SAFETY: `msghdr` holds integers and raw pointers only, for which zero is valid.
     let mut header: libc::msghdr = unsafe { zeroed() };
     header.msg_iov = slices.as_mut_ptr();
     header.msg_iovlen = slices.len() as _;
@@ -148,29 +154,33 @@ pub(super) fn send_parts(
         header.msg_control = ptr::from_mut(note).cast();
         header.msg_controllen = size_of_val(note) as _;
     }
-    // SAFETY: the header points to slices on this stack, which point into `parts`, perhaps to a note there, and to a borrowed
-    // name; all outlive the call, and a send writes through none of them.
+    // SAFETY: `header` points to `slices` (3 entries, which point into the borrowed `parts`), to the borrowed `name`,
+    // and to `note` or null, each with its length. All are locals or borrows that outlive the call. The kernel only
+    // reads them.
     let sent = unsafe {
         libc::syscall(libc::SYS_sendmsg, long(socket.as_raw_fd()), ptr::from_ref(&header), long(libc::MSG_NOSIGNAL))
     };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What the kernel said about one filled buffer.
+/// The kernel's description of one filled buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     pub(super) from: Option<SocketAddr>,
     pub(super) len_bytes: usize,
-    /// It was longer than the buffer.
+    /// The datagram was longer than the buffer.
     pub(super) truncated: bool,
-    /// The socket's running count of what was dropped for want of room, when the kernel says it.
+    /// The socket's running count of datagrams dropped for lack of room, if the kernel reports it.
     pub(super) overflow: Option<u32>,
-    /// The buffer holds datagrams of this length one after the other, the last perhaps shorter.
+    /// The buffer holds datagrams of this length one after another; the last may be shorter.
     pub(super) segment: Option<usize>,
 }
 
-/// Fills buffers of `slot_bytes` that begin every `stride` bytes of `room`, at most [`RECEIVE_MAX`] and as many as
-/// something waits for, and says in `arrived` what came. `WouldBlock` when nothing waits.
+/// Receives into buffers of `slot_bytes` that start every `stride` bytes of `room`, at most [`RECEIVE_MAX`], and
+/// describes the filled ones in `arrived`.
+///
+/// # Errors
+/// `WouldBlock` if nothing waits. On any error `arrived` is empty.
 pub(super) fn receive(
     socket: BorrowedFd<'_>,
     room: &mut [u8],
@@ -189,20 +199,21 @@ pub(super) fn receive(
         let room = &mut room[..slot_bytes];
         let slice = slice.write(libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() });
         let name = name.write(Name::unwritten());
-        // SAFETY: the all-zero pattern is a valid `mmsghdr`.
+        // SAFETY: `mmsghdr` holds integers and raw pointers only, for which zero is valid.
         let mut filled: libc::mmsghdr = unsafe { zeroed() };
         filled.msg_hdr.msg_iov = slice;
         filled.msg_hdr.msg_iovlen = 1;
         filled.msg_hdr.msg_namelen = name.len_bytes();
         filled.msg_hdr.msg_name = name.as_mut_ptr();
-        // Not cleared: what is read of it is what the kernel wrote.
+        // Left uninitialised: only what the kernel writes of it is read.
         filled.msg_hdr.msg_control = note.as_mut_ptr().cast();
         filled.msg_hdr.msg_controllen = size_of::<Note>() as _;
         header.write(filled);
         count += 1;
     }
-    // SAFETY: the first `count` headers are set up; each points to its own slice, name and note on this stack, and
-    // each slice to its own part of `room`; all outlive the call and nothing else borrows them.
+    // SAFETY: the first `count` headers are written. Each points to its own slice, name and note on this stack, with
+    // their sizes, and each slice to its own chunk of `room`, which is borrowed mutably. All outlive the call, and
+    // nothing else borrows them while the kernel writes to them.
     let received = unsafe {
         let headers: *mut libc::mmsghdr = headers.as_mut_ptr().cast();
         let no_limit = ptr::null::<libc::timespec>();
@@ -210,9 +221,9 @@ pub(super) fn receive(
     };
     let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?.min(count);
     for (header, name) in headers[..received].iter().zip(&names) {
-        // SAFETY: the first `count` were written above, and `received` is no more.
+        // SAFETY: the first `count` headers were written above, and `received <= count`.
         let header = unsafe { header.assume_init_ref() };
-        // SAFETY: likewise.
+        // SAFETY: the first `count` names were written above, and `received <= count`.
         let name = unsafe { name.assume_init_ref() };
         let heard = notes::read_heard(&header.msg_hdr);
         arrived.push(Arrived {

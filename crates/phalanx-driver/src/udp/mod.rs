@@ -1,4 +1,4 @@
-//! Two UDP sockets, one per class, with batched system calls both ways.
+//! A driver over two UDP sockets, one per traffic class, with batched system calls both ways.
 
 mod bind;
 mod control_poll;
@@ -34,26 +34,26 @@ use queue::SendQueue;
 use slots::{Filled, Slots};
 pub use stats::UdpStats;
 
-/// The longest packet that passes an Ethernet of 1,500 bytes whole, with room for IPv6 and a tunnel's header.
+/// The longest packet that needs no fragments on an Ethernet of 1,500 bytes, with room for IPv6 and a tunnel's header.
 pub const PACKET_BYTES_ETHERNET: u32 = 1_432;
 
-/// The longest packet when every peer is on this host: 32 KiB of a message, so that long ones are cut where lengths mostly are, and
-/// what stands around them.
+/// The longest packet if every peer is on this host: 32 KiB of a message and the headers around it. Lengths are mostly
+/// powers of two, so long messages divide into full packets.
 pub const PACKET_BYTES_LOOPBACK: u32 = 32_896;
 
-/// A driver over two UDP sockets: what waits on the data socket never delays control traffic.
+/// A driver over two UDP sockets, so that packets waiting on the data socket never delay control traffic.
 ///
-/// In a forked child, which shares the sockets with its parent, it neither sends nor receives; see [`crate::fork`].
+/// A forked child shares the sockets with its parent. There the driver sends and receives nothing; see [`crate::fork`].
 #[derive(Debug)]
 pub struct Udp {
     outbox: UdpOutbox,
-    /// By [`TrafficClass`].
+    /// Indexed by [`TrafficClass`].
     inbox: [ReceiveSocket; 2],
     control_poll: ControlPoll,
     packet_bytes_max: u32,
     granted: Buffers,
     waker: Waker,
-    /// Refusals at the last report.
+    /// The refusals counted at the last report.
     refusals_reported: u64,
 }
 
@@ -78,9 +78,10 @@ struct ReceiveSocket {
     slots: Slots,
     losses: Losses,
     coalesces: bool,
-    /// No further call in this receive: the last one took all that waited, or brought what is to be handled first.
+    /// Makes no further call in this receive: the last one took everything that waited, or the first packet after a
+    /// silence, which is to be handled first.
     dry: bool,
-    /// Nothing waited after the last call.
+    /// The last call left nothing waiting.
     empty: bool,
 }
 
@@ -88,7 +89,7 @@ impl Udp {
     /// Binds both sockets.
     ///
     /// # Errors
-    /// See [`BindError`]; nothing stays bound.
+    /// See [`BindError`]; no socket stays bound.
     pub fn bind(options: &UdpOptions) -> Result<Self, BindError> {
         let control = bind::open(options.control, options)?;
         let data = bind::open(options.data, options)?;
@@ -113,33 +114,33 @@ impl Udp {
         })
     }
 
-    /// What the kernel granted the data socket.
+    /// The buffers that the kernel granted the data socket.
     #[must_use]
     pub fn granted(&self) -> Buffers {
         self.granted
     }
 
-    /// What the kernel charges a receive buffer for one datagram of this many bytes, at most, with common network
-    /// cards and on loopback. Packets of a run are charged less. A card whose driver sets a whole page aside for each
-    /// datagram may be charged 4,352 bytes where this says 2,304.
+    /// The most that the kernel accounts to a receive buffer for one datagram of this many bytes, on loopback and with
+    /// common network cards. Packets of a run cost less. Where a card's driver uses a whole page for each datagram, the
+    /// kernel may account 4,352 bytes and this returns 2,304.
     #[must_use]
     pub fn truesize(packet_bytes: u32) -> u64 {
         phalanx_core::truesize(u64::from(packet_bytes))
     }
 
-    /// Whether packets of one length go to the kernel together: it can do that, and has not refused since.
+    /// Whether packets of one length are sent as runs: the kernel can, and has not refused one so far.
     #[must_use]
     pub fn segments(&self) -> bool {
         self.outbox.data.queue.segments()
     }
 
-    /// Whether packets that arrive together are taken together.
+    /// Whether packets that arrive together are received together.
     #[must_use]
     pub fn coalesces(&self) -> bool {
         self.inbox[TrafficClass::Data as usize].coalesces
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> UdpStats {
         self.outbox.stats
@@ -188,9 +189,9 @@ impl ReceiveSocket {
         (inbox, SendSocket { socket: opened.socket, queue: SendQueue::new(queue_bytes, opened.segments) })
     }
 
-    /// Takes what waits. All that was taken before was handed on. False: nothing waits.
+    /// Receives waiting datagrams into the slots, which must be empty. False: nothing waits.
     fn fill(&mut self, class: TrafficClass, outbox: &mut UdpOutbox) -> bool {
-        // Asked here too: what handles a packet may fork.
+        // Checked here too, because the callback that handles a packet may fork.
         if self.dry || !outbox.home.is_here() {
             return false;
         }
@@ -206,8 +207,8 @@ impl ReceiveSocket {
                     (self.dry, self.empty) = (true, true);
                     break;
                 }
-                // An error a peer's host caused is reported once by whichever call comes next, and says nothing
-                // about what waits in the buffer.
+                // The kernel reports an error that a peer's host caused once, in whichever call comes next. It says
+                // nothing about what waits in the buffer, so the call is repeated.
                 Err(error) => outbox.note_fault(class, &error),
             }
         }
@@ -232,7 +233,7 @@ impl UdpOutbox {
         }
     }
 
-    /// Counts an error of a call that sent or received nothing, and clears what the kernel keeps about it.
+    /// Counts the error of a call that sent or received nothing, and drains the kernel's queue of error reports.
     fn note_fault(&mut self, class: TrafficClass, error: &io::Error) {
         self.stats.count(error);
         self.hear(class);
@@ -315,7 +316,7 @@ impl Driver for Udp {
         // One system call if nothing waits, most of the time: see [`ControlPoll`].
         let rest = !self.inbox[TrafficClass::Control as usize].slots.is_empty();
         let control = if rest || self.control_poll.is_due() {
-            // Control goes first but leaves a quarter, so that a flood of it cannot stop data for good.
+            // Control goes first but leaves a quarter, so that a flood of it cannot starve data.
             self.receive_class(TrafficClass::Control, max - max / 4, each)
         } else {
             Received::default()
@@ -346,7 +347,7 @@ impl Driver for Udp {
     }
 
     fn receive_packets(&self) -> u32 {
-        // A kernel that grants less than one packet still takes one.
+        // A kernel that grants less than one packet still accepts one.
         (self.granted.receive_bytes as u64 / Self::truesize(self.packet_bytes_max)).clamp(1, u64::from(u32::MAX)) as u32
     }
 
@@ -399,7 +400,7 @@ impl Udp {
     fn poll(&mut self, timeout: Option<Duration>, extra: &[BorrowedFd<'_>]) -> io::Result<Woken> {
         let extra = extra.get(..EXTRA_MAX).unwrap_or(extra);
         let mut timeout = timeout;
-        // What was received and not handed on yet is no secret of the kernel's.
+        // The kernel does not know of datagrams that were received and not yet handed up, so the poll must not block.
         let rest = self.inbox.iter().any(|class| !class.slots.is_empty());
         if rest {
             timeout = Some(Duration::ZERO);
@@ -409,7 +410,7 @@ impl Udp {
         };
         let (control, data) = (&self.outbox.control, &self.outbox.data);
         if control.queue.is_congested() || data.queue.is_congested() {
-            // The socket is writable while the interface's queue is full: only time tells.
+            // The socket polls as writable although the interface's queue is full, so the retry is timed.
             timeout = Some(timeout.map_or(CONGESTED_RETRY, |t| t.min(CONGESTED_RETRY)));
         }
         let own = [
@@ -435,7 +436,8 @@ impl Udp {
         match poll(watched, limit.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Woken::default()),
-            // poll refuses more descriptors than the process's limit, which may have been lowered since they were opened.
+            // `poll` gives EINVAL for more descriptors than `RLIMIT_NOFILE`, which may have been lowered since they
+            // were opened.
             Err(rustix::io::Errno::INVAL) => poll_each(watched, timeout)?,
             Err(error) => return Err(error.into()),
         }
@@ -458,7 +460,7 @@ impl Udp {
     }
 }
 
-/// Looks at one descriptor after the other, after a short sleep.
+/// Polls one descriptor after another, after a short sleep.
 fn poll_each(watched: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
     std::thread::sleep(timeout.map_or(CONGESTED_RETRY, |t| t.min(CONGESTED_RETRY)));
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -471,26 +473,26 @@ fn poll_each(watched: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Resul
     Ok(())
 }
 
-/// Extra descriptors watched without memory of their own: as many as a driver around this one and its owner mostly have.
+/// Extra descriptors that need no allocation: as many as a driver around this one and its owner usually have.
 const FEW: usize = 3;
 
-/// A receive that takes so many packets is one of many: what is sent meanwhile to the control socket is not to wait for
-/// long.
+/// From this many packets on, a receive is taken as one of a busy period. Then control is polled in the next receive
+/// too, so that control packets do not wait long.
 const BUSY_PACKETS: usize = 8;
 
-/// Smaller packets carry no useful frame.
+/// Smaller packets would carry no useful frame.
 const PACKET_BYTES_MIN: u32 = 512;
 
-/// The longest UDP datagram over IPv4.
+/// The longest UDP datagram over IPv4, in bytes.
 pub const PACKET_BYTES_CEILING: u32 = 65_507;
 
-/// What may wait for the kernel, in bytes. Heartbeats and decisions are small; a data queue holds some hundreds
-/// of Ethernet packets, or 16 of the loopback's.
+/// Bytes that may wait for the kernel. Heartbeats and decisions are small. A data queue holds some hundreds of Ethernet
+/// packets, or 16 of the loopback's.
 const CONTROL_QUEUE_BYTES: usize = 128 << 10;
 const DATA_QUEUE_BYTES: usize = 512 << 10;
 
-/// How long to wait before trying an interface whose queue was full.
+/// How long to wait before a retry after an interface's queue was full.
 const CONGESTED_RETRY: Duration = Duration::from_millis(1);
 
-/// Error reports taken in one receive before giving up until the next.
+/// Errors tolerated in one receive before it gives up until the next.
 const FAULTS_PER_CALL: usize = 16;

@@ -1,4 +1,4 @@
-//! A network of a test's own.
+//! A network namespace for one test.
 #![allow(unsafe_code)]
 
 use std::fs::OpenOptions;
@@ -6,11 +6,12 @@ use std::io::{self, Write};
 use std::process::Command;
 use std::thread;
 
-/// Runs `test` in a thread with a fresh network that has only a loopback interface, whose packets are at most
-/// `mtu` bytes long. Without the privilege, or without the command `ip`, the test is [skipped](skip).
+/// Runs `test` in a thread with a fresh network namespace, whose only interface is a loopback of `mtu` bytes.
+/// [Skips](skip) the test if the privilege or the command `ip` is missing.
 pub(super) fn with_loopback_of(mtu: u32, test: impl FnOnce() + Send + 'static) {
     let run = move || {
-        // SAFETY: the call takes no pointer and concerns this thread alone, which ends with the test.
+        // SAFETY: `unshare` takes no pointer. `CLONE_NEWNET` changes the calling thread only, and that thread ends with
+        // the test.
         let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
         if result != 0 {
             return skip(&format!("no network namespace of its own: {}", io::Error::last_os_error()));
@@ -21,16 +22,16 @@ pub(super) fn with_loopback_of(mtu: u32, test: impl FnOnce() + Send + 'static) {
             other => skip(&format!("no loopback interface of its own: {other:?}")),
         }
     };
-    // A thread of the test's name: it stands where the test is named.
+    // The thread gets the test's name, because messages name the thread.
     let name = thread::current().name().unwrap_or("a network test").to_owned();
     thread::Builder::new().name(name).spawn(run).expect("a thread").join().expect("the test holds");
 }
 
-/// Says that the calling test cannot run on this machine. The test harness knows no such end and counts it as passed, so
-/// `./x test` lists it from the file that `PHALANX_SKIPS` names.
+/// Reports that the calling test cannot run on this machine. The test harness has no such outcome and counts the test
+/// as passed, so `./x test` lists it from the file that `PHALANX_SKIPS` names.
 ///
 /// # Panics
-/// With `PHALANX_CI=1`: a machine of the continuous integration must be able to run it.
+/// With `PHALANX_CI=1`: a machine of continuous integration must be able to run it.
 pub(super) fn skip(why: &str) {
     let ci = std::env::var_os("PHALANX_CI").is_some_and(|value| value == "1");
     assert!(!ci, "with PHALANX_CI=1 a skipped test is a failure: {why}");

@@ -1,4 +1,4 @@
-//! Packets that wait for the next flush.
+//! The queue of packets for the next flush.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,20 +11,20 @@ use super::destinations::{Destination, Destinations, END};
 use super::mmsg::{self, Cause, PIECES_MAX, Piece, RUNS_MAX, Run};
 use super::stats::UdpStats;
 
-/// A bounded queue of packets; the bytes of one that goes to many are kept once.
+/// A bounded queue of packets. The bytes of a packet to several destinations are stored once.
 ///
-/// Each destination has a queue of its own through `packets`. A flush plans runs, one for each destination and round,
-/// and takes from the queues only what the kernel took.
+/// Each destination has its own list through `packets`. A flush plans runs, one for each destination and round, and
+/// removes from the lists only what the kernel took.
 #[derive(Debug)]
 pub(super) struct SendQueue {
     bytes: Vec<u8>,
     bytes_max: usize,
-    /// In the order queued. Those the kernel took stay until the queue is empty or the flush ends.
+    /// In the order queued. Packets that the kernel took stay until the queue is empty or the flush ends.
     packets: Vec<Queued>,
-    /// How many of them the kernel has not taken.
+    /// How many of them the kernel has not taken yet.
     left: usize,
     destinations: Destinations,
-    /// Those with packets, in the order of their first.
+    /// The destinations with packets, in the order of their first packet.
     active: Vec<u32>,
     runs: Vec<Run>,
     pieces: Vec<Piece>,
@@ -32,10 +32,10 @@ pub(super) struct SendQueue {
     segments: bool,
     /// Most packets in one run, for now.
     run_packets_max: usize,
-    /// Runs the kernel took since that was last changed.
+    /// Runs taken since `run_packets_max` last changed.
     calm: usize,
     hold: Hold,
-    /// How often the interface's queue refused the first packet.
+    /// How often in a row the interface's queue refused the first packet.
     refusals: u32,
 }
 
@@ -46,7 +46,7 @@ struct Queued {
     len_bytes: usize,
     to: u32,
     next: u32,
-    /// Used while a flush ends: it stays.
+    /// Set while a flush compacts the queue: this packet is not sent yet.
     stays: bool,
 }
 
@@ -54,9 +54,9 @@ struct Queued {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
     None,
-    /// The socket's send buffer is full; it becomes writable again.
+    /// The socket's send buffer is full; poll reports when it has room.
     Blocked,
-    /// The interface's queue is full; only time tells when it is not.
+    /// The interface's queue is full. Nothing reports when it has room, so only time helps.
     Congested,
 }
 
@@ -83,7 +83,7 @@ impl SendQueue {
         self.bytes.len() + len_bytes <= self.bytes_max && self.packets.len() + copies <= PACKETS_MAX
     }
 
-    /// Hands a packet over past the queue, if nothing waits there. False: the kernel did not take it, or something waits.
+    /// Sends a packet at once, without queueing it. False: packets are queued before it, or the kernel did not take it.
     pub(super) fn send_unbuffered(
         &mut self,
         to: SocketAddr,
@@ -109,7 +109,7 @@ impl SendQueue {
         taken
     }
 
-    /// Returns for how many of `to` the packet was queued.
+    /// Queues the packet for as many of `to` as there is room for, in order, and returns their number.
     pub(super) fn push(&mut self, to: &[SocketAddr], packet: &[u8]) -> usize {
         if self.bytes.len() + packet.len() > self.bytes_max {
             return 0;
@@ -131,7 +131,7 @@ impl SendQueue {
         copies
     }
 
-    /// Appends a packet to its destination's queue.
+    /// Appends a packet to its destination's list.
     fn link(&mut self, place: usize) {
         let to = self.packets[place].to;
         let destination = self.destinations.at_mut(to);
@@ -144,7 +144,7 @@ impl SendQueue {
         destination.tail = place as u32;
     }
 
-    /// The last flush left packets behind.
+    /// Whether the last flush left packets behind.
     pub(super) fn is_held(&self) -> bool {
         self.hold != Hold::None
     }
@@ -157,16 +157,16 @@ impl SendQueue {
         self.hold == Hold::Congested
     }
 
-    /// Whether packets of one length are still handed over together.
+    /// Whether packets of one length are still sent as runs.
     pub(super) fn segments(&self) -> bool {
         self.segments
     }
 
-    /// Hands over all the kernel takes.
+    /// Sends queued packets until the kernel takes no more.
     pub(super) fn flush(&mut self, socket: &Socket, stats: &mut UdpStats) {
         self.hold = Hold::None;
-        // An error that a peer's host caused earlier is reported by the next call, whatever that call sends: the
-        // first such error costs a second try, not the packet.
+        // Linux reports an error that an earlier packet caused in the next call on the socket, whatever that call
+        // sends. So after the first such error the same packets are tried again, and not dropped.
         let mut second_try = false;
         while self.left > 0 && self.hold == Hold::None {
             stats.send_calls += 1;
@@ -202,7 +202,7 @@ impl SendQueue {
         self.compact();
     }
 
-    /// Sends the only packet there is: no run needs a plan.
+    /// Sends the only queued packet, which needs no plan.
     fn send_alone(&mut self, packet: Queued, socket: &Socket) -> io::Result<()> {
         let bytes = &self.bytes[packet.start..packet.start + packet.len_bytes];
         let destination = self.destinations.at_mut(packet.to);
@@ -213,15 +213,16 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Decides what an error means for the first run, which it is about.
+    /// Decides what an error means for the first run, to which it applies.
     fn judge(&mut self, error: &io::Error, second_try: &mut bool, socket: &Socket, stats: &mut UdpStats) {
         let first = self.runs[0];
         let code = error.raw_os_error();
         if let (Some(segment), Some(libc::EMSGSIZE | libc::EINVAL | libc::EIO)) = (first.segment, code) {
-            // The same packets go out again at once, one by one.
+            // The same packets are sent again at once, one by one.
             stats.segmentation_refused += 1;
             if code == Some(libc::EMSGSIZE) {
-                // They are longer than the path takes. One by one they go out in fragments; others are not concerned.
+                // They are longer than the path's MTU. One by one they go out in IP fragments; other destinations are
+                // not affected.
                 self.destinations.at_mut(first.to).segment_bytes_max = usize::from(segment) - 1;
             } else {
                 self.segments = false;
@@ -232,7 +233,8 @@ impl SendQueue {
         match code {
             Some(libc::EAGAIN) => self.hold = Hold::Blocked,
             Some(libc::ENOBUFS | libc::ENOMEM) if first.packets > 1 => {
-                // A queue without room for the run may have room for a part of it, and a short one never has more.
+                // A full interface queue may have room for a part of the run. A queue shorter than the run never has
+                // room for all of it.
                 (self.run_packets_max, self.calm) = (first.packets / 2, 0);
                 self.hold = Hold::Congested;
             }
@@ -253,7 +255,7 @@ impl SendQueue {
         }
     }
 
-    /// Runs that were made shorter become longer again when many were taken.
+    /// Lengthens runs again that were shortened, after enough of them were taken.
     fn grow_runs(&mut self, taken: usize) {
         self.calm += taken;
         if self.calm >= CALM_RUNS && self.run_packets_max < RUN_PACKETS_MAX {
@@ -261,7 +263,7 @@ impl SendQueue {
         }
     }
 
-    /// Reads what the kernel has to report on packets sent earlier.
+    /// Reads the kernel's error reports on packets sent earlier, and learns path MTUs from them.
     pub(super) fn hear(&mut self, socket: &Socket, stats: &mut UdpStats) {
         mmsg::read_reports(socket.as_fd(), |to, cause| {
             stats.count_report(cause);
@@ -274,7 +276,7 @@ impl SendQueue {
         });
     }
 
-    /// Fills one sending call: a run for each destination, then another for each, as long as there is room.
+    /// Plans one sending call: a run for each destination, then a second one for each, until the call is full.
     fn plan(&mut self) {
         self.runs.clear();
         self.pieces.clear();
@@ -306,7 +308,7 @@ impl SendQueue {
         let mut piece = Piece { start, len_bytes };
         while self.segments && segment.is_some() && run.packets < self.run_packets_max {
             let Some(&Queued { start, len_bytes: len, next, .. }) = self.packets.get(run.after as usize) else { break };
-            // An empty datagram has no place in a run: the kernel would not make one of it.
+            // An empty datagram cannot be part of a run: segmentation would not produce it.
             if len == 0 || len > len_bytes || run.bytes + len > RUN_BYTES_MAX {
                 break;
             }
@@ -336,25 +338,27 @@ impl SendQueue {
         true
     }
 
-    /// What is said of a packet that goes alone. The kernel keeps one in one stretch of memory, which it takes from one processor and gives
-    /// back at another, unless it is said to be a run: then it fills pages it has at hand. Shorter ones cost little, longer
-    /// ones lie in pages anyway.
+    /// The segment length to give the kernel for a packet sent alone.
+    ///
+    /// For a plain packet the kernel allocates one contiguous buffer, which it takes from one processor's cache and
+    /// frees on another. For a packet marked as a run it fills page fragments that it has at hand, which is cheaper.
+    /// Short packets cost little either way, and long ones lie in pages anyway.
     fn segment_alone(&self, len_bytes: usize, to: &Destination) -> Option<u16> {
         let gains = self.segments && IN_PAGES.contains(&len_bytes) && len_bytes <= to.segment_bytes_max;
         gains.then_some(len_bytes as u16)
     }
 
-    /// A run is the kernel's now, or lost.
+    /// Removes a run that the kernel took, or that is dropped.
     fn take(&mut self, run: Run) {
         debug_assert!(run.packets <= self.left, "what is taken was queued");
         self.destinations.at_mut(run.to).head = run.after;
         self.left -= run.packets;
     }
 
-    /// Forgets what the kernel took.
+    /// Removes the packets that the kernel took.
     fn compact(&mut self) {
         if self.packets.is_empty() {
-            return; // as most flushes find it
+            return; // the usual case
         }
         for to in &self.active {
             let destination = self.destinations.at_mut(*to);
@@ -382,23 +386,23 @@ impl SendQueue {
     }
 }
 
-/// Lengths of packets that the kernel does not put in pages by itself, though it costs less: from half a page to four.
+/// Lengths for which a page-fragment buffer is cheaper and not the kernel's own choice: from half a page to four pages.
 const IN_PAGES: Range<usize> = 2 << 10..16 << 10;
 
-/// Most packets a queue holds, copies counted.
+/// Most packets a queue holds, each destination of a packet counted.
 const PACKETS_MAX: usize = 2_048;
 
-/// Most packets in one run: older kernels take no more.
+/// Most packets in one run: older kernels take no more (`UDP_MAX_SEGMENTS`).
 const RUN_PACKETS_MAX: usize = 64;
 
-/// Most bytes in one run: a whole datagram of the network layer, less its headers.
+/// Most bytes in one run: the longest IPv4 datagram without its headers.
 const RUN_BYTES_MAX: usize = 65_507;
 
 /// Runs that must be taken before longer ones are tried again.
 const CALM_RUNS: usize = 256;
 
-/// Flushes that a full interface queue may refuse one packet before it is dropped, so that one bad interface does
-/// not stop what goes over others.
+/// Flushes in which a full interface queue may refuse one packet before it is dropped. The bound keeps one bad
+/// interface from blocking packets to others.
 const REFUSALS_MAX: u32 = 3;
 
 #[cfg(test)]

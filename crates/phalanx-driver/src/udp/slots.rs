@@ -1,4 +1,4 @@
-//! Room for what one receiving call brings, handed on datagram by datagram.
+//! Buffers for one receiving system call, and the datagrams in them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,34 +6,35 @@ use std::os::fd::BorrowedFd;
 
 use super::mmsg::{self, Arrived};
 
-/// Buffers for one batch, used again and again. What was received and not yet handed on stays in them.
+/// Reusable buffers for one batch. A received datagram stays in them until it is handed up.
 #[derive(Debug)]
 pub(super) struct Slots {
     bytes: Vec<u8>,
     stride: usize,
     slot_bytes: usize,
     arrived: Vec<Arrived>,
-    /// Buffers set up for the next call: each costs some nanoseconds, and one that finds nothing many.
+    /// Buffers set up for the next call. Each costs some nanoseconds, so a call that may find nothing should set up
+    /// few.
     slots: usize,
-    /// The next to hand on: a buffer, and a place in it.
+    /// The next datagram to hand up: its buffer, and its offset in it.
     at: usize,
     offset: usize,
 }
 
-/// What a call brought.
+/// The outcome of a call that received something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filled {
-    /// All that waited.
+    /// Everything that waited.
     All,
-    /// The only buffer set up, after a call that found nothing: more may wait.
+    /// The one buffer that is set up after a call that found nothing: more may wait.
     First,
     /// More may wait.
     Some,
 }
 
-/// One datagram, in place.
+/// One datagram, in its buffer.
 pub(super) struct Datagram<'a> {
-    /// `None`: it came from no IP address.
+    /// `None`: the sender has no IP address.
     pub(super) from: Option<SocketAddr>,
     pub(super) bytes: &'a mut [u8],
     /// It was longer than the buffer.
@@ -41,13 +42,13 @@ pub(super) struct Datagram<'a> {
 }
 
 impl Slots {
-    /// For packets of at most `packet_bytes`; `coalesced`: several may come in one buffer.
+    /// Buffers for packets of at most `packet_bytes`. `coalesced`: one buffer may receive several.
     pub(super) fn new(packet_bytes: usize, coalesced: bool) -> Self {
         let (slot_bytes, count) =
             if coalesced { (COALESCED_BYTES_MAX, COALESCED_SLOTS) } else { (packet_bytes.max(1), SLOTS) };
         let stride = slot_bytes + if coalesced { SKEW_BYTES } else { 0 };
         Self {
-            // Zeroed pages come from the system untouched: only what traffic fills becomes resident.
+            // The allocator gets zeroed pages from the system, so only those that traffic fills become resident.
             bytes: vec![0; stride * count],
             stride,
             slot_bytes,
@@ -58,19 +59,22 @@ impl Slots {
         }
     }
 
-    /// Everything received was handed on.
+    /// Whether every received datagram was handed up.
     pub(super) fn is_empty(&self) -> bool {
         self.at >= self.arrived.len()
     }
 
-    /// Takes what waits, as far as the buffers go. `WouldBlock` when nothing waits. What was received before must have
-    /// been handed on. Only one buffer is set up after a call that found nothing.
+    /// Receives as many waiting datagrams as the buffers hold. Every earlier datagram must have been handed up. After a
+    /// call that found nothing, only one buffer is set up.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing waits. On any error no datagram is held.
     pub(super) fn fill(&mut self, socket: BorrowedFd<'_>) -> io::Result<Filled> {
         debug_assert!(self.is_empty(), "nothing received is overwritten");
         (self.at, self.offset) = (0, 0);
         let slots = self.slots;
         let room = &mut self.bytes[..slots * self.stride];
-        // What was received stays empty on an error.
+        // `arrived` is cleared first, so it is empty after an error.
         let outcome = mmsg::receive(socket, room, self.stride, self.slot_bytes, &mut self.arrived);
         if outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             self.slots = 1;
@@ -83,12 +87,12 @@ impl Slots {
         Ok(if slots == 1 { Filled::First } else { Filled::Some })
     }
 
-    /// What the last call brought, buffer by buffer.
+    /// The filled buffers of the last call.
     pub(super) fn arrived(&self) -> &[Arrived] {
         &self.arrived
     }
 
-    /// The next datagram.
+    /// Hands up the next datagram.
     pub(super) fn next(&mut self) -> Option<Datagram<'_>> {
         let arrived = self.arrived.get(self.at)?;
         let left = arrived.len_bytes - self.offset;
@@ -106,16 +110,17 @@ impl Slots {
 
 /// Buffers of one packet each.
 const SLOTS: usize = mmsg::RECEIVE_MAX;
-/// Buffers grow so in number while all of them are filled.
+/// The factor by which the number of buffers grows while all are filled.
 const GROWTH: usize = 2;
 
 const _: () = assert!(COALESCED_SLOTS <= SLOTS);
 
-/// Buffers that hold several packets.
+/// Buffers that hold several packets each.
 const COALESCED_SLOTS: usize = 8;
 
-/// The most the kernel puts into one buffer.
+/// The most that the kernel coalesces into one buffer: the longest IP datagram.
 const COALESCED_BYTES_MAX: usize = 65_535;
 
-/// Keeps the beginnings of buffers out of one another's place in the cache: most hold one small packet.
+/// Offsets the starts of buffers from each other by a length that is no multiple of a cache line. Most buffers hold one
+/// small packet, and aligned starts would compete for the same cache sets.
 const SKEW_BYTES: usize = 577;

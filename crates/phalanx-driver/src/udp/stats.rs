@@ -1,68 +1,68 @@
-//! Counts what passed and what was refused.
+//! Counters of traffic and refusals.
 
 use std::io;
 
 use super::mmsg::{Cause, Run};
 
-/// What happened on the sockets of a [`Udp`](super::Udp) since it was bound.
+/// Counters of a [`Udp`](super::Udp)'s sockets since it was bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpStats {
     /// Datagrams the kernel took.
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// System calls that sent.
+    /// System calls made to send.
     pub send_calls: u64,
-    /// Runs of several datagrams of one length that passed the stack as one.
+    /// Runs: several datagrams of one length that passed the stack as one.
     pub segmented_runs: u64,
     /// The datagrams in them.
     pub segmented_packets: u64,
-    /// Runs refused as such; their datagrams were sent one by one.
+    /// Runs that the kernel refused; their datagrams were sent one by one.
     pub segmentation_refused: u64,
     /// Datagrams handed up.
     pub received_packets: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// System calls that received.
+    /// System calls made to receive.
     pub receive_calls: u64,
     /// Datagrams that arrived together with others in one buffer.
     pub coalesced_packets: u64,
-    /// What the kernel dropped because the receive buffer was full, as far as it has told. A run counts once,
-    /// whatever it holds: at least so many datagrams are lost.
+    /// Datagrams that the kernel reported as dropped because the receive buffer was full. It counts a coalesced run
+    /// once, so this is a lower bound.
     pub receive_overflows: u64,
-    /// Those of them that no later datagram told of: the kernel was asked.
+    /// Those of them that were learned by asking the kernel, not from a later datagram.
     pub overflows_asked: u64,
-    /// How often the kernel was asked for drops and for what its buffers hold.
+    /// Queries of the kernel for drops and buffer use.
     pub memory_asks: u64,
-    /// The most that it said it held for the data socket, as it charges.
+    /// The most buffer memory seen in use at the data socket, in bytes as the kernel accounts them.
     pub held_bytes_max: u64,
     /// Datagrams longer than a packet may be (or without a sender's address), dropped.
     pub truncated: u64,
     /// Packets dropped because the kernel refused them, or took too few.
     pub send_dropped: u64,
-    /// Sends put off because the socket's send buffer was full.
+    /// Sends postponed because the socket's send buffer was full.
     pub send_blocked: u64,
     /// Sends refused because an interface's queue was full (`ENOBUFS`).
     pub no_buffers: u64,
-    /// "Connection refused": nobody has that port. A hint, never a verdict.
+    /// "Connection refused": no socket has that port. A hint, never a verdict, because anyone can send such a report.
     pub refused: u64,
-    /// No way to that host or network.
+    /// No route to that host or network.
     pub unreachable: u64,
     /// A firewall or the system's policy refused (`EPERM`, `EACCES`).
     pub not_permitted: u64,
-    /// Longer than the path takes (`EMSGSIZE`).
+    /// Longer than the path's MTU (`EMSGSIZE`).
     pub too_long: u64,
     /// Other errors.
     pub other_errors: u64,
     /// Reports on packets sent earlier that the kernel had queued.
     pub reported_errors: u64,
-    /// Those of them that say: nobody has that port.
+    /// Reports that no socket has the port.
     pub reported_refused: u64,
-    /// No way to that host or network.
+    /// Reports of no route to the host or network.
     pub reported_unreachable: u64,
-    /// Longer than the path takes.
+    /// Reports of a packet longer than the path's MTU.
     pub reported_too_long: u64,
-    /// How often a report told the length a path takes, and it was not known before.
+    /// Reports that gave a path's MTU which was not known before.
     pub paths_learned: u64,
 }
 
@@ -76,7 +76,7 @@ impl UdpStats {
         }
     }
 
-    /// A packet that was all there was to send.
+    /// Counts a packet that was sent alone.
     pub(super) fn count_alone(&mut self, len_bytes: usize) {
         self.sent_packets += 1;
         self.sent_bytes += len_bytes as u64;
@@ -92,7 +92,7 @@ impl UdpStats {
         }
     }
 
-    /// Packets put off or dropped because the system took no more.
+    /// Packets postponed or dropped because the system took no more.
     pub(super) fn refusals(&self) -> u64 {
         self.send_dropped + self.send_blocked + self.no_buffers
     }

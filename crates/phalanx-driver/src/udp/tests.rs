@@ -8,7 +8,7 @@ fn bind() -> Udp {
     Udp::bind(&UdpOptions::default()).expect("loopback has free ports")
 }
 
-/// Every way to send and receive that the options leave.
+/// Every combination of the options for sending and receiving.
 fn ways() -> impl Iterator<Item = UdpOptions> {
     [(true, true), (true, false), (false, true), (false, false)].into_iter().map(|(segment, coalesce)| UdpOptions {
         segment,
@@ -24,7 +24,7 @@ fn conforms() {
     }
 }
 
-/// Takes all that waits, and gives the packets.
+/// Receives and returns everything that waits.
 fn drain(receiver: &mut Udp) -> Vec<Vec<u8>> {
     let mut got = Vec::new();
     receiver.wait(Some(Duration::ZERO), &[]).expect("waiting works");
@@ -32,7 +32,7 @@ fn drain(receiver: &mut Udp) -> Vec<Vec<u8>> {
     got
 }
 
-/// Packets of `count` lengths that differ a little, numbered.
+/// `count` numbered packets of the given lengths.
 fn packets(count: u32, len: impl Fn(u32) -> usize) -> Vec<Vec<u8>> {
     let fill = |i: u32| i.to_le_bytes().into_iter().chain((4..).map(move |at: u32| (at * 7 + i) as u8));
     (0..count).map(|i| fill(i).take(len(i).max(4)).collect()).collect()
@@ -82,7 +82,7 @@ fn packets_of_one_length_pass_as_one() {
     sender.flush();
     let stats = sender.stats();
     assert!(sender.segments(), "{stats:?}");
-    // 45 of them are as many bytes as one datagram holds.
+    // One datagram's length holds 45 of them.
     assert_eq!((stats.send_calls, stats.segmented_runs, stats.segmented_packets), (1, 4, 180), "{stats:?}");
     for receiver in &mut receivers {
         assert!(receiver.coalesces());
@@ -107,7 +107,7 @@ fn the_rest_of_a_run_is_not_waited_for() {
     }
 }
 
-/// Packets whose checksum the socket leaves out cannot be segmented: the kernel says so with the first run.
+/// A socket that leaves out checksums cannot segment: the kernel refuses the first run.
 #[test]
 fn a_socket_that_refuses_runs_sends_the_same_packets_one_by_one() {
     let (mut sender, mut receiver) = (bind(), bind());
@@ -125,7 +125,7 @@ fn a_socket_that_refuses_runs_sends_the_same_packets_one_by_one() {
     assert_eq!((stats.sent_packets, stats.too_long, stats.other_errors), (200, 0, 0), "{stats:?}");
 }
 
-/// Runs of packets longer than the interface takes are refused; alone they pass in fragments.
+/// Runs of packets longer than the interface's MTU are refused; sent alone they pass in fragments.
 #[test]
 fn runs_longer_than_the_interface_takes_go_one_by_one() {
     namespace::with_loopback_of(1_280, || {
@@ -138,13 +138,13 @@ fn runs_longer_than_the_interface_takes_go_one_by_one() {
         sender.flush();
         assert!(drain(&mut receiver) == sent, "none is lost, none comes twice");
         let stats = sender.stats();
-        // The shorter ones still go as a run. Kernels before 6.13 call both refusals by one name.
+        // The shorter ones still go as a run. Kernels before 6.13 return one error for both refusals.
         assert_eq!((stats.segmentation_refused, stats.send_dropped), (1, 0), "{stats:?}");
         assert_eq!(sender.segments(), stats.segmented_runs > 0, "{stats:?}");
     });
 }
 
-/// An interface's queue that is too short for any run still takes the packets.
+/// An interface's queue that is too short for any run still takes single packets.
 #[test]
 fn runs_longer_than_the_interfaces_queue_shrink() {
     namespace::with_loopback_of(65_536, || {
@@ -167,7 +167,7 @@ fn runs_longer_than_the_interfaces_queue_shrink() {
             flushes += 1;
             assert!(flushes < 1_000, "{:?}", sender.stats());
         }
-        assert!(congested && !sender.outbox().is_congested(), "said while packets are left, and no longer");
+        assert!(congested && !sender.outbox().is_congested(), "congested while packets are left, and no longer");
         assert!(drain(&mut receiver) == sent, "none is lost, none comes twice");
         let stats = sender.stats();
         // 64, 32, 16 and 8 packets are refused; 4 pass.
@@ -177,7 +177,7 @@ fn runs_longer_than_the_interfaces_queue_shrink() {
     });
 }
 
-/// A router says that a packet was too long: the destination's path is remembered, and what follows arrives.
+/// A router reports that a packet was too long: the destination's path MTU is remembered, and later packets arrive.
 #[test]
 fn a_report_of_the_paths_length_is_learned() {
     namespace::with_loopback_of(65_536, || {
@@ -205,7 +205,7 @@ fn a_report_of_the_paths_length_is_learned() {
     });
 }
 
-/// What a router says of a packet between these that the next link does not take.
+/// The ICMP report of a router that could not forward a packet between these addresses.
 fn too_long(from: SocketAddr, to: SocketAddr, path_bytes: u16) -> Vec<u8> {
     let mut message = vec![3, 4, 0, 0, 0, 0];
     message.extend(path_bytes.to_be_bytes());
@@ -239,12 +239,12 @@ fn drops_after_which_nothing_came_are_reported() {
     assert_eq!((report.lost, report.held_bytes), (400 - got, 0), "{report:?}");
     assert!(report.lost > 0, "8 KiB do not hold 400 kB");
     assert_eq!(report.capacity_bytes, receiver.granted().receive_bytes as u64);
-    assert_eq!(receiver.loss_report().lost, 0, "each loss is told once");
-    // The next datagram tells the same count.
+    assert_eq!(receiver.loss_report().lost, 0, "each loss is reported once");
+    // The next datagram carries the same count.
     sender.outbox().transmit(TrafficClass::Data, &to, &[8]);
     sender.flush();
     assert_eq!(drain(&mut receiver), [[8]]);
-    assert_eq!(receiver.loss_report().lost, 0, "each loss is told once");
+    assert_eq!(receiver.loss_report().lost, 0, "each loss is reported once");
     let stats = receiver.stats();
     assert_eq!(stats.receive_overflows, 400 - got, "{stats:?}");
     assert_eq!(stats.overflows_asked, stats.receive_overflows, "{stats:?}");
@@ -346,10 +346,10 @@ fn binding_says_what_to_do() {
 #[test]
 fn a_failed_bind_leaves_nothing_bound() {
     let first = bind();
-    // No other test is given a port of this address.
+    // No other test binds this address, so none takes the port meanwhile.
     let own = UdpOptions { control: "127.0.0.4:0".parse().expect("an address"), ..UdpOptions::default() };
     let control = Udp::bind(&own).expect("free ports").local_address(TrafficClass::Control);
-    // A process that another test starts holds what this one has open for a moment, until it is another program.
+    // A process that another test starts holds this one's descriptors between its fork and its exec.
     let binds = |options: &UdpOptions| {
         (0..100).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
@@ -376,7 +376,7 @@ fn the_grant_is_reported() {
 fn receive_drops_are_counted() {
     let small = UdpOptions { receive_buffer_bytes: 8 << 10, ..UdpOptions::default() };
     let mut receiver = Udp::bind(&small).expect("free ports");
-    // One by one: of a run that is dropped the kernel counts one.
+    // One by one, because the kernel counts a dropped run once.
     let mut sender = Udp::bind(&UdpOptions { segment: false, ..UdpOptions::default() }).expect("free ports");
     let to = [receiver.local_address(TrafficClass::Data)];
     let sent = 400_u64;
@@ -417,7 +417,7 @@ fn too_long_for_the_receiver_is_counted_and_dropped() {
 #[test]
 fn a_refused_destination_is_counted_and_costs_no_packet() {
     let mut sender = bind();
-    // Nobody binds that address, so that no other test can come to have this port there.
+    // No test binds that address, so no other test gets this port there.
     let gone = SocketAddr::from(([127, 0, 0, 3], bind().local_address(TrafficClass::Data).port()));
     for _ in 0..20 {
         sender.outbox().transmit(TrafficClass::Data, &[gone], b"anyone?");
@@ -429,7 +429,7 @@ fn a_refused_destination_is_counted_and_costs_no_packet() {
     assert_eq!(stats.send_dropped, 0, "{stats:?}");
     assert!(stats.refused + stats.reported_errors > 0, "{stats:?}");
     assert_eq!(stats.reported_refused, stats.reported_errors, "{stats:?}");
-    // What was reported is read, so the sockets are quiet again.
+    // The reports have been read, so the sockets are quiet again.
     let woken = sender.wait(Some(Duration::ZERO), &[]).expect("waiting works");
     assert!(!woken.traffic, "{woken:?}");
 }

@@ -8,7 +8,7 @@ use phalanx_core::rng::Rng;
 
 use super::*;
 
-/// What a record of that number holds: its length follows from the number too.
+/// The record with that number: its length and bytes follow from the number.
 fn record(number: u64) -> Vec<u8> {
     let len = 8 + (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize;
     let mut bytes: Vec<u8> = (0..len as u64).map(|i| (number.wrapping_mul(7) + i) as u8).collect();
@@ -16,7 +16,7 @@ fn record(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// The child's side. In the parent's own run there is nothing to do.
+/// The child's side. In the parent's own test run there is nothing to do.
 #[test]
 fn writes_until_it_is_killed() {
     let Ok(told) = std::env::var(TOLD) else { return };
@@ -42,7 +42,7 @@ fn writes_until_it_is_killed() {
             driver.flush();
         }
         if number % 64 == 0 {
-            // Leaves the reader a chance, so that it is not overtaken all the time.
+            // Gives the reader a chance, so that it is not overtaken all the time.
             thread::yield_now();
         }
     }

@@ -1,22 +1,24 @@
-//! A forked child has the same sockets and the same memory, not copies of them.
+//! A forked child has its parent's sockets and memory, not copies of them.
 
 use super::*;
 
-/// Runs `work` in a forked child. What it returned; false also if it did not return.
+/// Runs `work` in a forked child and returns its result; false if it did not return.
 #[allow(unsafe_code)]
 fn in_child(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs `work`, which takes no lock that another thread may have held, and ends.
+    // SAFETY: `fork` takes no pointer. Locks that other threads hold stay locked in the child. So the child runs only
+    // `work`, which takes no such lock, and leaves by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: no more than a timer: what blocks for ever is ended by its signal.
+        // SAFETY: `alarm` takes no pointer; it only sets a timer, whose signal ends a child that blocks for ever.
         unsafe { libc::alarm(20) };
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        // SAFETY: ends the child at once, without running what belongs to its parent.
+        // SAFETY: `_exit` takes no pointer. It ends the child at once, without running the exit handlers and
+        // destructors that belong to the parent.
         unsafe { libc::_exit(i32::from(!matches!(done, Ok(true)))) }
     }
     assert!(child > 0, "a process can be forked");
     let mut status = 0;
-    // SAFETY: `status` lives; `child` is this process's own.
+    // SAFETY: `status` is a live local that the call may write. `child` is an unreaped child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     status == 0
 }
@@ -28,7 +30,7 @@ fn a_forked_child_reaches_nobody_and_takes_nothing() {
     let parent = a.as_mut().expect("there");
     let [at_a, at_b, at_far] = [&*parent, &b, &far].map(|driver| [driver.local_address(TrafficClass::Data)]);
     let peer = peer(&far, far.offer().expect("there is memory"), 3);
-    // It waits for the parent in memory and in the socket, and has something to send.
+    // A packet waits for the parent in memory and one in its socket, and the parent has one to send.
     assert_eq!(b.outbox().write_shared(TrafficClass::Data, &at_a, [b"near", &[], &[]]), 1);
     b.flush();
     far.outbox().transmit(TrafficClass::Data, &at_a, b"far");

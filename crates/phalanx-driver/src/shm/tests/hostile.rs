@@ -1,4 +1,4 @@
-//! A neighbour that writes anything into its own memory, all the time.
+//! A neighbour that keeps writing anything into its own memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -8,7 +8,7 @@ use phalanx_core::rng::Rng;
 use super::*;
 use crate::shm::segment::tests::{Scribble, scribble};
 
-/// Ends when time is over; the test is that nothing panics, hangs or faults meanwhile.
+/// Runs a victim beside a hostile writer for a fixed time. The test is that nothing panics, hangs or faults meanwhile.
 fn survive(seed: u64, what: Scribble) {
     let [mut hostile, mut victim] = two(&ShmOptions { data_ring_bytes: 1 << 18, control_ring_bytes: 1 << 18 });
     let stop = AtomicBool::new(false);

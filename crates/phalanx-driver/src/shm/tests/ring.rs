@@ -1,4 +1,4 @@
-//! The ring by itself, in plain memory: also run by Miri.
+//! The ring alone, in plain memory: also run by Miri.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

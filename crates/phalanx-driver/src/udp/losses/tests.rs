@@ -1,4 +1,4 @@
-//! When the kernel is asked, and what a datagram costs its buffer.
+//! When the kernel is queried, and what a datagram costs its buffer.
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -23,7 +23,7 @@ fn counts_only_grow() {
 #[test]
 fn the_kernel_is_asked_once_for_a_quarter_of_the_buffer() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
-    let capacity = option::memory(socket.as_fd()).expect("Linux tells").capacity_bytes;
+    let capacity = option::memory(socket.as_fd()).expect("Linux reports it").capacity_bytes;
     let mut losses = Losses::new(capacity as usize);
     let mut asked = Vec::new();
     let mut taken = 0;
@@ -48,7 +48,7 @@ fn news_of_a_drop_is_a_reason_to_ask() {
     assert!(losses.capacity_bytes() < 1 << 30, "the buffer is as long as the kernel says");
 }
 
-/// The truesize is what the system really counts, or more.
+/// The truesize is at least what the kernel accounts.
 #[test]
 fn the_charge_is_no_less_than_the_kernels() {
     let sender = UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
@@ -58,7 +58,7 @@ fn the_charge_is_no_less_than_the_kernels() {
         let receiver = UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
         let to = receiver.local_addr().expect("it is bound");
         sender.send_to(&vec![1; len], to).expect("loopback takes it");
-        let held = u64::from(option::memory(receiver.as_fd()).expect("Linux tells").held_bytes);
+        let held = u64::from(option::memory(receiver.as_fd()).expect("Linux reports it").held_bytes);
         let truesize = truesize(len as u64);
         assert!(held > 0 && held <= truesize, "{len} bytes: {held} held, {truesize} said");
         assert!(truesize <= held.max(TRUESIZE_MIN) * 2, "{len} bytes: {held} held, {truesize} said");

@@ -1,4 +1,4 @@
-//! Socket addresses in the kernel's form.
+//! Socket addresses in the kernel's format.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::mem::zeroed;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ptr;
 
-/// An IP socket address in the kernel's form. All its bytes are always initialised.
+/// An IP socket address in the kernel's format. All its bytes are always initialised.
 #[derive(Clone, Copy)]
 pub(in crate::udp) struct Name {
     raw: Raw,
@@ -48,9 +48,9 @@ impl Name {
         name
     }
 
-    /// Room for the kernel to write a name.
+    /// Room for the kernel to write an address.
     pub(super) fn unwritten() -> Self {
-        // SAFETY: the all-zero pattern is a valid `Raw`: integers only.
+        // SAFETY: each variant of `Raw` holds integers only, for which zero is valid.
         Self { raw: unsafe { zeroed() }, len_bytes: size_of::<Raw>() as libc::socklen_t }
     }
 
@@ -62,23 +62,25 @@ impl Name {
         ptr::from_mut(&mut self.raw).cast()
     }
 
-    /// How long the name is, or the room for one.
+    /// The length of the address, or of the room for one.
     pub(super) fn len_bytes(&self) -> libc::socklen_t {
         self.len_bytes
     }
 
-    /// Reads a name of which the kernel wrote this much. `None`: it is not an IP address.
+    /// Decodes an address of which the kernel wrote `len_bytes`. `None`: it is not an IP address.
     pub(super) fn decode(&self, len_bytes: libc::socklen_t) -> Option<SocketAddr> {
-        // SAFETY: all bytes are initialised, and any bits are a valid family.
+        // SAFETY: all bytes of the union are initialised (it starts zeroed), and any bits are a valid integer.
         let family = libc::c_int::from(unsafe { self.raw.family });
         let len_bytes = len_bytes as usize;
         if family == libc::AF_INET && len_bytes >= size_of::<libc::sockaddr_in>() {
-            // SAFETY: all bytes are initialised, and any bits are a valid `sockaddr_in`.
+            // SAFETY: all bytes of the union are initialised, and `sockaddr_in` holds integers only, so any bits are
+            // valid.
             let a = unsafe { self.raw.v4 };
             let ip = Ipv4Addr::from(a.sin_addr.s_addr.to_ne_bytes());
             Some(SocketAddrV4::new(ip, u16::from_be(a.sin_port)).into())
         } else if family == libc::AF_INET6 && len_bytes >= size_of::<libc::sockaddr_in6>() {
-            // SAFETY: all bytes are initialised, and any bits are a valid `sockaddr_in6`.
+            // SAFETY: all bytes of the union are initialised, and `sockaddr_in6` holds integers only, so any bits are
+            // valid.
             let a = unsafe { self.raw.v6 };
             let ip = Ipv6Addr::from(a.sin6_addr.s6_addr);
             Some(SocketAddrV6::new(ip, u16::from_be(a.sin6_port), a.sin6_flowinfo, a.sin6_scope_id).into())

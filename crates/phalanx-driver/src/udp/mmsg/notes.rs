@@ -1,13 +1,13 @@
-//! Control messages: what is said to the kernel, or by it, beside a datagram.
+//! Control messages (`cmsg`): what is passed to the kernel, or by it, beside a datagram.
 
 use std::mem::zeroed;
 use std::ptr;
 use std::slice;
 
-/// Room for what the kernel says about one buffer: the drop count, the length of the segments, and one thing more.
+/// Room for the control messages of one buffer: the drop count, the segment length, and one more.
 pub(super) type Note = [u64; 9];
 
-/// What the kernel said about one buffer.
+/// The control messages of one received buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Heard {
     /// The socket's running count of drops.
@@ -16,34 +16,38 @@ pub(super) struct Heard {
     pub(super) segment: Option<usize>,
 }
 
-/// Tells the kernel to cut what is sent into datagrams of a length.
+/// The control message that makes the kernel segment a send into datagrams of one length.
 #[repr(C, align(8))]
 pub(super) struct SegmentNote([u8; SEGMENT_NOTE_BYTES]);
 
-// SAFETY: it only computes with a length.
+// SAFETY: `CMSG_SPACE` only computes a size from its argument.
 const SEGMENT_NOTE_BYTES: usize = unsafe { libc::CMSG_SPACE(size_of::<u16>() as libc::c_uint) } as usize;
 
 impl SegmentNote {
     pub(super) fn new(segment: u16) -> Self {
         let mut note = Self([0; SEGMENT_NOTE_BYTES]);
-        // SAFETY: the all-zero pattern is a valid `cmsghdr`.
+        // SAFETY: `cmsghdr` holds integers only, for which zero is valid.
         let mut head: libc::cmsghdr = unsafe { zeroed() };
-        // SAFETY: it only computes with a length.
+        // SAFETY: `CMSG_LEN` only computes a size from its argument.
         head.cmsg_len = unsafe { libc::CMSG_LEN(size_of::<u16>() as libc::c_uint) } as _;
         head.cmsg_level = libc::SOL_UDP;
         head.cmsg_type = libc::UDP_SEGMENT;
         let at: *mut libc::cmsghdr = ptr::from_mut(&mut note).cast();
-        // SAFETY: the note has room for a header and is aligned as one.
+        // SAFETY: `at` points to `note`, a live local of `CMSG_SPACE(2)` bytes, which is at least a `cmsghdr`; its
+        // alignment of 8 is at least that of `cmsghdr`.
         unsafe { at.write(head) };
-        // SAFETY: a header was just written there, and the note has room for the data behind it.
+        // SAFETY: `at` points to a whole `cmsghdr`. `CMSG_DATA` gives the address behind it, which is inside `note`
+        // because `CMSG_SPACE(2)` bytes include the data.
         let body = unsafe { libc::CMSG_DATA(at) };
-        // SAFETY: as above; the write needs no alignment.
+        // SAFETY: `note` has at least 2 bytes from `body` on, by the definition of `CMSG_SPACE`. The write needs no
+        // alignment.
         unsafe { body.cast::<u16>().write_unaligned(segment) };
         note
     }
 }
 
-/// Reads what the kernel says about a buffer. The header must have come back from the kernel.
+/// Decodes the control messages of a buffer. The header must have come back from the kernel, which sets the lengths
+/// that the decoding trusts.
 pub(super) fn read_heard(header: &libc::msghdr) -> Heard {
     let mut heard = Heard::default();
     each(header, |level, kind, data| {
@@ -59,20 +63,26 @@ pub(super) fn read_heard(header: &libc::msghdr) -> Heard {
 
 /// Calls `each` with level, kind and data of each control message. The header must have come back from the kernel.
 pub(super) fn each(header: &libc::msghdr, mut each: impl FnMut(libc::c_int, libc::c_int, &[u8])) {
-    // SAFETY: the control buffer and its length are as the kernel left them, inside the caller's room.
+    // SAFETY: `header` is a valid `msghdr`. After the receive its control pointer is the caller's buffer and its
+    // control length what the kernel wrote there.
     let mut note = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !note.is_null() {
-        // SAFETY: a non-null result points to a whole header inside the control buffer, aligned as its `u64`s.
+        // SAFETY: `CMSG_FIRSTHDR` and `CMSG_NXTHDR` return null or the address of a whole header inside the written
+        // control bytes. It is aligned: the buffer consists of `u64`s and `CMSG_NXTHDR` advances by multiples of a
+        // word.
         let head = unsafe { *note };
-        // SAFETY: it only computes with a length.
+        // SAFETY: `CMSG_LEN` only computes a size from its argument.
         let head_bytes = unsafe { libc::CMSG_LEN(0) } as usize;
         let data_bytes = (head.cmsg_len as usize).saturating_sub(head_bytes);
-        // SAFETY: `note` points to a header inside the control buffer.
+        // SAFETY: `note` points to a whole header inside the control buffer; `CMSG_DATA` only computes the address
+        // behind it.
         let data = unsafe { libc::CMSG_DATA(note) };
-        // SAFETY: the kernel cuts a message's length to what it wrote, which is inside the control buffer.
+        // SAFETY: the kernel sets `cmsg_len` to what it wrote, truncated to the control buffer. So `data` is valid for
+        // `data_bytes` initialised bytes. They are borrowed only during `each`, while `header` keeps its buffer
+        // borrowed by the caller.
         let data = unsafe { slice::from_raw_parts(data, data_bytes) };
         each(head.cmsg_level, head.cmsg_type, data);
-        // SAFETY: `note` is inside the control buffer of `header`.
+        // SAFETY: `note` is a header inside the control buffer of `header`, as `CMSG_NXTHDR` requires.
         note = unsafe { libc::CMSG_NXTHDR(header, note) };
     }
 }

@@ -1,4 +1,5 @@
-//! What needs no socket: addresses in the kernel's form, and its notes. These run under Miri, system calls do not.
+//! What needs no socket: addresses in the kernel's format, and control messages. These run under Miri, system calls do
+//! not.
 
 use std::net::{Ipv6Addr, SocketAddrV6};
 
@@ -23,32 +24,33 @@ fn a_name_the_kernel_did_not_write_is_none() {
     assert_eq!(name.decode(name.len_bytes()), None);
 }
 
-/// What is read from control messages of this level, kind and data, one after the other.
+/// The decoding of consecutive control messages of these levels, kinds and data.
 fn heard_in(messages: &[(libc::c_int, libc::c_int, u32)]) -> Heard {
     let mut notes = Note::default();
     let data_bytes = size_of::<u32>() as libc::c_uint;
-    // SAFETY: it only computes with a length.
+    // SAFETY: `CMSG_LEN` only computes a size from its argument.
     let whole = unsafe { libc::CMSG_LEN(data_bytes) };
-    // SAFETY: likewise.
+    // SAFETY: `CMSG_SPACE` only computes a size from its argument.
     let padded = unsafe { libc::CMSG_SPACE(data_bytes) } as usize;
     assert!(messages.len() * padded <= size_of_val(&notes));
     let base = notes.as_mut_ptr().cast::<u8>();
     for (i, &(level, kind, data)) in messages.iter().enumerate() {
-        // SAFETY: the all-zero pattern is a valid `cmsghdr`.
+        // SAFETY: `cmsghdr` holds integers only, for which zero is valid.
         let mut head: libc::cmsghdr = unsafe { zeroed() };
         head.cmsg_len = whole as _;
         head.cmsg_level = level;
         head.cmsg_type = kind;
-        // SAFETY: `i * padded` lies inside `notes`, as asserted, and is a multiple of a word.
+        // SAFETY: `i * padded` lies inside `notes`, because `messages.len() * padded` does, as asserted.
         let at = unsafe { base.add(i * padded) };
-        // SAFETY: a whole padded message fits from there on, and words are aligned as a header is.
+        // SAFETY: `padded` bytes of `notes`, at least a `cmsghdr`, start at `at`. It is aligned: `notes` consists of
+        // `u64`s and `padded` is a multiple of a word.
         unsafe { at.cast::<libc::cmsghdr>().write(head) };
-        // SAFETY: a header was just written there.
+        // SAFETY: `at` points to the whole header just written; `CMSG_DATA` only computes the address behind it.
         let body = unsafe { libc::CMSG_DATA(at.cast()) };
-        // SAFETY: the data stands behind the header, inside the padded message.
+        // SAFETY: the data lies behind the header and inside the `padded` bytes. The write needs no alignment.
         unsafe { body.cast::<u32>().write_unaligned(data) };
     }
-    // SAFETY: the all-zero pattern is a valid `msghdr`.
+    // SAFETY: `msghdr` holds integers and raw pointers only, for which zero is valid.
     let mut header: libc::msghdr = unsafe { zeroed() };
     header.msg_control = base.cast();
     header.msg_controllen = (messages.len() * padded) as _;
@@ -71,7 +73,7 @@ fn what_the_kernel_says_is_found_among_other_notes() {
 #[test]
 fn the_length_of_segments_is_said_as_the_kernel_reads_it() {
     let mut note = SegmentNote::new(1_432);
-    // SAFETY: the all-zero pattern is a valid `msghdr`.
+    // SAFETY: `msghdr` holds integers and raw pointers only, for which zero is valid.
     let mut header: libc::msghdr = unsafe { zeroed() };
     header.msg_control = ptr::from_mut(&mut note).cast();
     header.msg_controllen = size_of_val(&note) as _;

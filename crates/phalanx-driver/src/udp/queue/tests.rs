@@ -1,4 +1,4 @@
-//! What a flush plans, and what stays when the kernel takes only a part. No sockets: these run under Miri.
+//! The plan of a flush, and what stays when the kernel takes only a part. No sockets: these run under Miri.
 
 use phalanx_core::rng::Rng;
 
@@ -117,7 +117,7 @@ fn no_run_is_longer_than_the_path_is_known_to_take() {
     assert!(planned(&mut queue).contains(&(2, 3, 3 * 1_252)));
 }
 
-/// Whatever part the kernel takes each time, each destination gets its packets, in order, whole.
+/// However much the kernel takes each time, each destination gets all its packets, in order.
 #[test]
 fn what_is_not_taken_stays_in_order() {
     for seed in 0..30 {
