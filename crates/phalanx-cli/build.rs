@@ -1,4 +1,4 @@
-//! Tells the binary which commit it was built from, where that can be known.
+//! Records in the binary the commit it was built from, if that is known.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ fn main() {
     println!("cargo::rustc-env=PHALANX_BUILD_COMMIT={build}");
 }
 
-/// The commit, with a mark when files differ from it; `None` outside a repository or without git.
+/// The commit, with a suffix when files differ from it. `None` outside a repository or without git.
 fn commit() -> Option<String> {
     let hash = git(&["rev-parse", "--short=12", "HEAD"])?;
     let clean = git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();

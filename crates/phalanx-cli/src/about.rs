@@ -1,44 +1,49 @@
-//! Which guarantees each experiment with real processes is about. One of these that was never put to the test fails it.
+//! The properties that each experiment with real processes must exercise. An experiment in which one of its properties
+//! was never put to the test fails.
 //!
-//! The cases in shell scripts (`tests/`) name theirs themselves, and the simulator's campaign is about all
-//! (`phalanx sim --all-tested`).
+//! Shell scripts (`tests/`) list their own properties. The simulator's campaign must exercise all of them (`phalanx sim
+//! --all-tested`).
 
 use std::collections::BTreeMap;
 
 use phalanx_check::Property::{self, *};
 use phalanx_trace::Event;
 
-/// `phalanx demo`.
+/// Properties exercised by `phalanx demo`.
 pub(crate) const DEMO: &[Property] = &[
     E1, M1, M2, M3, M4, M5, M6, M8, M11, S1, S2, S3, S4, S5, S6, S7, S8, I1, I2, I3, O1, O3, O4, O5, U1, U2, U4, U5,
     X1, X2, X3, X4, X5, V1, V2, V3, V4, V6, V7, V9, V10,
 ];
 
-/// Each bout of `phalanx torture`, whatever its faults are.
+/// Properties exercised by each bout of `phalanx torture`, whatever its faults.
 pub(crate) const TORTURE: &[Property] = &[
     E1, M1, M2, M3, M5, M6, M11, S1, S2, S4, S5, S6, S7, S8, I1, I2, I3, O1, O2, O4, O5, V1, V3, V4, R1, R2, R4, R5,
     R6, V15,
 ];
 
-/// Besides, a bout in which a member was killed and came back: a view lost a member, and a joiner took the state.
+/// Additional properties of a bout in which a member was killed and came back: a view lost a member, and a joiner took
+/// the state.
 pub(crate) const TORTURE_KILL: &[Property] = &[M4, S3, O3, U1, X1, X2, X3, X4, X5];
 
-/// Besides, a bout in which a member that lived was excluded and came back.
+/// Additional properties of a bout in which a live member was excluded and came back.
 pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, O3, X1, X2, X3, X4, X5];
 
-/// No experiment with real processes is about these: they need what only the simulator tells or does, and its campaign
-/// is about all.
+/// Properties that no experiment with real processes exercises, because only the simulator can produce or record what
+/// they need. Its campaign exercises them.
 ///
-/// M7 and V12: what a member left behind delivers, and a transfer under way as everything heals, are too rare. M10, U6
-/// and X6: groups that end and begin anew, or whose members leave while others go on. M12: packets that make no sense to
-/// some members. U7: cells and groups that ask for more than one member. V5 and V8: counts of packets and sizes of
-/// buffers, at moments that the harness knows. V14: paths broken in part, for good. X7, S9: members without a state at
-/// a view change, and leaves beside silence. The rest: objects that members
-/// replicate, and their users.
+/// - M7 and V12: deliveries of a member that was left behind, and a transfer under way at the moment of healing, are
+///   too rare.
+/// - M10, U6 and X6: groups that end and begin anew, or whose members leave while others go on.
+/// - M12: packets that make no sense to some members.
+/// - U7: cells and groups that require more than one member.
+/// - V5 and V8: counts of packets and sizes of buffers, at moments that the harness knows.
+/// - V14: paths that stay broken in part.
+/// - X7, S9: members without a state at a view change, and leaves beside silence.
+/// - The rest: objects that members replicate, and their users.
 #[cfg(test)]
 const SIMULATED: &[Property] = &[M7, M9, M10, M12, U6, U7, X6, X7, S9, V5, V8, V12, V14, L1, L2, R7, BANK];
 
-/// What a harness writes into its trace: the checker asks for these.
+/// The harness's record of these properties; the checker requires each of them.
 pub(crate) fn record(of: &[Property]) -> Event {
     Event::About { codes: of.iter().map(|property| property.code().to_owned()).collect() }
 }
@@ -48,7 +53,7 @@ pub(crate) fn codes(of: &[Property]) -> String {
     of.iter().map(|property| property.code()).collect::<Vec<_>>().join(",")
 }
 
-/// How often each guarantee was put to the test, from the checker's table.
+/// Number of times each property was put to the test, from the checker's table.
 pub(crate) fn instances(report: &str) -> BTreeMap<Property, u64> {
     let row = |line: &str| {
         let mut words = line.split_whitespace();
@@ -69,14 +74,14 @@ mod tests {
 
     use super::*;
 
-    /// What each experiment is about, by its name. Scripts say it in lines `# about: CODE..`.
+    /// The properties of each experiment, by its name. Scripts list them in lines `# about: CODE..`.
     fn experiments() -> BTreeMap<String, Vec<Property>> {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests");
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let parse = |codes: &str| -> Vec<Property> {
             codes.split_whitespace().map(|code| code.parse().unwrap_or_else(|e| panic!("{e}"))).collect()
         };
-        // What all cases have in common stands in the library: readonly NAME="CODE..".
+        // Properties common to all scripts are in the library, as readonly NAME="CODE..".
         let library = read(&tests.join("namespaces/lib.bash"));
         let common = |name: &str| {
             let (_, rest) = library.split_once(&format!(" {name}=\"")).expect("the library names it");

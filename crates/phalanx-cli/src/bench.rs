@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
 use crate::table::Table;
 
-/// The suite `core` reports how often the core allocates.
+/// Counts allocations: the suite `core` reports them.
 #[global_allocator]
 static ALLOCATOR: phalanx_bench::Counting = phalanx_bench::Counting;
 
@@ -28,10 +28,10 @@ static ALLOCATOR: phalanx_bench::Counting = phalanx_bench::Counting;
 /// docs/bench.md.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
-    /// What to measure; or "report": make a page of files with JSON lines
+    /// The suite to measure; or "report": make a page from files with JSON lines
     #[arg(value_name = "SUITE", required_unless_present = "list")]
     suite: Option<Wanted>,
-    /// These cases and no others; * stands for anything. Of a report: its files
+    /// Only these cases; * matches anything. For a report: its files
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
     /// report: the page to write
@@ -40,16 +40,16 @@ pub(crate) struct Bench {
     /// One short round of each case, to see that it works
     #[arg(long)]
     quick: bool,
-    /// How often each case is measured
+    /// Number of rounds for each case
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     rounds: u16,
-    /// How long one measurement takes
+    /// Duration of one measurement
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
-    /// One JSON object a line to this file; "-": to standard output, instead of the table
+    /// Write one JSON object a line to this file; "-": to standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Name the cases instead of measuring them
+    /// List the cases instead of measuring them
     #[arg(long)]
     list: bool,
     /// stream: bytes of a message
@@ -73,18 +73,18 @@ pub(crate) struct Bench {
     /// rpc: show where the slowest of the calls one after the other spent its time
     #[arg(long)]
     time_trace: bool,
-    /// rpc: show what the endpoints at both ends counted meanwhile, for each answered call
+    /// rpc: show the counters of the endpoints at both ends, divided by answered calls
     #[arg(long)]
     counters: bool,
-    /// peers: where their runners are
+    /// peers: directory of their runners
     #[arg(long, value_name = "DIR", default_value = "bench/peers")]
     peers_dir: PathBuf,
-    /// peers: where they were built
+    /// peers: directory where they were built
     #[arg(long, value_name = "DIR", env = "PHALANX_PEERS_DIR", default_value = "target/peers")]
     built_dir: PathBuf,
 }
 
-/// The first word.
+/// The first positional argument.
 #[derive(Clone, Copy, Debug)]
 enum Wanted {
     Suite(Suite),
@@ -104,7 +104,7 @@ impl FromStr for Wanted {
 pub(crate) struct Child {
     #[arg(long)]
     parent: u32,
-    /// The program to become
+    /// The program to run in place of this process
     #[arg(last = true)]
     program: Vec<String>,
 }
@@ -125,7 +125,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Exit, Failure> {
         list(&request)?;
         return Ok(Exit::Good);
     }
-    // A case that is not there is told of before anything else is.
+    // A wrong case name is reported before any process starts.
     phalanx_bench::list(&request).map_err(|error| failure(&error))?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&request.interrupt.0)).when("cannot watch for signals")?;
@@ -148,7 +148,7 @@ pub(crate) fn run_child(child: &Child) -> Result<Exit, Failure> {
     done.map(|()| Exit::Good).map_err(|error| failure(&error))
 }
 
-/// Makes one page of some files.
+/// Makes one page from some files.
 fn report(bench: &Bench) -> Result<Exit, Failure> {
     let files: Vec<PathBuf> = bench.cases.iter().map(PathBuf::from).collect();
     if files.is_empty() {
@@ -202,7 +202,7 @@ fn failure(error: &BenchError) -> Failure {
     Failure::new(exit, error.to_string())
 }
 
-/// Shows a bar, keeps rows for the table, and writes each row as a line at once.
+/// Shows a progress bar, keeps rows for the table, and writes each row as a line at once.
 struct Teller {
     bar: ProgressBar,
     table: Option<Table>,
@@ -251,7 +251,7 @@ impl Teller {
 
 impl Reporter for Teller {
     fn plan(&mut self, cases: usize) {
-        // On anything but a terminal it is not drawn.
+        // Indicatif draws nothing if standard error is not a terminal.
         self.bar = ProgressBar::new(cases as u64);
         let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}");
         self.bar.set_style(style.expect("the template is sound"));

@@ -1,4 +1,4 @@
-//! `phalanx call`: calls a program that `phalanx serve` offers.
+//! `phalanx call`: calls a program that `phalanx serve` runs.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -16,11 +16,12 @@ use crate::serve::{ENDED_BY, ENDED_NOT, ENDED_WELL, ENDED_WITH};
 
 /// Calls a program that `phalanx serve` offers, and prints its answer
 ///
-/// The request is what is given, or all of standard input. The program runs at most once. Exit codes: 0 it ran and ended
-/// well; 1 it ran and failed, or it is not known whether it ran; 3 it did not run; each with a word on standard error.
+/// The request is the argument, or all of standard input. The program runs at most once. Exit codes: 0 it ran and ended
+/// well; 1 it ran and failed, or it is not known whether it ran; 3 it did not run. Codes other than 0 come with a line
+/// on standard error.
 #[derive(Args, Debug)]
 pub(crate) struct Call {
-    /// Where it is served, as host:port
+    /// Address of the service, as host:port
     #[arg(value_name = "ADDRESS")]
     server: String,
     /// The request [default: standard input]
@@ -29,10 +30,10 @@ pub(crate) struct Call {
     /// The longest to wait for the answer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     timeout: Duration,
-    /// Running it twice does no harm: it is called again if its server is started anew meanwhile
+    /// Running it twice does no harm: call again if the server restarts meanwhile
     #[arg(long)]
     idempotent: bool,
-    /// Tell on standard error where the call spent its time, as seen from here
+    /// Print on standard error where the call spent its time, as seen from here
     #[arg(long)]
     time_trace: bool,
     #[command(flatten)]
@@ -46,7 +47,7 @@ pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
         None => read_input()?,
     };
     let mut config = call.cell.load()?.config;
-    // The port of a server named for this host is not a caller's.
+    // `data_port` of the configuration belongs to a server of this host; a caller takes any free port.
     config.data_port = 0;
     let options = PortOptions { config, ..PortOptions::default() };
     let mut client = Client::start(&options).map_err(|error| Failure::new(Exit::Unreachable, error.to_string()))?;
@@ -60,7 +61,7 @@ pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
         if let Some((_, time)) = slowest(&records) {
             let during = records.iter().filter(|record| time.contains(&record.at));
             let told = story(during.map(|record| (record.at, "here", record.to_string())));
-            // Nobody may be there to read it.
+            // Standard error may be closed; the answer is still printed.
             let _ = write!(std::io::stderr().lock(), "{told}");
         }
     }
@@ -72,7 +73,7 @@ pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
     }
 }
 
-/// Prints the answer, or tells why there is none.
+/// Prints the answer, or the reason why there is none.
 fn tell(server: SocketAddr, outcome: Result<Vec<u8>, CallFailure>) -> Result<Exit, Failure> {
     match outcome {
         Ok(answer) => print(&answer),
@@ -84,7 +85,7 @@ fn tell(server: SocketAddr, outcome: Result<Vec<u8>, CallFailure>) -> Result<Exi
     }
 }
 
-/// Far more than a call of the longest request and answer has steps.
+/// Number of trace records. It far exceeds the steps of a call with the longest request and answer.
 const TRACE_RECORDS: usize = 1 << 16;
 
 fn resolve(server: &str) -> Result<SocketAddr, Failure> {
@@ -107,7 +108,7 @@ fn print(answer: &[u8]) -> Result<Exit, Failure> {
     let failed = |what: String| Err(Failure::new(Exit::Failure, what));
     let out = |bytes: &[u8]| {
         let mut out = std::io::stdout().lock();
-        // Who closed the pipe has read enough.
+        // A broken pipe is no failure: the reader has read enough.
         let _ = out.write_all(bytes).and_then(|()| out.flush());
     };
     match answer {

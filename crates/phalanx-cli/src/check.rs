@@ -1,4 +1,4 @@
-//! `phalanx check`: judges the traces of a run.
+//! `phalanx check`: evaluates the traces of a run.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
 use crate::sim::parse_window;
 
-/// Judges traces: which guarantees held, were put to the test, or were broken, with the records that prove it
+/// Evaluates traces: which guarantees held, were put to the test, or were broken, with the records that prove it
 ///
-/// Exit code 0: everything held. 1: something was broken, or a guarantee that should have been put to the test was
-/// not, or could not be checked.
+/// Exit code 0: everything held. 1: something was broken, or a guarantee that should have been put to the test was not,
+/// or could not be checked.
 #[derive(Args, Debug)]
 pub(crate) struct Check {
     /// Trace files, or directories that hold files named *.trace
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The traces of all processes and of the harness are given, from start to end: check also what one process's trace
-    /// proves about another
+    /// The traces of all processes and of the harness are given, from start to end: check also properties for which one
+    /// process's trace is evidence about another
     #[arg(long)]
     complete: bool,
-    /// The run was to have one cell instance; a second one is a violation
+    /// The run should have one cell instance; a second one is a violation
     #[arg(long)]
     one_instance: bool,
     /// In the quiet phase, all must be in one view after this long
@@ -36,29 +36,28 @@ pub(crate) struct Check {
     /// In the quiet phase, a message must be delivered after this long
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     delivery_bound: Duration,
-    /// In the quiet phase, a view change may keep a process from sending for so long
+    /// In the quiet phase, a view change may block sends of a process for this long
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     flush_bound: Duration,
     /// In the quiet phase, a process that asks to join must be in a view after this long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     join_bound: Duration,
-    /// A process that no quorum reaches must say so after this long
+    /// A process that no quorum reaches must report that after this long
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     cut_off_bound: Duration,
     /// The others must go on without a stopped member after this long
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration)]
     hostage_bound: Duration,
-    /// Guarantees that the run was about: they must have been put to the test, besides those that the kinds of record
-    /// call for
+    /// Guarantees that the run must put to the test, in addition to those implied by the kinds of records
     #[arg(long, value_name = "CODE,..", value_delimiter = ',')]
     require: Vec<Property>,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// Draw a space-time diagram of what is around the first violation, or of the whole run, into this file
+    /// Draw a space-time diagram of the first violation's surroundings, or of the whole run, into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Draw these seconds instead, from the first record on
+    /// Draw these seconds instead, counted from the first record
     #[arg(long, value_name = "FROM..TO", requires = "svg", value_parser = parse_window)]
     window: Option<RangeInclusive<u64>>,
 }
@@ -89,7 +88,7 @@ pub(crate) fn run(check: &Check) -> Result<Exit, Failure> {
     Ok(verdict(&report))
 }
 
-/// Draws what the files tell. Times begin with the first record of all.
+/// Draws the content of the files. Times count from the first record of all.
 fn draw(
     picture: &Path,
     files: &[PathBuf],
@@ -103,7 +102,7 @@ fn draw(
                 traces.push(trace);
                 labels.push(file.display().to_string());
             }
-            // Ended before its writer had written anything: the checker passes over it too.
+            // The writer was killed before it wrote anything. The checker skips such a file too.
             Err(TraceError::Empty { .. }) => {}
             Err(other) => return Err(explain(other.into())),
         }
@@ -139,7 +138,7 @@ fn explain(error: CheckError) -> Failure {
     Failure::new(Exit::Unreachable, format!("{error}. Nothing was checked."))
 }
 
-/// The files, and those named `*.trace` in the directories, in the order of their names.
+/// The given files, and those named `*.trace` in the given directories, sorted by name.
 fn gather(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {

@@ -1,4 +1,4 @@
-//! Processes that this program starts of itself: they take orders from it, and must not outlive it.
+//! Child processes of this program: they execute orders from it, and must not outlive it.
 
 use std::io::{BufRead as _, Write as _};
 use std::sync::mpsc::{Receiver, channel};
@@ -9,19 +9,19 @@ use serde::de::DeserializeOwned;
 
 use crate::exit::{Exit, Failure, While};
 
-/// Ends this process when the process `parent`, which runs `phalanx OWNER`, ends: however that comes, and even while
-/// this one is stopped.
+/// Has the kernel kill this process when its parent ends, however the parent ends and even while this process is
+/// stopped. Fails if `parent`, which runs `phalanx OWNER`, is not the parent.
 pub(crate) fn end_with_parent(parent: u32, owner: &str) -> Result<(), Failure> {
     set_parent_process_death_signal(Some(Signal::KILL)).when("cannot watch the parent")?;
-    // It may have died before the call above.
+    // The parent may have died before `prctl` took effect; then no signal comes.
     let now = getppid().map(|pid| pid.as_raw_nonzero().get());
     if now.and_then(|pid| u32::try_from(pid).ok()) == Some(parent) {
         return Ok(());
     }
-    Err(Failure::new(Exit::Usage, format!("this command is for `phalanx {owner}` alone")))
+    Err(Failure::new(Exit::Usage, format!("this command is started by `phalanx {owner}` only")))
 }
 
-/// Writes reports as lines of JSON to standard output, and forgets them.
+/// Writes reports as lines of JSON to standard output, and clears them.
 pub(crate) fn tell<T: Serialize>(reports: &mut Vec<T>) -> Result<(), Failure> {
     if reports.is_empty() {
         return Ok(());
@@ -35,7 +35,8 @@ pub(crate) fn tell<T: Serialize>(reports: &mut Vec<T>) -> Result<(), Failure> {
     stdout.write_all(&lines).and_then(|()| stdout.flush()).when("the parent does not listen")
 }
 
-/// Orders that come as lines of JSON on standard input; `None`: the parent has gone. `wake` is called after each.
+/// Returns a channel of orders, read as lines of JSON from standard input; `None`: the parent is gone. `wake` is called
+/// after each.
 pub(crate) fn listen<T: DeserializeOwned + Send + 'static>(
     wake: impl Fn() + Send + 'static,
 ) -> std::io::Result<Receiver<Option<T>>> {
@@ -55,7 +56,8 @@ pub(crate) fn listen<T: DeserializeOwned + Send + 'static>(
     Ok(inbox)
 }
 
-/// A member of an experiment whose trace cannot be written proves nothing: it ends, and its parent sees that.
+/// Ends a member of an experiment whose trace cannot be written: without a trace it proves nothing. Its parent sees the
+/// exit.
 pub(crate) fn trace_lost(error: &phalanx_trace::TraceError) {
     crate::notice::say(format_args!("the trace cannot be written: {error}"));
     std::process::exit(i32::from(Exit::Failure as u8));

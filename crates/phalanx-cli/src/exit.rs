@@ -1,22 +1,22 @@
-//! How commands end: one place for exit codes and for what is said on the way out.
+//! Exit codes and final messages of all commands.
 
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// What an exit code means. Listed in the long help and in the README.
+/// Meaning of an exit code. Listed in the long help and in the README.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Everything held.
     Good = 0,
     /// Something did not hold, or failed.
     Failure = 1,
-    /// The command line makes no sense (clap uses the same).
+    /// The command line is invalid. Clap uses the same code.
     Usage = 2,
-    /// What was asked for cannot be reached: no cell, no member, no directory.
+    /// The target cannot be reached: no cell, no member, no directory.
     Unreachable = 3,
-    /// The cell is there and is degraded: no primary partition.
+    /// The cell is reachable but degraded: there is no primary partition.
     Degraded = 5,
-    /// The time allowed was used up.
+    /// The time limit has passed.
     TimedOut = 6,
     /// The configuration is wrong.
     Configuration = 7,
@@ -30,7 +30,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command ends early: what happened and what to do, and the exit code.
+/// The reason why a command ends early: the problem, its remedy, and the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -43,7 +43,7 @@ impl Failure {
     }
 }
 
-/// Turns an error into a [`Failure`] with a word on what was being done.
+/// Converts an error into a [`Failure`] that names the attempted operation.
 pub(crate) trait While<T> {
     /// "`doing`: error", with exit code 1.
     fn when(self, doing: impl Display) -> Result<T, Failure>;
@@ -55,7 +55,7 @@ impl<T, E: Display> While<T> for Result<T, E> {
     }
 }
 
-/// The exit codes, for the long help.
+/// The exit codes, as in the long help.
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    good

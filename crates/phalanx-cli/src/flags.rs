@@ -1,4 +1,4 @@
-//! Flags that say which cell a command means, and the configuration they make with file and environment.
+//! Flags that select the cell of a command, and the configuration that results from them, the file and the environment.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::notice::say;
 use crate::table::Table;
 
-/// The configuration, from flags over `PHALANX_*` variables over a file over defaults.
+/// Flags of the configuration. They override `PHALANX_*` variables, which override the file, which overrides defaults.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Cell options")]
 pub(crate) struct CellFlags {
@@ -31,7 +31,7 @@ pub(crate) struct CellFlags {
     /// The UDP port for control traffic; 0: the system chooses
     #[arg(long, value_name = "PORT")]
     control_port: Option<String>,
-    /// Where to look for the cell: control addresses with commas between them
+    /// Addresses at which to look for the cell: control addresses with commas between them
     #[arg(long, value_name = "HOST:PORT,..")]
     seeds: Option<String>,
     /// Names of the processes that found the cell together
@@ -43,10 +43,10 @@ pub(crate) struct CellFlags {
     /// "sealed" or "none"
     #[arg(long, value_name = "HOW")]
     security: Option<String>,
-    /// Where locks and counters files lie
+    /// Directory of locks and counters files
     #[arg(long, value_name = "DIR")]
     runtime_dir: Option<String>,
-    /// Where the local cell key and founders' records lie; it must survive reboots
+    /// Directory of the local cell key and founders' records; it must survive reboots
     #[arg(long, value_name = "DIR")]
     state_dir: Option<String>,
     /// A directory for a trace of everything this process saw
@@ -58,7 +58,7 @@ pub(crate) struct CellFlags {
 }
 
 impl CellFlags {
-    /// Merges flags, environment and file, and says what is to be warned of.
+    /// Merges flags, environment and file, and prints the warnings.
     pub(crate) fn load(&self) -> Result<Resolved, Failure> {
         let named = [
             ("cell", &self.cell),
@@ -83,7 +83,7 @@ impl CellFlags {
             };
             flags.push((key.trim().to_owned(), value.trim().to_owned()));
         }
-        // Variables that are not text cannot be ours.
+        // A variable that is not valid UTF-8 cannot be one of this program's.
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
@@ -97,7 +97,7 @@ impl CellFlags {
     }
 }
 
-/// The configuration in force as lines: value and origin of every key.
+/// Formats the configuration in force: value and origin of every key.
 pub(crate) fn show(resolved: &Resolved, json: bool) -> String {
     if json {
         let lines: Vec<serde_json::Value> = resolved

@@ -1,4 +1,4 @@
-//! `phalanx give-up`: an operator's order that a group waits no more for members that will not be back.
+//! `phalanx give-up`: an operator's order that a group stops waiting for members that will not return.
 
 use std::time::Duration;
 
@@ -16,33 +16,35 @@ use crate::visit::{Visitor, visit};
 
 /// Gives up the state of a group that waits for members that will not be back
 ///
-/// When all members that have a group's state are cut off from the cell, the group waits: nobody can join it, and its name is taken.
-/// It goes on with its state when one of these members is back, and it ends when all of them are proved dead or were started
-/// again without it. Where neither will come, this command ends the group. Its state is lost for good, and who waits for the
-/// name makes the group anew, without it. A member that comes back later joins that one, and takes its state.
+/// When all members that have a group's state are cut off from the cell, the group waits: nobody can join it, and its
+/// name is taken. It goes on with its state when one of these members is back. It ends when all of them are proved dead
+/// or were started again without it. Where neither will happen, this command ends the group. Its state is lost for
+/// good; a process that waits for the name founds the group anew without it. A member that comes back later joins the
+/// new group and takes its state.
 ///
-/// Without GROUP it lists the groups that wait, and for whom. It joins the cell for a moment, as a member with a name and ports of its own.
+/// Without GROUP it lists the groups that wait, and for whom. It joins the cell for a moment, as a member with a name
+/// and ports of its own.
 ///
-/// Exit code 1: no group of that name waits. 2: it does, and --yes is missing. 3: no cell is found. 5: the cell has no primary
-/// partition here. 6: the time was used up.
+/// Exit code 1: no group of that name waits. 2: it does, and --yes is missing. 3: no cell is found. 5: the cell has no
+/// primary partition here. 6: the time was used up.
 #[derive(Args, Debug)]
 pub(crate) struct GiveUp {
     /// The group
     group: Option<String>,
-    /// Yes, give its state up
+    /// Confirm that its state is given up
     #[arg(long, requires = "group")]
     yes: bool,
     /// How long to wait for the cell, and until the name is free
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     timeout: Duration,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     cell: CellFlags,
 }
 
-/// Whom a group waits for.
+/// The members a group waits for.
 type WaitsFor = Vec<(Incarnation, String)>;
 
 pub(crate) fn run(give_up: &GiveUp) -> Result<Exit, Failure> {
@@ -84,12 +86,12 @@ fn tell(orphans: &[(String, WaitsFor)], json: bool) {
     }
 }
 
-/// Whom a group waits for that waits.
+/// The members that the group waits for; `None` if it does not wait.
 fn waits_for(process: &Process, group: &str) -> Option<WaitsFor> {
     process.orphans().find(|(name, _)| *name == group).map(|(_, waits_for)| waits_for)
 }
 
-/// Whom the group waited for, and the view in which it does no more.
+/// Gives the group up. Returns the members it waited for, and the view in which it no longer does.
 fn ask(visitor: &mut Visitor, group: &str, yes: bool) -> Result<(WaitsFor, u64), Failure> {
     let Some(lost) = waits_for(visitor.core(), group) else { return Err(waits_not(visitor.core(), group)) };
     let names = names_of(&lost);
@@ -118,15 +120,15 @@ fn ask(visitor: &mut Visitor, group: &str, yes: bool) -> Result<(WaitsFor, u64),
     }
 }
 
-/// What became of a group that waited.
+/// What became of a waiting group.
 enum Outcome {
-    /// It ended. Another one of its name may be there already.
+    /// It ended. Another group of its name may exist already.
     Over,
     /// It has members again.
     Revived,
 }
 
-/// `None`: it waits on.
+/// The outcome so far. `None`: the group still waits.
 fn outcome(process: &Process, group: &str, number: Option<GroupId>) -> Option<Outcome> {
     match process.decree_state().directory.group_named(group) {
         Some((id, entry)) if Some(id) == number => entry.orphan().is_none().then_some(Outcome::Revived),

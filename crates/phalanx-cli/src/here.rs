@@ -1,4 +1,4 @@
-//! What a cell keeps on this host, as commands look at it.
+//! The cell's files on this host, as seen by commands.
 
 use phalanx::config::Config;
 use phalanx::counters::{CountersFile, Status};
@@ -9,7 +9,7 @@ pub(crate) fn open(config: &Config) -> Result<LocalCell, LocalError> {
     LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)
 }
 
-/// The living processes of this host that tell of themselves, and what they tell.
+/// The live processes of this host that publish a status, and those statuses.
 pub(crate) fn statuses(local: &LocalCell) -> Result<impl Iterator<Item = (Live, Status)>, LocalError> {
     let status = |live: &Live| Some(CountersFile::open(&live.counters).ok()?.read().ok()?.status);
     Ok(local.living()?.into_iter().filter_map(move |live| Some((live.clone(), status(&live)?))))

@@ -1,4 +1,4 @@
-//! `phalanx level`: what the members of a cell may send to each other, and the operator's order to let them send more.
+//! `phalanx level`: shows what the members of a cell may send to each other, and raises it on the operator's order.
 
 use std::time::Duration;
 
@@ -18,39 +18,40 @@ use crate::visit::{Visitor, visit};
 
 /// Shows the level of a cell and of its members, and asks the cell to rise
 ///
-/// A level says what members may send to each other (docs/levels.md). It rises only when it is asked for, and never falls: ask
-/// once no build remains that you may want to go back to.
+/// A level determines what members may send to each other (docs/levels.md). It rises only on request and never falls.
+/// Request it once you no longer need to go back to an older build.
 ///
-/// What is shown is what a member on this host reports in its counters file. To ask, and to look with --join, this command joins the cell for
-/// a moment, as a member with a name and ports of its own, from any host that reaches it.
+/// The level shown is the one that a member on this host reports in its counters file. To raise it, and to look with
+/// --join, this command joins the cell for a moment. It is then a member with a name and ports of its own, from any
+/// host that reaches the cell.
 ///
-/// Exit code 1: the rise is refused, and who cannot follow is named; or this build is too old for the cell. 3: no cell is found. 5: the
-/// cell has no primary partition here. 6: the time was used up.
+/// Exit code 1: the rise is refused, and those that cannot follow are named; or this build is too old for the cell. 3:
+/// no cell is found. 5: the cell has no primary partition here. 6: the time was used up.
 #[derive(Args, Debug)]
 pub(crate) struct Level {
-    /// Ask the cell to rise to level N, or without N to the highest that this build knows, and wait for it
+    /// Raise the cell to level N, or without N to the highest that this build knows, and wait for it
     #[arg(long, value_name = "N", num_args = 0..=1, value_parser = clap::value_parser!(u16).range(1..))]
     raise: Option<Option<u16>>,
-    /// Look by joining the cell, where no member on this host reports one
+    /// Join the cell to look, for hosts where no member reports a level
     #[arg(long)]
     join: bool,
     /// How long to wait for the cell, and for the rise
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     timeout: Duration,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     cell: CellFlags,
 }
 
-/// What a member knows of its cell.
+/// What a member knows of its cell's levels.
 struct Known {
     view: u64,
     level: u64,
-    /// The highest that all members know.
+    /// The highest level that all members know.
     highest: u64,
-    /// Each member and the highest it knows.
+    /// Each member, and the highest level it knows.
     members: Vec<(String, u64)>,
 }
 
@@ -60,7 +61,7 @@ impl Known {
         Self { view: status.view, level: status.level, highest: status.level_known, members: members.collect() }
     }
 
-    /// Without this command's own process, which is about to leave.
+    /// From the visitor's view, without this command's own process, which is about to leave.
     fn of_view(visitor: &Visitor) -> Self {
         let (view, me) = (&visitor.view, visitor.me());
         let others = view.members.iter().filter(|member| member.incarnation != me);
@@ -115,7 +116,7 @@ pub(crate) fn run(level: &Level) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// What a member on this host tells; of several the one in the latest view.
+/// The report of a member on this host; of several, the one in the latest view.
 fn told_here(config: &Config) -> Result<Known, Failure> {
     let out_of_reach = |error: phalanx::local::LocalError| Failure::new(Exit::Unreachable, error.to_string());
     let local = here::open(config).map_err(out_of_reach)?;
@@ -137,7 +138,7 @@ fn told_here(config: &Config) -> Result<Known, Failure> {
     Ok(Known::of_status(&status))
 }
 
-/// Asks for a level, and waits until it is in force.
+/// Requests a level, and waits until it is in force.
 fn rise(visitor: &mut Visitor, level: u16) -> Result<Known, Failure> {
     let refused = |visitor: &Visitor, why: String| {
         let now = visitor.view.level;

@@ -32,7 +32,7 @@ use clap::{Parser, Subcommand};
 use exit::{Exit, Failure};
 use notice::say;
 
-/// Release, commit, and what processes of this build speak with each other; see docs/semver.md.
+/// Release, commit, and the protocol versions of this build; see docs/semver.md.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let (release, build) = (env!("CARGO_PKG_VERSION"), env!("PHALANX_BUILD_COMMIT"));
     format!(

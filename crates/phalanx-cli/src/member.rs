@@ -1,4 +1,5 @@
-//! What `cat` and `node` share: a cell member on a thread of its own, its events in words, its end on a signal.
+//! Code shared by `cat` and `node`: runs a cell member on a thread of its own, prints its events, and ends it on a
+//! signal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use signal_hook::iterator::Signals;
 use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
 
-/// A member that was told to leave and could not is ended after this long.
+/// Time after which a member that cannot complete its leave is ended.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Starts a member.
@@ -22,7 +23,7 @@ pub(crate) fn start(options: Options) -> Result<Arc<Cell>, Failure> {
     Ok(Arc::new(Cell::start(options).map_err(not_started)?))
 }
 
-/// What an error at the start means for the exit code.
+/// Maps a start error to an exit code.
 #[expect(clippy::needless_pass_by_value, reason = "it is what an error is mapped by")]
 pub(crate) fn not_started(error: StartError) -> Failure {
     let exit = match error {
@@ -36,12 +37,12 @@ pub(crate) fn not_started(error: StartError) -> Failure {
     Failure::new(exit, error.to_string())
 }
 
-/// How a member came to its end.
+/// How a member ended, as an exit code.
 #[derive(Clone, Debug)]
 pub(crate) struct Ending(Arc<AtomicU8>);
 
 impl Ending {
-    /// Watches for SIGINT and SIGTERM: the first makes the member leave, and what it still has to do is bounded.
+    /// Watches for SIGINT and SIGTERM. The first makes the member leave, within [`LEAVE_PATIENCE`].
     pub(crate) fn watch(cell: &Arc<Cell>) -> Result<Self, Failure> {
         let ending = Self(Arc::new(AtomicU8::new(Exit::Good as u8)));
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1]).when("cannot watch for signals")?;
@@ -49,11 +50,11 @@ impl Ending {
         let work = move || {
             for signal in signals.forever() {
                 if signal == SIGUSR1 {
-                    say("told by a signal to reform the cell");
+                    say("a signal ordered to reform the cell");
                     let _ = cell.reform();
                     continue;
                 }
-                // Being told to end is no failure; being interrupted by hand is told apart, as shells do.
+                // SIGTERM is a regular end and no failure. SIGINT has a code of its own, as in shells.
                 let exit = if signal == SIGINT { Exit::Interrupted } else { Exit::Good };
                 if code.swap(exit as u8, Ordering::SeqCst) == Exit::Interrupted as u8 {
                     std::process::exit(i32::from(Exit::Interrupted as u8));
@@ -66,21 +67,21 @@ impl Ending {
         Ok(ending)
     }
 
-    /// Leaves by its own decision. If that cannot be done, the process ends with `otherwise`.
+    /// Leaves without a signal. If that cannot be completed, the process ends with `otherwise`.
     pub(crate) fn leave(&self, cell: &Arc<Cell>, otherwise: Exit) {
         let _ = cell.begin_leave();
         end_after(LEAVE_PATIENCE, otherwise, cell);
     }
 
-    /// The exit code, unless something failed: a signal decides it, or the trace that could not be written.
+    /// The exit code when nothing else failed: a signal decides it, or a trace that could not be written.
     pub(crate) fn exit(&self, cell: &Cell) -> Exit {
         let interrupted = self.0.load(Ordering::SeqCst) == Exit::Interrupted as u8;
         traced(if interrupted { Exit::Interrupted } else { Exit::Good }, cell)
     }
 }
 
-/// Ends the process if it has not ended by itself: without a quorum, or before a reader that stands still, the way
-/// out may be closed.
+/// Ends the process after `patience` if it still runs. Without a quorum, or with a stalled reader of its output, a
+/// leave may never complete.
 fn end_after(patience: Duration, exit: Exit, cell: &Arc<Cell>) {
     let cell = Arc::clone(cell);
     let work = move || {
@@ -88,30 +89,30 @@ fn end_after(patience: Duration, exit: Exit, cell: &Arc<Cell>) {
         say("could not leave in time; the others will learn of it as of a death");
         std::process::exit(i32::from(traced(exit, &cell) as u8));
     };
-    // Without a thread the process waits as long as it takes.
+    // If no thread can be started, the process waits without a limit.
     let _ = std::thread::Builder::new().name("patience".to_owned()).spawn(work);
 }
 
-/// A trace that was asked for and could not be written is a failure.
+/// A requested trace that could not be written is a failure.
 fn traced(exit: Exit, cell: &Cell) -> Exit {
     if exit == Exit::Good && cell.is_trace_lost() { Exit::Failure } else { exit }
 }
 
-/// Where events are told.
+/// Destination of the printed events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// They are the data.
+    /// Standard output: the events are the data.
     Out,
-    /// They are notices beside the data.
+    /// Standard error: the events are notices beside the data.
     Beside,
 }
 
-/// Tells events in words, or as JSON lines.
+/// Prints events in words, or as JSON lines.
 #[derive(Debug)]
 pub(crate) struct Narrator {
     told: Told,
     json: bool,
-    /// Of the members of this cell view and the one before.
+    /// Names of the members of this cell view and the previous one.
     names: BTreeMap<Incarnation, String>,
     before: BTreeMap<Incarnation, String>,
 }
@@ -121,13 +122,13 @@ impl Narrator {
         Self { told, json, names: BTreeMap::new(), before: BTreeMap::new() }
     }
 
-    /// The name of a process, as far as it is known.
+    /// The name of a process, if known.
     fn name(&self, who: Incarnation) -> String {
         let known = self.names.get(&who).or_else(|| self.before.get(&who));
         known.cloned().unwrap_or_else(|| who.to_string())
     }
 
-    /// Takes an event in. Those that are worth a line are told.
+    /// Processes an event, and prints it if it is worth a line.
     pub(crate) fn note(&mut self, event: &Event) {
         if let Event::CellView(view) = event {
             let names = view.members.iter().map(|member| (member.incarnation, member.name.clone())).collect();
@@ -138,7 +139,7 @@ impl Narrator {
         }
     }
 
-    /// Tells of messages that were accepted and are not sent; see [`phalanx::Item::Unsent`].
+    /// Prints that messages were accepted and will not be sent; see [`phalanx::Item::Unsent`].
     pub(crate) fn note_unsent(&self, group: &str, first: u64, messages: u64) {
         let last = first + messages.saturating_sub(1);
         let text = format!("group {group}: of the messages given to it, numbers {first} to {last} are not sent");
@@ -154,7 +155,7 @@ impl Narrator {
         }
     }
 
-    /// Which members did not hear each other, or have another path between them that failed.
+    /// Describes which members did not hear each other, or have another path between them that failed.
     fn apart(&self, view: &CellView, mut value: Value) -> (String, Value) {
         let named = |(who, by): &(Incarnation, Vec<Incarnation>)| {
             (self.name(*who), by.iter().map(|who| self.name(*who)).collect::<Vec<_>>())
@@ -264,7 +265,7 @@ impl Narrator {
         })
     }
 
-    /// What this process kept of a group is of no use any more.
+    /// Reports that the state this process kept of a group is of no use any more.
     fn forgotten(&self, group: &str, view: u64, kept: Option<&[(Incarnation, u64)]>) -> (String, Value) {
         let mut value = json!({"event": "group_forgotten", "group": group, "view": view});
         let Some(kept) = kept else {
@@ -323,13 +324,13 @@ impl Narrator {
     }
 }
 
-/// Whom a group waits for: names, and incarnations where there is no name.
+/// Names of the members a group waits for; the incarnation where a name is unknown.
 pub(crate) fn names_of(waits_for: &[(Incarnation, String)]) -> String {
     let name = |(who, name): &(Incarnation, String)| if name.is_empty() { who.to_string() } else { name.clone() };
     waits_for.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// The same for programs.
+/// The same as JSON.
 pub(crate) fn waits_for_json(waits_for: &[(Incarnation, String)]) -> Value {
     waits_for.iter().map(|(who, name)| json!({"name": name, "incarnation": who.to_string()})).collect()
 }

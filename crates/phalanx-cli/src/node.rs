@@ -15,8 +15,8 @@ use crate::notice::{data, say};
 
 /// Joins the cell as a plain member and prints its views
 ///
-/// A member more keeps a quorum alive, and shows whether hosts reach each other. SIGINT (exit code 130) and SIGTERM
-/// (0) make it leave. SIGUSR1 has it reform the cell, as `phalanx reform` does.
+/// An additional member keeps a quorum alive, and shows whether hosts reach each other. SIGINT (exit code 130) and
+/// SIGTERM (0) make it leave. SIGUSR1 makes it reform the cell, as `phalanx reform` does.
 #[derive(Args, Debug)]
 pub(crate) struct Node {
     /// Also join this group; may be given several times
@@ -25,10 +25,10 @@ pub(crate) struct Node {
     /// Give up (exit code 3) when this process is in no view of the cell after this long
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     patience: Option<Duration>,
-    /// Print every setting in force with the place it came from, and start nothing
+    /// Print every setting in force with its origin, and start nothing
     #[arg(long)]
     show_config: bool,
-    /// One JSON object a line
+    /// Print one JSON object a line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub(crate) fn run(node: &Node) -> Result<Exit, Failure> {
     follow(&cell, node.patience, node.json)
 }
 
-/// Tells what the member sees until it ends.
+/// Prints the member's events until it ends.
 pub(crate) fn follow(cell: &Arc<Cell>, patience: Option<Duration>, json: bool) -> Result<Exit, Failure> {
     let ending = Ending::watch(cell)?;
     let me = cell.me();

@@ -15,29 +15,30 @@ use crate::notice::{data, say};
 
 /// Founds the cell again, when its quorum is gone for good
 ///
-/// A cell whose quorum is lost decides nothing more, so that two halves never act for it at once. When those that are missing will not
-/// come back, run this on the host of a member that is left and hears no quorum. That member renounces the old instance of the cell and founds the next
-/// one with the groups and the state that it has; others that are left, or are started, join it. It looks first whether anybody else is
-/// heard, and refuses if a quorum is, or another member that does the same.
+/// A cell whose quorum is lost decides nothing more, so that two halves never act for it at once. When the missing
+/// members will not come back, run this on the host of a remaining member that hears no quorum. That member renounces
+/// the old instance of the cell and founds the next one with the groups and the state that it has. Other remaining
+/// members, and newly started ones, join it. It first checks whether anybody else is heard. It refuses if a quorum is,
+/// or another member that reforms the cell.
 ///
-/// When nobody is left, start the founders again: they look for the cell, and found none. Then run this with --all-dead on the host of
-/// one of them. More than half of the founders must look for the cell.
+/// When no member remains, start the founders again: they look for the cell, and found none. Then run this with
+/// --all-dead on the host of one of them. More than half of the founders must look for the cell.
 ///
 /// What cannot be reached cannot be seen from here: make sure that no other part of the old cell goes on.
 ///
 /// Exit code 1: no process of this host can do it. 2: --yes is missing. 5: it was refused. 6: the time was used up.
 #[derive(Args, Debug)]
 pub(crate) struct Reform {
-    /// Yes, found another instance
+    /// Confirm that another instance is founded
     #[arg(long)]
     yes: bool,
-    /// No member of the cell lives anywhere
+    /// Assert that no member of the cell lives anywhere
     #[arg(long)]
     all_dead: bool,
     /// How long to wait for the outcome
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     timeout: Duration,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -95,7 +96,7 @@ pub(crate) fn run(reform: &Reform) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Why no process of this host can do it.
+/// Explains why no process of this host can do it.
 fn nobody(reform: &Reform, cell: &str, processes: &[(Live, Status)]) -> String {
     let states: Vec<String> =
         processes.iter().map(|(_, status)| format!("{} is {}", status.name, status.state)).collect();
@@ -113,7 +114,7 @@ fn nobody(reform: &Reform, cell: &str, processes: &[(Live, Status)]) -> String {
     }
 }
 
-/// What came of it; `None`: the time was used up.
+/// Requests the reform and waits for its outcome. `None`: the time was used up.
 fn ask(
     local: &LocalCell,
     live: &Live,
@@ -135,8 +136,8 @@ fn ask(
     Ok(None)
 }
 
-/// What failed when it did.
+/// Prefix of errors while it reads the files of local processes.
 const LOOKING: &str = "cannot look for processes of this host";
 
-/// A process looks for requests as often.
+/// Interval at which a process checks for requests.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! `phalanx serve`: a program as a service.
+//! `phalanx serve`: offers a program as a service.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,10 +26,11 @@ use crate::notice::{data, say};
 /// Answers calls by running a program: the request is its input, its output the answer
 ///
 /// `phalanx call` calls it. Each call runs the program at most once, whatever the network does. If it ends with another
-/// code than 0, the caller is told the code. SIGINT (exit code 130) and SIGTERM (0) end the service, and what it runs.
+/// code than 0, the caller gets the code. SIGINT (exit code 130) and SIGTERM (0) end the service and the programs it
+/// runs.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
-    /// The UDP port to be called at; 0: the system chooses one, which is printed
+    /// The UDP port of the service; 0: the system chooses one, which is printed
     #[arg(short, long, value_name = "PORT", default_value_t = 0)]
     port: u16,
     /// Programs that run at the same time; further callers get the answer "busy"
@@ -38,7 +39,7 @@ pub(crate) struct Serve {
     /// A program that runs longer than this is killed, and its caller gets an error
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     timeout: Duration,
-    /// The address as a JSON object
+    /// Print the address as a JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -48,16 +49,16 @@ pub(crate) struct Serve {
     command: Vec<String>,
 }
 
-/// How a program ended, as the first byte of an answer says it.
+/// How a program ended, in the first byte of an answer.
 pub(crate) const ENDED_WELL: u8 = 0;
-/// A code of 1 to 255 follows, then its output.
+/// An exit code of 1 to 255 follows, then its output.
 pub(crate) const ENDED_WITH: u8 = 1;
-/// By a signal, whose number follows, then its output.
+/// A signal ended it; the signal's number follows, then its output.
 pub(crate) const ENDED_BY: u8 = 2;
-/// It could not be started, or took too long; why follows as text.
+/// It could not be started, or took too long; the reason follows as text.
 pub(crate) const ENDED_NOT: u8 = 3;
 
-/// Starts programs for calls.
+/// Runs programs for calls.
 struct Runner {
     command: Vec<String>,
     jobs: u32,
@@ -109,7 +110,7 @@ impl Runner {
         let work = move || {
             let answer = finish(child, request, timeout, &ending);
             running.fetch_sub(1, Ordering::Relaxed);
-            // The service may have ended.
+            // The receiver is gone if the service has ended.
             let _ = done.send((call, answer));
             wake.wake();
         };
@@ -117,11 +118,11 @@ impl Runner {
     }
 }
 
-/// Feeds a program, takes its output, and waits for its end.
+/// Feeds a program its input, collects its output, and waits for its end.
 fn finish(mut child: Child, request: Vec<u8>, timeout: Duration, ending: &AtomicBool) -> Vec<u8> {
     let (input, output) = (child.stdin.take(), child.stdout.take());
     let feed = std::thread::spawn(move || {
-        // A program need not read what it is given.
+        // A program need not read its input.
         let _ = input.map(|mut input| input.write_all(&request));
     });
     let (tell, told) = channel();
@@ -135,16 +136,16 @@ fn finish(mut child: Child, request: Vec<u8>, timeout: Duration, ending: &Atomic
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let end = Instant::now() + timeout;
     let mut late = false;
-    // Until it is waited for, its number is nobody else's.
+    // The process id cannot be reused before the process is reaped, so the signals below reach the right one.
     while !has_ended(pid) {
         if Instant::now() >= end || ending.load(Ordering::Relaxed) {
             late = true;
             break;
         }
-        // Its output ends when it does, mostly.
+        // Its output usually ends when it does; a child that inherited the pipe may keep it open.
         let _ = told.recv_timeout(LOOK);
     }
-    // What it left behind in its group goes with it.
+    // Kills processes of its group that outlived it.
     if let Some(group) = pid {
         let _ = kill_process_group(group, Signal::KILL);
     }
@@ -161,7 +162,7 @@ fn finish(mut child: Child, request: Vec<u8>, timeout: Duration, ending: &Atomic
 
 fn has_ended(pid: Option<Pid>) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    // Who cannot be looked at has no end to wait for.
+    // A process that cannot be waited for has no end to wait for.
     pid.is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
 }
 
@@ -183,7 +184,7 @@ fn failed(why: &str) -> Vec<u8> {
     bytes
 }
 
-/// Whether there is something to run by this name, as the system would look for it.
+/// Whether a program of this name can be found, with the system's search rules.
 fn is_program(name: &str) -> bool {
     let runs =
         |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
@@ -242,7 +243,7 @@ pub(crate) fn run(serve: &Serve) -> Result<Exit, Failure> {
             port.wait(None, &[signals.descriptor()]).when("cannot wait")?;
         }
     };
-    // Programs that run are killed, and their callers told what is known.
+    // Running programs are killed, and their callers get an answer that says so.
     ending.store(true, Ordering::Relaxed);
     let end = Instant::now() + GRACE;
     while runner.running.load(Ordering::Relaxed) > 0 && Instant::now() < end {
@@ -252,22 +253,22 @@ pub(crate) fn run(serve: &Serve) -> Result<Exit, Failure> {
     }
     answer(&mut port, &mut runner, &answers);
     port.poll(&mut runner);
-    // A trace that was asked for and could not be written is a failure.
+    // A requested trace that could not be written is a failure.
     Ok(if exit == Exit::Good && !is_traced { Exit::Failure } else { exit })
 }
 
-/// Sends the answers that programs gave meanwhile.
+/// Sends the answers of programs that ended. Returns their number.
 fn answer(port: &mut Port, runner: &mut Runner, answers: &Receiver<(CallId, Vec<u8>)>) -> usize {
     let mut sent = 0;
     while let Ok((call, bytes)) = answers.try_recv() {
         sent += 1;
-        // Its caller may have given it up.
+        // The caller may have given up the call.
         let _ = port.answer(call, Some(bytes.into()), runner);
     }
     sent
 }
 
-/// The signals that end a service, as something to wait for.
+/// The signals that end a service, as a descriptor to wait for.
 struct Signals {
     came: Arc<AtomicUsize>,
     pipe: UnixStream,
@@ -295,7 +296,7 @@ impl Signals {
     }
 }
 
-/// Between two looks at a program that closed its output, or took long.
+/// Interval at which a program is polled that closed its output or ran too long.
 const LOOK: Duration = Duration::from_millis(5);
-/// For the programs that run when the service ends.
+/// Time allowed to running programs when the service ends.
 const GRACE: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! `phalanx stat`: what the members of a cell on this host say of themselves, read from their counters files.
+//! `phalanx stat`: prints what the members of a cell on this host report in their counters files.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,26 +15,27 @@ use crate::here;
 use crate::notice::{data, say};
 use crate::table::Table;
 
-/// Shows how the members of a cell on this host stand, without disturbing them
+/// Shows the state of the members of a cell on this host, without disturbing them
 ///
-/// Names for each stream the member it waits for. Exit code 3: nobody of that cell runs here. 5: somebody is outside
-/// the primary partition.
+/// For each stream it names the member that the stream waits for. Exit code 3: no member of that cell runs here. 5: a
+/// member is outside the primary partition.
 #[derive(Args, Debug)]
 pub(crate) struct Stat {
-    /// All counters that are not zero, too
+    /// Also print all counters that are not zero
     #[arg(long)]
     counters: bool,
-    /// One JSON document with everything
+    /// Print one JSON document with everything
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     cell: CellFlags,
 }
 
-/// A process whose file is this much older than its period does not turn: it is stopped, or in a long handler.
+/// A file this much older than its update period shows that the process is not polling: it is stopped, or in a long
+/// handler.
 const STALE: Duration = Duration::from_secs(2);
 
-/// One process, as it says.
+/// One process, as it reports itself.
 struct Seen {
     reading: Reading,
     age: Duration,
@@ -74,7 +75,7 @@ fn look(live: &Live) -> Option<Seen> {
     }
 }
 
-/// A level as a process tells it: builds before there were levels tell none, nor does who is in no view.
+/// Formats a reported level. Builds older than levels report none, and so does a process that is in no view.
 pub(crate) fn level(level: u64) -> String {
     if level == 0 { "-".to_owned() } else { level.to_string() }
 }
@@ -136,7 +137,8 @@ fn tell(seen: &[Seen], with_counters: bool) {
     }
 }
 
-/// Groups that wait are the same at all members of one view: each is told once for each set that it waits for.
+/// Prints the waiting groups. They are the same at all members of one view, so each is printed once for each set of
+/// members that it waits for.
 fn tell_orphans(seen: &[Seen]) {
     let orphans: BTreeSet<(&str, String)> =
         seen.iter().flat_map(|one| &one.reading.status.orphans).map(waits).collect();

@@ -1,12 +1,12 @@
-//! Tables for people: columns with two blanks between them and no frames, so that they also cut and sort well.
+//! Tables for people. Columns are separated by two blanks and have no frames, so that `cut` and `sort` work on them.
 
 use std::fmt;
 
-/// Rows of text, laid out when shown.
+/// A table that is laid out when it is displayed.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
-    /// Columns from here on hold numbers and are aligned to the right.
+    /// First of the columns that are aligned to the right because they hold numbers.
     numbers_from: usize,
 }
 

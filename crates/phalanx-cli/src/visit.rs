@@ -1,4 +1,4 @@
-//! A member for a moment: how commands ask a cell for something.
+//! A temporary member: how commands ask a cell for something.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure, While};
 use crate::member::not_started;
 use crate::notice::say;
 
-/// A process that joins the cell, asks, and leaves.
+/// A process that joins the cell, makes a request, and leaves.
 pub(crate) struct Visitor {
     pub(crate) process: Inline,
     pub(crate) seen: Seen,
@@ -25,10 +25,10 @@ pub(crate) struct Visitor {
     interrupted: Arc<AtomicBool>,
 }
 
-/// What it saw, and the trace of it, if the configuration asks for one.
+/// The visitor's events, and its trace if the configuration requests one.
 pub(crate) type Seen = Traced<Unread, Box<dyn Write + Send>>;
 
-/// Events that were not looked at yet. It joins no group, so nothing is delivered.
+/// Events not yet processed. The visitor joins no group, so there are no deliveries.
 #[derive(Default)]
 pub(crate) struct Unread(VecDeque<Event>);
 
@@ -49,7 +49,7 @@ pub(crate) fn visit<T>(
 ) -> Result<T, Failure> {
     let until = Instant::now() + timeout;
     let config = Config {
-        // The name and the ports of a configuration may be those of a member that runs.
+        // The configured name and ports may be those of a running member.
         name: Some(format!("{purpose}-{}-{}", hostname(), std::process::id())),
         data_port: 0,
         control_port: 0,
@@ -57,7 +57,7 @@ pub(crate) fn visit<T>(
     };
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // The second one ends it at once.
+        // A second signal ends the process at once.
         let code = i32::from(Exit::Interrupted as u8);
         signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&interrupted))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupted)))
@@ -84,7 +84,7 @@ pub(crate) fn visit<T>(
     outcome
 }
 
-/// The first view that holds it.
+/// Waits for the first view that contains the visitor.
 fn enter(
     process: &mut Inline,
     seen: &mut Seen,
@@ -118,12 +118,12 @@ impl Visitor {
         self.process.node().incarnation()
     }
 
-    /// The protocol core, to look at.
+    /// The protocol core, for reading.
     pub(crate) fn core(&self) -> &Process {
         self.process.node().process()
     }
 
-    /// The next event; `None` when the time is used up.
+    /// The next event. `None`: the time is used up.
     pub(crate) fn next(&mut self) -> Result<Option<Event>, Failure> {
         let event = next(&mut self.process, &mut self.seen, self.until, &self.interrupted)?;
         if let Some(Event::CellView(view)) = &event {
@@ -132,7 +132,7 @@ impl Visitor {
         Ok(event)
     }
 
-    /// Why nothing came of it: `late`, unless the cell decides nothing.
+    /// The failure of a request: `late`, unless the cell has no primary partition.
     pub(crate) fn in_vain(&self, late: String) -> Failure {
         if self.process.node().membership() == Membership::NonPrimary {
             return Failure::new(Exit::Degraded, "no quorum of the cell is heard from here: it decides nothing");
@@ -140,7 +140,7 @@ impl Visitor {
         Failure::new(Exit::TimedOut, late)
     }
 
-    /// Turns until `ready` gives something; `None` when the time is used up.
+    /// Polls until `ready` returns something. `None`: the time is used up.
     pub(crate) fn until<T>(&mut self, mut ready: impl FnMut(&Process) -> Option<T>) -> Result<Option<T>, Failure> {
         loop {
             if let Some(value) = ready(self.core()) {
@@ -174,7 +174,7 @@ fn next(
     }
 }
 
-/// One turn, and a wait if nothing came of it. False: the time is used up.
+/// Polls once, and waits if nothing happened. False: the time is used up.
 fn turn(process: &mut Inline, seen: &mut Seen, until: Instant, interrupted: &AtomicBool) -> Result<bool, Failure> {
     if interrupted.load(Ordering::SeqCst) {
         return Err(Failure::new(
@@ -211,8 +211,8 @@ fn hostname() -> String {
     host.nodename().to_string_lossy().chars().take(64).collect()
 }
 
-/// A leave takes a view; beyond this the process just ends.
+/// Bound on the time of a leave, which takes a view. Beyond it the process just ends.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A signal is seen at the latest after this long.
+/// Interval at which signals are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

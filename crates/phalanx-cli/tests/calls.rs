@@ -108,7 +108,7 @@ fn what_cannot_be_says_why() {
     slow.end();
 }
 
-/// With `PHALANX` as the program and its arguments after it: files of more than 8 KiB cannot be written.
+/// A shell that runs the program (`PHALANX`, arguments appended) and cannot write files of more than 8 KiB.
 fn without_room(directory: &Path, arguments: &[&str]) -> std::process::Command {
     let program = phalanx(directory, arguments);
     let mut command = std::process::Command::new("sh");
@@ -133,16 +133,16 @@ fn what_was_called_is_traced_and_judged() {
         let called = run(dir.path(), &[&["call"], &to_traces[..], &[&address, word]].concat());
         assert_eq!((called.status.code(), text(&called.stdout).as_str()), (Some(0), word), "{}", text(&called.stderr));
     }
-    // A killed service leaves what it ran.
+    // After SIGKILL the service's trace still holds the runs so far.
     server.signal(Signal::KILL);
     assert_eq!(server.end().0, None);
     let check = |more: &[&str]| run(dir.path(), &[&["check", &traces.to_string_lossy()], more].concat());
     let judged = check(&["--require", "R1,R2,R5,R6,V15"]);
     assert_eq!(judged.status.code(), Some(0), "{}", text(&judged.stdout));
-    // No call was refused.
+    // No call was refused, so R4 was not put to the test.
     let vacuous = check(&["--require", "R4"]);
     assert_eq!(vacuous.status.code(), Some(1), "{}", text(&vacuous.stdout));
-    // Who gives all traces gives that of the kill, too.
+    // With `--complete` the trace of the kill is required, too.
     let cut = check(&["--complete"]);
     assert_eq!((cut.status.code(), text(&cut.stdout).contains("E1")), (Some(1), true), "{}", text(&cut.stdout));
 }
@@ -158,7 +158,7 @@ fn a_trace_that_cannot_be_written_is_told_and_makes_the_exit_code_1() {
         out.contains('\n').then_some(out)
     });
     let address = line.trim().rsplit(' ').next().expect("it is the last word").to_owned();
-    // Each call is some records; they go on when the trace is full.
+    // Each call writes some records. Calls must go on when the trace is full.
     let until_full = (0..2_000).find(|_| {
         let called = run(dir.path(), &["call", &address, "x"]);
         assert_eq!((called.status.code(), text(&called.stdout).as_str()), (Some(0), "x"), "{}", text(&called.stderr));
@@ -168,7 +168,7 @@ fn a_trace_that_cannot_be_written_is_told_and_makes_the_exit_code_1() {
     server.signal(Signal::TERM);
     assert_eq!(server.end().0, Some(1));
 
-    // A caller's own trace: its directory is a file, or it is full.
+    // The caller's own trace fails: its directory is a file, or the file system is full.
     let file = dir.path().join("file");
     std::fs::write(&file, "").expect("written");
     let refused = run(dir.path(), &["call", "--trace", &file.to_string_lossy(), "127.0.0.1:9", "x"]);

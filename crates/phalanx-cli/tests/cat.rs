@@ -7,7 +7,7 @@ use std::io::Write;
 use common::{Running, directory, lines, run, text, wait_for};
 use rustix::process::Signal;
 
-/// Failures are noticed soon, and a busy machine is not mistaken for one.
+/// Timing with which failures are noticed soon, and a busy machine is not mistaken for one.
 const QUICK: [&str; 4] = ["--set", "timing.heartbeat=50ms", "--set", "timing.suspect_after=500ms"];
 
 #[test]
@@ -57,7 +57,7 @@ fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[test]
 fn when_the_orderer_is_killed_the_others_go_on_alike() {
     let dir = directory();
-    // Uniform, so that even what the dead one printed must be what the others print first.
+    // Uniform, so that even lines that only the dead member printed must be printed first by the others.
     let more = [&["--uniform", "--expect", "3"], &QUICK[..]].concat();
     let first = Running::cat(dir.path(), "first", &more);
     first.await_notice("group g view 1");
@@ -66,7 +66,7 @@ fn when_the_orderer_is_killed_the_others_go_on_alike() {
         member.await_notice("group g view 3");
         let input = lines(&member.name, 20_000);
         let mut stdin = member.take_stdin();
-        // It stays open: the member must not say its end before the test does.
+        // The input stays open: the member must not announce its end before the test closes it.
         std::thread::spawn(move || drop(stdin.write_all(&input)));
     }
     wait_for("the first lines", || (first.out().len() > 10_000).then_some(()));

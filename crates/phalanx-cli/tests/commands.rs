@@ -36,7 +36,7 @@ fn wrong_usage_is_2_and_wrong_configuration_is_7() {
 fn what_cannot_be_reached_is_3() {
     let dir = directory();
     assert_eq!(code(&run(dir.path(), &["stat"])), 3);
-    // Port 9 of the loopback interface answers nobody.
+    // No process answers at port 9 of the loopback interface.
     let output = run(dir.path(), &["node", "--seeds", "127.0.0.1:9", "--patience", "300ms"]);
     assert_eq!(code(&output), 3, "{}", said(&output));
     let output = run(dir.path(), &["cat", "-g", "g", "--seeds", "127.0.0.1:9", "--patience", "300ms"]);
@@ -160,7 +160,7 @@ fn a_group_that_waits_is_shown_and_an_operator_gives_it_up() {
     assert_eq!(asked(&[], 0).1, serde_json::json!({"orphans": []}));
     let nothing = asked(&["red", "--yes"], 1).0;
     assert!(nothing.contains("red does not wait, and no other group does: nothing was given up"), "{nothing}");
-    // Without its members in the cell it waits, and only a word gives it up.
+    // Without its members in the cell the group waits, and only --yes gives it up.
     holder.signal(Signal::STOP);
     await_line(&one, "gone: holder (unreachable)");
     let waiting = wait_for("the counters files", || {
@@ -223,7 +223,7 @@ fn a_lost_quorum_is_told_and_only_an_operator_reforms() {
     assert_eq!(stat(dir.path()).0, 0);
     let refused = run(dir.path(), &["reform", "--yes"]);
     assert_eq!(code(&refused), 1, "the cell lives: {}", said(&refused));
-    // Without the older of two nobody can tell which half goes on.
+    // Without the older of two members, the other cannot know which half goes on.
     one.signal(Signal::KILL);
     await_line(&other, "NOT in the primary partition");
     let seen = wait_for("the counters file", || Some(stat(dir.path())).filter(|(code, _)| *code == 5)).1;
@@ -281,7 +281,8 @@ fn a_list_of_known_violations_must_say_what_is_broken_and_no_more() {
         run(dir.path(), &[&["sim", "--members", "3", "--known", &at], args].concat())
     };
     let holds = "swarm\t3\t2\tU1\tit holds, and is listed\n";
-    // Listed runs that hold fail the list, by itself and within a campaign; other campaigns do not look at them.
+    // A listed run that holds fails the list, both alone and within a campaign. Other kinds of campaign ignore the
+    // entry.
     let output = sim(holds, &["--only-known"]);
     assert_eq!(code(&output), 1);
     assert!(said(&output).contains("listed with U1"), "{}", said(&output));

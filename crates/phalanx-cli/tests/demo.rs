@@ -1,4 +1,4 @@
-//! The demonstration as a user runs it, and that its checker is not blind.
+//! The demonstration as a user runs it, and a test that its checker is not blind.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use common::{Running, directory, phalanx, run, tampers, wait_for};
 use rustix::process::Signal;
 
-/// What the checker says of the traces in a directory: whether all held, and the codes of what did not.
+/// The checker's verdict on the traces in a directory: the exit code, and the codes that did not hold.
 fn check(traces: &Path) -> (Option<i32>, Vec<String>, String) {
     let output = run(traces, &["check", "--complete", "--one-instance", "--json", &traces.to_string_lossy()]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -43,7 +43,7 @@ fn everything_holds_and_no_changed_trace_passes() {
     let (code, _, text) = check(&traces);
     assert_eq!(code, Some(0), "{text}");
     let sound = tampers::Run::read(&traces);
-    // As it was, when it is written again.
+    // The traces unchanged, written again.
     let place = dir.path().join("changed");
     sound.save(&place);
     assert_eq!(check(&place).0, Some(0));
@@ -85,7 +85,7 @@ fn an_end_in_the_middle_leaves_nobody_behind() {
     }
 }
 
-/// Gone, or dead and not waited for by whoever inherited it.
+/// Whether the process is gone, or is a zombie that its new parent has not reaped.
 fn ends(pid: u64) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").map(|(_, fields)| fields.starts_with('Z'));

@@ -1,21 +1,21 @@
-//! The last lines of a group, kept by every member for those who come later.
+//! The last lines of a group, kept by every member for later joiners.
 
 use std::collections::VecDeque;
 
 use super::text::Text;
 
-/// Lines every member keeps for late joiners, whatever it was asked to show itself.
+/// Lines every member keeps for joiners, whatever `--history` it was started with.
 pub(super) const LINES_KEPT: usize = 1_000;
 
-/// Most bytes kept, so that long lines stay bounded too.
+/// Bound on the kept bytes, because lines may be long.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Most bytes taken from a donor: what a donor may keep, and its bookkeeping.
+/// Bound on the bytes taken from a donor: the bytes that a donor may keep, and its bookkeeping.
 const STATE_BYTES_MAX: usize = 2 * BYTES_MAX;
 
 const MAGIC: [u8; 8] = *b"PHXCAT01";
 
-/// A text as kept.
+/// A text in the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     from: String,
@@ -39,7 +39,7 @@ impl From<Text<'_>> for Kept {
     }
 }
 
-/// The last texts of a group, oldest first.
+/// The last texts of a group, oldest first. Bounded by lines and bytes.
 #[derive(Debug)]
 pub(super) struct History {
     texts: VecDeque<Kept>,
@@ -49,7 +49,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Keeps at least the last `lines` lines, as far as memory allows.
+    /// An empty history that keeps at least the last `lines` lines, within the bound on bytes.
     pub(super) fn new(lines: usize) -> Self {
         Self { texts: VecDeque::new(), lines: 0, bytes: 0, lines_max: lines.max(LINES_KEPT) }
     }
@@ -73,26 +73,26 @@ impl History {
         }
     }
 
-    /// All that is kept, oldest first.
+    /// All texts, oldest first.
     pub(super) fn all(&self) -> Vec<Kept> {
         self.texts.iter().cloned().collect()
     }
 
-    /// As bytes, for a joiner.
+    /// Encodes the history for a joiner.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let mut payload = Vec::new();
         for text in self.texts.iter().map(Kept::text) {
             payload.clear();
             text.encode(&mut payload);
-            let len = u32::try_from(payload.len()).expect("what is kept is far shorter than 4 GiB");
+            let len = u32::try_from(payload.len()).expect("a kept text is far shorter than 4 GiB");
             out.extend_from_slice(&len.to_le_bytes());
             out.extend_from_slice(&payload);
         }
         out
     }
 
-    /// Takes a donor's bytes in place of what was kept. False: they make no sense, and nothing is kept.
+    /// Replaces the history by a donor's. False: the bytes are malformed, and the history is then empty.
     pub(super) fn decode(&mut self, state: &[u8]) -> bool {
         self.clear();
         let Some(mut rest) = state.strip_prefix(&MAGIC) else { return false };
@@ -117,7 +117,7 @@ impl History {
     }
 }
 
-/// The last `lines` lines of `texts`; a text may be cut at its front.
+/// The last `lines` lines of `texts`. The first returned text may lack its beginning.
 pub(super) fn last(texts: &[Kept], lines: usize) -> Vec<Kept> {
     let all: usize = texts.iter().map(|text| lines_in(&text.bytes)).sum();
     let mut surplus = all.saturating_sub(lines);
@@ -137,7 +137,7 @@ pub(super) fn last(texts: &[Kept], lines: usize) -> Vec<Kept> {
     last
 }
 
-/// Gathers a donor's pieces, bounded.
+/// Assembles the pieces of a donor's state, up to [`STATE_BYTES_MAX`].
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     bytes: Vec<u8>,
@@ -159,14 +159,14 @@ impl Incoming {
         self.bytes.is_empty() && !self.too_long
     }
 
-    /// What was gathered, unless it was beyond the bound.
+    /// Returns the assembled state, or `None` if it exceeded the bound.
     pub(super) fn take(&mut self) -> Option<Vec<u8>> {
         let whole = std::mem::take(self);
         (!whole.too_long).then_some(whole.bytes)
     }
 }
 
-/// Lines, the last one counted even without its newline.
+/// Number of lines; a last line without a newline counts.
 fn lines_in(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte == b'\n').count() + usize::from(!bytes.ends_with(b"\n"))
 }
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(joiner.texts, donor.texts);
         assert_eq!(joiner.texts.len(), 2, "an end is not kept");
         for cut in 0..state.len() - 1 {
-            // A cut between two texts is a shorter state; a cut inside one may shorten its bytes and is refused.
+            // A cut between two texts yields a shorter state. A cut inside a text either shortens it or is refused.
             let whole = joiner.decode(&state[..cut]);
             assert!(!whole || joiner.encode() == state[..cut]);
         }

@@ -1,4 +1,4 @@
-//! Standard input, on a thread of its own: texts are multicast as fast as the group takes them.
+//! Reads standard input on a thread of its own, and multicasts texts as fast as credit allows.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,16 +9,16 @@ use phalanx::{CallError, Group};
 use super::text::{Splitter, Text};
 use crate::notice::say;
 
-/// What the printing thread tells the reading one.
+/// Messages from the printing thread to the reading thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Go {
-    /// The members that were waited for are there.
+    /// The expected members are there: begin to read.
     Begin,
-    /// This process came back after an exclusion: say again that the input has ended, if it has.
+    /// This process came back after an exclusion: if the input has ended, announce that again.
     Again,
 }
 
-/// How texts are sent.
+/// Parameters of the sending thread.
 #[derive(Clone)]
 pub(super) struct Sending {
     pub(super) group: Group,
@@ -28,7 +28,7 @@ pub(super) struct Sending {
     pub(super) start: u64,
 }
 
-/// Starts the thread; it begins to read when told to.
+/// Starts the thread; it waits for [`Go::Begin`] before it reads.
 pub(super) fn begin(sending: Sending) -> io::Result<Sender<Go>> {
     let (tell, told) = channel();
     std::thread::Builder::new().name("input".to_owned()).spawn(move || {
@@ -84,5 +84,5 @@ impl Sending {
     }
 }
 
-/// More than a head without the name takes.
+/// Upper bound of a text's head without the name.
 const HEAD_BYTES: usize = 32;

@@ -1,29 +1,29 @@
-//! How what was delivered is printed.
+//! Output format of delivered texts.
 
 use serde::Serialize;
 
 use super::text::Text;
 
-/// Lays texts out as bytes.
+/// Formats texts as bytes or as JSON lines.
 #[derive(Debug)]
 pub(super) struct Layout {
     json: bool,
     group: String,
-    /// Whose text, without a newline at its end, was printed last.
+    /// Sender of the last printed text, if that had no newline at its end.
     open: Option<String>,
 }
 
-/// One line, for programs.
+/// One line of JSON.
 #[derive(Serialize)]
 struct Line<'a> {
     group: &'a str,
     from: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
-    /// For lines that are no UTF-8.
+    /// For lines that are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     hex: Option<String>,
-    /// False: the line came without a newline at its end.
+    /// False: the line had no newline at its end.
     newline: bool,
 }
 
@@ -32,10 +32,10 @@ impl Layout {
         Self { json, group: group.to_owned(), open: None }
     }
 
-    /// Appends what is to be printed for `text`.
+    /// Appends the output for `text`.
     ///
-    /// Bytes go out as they came. Only where a text without a newline at its end is followed by another line, a
-    /// newline is put between them: at every member in the same place.
+    /// Bytes are printed as they came, with one exception. If another line follows a text without a newline at its end,
+    /// a newline separates them. It is in the same place at every member.
     pub(super) fn put(&mut self, text: Text<'_>, out: &mut Vec<u8>) {
         let from = text.from;
         if self.json {

@@ -1,8 +1,8 @@
 //! `phalanx cat`: a fault-tolerant pipe.
 //!
-//! Three threads: one reads standard input and multicasts ([`input`]), the protocol thread keeps the history
-//! ([`past`]), and the main thread takes deliveries and prints. When whoever reads standard output stands still, the
-//! main thread does, the bounded queue before it fills, and credit holds the senders back.
+//! There are three threads. One reads standard input and multicasts ([`input`]), the protocol thread keeps the history
+//! ([`past`]), and the main thread takes deliveries and prints. When the reader of standard output stalls, the main
+//! thread blocks; then its bounded queue fills, and missing credit stops the senders.
 
 mod history;
 mod input;
@@ -36,17 +36,18 @@ use text::Text;
 /// SIGINT (exit code 130) and SIGTERM (0) make it leave.
 #[derive(Args, Debug)]
 pub(crate) struct Cat {
-    /// The group; it is made if it is not there
+    /// The group; it is made if it does not exist
     #[arg(short, long, value_name = "NAME")]
     group: String,
-    /// On joining, print the last N lines that were said before
+    /// On joining, print the last N lines that were sent before
     #[arg(long, value_name = "N", default_value_t = 0)]
     history: usize,
-    /// Deliver the own lines only when every member has them: if anybody prints one, all survivors do. What happens where
-    /// neither this nor --plain is given was decided by who founded the group; `phalanx cat` founds it so
+    /// Deliver the own lines only when every member has them: if any member prints one, all survivors do. Without this
+    /// and --plain, the default of the group's founder applies; `phalanx cat` founds groups with --uniform as the
+    /// default
     #[arg(long, conflicts_with = "plain")]
     uniform: bool,
-    /// Deliver the own lines without waiting for that
+    /// Deliver the own lines without waiting for other members
     #[arg(long)]
     plain: bool,
     /// Causal order instead of one total order: faster, and unrelated lines may differ in order
@@ -61,7 +62,7 @@ pub(crate) struct Cat {
     /// Give up (exit code 3) when this process is in no view of the group after this long
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     patience: Option<Duration>,
-    /// One JSON object a line: group, from, text (or hex), newline
+    /// Print one JSON object a line: group, from, text (or hex), newline
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -119,28 +120,28 @@ pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
     Ok(printer.ending.exit(&cell))
 }
 
-/// Bytes laid out before they are written: many small deliveries make one write.
+/// Bytes collected before a write, so that many small deliveries make one system call.
 const WRITE_BYTES: usize = 256 << 10;
 
 struct Printer<'a> {
     cat: &'a Cat,
     ending: Ending,
     past: Past,
-    /// This start, as its texts name it.
+    /// Random number of this start; its texts carry it.
     start: u64,
     input: Sender<Go>,
     narrator: Narrator,
     layout: Layout,
     printed: Printed,
     out: Vec<u8>,
-    /// Nobody reads standard output any more.
+    /// The reader of standard output is gone.
     broken: bool,
     in_view: bool,
-    /// The group goes on with the history that this member kept, and the first view of that is to come.
+    /// The group goes on with the history that this member kept; its first view is still to come.
     goes_on: bool,
-    /// The input was told to begin.
+    /// The input thread was told to begin.
     began: bool,
-    /// In a view of the group at least once: what is taken as state later was missed.
+    /// It has been in a view of the group. A state taken later then holds texts that it missed.
     was_member: bool,
     /// Own texts that were never delivered.
     lost: u64,
@@ -177,7 +178,7 @@ impl Printer<'_> {
 
     fn take(&mut self, cell: &Arc<Cell>, item: Item) {
         match item {
-            // What is replayed with a history that is taken is part of it, and printed from there.
+            // Messages replayed with a transferred history are part of that history and are printed from there.
             Item::Message(message) if message.replayed && !self.goes_on => {}
             Item::Message(message) => match Text::decode(&message.payload) {
                 Some(text) => self.print(cell, text),
@@ -227,14 +228,16 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints what was said before this member came, as far as it was asked for; or what it missed while it was away.
+    /// Prints the history from before this member joined, up to `--history` lines; or the texts it missed while it was
+    /// excluded.
     fn catch_up(&mut self) {
         let Ok(taken) = self.past.taken() else {
             say("the history of another member makes no sense, and was left out");
             return;
         };
         if !self.was_member {
-            // What was before is not missed, whether it is shown or not.
+            // Texts from before are recorded as printed even if they are not shown, so that they do not count as
+            // missed.
             for kept in &taken {
                 self.printed.note(kept.text());
             }
@@ -266,7 +269,7 @@ impl Printer<'_> {
         self.out.clear();
         match written {
             Ok(()) => Ok(()),
-            // Whoever read this has all they want.
+            // A closed pipe ends the printing and is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 if !self.broken {
                     self.broken = true;

@@ -1,4 +1,4 @@
-//! What was said in the group: the history that members share, and what this one has printed.
+//! The group's past: the history that members share, and the texts that this one has printed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use phalanx::state::{Frozen, State};
 use super::history::{History, Incoming, Kept};
 use super::text::Text;
 
-/// The history, kept by the protocol thread, and what it has for the printing thread.
+/// The history, kept by the protocol thread, and its messages to the printing thread.
 #[derive(Clone, Debug)]
 pub(super) struct Past {
     shared: Arc<Mutex<Shared>>,
@@ -19,9 +19,9 @@ pub(super) struct Past {
 struct Shared {
     history: History,
     incoming: Incoming,
-    /// A history that was just taken from another member.
+    /// A history just taken from another member.
     taken: Option<Vec<Kept>>,
-    /// A donor's bytes made no sense.
+    /// The donor's bytes were malformed.
     refused: bool,
 }
 
@@ -33,11 +33,11 @@ impl Past {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        // A panic elsewhere cannot leave it half changed in a way that matters for printing.
+        // A poisoned lock is usable: no update leaves the history in a state that printing cannot handle.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was taken from another member, once; `Err`: it made no sense.
+    /// Returns a history taken from another member, once. `Err`: it was malformed.
     pub(super) fn taken(&self) -> Result<Vec<Kept>, ()> {
         let mut shared = self.lock();
         let taken = shared.taken.take().unwrap_or_default();
@@ -46,7 +46,7 @@ impl Past {
 }
 
 impl Shared {
-    /// A donor's state is whole as soon as something follows it.
+    /// Completes a state transfer. The donor's state is complete as soon as any other event follows it.
     fn take_over(&mut self) {
         if self.incoming.is_empty() {
             return;
@@ -86,17 +86,17 @@ impl State for Past {
     }
 }
 
-/// What was printed: the last number of each sender's start.
+/// Numbers of the last printed text of each start of each sender.
 #[derive(Debug, Default)]
 pub(super) struct Printed {
     last: BTreeMap<(String, u64), u64>,
 }
 
 impl Printed {
-    /// Notes that a text was printed. Returns how many of its sender's texts before it never were.
+    /// Records that a text was printed. Returns how many earlier texts of its sender never were.
     pub(super) fn note(&mut self, text: Text<'_>) -> u64 {
         if self.last.len() >= SENDERS_MAX {
-            // Forgotten senders may at worst be printed twice after an exclusion.
+            // The table is bounded. A forgotten sender's texts may be printed twice after an exclusion.
             self.last.clear();
         }
         match self.last.insert((text.from.to_owned(), text.start), text.number) {
@@ -111,7 +111,7 @@ impl Printed {
     }
 }
 
-/// Starts of senders that are remembered.
+/// Bound on the number of remembered starts.
 const SENDERS_MAX: usize = 4_096;
 
 #[cfg(test)]

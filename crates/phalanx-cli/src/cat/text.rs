@@ -1,25 +1,25 @@
-//! What travels in a multicast of `phalanx cat`: one or more whole lines, or a piece of a line.
+//! The payload of a multicast of `phalanx cat`: one or more whole lines, or a piece of a line.
 //!
-//! A payload is a head (see [`Text::encode`]) and the bytes as they were read. Lines end with a newline byte,
-//! which a line cannot contain, so that no other boundary is needed and millions of lines a second pass uncopied.
+//! A payload is a head (see [`Text::encode`]) followed by the bytes as they were read. A line ends with a newline and
+//! contains no other. So lines need no further framing, and millions of lines a second pass uncopied.
 
 use std::io::{self, Read};
 
-/// Which program and version wrote a payload.
+/// First byte of a payload: identifies this program and the format's version.
 const TAG: u8 = 0xC1;
 
-/// This text goes on where the sender's previous one, which had no newline at its end, stopped.
+/// Flag: this text continues the sender's previous one, which had no newline at its end.
 const CONTINUES: u8 = 1;
 
-/// Nothing follows from this start of the sender: its input has ended. Without bytes.
+/// Flag: the sender's input has ended and no text of this start follows. The text has no bytes.
 const END: u8 = 2;
 
-/// A text of somebody.
+/// A decoded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Text<'a> {
     /// The sender's name.
     pub(super) from: &'a str,
-    /// Random bits of the sender's start: a name may start again and count from one.
+    /// Random number of the sender's start. A process of the same name may start again and count from one.
     pub(super) start: u64,
     /// Its number among the texts of this start, from 1.
     pub(super) number: u64,
@@ -31,7 +31,7 @@ pub(super) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// `None`: not a payload of this program.
+    /// Decodes a payload. `None`: this program did not write it.
     pub(super) fn decode(payload: &'a [u8]) -> Option<Self> {
         let (&[TAG, flags, name_len], rest) = payload.split_first_chunk()? else { return None };
         let (start, rest) = rest.split_first_chunk()?;
@@ -60,37 +60,37 @@ impl<'a> Text<'a> {
         out.extend_from_slice(self.bytes);
     }
 
-    /// Lines in it; the last may lack its newline.
+    /// The lines in it. The last may lack its newline.
     pub(super) fn lines(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.bytes.split_inclusive(|byte| *byte == b'\n')
     }
 }
 
-/// Asked of standard input at once, in bytes.
+/// Bytes requested from standard input in one read.
 const READ_BYTES: usize = 256 << 10;
 
-/// Longest line that travels whole, in bytes. A longer one goes in pieces.
+/// Length in bytes up to which a line is sent as one text. A longer one is sent in pieces.
 pub(super) const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// Some of the input: whole lines, or a piece of one.
+/// A part of the input: whole lines, or a piece of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cutting<'a> {
-    /// The cutting before had no newline at its end.
+    /// The previous part had no newline at its end.
     pub(super) continues: bool,
     pub(super) bytes: &'a [u8],
 }
 
-/// Cuts what is read into texts at newlines.
+/// Splits the input into texts at newlines.
 #[derive(Debug)]
 pub(super) struct Splitter {
-    /// Read and not yet given out: `buffer[..len]`.
+    /// Bytes read and not yet returned are in `buffer[..len]`.
     buffer: Vec<u8>,
     len: usize,
-    /// No newline stands before this.
+    /// `buffer[..searched]` contains no newline.
     searched: usize,
-    /// Given out and still in the buffer: `buffer[..taken]`.
+    /// Bytes returned and still in the buffer are `buffer[..taken]`.
     taken: usize,
-    /// What was last given out had no newline at its end.
+    /// The last part returned had no newline at its end.
     open: bool,
     at_end: bool,
     line_bytes_max: usize,
@@ -105,7 +105,8 @@ impl Splitter {
         Self { buffer: Vec::new(), len: 0, searched: 0, taken: 0, open: false, at_end: false, line_bytes_max }
     }
 
-    /// Waits for input and gives the next text; `None` at the end. All whole lines that are there go together.
+    /// Waits for input and returns the next text; `None` at the end. All whole lines that are available are returned
+    /// together.
     pub(super) fn next(&mut self, from: &mut impl Read) -> io::Result<Option<Cutting<'_>>> {
         self.buffer.copy_within(self.taken..self.len, 0);
         self.len -= self.taken;
@@ -153,7 +154,7 @@ impl Splitter {
 mod tests {
     use super::*;
 
-    /// Gives one of its pieces with each read.
+    /// A reader that returns one of its pieces for each read.
     struct Pieces<'a>(Vec<&'a [u8]>);
 
     impl Read for Pieces<'_> {

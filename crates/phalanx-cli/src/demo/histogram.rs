@@ -1,4 +1,4 @@
-//! Latencies in buckets that grow with the value: within 1/16 of the true value, in fixed memory.
+//! Latencies in buckets whose width grows with the value: within 1/16 of the true value, in fixed memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ const STEPS: u32 = 16;
 /// Counts of values by size.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Histogram {
-    /// By bucket number; trailing zeros are left out.
+    /// Counts by bucket number, without trailing zeros.
     counts: Vec<u64>,
 }
 
@@ -24,7 +24,7 @@ impl Histogram {
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        // What another process sent is bounded by what this one would make itself.
+        // The bound protects against a malformed histogram from another process.
         let len = self.counts.len().max(other.counts.len()).min(bucket_of(u64::MAX) + 1);
         self.counts.resize(len, 0);
         for (sum, count) in self.counts.iter_mut().zip(&other.counts) {
@@ -36,7 +36,7 @@ impl Histogram {
         self.counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count))
     }
 
-    /// The value that `share` (0 to 1) of all values do not exceed, rounded up to its bucket; `None` when empty.
+    /// The value that a `share` (0 to 1) of all values do not exceed, rounded up to its bucket; `None` when empty.
     pub(super) fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = ((self.count() as f64) * share).ceil().max(1.0);
         let mut seen = 0.0;
@@ -55,7 +55,7 @@ fn bucket_of(value: u64) -> usize {
     if power <= 5 {
         return value as usize;
     }
-    // The four bits below the highest one choose the step.
+    // The four bits below the highest one select the sub-bucket.
     let shift = power - 5;
     let step = (value >> shift) as u32 - STEPS;
     (shift * STEPS + STEPS + step) as usize

@@ -5,21 +5,21 @@ use std::sync::Arc;
 /// Balances in the ledger: 8 Mi of 8 bytes, 64 MiB.
 pub(super) const ACCOUNTS: u32 = 8 << 20;
 
-/// What every account holds at first.
+/// Initial balance of every account.
 const OPENING: u64 = 1_000;
 
-/// Balances in one page: 32 KiB, the unit that is copied when a frozen page is written.
+/// Balances in one page. A page of 32 KiB is the unit of copy-on-write after a freeze.
 const PAGE: usize = 4_096;
 
-/// What stands before the balances in a snapshot: magic, transfers applied, digest.
+/// Bytes before the balances in a snapshot: magic, number of transfers applied, digest.
 const HEAD: usize = 24;
 
 const MAGIC: [u8; 8] = *b"PHXLEDG1";
 
-/// One transfer; also a multicast's payload.
+/// One transfer, which is also a multicast's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transfer {
-    /// Its number among the sender's transfers in this life.
+    /// Its number among the sender's transfers in this incarnation.
     pub(super) number: u64,
     pub(super) from: u32,
     pub(super) to: u32,
@@ -27,7 +27,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// Its length in a payload.
+    /// Its encoded length in bytes.
     pub(super) const LEN: usize = 20;
 
     pub(super) fn encode(&self) -> [u8; Self::LEN] {
@@ -56,7 +56,7 @@ impl Transfer {
 
 type Page = Box<[u64]>;
 
-/// The balances. Pages are shared with the snapshots taken of them and copied when written.
+/// The balances. Pages are shared with snapshots and copied on write.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     pages: Vec<Arc<Page>>,
@@ -66,18 +66,18 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn new() -> Self {
-        // All pages are one at first: an untouched ledger costs a page.
+        // All pages are initially one shared page, so an untouched ledger costs one page.
         let page: Arc<Page> = Arc::new(vec![OPENING; PAGE].into());
         Self { pages: vec![page; ACCOUNTS as usize / PAGE], applied: 0, digest: 0 }
     }
 
-    /// Moves the amount if it is there; a transfer that is not covered still counts and leaves its mark on the
+    /// Moves the amount if the balance covers it. A transfer that is not covered still changes the count and the
     /// digest, so that its place in the order shows.
     pub(super) fn apply(&mut self, transfer: &Transfer) {
         let amount = u64::from(transfer.amount);
         if self.balance(transfer.from) >= amount {
             *self.balance_mut(transfer.from) -= amount;
-            // The sum of all balances never changes, and fits.
+            // This cannot overflow: the sum of all balances never changes, and fits.
             *self.balance_mut(transfer.to) += amount;
         }
         self.applied += 1;
@@ -95,7 +95,7 @@ impl Ledger {
         mix(self.digest ^ self.applied)
     }
 
-    /// A digest of every balance and of [`Self::digest`], and the sum of all balances.
+    /// Returns a digest of every balance and of [`Self::digest`], and the sum of all balances.
     pub(super) fn audit(&self) -> (u64, u64) {
         let mut digest = self.digest();
         let mut sum = 0_u64;
@@ -106,7 +106,7 @@ impl Ledger {
         (digest, sum)
     }
 
-    /// The sum of all balances of a ledger that is whole.
+    /// The sum of all balances of an undamaged ledger.
     pub(super) fn sum_due() -> u64 {
         u64::from(ACCOUNTS) * OPENING
     }
@@ -122,7 +122,7 @@ impl Ledger {
         &mut page[account % PAGE]
     }
 
-    /// The whole state, frozen now; costs a list of pointers.
+    /// Freezes the whole state. Copies only a list of pointers.
     pub(super) fn freeze(&self) -> Frozen {
         let mut head = MAGIC.to_vec();
         head.extend_from_slice(&self.applied.to_le_bytes());
@@ -140,7 +140,7 @@ pub(super) struct Frozen {
 
 const PAGE_BYTES: usize = PAGE * 8;
 
-/// Length of a whole state, in bytes.
+/// Length of the whole state, in bytes.
 pub(super) const STATE_BYTES: usize = HEAD + ACCOUNTS as usize * 8;
 
 impl phalanx::core::Snapshot for Frozen {
@@ -161,7 +161,7 @@ impl phalanx::core::Snapshot for Frozen {
             let (page, skip) = ((at - HEAD) / PAGE_BYTES, (at - HEAD) % PAGE_BYTES);
             let Some(page) = self.pages.get(page) else { return };
             let take = (PAGE_BYTES - skip).min(end - at);
-            // Offsets need not be aligned to a balance.
+            // Offsets need not be multiples of 8 bytes.
             let (first, last) = (skip / 8, (skip + take).div_ceil(8));
             let from = out.len();
             for balance in page.get(first..last).unwrap_or_default() {
@@ -174,12 +174,12 @@ impl phalanx::core::Snapshot for Frozen {
     }
 }
 
-/// Puts a ledger together from the pieces of a snapshot.
+/// Assembles a ledger from the pieces of a snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     head: Vec<u8>,
     pages: Vec<Arc<Page>>,
-    /// The page under way, and the bytes of a balance that a piece cut.
+    /// The incomplete page, and the bytes of a balance that a piece boundary split.
     page: Vec<u64>,
     cut: Vec<u8>,
 }
@@ -213,7 +213,7 @@ impl Incoming {
         }
     }
 
-    /// The ledger; `None` when pieces are missing or it is none.
+    /// Returns the ledger; `None` if pieces are missing or malformed.
     pub(super) fn finish(self) -> Option<Ledger> {
         let rest = self.head.strip_prefix(&MAGIC)?;
         let (applied, digest) = rest.split_first_chunk::<8>()?;
@@ -284,7 +284,7 @@ mod tests {
         (5_000..9_000).for_each(|number| ledger.apply(&transfer(number)));
         let mut incoming = Incoming::default();
         let mut offset = 0;
-        // Sizes that cut the head, balances and pages.
+        // Sizes that split the head, balances and pages.
         for size in [1, 30, 7, 32_768, 100_003].iter().cycle() {
             let mut piece = Vec::new();
             frozen.read(offset, *size, &mut piece);

@@ -28,16 +28,16 @@ pub(crate) struct Member {
     directory: PathBuf,
 }
 
-/// Between two reports of progress.
+/// Interval between two reports of progress.
 const REPORT_EVERY_NS: u64 = 100_000_000;
 
-/// While updates are fed, the process looks this often whether some are due.
+/// Interval at which the process checks for due updates while they are fed.
 const FEED_EVERY: Duration = Duration::from_millis(1);
 
-/// Most updates sent in one turn; more that are due follow in the next.
+/// Bound on the updates sent in one poll. More that are due follow in the next.
 const BURST: u64 = 500;
 
-/// One update in so many is delivered only when all members have it.
+/// One in this many updates is uniform.
 const UNIFORM_EVERY: u64 = 16;
 
 pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
@@ -84,14 +84,14 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
             return Ok(Exit::Good);
         }
         if !more {
-            // Without credit there is nothing to do before a packet comes.
+            // Without credit nothing can be sent before a packet arrives, so it sleeps longer.
             let patience = if feed.rate > 0 && credit { FEED_EVERY } else { Duration::from_millis(50) };
             process.wait(Some(patience)).when("cannot wait")?;
         }
     }
 }
 
-/// Carries out what was ordered. False: leave.
+/// Executes an order. False: leave.
 fn obey<W: Write>(
     orders: &Receiver<Option<report::Order>>,
     feed: &mut Feed,
@@ -114,13 +114,13 @@ fn obey<W: Write>(
     }
 }
 
-/// Makes updates at a steady rate.
+/// Generates updates at a steady rate.
 struct Feed {
     rate: u64,
     since_ns: u64,
     sent: u64,
     number: u64,
-    /// Decides who pays whom; differs from member to member.
+    /// State of the random sequence of accounts; differs from member to member.
     draw: u64,
 }
 
@@ -138,7 +138,7 @@ impl Feed {
         self.sent = 0;
     }
 
-    /// Sends what is due. False: there was no credit for all of it.
+    /// Sends the updates that are due. False: credit did not suffice for all.
     fn send<W: Write>(&mut self, process: &mut Inline, handler: &mut Traced<Replica, W>) -> bool {
         let Some(group) = handler.inner().group else { return true };
         let elapsed_ns = u128::from(now_ns().saturating_sub(self.since_ns));
@@ -147,7 +147,7 @@ impl Feed {
         while self.sent < until {
             let transfer = self.draw_next();
             let now = now_ns();
-            // Some are uniform, so that the checker sees both kinds mixed.
+            // Some updates are uniform, so that the checker sees both kinds mixed.
             let uniform = self.number.is_multiple_of(UNIFORM_EVERY);
             match process.multicast(group, Order::Total, uniform.into(), &transfer.encode(), handler) {
                 Ok(()) => {
@@ -156,7 +156,7 @@ impl Feed {
                     handler.inner_mut().under_way.push_back(now);
                 }
                 Err(CommandError::NoCredit) => return false,
-                // Between two lives; what is due then is not made up for.
+                // Between two incarnations no update can be sent. Those that fell due are skipped, not made up for.
                 Err(_) => {
                     self.sent = due;
                     return true;

@@ -1,7 +1,7 @@
 //! `phalanx demo`: four processes keep a replicated ledger while they are killed, stopped and brought back.
 //!
-//! The parent ([`script`]) starts this program again for each member ([`member`]), does the harm, and judges in the
-//! end ([`verdict`]); another process of this program checks the traces of all.
+//! The parent ([`script`]) starts this program again for each member ([`member`]), injects the faults, and evaluates
+//! the result ([`verdict`]). Another process of this program checks all traces.
 
 mod histogram;
 mod ledger;
@@ -44,7 +44,7 @@ pub(crate) struct Demo {
     /// Keep traces and everything else in this directory, which must not exist
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// One JSON document with the verdict instead of the picture
+    /// Print one JSON document with the verdict instead of the picture
     #[arg(long)]
     json: bool,
 }
@@ -69,7 +69,7 @@ pub(crate) fn run(demo: &Demo) -> Result<Exit, Failure> {
     Ok(if held { Exit::Good } else { Exit::Failure })
 }
 
-/// Has the traces judged by a process of its own.
+/// Runs the checker on the traces, in a process of its own.
 fn check(mut outcome: Outcome, directory: &Path) -> Result<Outcome, Failure> {
     let program = std::env::current_exe().when("cannot find this program's own file")?;
     let output = std::process::Command::new(program)
@@ -118,7 +118,7 @@ fn tell(outcome: &Outcome, claims: &[verdict::Claim], held: bool) {
     data(if held { "everything held" } else { "NOT everything held" });
 }
 
-/// The demonstration's own directory: its processes meet no others. Removed in the end unless it is kept.
+/// The demonstration's own directory, so that its processes meet no others. Removed on drop unless `--keep` is given.
 struct Directory {
     path: PathBuf,
     temporary: bool,
@@ -130,7 +130,7 @@ impl Directory {
         let temporary = asked.is_none();
         let own = || std::env::temp_dir().join(format!("phalanx-demo-{}", std::process::id()));
         let path = asked.unwrap_or_else(own);
-        // Fails if it is there: nobody else's directory is used, and none is emptied.
+        // Creation fails if the directory exists, so no other program's directory is ever used or emptied.
         std::fs::DirBuilder::new().mode(0o700).create(&path).when(format_args!("cannot make {}", path.display()))?;
         let path = path.canonicalize().when(format_args!("cannot find {}", path.display()))?;
         Ok(Self { path, temporary })

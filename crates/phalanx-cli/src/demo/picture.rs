@@ -1,5 +1,4 @@
-//! What a person sees while the demonstration runs: a picture that is drawn anew on a terminal, plain lines
-//! elsewhere.
+//! The display while the demonstration runs: a picture that is redrawn on a terminal, plain lines elsewhere.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -9,10 +8,10 @@ use super::stage::{Member, Stage};
 use super::verdict::rounded;
 use crate::notice::lively;
 
-/// Between two drawings.
+/// Interval between two drawings.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
-/// Between two lines of progress where nothing can be drawn.
+/// Interval between two lines of progress where nothing can be drawn.
 const LINE_EVERY: Duration = Duration::from_secs(3);
 
 /// Events that stay visible in the picture.
@@ -25,22 +24,22 @@ pub(super) struct Picture {
     quiet: bool,
     due: Instant,
     events: VecDeque<String>,
-    /// Lines of the last drawing, to be drawn over.
+    /// Lines of the last drawing, which the next one overwrites.
     drawn: usize,
-    /// Updates applied at the last look, for the rate.
+    /// Updates applied at the previous drawing, from which the rate is computed.
     last: Option<(Instant, u64)>,
     rate: f64,
 }
 
 impl Picture {
-    /// With `quiet` nothing is shown.
+    /// A display of the demonstration. With `quiet` it shows nothing.
     pub(super) fn new(quiet: bool) -> Self {
         let now = Instant::now();
         let lively = lively() && !quiet;
         Self { began: now, lively, quiet, due: now, events: VecDeque::new(), drawn: 0, last: None, rate: 0.0 }
     }
 
-    /// Something happened.
+    /// Adds an event.
     pub(super) fn event(&mut self, text: &str) {
         let line = format!("{:6.2} s  {text}", self.began.elapsed().as_secs_f64());
         if self.lively {
@@ -54,7 +53,7 @@ impl Picture {
         }
     }
 
-    /// Draws if it is time to.
+    /// Redraws if the interval has passed.
     pub(super) fn tick(&mut self, stage: &Stage) {
         let now = Instant::now();
         if now < self.due || self.quiet {
@@ -81,7 +80,7 @@ impl Picture {
         self.last = Some((now, applied));
     }
 
-    /// The picture is final: what follows stands below it.
+    /// Draws a last time. Later output appears below the picture.
     pub(super) fn end(&mut self, stage: &Stage) {
         if self.lively {
             self.draw(stage);
@@ -129,7 +128,7 @@ impl Picture {
             out.push_str(&format!("\x1b[{}A", self.drawn));
         }
         for line in &lines {
-            // Each line is cleared to its end, so that nothing of a longer one stays.
+            // Each line is cleared to its end, so that no rest of a longer one remains.
             out.push_str(line);
             out.push_str("\x1b[K\n");
         }

@@ -1,4 +1,4 @@
-//! A member's side of the protocol: the ledger it keeps, and what it saw.
+//! A member's application: its ledger, and the events it reports.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,23 +12,23 @@ use super::report::{Report, now_ns};
 /// The group of the demonstration.
 pub(super) const GROUP: &str = "ledger";
 
-/// A ledger, and what is to be told of its life.
+/// A ledger, and the unreported events of its member.
 pub(super) struct Replica {
     pub(super) ledger: Ledger,
-    /// A donor's state on its way, in place of the ledger.
+    /// A donor's state that is being received. It will replace the ledger.
     incoming: Option<Incoming>,
     me: Incarnation,
     names: BTreeMap<Incarnation, String>,
-    /// The group, once this life is a member.
+    /// The group, once this incarnation is a member.
     pub(super) group: Option<GroupId>,
-    /// When own updates were sent that have not come back, oldest first.
+    /// Send times of own updates that were not yet delivered here, oldest first.
     pub(super) under_way: VecDeque<u64>,
     pub(super) returned: u64,
     latency: Histogram,
     last_delivery: Option<Instant>,
     pause_ns_max: u64,
     now: Instant,
-    /// A stop for a view change was told and no view since.
+    /// A flush was reported, and no view since.
     pub(super) flush_told: bool,
     pub(super) reports: Vec<Report>,
     pub(super) left: bool,
@@ -54,7 +54,7 @@ impl Replica {
         }
     }
 
-    /// Where it stands; what was measured since the last call is given out.
+    /// A report of progress. Resets the measurements since the last call.
     pub(super) fn progress(&mut self) -> Report {
         Report::Progress {
             at_ns: now_ns(),
@@ -65,7 +65,7 @@ impl Replica {
         }
     }
 
-    /// Streams were seen to be stopped, or started again.
+    /// Notes whether streams are stopped by a flush.
     pub(super) fn note_flush(&mut self, flushing: bool) {
         if flushing && !self.flush_told {
             self.flush_told = true;
@@ -73,7 +73,7 @@ impl Replica {
         }
     }
 
-    /// The donor's state is whole as soon as something follows it.
+    /// Completes a state transfer. The donor's state is complete as soon as any other event follows it.
     fn take_over(&mut self) -> bool {
         let Some(incoming) = self.incoming.take() else { return true };
         match incoming.finish() {
@@ -94,7 +94,7 @@ impl Replica {
             return;
         }
         self.group = Some(view.group);
-        // A flush that began and ended within one turn was not seen.
+        // A flush that began and ended within one poll was not observed; it is reported here.
         self.note_flush(true);
         self.flush_told = false;
         let name = |who: &Incarnation| self.names.get(who).cloned().unwrap_or_else(|| who.to_string());
@@ -106,7 +106,7 @@ impl Replica {
 impl Handler for Replica {
     fn begin(&mut self, me: &MemberInfo) {
         self.me = me.incarnation;
-        // The ledger stays: the group may go on with it after an exclusion.
+        // The ledger stays: after an exclusion the group may go on with it.
         self.incoming = None;
         self.group = None;
         self.under_way.clear();
@@ -154,7 +154,7 @@ impl Handler for Replica {
                 self.incoming = Some(Incoming::default());
                 self.reports.push(Report::StateBegin { at_ns: now_ns(), bytes });
             }
-            // If the group is made anew, it begins with a new ledger.
+            // If the group is founded anew, it begins with a new ledger.
             Event::GroupForgotten { .. } => self.ledger = Ledger::new(),
             Event::StateEnd { .. } => {
                 let whole = self.take_over();

@@ -1,19 +1,19 @@
-//! What a member of the demonstration tells its parent, one JSON object a line, and what it is told.
+//! The protocol between a member of the demonstration and its parent: one JSON object a line.
 
 use serde::{Deserialize, Serialize};
 
 use super::histogram::Histogram;
 
-/// From a member to its parent.
+/// Reports from a member to its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Report {
-    /// A life begins.
+    /// An incarnation begins.
     Begin {
-        /// Its incarnation.
+        /// Its number.
         incarnation: u64,
     },
-    /// A view change was seen to be under way: this member's streams are stopped.
+    /// A view change was observed: this member's streams are stopped.
     Flush { at_ns: u64 },
     /// A view of the group was installed.
     View {
@@ -24,49 +24,49 @@ pub(super) enum Report {
     },
     /// A donor's state begins to arrive.
     StateBegin { at_ns: u64, bytes: u64 },
-    /// It is complete.
+    /// A donor's state has been received completely.
     StateEnd { at_ns: u64, whole: bool },
     /// A view of the cell was installed, in the primary partition.
     Cell {
         /// Names in rank order.
         members: Vec<String>,
     },
-    /// It hears a quorum of its view, or does not.
+    /// The member began to hear a quorum of its view, or ceased to.
     Primary { primary: bool },
-    /// A decided view does not hold this member.
+    /// A decided view does not contain this member.
     Excluded { at_ns: u64, view: u64 },
-    /// Where it stands; sent ten times a second.
+    /// Its progress; sent ten times a second.
     Progress {
         at_ns: u64,
         /// Updates applied to the ledger since it was opened.
         applied: u64,
-        /// Own updates that came back in this life.
+        /// Own updates delivered here in this incarnation.
         returned: u64,
-        /// From sending to own delivery, in nanoseconds, since the last report.
+        /// Times from sending an update to its own delivery, in nanoseconds, since the last report.
         latency: Histogram,
         /// The longest pause between two deliveries since the last report, in nanoseconds.
         pause_ns_max: u64,
     },
-    /// The whole ledger, looked at once.
+    /// A consistent summary of the whole ledger.
     Audit {
         /// Updates applied.
         applied: u64,
-        /// Of every balance and of the order of all updates.
+        /// Digest of every balance and of the order of all updates.
         digest: u64,
         /// Sum of all balances.
         sum: u64,
     },
-    /// It left the cell gracefully.
+    /// The member left the cell gracefully.
     Left,
-    /// It cannot go on.
+    /// The member cannot go on.
     Failed { why: String },
 }
 
-/// From the parent to a member.
+/// Orders from the parent to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(super) enum Order {
-    /// Send so many updates a second, spread evenly; 0: none.
+    /// Send this many updates a second, evenly spaced; 0: none.
     Feed { rate: u64 },
     /// Answer with [`Report::Audit`].
     Audit,

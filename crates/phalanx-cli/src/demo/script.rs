@@ -1,4 +1,4 @@
-//! What happens in the demonstration, in order, and what is measured of it.
+//! The script of the demonstration: its steps in order, and their measurements.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,40 +16,42 @@ use crate::exit::{Exit, Failure, While};
 
 const NAMES: [&str; super::verdict::MEMBERS] = ["anna", "boris", "clara", "dario"];
 
-/// For a step that should take a second or two, on a machine that has other things to do.
+/// Time limit of a step that should take a second or two. It is long because the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// For everything together.
+/// Time limit of the whole demonstration.
 const WHOLE: Duration = Duration::from_secs(180);
 
-/// How long a member is stopped at least. The others must go on without it: longer than the checker's bound for that.
+/// The minimum time for which a member is stopped. It exceeds the checker's bound within which the others must go on
+/// without it (4 s), so that the bound is tested.
 const STOPPED: Duration = Duration::from_millis(4_300);
 
-/// How long half of the members are stopped. The others must say that they are no quorum: longer than that bound.
+/// The time for which half of the members are stopped. It exceeds the checker's bound within which the others must
+/// report that they are no quorum (5 s).
 const HALF_STOPPED: Duration = Duration::from_millis(5_300);
 
-/// How long two that were stopped may take to decide that the others are gone.
+/// The longest that two members which were stopped may take to decide that the others are gone.
 const HALF_LOOKS: Duration = Duration::from_millis(1_500);
 
-/// How long the updates flow after the last failure was mended: longer than the checker's bound until all are in one view,
-/// 10 s.
+/// The time for which updates flow after the last failure was healed. It exceeds the checker's bound until all are in
+/// one view, 10 s.
 const QUIET: Duration = Duration::from_secs(12);
 
-/// How long there are no updates then: longer than the checker's bound until the last one is delivered, 5 s, so that each is
-/// judged.
+/// The time without updates after that. It exceeds the checker's bound until the last update is delivered, 5 s, so that
+/// each is checked.
 const REST: Duration = Duration::from_millis(5_300);
 
-/// Between two looks at the picture and the signals.
+/// Interval at which the picture and the signals are polled.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What came of it.
+/// Result of the demonstration.
 pub(super) struct Outcome {
     pub(super) measured: Measured,
     rate: u64,
 }
 
 impl Outcome {
-    /// Updates in the ledgers in the end.
+    /// Number of updates in the final ledgers.
     pub(super) fn updates(&self) -> u64 {
         self.measured.audits.iter().map(|audit| audit.applied).max().unwrap_or(0)
     }
@@ -68,7 +70,7 @@ impl Outcome {
     }
 }
 
-/// Plays the whole script.
+/// Runs the whole script.
 pub(super) fn play(demo: &Demo, directory: &Path) -> Result<Outcome, Failure> {
     let mut show = Show::begin(demo, directory)?;
     let result = show.play(demo);
@@ -76,12 +78,12 @@ pub(super) fn play(demo: &Demo, directory: &Path) -> Result<Outcome, Failure> {
     result
 }
 
-/// Follows one failure.
+/// Measures one failure.
 struct Watch {
     victim: String,
     began_ns: u64,
     detected_ns: Option<u64>,
-    /// Survivors that have not installed the view without it.
+    /// Survivors that have not installed the view without the victim.
     open: Vec<String>,
     installed_ns: u64,
     pause_ns: u64,
@@ -93,11 +95,11 @@ struct Show {
     interrupted: Arc<AtomicBool>,
     ends: Instant,
     watch: Option<Watch>,
-    /// The newest view that was told to the audience.
+    /// The newest view that was shown.
     told_view: u64,
-    /// Since when everything is well, for good.
+    /// Time since which nothing is disturbed any more.
     quiet: Option<Instant>,
-    /// The views of the end are of no interest.
+    /// The members are leaving; their last views are not shown.
     leaving: bool,
     rate: u64,
 }
@@ -176,9 +178,10 @@ impl Show {
         Ok(self.conclude(watch, name, format!("{name} ({role}) killed")))
     }
 
-    /// Stops two of the four, the oldest among them. The others are no quorum, say so, and go on when the two run again.
+    /// Stops two of the four, the oldest among them. The others are no quorum and must report that. All go on when the
+    /// two run again.
     fn stop_half(&mut self) -> Result<(), Failure> {
-        // The oldest of the cell decides for its half, so it is one of them.
+        // The half with the oldest member is a quorum, so the oldest must be among the stopped.
         let [oldest, next, ..] = &self.stage.members[0].cell[..] else {
             return Err(Failure::new(Exit::Failure, "the cell has not four members"));
         };
@@ -201,7 +204,8 @@ impl Show {
             self.stage.hold(name, false)?;
         }
         self.picture.event(&format!("{} run again", names(&stopped)));
-        // Who was stopped may find the others silent, and go on without them until they come back.
+        // The members that were stopped may find the others silent, and install a view without them until they come
+        // back.
         self.run_for(HALF_LOOKS)?;
         self.all_together("the four did not go on together")?;
         self.picture.event("all four go on together");
@@ -214,11 +218,11 @@ impl Show {
         self.picture.event(&format!("{name} stopped with SIGSTOP: it is alive, but silent"));
         let watch = self.follow(name, began_ns)?;
         self.run_for(ends.saturating_duration_since(Instant::now()))?;
-        // What counts is the transfer of the next life, and that it is told now.
+        // Only the next incarnation's transfer and exclusion notice count.
         self.stage.member(name).transfer = None;
         self.stage.member(name).excluded = false;
         self.stage.hold(name, false)?;
-        // From here on everything is well, and must come right by itself.
+        // From here on nothing is disturbed: recovery must happen without help.
         self.stage.write(&Event::Phase { phase: Phase::Heal, connected: Vec::new() })?;
         self.stage.write(&Event::Phase { phase: Phase::Quiet, connected: Vec::new() })?;
         self.quiet = Some(Instant::now());
@@ -231,7 +235,7 @@ impl Show {
         Ok(self.conclude(watch, name, format!("{name} stopped")))
     }
 
-    /// Waits for the view without the victim at all survivors.
+    /// Waits until all survivors have installed the view without the victim.
     fn follow(&mut self, victim: &str, began_ns: u64) -> Result<Watch, Failure> {
         let open = self.stage.names().into_iter().filter(|name| name != victim).collect();
         let victim = victim.to_owned();
@@ -239,7 +243,7 @@ impl Show {
         self.until("the survivors installed no view without the lost member", PATIENCE, |show| {
             show.watch.as_ref().is_none_or(|watch| watch.open.is_empty())
         })?;
-        // The pause is told with the next report of progress.
+        // The pause arrives with the next report of progress.
         self.run_for(Duration::from_millis(300))?;
         Ok(self.watch.take().expect("it was put there above"))
     }
@@ -340,7 +344,7 @@ impl Show {
         Ok(())
     }
 
-    /// Hears what there is to hear for a tick, and shows it.
+    /// Processes incoming reports for one tick, and shows them.
     fn listen(&mut self) -> Result<(), Failure> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Failure::new(Exit::Interrupted, "interrupted; all members were ended"));

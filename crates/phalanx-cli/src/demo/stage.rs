@@ -1,4 +1,4 @@
-//! The processes of the demonstration: started, killed, stopped, heard, and never left behind.
+//! The processes of the demonstration: starts, kills and stops them and reads their reports. None is left behind.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -15,35 +15,35 @@ use super::histogram::Histogram;
 use super::report::{Order, Report, now_ns};
 use crate::exit::{Exit, Failure, While};
 
-/// One member's place: the process that has its name now, and what it last said.
+/// The process that currently has a member's name, and its last reports.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) name: String,
     child: Child,
     stdin: ChildStdin,
-    /// Which start of this name; what an earlier one still had to say is not heard.
+    /// Number of starts of this name. Reports of an earlier start are ignored.
     start: u64,
     /// Alive as far as the parent knows.
     pub(super) alive: bool,
     pub(super) stopped: bool,
     pub(super) incarnation: u64,
-    /// The last view it installed in this life, with names in rank order.
+    /// The last view it installed in this incarnation, with names in rank order.
     pub(super) view: Option<(u64, Vec<String>)>,
-    /// It hears a quorum of its view.
+    /// Whether it hears a quorum of its view.
     pub(super) primary: bool,
-    /// Told that it hears none, since this was last asked.
+    /// Whether it reported to hear none since this was last cleared.
     pub(super) cut_off: bool,
-    /// The cell view it is in, names in rank order.
+    /// Names of its cell view in rank order.
     pub(super) cell: Vec<String>,
-    /// A state transfer is under way.
+    /// Whether a state transfer is under way.
     pub(super) taking: bool,
-    /// The transfer of this life: bytes, and when it began and ended.
+    /// The transfer of this incarnation: bytes, beginning and end.
     pub(super) transfer: Option<Transfer>,
     pub(super) applied: u64,
-    /// Own updates that came back, in this life.
+    /// Own updates delivered in this incarnation.
     pub(super) returned: u64,
     pub(super) latency: Histogram,
-    /// Told that it is excluded, since the process started.
+    /// Whether it reported its exclusion since the process started.
     pub(super) excluded: bool,
     pub(super) audit: Option<(u64, u64, u64)>,
     pub(super) left: bool,
@@ -68,13 +68,13 @@ impl Member {
         members.iter().position(|name| *name == self.name)
     }
 
-    /// In a view, in the primary partition, with its state.
+    /// Whether it is in a view, in the primary partition, with its state.
     pub(super) fn serves(&self) -> bool {
         self.alive && !self.stopped && self.primary && self.view.is_some() && !self.taking
     }
 }
 
-/// All members, what they say, and the record of what is done to them.
+/// All members, their reports, and the trace of the faults.
 pub(super) struct Stage {
     pub(super) members: Vec<Member>,
     directory: PathBuf,
@@ -82,9 +82,9 @@ pub(super) struct Stage {
     inbox: Receiver<(String, u64, Option<Report>)>,
     outbox: Sender<(String, u64, Option<Report>)>,
     starts: u64,
-    /// Own updates that came back, of lives that are over.
+    /// Own updates delivered in earlier incarnations.
     returned_before: u64,
-    /// Latencies of processes that are gone.
+    /// Latencies of processes that have ended.
     latency_before: Histogram,
 }
 
@@ -107,7 +107,7 @@ impl Stage {
         })
     }
 
-    /// Starts a process under this name, in place of the one that had it.
+    /// Starts a process under this name, in place of the earlier one.
     pub(super) fn start(&mut self, name: &str) -> Result<(), Failure> {
         let program = std::env::current_exe().when("cannot find this program's own file")?;
         let mut child = Command::new(program)
@@ -117,19 +117,19 @@ impl Stage {
             .arg(&self.directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C is for the parent, which ends all.
+            // In a group of its own, it does not receive Ctrl-C of the terminal. The parent does, and ends all members.
             .process_group(0)
             .spawn()
             .when(format_args!("cannot start {name}"))?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            unreachable!("both were asked for as pipes");
+            unreachable!("both were requested as pipes");
         };
         self.starts += 1;
         let (outbox, start, who) = (self.outbox.clone(), self.starts, name.to_owned());
         let listen = move || {
             for line in BufReader::new(stdout).lines() {
                 let Ok(line) = line else { break };
-                // A line that is cut is the last one of a killed process.
+                // A killed process may leave an incomplete last line, which does not parse.
                 let Ok(report) = serde_json::from_str(&line) else { continue };
                 if outbox.send((who.clone(), start, Some(report))).is_err() {
                     return;
@@ -175,7 +175,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Kills a member with SIGKILL; it is dead when this returns. When it was done, in nanoseconds.
+    /// Kills a member with SIGKILL, and returns when it is dead. Returns the time of the kill in nanoseconds.
     pub(super) fn kill(&mut self, name: &str) -> Result<u64, Failure> {
         let member = self.member(name);
         let at_ns = now_ns();
@@ -188,7 +188,7 @@ impl Stage {
         Ok(at_ns)
     }
 
-    /// Stops a member (SIGSTOP) or lets it run again (SIGCONT).
+    /// Stops a member (SIGSTOP) or continues it (SIGCONT). Returns the time.
     pub(super) fn hold(&mut self, name: &str, stop: bool) -> Result<u64, Failure> {
         let member = self.member(name);
         let incarnation = member.incarnation;
@@ -211,7 +211,7 @@ impl Stage {
         Ok(at_ns)
     }
 
-    /// Tells one member what to do.
+    /// Sends an order to one member.
     pub(super) fn tell(&mut self, name: &str, order: Order) -> Result<(), Failure> {
         let mut line = serde_json::to_string(&order).expect("an order is plain data");
         line.push('\n');
@@ -226,14 +226,14 @@ impl Stage {
         self.members.iter().map(|m| m.name.clone()).collect()
     }
 
-    /// Writes down what was done, for the checker.
+    /// Writes an event of the harness into its trace, for the checker.
     pub(super) fn write(&mut self, event: &Event) -> Result<(), Failure> {
         let doing = "cannot write the trace of what was done";
         self.trace.write(now_ns(), event).when(doing)?;
         self.trace.flush().when(doing)
     }
 
-    /// Waits up to `patience` for something to be said, takes it in and returns it with its speaker.
+    /// Waits up to `patience` for a report, processes it and returns it with the member's name.
     pub(super) fn hear(&mut self, patience: Duration) -> Result<Option<(String, Report)>, Failure> {
         let (name, start, report) = match self.inbox.recv_timeout(patience) {
             Ok(heard) => heard,
@@ -245,7 +245,7 @@ impl Stage {
         };
         let Some(report) = report else {
             if member.alive && !member.left {
-                return Err(Failure::new(Exit::Failure, format!("{name} ended although nobody told it to")));
+                return Err(Failure::new(Exit::Failure, format!("{name} ended without an order")));
             }
             return Ok(None);
         };
@@ -295,7 +295,7 @@ impl Stage {
         Ok(Some((name, report)))
     }
 
-    /// Whether exactly the members `names` are in one view, and all of them have their state.
+    /// Whether exactly the members `names` are in one view, and all of them have the state.
     pub(super) fn agree(&self, names: &[String]) -> bool {
         let mut views = self.members.iter().filter(|m| names.contains(&m.name)).map(|m| (m.serves(), m.view.as_ref()));
         let Some((true, Some(first))) = views.next() else { return false };
@@ -306,7 +306,7 @@ impl Stage {
         sorted == wanted && views.all(|(serves, view)| serves && view == Some(first))
     }
 
-    /// Own updates that came back to their senders, over all lives.
+    /// Own updates delivered at their senders, over all incarnations.
     pub(super) fn returned(&self) -> u64 {
         self.returned_before + self.members.iter().map(|m| m.returned).sum::<u64>()
     }
@@ -318,7 +318,7 @@ impl Stage {
         all
     }
 
-    /// Waits for every member's own end.
+    /// Waits until every member has ended by itself.
     pub(super) fn part(&mut self) -> Result<(), Failure> {
         for member in &mut self.members {
             let status = member.child.wait().when(format_args!("cannot wait for {}", member.name))?;
@@ -344,5 +344,5 @@ impl Drop for Stage {
 /// The cell of the demonstration.
 pub(super) const CELL: &str = "demo";
 
-/// The directory of the traces, in the demonstration's own.
+/// Name of the trace directory within the demonstration's directory.
 pub(super) const TRACES: &str = "traces";

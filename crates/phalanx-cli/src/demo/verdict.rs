@@ -1,4 +1,4 @@
-//! Whether everything held: each claim of the demonstration, judged from what was measured.
+//! Evaluates each claim of the demonstration from the measurements.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,45 +19,46 @@ pub(super) struct Audit {
     pub(super) sum: u64,
 }
 
-/// How one failure went, as its survivors saw it.
+/// The course of one failure, as observed by its survivors.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Loss {
-    /// Who, and what was done to it.
+    /// The member, and its fault.
     pub(super) what: String,
-    /// From the deed to the first survivor's stop for a view change.
+    /// From the fault to the first survivor's flush.
     pub(super) detected_ns: Option<u64>,
-    /// From that stop to the last survivor's view without the lost one.
+    /// From that flush to the last survivor's view without the victim.
     pub(super) view_change_ns: Option<u64>,
-    /// The longest pause of deliveries at a survivor around it.
+    /// The longest pause of deliveries at a survivor around the failure.
     pub(super) pause_ns: u64,
-    /// Bytes of state it took to come back.
+    /// Bytes of state that it received on its return.
     pub(super) state_bytes: u64,
-    /// Of the transfer.
+    /// Duration of that transfer.
     pub(super) transfer_ns: u64,
-    /// Taken whole.
+    /// Whether the transfer was complete.
     pub(super) whole: bool,
 }
 
-/// What was measured.
+/// The measurements of the whole run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Measured {
     pub(super) losses: Vec<Loss>,
     pub(super) audits: Vec<Audit>,
-    /// Own updates that came back to their senders, over all lives.
+    /// Own updates delivered at their senders, over all incarnations.
     pub(super) acknowledged: u64,
-    /// How long updates were fed, in nanoseconds.
+    /// Time for which updates were fed, in nanoseconds.
     pub(super) fed_ns: u64,
     #[serde(skip)]
     pub(super) latency: Histogram,
-    /// The stopped member was told of its exclusion.
+    /// Whether the stopped member was notified of its exclusion.
     pub(super) exclusion_told: bool,
-    /// When two of four were stopped, the others were told that they are no quorum, and all went on together after.
+    /// Whether, with two of four stopped, the others reported that they are no quorum, and all went on together
+    /// afterwards.
     pub(super) half_told: bool,
-    /// Exit code of the checker; `None`: it did not end.
+    /// Exit code of the checker. `None`: it did not exit.
     pub(super) checker: Option<i32>,
     /// The checker's last line.
     pub(super) checker_says: String,
-    /// How often the checker put each guarantee to the test.
+    /// Number of times the checker put each property to the test.
     pub(super) tested: BTreeMap<Property, u64>,
 }
 
@@ -74,7 +75,7 @@ pub(super) const MEMBERS: usize = 4;
 /// Failures of the demonstration: two kills and a stop.
 pub(super) const LOSSES: usize = 3;
 
-/// Judges what was measured.
+/// Evaluates the measurements.
 pub(super) fn judge(measured: &Measured) -> Vec<Claim> {
     let audits = &measured.audits;
     let first = audits.first();
@@ -138,7 +139,7 @@ fn list(audits: &[Audit]) -> String {
     audits.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// A time with three digits, for people.
+/// Formats a time with three digits.
 pub(super) fn rounded(ns: u64) -> String {
     let mut unit = 1;
     while ns / unit >= 1_000 {

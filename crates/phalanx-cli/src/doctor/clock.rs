@@ -1,4 +1,4 @@
-//! The clock, and whether a sleeping process wakes when it should.
+//! Checks the clock, and whether a sleeping process wakes on time.
 
 use std::hint::black_box;
 use std::thread::sleep;
@@ -9,7 +9,7 @@ use phalanx::core::Timing;
 
 use super::{Check, Finding};
 
-/// One iteration of the event loop takes about this long with nothing to do, and reads the clock once.
+/// Bound on a clock read. An idle iteration of the event loop takes about this long, and reads the clock once.
 const READ_MAX: Duration = Duration::from_nanos(200);
 const READS: u32 = 1_000;
 const BATCHES: usize = 21;
@@ -21,7 +21,7 @@ pub(super) fn reading() -> Finding {
     judge_reading(time_of_a_read(), &source())
 }
 
-/// The median over some batches: whatever else the machine does lengthens single batches only.
+/// Median time of a clock read over some batches. Other work on the machine lengthens only single batches.
 fn time_of_a_read() -> Duration {
     let mut batches = [Duration::ZERO; BATCHES];
     for batch in &mut batches {
@@ -66,8 +66,8 @@ pub(super) fn wake_ups(timing: &Timing) -> Finding {
 }
 
 fn judge_wake_ups(worst: Duration, timing: &Timing) -> Finding {
-    // Late by a tenth of the interval, as many heartbeats still come within the patience. Late by the patience less
-    // one interval, a healthy member is suspected.
+    // If a wake-up is late by a tenth of the interval, as many heartbeats still arrive within `suspect_after`. If it is
+    // late by `suspect_after` minus one interval, a healthy member is suspected.
     let (late, lost) = (timing.heartbeat / 10, timing.suspect_after.saturating_sub(timing.heartbeat));
     let check = Check::new(
         "wake-ups",

@@ -1,4 +1,4 @@
-//! The runtime directory and its locks, the state directory, and the cell key.
+//! Checks the runtime directory and its locks, the state directory, and the cell key.
 
 use std::fs::File;
 use std::path::Path;
@@ -34,7 +34,8 @@ pub(super) fn runtime_dir(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// What lies there must outlive reboots and programs that clean up, if this process is to be a founder.
+/// Checks the state directory. If this process is to be a founder, its content must outlive reboots and programs that
+/// clean up.
 pub(super) fn state_dir(config: &Config) -> Finding {
     let check = Check::new(
         "state dir",
@@ -64,7 +65,7 @@ pub(super) fn state_dir(config: &Config) -> Finding {
     }
 }
 
-/// Why what lies there may be gone one day.
+/// The reason why files in this directory may disappear one day.
 fn perishable(directory: &Path) -> Option<&'static str> {
     let whole = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
     let in_memory = [TMPFS, RAMFS];
@@ -77,7 +78,7 @@ fn perishable(directory: &Path) -> Option<&'static str> {
     }
 }
 
-/// Whether a lock held here is seen held: some network file systems say yes to everybody.
+/// Checks that a lock held here is seen as held. Some network file systems grant every lock.
 fn locks(directory: &Path) -> Finding {
     let check = Check::new("locks", "granted once: a second process under a name that is in use must be refused");
     let path = directory.join(format!("doctor-{}", std::process::id()));
@@ -122,7 +123,7 @@ pub(super) fn cell_key(config: &Config) -> Finding {
         );
     }
     let key = here::open(config).and_then(|cell| {
-        // Looking must not make a key: that is for the first member to do.
+        // A check must not create a key; the first member does that.
         let path = cell.key_path();
         if path.exists() { cell.key().map(|_| Some(path)) } else { Ok(None) }
     });
@@ -136,7 +137,7 @@ pub(super) fn cell_key(config: &Config) -> Finding {
     }
 }
 
-/// An error of these directories names its remedy after a colon.
+/// Splits an error of these directories at its colon into the problem and the remedy.
 fn split(error: &LocalError) -> (String, String) {
     let text = error.to_string();
     match error {
@@ -148,6 +149,6 @@ fn split(error: &LocalError) -> (String, String) {
     }
 }
 
-/// The numbers of file systems in memory, from `linux/magic.h`.
+/// Magic numbers of memory file systems, from `linux/magic.h`.
 const TMPFS: u64 = 0x0102_1994;
 const RAMFS: u64 = 0x8584_58f6;

@@ -1,17 +1,17 @@
-//! Limits of the kernel and of the machine.
+//! Checks the limits of the kernel and of the machine.
 
 use phalanx::config::show_size;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Check, Finding};
 
-/// What the UDP driver asks of the kernel for each socket.
+/// Buffer size that the UDP driver requests for each socket.
 const BUFFER_WANTED_BYTES: u64 = 4 << 20;
 
-/// Below this even a short burst is lost.
+/// Below this size even a short burst is lost.
 const BUFFER_POOR_BYTES: u64 = 1 << 20;
 
-/// Sockets, files and wake-ups of one process, with room.
+/// Descriptors for the sockets, files and wake-ups of one process, with a margin.
 const FILES_WANTED: u64 = 256;
 
 pub(super) fn buffer(name: &'static str, setting: &'static str) -> Finding {

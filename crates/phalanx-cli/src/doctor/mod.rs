@@ -1,4 +1,4 @@
-//! `phalanx doctor`: looks at what Phalanx needs of this machine, and says what to do where it lacks.
+//! `phalanx doctor`: checks what Phalanx needs of this machine, and prints a remedy where something is missing.
 
 mod clock;
 mod files;
@@ -16,14 +16,14 @@ use crate::notice::data;
 /// Looks at what Phalanx needs of this machine; each line ok, warn or fail, with what is wanted, why, and the remedy
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
-    /// One JSON document instead of lines
+    /// Print one JSON document instead of lines
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     cell: CellFlags,
 }
 
-/// How one finding is meant.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Verdict {
@@ -35,19 +35,19 @@ enum Verdict {
     Fail,
 }
 
-/// One thing looked at.
+/// Result of one check.
 #[derive(Clone, Debug, Serialize)]
 struct Finding {
     check: &'static str,
     verdict: Verdict,
     found: String,
-    /// The threshold by which it was judged, and the reason for it.
+    /// The threshold of the check, and the reason for it.
     wanted: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
 
-/// A check: its name, and the threshold by which it judges with the reason for it.
+/// A check: its name, and its threshold with the reason for it.
 struct Check {
     name: &'static str,
     wanted: String,
@@ -75,7 +75,7 @@ impl Check {
     }
 }
 
-/// Runs every check. Fails when one does.
+/// Runs every check. Fails if one of them does.
 pub(crate) fn run(options: &Doctor) -> Result<Exit, Failure> {
     let resolved = options.cell.load()?;
     let findings = examine(&resolved.config);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_state_directory_that_is_emptied_is_warned_of_where_there_are_founders() {
-        // Memory, where there is any for files; else a place that is cleaned.
+        // A memory file system if the machine has one; otherwise `/tmp`, which is cleaned.
         let memory = std::path::Path::new("/dev/shm");
         let place = if memory.is_dir() { memory } else { std::path::Path::new("/tmp") };
         let dir = tempfile::tempdir_in(place).expect("a temporary directory");
@@ -158,7 +158,7 @@ mod tests {
         config.founders = vec!["a".to_owned()];
         let finding = files::state_dir(&config);
         assert!(finding.verdict == Verdict::Warn && finding.found.contains("reboot"), "{finding:?}");
-        // Nobody writes there.
+        // `/proc` is not writable.
         config.state_dir = Some("/proc/state".into());
         let finding = files::state_dir(&config);
         assert_eq!(finding.verdict, Verdict::Fail);
@@ -169,7 +169,7 @@ mod tests {
     fn an_address_of_another_host_cannot_be_bound() {
         let bind = |address: &str| Config { bind: address.parse().expect("an address"), ..Config::default() };
         assert_eq!(network::bind(&bind("127.0.0.1")).verdict, Verdict::Ok);
-        // TEST-NET-1 belongs to nobody.
+        // No host has an address of TEST-NET-1.
         let finding = network::bind(&bind("192.0.2.1"));
         assert_eq!(finding.verdict, Verdict::Fail);
         assert!(finding.remedy.is_some());

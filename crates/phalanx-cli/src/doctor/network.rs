@@ -1,4 +1,4 @@
-//! Sockets and addresses.
+//! Checks sockets and addresses.
 
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
@@ -7,16 +7,18 @@ use phalanx::config::{Config, show_duration};
 
 use super::{Check, Finding};
 
-/// The longest packet the UDP driver sends on the loopback interface.
+/// Length of the longest packet that the UDP driver sends over the loopback interface.
 const PACKET_BYTES: usize = 32_768;
 
-/// The longest an acknowledgement is held back by default. A loopback that takes longer is retransmitted over.
+/// Bound on a round trip over loopback. The default ack delay is as long; a slower loopback causes needless
+/// retransmissions.
 const TRIP_MAX: Duration = Duration::from_millis(2);
 
-/// A join waits for its seeds' names. One of `timing.suspect_after` would be over while it waits.
+/// Bound on name resolution. A join waits for the names of its seed addresses; a longer wait exceeds
+/// `timing.suspect_after`.
 const RESOLVE_MAX: Duration = Duration::from_millis(900);
 
-/// Round trips on the loopback interface, of which the fastest counts: a machine that is busy delays some of them.
+/// Round trips over the loopback interface, of which the fastest counts. A busy machine delays some of them.
 const TRIPS: usize = 20;
 
 pub(super) fn loopback() -> Finding {
@@ -81,7 +83,7 @@ pub(super) fn bind(config: &Config) -> Finding {
         format!("{}, data port {}, control port {}", config.bind, port(config.data_port), port(config.control_port));
     if config.bind.is_unspecified() {
         return check.fail(
-            format!("{found}: others cannot be told this address"),
+            format!("{found}: this address cannot be announced to others"),
             "set bind to the address by which the other members reach this host",
         );
     }

@@ -1,4 +1,4 @@
-//! `phalanx sim --calls`: calls under faults, judged by the simulation's own judge and by the checker.
+//! `phalanx sim --calls`: calls under faults, evaluated by the simulation's own checks and by the checker.
 
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use super::each::each;
 use crate::exit::Exit;
 use crate::notice::{data, say};
 
-/// Runs these seeds and tells the story of the first that failed.
+/// Runs these seeds and prints the story of the first one that failed.
 pub(super) fn run(seeds: &Range<u64>, threads: usize, json: bool) -> Exit {
     let (began, shown) = (Instant::now(), std::io::stderr().is_terminal());
     let total = seeds.end - seeds.start;
@@ -29,7 +29,7 @@ pub(super) fn run(seeds: &Range<u64>, threads: usize, json: bool) -> Exit {
             }
         }
         if shown && done.is_multiple_of(SHOWN_EVERY) {
-            // Whoever closed standard error does not want to know.
+            // A closed standard error is no reason to stop.
             let _ = write!(std::io::stderr(), "\r{done} of {total} seeds, {failed} failed ");
         }
     });
@@ -56,7 +56,7 @@ pub(super) fn run(seeds: &Range<u64>, threads: usize, json: bool) -> Exit {
     if failed == 0 { Exit::Good } else { Exit::Failure }
 }
 
-/// One seed for a program: the hash as text, because JSON's numbers do not hold 64 bits.
+/// A seed's result as JSON. The hash is text, because JSON's numbers do not hold 64 bits.
 fn as_json(result: &CallsResult) -> serde_json::Value {
     serde_json::json!({
         "seed": result.seed,

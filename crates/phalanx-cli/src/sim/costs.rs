@@ -1,5 +1,5 @@
-//! `phalanx sim --costs` and `--churn`: what one fault costs the others, kind by kind, against what is promised. `--overload`: whether a
-//! cell that is asked for too much stays whole.
+//! `phalanx sim --costs` and `--churn`: measure for each kind of fault what a single one costs the other members,
+//! against the promised bound. `--overload`: checks whether an overloaded cell stays whole.
 
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
@@ -14,21 +14,22 @@ use crate::exit::Exit;
 use crate::notice::{data, say};
 use crate::table::Table;
 
-/// What `--costs`, `--churn` and `--overload` take.
+/// Flags of `--costs`, `--churn` and `--overload`.
 #[derive(Args, Debug)]
 pub(super) struct Costs {
-    /// Instead of what a seed draws: one fault of each of these kinds [default: all], which stays for a minute in a cell with
-    /// steady traffic; how long the others were without new messages, against the bound that docs/costs.md promises
+    /// Instead of a seed's random faults: one fault of each of these kinds [default: all], which stays for a minute in
+    /// a cell with steady traffic; shows how long the others were without new messages, against the bound of
+    /// docs/costs.md
     #[arg(long, value_name = "KIND,..", value_delimiter = ',', num_args = 0..=1, default_missing_value = "all")]
     #[arg(value_parser = parse_kinds, conflicts_with_all = NOT_WITH)]
     costs: Option<Vec<Kinds>>,
-    /// The same for five minutes: how often the view changes in a minute, and what goes with that [default: link,
+    /// The same for five minutes: counts the view changes, exclusions and transfers of each minute [default: link,
     /// flapping-link, flapping-host]
     #[arg(long, value_name = "KIND,..", value_delimiter = ',', num_args = 0..=1, default_missing_value = "all")]
     #[arg(value_parser = parse_kinds, conflicts_with_all = NOT_WITH, conflicts_with = "costs")]
     churn: Option<Vec<Kinds>>,
-    /// Instead of faults: a cell that is asked for three times what its interfaces, its links or its processors can do, for so long
-    /// each; nobody may be left out
+    /// Instead of faults: a cell under three times the load that its interfaces, its links or its processors can carry,
+    /// for this many seconds each; no member may be excluded
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(10..=86_400))]
     #[arg(conflicts_with_all = NOT_WITH, conflicts_with_all = ["costs", "churn"])]
     overload: Option<u64>,
@@ -51,7 +52,7 @@ const NOT_WITH: [&str; 14] = [
     "histories",
 ];
 
-/// One word of the list.
+/// One element of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kinds {
     All,
@@ -67,22 +68,22 @@ fn parse_kinds(text: &str) -> Result<Kinds, String> {
     found.map(Kinds::One).ok_or_else(|| format!("no kind that is simulated; these are: {}", known()))
 }
 
-/// A fault stays for so long.
+/// Duration of a fault.
 const STAYS_S: u64 = 60;
 const CHURNS_S: u64 = 300;
-/// In a minute that is not the first no more may change than this, of views, of exclusions and of transfers each.
+/// Bound on the views, on the exclusions and on the transfers of any minute but the first.
 const CHANGES_MAX: u64 = 2;
-/// Seeds named in the table's last column.
+/// Number of seeds named in the table's last column.
 const NAMED: usize = 4;
 
 impl Costs {
-    /// Whether costs are to be measured rather than seeds to be run.
+    /// Whether one of these flags was given.
     pub(super) fn is_asked(&self) -> bool {
         self.costs.is_some() || self.churn.is_some() || self.overload.is_some()
     }
 }
 
-/// Runs each kind with each seed. `members`: 0, three to seven, as the seed says.
+/// Runs each kind with each seed. With `members` 0 the seed chooses three to seven.
 pub(super) fn run(costs: &Costs, seeds: &Range<u64>, step: u64, members: usize, threads: usize, json: bool) -> Exit {
     let seeds: Vec<u64> = seeds.clone().step_by(usize::try_from(step).unwrap_or(1)).collect();
     match costs.overload {
@@ -129,7 +130,7 @@ fn run_overload(seconds: u64, seeds: &[u64], members: usize, threads: usize, jso
     if rows.iter().all(Overload::is_kept) { Exit::Good } else { Exit::Failure }
 }
 
-/// Every run's result, and the first story that one has. With `json` each is told as soon as it is there.
+/// Returns every run's result, and the first story of a failure. With `json` each result is printed at once.
 fn all_of<R: serde::Serialize + Send>(
     total: usize,
     threads: usize,
@@ -149,7 +150,7 @@ fn all_of<R: serde::Serialize + Send>(
         }
         rows.push(row);
         if shown {
-            // Whoever closed standard error does not want to know.
+            // A closed standard error is no reason to stop.
             let _ = write!(std::io::stderr(), "\r{} of {total} runs ", rows.len());
         }
     });
@@ -159,7 +160,7 @@ fn all_of<R: serde::Serialize + Send>(
     (rows, story)
 }
 
-/// Tells how all runs ended. With `json` what goes to standard output is for programs alone.
+/// Prints the end of all runs. With `json` standard output carries only JSON, so this goes to standard error.
 fn tell(story: Option<String>, table: &str, end: &str, json: bool) {
     let story = story.map(|story| format!("{story}\n")).unwrap_or_default();
     let text = format!("{story}{table}\n{end}");
@@ -170,7 +171,7 @@ fn tell(story: Option<String>, table: &str, end: &str, json: bool) {
     }
 }
 
-/// One row for each part of the cell that can do least.
+/// One row for each bottleneck.
 fn tell_overload(rows: &[Overload]) -> String {
     let heads =
         ["overloaded", "asked kB/s", "refused %", "longest wait s", "runs", "not met", "left out", "violated", "seeds"];
@@ -196,7 +197,7 @@ fn tell_overload(rows: &[Overload]) -> String {
     table.to_string()
 }
 
-/// One row a kind: what is promised, what it came to, and the first seeds in which it was not kept.
+/// One row a kind: the promised bound, the measured cost, and the first seeds that exceeded it.
 fn tell_costs(kinds: &[FaultKind], rows: &[Cost]) -> String {
     let heads =
         ["fault", "promised s", "p50 s", "p99 s", "worst s", "runs", "exceeded", "left out", "violated", "seeds"];
@@ -222,7 +223,7 @@ fn tell_costs(kinds: &[FaultKind], rows: &[Cost]) -> String {
     table.to_string()
 }
 
-/// One row a kind: what changed in a minute, after the first one.
+/// One row a kind: the changes per minute, after the first minute.
 fn tell_changes(kinds: &[FaultKind], rows: &[Cost]) -> String {
     let heads = [
         "fault",
@@ -266,7 +267,7 @@ fn named<'a>(of: impl Iterator<Item = &'a &'a Cost>) -> String {
     seeds.join(" ")
 }
 
-/// The least that so many per cent do not exceed; 0 of none.
+/// The smallest value that `percent` of the values do not exceed; 0 if there are none.
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let place = (sorted.len() * percent).div_ceil(100);
     sorted.get(place.saturating_sub(1)).copied().unwrap_or(0)

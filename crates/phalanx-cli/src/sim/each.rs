@@ -1,11 +1,11 @@
-//! Runs of different numbers, on several threads.
+//! Executes runs of different numbers on several threads.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Runs each number on one of so many threads (0: one for each core), and takes the results as they come.
+/// Runs each number on one of `threads` threads (0: one for each core), and passes on the results as they come.
 pub(super) fn each<R: Send>(
     numbers: Range<u64>,
     threads: usize,

@@ -1,4 +1,5 @@
-//! `phalanx sim --histories`: what users of the simulated registers and locks asked and were told, one file a seed.
+//! `phalanx sim --histories`: writes the operations of the users of simulated registers and locks, with their answers,
+//! one file a seed.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -8,13 +9,13 @@ use phalanx_sim::SeedResult;
 
 use crate::exit::{Exit, Failure, While};
 
-/// Makes the directory, if it is not there.
+/// Creates the directory if it does not exist.
 pub(super) fn prepare(directory: &Path) -> Result<(), Failure> {
     let why = |error| Failure::new(Exit::Usage, format!("--histories {}: {error}", directory.display()));
     fs::create_dir_all(directory).map_err(why)
 }
 
-/// Writes a seed's history: JSON lines, one operation each; an older file of that seed is replaced.
+/// Writes a seed's history as JSON lines, one operation each. Replaces an older file of that seed.
 pub(super) fn write(directory: &Path, result: &SeedResult) -> Result<(), Failure> {
     let path = directory.join(format!("seed-{}.jsonl", result.seed));
     let write = || {

@@ -1,4 +1,4 @@
-//! What a long campaign has counted so far, in a file: it is ended and goes on later.
+//! The progress of a long campaign in a file, so that the campaign can be interrupted and continued.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,20 +12,20 @@ use serde::{Deserialize, Serialize};
 use super::spent::{Spent, Watch};
 use crate::exit::{Exit, Failure, While};
 
-/// Between two savings.
+/// Interval between two saves.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// A campaign's file.
+/// The journal of a campaign.
 pub(super) struct Journal {
     file: PathBuf,
     kept: Kept,
     saved: Instant,
-    /// What earlier processes spent.
+    /// Time spent by earlier processes.
     earlier: Spent,
     watch: Watch,
 }
 
-/// Its content.
+/// Content of the file.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     campaign: Campaign,
@@ -33,7 +33,7 @@ struct Kept {
     summary: Summary,
 }
 
-/// What must be the same for a campaign to go on.
+/// The parameters that must be the same for a campaign to continue.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Campaign {
     first: u64,
@@ -42,15 +42,15 @@ struct Campaign {
     members: usize,
     draw: Draw,
     faults: Option<Vec<usize>>,
-    /// A hash of the program's own bytes: seeds mean something else to another build.
+    /// A hash of the program's own bytes: another build draws other runs from the same seeds.
     program: String,
 }
 
 impl Journal {
-    /// Reads `file` if it is there.
+    /// Reads `file` if it exists.
     ///
     /// # Errors
-    /// When it cannot be read, or is of another campaign or another build.
+    /// When it cannot be read, or belongs to another campaign or another build.
     pub(super) fn open(file: &Path, seeds: Range<u64>, options: &Options) -> Result<Self, Failure> {
         let campaign = Campaign {
             first: seeds.start,
@@ -85,17 +85,17 @@ impl Journal {
         };
         let journal =
             Self { file: file.to_owned(), earlier: kept.spent, kept, saved: Instant::now(), watch: Watch::start() };
-        // A file that cannot be written is told of now, not after an hour.
+        // Fails now if the file cannot be written, not after an hour.
         journal.save()?;
         Ok(journal)
     }
 
-    /// What was counted before this process.
+    /// The counts of earlier processes.
     pub(super) fn summary(&self) -> Summary {
         self.kept.summary.clone()
     }
 
-    /// Saves when some seconds have passed since the last time.
+    /// Saves if [`EVERY`] has passed since the last time.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -106,7 +106,7 @@ impl Journal {
         self.keep(summary).map(|_| ())
     }
 
-    /// Saves; gives what was spent so far, by earlier processes too.
+    /// Saves. Returns the time spent so far, by earlier processes too.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -118,7 +118,7 @@ impl Journal {
         Ok(self.kept.spent)
     }
 
-    /// Writes a new file and puts it in place of the old one, so that a crash leaves one of the two.
+    /// Writes a new file and renames it over the old one, so that a crash leaves one of the two.
     fn save(&self) -> Result<(), Failure> {
         let beside = self.file.with_extension("new");
         let name = self.file.display();
@@ -129,7 +129,7 @@ impl Journal {
 }
 
 fn own_hash() -> Result<String, Failure> {
-    // The file may have been replaced by a newer build: this is the one that runs.
+    // A newer build may have replaced the program's file; `/proc/self/exe` is the one that runs.
     let bytes = fs::read("/proc/self/exe").when("cannot read this program's own file")?;
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);

@@ -1,11 +1,11 @@
-//! Violations that are known and not mended yet: a list of runs that fail, each with exactly the codes it fails with.
+//! A list of runs that are known to fail, each with the exact codes of its violations.
 //!
-//! A listed run that holds, or fails with other codes, is as wrong as an unlisted one that fails: the list says what is
-//! broken today, no more and no less.
+//! A listed run that holds, or fails with other codes, is as wrong as an unlisted one that fails. So the list states
+//! exactly what is broken today.
 //!
-//! What fails in many seeds cannot be listed run by run for seeds that nobody has run yet. For these the list has kinds of
-//! failures: from a seed on, a run may break these properties and no others, and at most so many of 1,000 runs do. That
-//! no run does is wrong too, as soon as [`ENOUGH`] have run.
+//! A failure that occurs in many seeds cannot be listed run by run for seeds that have not run yet. For these the list
+//! has kinds of failures: from a seed on, runs may break only these properties, and at most N of 1,000 runs do. It is
+//! also wrong if no run does, once [`ENOUGH`] have run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,21 +27,21 @@ struct Entry {
     codes: Codes,
 }
 
-/// Failures that are expected of any seed.
+/// A kind of failure, expected of any seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kind {
     draw: Draw,
-    /// `None`: whatever is asked for.
+    /// Members of the runs it applies to. `None`: any number.
     members: Option<usize>,
-    /// The first seed that it is about.
+    /// The first seed that it applies to.
     from: u64,
-    /// At most so many of 1,000 runs.
+    /// Bound on the failures in 1,000 runs.
     most: u64,
-    /// A run breaks some of these, and no others.
+    /// The properties of which a failing run breaks some, and no others.
     codes: Codes,
 }
 
-/// After so many runs, one at least must have failed as its kind says.
+/// Number of runs after which at least one must have failed as its kind says.
 const ENOUGH: u64 = 100;
 
 /// The list.
@@ -51,42 +51,42 @@ pub(super) struct Known {
     kinds: Vec<Kind>,
 }
 
-/// What the list says of one campaign, and what the campaign met of it.
+/// The part of the list that applies to one campaign, and the campaign's matches.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     runs: BTreeMap<u64, Codes>,
     kinds: Vec<(Kind, Met)>,
 }
 
-/// Runs that a kind of failures is about, and those of them that failed so.
+/// Runs that a kind applies to, and those of them that failed accordingly.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     runs: u64,
     failed: u64,
 }
 
-/// How a run stands to the list.
+/// How a run compares with the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// It holds, and is not listed.
     Holds,
     /// It fails as listed.
     AsListed,
-    /// It fails as a kind of failures says.
+    /// It fails as one of the kinds says.
     OfKind,
     /// It fails, and is not listed.
     Unlisted,
-    /// It is listed with these codes, and holds or fails with others.
+    /// It is listed with certain codes, and holds or fails with others.
     NotAsListed(String),
 }
 
 impl Known {
-    /// Reads a list: a line for each run, with five columns between tabs: kind of campaign, members asked for, seed,
-    /// codes between blanks, cause. A kind of failures has `any` for the members, and `A.. at most N of 1000` for the
-    /// seed: from seed A on. Empty lines and lines that begin with `#` are passed over.
+    /// Reads a list. A line for each run has five columns separated by tabs: kind of campaign, members, seed, codes
+    /// separated by blanks, cause. A kind of failures has `any` for the members, and `A.. at most N of 1000` for the
+    /// seed: it applies from seed A on. Empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
-    /// When the file cannot be read, or a line is not of that form, or a run is listed twice.
+    /// When the file cannot be read, a line is malformed, or a run is listed twice.
     pub(super) fn read(file: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(file).when(format_args!("cannot read {}", file.display()))?;
         let mut known = Self::default();
@@ -111,7 +111,7 @@ impl Known {
         Ok(known)
     }
 
-    /// What the list says of runs under `options`.
+    /// The entries that apply to runs under `options`.
     pub(super) fn of(&self, options: &Options) -> Listed {
         let here = self.entries.iter().filter(|e| e.draw == options.draw && e.members == options.members);
         let runs = here.map(|entry| (entry.seed, entry.codes.clone())).collect();
@@ -120,7 +120,7 @@ impl Known {
         Listed { runs, kinds }
     }
 
-    /// Runs everything that is listed, under `options` otherwise, and calls `each` with the result and how it stands.
+    /// Runs every listed run, otherwise under `options`, and calls `each` with the result and how it compares.
     pub(super) fn run_all(&self, options: &Options, mut each: impl FnMut(&SeedResult, &Options, &Standing)) {
         for entry in &self.entries {
             let options = Options { draw: entry.draw, members: entry.members, ..options.clone() };
@@ -141,7 +141,7 @@ impl Entry {
     }
 }
 
-/// One line.
+/// A parsed line.
 enum Row {
     Run(Entry),
     Kind(Kind),
@@ -180,7 +180,7 @@ fn parse(line: &str) -> Result<Row, String> {
 }
 
 impl Standing {
-    /// Whether it is as it should be.
+    /// Whether the run is as the list says.
     pub(super) fn is_expected(&self) -> bool {
         matches!(self, Self::Holds | Self::AsListed | Self::OfKind)
     }
@@ -191,7 +191,7 @@ impl Listed {
         self.runs.is_empty() && self.kinds.is_empty()
     }
 
-    /// How `result` stands to what is listed for its seed, or for seeds like it.
+    /// Compares `result` with the entries for its seed, and with the kinds.
     pub(super) fn standing(&self, result: &SeedResult) -> Standing {
         let codes = codes(result);
         match self.runs.get(&result.seed) {
@@ -203,7 +203,7 @@ impl Listed {
         }
     }
 
-    /// Counts a run for the kinds of failures that are about it.
+    /// Counts a run for the kinds that apply to it.
     pub(super) fn count(&mut self, result: &SeedResult) {
         let codes = codes(result);
         let unlisted = !self.runs.contains_key(&result.seed);
@@ -213,13 +213,13 @@ impl Listed {
         }
     }
 
-    /// How often each kind of failures was met, and whether that is as listed.
+    /// How often each kind was met, and whether that agrees with the list.
     pub(super) fn kinds_met(&self) -> Vec<(String, bool)> {
         let met = self.kinds.iter().filter(|(_, met)| met.runs > 0);
         met.map(|(kind, met)| {
             let codes = words(&kind.codes);
             let text = format!("{} of {} seeds broke only {codes}", met.failed, met.runs);
-            // Of fewer runs, as many may fail as of that many: chance decides among few.
+            // With fewer than [`ENOUGH`] runs, the bound is that of [`ENOUGH`] runs: chance decides among few.
             let too_many = met.failed * 1_000 > kind.most * met.runs.max(ENOUGH);
             match (met.failed, met.runs >= ENOUGH) {
                 (0, true) => (format!("{text}, as is listed: correct the list if that was mended"), false),
@@ -237,12 +237,12 @@ impl Kind {
     }
 }
 
-/// What the run broke.
+/// The properties that the run broke.
 pub(super) fn codes(result: &SeedResult) -> Codes {
     result.violations.iter().map(|violation| violation.code.clone()).collect()
 }
 
-/// Codes with blanks between them.
+/// Codes separated by blanks.
 pub(super) fn words(codes: &Codes) -> String {
     codes.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! `phalanx sim`: whole cells in one thread, under faults drawn from a seed, judged by the checker.
+//! `phalanx sim`: whole cells in one thread, under faults drawn from a seed, evaluated by the checker.
 
 mod calls;
 mod costs;
@@ -40,69 +40,69 @@ pub(crate) struct Sim {
     /// The seeds to run, the last one excluded
     #[arg(long, value_name = "A..B", default_value = "0..100", value_parser = parse_seeds)]
     seeds: Range<u64>,
-    /// Instead of cells: calls between clients and servers under faults, these seeds, the last one excluded
+    /// Instead of cells: calls between clients and servers under faults, for these seeds, the last one excluded
     #[arg(long, value_name = "A..B", value_parser = parse_seeds, conflicts_with_all = [
         "seeds", "known", "only_known", "partial", "mild", "faults", "reduced", "svg", "journal", "all_tested", "histories",
     ])]
     calls: Option<Range<u64>>,
     /// Runs that this file lists must fail with exactly the codes it gives, all others must hold: for violations that
-    /// are known and not mended yet
+    /// are known and not fixed yet
     #[arg(long, value_name = "FILE", conflicts_with = "journal")]
     known: Option<PathBuf>,
-    /// Run what that file lists, and no seeds besides
+    /// Run the listed runs, and no other seeds
     #[arg(long, requires = "known", conflicts_with_all = ["seeds", "faults", "reduced", "svg", "histories", "all_tested"])]
     only_known: bool,
     /// Processes of each cell; 0: three to sixteen, as the seed says [default: 5; with --costs, --churn and --overload three to seven, as
     /// the seed says]
     #[arg(long, value_name = "N", value_parser = parse_members)]
     members: Option<usize>,
-    /// No faults but mild weather, for so long each: 5 % loss, 50 ms of jitter, pauses of up to 200 ms; whoever is
-    /// excluded in it was excluded wrongly
+    /// No faults but mild weather, for this many seconds: 5 % loss, 50 ms of jitter, pauses of up to 200 ms. Every
+    /// exclusion in it counts as wrong
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(10..=86_400))]
     mild: Option<u64>,
-    /// After a short faulty phase, paths that break in part and stay so to the end: one link, one direction, one socket,
-    /// packets of one kind, long packets; those on no such path must go on
+    /// After a short faulty phase, paths that break in part and stay so to the end: one link, one direction, one
+    /// socket, packets of one kind, long packets. Members on none of these paths must go on
     #[arg(long, conflicts_with = "mild")]
     partial: bool,
-    /// Beside the faults of each seed, one class of faults that is known to break a promise today
+    /// Besides the faults of each seed, add one class of faults that is known to break a promise today
     #[arg(long, conflicts_with_all = ["mild", "partial"])]
     frontier: bool,
-    /// Only these of the faults that the one seed draws, by the numbers that a failed seed's story gives them
+    /// Only these of the faults that the one seed draws, by their numbers in the story of a failed seed
     #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with = "mild")]
     faults: Option<Vec<usize>>,
-    /// Do less than the one seed draws, as a failed seed's story says: members=N, until=MS, gap=MS, faultN=MS, and
-    /// what is left out
+    /// Do less than the one seed draws, as printed in the story of a failed seed: members=N, until=MS, gap=MS,
+    /// faultN=MS, and the names of omitted parts
     #[arg(long, value_name = "WORD,..", conflicts_with = "mild")]
     reduced: Option<Reduction>,
-    /// Draw a space-time diagram into this file: of the one seed, or of the first that failed, made as small as it
-    /// gets; with --scale, the figures
+    /// Draw a space-time diagram into this file: of the one seed, or of the first that failed, after it was shrunk;
+    /// with --scale, the figures
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Draw these seconds of the run instead of what is around the violation
+    /// Draw these seconds of the run instead of the violation's surroundings
     #[arg(long, value_name = "FROM..TO", requires = "svg", value_parser = parse_window)]
     window: Option<RangeInclusive<u64>>,
-    /// Up to so many members, everybody watches everybody; with fewer than the members, the cell takes the way of a
-    /// large one [default: 16]
+    /// Up to this many members, everybody watches everybody; a larger cell uses the watch graph of large cells
+    /// [default: 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
     watchers: Option<u16>,
     /// Threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
-    /// Only every so many-th seed
+    /// Run only every Nth seed
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     step: u64,
-    /// Keep what has been counted in this file, every few seconds and at the end (SIGINT and SIGTERM included), and go
-    /// on from there when it exists: for campaigns of hours
+    /// Keep the counts in this file, every few seconds and at the end (SIGINT and SIGTERM included), and continue from
+    /// there when it exists: for campaigns of hours
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     /// Stop at the first failed seed
     #[arg(long)]
     stop: bool,
-    /// Fail also when a guarantee was never put to the test, or when less than the floor was reached of what a campaign
-    /// must cover: for campaigns of hundreds of seeds
+    /// Fail also when a guarantee was never put to the test, or when the campaign's coverage is below its floor: for
+    /// campaigns of hundreds of seeds
     #[arg(long)]
     all_tested: bool,
-    /// Print the table of what the seeds met, reckoned for 10,000 seeds, as it stands in docs/simulator.md
+    /// Print the table of the situations that the seeds met, scaled to 10,000 seeds, as in docs/simulator.md
     #[arg(long, conflicts_with = "json")]
     coverage: bool,
     /// One line of JSON for each seed (its number, its trace hash, its violations); the summary goes to standard error
@@ -112,7 +112,7 @@ pub(crate) struct Sim {
     scale: scale::Scale,
     #[command(flatten)]
     costs: costs::Costs,
-    /// Write what the users of each seed's registers and locks asked and were told to files in this directory, for
+    /// Write the operations of each seed's register and lock users, with their answers, to files in this directory, for
     /// linearizability checkers: seed-7.jsonl and so on
     #[arg(long, value_name = "DIR")]
     histories: Option<PathBuf>,
@@ -223,7 +223,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     }
     let missed = covered.iter().any(|line| !line.is_reached());
     let vacuous = sim.all_tested && (missed || !summary.never_checked.is_empty());
-    // What an earlier process found before an interruption counts too: it had no list.
+    // Without a list, failures that an earlier process found before an interruption count as well.
     let mut failed = if listed.is_empty() { summary.failures > 0 } else { !progress.unexpected.is_empty() };
     for (text, as_known) in listed.kinds_met() {
         say(text);
@@ -232,7 +232,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     Ok(if failed || vacuous { Exit::Failure } else { Exit::Good })
 }
 
-/// Runs what is listed as known, and tells of each whether it fails as listed.
+/// Runs the listed runs, and prints for each whether it fails as listed.
 fn run_known(known: &Known, options: &Options, json: bool) -> Exit {
     let mut unexpected = 0;
     known.run_all(options, |result, options, standing| {
@@ -253,7 +253,7 @@ fn run_known(known: &Known, options: &Options, json: bool) -> Exit {
     if unexpected == 0 { Exit::Good } else { Exit::Failure }
 }
 
-/// How a run that is not as listed stands to its list.
+/// Explains how a run that is not as listed differs from its entry.
 fn explain(result: &SeedResult, standing: &Standing) -> String {
     let found = known::codes(result);
     let found = if found.is_empty() { "holds".to_owned() } else { format!("broke {}", known::words(&found)) };
@@ -268,7 +268,7 @@ fn explain(result: &SeedResult, standing: &Standing) -> String {
     }
 }
 
-/// Processes of each cell, unless it is said.
+/// Default number of processes of a cell.
 const MEMBERS: usize = 5;
 
 fn drawn(sim: &Sim) -> Draw {
@@ -292,7 +292,7 @@ fn chosen_faults(faults: &[usize], sim: &Sim, options: &Options) -> Result<Vec<u
     Ok(faults.iter().copied().collect::<BTreeSet<usize>>().into_iter().collect())
 }
 
-/// What is reduced is told of one seed: a fault's number means another fault in another.
+/// A reduction applies to one seed only, because a fault's number means another fault in another seed.
 fn one_reduction(reduced: &Reduction, sim: &Sim) -> Result<Reduction, Failure> {
     if sim.seeds.end - sim.seeds.start == 1 {
         return Ok(reduced.clone());
@@ -300,7 +300,7 @@ fn one_reduction(reduced: &Reduction, sim: &Sim) -> Result<Reduction, Failure> {
     Err(Failure::new(Exit::Usage, "--reduced: name one seed with --seeds, like 7..8; it was written for that one"))
 }
 
-/// The story of a failed seed with no more of everything than it takes.
+/// The story of a failed seed after it was shrunk.
 fn small_story(shrunk: &Shrunk) -> String {
     let seed = shrunk.result.seed;
     let plan = shrunk.options.plan(seed);
@@ -314,7 +314,7 @@ fn small_story(shrunk: &Shrunk) -> String {
     )
 }
 
-/// Draws the first failed seed, made small, or the one that was asked for.
+/// Draws the first failed seed after it was shrunk, or the requested one.
 fn draw(file: &Path, sim: &Sim, small: Option<&Shrunk>, options: &Options) -> Result<(), Failure> {
     let (seed, options) = match small {
         Some(small) => (small.result.seed, &small.options),
@@ -332,7 +332,7 @@ fn draw(file: &Path, sim: &Sim, small: Option<&Shrunk>, options: &Options) -> Re
     Ok(())
 }
 
-/// One seed for a program: the hash as text, because JSON's numbers do not hold 64 bits.
+/// A seed's result as JSON. The hash is text, because JSON's numbers do not hold 64 bits.
 fn as_json(result: &SeedResult) -> serde_json::Value {
     serde_json::json!({
         "seed": result.seed,
@@ -342,11 +342,11 @@ fn as_json(result: &SeedResult) -> serde_json::Value {
     })
 }
 
-/// The running count, while standard error is a terminal.
+/// Progress of the run, shown while standard error is a terminal.
 struct Progress {
     /// Runs known to fail.
     listed: Listed,
-    /// Seeds that are not as listed.
+    /// Seeds that differ from the list.
     unexpected: Vec<u64>,
     total: u64,
     /// Seeds run by an earlier process.

@@ -1,4 +1,4 @@
-//! `phalanx sim --scale`: what cells of several sizes cost.
+//! `phalanx sim --scale`: measures the costs of cells of several sizes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,30 +11,31 @@ use crate::exit::{Exit, Failure};
 use crate::notice::{data, say};
 use crate::table::Table;
 
-/// What `--scale` takes.
+/// Flags of `--scale`.
 #[derive(Args, Debug)]
 pub(super) struct Scale {
-    /// Measures cells of these sizes instead of running seeds: packets, bytes, memory and times against the size
+    /// Measure cells of these sizes instead of running seeds: packets, bytes, memory and times against the size
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(4..=4096))]
     #[arg(conflicts_with_all = ["seeds", "members", "mild", "faults", "threads", "stop", "all_tested"])]
     scale: Option<Vec<u16>>,
-    /// With --scale: how long each idle cell is watched
+    /// With --scale: seconds for which each idle cell is measured
     #[arg(long, value_name = "SECONDS", requires = "scale", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
     idle: u64,
 }
 
 impl Scale {
-    /// Whether sizes are to be measured rather than seeds to be run.
+    /// Whether `--scale` was given.
     pub(super) fn is_asked(&self) -> bool {
         self.scale.is_some()
     }
 }
 
-/// Measures each size; `json`: one line for each.
+/// Measures each size. With `json`, prints one line for each.
 pub(super) fn run(scale: &Scale, picture: Option<&Path>, watchers: Option<usize>, json: bool) -> Result<Exit, Failure> {
     let mut sizes: Vec<usize> = scale.scale.iter().flatten().map(|size| usize::from(*size)).collect();
-    // Memory is read off the whole program: what a smaller cell used before is used again by a larger one.
+    // Ascending sizes: memory is measured for the whole process, and a larger cell reuses the memory of a smaller one,
+    // not the reverse.
     sizes.sort_unstable();
     sizes.dedup();
     let mut rows: Vec<ScaleRow> = Vec::new();
@@ -64,7 +65,7 @@ fn save(file: &Path, picture: &str) -> Result<(), Failure> {
     })
 }
 
-/// One column a size.
+/// Prints one column a size.
 fn tell(rows: &[ScaleRow]) -> String {
     let mut heads = vec![String::new()];
     heads.extend(rows.iter().map(|row| format!("{} members", row.members)));

@@ -1,4 +1,4 @@
-//! Time spent on a campaign, by the wall clock and by the processors.
+//! Time spent on a campaign: wall-clock and processor time.
 
 use std::ops::Add;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Spent {
     /// On the wall clock.
     pub(super) wall_s: f64,
-    /// Of processor time, all threads together: what counts on a machine that is shared.
+    /// Processor time of all threads together, which is the meaningful figure on a shared machine.
     pub(super) cpu_s: f64,
 }
 
@@ -23,7 +23,7 @@ impl Add for Spent {
     }
 }
 
-/// Measures from its start on.
+/// Measures the time since its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
     began: Instant,

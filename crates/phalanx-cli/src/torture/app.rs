@@ -1,4 +1,4 @@
-//! The application of a member of the torture: keeps a state for each group, and tells what it sees.
+//! The application of a torture member: keeps a state for each group, and reports what it observes.
 
 use std::collections::BTreeMap;
 
@@ -18,22 +18,22 @@ pub(super) const SIDE: &str = "side";
 pub(super) struct App {
     me: Option<Incarnation>,
     names: BTreeMap<Incarnation, String>,
-    /// Of the cell view, for messages from one to one.
+    /// The other members of the cell view, for messages to one process.
     pub(super) peers: Vec<Incarnation>,
     groups: BTreeMap<GroupId, Group>,
-    /// What lives that were excluded left: their groups may go on with it.
+    /// Groups of excluded incarnations. A group may go on with this state.
     kept: BTreeMap<GroupId, Group>,
-    /// The last message from each sender in [`WORK`].
+    /// Number of the last message from each sender in [`WORK`].
     pub(super) heard: BTreeMap<Incarnation, u64>,
-    /// The same of uniform abcasts alone.
+    /// The same for uniform abcasts only.
     pub(super) uniform: BTreeMap<Incarnation, u64>,
-    /// It takes nothing.
+    /// Whether it stops taking events.
     pub(super) hangs: bool,
-    /// It stops its own process as soon as a transfer has begun.
+    /// Whether it stops its own process as soon as a transfer has begun.
     pub(super) stops_in_transfer: bool,
-    /// It left [`WORK`] on order and is to join it again.
+    /// Whether it left [`WORK`] on order and is to join it again.
     pub(super) to_join: bool,
-    /// Groups with deliveries that may be answered.
+    /// Groups with deliveries to which it may send an answer.
     pub(super) answerable: Vec<GroupId>,
     pub(super) reports: Vec<Report>,
 }
@@ -46,17 +46,17 @@ struct Group {
 }
 
 impl Group {
-    /// A view of it was installed in this life.
+    /// Whether a view of the group was installed in this incarnation.
     fn is_joined(&self) -> bool {
         !self.name.is_empty()
     }
 }
 
-/// What every payload begins with: its sender's incarnation and its number there.
+/// Bytes at the beginning of every payload: the sender's incarnation, and the message's number.
 pub(super) const HEAD_BYTES: usize = 16;
 
 impl App {
-    /// This life; 0 before the first.
+    /// This incarnation; 0 before the first.
     pub(super) fn incarnation(&self) -> u64 {
         self.me.map_or(0, |me| me.0)
     }
@@ -74,11 +74,11 @@ impl App {
         self.reports.push(Report::Wrong { what: what.into() });
     }
 
-    /// A donor's state is whole as soon as something follows it.
+    /// Completes a state transfer. The donor's state is complete as soon as any other event follows it.
     fn take_over(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(&id) else { return };
         let Some(bytes) = group.incoming.take() else { return };
-        // Nobody had a state: the group is new.
+        // An empty state: nobody had one, so the group is new.
         if bytes.is_empty() {
             return;
         }
@@ -91,7 +91,7 @@ impl App {
         }
     }
 
-    /// A group goes on with what was kept of it; its first view in this life is to come.
+    /// Restores the kept state of a group that goes on with it. Its first view in this incarnation is still to come.
     fn go_on(&mut self, id: GroupId) {
         match self.kept.remove(&id) {
             Some(kept) => _ = self.groups.insert(id, Group { name: String::new(), ..kept }),
@@ -125,7 +125,7 @@ impl App {
             self.uniform.insert(delivery.sender, number);
         }
         let last = self.heard.insert(delivery.sender, number).unwrap_or(0);
-        // Uniform messages of other orders may be overtaken by plain ones; the checker judges order.
+        // Plain messages may overtake uniform messages of another order. The checker verifies the order.
         if number < last {
             self.heard.insert(delivery.sender, last);
         }
@@ -176,7 +176,8 @@ impl Handler for App {
             }
             Event::StateBegin { group, .. } => {
                 if std::mem::take(&mut self.stops_in_transfer) {
-                    // Refused by no system. The harness waits for it, and lets it go on.
+                    // No system refuses this to a process for itself. The harness waits for the stop, and continues the
+                    // process later.
                     let _ = kill_process(getpid(), Signal::STOP);
                 }
                 self.groups.insert(group, Group { incoming: Some(Vec::new()), ..Group::default() });
@@ -209,7 +210,7 @@ impl Handler for App {
 
     fn digest(&mut self, id: GroupId) -> Option<u64> {
         self.take_over(id);
-        // A state that is kept is compared before the group goes on with it.
+        // The digest of a kept state is compared before the group goes on with it.
         self.groups.get(&id).or_else(|| self.kept.get(&id)).map(|group| group.tally.digest())
     }
 }

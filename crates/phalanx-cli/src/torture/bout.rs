@@ -1,4 +1,4 @@
-//! One cell's life: formed, tortured fault by fault, healed, judged.
+//! One bout: a cell is formed, suffers one fault after the other, is healed, and is checked.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -25,19 +25,19 @@ use super::waits::Waits;
 use crate::about;
 use crate::exit::{Exit, Failure};
 
-/// For a step that should take a second or two, on a machine that has other things to do.
+/// Time limit of a step that should take a second or two. It is long because the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long messages flow after the last fault, so that liveness can be judged.
+/// Time for which messages flow after the last fault. It exceeds the liveness bounds, so that these are checked.
 pub(super) const QUIET: Duration = Duration::from_nanos(MEMBERSHIP_BOUND_NS + DELIVERY_BOUND_NS + 1_500_000_000);
 
-/// Between two looks.
+/// Interval between two polls.
 const TICK: Duration = Duration::from_millis(20);
 
-/// A joiner meets a fault at the latest so long after it began: it is in its first view by then.
+/// The latest time after its start at which a joiner meets a fault. It is in its first view by then.
 const JOIN_MS: u64 = 200;
 
-/// How the cell of a bout is made.
+/// Parameters of a bout's cell.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) number: usize,
@@ -48,13 +48,13 @@ pub(super) struct Setting {
     pub(super) rate: u64,
     pub(super) directory: PathBuf,
     pub(super) faketime: Option<PathBuf>,
-    /// State directories can be filled.
+    /// Whether state directories can be filled.
     pub(super) disks: bool,
 }
 
-/// A cell under torture. Its processes end when it is dropped.
+/// A cell under torture. Its processes are killed on drop.
 pub(super) struct Bout<'a> {
-    // The processes go before their network does.
+    // Fields drop in order: the processes must end before their network does.
     crew: Crew,
     network: Network,
     number: usize,
@@ -63,22 +63,22 @@ pub(super) struct Bout<'a> {
     interrupted: Arc<AtomicBool>,
     progress: &'a mut Progress,
     watch: Watch,
-    /// Members at faulty paths so far: the removal budget counts them.
+    /// Members at faulty paths so far. The removal budget counts them.
     stuck: BTreeSet<usize>,
 }
 
-/// Who was excluded since the last fault began, and whether the machine may be to blame.
+/// Exclusions since the last fault began, and whether the machine may be to blame for them.
 #[derive(Debug, Default)]
 struct Watch {
-    /// Whom the fault is done to, and since when.
+    /// The member that suffers the fault, and since when.
     sufferer: Option<(usize, Instant)>,
-    /// When another member first told of a view without the sufferer, from the fault's beginning on.
+    /// Time from the fault to the first other member's report of a view without the sufferer.
     excluded: Option<Duration>,
-    /// Whom the fault touches: they may be excluded.
+    /// Members that the fault affects: they may be excluded.
     touched: Vec<usize>,
-    /// The others that were told of their exclusion.
+    /// Other members that were notified of their exclusion.
     untouched: Vec<usize>,
-    /// The longest that this process was held up: who is held up much longer must be excluded.
+    /// The longest delay of this process. It estimates how long the machine may have delayed members.
     stall: Duration,
     waits: Waits,
 }
@@ -100,14 +100,15 @@ impl Watch {
     }
 }
 
-/// A machine that holds up one process for so long may hold up a member for long enough to be excluded.
+/// The delay of this process from which on an exclusion may be the machine's fault: a member may have been delayed as
+/// long.
 const STALL_MAX: Duration = Duration::from_millis(250);
 
-/// It did not come to what had to come; the rest of the bout is of no use.
+/// The expected recovery did not happen; the rest of the bout is useless.
 struct Stuck(String);
 
 impl<'a> Bout<'a> {
-    /// Makes the network and the cell. `Err` in the result: the cell did not form, and why.
+    /// Makes the network and the cell. An inner `Err` says why the cell did not form.
     pub(super) fn begin(
         setting: &Setting,
         interrupted: Arc<AtomicBool>,
@@ -146,8 +147,8 @@ impl<'a> Bout<'a> {
         }
     }
 
-    /// Does one fault to whoever plays that role, heals it and waits until all is well. False in the second place:
-    /// the cell is stuck.
+    /// Injects one fault into the member that plays that role, heals it and waits for the recovery. False in the second
+    /// place: the cell is stuck.
     pub(super) fn suffer(&mut self, fault: Fault, role: Role) -> Result<(Outcome, bool), Failure> {
         let mut outcome = Outcome {
             bout: self.number,
@@ -163,7 +164,8 @@ impl<'a> Bout<'a> {
         };
         let stuck = self.suffer_into(fault, role, &mut outcome)?.err();
         let watch = std::mem::take(&mut self.watch);
-        // When the others are without who was killed is waited for; a joiner may not have come so far.
+        // For a kill, `suffer_into` waits for the view without the victim and sets the time. A joiner may not have been
+        // in a view yet.
         if fault != Fault::Kill {
             outcome.excluded_ms = watch.excluded.map(millis);
         }
@@ -173,13 +175,13 @@ impl<'a> Bout<'a> {
             let (waited_ms, slack_ms) = (outcome.waited_ms, millis(SLACK));
             if let Some(promised_ms) = outcome.promised_ms.filter(|promised_ms| waited_ms > promised_ms + slack_ms) {
                 let what =
-                    format!("cost: a member it does not touch waited for {waited_ms} ms, {promised_ms} are promised");
+                    format!("cost: a member it does not affect waited for {waited_ms} ms; the promise is {promised_ms} ms");
                 outcome.violations.push(what);
             }
         }
         outcome.violations.append(&mut self.crew.wrongs);
         outcome.violations.append(&mut self.crew.new_panics());
-        // Whoever ended by itself was told of; the standstill follows from it.
+        // A member that ended by itself was already reported; the stuck cell follows from it.
         if let (Some(Stuck(why)), false) = (&stuck, self.crew.lost) {
             outcome.violations.push(format!("liveness: {why}"));
         }
@@ -219,15 +221,16 @@ impl<'a> Bout<'a> {
         let felt = harm.felt(&self.network, &self.crew)?;
         let ends = harm.ends();
         harm.heal(&self.network, &mut self.crew)?;
-        // A fault that does nothing would pass for one that was survived.
+        // A fault without effect would pass as one that was survived.
         if !felt {
             self.crew.wrongs.push("the fault had no effect".to_owned());
         }
-        // A joiner that is not taken in is not left out either. Of a pair either end may be.
+        // A joiner that was never a member cannot be excluded. With a pair, either end may be.
         if fault.draws_on_the_budget() {
             self.stuck.extend(ends);
         }
-        // Within ten minutes no more than a minority of those is left out that others hear. The rest waits as long as the fault lasts.
+        // Within ten minutes no more than a minority of members that others hear is removed. Beyond the budget, the
+        // fault's effect lasts as long as the fault.
         let is_spared = fault.draws_on_the_budget() && self.stuck.len() > (self.network.count - 1) / 2;
         if is_spared {
             outcome.promised_ms = None;
@@ -241,7 +244,7 @@ impl<'a> Bout<'a> {
         let well = self.all_well()?;
         if well.is_ok() {
             outcome.recovered_ms = Some(millis(healed.elapsed()));
-            // What a loss puts to the test, beside what every bout does.
+            // Properties exercised by a loss, in addition to those of every bout.
             if fault == Fault::Kill {
                 self.crew.write(&about::record(about::TORTURE_KILL))?;
             } else if self.watch.excluded.is_some() {
@@ -251,13 +254,13 @@ impl<'a> Bout<'a> {
         Ok(well)
     }
 
-    /// Adds it to what is shown.
+    /// Adds an outcome to the progress display.
     pub(super) fn count(&mut self, outcome: &Outcome) {
         self.progress.faults += 1;
         self.progress.violations += outcome.violations.len();
     }
 
-    /// Heals what is left, and lets messages flow undisturbed. With `whole`, so that liveness can be judged.
+    /// Heals what is left, and lets messages flow undisturbed. With `whole`, long enough to check liveness.
     pub(super) fn end(mut self, whole: bool) -> Result<Vec<String>, Failure> {
         if whole {
             self.progress.doing("undisturbed for a while");
@@ -274,7 +277,7 @@ impl<'a> Bout<'a> {
         Ok(wrongs)
     }
 
-    /// Where everybody stands, for whoever looks for the reason of a standstill.
+    /// Describes the state of every member, to find the reason for a stuck cell.
     pub(super) fn standing(&self) -> String {
         let one = |m: &super::crew::Member| {
             let view = |view: &Option<(u64, Vec<String>)>| {
@@ -297,7 +300,7 @@ impl<'a> Bout<'a> {
         self.crew.members.iter().map(one).collect::<Vec<_>>().join("\n")
     }
 
-    /// Finds whoever plays a role now, or makes somebody play it.
+    /// Finds a member that plays the role now, or arranges that one does.
     fn cast(&mut self, role: Role) -> Result<Result<usize, Stuck>, Failure> {
         if let Err(stuck) = self.part_roles()? {
             return Ok(Err(stuck));
@@ -315,7 +318,7 @@ impl<'a> Bout<'a> {
         }
     }
 
-    /// Does it. A joiner starts now, and meets the fault when it starts or somewhere on its way in.
+    /// Injects the fault. A joiner starts now, and meets the fault at its start or on its way in.
     fn strike(&mut self, fault: Fault, role: Role, host: usize) -> Result<Result<Harm, Stuck>, Failure> {
         let group = format!("{}quota", self.prefix);
         if role != Role::Joiner {
@@ -344,7 +347,7 @@ impl<'a> Bout<'a> {
         Harm::apply(fault, host, &self.network, &mut self.crew, &group).map(Ok)
     }
 
-    /// Sees to it that the coordinator is not also the one that orders.
+    /// Ensures that the coordinator does not also hold the token.
     fn part_roles(&mut self) -> Result<Result<(), Stuck>, Failure> {
         let Some(host) = self.coordinator().filter(|host| Some(*host) == self.holder()) else { return Ok(Ok(())) };
         self.crew.order(host, Order::Regroup)?;
@@ -424,7 +427,7 @@ impl<'a> Bout<'a> {
         Ok(true)
     }
 
-    /// Hears what there is to hear for a tick.
+    /// Processes incoming reports for one tick.
     fn listen(&mut self) -> Result<(), Failure> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Failure::new(Exit::Interrupted, "interrupted; all members were ended"));

@@ -1,4 +1,4 @@
-//! The calls of a member of the torture: an endpoint with a thread of its own, which calls all others and answers them.
+//! The calls of a torture member: an endpoint on a thread of its own that calls all others and answers them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use super::report::Answered;
 use crate::child::trace_lost;
 use crate::exit::{Exit, Failure, While};
 
-/// What the endpoint's thread tells the member.
+/// State shared between the endpoint's thread and the member.
 pub(super) struct Calls {
     incarnation: u64,
     told: Arc<Mutex<Told>>,
@@ -27,13 +27,13 @@ struct Told {
     wrongs: Vec<String>,
 }
 
-/// Nobody panics with it, and what is in it is whole at any time.
+/// No thread panics while it holds the lock, and its content is consistent at any time, so poisoning is ignored.
 fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
     told.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Calls {
-    /// Starts the endpoint of a member, which calls those of all other hosts that it knows of.
+    /// Starts a member's endpoint, which calls those of all other hosts in the configuration.
     pub(super) fn start(config: &Config, seed: u64) -> Result<Self, Failure> {
         let config = Config { data_port: CALLS_PORT, control_port: 0, ..config.clone() };
         let hosts = config.seeds.iter().filter_map(|seed| seed.parse::<SocketAddr>().ok()).map(|seed| seed.ip());
@@ -56,23 +56,23 @@ impl Calls {
         Ok(Self { incarnation, told })
     }
 
-    /// The name of its life in traces.
+    /// The endpoint's incarnation in traces.
     pub(super) fn incarnation(&self) -> u64 {
         self.incarnation
     }
 
-    /// Calls that were answered by each host so far.
+    /// Number of calls answered by each host so far.
     pub(super) fn answered(&self) -> Answered {
         lock(&self.told).answered.clone()
     }
 
-    /// What it found wrong since it was asked last.
+    /// Returns the errors found since the last call.
     pub(super) fn wrongs(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.told).wrongs)
     }
 }
 
-/// Makes a call now and then and answers those of others, for ever.
+/// Makes a call now and then and answers those of others, forever.
 fn serve(mut port: Port, mut desk: Desk, others: &[SocketAddr]) {
     let sessions: Vec<_> = others.iter().map(|&to| (to, port.connect(to, &mut desk))).collect();
     let mut due = Instant::now();
@@ -104,12 +104,12 @@ struct Desk {
     me: u64,
     told: Arc<Mutex<Told>>,
     made: u64,
-    /// Where each call was made to, and the answer if it is to be a good one.
+    /// The server of each call, and the expected answer if the call should succeed.
     expected: BTreeMap<ClientCallId, (SocketAddr, Option<Vec<u8>>)>,
     owed: Vec<Owed>,
 }
 
-/// An answer that comes later.
+/// An answer that is sent later.
 struct Owed {
     due: Instant,
     call: CallId,
@@ -127,7 +127,7 @@ impl Desk {
 
     fn call(&mut self, port: &mut Port, (to, session): (SocketAddr, SessionId)) {
         self.made += 1;
-        // Its kind, who makes it, and a number: no two requests are alike.
+        // A request holds its kind, its caller and a number, so no two requests are equal.
         let kind = if self.below(REFUSED_ONE_IN) == 0 {
             REFUSE
         } else if self.below(LATER_ONE_IN) == 0 {
@@ -144,17 +144,17 @@ impl Desk {
         }
         let options = CallOptions { deadline: DEADLINE, idempotent: self.below(2) == 0 };
         let expected = (kind != REFUSE).then(|| answer_to(&request));
-        // Full of calls that wait: this one is dropped, as an application might.
+        // Too many calls wait: this one is dropped, as an application might do.
         if let Ok(call_id) = port.call(session, request, &options, self) {
             self.expected.insert(call_id, (to, expected));
         }
     }
 
-    /// Gives the answers whose time has come.
+    /// Sends the delayed answers that are due.
     fn pay(&mut self, port: &mut Port, now: Instant) {
         while let Some(spot) = self.owed.iter().position(|owed| owed.due <= now) {
             let Owed { call, answer, .. } = self.owed.swap_remove(spot);
-            // Its caller may have given it up.
+            // The caller may have given up the call.
             let _ = port.answer(call, Some(answer.into()), self);
         }
     }
@@ -178,7 +178,7 @@ impl Service for Desk {
 
     fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
         let Some((to, expected)) = self.expected.remove(&call_id) else {
-            return self.wrong(format!("told of a call that was not made, or twice: {call_id:?}"));
+            return self.wrong(format!("a call ended that was not made, or ended twice: {call_id:?}"));
         };
         match (outcome, expected) {
             (Outcome::Answer(answer), Some(expected)) if answer == expected => {
@@ -187,13 +187,13 @@ impl Service for Desk {
             (Outcome::Answer(answer), _) => {
                 self.wrong(format!("a call to {to} got an answer of {} bytes that is not its own", answer.len()));
             }
-            // What a failure may say is for the checker to judge.
+            // Whether a failure may say so is for the checker to evaluate.
             (Outcome::Failed(_), _) => {}
         }
     }
 }
 
-/// The request turned round.
+/// The expected answer: the reversed request.
 fn answer_to(request: &[u8]) -> Vec<u8> {
     request.iter().rev().copied().collect()
 }
@@ -202,13 +202,13 @@ const AT_ONCE: u8 = 0;
 const LATER: u8 = 1;
 const REFUSE: u8 = 2;
 
-/// Between two calls of a member, about.
+/// Mean time between two calls of a member.
 const CALL_EVERY: Duration = Duration::from_millis(50);
-/// Shorter than most faults last, so that calls fail in them.
+/// Deadline of calls. Most faults last longer, so calls fail during them.
 const DEADLINE: Duration = Duration::from_secs(2);
 const REFUSED_ONE_IN: u32 = 20;
 const LATER_ONE_IN: u32 = 3;
 const LATER_MS_MAX: u32 = 100;
 const LONG_ONE_IN: u32 = 10;
-/// Several packets.
+/// Length that takes several packets.
 const LONG_BYTES_MAX: u32 = 12_000;

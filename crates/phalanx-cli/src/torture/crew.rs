@@ -1,4 +1,5 @@
-//! The members' processes: started, killed, stopped, heard; and the record of what is done to them.
+//! The members' processes: starts, kills and stops them, reads their reports, and records in the harness's trace what
+//! is done to them.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -24,26 +25,26 @@ use crate::exit::{Exit, Failure, While};
 /// The cell of the torture.
 pub(super) const CELL: &str = "torture";
 
-/// One member: the process that has its host now, and what it last said.
+/// The process that currently runs on a host, and its last reports.
 #[derive(Debug)]
 pub(super) struct Member {
     /// Its host, from 1.
     pub(super) host: usize,
     child: Child,
     stdin: ChildStdin,
-    /// Which start on this host; what an earlier one still had to say is not heard.
+    /// Number of starts on this host. Reports of an earlier start are ignored.
     start: u64,
     pub(super) alive: bool,
-    /// Of the life that it last told of; 0 before.
+    /// The incarnation it last reported; 0 before the first report.
     pub(super) incarnation: u64,
-    /// Of its endpoint of calls; 0 before it told.
+    /// The incarnation of its endpoint of calls; 0 before it is reported.
     endpoint: u64,
-    /// The last views of this life, with names in rank order.
+    /// The last views of this incarnation, with names in rank order.
     pub(super) cell: Option<(u64, Vec<String>)>,
     pub(super) work: Option<(u64, Vec<String>)>,
     pub(super) primary: bool,
     pub(super) pulse: Pulse,
-    /// Pulses heard since it started.
+    /// Pulses received since it started.
     pub(super) pulses: u64,
 }
 
@@ -54,20 +55,20 @@ impl Member {
 
     pub(super) fn pid(&self) -> Pid {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        pid.expect("a process has a number above zero")
+        pid.expect("a process id is above zero")
     }
 }
 
-/// How members of one cell are started.
+/// Parameters of the members of one cell.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Of this cell: keys, logs, traces, runtime directories.
+    /// Directory of this cell: keys, logs, traces, runtime directories.
     pub(super) directory: PathBuf,
     pub(super) seed: u64,
     pub(super) rate: u64,
-    /// The library that makes wall clocks jump, if it is to be there.
+    /// Path of the library that makes wall clocks jump, if available.
     pub(super) faketime: Option<PathBuf>,
-    /// Each member's state directory is a file system of its own, which can be filled.
+    /// Whether each member's state directory is a file system of its own, which can be filled.
     pub(super) disks: bool,
 }
 
@@ -76,12 +77,12 @@ impl Plan {
         self.directory.join("traces")
     }
 
-    /// The file that says what a member's wall clock shows.
+    /// The file that sets a member's wall clock.
     pub(super) fn wall_clock(&self, host: usize) -> PathBuf {
         self.directory.join(format!("{}.time", name(host)))
     }
 
-    /// Where a member keeps what must survive its process.
+    /// A member's state directory, which outlives its process.
     pub(super) fn state(&self, host: usize) -> PathBuf {
         self.directory.join(format!("state-{}", name(host)))
     }
@@ -91,7 +92,7 @@ impl Plan {
     }
 }
 
-/// What was heard: from the host, and what.
+/// A host and its report.
 pub(super) type Heard = (usize, Report);
 
 /// All members.
@@ -103,15 +104,16 @@ pub(super) struct Crew {
     inbox: Receiver<(usize, u64, Option<Report>)>,
     outbox: Sender<(usize, u64, Option<Report>)>,
     starts: u64,
-    /// Lives that the record of deaths holds already.
+    /// Incarnations whose deaths the trace records already.
     dead: BTreeSet<u64>,
-    /// What members found wrong, and members that ended by themselves.
+    /// Errors that members reported, and members that ended by themselves.
     pub(super) wrongs: Vec<String>,
-    /// A member ended by itself: the cell will not be whole again.
+    /// Whether a member ended by itself: the cell will not be whole again.
     pub(super) lost: bool,
-    /// Panics that were told of.
+    /// Panics reported so far.
     panics: BTreeSet<String>,
-    /// What members' state directories lie on; removed after their processes.
+    /// File systems of the members' state directories. Declared last: fields drop in order, and the processes must end
+    /// first.
     disks: Vec<Disk>,
 }
 
@@ -154,13 +156,13 @@ impl Crew {
         &self.plan
     }
 
-    /// Starts a process on a host, in place of the one that was there.
+    /// Starts a process on a host, in place of the earlier one.
     pub(super) fn spawn(&mut self, network: &Network, host: usize) -> Result<(), Failure> {
         let command = self.member_command(network, host)?;
         self.spawn_as(command, host)
     }
 
-    /// The same; it stops itself as soon as a state transfer to it has begun.
+    /// The same; the process stops itself as soon as a state transfer to it has begun.
     pub(super) fn spawn_to_hang(&mut self, network: &Network, host: usize) -> Result<(), Failure> {
         let mut command = self.member_command(network, host)?;
         command.arg("--stops-in-transfer");
@@ -174,19 +176,20 @@ impl Crew {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log.when("cannot write a member's log")?)
-            // Ctrl-C is for the harness, which ends all.
+            // In a group of its own, it does not receive Ctrl-C of the terminal. The harness does, and ends all
+            // members.
             .process_group(0)
             .spawn()
             .when(format_args!("cannot start {}", name(host)))?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            unreachable!("both were asked for as pipes");
+            unreachable!("both were requested as pipes");
         };
         self.starts += 1;
         let (outbox, start) = (self.outbox.clone(), self.starts);
         let listen = move || {
             for line in BufReader::new(stdout).lines() {
                 let Ok(line) = line else { break };
-                // A line that is cut is the last one of a killed process.
+                // A killed process may leave an incomplete last line, which does not parse.
                 let Ok(report) = serde_json::from_str(&line) else { continue };
                 if outbox.send((host, start, Some(report))).is_err() {
                     return;
@@ -230,7 +233,7 @@ impl Crew {
         let founders: Vec<String> = hosts.map(name).collect();
         let path = |file: &str| plan.directory.join(file);
         let mut command = command("ip");
-        // `ip` becomes the program: the process that is started is the member itself.
+        // `ip netns exec` execs the program, so the child is the member itself.
         command.args(["netns", "exec", &network.namespace(host)]).arg(program).arg("torture-member");
         command.args(["--parent", &std::process::id().to_string()]);
         command.args(["--seed", &(plan.seed ^ (self.starts << 8) ^ host as u64).to_string()]);
@@ -244,7 +247,7 @@ impl Crew {
         command.arg("--cell-key").arg(path("cell.key"));
         command.arg("--runtime-dir").arg(path(&format!("run-{}", name(host))));
         command.arg("--state-dir").arg(plan.state(host));
-        // Little enough that a member which takes nothing holds the others up within seconds.
+        // Small limits, so that a member that takes nothing blocks the others within seconds.
         command.args(["--set", "limits.group_window=256KiB", "--set", "limits.outbox=64KiB"]);
         command.arg("--trace").arg(plan.traces());
         if let Some(library) = &plan.faketime {
@@ -258,7 +261,7 @@ impl Crew {
         Ok(command)
     }
 
-    /// Kills a member; it is dead, heard to its end and its death is written down when this returns.
+    /// Kills a member. On return it is dead, its reports are read, and its death is recorded.
     pub(super) fn kill(&mut self, host: usize) -> Result<(), Failure> {
         let member = self.member(host);
         let who = member.name();
@@ -272,7 +275,7 @@ impl Crew {
         member.child.wait().when(format_args!("cannot wait for {who}"))?;
         member.alive = false;
         (member.cell, member.work) = (None, None);
-        // Its last life may not have been told of: what it wrote shows it.
+        // Its last incarnation may not have been reported; the name of its trace file shows it.
         for incarnation in self.lives(host)? {
             if self.dead.insert(incarnation) {
                 self.write(&Event::Crash { incarnation })?;
@@ -281,14 +284,14 @@ impl Crew {
         Ok(())
     }
 
-    /// Ends the experiment: all members are killed, and that is written down too.
+    /// Ends the experiment: kills all members, and records that.
     pub(super) fn end(&mut self) -> Result<(), Failure> {
         self.write(&Event::End)?;
         let living: Vec<usize> = self.members.iter().filter(|m| m.alive).map(|m| m.host).collect();
         living.into_iter().try_for_each(|host| self.kill(host))
     }
 
-    /// All lives on a host, from the names of their traces.
+    /// All incarnations on a host, from the names of their traces.
     fn lives(&self, host: usize) -> Result<Vec<u64>, Failure> {
         let directory = self.plan.traces();
         let prefixes = [format!("{}-", name(host)), format!("{}.calls-", name(host))];
@@ -302,7 +305,7 @@ impl Crew {
         Ok(lives)
     }
 
-    /// Stops a member (SIGSTOP) or lets it run again (SIGCONT).
+    /// Stops a member (SIGSTOP) or continues it (SIGCONT).
     pub(super) fn hold(&mut self, host: usize, stop: bool) -> Result<(), Failure> {
         let member = self.member(host);
         let (pid, who) = (member.pid(), member.name());
@@ -316,7 +319,7 @@ impl Crew {
         }
     }
 
-    /// A member is stopped, whoever did it.
+    /// Records that a member is stopped, whoever stopped it.
     pub(super) fn write_stop(&mut self, host: usize) -> Result<(), Failure> {
         let member = self.member(host);
         let lives = [member.incarnation, member.endpoint];
@@ -334,7 +337,7 @@ impl Crew {
         self.members.iter_mut().find(|m| m.host == host).expect("every host has its member from the start")
     }
 
-    /// All members as they last told of themselves.
+    /// All members as they last reported themselves.
     pub(super) fn seen(&self) -> Vec<Seen<'_>> {
         self.members.iter().map(|m| Seen { life: m.incarnation, pulses: m.pulses, pulse: &m.pulse }).collect()
     }
@@ -343,14 +346,14 @@ impl Crew {
         self.write(&Event::Phase { phase, connected: Vec::new() })
     }
 
-    /// Writes down what was done, for the checker.
+    /// Writes an event of the harness into its trace, for the checker.
     pub(super) fn write(&mut self, event: &Event) -> Result<(), Failure> {
         let doing = "cannot write the trace of what was done";
         self.trace.write(now().nanos(), event).when(doing)?;
         self.trace.flush().when(doing)
     }
 
-    /// Waits up to `patience` for something to be said, and takes it in.
+    /// Waits up to `patience` for a report, and processes it.
     pub(super) fn hear(&mut self, patience: Duration) -> Result<Option<Heard>, Failure> {
         let (host, start, report) = match self.inbox.recv_timeout(patience) {
             Ok(heard) => heard,
@@ -392,7 +395,7 @@ impl Crew {
         Ok(Some((host, report)))
     }
 
-    /// What a member's log says of its end: a panic, or the last line.
+    /// The reason for a member's end from its log: a panic, or the last line.
     fn last_words(&self, host: usize) -> String {
         let log = std::fs::read_to_string(self.plan.log(host)).unwrap_or_default();
         let mut lines = log.lines().rev().filter(|line| !line.trim().is_empty());
@@ -400,7 +403,7 @@ impl Crew {
         panic.or_else(|| lines.next()).unwrap_or("it said nothing").to_owned()
     }
 
-    /// Panics that were not told of yet, also those of a thread whose process went on.
+    /// Panics not yet reported, including those of threads whose process went on.
     pub(super) fn new_panics(&mut self) -> Vec<String> {
         let mut new = Vec::new();
         for host in self.members.iter().map(|member| member.host) {
@@ -416,7 +419,7 @@ impl Crew {
     }
 }
 
-/// What the log of a thread that panicked holds.
+/// Text in the log of a thread that panicked.
 const PANIC: &str = " panicked at ";
 
 impl Drop for Crew {
@@ -434,7 +437,7 @@ pub(super) fn name(host: usize) -> String {
     format!("m{host}")
 }
 
-/// The host of a name.
+/// The host of a member's name.
 pub(super) fn host_of(name: &str) -> Option<usize> {
     name.strip_prefix('m')?.parse().ok()
 }
@@ -442,7 +445,7 @@ pub(super) fn host_of(name: &str) -> Option<usize> {
 fn write_key(plan: &Plan) -> Result<(), Failure> {
     use std::os::unix::fs::OpenOptionsExt;
     let path: &Path = &plan.directory.join("cell.key");
-    // The cell lives for minutes, on hosts that nobody else reaches: the seed will do.
+    // The seed suffices as a key: the cell lives for minutes, on hosts that no other machine reaches.
     let mut rng = phalanx::core::rng::Rng::new(plan.seed).fork("key");
     let key: String = (0..4).map(|_| format!("{:016x}", rng.next_u64())).collect();
     let file = File::options().write(true).create_new(true).mode(0o600).open(path);

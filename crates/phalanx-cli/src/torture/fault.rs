@@ -1,4 +1,4 @@
-//! What is done to a member, and to which.
+//! The faults, and the roles of the members that suffer them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use phalanx::core::{Limits, Timing};
 pub(super) enum Fault {
     /// SIGKILL; started again when the others have excluded it
     Kill,
-    /// SIGSTOP and SIGCONT, shorter than it takes to be suspected
+    /// SIGSTOP and SIGCONT, shorter than the time to be suspected
     StopShort,
     /// SIGSTOP, and SIGCONT long after the exclusion
     StopLong,
@@ -21,15 +21,15 @@ pub(super) enum Fault {
     /// Three packets in ten to and from it are lost
     #[value(name = "loss-30")]
     Loss30,
-    /// It hears nobody, and is heard
+    /// It hears no other member, and is heard
     CutIn,
-    /// It is not heard, and hears all
+    /// No other member hears it; it hears all
     CutOut,
     /// Cut off, both ways
     Isolate,
-    /// It and one other do not reach each other; everybody else reaches both
+    /// It and one other member do not reach each other; everybody else reaches both
     CutPair,
-    /// Nothing passes from it to one other, which it hears
+    /// Nothing passes from it to one other member, which it hears
     OneWay,
     /// It is on the smaller of two sides
     TwoSides,
@@ -37,7 +37,7 @@ pub(super) enum Fault {
     Flap,
     /// Three packets in ten to and from it come twice
     Duplicate,
-    /// Packets longer than 1,000 bytes vanish
+    /// Packets longer than 1,000 bytes are lost
     MtuHole,
     /// Nothing passes to data ports, from it or to it; heartbeats do
     DataPort,
@@ -51,17 +51,17 @@ pub(super) enum Fault {
     Carrier,
     /// Its interface is down: the network is unreachable
     Interface,
-    /// Its sockets' buffers hold a packet or two
+    /// Its sockets' buffers hold only a packet or two
     SmallBuffers,
-    /// It may open no descriptor more
+    /// It may open no more descriptors
     Descriptors,
     /// It gets 5 ms of each 100 ms, beside a busy process
     CpuQuota,
-    /// Its turns come 200 ms apart
+    /// Its polls are 200 ms apart
     LateTurns,
-    /// Its application takes nothing, while its process goes on
+    /// Its application takes no events, while its process goes on
     HangingApplication,
-    /// It is stopped as soon as a state transfer to it has begun; a joiner alone
+    /// It is stopped as soon as a state transfer to it has begun; for a joiner only
     HangingJoiner,
     /// The file system of its state directory is full
     FullDisk,
@@ -83,7 +83,7 @@ pub(super) enum Fault {
     Bursts,
 }
 
-/// What carries the packets.
+/// The means by which packets travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fabric {
     /// The kernel's bridge with packet filters.
@@ -92,13 +92,14 @@ pub(super) enum Fabric {
     Switch,
 }
 
-/// So much longer than it takes to be suspected lasts a fault that may have a member excluded.
+/// Duration beyond `suspect_after` of a fault that may cause an exclusion.
 const BEYOND_SUSPICION: Duration = Duration::from_millis(2_100);
-/// The same, than its cost to the others is promised to be: a wait beyond that, and beyond [`SLACK`], has to show.
+/// Duration beyond the promised cost to the others. A wait that exceeds the promise and [`SLACK`] then shows.
 const BEYOND_COSTS: Duration = Duration::from_millis(2_000);
-/// So much longer than is promised may a wait be: for a busy machine, pulses that come ten times a second, and gaps between uniform abcasts.
+/// Tolerance of a measured wait beyond the promise: for a busy machine, pulses that come ten times a second, and gaps
+/// between uniform abcasts.
 pub(super) const SLACK: Duration = Duration::from_secs(1);
-/// Messages of each member in a second, at which the window of a group, as members have it here, is full after [`FILLS`].
+/// Messages of each member in a second at which the members' small group window is full after [`FILLS`].
 pub(super) const FILLS_RATE: u64 = 30;
 const FILLS: Duration = Duration::from_secs(6);
 
@@ -120,7 +121,7 @@ impl Fault {
         }
     }
 
-    /// It is done to a process, and not to the network around it.
+    /// Whether it acts on a process, and not on the network around it.
     pub(super) fn needs_process(self) -> bool {
         matches!(
             self,
@@ -137,18 +138,18 @@ impl Fault {
         )
     }
 
-    /// What hangs in a transfer is a joiner; all others meet everybody.
+    /// Whether a role can suffer it. Only a joiner hangs in a transfer; the other faults suit every role.
     pub(super) fn meets(self, role: Role) -> bool {
         self != Self::HangingJoiner || role == Role::Joiner
     }
 
-    /// The kind of fault, where its cost to the others is promised.
+    /// The fault's kind, if a cost to the others is promised for it.
     pub(super) fn kind(self) -> Option<FaultKind> {
         Some(match self {
             Self::Kill => FaultKind::Dead,
             Self::StopLong => FaultKind::Stopped,
             Self::CutIn => FaultKind::Deaf,
-            // Nobody hears it.
+            // Faults by which no other member hears it.
             Self::CutOut | Self::Isolate | Self::Carrier | Self::Interface => FaultKind::Mute,
             Self::CutPair => FaultKind::Link,
             Self::OneWay => FaultKind::OneWay,
@@ -165,12 +166,13 @@ impl Fault {
         })
     }
 
-    /// The longest that members which it does not touch may be without new messages, from its beginning on.
+    /// The promised bound on the time, counted from its beginning, for which unaffected members are without new
+    /// messages.
     pub(super) fn costs_at_most(self) -> Option<Duration> {
         self.kind()?.costs_at_most(&Timing::default(), &Limits::default())
     }
 
-    /// It gives no reason to exclude a member.
+    /// Whether it gives no reason to exclude a member.
     pub(super) fn is_gentle(self) -> bool {
         matches!(
             self,
@@ -185,55 +187,56 @@ impl Fault {
         )
     }
 
-    /// A path to a member that is heard fails: whoever suffers it for so long has to be left out, and is held back then.
+    /// Whether a path to a member that is heard fails. A member that suffers this for long has to be excluded, and is
+    /// held back then.
     pub(super) fn is_of_path(self) -> bool {
         matches!(self, Self::DataPort | Self::ControlPort | Self::MtuHole)
     }
 
-    /// For it a member is removed that others hear: of these no more than a minority goes within ten minutes.
+    /// Whether it removes a member that others hear. At most a minority is removed for such reasons within ten minutes.
     pub(super) fn draws_on_the_budget(self) -> bool {
         self.is_of_path() || matches!(self, Self::CutPair | Self::OneWay)
     }
 
-    /// Whoever suffers it for so long has to be left out, though it is heard.
+    /// Whether a member that suffers it for long must be excluded, though it is heard.
     pub(super) fn must_exclude(self) -> bool {
         self.is_of_path() || self == Self::HangingApplication
     }
 
-    /// How long it lasts.
+    /// Its duration.
     pub(super) fn hold(self) -> Duration {
         // Members run with the default settings.
         let suspect_after = Timing::default().suspect_after;
         match self {
-            // Until the exclusion; see the bout.
+            // A kill lasts until the exclusion; see `bout`.
             Self::Kill => Duration::ZERO,
             Self::StopShort => Duration::from_millis(500),
             Self::Descriptors => Duration::from_millis(1_500),
             Self::WallClock | Self::FullDisk => Duration::from_secs(2),
-            // As long as what is heard might be taken for silent.
+            // Long enough that a member which is heard might be taken for silent.
             Self::LateTurns => suspect_after + BEYOND_SUSPICION,
-            // The others are held up when their windows are full.
+            // The others block only once their windows are full.
             Self::HangingApplication => FILLS + self.costs_at_most().unwrap_or_default() + BEYOND_COSTS,
             Self::Flap => suspect_after + BEYOND_SUSPICION,
             _ => match self.costs_at_most() {
                 Some(costs) => costs + BEYOND_COSTS,
-                // One that ended just as they suspect somebody could be survived either way.
+                // A fault that ended just as the others begin to suspect could have either result.
                 None => suspect_after + BEYOND_SUSPICION,
             },
         }
     }
 }
 
-/// Which member suffers.
+/// The role of the member that suffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum Role {
     /// Rank 0 of the cell view
     Coordinator,
-    /// Who orders the abcasts of the group of all
+    /// The token holder of the group of all
     TokenHolder,
     /// A process that has just begun to look for its cell
     Joiner,
-    /// None of these
+    /// A member with none of these roles
     Bystander,
 }
 

@@ -1,4 +1,4 @@
-//! Faults as they are done to a member, and undone.
+//! Injects faults into a member, and undoes them.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use super::report::Order;
 use super::tools::{run, run_in};
 use crate::exit::{Exit, Failure, While};
 
-/// A fault in force: what it takes to undo it.
+/// A fault in force, with the state needed to undo it.
 #[derive(Debug)]
 pub(super) struct Harm {
     host: usize,
     fault: Fault,
-    /// Packets that the bridge's rules had met before.
+    /// Packets that the bridge's rules had matched before.
     met: u64,
     /// Directed links that are cut, from host to host.
     links: Vec<(usize, usize)>,
     /// Whether they are cut now.
     cut: bool,
-    /// The wall clock has made its second jump.
+    /// Whether the wall clock has made its second jump.
     jumped_back: bool,
     buffers: Option<Buffers>,
     descriptors: Option<Descriptors>,
@@ -35,7 +35,7 @@ pub(super) struct Harm {
 const FLAP: Duration = Duration::from_millis(300);
 
 impl Harm {
-    /// Does it to the member on `host`.
+    /// Injects the fault into the member on `host`.
     pub(super) fn apply(
         fault: Fault,
         host: usize,
@@ -82,7 +82,7 @@ impl Harm {
             Fault::CpuQuota => harm.quota = Some(Quota::impose(group, crew.member(host).pid())?),
             Fault::LateTurns => crew.order(host, Order::Dawdle { ms: millis(LATE_TURN) })?,
             Fault::HangingApplication => crew.order(host, Order::Hang { hangs: true })?,
-            // It stopped itself, as it was told when it was started.
+            // It stopped itself, as ordered at its start.
             Fault::HangingJoiner => crew.write_stop(host)?,
             Fault::FullDisk => fill(&crew.plan().state(host))?,
             Fault::WallClock => set_wall_clock(crew, host, "+3600")?,
@@ -97,7 +97,7 @@ impl Harm {
         Ok(harm)
     }
 
-    /// What changes while it lasts. `elapsed` since it began.
+    /// Performs the changes over time of the fault; `elapsed` counts from its beginning.
     pub(super) fn tick(&mut self, elapsed: Duration, network: &Network, crew: &mut Crew) -> Result<(), Failure> {
         match self.fault {
             Fault::Flap => {
@@ -110,7 +110,7 @@ impl Harm {
                 self.jumped_back = true;
                 let wall = crew.member(self.host).pulse.wall_s;
                 let real = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-                // Without this the fault might be none.
+                // Verifies that the clock jumped; otherwise the fault would have no effect.
                 if wall.abs_diff(real.map_or(0, |real| real.as_secs())) < 3_000 {
                     crew.wrongs.push("the member's wall clock did not jump".to_owned());
                 }
@@ -124,8 +124,8 @@ impl Harm {
     /// Members that may be excluded because of it.
     pub(super) fn touched(&self, role: Role) -> Vec<usize> {
         match self.fault {
-            // A joiner that is late with its answers may have to try again.
-            // Either of the pair may be the one that goes; of two sides it is the smaller.
+            // A joiner that answers late may have to try again. With a pair, either may be excluded; with two sides, it
+            // is the smaller one.
             _ if self.fault.is_gentle() && role != Role::Joiner => Vec::new(),
             Fault::CutPair | Fault::OneWay => self.links.iter().flat_map(|(from, to)| [*from, *to]).collect(),
             Fault::TwoSides => self.links.iter().map(|(from, _)| *from).collect(),
@@ -133,7 +133,7 @@ impl Harm {
         }
     }
 
-    /// Members with an end at a faulty path, or that are faulty themselves.
+    /// Members at an end of a faulty path, or faulty themselves.
     pub(super) fn ends(&self) -> Vec<usize> {
         match self.fault {
             Fault::CutPair | Fault::OneWay | Fault::TwoSides => self.touched(Role::Joiner),
@@ -141,7 +141,7 @@ impl Harm {
         }
     }
 
-    /// Whether it has met anything by now.
+    /// Whether it has had an effect by now.
     pub(super) fn felt(&self, network: &Network, crew: &Crew) -> Result<bool, Failure> {
         let (hub, host) = (network.hub(), network.namespace(self.host));
         Ok(match self.fault {
@@ -168,7 +168,7 @@ impl Harm {
             | Fault::Corrupt
             | Fault::Narrow
             | Fault::Bursts => network.switch.as_ref().is_some_and(|switch| switch.mistreated() > 0),
-            // These cannot fail to take hold without an error.
+            // These either take effect or fail with an error.
             Fault::Kill
             | Fault::StopShort
             | Fault::StopLong
@@ -183,7 +183,7 @@ impl Harm {
         })
     }
 
-    /// Undoes it. A killed member starts again.
+    /// Undoes the fault. A killed member starts again.
     pub(super) fn heal(mut self, network: &Network, crew: &mut Crew) -> Result<(), Failure> {
         let host = self.host;
         match self.fault {
@@ -271,7 +271,7 @@ fn links(fault: Fault, host: usize, network: &Network) -> Vec<(usize, usize)> {
         Fault::CutPair => both(&[host], &others[..1]),
         Fault::OneWay => out(&[host], &others[..1]),
         Fault::TwoSides => {
-            // The smaller side: with the member itself, less than half.
+            // The smaller side: less than half, the member included.
             let (with, rest) = others.split_at((network.count - 1) / 2 - 1);
             both(&[&[host], with].concat(), rest)
         }
@@ -283,7 +283,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A rule for all that passes the bridge to or from a host.
+/// Adds a rule for all packets that pass the bridge to or from a host.
 fn pass_rule(network: &Network, host: usize, what: &str) -> Result<(), Failure> {
     let port = port(host);
     let rules = format!(
@@ -327,7 +327,7 @@ fn refuse_sends(network: &Network, host: usize) -> Result<(), Failure> {
     run_in(&network.namespace(host), "nft", &[&rules]).map(drop)
 }
 
-/// Packets that the rules of this family have met since they were made.
+/// Packets matched by the rules of this family since they were added.
 fn hits(namespace: &str, family: &str) -> Result<u64, Failure> {
     let listed = run_in(namespace, "nft", &["list", "table", family, TABLE])?;
     let mut words = listed.split_whitespace();

@@ -1,4 +1,4 @@
-//! The checker's verdict on the traces of one cell, and which fault each violation belongs to.
+//! Runs the checker on the traces of one cell, and assigns each violation to a fault.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use phalanx_check::{Options, Property, Report, check_files};
 use super::outcome::Outcome;
 use crate::exit::{Failure, While};
 
-/// In the quiet phase all must be in one view after so long...
+/// Bound in the quiet phase until all are in one view...
 pub(super) const MEMBERSHIP_BOUND_NS: u64 = 5_000_000_000;
-/// ... and what is sent must be delivered after so long.
+/// ... and until a message is delivered.
 pub(super) const DELIVERY_BOUND_NS: u64 = 4_000_000_000;
 
-/// Has the traces judged. Violations are added to the outcomes they belong to.
+/// Evaluates the traces. Adds violations to the outcomes they belong to.
 pub(super) fn judge(traces: &Path, outcomes: &mut [Outcome]) -> Result<Report, Failure> {
     let doing = format!("cannot list {}", traces.display());
     let mut files: Vec<PathBuf> = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn judge(traces: &Path, outcomes: &mut [Outcome]) -> Result<Report, F
                 outcome.violations.push(text);
             }
         }
-        // The checker keeps only the first few.
+        // The checker keeps only the first few violations; the rest is counted.
         let more = property.violations.saturating_sub(property.first.len() as u64);
         if let (1.., Some(outcome)) = (more, owner(outcomes, None)) {
             outcome.violations.push(format!("{}: {more} more in this bout", property.property.code()));
@@ -52,14 +52,14 @@ pub(super) fn judge(traces: &Path, outcomes: &mut [Outcome]) -> Result<Report, F
     Ok(report)
 }
 
-/// The last fault that had begun.
+/// The last fault that had begun at that time.
 fn owner(outcomes: &mut [Outcome], at_ns: Option<u64>) -> Option<&mut Outcome> {
     let at_ns = at_ns.unwrap_or(u64::MAX);
     let spot = outcomes.iter().rposition(|outcome| outcome.began_ns <= at_ns).unwrap_or(0);
     outcomes.get_mut(spot)
 }
 
-/// The time that a record's text begins with, like `12.000000345 s`.
+/// The time at the beginning of a record's text, like `12.000000345 s`.
 fn time_of(text: &str) -> Option<u64> {
     let (seconds, nanos) = text.split_once(" s ")?.0.split_once('.')?;
     seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos.parse().ok()?)

@@ -1,7 +1,7 @@
-//! What a run leaves on the machine while it lives, and how the next run finds what a killed one left.
+//! Resources that a run creates on the machine, and their removal by the next run if the run was killed.
 //!
 //! Every run holds a lock on a file of its own, which names its directory. Namespaces and control groups carry the
-//! run's prefix. A file whose lock nobody holds belongs to a run that is dead: all of it is removed.
+//! run's prefix. If no process holds a file's lock, its run is dead, and everything that belongs to it is removed.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,29 +14,30 @@ use super::limits::unmount;
 use super::tools::run;
 use crate::exit::{Exit, Failure, While};
 
-/// This run's place on the machine; everything of it is removed when it is dropped.
+/// The resources of this run. All are removed on drop.
 #[derive(Debug)]
 pub(super) struct Lease {
     prefix: String,
     path: PathBuf,
-    /// The work directory is to stay.
+    /// Whether the work directory is kept.
     keep: bool,
     work: PathBuf,
     /// Locked as long as the run lives.
     _lock: File,
 }
 
-/// Where the locks lie.
+/// Directory of the lock files.
 const LOCKS: &str = "/run/phalanx-torture";
 
-/// What stands in a lock before a directory that was asked for: it stays, whatever becomes of the run.
+/// Prefix in a lock file of a directory that the user requested: it is kept, whatever becomes of the run.
 const KEPT: &str = "kept ";
 
-/// Where control groups of the processor lie.
+/// Root of the processor's control groups.
 pub(super) const CPU_GROUPS: &str = "/sys/fs/cgroup/cpu";
 
 impl Lease {
-    /// Removes what dead runs left, and enters this one. `work` is the directory asked for, which must not exist.
+    /// Removes the resources of dead runs, and registers this one. `work` is the requested directory, which must not
+    /// exist.
     pub(super) fn take(work: Option<&Path>) -> Result<Self, Failure> {
         fs::create_dir_all(LOCKS).when(format_args!("cannot make {LOCKS}"))?;
         sweep_dead()?;
@@ -49,7 +50,7 @@ impl Lease {
         );
         make_directory(&work)?;
         let work = work.canonicalize().when(format_args!("cannot find {}", work.display()))?;
-        // Locked before it says anything: nobody takes it for a dead run's.
+        // It is locked before it names a directory, so that no other run takes that for a dead run's.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         let file = file.when(format_args!("cannot write {}", path.display()))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).when(format_args!("cannot lock {}", path.display()))?;
@@ -66,12 +67,13 @@ impl Lease {
         &self.work
     }
 
-    /// The work directory stays when this run ends.
+    /// Keeps the work directory when this run ends.
     pub(super) fn keep(&mut self) {
         self.keep = true;
     }
 
-    /// Ends and removes what is in this run's namespaces and control groups, so that the next cell starts anew.
+    /// Kills the processes in this run's namespaces and control groups and removes these, so that the next cell starts
+    /// anew.
     pub(super) fn sweep(&self) {
         sweep(&self.prefix);
     }
@@ -89,14 +91,14 @@ impl Drop for Lease {
 
 fn make_directory(path: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::DirBuilderExt;
-    // Fails if it is there: nobody else's directory is used, and none is emptied.
+    // Creation fails if the directory exists, so no other program's directory is ever used or emptied.
     fs::DirBuilder::new()
         .mode(0o700)
         .create(path)
         .map_err(|error| Failure::new(Exit::Usage, format!("cannot make {}: {error}", path.display())))
 }
 
-/// Removes what runs left that were killed.
+/// Removes the resources of runs that were killed.
 fn sweep_dead() -> Result<(), Failure> {
     let doing = || format!("cannot list {LOCKS}");
     for entry in fs::read_dir(LOCKS).when(doing())? {
@@ -123,8 +125,8 @@ fn sweep_dead() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends all processes in namespaces and control groups of that prefix, and removes them. What cannot be removed is
-/// gone already, or will be found by the next run.
+/// Kills all processes in namespaces and control groups of that prefix, and removes these. Errors are ignored: a
+/// resource is gone already, or the next run removes it.
 fn sweep(prefix: &str) {
     let listed = run("ip", &["netns", "list"]).unwrap_or_default();
     let mine = listed.lines().filter_map(|line| line.split_whitespace().next()).filter(|name| name.starts_with(prefix));
@@ -147,9 +149,9 @@ fn unmount_all(work: &Path) {
     places.filter(|place| place.starts_with(work)).for_each(unmount);
 }
 
-/// Ends what is in a control group and removes it.
+/// Kills the processes in a control group and removes it.
 pub(super) fn remove_group(group: &Path) {
-    // A group can be removed when its last process is gone, which takes a moment.
+    // The kernel removes a group only after its last process is gone, which takes a moment.
     for _ in 0..50 {
         for pid in fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default().split_whitespace() {
             kill(pid);

@@ -1,5 +1,5 @@
-//! What a running process may use: its sockets' buffers, its descriptors, its share of a processor, its disk. Changed
-//! from outside, while it runs.
+//! Limits of a running process, changed from outside: its sockets' buffers, its descriptors, its share of a processor,
+//! its disk.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,11 +14,11 @@ use super::lease::{CPU_GROUPS, remove_group};
 use super::tools::run;
 use crate::exit::{Exit, Failure, While};
 
-/// UDP sockets of a process with hardly any room.
+/// The UDP sockets of a process with minimal buffers. Holds their earlier sizes.
 #[derive(Debug)]
 pub(super) struct Buffers(Vec<(OwnedFd, usize, usize)>);
 
-/// What is asked for; the kernel gives its minimum, which holds a packet or two.
+/// The requested buffer size. The kernel grants its minimum, which holds a packet or two.
 const SMALL_BYTES: usize = 1;
 
 impl Buffers {
@@ -31,7 +31,7 @@ impl Buffers {
             let is_socket = fs::read_link(&path).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
             let number = path.file_name().and_then(|name| name.to_string_lossy().parse().ok());
             let (true, Some(number)) = (is_socket, number) else { continue };
-            // A copy of the descriptor: the same socket.
+            // `pidfd_getfd` duplicates the descriptor, so options set here apply to the member's socket.
             let socket = pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).when(doing)?;
             let receive = sockopt::socket_recv_buffer_size(&socket).when(doing)?;
             let send = sockopt::socket_send_buffer_size(&socket).when(doing)?;
@@ -47,7 +47,8 @@ impl Buffers {
 
     pub(super) fn restore(self) -> Result<(), Failure> {
         for (socket, receive, send) in self.0 {
-            // The kernel doubles what it is asked for. Beyond its bound only root of the machine may ask.
+            // The kernel reports twice the requested size, so half is requested. Only `SO_RCVBUFFORCE` as root exceeds
+            // the system's bound.
             let doing = "cannot restore the member's buffers";
             sockopt::set_socket_recv_buffer_size_force(&socket, receive / 2)
                 .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, receive / 2))
@@ -60,7 +61,7 @@ impl Buffers {
     }
 }
 
-/// A process that may open no descriptor more.
+/// A process that may open no more descriptors.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     pid: Pid,
@@ -69,7 +70,7 @@ pub(super) struct Descriptors {
 
 impl Descriptors {
     pub(super) fn exhaust(pid: Pid) -> Result<Self, Failure> {
-        // The hard limit stays, so that the soft one can go up again.
+        // The hard limit stays, so that the soft one can be raised again.
         let none = Rlimit { current: Some(3), maximum: hard_limit(pid) };
         let before = prlimit(Some(pid), Resource::Nofile, none).when("cannot limit the member's descriptors")?;
         Ok(Self { pid, before })
@@ -81,20 +82,20 @@ impl Descriptors {
     }
 }
 
-/// How many descriptors a process might allow itself.
+/// The hard limit of a process's descriptors.
 fn hard_limit(pid: Pid) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_nonzero())).ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// A small file system of its own. Removed when dropped; nobody may use it any more then.
+/// A small file system of its own, unmounted on drop. No process may use it any more then.
 #[derive(Debug)]
 pub(super) struct Disk(PathBuf);
 
-/// Room for the few small files of a state directory.
+/// Size of the file system: it holds the few small files of a state directory.
 const DISK: &str = "size=256k,mode=700";
-/// What fills it.
+/// Name of the file that fills it.
 const FILLER: &str = "filler";
 
 impl Disk {
@@ -111,12 +112,12 @@ impl Drop for Disk {
     }
 }
 
-/// What is mounted there is there no more; processes that still have it open keep it for themselves.
+/// Unmounts the file system at `place`. Processes that have it open keep their view of it (lazy unmount).
 pub(super) fn unmount(place: &Path) {
     let _ = run("umount", &["--lazy", &place.to_string_lossy()]);
 }
 
-/// Takes all that is left of the file system of a directory.
+/// Fills the file system of a directory.
 pub(super) fn fill(place: &Path) -> Result<(), Failure> {
     let path = place.join(FILLER);
     let doing = format!("cannot write {}", path.display());
@@ -130,12 +131,12 @@ pub(super) fn fill(place: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whether nothing more goes onto it.
+/// Whether the file system is full.
 pub(super) fn is_full(place: &Path) -> bool {
     rustix::fs::statvfs(place).is_ok_and(|now| now.f_bavail == 0)
 }
 
-/// Gives back what [`fill`] took.
+/// Removes the file of [`fill`].
 pub(super) fn empty(place: &Path) -> Result<(), Failure> {
     let path = place.join(FILLER);
     fs::remove_file(&path).when(format_args!("cannot remove {}", path.display()))
@@ -144,15 +145,15 @@ pub(super) fn empty(place: &Path) -> Result<(), Failure> {
 /// Whether a process is stopped, as by SIGSTOP.
 pub(super) fn is_stopped(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    // The name before it, in brackets, may hold anything.
+    // The process name before it, in brackets, may contain anything, brackets too.
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
 }
 
-/// A process that shares a small part of a processor with a busy one. Ends when dropped.
+/// A process that shares a small part of a processor with a busy one. Undone on drop.
 #[derive(Debug)]
 pub(super) struct Quota {
     group: PathBuf,
-    /// Where the process was before.
+    /// The control group in which the process was before.
     home: PathBuf,
     pid: Pid,
     busy: Child,
@@ -162,7 +163,7 @@ const PERIOD_US: u32 = 100_000;
 const QUOTA_US: u32 = 5_000;
 
 impl Quota {
-    /// Whether control groups of the processor can be made here, and why not.
+    /// Whether control groups of the processor can be created here; the error says why not.
     pub(super) fn possible() -> Result<(), String> {
         let root = Path::new(CPU_GROUPS);
         let file = root.join("cpu.cfs_quota_us");
@@ -189,7 +190,7 @@ impl Quota {
             .stdin(Stdio::null())
             .spawn()
             .when("cannot start a busy process")?;
-        // From here on all is undone when it is dropped.
+        // From here on drop undoes everything, also after an error.
         let quota = Self { group: group.clone(), home: home_of(pid), pid, busy };
         write("cgroup.procs", quota.busy.id().to_string())?;
         write("cgroup.procs", pid.as_raw_nonzero().to_string())?;
@@ -198,7 +199,7 @@ impl Quota {
 }
 
 impl Quota {
-    /// Whether the quota was used up by now.
+    /// Whether the quota has throttled the group by now.
     pub(super) fn felt(&self) -> bool {
         let stat = fs::read_to_string(self.group.join("cpu.stat")).unwrap_or_default();
         let count = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "));
@@ -210,13 +211,13 @@ impl Drop for Quota {
     fn drop(&mut self) {
         let _ = self.busy.kill();
         let _ = self.busy.wait();
-        // Out of the group, before what is in it is ended.
+        // Moves the member out of the group before the processes in it are killed.
         let _ = fs::write(self.home.join("cgroup.procs"), self.pid.as_raw_nonzero().to_string());
         remove_group(&self.group);
     }
 }
 
-/// The control group of the processor that a process is in.
+/// The processor's control group of a process.
 fn home_of(pid: Pid) -> PathBuf {
     let all = fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero())).unwrap_or_default();
     let place = all.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! Which faults, at whom, and in which order.
+//! The order of faults and roles.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use phalanx::core::rng::Rng;
 use super::fault::{Fabric, Fault, Role};
 use super::limits::Quota;
 
-/// All pairs of fault and role, in an order that the seed decides; begins anew when it is through.
+/// All pairs of a fault and a role, in an order drawn from the seed. Begins anew after the last one.
 #[derive(Debug)]
 pub(super) struct Matrix {
     pairs: Vec<(Fault, Role)>,
     queue: VecDeque<(Fault, Role)>,
     rng: Rng,
-    /// What cannot be done here, and why.
+    /// Faults that this machine cannot perform, and why.
     pub(super) skipped: Vec<(Fault, String)>,
 }
 
 impl Matrix {
-    /// Of the faults and roles asked for; none means all.
+    /// Pairs of the given faults and roles; an empty list means all.
     pub(super) fn new(faults: &[Fault], roles: &[Role], seed: u64) -> Self {
         let asked = |fault: &&Fault| faults.is_empty() || faults.contains(fault);
         let (mut able, mut skipped) = (Vec::new(), Vec::new());
@@ -40,7 +40,7 @@ impl Matrix {
         self.pairs.iter().any(|(of, _)| *of == fault)
     }
 
-    /// What carries the packets of the next fault; `None`: nothing can be done at all.
+    /// The fabric of the next fault. `None`: no fault can be performed at all.
     pub(super) fn next_fabric(&mut self) -> Option<Fabric> {
         self.begin_anew_if_through();
         self.queue.front().map(|(fault, _)| fault.fabric())
@@ -56,7 +56,7 @@ impl Matrix {
         }
     }
 
-    /// The next fault that goes with this fabric. `None`: before the matrix begins anew the other fabric has its turn.
+    /// The next fault for this fabric. `None`: faults of the other fabric come first, before the matrix begins anew.
     pub(super) fn take(&mut self, fabric: Fabric) -> Option<(Fault, Role)> {
         self.begin_anew_if_through();
         let at = self.queue.iter().position(|(fault, _)| fault.fabric() == fabric)?;
@@ -78,7 +78,7 @@ fn possible(fault: Fault) -> Result<(), String> {
     }
 }
 
-/// The library that makes a program's wall clock jump.
+/// Path of the library (`libfaketime`) that makes a program's wall clock jump.
 pub(super) fn faketime() -> Option<PathBuf> {
     let places = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
     places.iter().map(|place| Path::new(place).join("faketime/libfaketime.so.1")).find(|path| path.exists())

@@ -1,4 +1,4 @@
-//! One member of the torture: a process of its own in a network namespace of its own, that multicasts all the time.
+//! One member of the torture: a process in a network namespace of its own that multicasts all the time.
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -37,23 +37,24 @@ pub(crate) struct Member {
     cell: CellFlags,
 }
 
-/// Eats a processor; started by `phalanx torture`
+/// Keeps a processor busy; started by `phalanx torture`
 #[derive(Args, Debug)]
 pub(crate) struct Busy {
     #[arg(long)]
     parent: u32,
 }
 
-/// Between two reports of where it stands.
+/// Interval between two pulses.
 const PULSE_EVERY: Duration = Duration::from_millis(100);
 
-/// One in so many multicasts is uniform, is long, or is an answer to a delivery; one in so many goes to one member.
+/// One in this many multicasts is uniform, is long, or is an answer to a delivery; one in this many messages goes to
+/// one member.
 const UNIFORM_ONE_IN: u64 = 3;
 const LONG_ONE_IN: u64 = 25;
 const ANSWER_ONE_IN: u64 = 40;
 const MESSAGE_ONE_IN: u64 = 8;
 
-/// The longest multicast: several packets.
+/// Length of the longest multicast, which takes several packets.
 const LONG_BYTES_MAX: u64 = 12_000;
 
 pub(crate) fn run_busy(busy: &Busy) -> Result<Exit, Failure> {
@@ -107,7 +108,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     }
 }
 
-/// Carries out what was ordered. False: nobody orders any more.
+/// Executes an order. False: the parent is gone.
 fn obey<W: Write>(
     orders: &Receiver<Option<report::Order>>,
     process: &mut Inline,
@@ -118,7 +119,7 @@ fn obey<W: Write>(
         match orders.try_recv() {
             Ok(Some(report::Order::Regroup)) => {
                 if let Some(group) = handler.inner().id_of(WORK) {
-                    // Refused between two lives only, and then it is the last rank already.
+                    // This is refused only between two incarnations; the new one has the last rank anyway.
                     let _ = process.leave_group(group, handler);
                 }
             }
@@ -134,20 +135,20 @@ fn rejoin<W: Write>(process: &mut Inline, handler: &mut Traced<App, W>) {
     if handler.inner().to_join {
         match process.join_group(WORK, true, GroupTerms::default(), handler) {
             Ok(()) | Err(CommandError::AlreadyMember) => handler.inner_mut().to_join = false,
-            // Asked again with the next turn.
+            // The next poll tries again.
             Err(_) => {}
         }
     }
 }
 
-/// Makes messages of all kinds at a modest rate.
+/// Generates messages of all kinds at a modest rate.
 struct Talker {
     rng: Rng,
     rate: u64,
     due: Instant,
-    /// Numbers of this process's messages; they grow through its lives.
+    /// Number of this process's last message; it grows through its incarnations.
     number: u64,
-    /// The last that was accepted in the group of all.
+    /// Number of the last message accepted in the group of all.
     sent: u64,
     payload: Vec<u8>,
 }
@@ -187,12 +188,12 @@ impl Talker {
         if now < self.due {
             return;
         }
-        // Whatever held it up is not made up for.
+        // Messages that fell due during a delay are skipped, not made up for.
         let gap_ns = 1_000_000_000 / self.rate.max(1);
         self.due = now + Duration::from_nanos(gap_ns / 2 + self.rng.below(gap_ns));
         let groups: Vec<_> = handler.inner().joined().map(|(id, name)| (id, name == WORK)).collect();
         for (group, in_work) in groups {
-            // The second group is quieter.
+            // The second group gets a third of the messages.
             if in_work || self.rng.below(3) == 0 {
                 let order = [Order::Fifo, Order::Causal, Order::Total, Order::Total]
                     [usize::try_from(self.rng.below(4)).unwrap_or(0)];
@@ -220,13 +221,13 @@ impl Talker {
     ) {
         self.fill(handler.inner().incarnation());
         let uniform = self.rng.below(UNIFORM_ONE_IN) == 0;
-        // Refused without credit, or between two lives: such a message is dropped, as an application might.
+        // Refused without credit, or between two incarnations. The message is dropped, as an application might do.
         if process.multicast(group, order, uniform.into(), &self.payload, handler).is_ok() && in_work {
             self.sent = self.number;
         }
     }
 
-    /// Bytes that no other message has.
+    /// Fills the payload with bytes that no other message has.
     fn fill(&mut self, me: u64) {
         self.number += 1;
         self.payload.clear();

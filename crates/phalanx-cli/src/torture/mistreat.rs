@@ -1,29 +1,29 @@
-//! What one directed link does to a frame: decided by a seeded generator and the link's own state, and nothing else.
+//! Effects of one directed link on a frame. They depend only on a seeded generator and the link's own state.
 
 use phalanx::core::rng::Rng;
 
 const MS: u64 = 1_000_000;
 
-/// How a link mistreats what passes. The default lets everything pass at once.
+/// The faults of a link. The default passes everything at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mistreatment {
-    /// Every frame is held for so long.
+    /// Delay of every frame.
     pub(super) delay_ns: u64,
-    /// And for up to so long besides, at random.
+    /// Bound of an additional random delay.
     pub(super) jitter_ns: u64,
-    /// So many of a million are held for `reorder_ns` besides, so that others overtake them.
+    /// Frames in a million that are held for a further `reorder_ns`, so that others overtake them.
     pub(super) reorder_ppm: u32,
     pub(super) reorder_ns: u64,
-    /// So many of a million come again, up to `again_ns` later.
+    /// Frames in a million that are duplicated, up to `again_ns` later.
     pub(super) again_ppm: u32,
     pub(super) again_ns: u64,
-    /// In so many of a million one bit is flipped.
+    /// Frames in a million in which one bit is flipped.
     pub(super) corrupt_ppm: u32,
-    /// Bytes a second that pass; 0: no limit.
+    /// Bandwidth in bytes per second; 0: no limit.
     pub(super) rate: u64,
-    /// What waits longer than this for its turn is lost.
+    /// The longest wait in the queue. A frame that would wait longer is lost.
     pub(super) queue_ns: u64,
-    /// So many of a million frames begin a burst of losses, and so many of a million within one end it.
+    /// Frames in a million that begin a burst of losses, and frames within a burst in a million that end it.
     pub(super) burst_begins_ppm: u32,
     pub(super) burst_ends_ppm: u32,
 }
@@ -51,15 +51,15 @@ impl Mistreatment {
     };
 }
 
-/// What a link remembers from frame to frame.
+/// State of a link from frame to frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Link {
-    /// When the last frame that was let in has passed.
+    /// Time at which the link has sent the last accepted frame.
     free_ns: u64,
     in_burst: bool,
 }
 
-/// One coming of a frame.
+/// One arrival of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Copy {
     pub(super) at_ns: u64,
@@ -68,7 +68,7 @@ pub(super) struct Copy {
 }
 
 impl Link {
-    /// When a frame that comes at `now_ns` goes on: never, once or twice.
+    /// The arrivals of a frame that enters at `now_ns`: none, one or two.
     pub(super) fn pass(&mut self, now_ns: u64, len_bytes: usize, how: &Mistreatment, rng: &mut Rng) -> Vec<Copy> {
         if self.lost_in_burst(how, rng) {
             return Vec::new();
@@ -86,7 +86,7 @@ impl Link {
         copies
     }
 
-    /// The bursts of Gilbert: a good state that loses nothing and a bad one that loses everything.
+    /// Burst losses after Gilbert's model: a good state that loses nothing and a bad one that loses everything.
     fn lost_in_burst(&mut self, how: &Mistreatment, rng: &mut Rng) -> bool {
         let turns = if self.in_burst { how.burst_ends_ppm } else { how.burst_begins_ppm };
         if how.burst_begins_ppm == 0 {
@@ -97,7 +97,7 @@ impl Link {
         self.in_burst
     }
 
-    /// When the frame is through a link of that rate; `None`: the queue is too long.
+    /// Time at which the frame has passed a link of that rate. `None`: the queue is too long.
     fn squeeze(&mut self, now_ns: u64, len_bytes: usize, how: &Mistreatment) -> Option<u64> {
         if how.rate == 0 {
             return Some(now_ns);
@@ -111,7 +111,7 @@ impl Link {
     }
 }
 
-/// An Ethernet frame's UDP payload, if it is one over IPv4 without fragments: where its header and its data begin.
+/// Offsets of the UDP header and of its data, if the frame is an unfragmented UDP datagram over IPv4.
 fn udp(frame: &[u8]) -> Option<(usize, usize)> {
     let ip = frame.get(14..34)?;
     let plain = frame.get(12..14)? == [8, 0] && ip[9] == 17 && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0;
@@ -119,13 +119,14 @@ fn udp(frame: &[u8]) -> Option<(usize, usize)> {
     (plain && frame.len() > header + 8).then_some((header, header + 8))
 }
 
-/// Only datagrams are mistreated: without ARP an open direction would die with the closed one.
+/// Whether the frame is a datagram. Only these are mistreated: without ARP the healthy direction of a link would fail
+/// with the cut one.
 pub(super) fn is_datagram(frame: &[u8]) -> bool {
     udp(frame).is_some()
 }
 
-/// Flips one bit of a datagram. Every other time its checksum is taken away, so that the damage reaches the program
-/// and not only the kernel.
+/// Flips one bit of a datagram. Every other time it removes the checksum, so that the damage reaches the program and is
+/// not dropped by the kernel.
 pub(super) fn flip(frame: &mut [u8], bit: u64) {
     let Some((header, data)) = udp(frame) else { return };
     let bits = (frame.len() - data) as u64 * 8;
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_narrow_link_queues_and_then_loses() {
-        // A thousand bytes every millisecond, where 64 may pass.
+        // A thousand bytes arrive every millisecond, and 64 may pass.
         let all = passed(&Mistreatment::NARROW, 2_000, MS);
         let through = all.iter().filter(|c| !c.is_empty()).count();
         assert!((180..210).contains(&through), "two seconds of 64 frames, and a queue of one: {through}");
@@ -189,7 +190,7 @@ mod tests {
         frame[12] = 8;
         (frame[14], frame[23], frame[40]) = (0x45, 17, 9);
         let before = frame.clone();
-        // The payload has 18 bytes; numbers with the highest bit set leave the checksum.
+        // The payload has 18 bytes. Numbers with the highest bit set leave the checksum.
         flip(&mut frame, (1_u64 << 63).next_multiple_of(18 * 8) + 5);
         assert_eq!(frame[42], before[42] ^ 32);
         assert_eq!(frame[40], 9, "the checksum stays");

@@ -1,8 +1,8 @@
 //! `phalanx torture`: real processes on hosts of their own, one fault after the other, and the checker's verdict.
 //!
-//! The harness ([`run`]) makes hosts out of network namespaces ([`network`]), starts this program again for each
-//! member ([`member`]), and in each bout does faults ([`harm`]) to members by role ([`bout`]); in its end the traces
-//! of all are judged ([`judge`]).
+//! The harness ([`run`]) makes hosts out of network namespaces ([`network`]) and starts this program again for each
+//! member ([`member`]). In each bout it injects faults ([`harm`]) into members by role ([`bout`]). At the end of a bout
+//! the traces of all members are checked ([`judge`]).
 
 mod app;
 mod bout;
@@ -54,19 +54,19 @@ use progress::Progress;
 /// without a violation. See docs/real-processes.md.
 #[derive(Args, Debug)]
 pub(crate) struct Torture {
-    /// How long; no fault is begun after it
+    /// Duration; no fault begins after it
     #[arg(long, value_name = "M", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: u64,
     /// Processes of the cell
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(4..=32))]
     members: u16,
-    /// Decides the order of the faults, and what the switch does to packets; default: by the clock
+    /// Decides the order of the faults, and the switch's random effects on packets; default: from the clock
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// These faults and no others; with commas between them
+    /// Only these faults; with commas between them
     #[arg(long, value_name = "FAULT", value_delimiter = ',')]
     only: Vec<Fault>,
-    /// These roles and no others; with commas between them
+    /// Only these roles; with commas between them
     #[arg(long, value_name = "ROLE", value_delimiter = ',')]
     roles: Vec<Role>,
     /// Multicasts of each member in a second
@@ -75,15 +75,15 @@ pub(crate) struct Torture {
     /// Keep traces and logs in this directory, which must not exist. They are kept anyway when something did not hold
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// One JSON object a line: the faults, the verdicts on the traces, the end
+    /// Print one JSON object a line: the faults, the verdicts on the traces, the end
     #[arg(long)]
     json: bool,
 }
 
-/// The longest life of a cell, so that its traces stay small.
+/// Maximum duration of a bout, so that its traces stay small.
 const BOUT: Duration = Duration::from_secs(150);
 
-/// No bout begins with less time left than forming a cell, a fault and the quiet phase take.
+/// A bout begins only with this much time left: enough to form a cell, for a fault and for the quiet phase.
 const BOUT_LEAST: Duration = Duration::from_secs(25);
 
 pub(crate) fn run(torture: &Torture) -> Result<Exit, Failure> {
@@ -107,12 +107,12 @@ pub(crate) fn run(torture: &Torture) -> Result<Exit, Failure> {
     rack.tell(seed, violations);
     played?;
     if rack.outcomes.is_empty() {
-        return Err(Failure::new(Exit::Failure, "no fault could be done at all"));
+        return Err(Failure::new(Exit::Failure, "no fault could be injected at all"));
     }
     Ok(if violations == 0 { Exit::Good } else { Exit::Failure })
 }
 
-/// Everything of one run.
+/// The context of one run.
 struct Rack<'a> {
     torture: &'a Torture,
     seed: u64,

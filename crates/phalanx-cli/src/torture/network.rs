@@ -6,20 +6,20 @@ use super::switch::Switch;
 use super::tools::{run, run_in};
 use crate::exit::Failure;
 
-/// The ports of every member.
+/// Ports of every member.
 pub(super) const CONTROL_PORT: u16 = 7401;
 pub(super) const DATA_PORT: u16 = 7400;
 pub(super) const CALLS_PORT: u16 = 7402;
 
-/// The table of packet filters in the bridge and in members' namespaces.
+/// Name of the packet filter table in the bridge's and the members' namespaces.
 pub(super) const TABLE: &str = "torture";
 
-/// Hosts 1 to `count`.
+/// Hosts 1 to `count` and their network.
 #[derive(Debug)]
 pub(super) struct Network {
     prefix: String,
     pub(super) count: usize,
-    /// Instead of the bridge.
+    /// The switch, if it replaces the bridge.
     pub(super) switch: Option<Switch>,
 }
 
@@ -61,7 +61,8 @@ impl Network {
             )?;
             run("ip", &["-n", &hub, "link", "set", &port, "master", "br0", "up"])?;
         }
-        // Without ARP an open direction would die with the cut one as soon as the neighbour's entry expires.
+        // ARP always passes. Without it the healthy direction would fail with the cut one as soon as the neighbour's
+        // entry expires.
         let rules = format!(
             "add table bridge {TABLE}
              add set bridge {TABLE} cut {{ type ifname . ifname; }}
@@ -78,7 +79,7 @@ impl Network {
         format!("{}{host}", self.prefix)
     }
 
-    /// The bridge's namespace.
+    /// Name of the bridge's namespace.
     pub(super) fn hub(&self) -> String {
         format!("{}hub", self.prefix)
     }
@@ -93,7 +94,7 @@ pub(super) fn address(host: usize) -> String {
     format!("10.77.0.{host}")
 }
 
-/// A host's port at the bridge.
+/// Name of a host's port at the bridge.
 pub(super) fn port(host: usize) -> String {
     format!("p{host}")
 }

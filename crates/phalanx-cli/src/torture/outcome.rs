@@ -1,4 +1,4 @@
-//! What came of each fault, as a table and as JSON lines.
+//! Results of the faults, as a table and as JSON lines.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -14,17 +14,19 @@ pub(super) struct Outcome {
     pub(super) fault: Fault,
     #[serde(serialize_with = "role_name")]
     pub(super) role: Role,
-    /// Who suffered.
+    /// The member that suffered it.
     pub(super) member: String,
-    /// On the clock of the traces.
+    /// Beginning, on the clock of the traces.
     pub(super) began_ns: u64,
-    /// From its beginning to the first view of another member without the sufferer, if there was one before all was well.
+    /// Time from the beginning to another member's first view without the sufferer, if there was one before the
+    /// recovery.
     pub(super) excluded_ms: Option<u64>,
-    /// From its end to one view of all with messages from everybody to everybody.
+    /// Time from its end to the recovery: one view of all, with messages from everybody to everybody.
     pub(super) recovered_ms: Option<u64>,
-    /// The longest that a member which it does not touch was without a new uniform abcast of another such one, as long as it lasted.
+    /// The longest time during the fault for which an unaffected member was without a new uniform abcast of another
+    /// unaffected one.
     pub(super) waited_ms: u64,
-    /// The longest that is promised.
+    /// The promised bound on that time.
     pub(super) promised_ms: Option<u64>,
     pub(super) violations: Vec<String>,
 }
@@ -47,7 +49,7 @@ impl Outcome {
     }
 }
 
-/// One row for each fault and role: how often, how often excluded and how soon, how soon all was well, violations.
+/// One row for each fault and role: number of faults, exclusions and their times, recovery times, violations.
 pub(super) fn table(outcomes: &[Outcome], skipped: &[(Fault, String)]) -> String {
     let heads = [
         "fault",

@@ -1,12 +1,12 @@
-//! One line on a terminal that says what is being done.
+//! One line on a terminal that shows the current step.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Between two drawings.
+/// Interval between two drawings.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
 
-/// The line. On anything but a terminal it is not drawn.
+/// The progress line. It is drawn on terminals only.
 #[derive(Debug)]
 pub(super) struct Progress {
     lively: bool,
@@ -44,7 +44,7 @@ impl Progress {
         );
     }
 
-    /// Takes the line away.
+    /// Clears the line.
     pub(super) fn clear(&self) {
         if self.lively {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

@@ -1,47 +1,48 @@
-//! When a cell is well again: all are in one view, and messages and calls get from everybody to everybody.
+//! Detects when a cell has recovered: all are in one view, and messages and calls get from everybody to everybody.
 
 use std::collections::BTreeMap;
 
 use super::report::{Answered, Pulse};
 
-/// A member as it last told of itself.
+/// A member as it last reported itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'a> {
-    /// The life that it is in; 0 before the first.
+    /// Its incarnation; 0 before the first.
     pub(super) life: u64,
-    /// How often it told since its process was started.
+    /// Number of its pulses since its process was started.
     pub(super) pulses: u64,
     pub(super) pulse: &'a Pulse,
 }
 
-/// How far a cell has recovered.
+/// Progress of a cell's recovery.
 ///
-/// A member may begin another life meanwhile: an exclusion that was decided as the fault ended is told when all seem to be in
-/// one view again. What the life before said would be waited for in vain, so everything begins anew.
+/// A member may begin another incarnation meanwhile: an exclusion that was decided as the fault ended is announced when
+/// all seem to be in one view again. Messages of the earlier incarnation would be awaited without effect, so the
+/// detection begins anew.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
     lives: Vec<u64>,
-    /// Whether all were in one view at the last look.
+    /// Whether all were in one view at the last poll.
     agreed: bool,
     step: Step,
 }
 
-/// What is waited for.
+/// The next condition.
 #[derive(Debug, Default)]
 enum Step {
-    /// One view of all.
+    /// All are in one view.
     #[default]
     View,
-    /// That everybody tells once more than so many times: it then knows of all that was sent before.
+    /// Every member has sent more pulses than these counts, and so reported everything it sent before.
     Told(Vec<u64>),
-    /// Of everybody a message that was sent later than the last one of that life.
+    /// Every member has received from every other a message sent after the last one of that incarnation.
     Messages { sent: BTreeMap<u64, u64>, answered: Vec<Answered> },
-    /// That everybody has one more answer from each of the others.
+    /// Every member has one more answer from each of the others.
     Calls { answered: Vec<Answered> },
 }
 
 impl Recovery {
-    /// Goes on as far as it can with what is seen now; `agreed`: all are in one view. True: the cell is well.
+    /// Advances as far as the current reports allow. `agreed`: all are in one view. True: the cell has recovered.
     pub(super) fn look(&mut self, members: &[Seen<'_>], agreed: bool) -> bool {
         let lives: Vec<u64> = members.iter().map(|member| member.life).collect();
         if lives != self.lives {
@@ -73,7 +74,7 @@ impl Recovery {
         false
     }
 
-    /// What is missing.
+    /// Describes the missing condition.
     pub(super) fn lacks(&self) -> &'static str {
         match self.step {
             _ if !self.agreed => "no common view of all",
@@ -89,7 +90,7 @@ fn has_heard_more(pulse: &Pulse, sent: &BTreeMap<u64, u64>) -> bool {
     sent.iter().all(|(who, number)| heard.get(who).is_some_and(|last| last > number))
 }
 
-/// How many endpoints have answered more calls than they had.
+/// Number of endpoints that have answered more calls than in `before`.
 fn answered_since(pulse: &Pulse, before: &Answered) -> usize {
     pulse.answered.iter().filter(|(at, count)| before.get(at).is_none_or(|before| *count > before)).count()
 }
@@ -100,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// A cell of two, each of which hears all that was sent so far, and is answered by the other.
+    /// A cell of two members. Each receives all messages sent so far, and the other answers its calls.
     struct Cell {
         lives: [u64; 2],
         pulses: u64,
@@ -123,14 +124,14 @@ mod tests {
             recovery.look(&self.lives.into_iter().zip(&told).map(seen).collect::<Vec<_>>(), agreed)
         }
 
-        /// Everybody sends, calls and tells.
+        /// Lets every member send, call and report.
         fn go_on(&mut self) {
             self.pulses += 1;
             self.sent += 1;
             self.calls += 1;
         }
 
-        /// How often all is looked at until it is well.
+        /// Number of polls until the cell has recovered.
         fn looks(&mut self, recovery: &mut Recovery) -> Option<usize> {
             (1..20).find(|_| {
                 self.go_on();
@@ -172,7 +173,7 @@ mod tests {
                 cell.go_on();
                 assert!(!cell.look(&mut recovery, true));
             }
-            // The exclusion is told, and it comes back.
+            // The exclusion is announced, and the member comes back.
             cell.lives[0] = 3;
             assert!(!cell.look(&mut recovery, false));
             assert_eq!(cell.looks(&mut recovery), Some(4), "after {looks} looks");

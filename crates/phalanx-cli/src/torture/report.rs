@@ -1,61 +1,61 @@
-//! What a member of the torture tells the harness, one JSON object a line, and what it is told.
+//! The protocol between a torture member and the harness: one JSON object a line.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// How many calls the endpoint on each host has answered.
+/// Number of calls that the endpoint on each host has answered.
 pub(super) type Answered = BTreeMap<IpAddr, u64>;
 
-/// From a member to the harness.
+/// Reports from a member to the harness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Report {
-    /// A life begins.
+    /// An incarnation begins.
     Begin { incarnation: u64 },
-    /// Its endpoint of calls, which lives as long as the process, is ready.
+    /// Its endpoint of calls is ready. It lives as long as the process.
     Endpoint { incarnation: u64 },
     /// A cell view was installed; names in rank order.
     Cell { view: u64, members: Vec<String> },
     /// A view of the group that all members are in was installed; names in rank order.
     Work { view: u64, members: Vec<String> },
-    /// A quorum is heard again, or no more.
+    /// The member hears a quorum again, or no longer.
     Primary { primary: bool },
-    /// A decided view does not hold this member.
+    /// A decided view does not contain this member.
     Excluded,
-    /// Where it stands; told ten times a second.
+    /// Its state; sent ten times a second.
     Pulse(Pulse),
-    /// It found something wrong itself.
+    /// The member itself found an error.
     Wrong { what: String },
 }
 
-/// Where a member stands.
+/// State of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pulse {
-    /// The last of its own messages in the group of all that was accepted.
+    /// Number of its last own message accepted in the group of all.
     pub(super) sent: u64,
-    /// The last message that came in from each sender of that group's view, by incarnation.
+    /// Number of the last message received from each sender of that group's view, by incarnation.
     pub(super) heard: Vec<(u64, u64)>,
-    /// The last uniform abcast of each sender there.
+    /// The same for uniform abcasts.
     pub(super) uniform: Vec<(u64, u64)>,
-    /// Who orders that group's abcasts.
+    /// The token holder of that group.
     pub(super) orders: Option<String>,
-    /// Its calls that were answered.
+    /// Its answered calls.
     pub(super) answered: Answered,
     /// The wall clock as the member reads it, in seconds since 1970.
     pub(super) wall_s: u64,
 }
 
-/// From the harness to a member.
+/// Orders from the harness to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(super) enum Order {
-    /// Leave the group of all and join it again: the last rank is the new one.
+    /// Leave the group of all and join it again. The member then has the last rank.
     Regroup,
-    /// From now on each turn takes so long more; 0: as it should.
+    /// From now on delay each poll by this much; 0: not at all.
     Dawdle { ms: u64 },
-    /// The application takes nothing any more, or takes again.
+    /// The application stops taking events, or takes them again.
     Hang { hangs: bool },
 }
 

@@ -1,5 +1,5 @@
-//! An Ethernet switch in this program, between TAP devices: learns where addresses are, and mistreats datagrams on
-//! the way. Takes the place of a queueing discipline that not every kernel has.
+//! An Ethernet switch in this program, between TAP devices. It learns addresses, and mistreats datagrams on the way. It
+//! replaces a queueing discipline (such as netem) that not every kernel has.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -17,15 +17,15 @@ use super::mistreat::{Link, Mistreatment, flip, is_datagram};
 use super::tap;
 use crate::exit::{Exit, Failure, While};
 
-/// Mistreatment by link: from host, to host; both from 0.
+/// Mistreatment by link, from host to host; both count from 0.
 type Rules = BTreeMap<(usize, usize), Mistreatment>;
 
-/// A running switch. It ends when this is dropped, and so do the devices.
+/// A running switch. On drop it ends, and the devices are removed.
 #[derive(Debug)]
 pub(super) struct Switch {
     rules: Arc<Mutex<Rules>>,
     ends: Arc<AtomicBool>,
-    /// Datagrams since the last mistreatment began that did not pass at once, once and whole.
+    /// Datagrams since the last mistreatment began that were lost, delayed, duplicated or changed.
     mistreated: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -62,7 +62,7 @@ impl Switch {
         Ok(Self { rules, ends, mistreated, thread: Some(thread.when("cannot start a thread")?) })
     }
 
-    /// From here on all links to and from that host, counted from 1, are mistreated so.
+    /// Mistreats all links to and from that host, counted from 1, from now on.
     pub(super) fn mistreat(&self, host: usize, count: usize, how: Mistreatment) {
         self.mistreated.store(0, Ordering::Relaxed);
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,12 +72,12 @@ impl Switch {
         }
     }
 
-    /// How many datagrams the last mistreatment has met.
+    /// Number of datagrams that the last mistreatment affected.
     pub(super) fn mistreated(&self) -> u64 {
         self.mistreated.load(Ordering::Relaxed)
     }
 
-    /// All links are good again. What was held back still comes.
+    /// Ends all mistreatment. Frames that are held back still arrive.
     pub(super) fn heal(&self) {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -92,12 +92,12 @@ impl Drop for Switch {
     }
 }
 
-/// A frame held back: when it is due, its number, its port, its bytes.
+/// A frame held back: due time, number, port, bytes.
 type Held = (u64, u64, usize, Vec<u8>);
 
 struct Work {
     ports: Vec<File>,
-    /// Where an address was seen last.
+    /// The port at which each address was seen last.
     places: BTreeMap<[u8; 6], usize>,
     links: BTreeMap<(usize, usize), Link>,
     waiting: BinaryHeap<Reverse<Held>>,
@@ -107,13 +107,13 @@ struct Work {
     mistreated: Arc<AtomicU64>,
 }
 
-/// The longest frame of these devices, with room to spare.
+/// Length of the longest frame of these devices, with a margin.
 const FRAME_BYTES_MAX: usize = 2_048;
-/// Frames taken from one port before the others get their turn.
+/// Frames taken from one port before the others are read.
 const BATCH: usize = 64;
-/// Frames held back at most; more are lost. Some seconds of what a cell sends.
+/// Bound on the frames held back; more are lost. It holds some seconds of a cell's traffic.
 const WAITING_MAX: usize = 65_536;
-/// The longest sleep: so soon the end is seen.
+/// The longest sleep, which bounds the time to notice the end.
 const SLEEP_NS: u64 = 50_000_000;
 
 impl Work {
@@ -122,7 +122,7 @@ impl Work {
         let mut buffer = [0; FRAME_BYTES_MAX];
         for from in 0..self.ports.len() {
             for _ in 0..BATCH {
-                // Nothing there, or the device is down; the next turn looks again.
+                // No frame is available, or the device is down; the next iteration tries again.
                 let Ok(len) = (&self.ports[from]).read(&mut buffer) else { break };
                 self.take(from, &buffer[..len]);
             }
@@ -136,7 +136,7 @@ impl Work {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::try_from(nanos).unwrap_or(0) };
         let mut ready: Vec<PollFd<'_>> =
             self.ports.iter().map(|port| PollFd::from_borrowed_fd(port.as_fd(), PollFlags::IN)).collect();
-        // Interrupted by a signal: the turn that follows finds nothing.
+        // After an interruption by a signal, the next iteration finds no frame.
         let _ = poll(&mut ready, Some(&timeout));
     }
 

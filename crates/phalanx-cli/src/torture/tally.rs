@@ -1,22 +1,22 @@
-//! The replicated state of the torture: what was delivered, and in which order, in a few words. It travels with
-//! padding whose every byte follows from them, so that damage on the way is seen.
+//! The replicated state of the torture: the deliveries and their order, summarised in a few words. A snapshot adds
+//! padding whose every byte follows from them, so that damage during a transfer shows.
 
 use phalanx::core::Order;
 
-/// What a group's messages made of the state.
+/// Summary of a group's deliveries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Over the abcasts, in their order.
+    /// Digest of the abcasts, in their order.
     ordered: u64,
-    /// Over all messages, whatever their order.
+    /// Digest of all messages, independent of their order.
     all: u64,
     count: u64,
 }
 
-/// The words at the beginning of a snapshot.
+/// Length of the words at the beginning of a snapshot.
 const HEAD_BYTES: usize = 24;
 
-/// A snapshot's length: several packets, and quick to take.
+/// Length of a snapshot: several packets, and quick to take.
 const SNAPSHOT_BYTES: usize = 48 << 10;
 
 impl Tally {
@@ -48,7 +48,7 @@ impl Tally {
         bytes
     }
 
-    /// `None`: these bytes are no snapshot.
+    /// Decodes a snapshot. `None`: these bytes are none.
     pub(super) fn restore(bytes: &[u8]) -> Option<Self> {
         let (head, _) = bytes.split_at_checked(HEAD_BYTES)?;
         let mut words = head.chunks_exact(8).map(|word| word.iter().rev().fold(0, |sum, b| sum << 8 | u64::from(*b)));

@@ -14,7 +14,7 @@ const SET_INTERFACE: Opcode = 0x4004_54ca;
 /// `IFF_TAP | IFF_NO_PI`: whole Ethernet frames and nothing before them.
 const WHOLE_FRAMES: u16 = 0x0002 | 0x1000;
 
-/// `struct ifreq` of `linux/if.h`, as far as it is read.
+/// The part of `struct ifreq` of `linux/if.h` that the kernel reads, padded to its size.
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; 16],
@@ -22,10 +22,10 @@ struct InterfaceRequest {
     _rest: [u8; 22],
 }
 
-/// Makes `eth0` in the network namespace of that name. It is gone when the descriptor is closed.
+/// Makes `eth0` in the network namespace of that name. The device is removed when the descriptor is closed.
 pub(super) fn open(namespace: &str) -> io::Result<File> {
     let path = format!("/run/netns/{namespace}");
-    // A thread of its own moves there, so that nobody else does.
+    // `setns` moves the calling thread, so a thread of its own enters the namespace.
     let work = move || {
         let place = File::open(path)?;
         move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -44,10 +44,11 @@ pub(super) fn open(namespace: &str) -> io::Result<File> {
 }
 
 fn attach(device: &File, request: InterfaceRequest) -> io::Result<()> {
-    // SAFETY: the opcode takes a pointer to a `struct ifreq`, which `InterfaceRequest` is, in size and layout; the
-    // kernel reads the name and the flags of it and keeps no pointer.
+    // SAFETY: `TUNSETIFF` takes a pointer to a `struct ifreq`. `InterfaceRequest` is `repr(C)` and has its size of 40
+    // bytes: 16 for the name, 2 for the flags, 22 for the rest. The kernel copies it and keeps no pointer.
     let setter = unsafe { Setter::<SET_INTERFACE, InterfaceRequest>::new(request) };
-    // SAFETY: the setter is the one of this opcode, and the descriptor is one of the device that knows it.
+    // SAFETY: `setter` pairs the opcode with the argument type that it expects (above), and outlives the call. `device`
+    // is an open descriptor of `/dev/net/tun`, whose driver implements the opcode.
     unsafe { ioctl(device, setter) }?;
     Ok(())
 }

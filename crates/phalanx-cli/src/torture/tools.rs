@@ -1,10 +1,10 @@
-//! The system's own programs that set up networks: run, and their complaints passed on.
+//! Runs the system's programs that set up networks, and passes on their errors.
 
 use std::process::{Command, Stdio};
 
 use crate::exit::{Exit, Failure};
 
-/// Runs a program to its end; what it printed.
+/// Runs a program to its end, and returns its output.
 pub(super) fn run(program: &str, arguments: &[&str]) -> Result<String, Failure> {
     let doing = || format!("{program} {}", arguments.join(" "));
     let output = command(program)
@@ -27,19 +27,19 @@ pub(super) fn run_in(namespace: &str, program: &str, arguments: &[&str]) -> Resu
     run("ip", &all)
 }
 
-/// A program, looked for where administrators keep theirs, too.
+/// A program, also looked for in the directories of administrators' programs.
 pub(super) fn command(program: &str) -> Command {
     let mut command = Command::new(program);
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
-    // A setting of whoever runs this must not change what members do.
+    // Settings in the environment of the harness must not affect members.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PHALANX_")) {
         command.env_remove(name);
     }
     command
 }
 
-/// What the torture needs of this machine, and what to do about it.
+/// Checks what the torture needs of this machine. An error contains the remedy.
 pub(super) fn require() -> Result<(), Failure> {
     let missing = |what: &str| Failure::new(Exit::Unreachable, what.to_owned());
     if !rustix::process::geteuid().is_root() {

@@ -1,20 +1,20 @@
-//! How long members were without new messages while a fault lasted.
+//! Measures how long members were without new messages during a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// The waits of the members that a fault does not touch, for uniform abcasts of each other.
+/// Times for which the members that a fault does not affect waited for uniform abcasts of each other.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// The incarnations of these members.
+    /// Incarnations of these members.
     whole: BTreeSet<u64>,
-    /// Of each of them, by host: since when it waits, and the last number from each sender.
+    /// For each of them, by host: the beginning of its current wait, and the last number from each sender.
     members: BTreeMap<usize, (Instant, BTreeMap<u64, u64>)>,
     longest: Duration,
 }
 
 impl Waits {
-    /// A fault begins. `whole`: host and incarnation of each member that it does not touch.
+    /// Begins with a fault. `whole`: host and incarnation of each unaffected member.
     pub(super) fn begin(whole: &[(usize, u64)], now: Instant) -> Self {
         Self {
             whole: whole.iter().map(|(_, life)| *life).collect(),
@@ -23,14 +23,14 @@ impl Waits {
         }
     }
 
-    /// The member on `host` tells the last number that came from each sender.
+    /// Notes the last number that the member on `host` received from each sender.
     pub(super) fn note(&mut self, host: usize, came: &[(u64, u64)], own: u64, now: Instant) {
         let Some((since, last)) = self.members.get_mut(&host) else { return };
         let of_others = came.iter().filter(|(who, _)| *who != own && self.whole.contains(who));
         let mut is_new = false;
         for (who, number) in of_others {
             let before = last.insert(*who, *number);
-            // The first look tells what came before the fault.
+            // The first report shows messages from before the fault.
             is_new |= before.is_some_and(|before| *number > before);
         }
         if is_new {
@@ -39,7 +39,7 @@ impl Waits {
         }
     }
 
-    /// The fault ends: the longest wait, those that last included.
+    /// Ends with the fault. Returns the longest wait, including current ones.
     pub(super) fn end(&self, now: Instant) -> Duration {
         let last = self.members.values().map(|(since, _)| now.duration_since(*since)).max();
         self.longest.max(last.unwrap_or_default())
@@ -50,14 +50,14 @@ impl Waits {
 mod tests {
     use super::*;
 
-    /// What a member tells: its host, the last number from each sender, and when, in seconds.
+    /// A member's report: its host, the last number from each sender, and the time in seconds.
     type Told = (usize, &'static [(u64, u64)], u64);
 
     #[test]
     fn a_wait_ends_with_a_new_message_of_another_whole_member() {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
-        // The member on host 3, incarnation 30, suffers.
+        // The member on host 3, with incarnation 30, suffers.
         let waits = || Waits::begin(&[(1, 10), (2, 20)], begin);
         let told = |told: &[Told]| {
             let mut waits = waits();

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// A test that waits this long for something has failed.
+/// Time after which a test that still waits has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A runtime directory of its own.
+/// Creates a runtime directory of its own.
 pub(crate) fn directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// The program, in that runtime directory and no other setting from outside.
+/// The program with that runtime directory. No other setting comes from the environment.
 pub(crate) fn phalanx(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PHALANX_")) {
@@ -32,12 +32,12 @@ pub(crate) fn phalanx(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs the program to its end.
 pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Output {
     phalanx(directory, arguments).stdin(Stdio::null()).output().expect("the program starts")
 }
 
-/// Waits until `ready` gives something.
+/// Waits until `ready` returns something.
 pub(crate) fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -49,7 +49,7 @@ pub(crate) fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T
     }
 }
 
-/// A running program whose output is gathered.
+/// A running program whose output is collected.
 pub(crate) struct Running {
     pub(crate) name: String,
     child: Child,
@@ -67,7 +67,7 @@ impl Running {
         Self::start(name, &mut phalanx(directory, &arguments), true)
     }
 
-    /// The same, and nobody reads what it prints until [`Running::read`].
+    /// The same; its output is not read before [`Running::read`].
     pub(crate) fn cat_unread(directory: &Path, name: &str, more: &[&str]) -> Self {
         let mut arguments = vec!["cat", "--group", "g", "--name", name];
         arguments.extend(more);
@@ -99,7 +99,7 @@ impl Running {
         running
     }
 
-    /// Begins to read what it prints.
+    /// Begins to read its output.
     pub(crate) fn read(&mut self) {
         let mut from = self.child.stdout.take().expect("not read before");
         let to = Arc::clone(&self.stdout);
@@ -111,7 +111,7 @@ impl Running {
         }));
     }
 
-    /// Nobody will ever read what it prints.
+    /// Closes its output, which is then never read.
     pub(crate) fn close_stdout(&mut self) {
         drop(self.child.stdout.take());
     }
@@ -136,14 +136,14 @@ impl Running {
         self.stderr.lock().expect("no panic").clone()
     }
 
-    /// Waits for a notice with `text` in it.
+    /// Waits for a notice that contains `text`.
     pub(crate) fn await_notice(&self, text: &str) {
         wait_for(&format!("'{text}' from {}, which says {}", self.name, self.notices()), || {
             self.notices().contains(text).then_some(())
         });
     }
 
-    /// Waits until it printed `wanted`.
+    /// Waits until it has printed `wanted`.
     pub(crate) fn await_out(&self, wanted: &[u8]) {
         wait_for(&format!("the output of {}", self.name), || (self.out().len() >= wanted.len()).then_some(()));
         assert!(self.out() == wanted, "{} printed something else:\n{}", self.name, text(&self.out()));
@@ -158,7 +158,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for its end: exit code and all it printed.
+    /// Waits for its end. Returns the exit code and its whole output.
     pub(crate) fn end(mut self) -> (Option<i32>, Vec<u8>) {
         let status = wait_for(&format!("the end of {}", self.name), || self.child.try_wait().expect("a child"));
         self.readers.drain(..).for_each(|reader| reader.join().expect("no panic"));
@@ -173,7 +173,7 @@ impl Drop for Running {
     }
 }
 
-/// For messages.
+/// Output as text, for messages.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..bytes.len().min(2_000)).unwrap_or_default()).into_owned()
 }

@@ -1,5 +1,5 @@
-//! What is done to the kept traces of a demonstration that held, one thing at a time, and the codes of which one must be
-//! reported.
+//! Single changes to the kept traces of a sound demonstration. Each comes with the codes of which the checker must
+//! report at least one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ const SECOND: u64 = 1_000_000_000;
 #[derive(Clone)]
 pub(crate) struct Run {
     traces: BTreeMap<String, Trace>,
-    /// Files that are cut by so many bytes when they are saved.
+    /// Files that are shortened by this many bytes when they are saved.
     cut: Vec<(String, usize)>,
 }
 
 /// One change.
 pub(crate) struct Tamper {
     pub(crate) name: String,
-    /// One of these must be reported, as broken or as never put to the test.
+    /// Codes of which one must be reported, as broken or as never put to the test.
     pub(crate) codes: &'static [&'static str],
     pub(crate) run: Run,
 }
@@ -61,21 +61,21 @@ impl Run {
         self.traces[HARNESS].records.iter().find(quiet).expect("a quiet phase").at_ns
     }
 
-    /// The files of those that were there at the end.
+    /// The files of the processes that were there at the end.
     fn survivors(&self) -> Vec<String> {
         let end_ns = self.end_ns();
         let last = |trace: &Trace| trace.records.last().is_some_and(|r| r.at_ns > end_ns);
         self.traces.iter().filter(|(name, t)| *name != HARNESS && last(t)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The file of the one that was stopped in the end, and told of its exclusion.
+    /// The file of the process that was stopped last and notified of its exclusion.
     fn excluded(&self) -> Vec<String> {
         let told = |trace: &Trace| trace.records.iter().any(|r| matches!(r.event, Event::Excluded { .. }));
         self.traces.iter().filter(|(_, trace)| told(trace)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The files of those that ran on while two were stopped at once. Others may have said that they were no quorum too, for
-    /// too short a time to be due.
+    /// The files of the processes that ran on while two were stopped at once. Others may also have reported to be no
+    /// quorum, for too short a time to be due.
     fn cut_off(&self) -> Vec<String> {
         let mut stopped: Vec<u64> = Vec::new();
         for record in &self.traces[HARNESS].records {
@@ -101,14 +101,14 @@ impl Run {
         self.traces.iter().filter(|(_, trace)| hit(trace)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The same with one trace changed.
+    /// The run with one trace changed.
     fn with(&self, file: &str, change: impl FnOnce(&mut Trace)) -> Self {
         let mut run = self.clone();
         change(run.traces.get_mut(file).expect("one of the files"));
         run
     }
 
-    /// The same without the records of one trace that `which` picks. `None`: it picks none.
+    /// The run without the records of one trace that `which` selects. `None`: it selects none.
     fn without(&self, file: &str, mut which: impl FnMut(&Record) -> bool) -> Option<Self> {
         let before = self.traces[file].records.len();
         let run = self.with(file, |trace| trace.records.retain(|record| !which(record)));
@@ -176,7 +176,7 @@ pub(crate) fn all(run: &Run) -> Vec<Tamper> {
             );
         }
         for seconds in [1, 5, 30] {
-            // The end of what it saw, up to the last record.
+            // Removes all records of the last seconds, the final one included.
             add(format!("{file}: ends {seconds} s too early"), &["E1"], run.without(file, late(seconds)));
             let mut stump = run.without(file, late(seconds)).expect("it goes on to the end");
             stump.cut.push((file.clone(), 3));
@@ -199,7 +199,7 @@ pub(crate) fn all(run: &Run) -> Vec<Tamper> {
             &["V4"],
             run.without(file, |r| others(r) && r.at_ns >= quiet_ns),
         );
-        // One, in the middle of all and the last.
+        // One delivery in the middle, and the last one.
         let spots: Vec<usize> =
             (0..records.len()).filter(|&i| delivery(&records[i]) && records[i].at_ns < end_ns).collect();
         for spot in [spots[spots.len() / 2], spots[spots.len() - 1]] {
@@ -223,7 +223,7 @@ pub(crate) fn all(run: &Run) -> Vec<Tamper> {
         });
         add(format!("{file}: a delivery of something else"), &["I3"], Some(other));
 
-        // Each view of the cell, and of the group, that it was told of in the experiment.
+        // Each view of the cell, and of the group, that was installed during the experiment.
         let views = |cell: bool| {
             let is = move |r: &Record| match r.event {
                 Event::CellView { .. } => cell,
@@ -274,7 +274,7 @@ pub(crate) fn all(run: &Run) -> Vec<Tamper> {
             &["I1"],
             run.without(file, |r| matches!(r.event, Event::Send { .. })),
         );
-        // Accepted and never sent, though it leaves in peace.
+        // A multicast was accepted and never sent, though the process left gracefully.
         let accepts = |r: &Record| matches!(r.event, Event::Accept { .. });
         let accepted = records.iter().rposition(accepts).expect("it sends");
         let doubled = run.with(file, |trace| trace.records.insert(accepted + 1, trace.records[accepted].clone()));
@@ -291,7 +291,7 @@ pub(crate) fn all(run: &Run) -> Vec<Tamper> {
             &["X4"],
             run.without(file, |r| matches!(r.event, Event::Digest { .. })),
         );
-        // How it came.
+        // Removes the record with which its transfer begins.
         let begins = |r: &Record| matches!(r.event, Event::SnapshotIn { .. });
         add(format!("{file}: its transfer never began"), &["X3"], run.without(file, begins));
         let asks = records.iter().position(|r| matches!(r.event, Event::GroupJoinAsked { .. })).expect("it joins");
@@ -320,11 +320,11 @@ pub(crate) fn all(run: &Run) -> Vec<Tamper> {
     }
 
     for (file, trace) in run.traces.iter().filter(|(name, _)| *name != HARNESS) {
-        // Silences and what ends them; the last one, and any.
+        // Blocked phases and their ends: the last one, and any other.
         let unblocks: Vec<usize> =
             (0..trace.records.len()).filter(|&i| trace.records[i].event == Event::Unblock).collect();
         for &spot in unblocks.first().into_iter().chain(unblocks.last()) {
-            // That a silence ends is promised in the quiet phase.
+            // Only in the quiet phase is a blocked phase promised to end.
             if (quiet_ns..end_ns).contains(&trace.records[spot].at_ns) && survivors.contains(file) {
                 let lost = run.with(file, |trace| drop(trace.records.remove(spot)));
                 add(format!("{file}: may send again, record {spot}, is gone"), &["E1", "V2"], Some(lost));
