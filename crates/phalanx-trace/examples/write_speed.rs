@@ -1,4 +1,4 @@
-//! Tells what one delivery record costs its writer, in nanoseconds: best of five rounds into a sink.
+//! Measures what one delivery record costs its writer, in nanoseconds: the best of five rounds into a sink.
 
 use std::hint::black_box;
 use std::io::{Write, sink};

@@ -1,63 +1,63 @@
-//! What is asked of the objects that the members of a group replicate, and what comes of it.
+//! Operations on the objects that the members of a group replicate, and their outcomes.
 
 use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-/// What an operation asks for. A group has registers, locks and bank accounts, each kind numbered from 0.
+/// An operation. A group has registers, locks and bank accounts, each kind numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Action {
     /// Reads a register.
     Read {
-        /// Which.
+        /// The register.
         key: u32,
     },
     /// Writes a register.
     Write {
-        /// Which.
+        /// The register.
         key: u32,
-        /// What it holds from then on.
+        /// The value it holds from then on.
         value: u64,
     },
-    /// Writes a register if it holds what is expected.
+    /// Writes a register if it holds the expected value.
     Cas {
-        /// Which.
+        /// The register.
         key: u32,
-        /// What it must hold.
+        /// The value it must hold.
         expected: u64,
-        /// What it then holds.
+        /// The value it holds afterwards, if it was written.
         value: u64,
     },
-    /// Asks for a lock.
+    /// Requests a lock.
     Acquire {
-        /// Which.
+        /// The lock.
         lock: u32,
     },
-    /// Gives a lock back; from here on its holder does not count itself as such.
+    /// Releases a lock. From this record on its holder does not count itself as such.
     Release {
-        /// Which.
+        /// The lock.
         lock: u32,
         /// The token it was granted with.
         token: u64,
     },
     /// Moves money from one account to another, if there is enough.
     Transfer {
-        /// Where it is taken.
+        /// The account it is taken from.
         from: u32,
-        /// Where it goes.
+        /// The account it goes to.
         to: u32,
-        /// How much.
+        /// The amount.
         amount: u64,
     },
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Outcome {
-    /// Of a read: what the register held, 0 if it was never written. Of a compare-and-swap: what it held before; it
-    /// was written if that is what was expected.
+    /// Of a read: the register's value, 0 if it was never written. Of a compare-and-swap: the value before; the new
+    /// value was written if that was the expected one.
     Value(u64),
-    /// Written, or given back.
+    /// The write or the release is done.
     Done,
     /// The lock is granted.
     Granted {
@@ -66,14 +66,14 @@ pub enum Outcome {
     },
     /// The lock is not granted, because another process holds it.
     Held {
-        /// Who.
+        /// The holder's incarnation.
         holder: u64,
-        /// With this token.
+        /// The holder's token.
         token: u64,
     },
-    /// Given back by one that did not hold it, or not enough money: nothing changed.
+    /// The release was by a process that did not hold the lock, or the account held too little: nothing changed.
     Nothing,
-    /// It was refused where it was asked for: it never happened and never will.
+    /// The operation was refused before it was sent: it never happened and never will.
     NotSent,
 }
 

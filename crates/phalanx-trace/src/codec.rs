@@ -11,7 +11,7 @@ pub(crate) enum Prefix {
     Len(usize, usize),
     /// The bytes end inside the prefix.
     Cut,
-    /// No length this format can hold.
+    /// Not a length of this format.
     Bad,
 }
 

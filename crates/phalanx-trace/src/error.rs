@@ -1,4 +1,4 @@
-//! What can be wrong with a trace file.
+//! Errors of trace files.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub enum TraceError {
     Io {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file does not begin like a trace.
@@ -34,22 +34,22 @@ pub enum TraceError {
         /// The version found.
         found: u16,
     },
-    /// Bytes that are no record, and not merely cut off at the end.
+    /// Bytes that are no record, other than a record that is cut off at the end.
     #[error("{file}: malformed at byte {offset}: {what}")]
     Malformed {
         /// The file.
         file: String,
-        /// Where the record begins.
+        /// The offset at which the record begins.
         offset: u64,
-        /// What is wrong.
+        /// What is wrong with it.
         what: &'static str,
     },
-    /// A record longer than [`crate::RECORD_BYTES_MAX`]; it was not written.
+    /// A record longer than [`crate::RECORD_BYTES_MAX`]. It was not written, and the writer can go on.
     #[error("{file}: a record of {len_bytes} bytes is too long")]
     TooLong {
         /// The file.
         file: String,
-        /// Its length.
+        /// The record's length.
         len_bytes: usize,
     },
 }

@@ -1,27 +1,27 @@
-//! What can stand in a trace.
+//! The records of a trace.
 
 use postcard::fixint;
 use serde::{Deserialize, Serialize};
 
 use crate::{Action, Outcome};
 
-/// One thing that happened, and when.
+/// One event with its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Nanoseconds on this machine's clock, from an arbitrary zero. Never goes backwards within a file.
+    /// Nanoseconds on this machine's clock, from an arbitrary zero. They never decrease within a file.
     pub at_ns: u64,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
-/// The order a multicast asked for.
+/// The requested order of a multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Order {
-    /// In the order of its sender.
+    /// FIFO: in the order of its sender.
     Fifo,
-    /// After everything its sender had sent or delivered in this group view.
+    /// Causal: after everything its sender had sent or delivered in this group view.
     Causal,
-    /// The same order everywhere, extending the causal one.
+    /// Total: the same order at all members, which extends the causal one.
     Total,
 }
 
@@ -30,52 +30,52 @@ pub enum Order {
 pub enum LeaveReason {
     /// It asked to leave.
     Left,
-    /// It was proved dead.
+    /// It was proved dead by its host.
     Died,
-    /// It was not heard, or did not answer.
+    /// It was not heard, or did not answer a coordinator.
     Unreachable,
     /// It held others back for too long.
     TooSlow,
-    /// What it sent made no sense to most.
+    /// Most members could not make sense of what it sent.
     Nonsense,
-    /// It takes the group's state anew.
+    /// It leaves in order to take the group's state anew.
     Anew,
     /// The group stopped.
     Stopped,
-    /// It was heard, and a path to it failed.
+    /// It was heard, but a path to it failed.
     NoProgress,
 }
 
-/// What the harness does to the processes from here on.
+/// The harness's phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
     /// Faults may happen at any time.
     Faulty,
-    /// No new fault; what was cut or stopped is being healed.
+    /// No new fault; existing ones are being healed.
     Heal,
-    /// Healed: no fault from here to the harness's end, and liveness is due.
+    /// Healed: no fault from here to the harness's end, and liveness properties apply.
     Quiet,
 }
 
-/// What a harness does to one process, or to the network, short of stopping or cutting it.
+/// A disturbance of one process, or of the network, that neither stops nor cuts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Trouble {
-    /// Packets are lost, late, damaged or too many for the links.
+    /// Packets are lost, late or damaged, or exceed the links' capacity.
     Network,
     /// The application takes no deliveries and no events.
     NotReading,
-    /// Turns take long, or the clock jumps.
+    /// Iterations of the event loop take long, or the clock jumps.
     Slow,
-    /// Its sockets hold little, or it cannot send or take long packets.
+    /// Its sockets hold little, or it cannot send or receive long packets.
     Narrow,
-    /// Others cannot read what it sends, or it cannot read what others send, through a defect that is played.
+    /// Others cannot read what it sends, or it cannot read what others send, through an injected defect.
     Nonsense,
 }
 
-/// How a call ended for its caller.
+/// How a call ended, as reported to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CallOutcome {
-    /// It ran, and this is the answer.
+    /// It ran and was answered.
     Answer {
         /// [`crate::payload_hash`] of the answer.
         #[serde(with = "fixint::le")]
@@ -87,21 +87,21 @@ pub enum CallOutcome {
     Unknown,
 }
 
-/// What happened at a process, or what the harness did. New kinds are added at the end: the format names them by their
-/// position.
+/// An event at a process, or an action of the harness. The format identifies events by their position, so new ones are
+/// added at the end.
 ///
-/// Processes are named by their incarnation, groups by their number in the cell, group views by their number, and
+/// Processes are identified by their incarnation, groups by their number in the cell, group views by their number, and
 /// multicasts by (group, sender, group view, seq).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// The process began. First in its file.
     Start,
-    /// It asked to join its cell (or to found it). Before its first cell view.
+    /// It requested to join its cell (or to found it). Before its first cell view.
     JoinAsked {
         /// The cell's name.
         cell: String,
     },
-    /// It asked to leave the cell.
+    /// It requested to leave the cell.
     LeaveAsked,
     /// A cell view was installed.
     CellView {
@@ -111,17 +111,17 @@ pub enum Event {
         view: u64,
         /// Members in rank order: incarnation and name.
         members: Vec<(u64, String)>,
-        /// Who went with this view, and why.
+        /// The members that left with this view, and why.
         left: Vec<(u64, LeaveReason)>,
     },
-    /// It asked to join a group.
+    /// It requested to join a group.
     GroupJoinAsked {
         /// The group's name.
         name: String,
-        /// Whether it asked for the group's state.
+        /// Whether it requested the group's state.
         with_state: bool,
     },
-    /// It asked to leave a group.
+    /// It requested to leave a group.
     GroupLeaveAsked {
         /// The group.
         group: u32,
@@ -138,19 +138,20 @@ pub enum Event {
         prev: Option<u64>,
         /// Members in rank order.
         members: Vec<u64>,
-        /// Who came with this view.
+        /// The members that joined with this view.
         joined: Vec<u64>,
-        /// Who went with this view, and why.
+        /// The members that left with this view, and why.
         left: Vec<(u64, LeaveReason)>,
     },
-    /// It left the group; nothing more of the group is delivered.
+    /// It left the group; no more messages of the group are delivered.
     GroupLeft {
         /// The group.
         group: u32,
     },
-    /// A multicast of this process was bound to a group view: what the process had delivered before is its past.
+    /// A multicast of this process was assigned to a group view. Everything that the process had delivered before
+    /// precedes it causally.
     ///
-    /// The view is the one in force; where the application takes its events late, it may be one that follows.
+    /// The view is the one in force. If the application takes its events late, it may be a later one.
     Send {
         /// The group.
         group: u32,
@@ -158,7 +159,7 @@ pub enum Event {
         view: u64,
         /// Its number among this process's messages in that view, from 1.
         seq: u64,
-        /// The order asked for.
+        /// The requested order.
         order: Order,
         /// Whether it was sent as uniform.
         uniform: bool,
@@ -166,7 +167,7 @@ pub enum Event {
         #[serde(with = "fixint::le")]
         hash: u64,
     },
-    /// A multicast was given to the application.
+    /// A multicast was delivered to the application.
     Deliver {
         /// The group.
         group: u32,
@@ -179,17 +180,17 @@ pub enum Event {
         seq: u64,
         /// The order it was sent with.
         order: Order,
-        /// Delivered only because every member has received it.
+        /// Whether it was delivered only after every member had received it.
         uniform: bool,
         /// For [`Order::Total`]: its number in the group view's total order, from 1.
         position: Option<u64>,
         /// [`crate::payload_hash`] of the payload.
         #[serde(with = "fixint::le")]
         hash: u64,
-        /// Part of a state transfer: it belongs to views before this process's first one of the group.
+        /// Part of a state transfer: it belongs to views before this process's first view of the group.
         replayed: bool,
     },
-    /// This process, a donor, froze its state for a joiner.
+    /// This process, as donor, froze its state for a joiner.
     SnapshotOut {
         /// The group.
         group: u32,
@@ -199,11 +200,11 @@ pub enum Event {
         #[serde(with = "fixint::le")]
         digest: u64,
     },
-    /// This process, a joiner, began to take a donor's snapshot; whatever it took before is forgotten.
+    /// This process, as joiner, began to receive a donor's snapshot. Earlier partial state is discarded.
     SnapshotIn {
         /// The group.
         group: u32,
-        /// The snapshot's length.
+        /// The snapshot's length in bytes.
         bytes: u64,
     },
     /// The joiner's state is complete up to its first view of the group, which is installed next.
@@ -216,8 +217,8 @@ pub enum Event {
     },
     /// The application's digest of its state at this point.
     ///
-    /// Digests at the start of a view (`delivered` = 0) must be a function of the *set* of messages delivered so
-    /// far; later ones may depend on their sequence.
+    /// Digests at the start of a view (`delivered` = 0) must depend only on the *set* of messages delivered so far;
+    /// later ones may depend on their sequence.
     Digest {
         /// The group.
         group: u32,
@@ -229,20 +230,20 @@ pub enum Event {
         #[serde(with = "fixint::le")]
         digest: u64,
     },
-    /// The process was told that it hears no quorum.
+    /// The process learned that it hears no quorum.
     NonPrimary,
-    /// The process was told that it hears a quorum again.
+    /// The process learned that it hears a quorum again.
     Primary,
-    /// The process was told that a decided view does not hold it: this incarnation is over.
+    /// The process learned that a decided view does not hold it; this incarnation ends.
     Excluded {
-        /// A cell view without it: the one that it was told of.
+        /// The cell view without it that it was notified of.
         view: u64,
     },
-    /// The graceful leave is done: this incarnation is over.
+    /// The graceful leave is done; this incarnation ends.
     Left,
     /// A point-to-point message was accepted.
     P2pSend {
-        /// To whom.
+        /// The receiver.
         to: u64,
         /// Its number among the messages from this process to that one, from 1.
         k: u64,
@@ -250,9 +251,9 @@ pub enum Event {
         #[serde(with = "fixint::le")]
         hash: u64,
     },
-    /// A point-to-point message was given to the application.
+    /// A point-to-point message was delivered to the application.
     P2pDeliver {
-        /// From whom.
+        /// The sender.
         from: u64,
         /// Its number among the messages delivered here from that process, from 1.
         k: u64,
@@ -260,36 +261,36 @@ pub enum Event {
         #[serde(with = "fixint::le")]
         hash: u64,
     },
-    /// Harness: the process is stopped (it lives, but does not run).
+    /// Harness: the process is stopped (it exists, but does not run).
     Stop {
-        /// Which process.
+        /// The process.
         incarnation: u64,
     },
     /// Harness: the process runs again.
     Cont {
-        /// Which process.
+        /// The process.
         incarnation: u64,
     },
-    /// Harness: the process has been killed. Written when it is certainly dead.
+    /// Harness: the process was killed. Written when it is certainly dead.
     Crash {
-        /// Which process.
+        /// The process.
         incarnation: u64,
     },
     /// Harness: a phase begins.
     Phase {
-        /// Which.
+        /// The phase.
         phase: Phase,
         /// For [`Phase::Quiet`]: names of the processes that are connected with each other, new incarnations
         /// included. Empty: all that run.
         connected: Vec<String>,
     },
-    /// Clean end of the file. In the harness's file: the experiment is over, processes are ended after this.
+    /// Clean end of the file. In the harness's file: the experiment is over, and processes end after this.
     End,
-    /// This process may send nothing new in its groups: a view change asks for silence.
+    /// This process may start no multicast in its groups, because a view change waits for silence.
     Block,
-    /// It may send again, in a new view or in the one before.
+    /// It may multicast again, in a new view or in the previous one.
     Unblock,
-    /// Harness: these links carry nothing any more, by names of processes: from, to.
+    /// Harness: these links carry no packets any more, as pairs of process names: from, to.
     Cut {
         /// The links.
         links: Vec<(String, String)>,
@@ -301,142 +302,144 @@ pub enum Event {
     },
     /// Harness: an attacker without the key sends old, forged or damaged packets.
     Attack {
-        /// From here on, or no more.
+        /// Whether the attack begins or ends here.
         active: bool,
     },
-    /// Harness: something is made hard for a process or for all.
+    /// Harness: a disturbance of one process or of all begins or ends.
     Trouble {
-        /// What.
+        /// Its kind.
         what: Trouble,
-        /// Which process; 0: all.
+        /// The process; 0: all.
         incarnation: u64,
-        /// From here on, or no more. Troubles of a kind do not nest.
+        /// Whether it begins or ends here. Disturbances of one kind do not nest.
         begins: bool,
     },
-    /// Harness: how full a bounded buffer of a process is now.
+    /// Harness: the current fill of a bounded buffer of a process.
     Gauge {
-        /// Which process.
+        /// The process.
         incarnation: u64,
-        /// Which buffer; one name and limit may stand for several alike, the fullest is told.
+        /// The buffer. One name and limit may stand for several like buffers; the fullest is reported.
         name: String,
-        /// What it holds.
+        /// Its current content.
         value: u64,
-        /// What it may hold at most.
+        /// The most it may hold.
         limit: u64,
-        /// What it holds at most when nothing is sent and nobody comes or goes.
+        /// The most it holds while nothing is sent and membership does not change.
         idle: u64,
     },
-    /// Harness: how much a process has sent since its start.
+    /// Harness: the packets that a process has sent since its start.
     Traffic {
-        /// Which process.
+        /// The process.
         incarnation: u64,
-        /// Packets, one for each receiver.
+        /// Packets; one for each receiver.
         packets: u64,
-        /// How many a second are plenty when nothing is sent and nobody comes or goes.
+        /// An ample number per second while nothing is sent and membership does not change.
         idle: u64,
     },
     // Objects that the members of a group replicate.
-    /// The application asked for an operation on an object of a group it is a member of. If it is not returned, it may
-    /// or may not have happened, or happen later.
+    /// The application started an operation on an object of a group it is a member of. Without a matching
+    /// [`Event::Return`] it may have happened, or happen later, or never.
     Invoke {
         /// The group.
         group: u32,
         /// Its number among the operations of this process, from 1.
         op: u64,
-        /// What it asked for.
+        /// The operation.
         action: Action,
     },
-    /// The application has the answer to an operation.
+    /// The application received the outcome of an operation.
     Return {
         /// The operation's number.
         op: u64,
-        /// What came of it.
+        /// The outcome.
         outcome: Outcome,
     },
-    /// A process that counts itself as the holder of a lock used what the lock guards.
+    /// A process that counts itself as the holder of a lock used the resource that the lock guards.
     Guard {
-        /// The guarded thing, which is none of the cell's: there is one for each lock's number.
+        /// The guarded resource, which is outside the cell. There is one for each lock, with the lock's number.
         resource: u32,
-        /// Its own count of the times it was used, from 1.
+        /// The resource's own count of its uses, from 1.
         serial: u64,
-        /// The token the process showed.
+        /// The token that the process presented.
         token: u64,
-        /// Whether the resource let it in.
+        /// Whether the resource accepted the token.
         accepted: bool,
     },
-    /// What all accounts of a group's bank hold together, in this process's state at this point.
+    /// The sum of all accounts of a group's bank, in this process's state at this point.
     Balance {
         /// The group.
         group: u32,
         /// The sum.
         sum: u64,
     },
-    /// Harness: from here to the end some paths are broken in part: a link or a direction of one, a socket, packets of one
-    /// kind, or long packets. Whatever else there is passes.
+    /// Harness: from here to the end some paths are partly broken: a link or one direction of it, a socket, packets of
+    /// one kind, or long packets. Everything else passes.
     Impaired {
-        /// Names of the processes at the broken ends. All paths between others are whole.
+        /// The names of the processes at the broken ends. All paths between others are intact.
         ends: Vec<String>,
         /// What does not pass, for people.
         what: String,
-        /// The applications of the others go on to multicast, in each of their groups at least so often; 0: nothing is said.
+        /// The applications of the other processes keep multicasting, in each of their groups at least at this
+        /// interval; 0: no claim.
         sends_every_ns: u64,
     },
-    /// Harness: the experiment is about these guarantees, by the checker's codes. One of them that is never put to the
-    /// test fails it.
+    /// Harness: the experiment tests these guarantees, by the checker's codes. The check fails if one of them is never
+    /// exercised.
     About {
-        /// Like `"S3"`.
+        /// Codes, for example `"S3"`.
         codes: Vec<String>,
     },
     // Calls.
-    /// This process makes or answers calls, and is no member of the cell. Right after its start.
+    /// This process makes or answers calls, and is no member of the cell. Follows its start at once.
     Endpoint {
-        /// Where it is called.
+        /// The address where it is called.
         address: String,
     },
-    /// A call of this process was accepted. To be judged, no two of its requests are alike.
+    /// A call of this process was accepted. The checker requires that no two of its requests are alike.
     CallMade {
         /// Its number among this process's calls, from 1.
         call: u64,
         /// The address it was made to.
         to: String,
-        /// It may run more than once.
+        /// Whether it may run more than once.
         idempotent: bool,
         /// [`crate::payload_hash`] of the request.
         #[serde(with = "fixint::le")]
         hash: u64,
     },
-    /// The caller was told how a call ended.
+    /// The caller learned how a call ended.
     CallEnded {
         /// The call's number.
         call: u64,
-        /// How.
+        /// Its outcome.
         outcome: CallOutcome,
     },
-    /// A handler of this process was begun.
+    /// A handler of this process started.
     CallRan {
         /// Its number among the runs of this process, from 1.
         run: u64,
-        /// Whose call it is.
+        /// The caller's incarnation.
         #[serde(with = "fixint::le")]
         from: u64,
         /// [`crate::payload_hash`] of the request.
         #[serde(with = "fixint::le")]
         hash: u64,
     },
-    /// A handler said what came of a call. Written before its caller can be told.
+    /// A handler produced the outcome of a call. Written before its caller can learn it.
     CallAnswered {
         /// The run's number.
         run: u64,
-        /// [`crate::payload_hash`] of the answer; `None`: it did nothing.
+        /// [`crate::payload_hash`] of the answer; `None`: the handler did not run the call.
         answer: Option<u64>,
     },
-    /// A multicast was accepted from the application: it is queued, and goes out now or later.
+    /// A multicast was accepted from the application: it is queued, and is sent now or later.
     ///
-    /// Written when the library has accepted it. If it went out at once, its [`Event::Send`] stands right before.
+    /// Written when the library has accepted it. If it was sent at once, its [`Event::Send`] directly precedes this
+    /// record.
     Accept {
         /// The group.
         group: u32,
-        /// The order asked for.
+        /// The requested order.
         order: Order,
         /// Whether it is to be uniform.
         uniform: bool,
@@ -444,129 +447,132 @@ pub enum Event {
         #[serde(with = "fixint::le")]
         hash: u64,
     },
-    /// The caller of a call is to be told how it ended within this time. Right after the call was made.
+    /// The caller must learn how a call ended within this time. Follows the call at once.
     CallDeadline {
         /// The call's number.
         call: u64,
-        /// From when it was made.
+        /// The time from the call's start, in nanoseconds.
         within_ns: u64,
     },
-    /// What goes with the cell view just installed: right after it.
+    /// The level of the cell view just installed. Follows it at once.
     Level {
-        /// The level in force: what its members may send to each other.
+        /// The level in force: the features that its members may use with each other.
         level: u16,
-        /// The highest level that all of its members know.
+        /// The highest level that all of its members support.
         known: u16,
     },
-    /// It asked its cell to rise to a level.
+    /// It requested that its cell rises to a level.
     RiseAsked {
         /// The level.
         level: u16,
     },
-    /// The cell takes this process only once one of its settings is the cell's.
+    /// The cell takes this process only once one of its settings equals the cell's.
     Differs {
         /// The setting, or "level".
         setting: String,
-        /// Its value in the cell, for people.
+        /// The setting's value in the cell, for people.
         cell: String,
-        /// And in this process.
+        /// The setting's value in this process.
         own: String,
     },
-    /// It is not in the group any more, and did not ask for it: right before [`Event::GroupLeft`].
+    /// It is not in the group any more, without its own request. Directly precedes [`Event::GroupLeft`].
     GroupLost {
         /// The group.
         group: u32,
-        /// Why: nonsense, taken anew, or stopped.
+        /// The reason: nonsense, taken anew, or stopped.
         why: LeaveReason,
     },
-    /// What goes with the cell view just installed, after its level: with fewer members it is inadequate, and nothing uniform is
-    /// sent in it.
+    /// The minimum of the cell view just installed, after its level. With fewer members the view is inadequate, and no
+    /// uniform message is sent in it.
     CellMinimum {
         /// The least members.
         members: u64,
     },
-    /// What goes with the group view just installed: right after it.
+    /// The terms of the group view just installed. Follows it at once.
     GroupTerms {
         /// The group.
         group: u32,
-        /// Whether a multicast that asks for neither is uniform.
+        /// Whether a multicast that leaves it open is uniform.
         uniform: bool,
-        /// With fewer members that hold the group's state it is inadequate, where the level in force has such minima.
+        /// With fewer members that hold the group's state the view is inadequate, where the level in force has such
+        /// minima.
         members_min: u64,
-        /// Whether it is adequate, as far as the group goes.
+        /// Whether the view is adequate by the group's own terms.
         adequate: bool,
     },
-    /// Whether the group view in force is adequate, as far as the group goes, has changed.
+    /// The adequacy of the group view in force, by the group's own terms, has changed.
     GroupAdequacy {
         /// The group.
         group: u32,
         /// Its view.
         view: u64,
-        /// It is, from here on.
+        /// Whether it is adequate from here on.
         adequate: bool,
     },
-    /// The process was told that the last so many of the multicasts that it accepted for the group will not be sent. Before the
-    /// record of what ends its stay there.
+    /// The process learned that this many of the last multicasts it accepted for the group will not be sent. Precedes
+    /// the record that ends its stay there.
     Unsent {
         /// The group.
         group: u32,
-        /// How many.
+        /// Their number.
         messages: u64,
     },
-    /// Of a group whose members with its state were all cut off: it goes on with the state that this process kept since an earlier
-    /// life. What is replayed next belongs to it too, then comes the first view.
+    /// All members with the state of a group were cut off, and the group continues with the state that this process
+    /// kept since an earlier incarnation. Messages replayed next belong to that state too; then follows the first view.
     StateKept {
         /// The group.
         group: u32,
-        /// The earlier life.
+        /// The earlier incarnation.
         #[serde(with = "fixint::le")]
         was: u64,
-        /// The last view of the group that is part of the state, with what is replayed.
+        /// The last view of the group that the state includes, together with what is replayed.
         view: u64,
         /// The application's digest of the state as it was kept.
         #[serde(with = "fixint::le")]
         digest: u64,
     },
-    /// The state that this process kept of a group since an earlier life is not what the group went on from, or the group is over.
+    /// The state that this process kept of a group since an earlier incarnation is not the one that the group continued
+    /// from, or the group is over.
     Forgotten {
         /// The group.
         group: u32,
-        /// The view that the earlier life was in last.
+        /// The last view of the earlier incarnation.
         view: u64,
-        /// Of each member of that view how many of its messages the group went on from, if that is known.
+        /// For each member of that view, how many of its messages the group continued from, if known.
         kept: Option<Vec<(u64, u64)>>,
     },
-    /// It asked that a group waits no more for members that are cut off.
+    /// It requested that a group stops waiting for members that are cut off.
     GivenUp {
-        /// Its name.
+        /// The group's name.
         name: String,
     },
-    /// The process was told that the last so many of the messages that it accepted for another one may be received or not. Before the
-    /// record of its end.
+    /// The process learned that the last messages it accepted for another process may or may not be received. Precedes
+    /// the record of that process's end.
     InDoubt {
-        /// Whom they are for.
+        /// The receiver.
         #[serde(with = "fixint::le")]
         to: u64,
-        /// How many.
+        /// Their number.
         messages: u64,
     },
-    /// What goes with the group view just installed, after its terms, if there are any: members that do not hold the group's state yet.
+    /// The incomplete members of the group view just installed, after its terms, if there are any: those that do not
+    /// hold the group's state yet.
     GroupIncomplete {
         /// The group.
         group: u32,
-        /// Who.
+        /// Their incarnations.
         who: Vec<u64>,
     },
-    /// It was told that no member of its cell lives anywhere, and asked to found it again.
+    /// An operator stated that no member of its cell lives anywhere, and it requested to found the cell again.
     FoundAnew,
-    /// It asked to found the next instance of its cell from here, as the quorum is gone for good.
+    /// It requested to found the next instance of its cell from here, because the quorum is gone for good.
     ReformAsked,
-    /// The cell view just told is of an instance that goes on with the groups of earlier ones.
+    /// The cell view just reported is of an instance that continues the groups of earlier ones.
     Ancestors {
-        /// These, latest first.
+        /// The earlier instances, latest first.
         instances: Vec<u64>,
     },
-    /// It gave its cell instance up for a later one: this incarnation is over.
+    /// It gave up its cell instance for a later one; this incarnation ends.
     Renounced {
         /// The generation of the later one.
         generation: u16,

@@ -1,6 +1,6 @@
-//! One hash for all who write traces.
+//! One payload hash for all writers of traces.
 
-/// The 64-bit hash (XXH3) under which payloads stand in traces. Fast, not cryptographic.
+/// The 64-bit hash (XXH3) that stands for payloads in traces. Fast, not cryptographic.
 ///
 /// ```
 /// assert_eq!(phalanx_trace::payload_hash(b""), 0x2d06_8005_38d3_94c2);

@@ -1,4 +1,4 @@
-//! How a trace file begins.
+//! The start of a trace file.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,33 +7,33 @@ pub const MAGIC: [u8; 8] = *b"PHXTRACE";
 
 /// The format version this crate writes. Files of a later version are refused.
 ///
-/// Versions 2 to 10 added events, and reasons for leaving, at the end of their lists.
+/// Versions 2 to 10 added events and reasons for leaving, at the end of their lists.
 pub const FORMAT_VERSION: u16 = 10;
 
-/// Since this version the trace of a process tells which multicasts were accepted and not sent.
+/// From this version on a process's trace reports accepted multicasts that were not sent ([`crate::Event::Unsent`]).
 pub const FORMAT_UNSENT: u16 = 8;
 
-/// Since this version it tells which messages to one process are in doubt.
+/// From this version on it reports messages to one process that are in doubt ([`crate::Event::InDoubt`]).
 pub const FORMAT_IN_DOUBT: u16 = 10;
 
 /// The oldest format version this crate reads.
 pub const FORMAT_VERSION_MIN: u16 = 1;
 
-/// Whose trace it is.
+/// The first record of a file: the process it belongs to, and its clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The cell's name.
     pub cell: String,
-    /// The process's name; survives its restarts.
+    /// The process's name, which stays over restarts.
     pub node: String,
     /// The incarnation, or 0 for the harness.
     pub incarnation: u64,
-    /// Which clock `at_ns` is read from. Times are compared only between traces with the same text here.
+    /// The clock of `at_ns`. Times compare only between traces with the same text here.
     pub clock: String,
-    /// The writer hands its records to the operating system before anything they tell of can be seen by another
-    /// process. Then a file that simply stops still holds all that mattered; otherwise its last records may be lost.
+    /// Whether the writer hands its records to the operating system before another process can see their effects. If
+    /// so, a file that simply stops holds everything that mattered; otherwise its last records may be lost.
     pub write_ahead: bool,
-    /// The format version it was written in. Stands before the header.
+    /// The format version it was written in. It precedes the header in the file.
     #[serde(skip)]
     pub format: u16,
 }
@@ -58,7 +58,7 @@ impl Header {
         Self::process(cell, "harness", 0, clock)
     }
 
-    /// The same, with [`Self::write_ahead`] promised.
+    /// The same header, with [`Self::write_ahead`] set.
     #[must_use]
     pub fn with_write_ahead(self) -> Self {
         Self { write_ahead: true, ..self }

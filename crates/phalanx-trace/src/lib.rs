@@ -1,13 +1,13 @@
-//! The trace format: what each process of a run saw, written down as it happened.
+//! The trace format: what each process of a run observed, in the order of observation.
 //!
-//! Every process incarnation writes one append-only file, and whoever runs the experiment (the *harness*) writes
-//! one more with the faults it made. A file is a [`Header`] followed by length-prefixed [`Record`]s. The files of
-//! one run are judged by the checker, which knows nothing else about it: this crate depends on no other of the
-//! project, so that a mistake in the protocol cannot hide in a shared definition.
+//! Every incarnation writes one append-only file, and the program that runs the experiment (the *harness*) writes one
+//! more with the faults it made. A file is a [`Header`] followed by length-prefixed [`Record`]s. The checker evaluates
+//! the files of one run and knows nothing else about it. This crate depends on no other of the project, so that a
+//! mistake in the protocol cannot hide in a shared definition.
 //!
-//! What to write when is told at each variant of [`Event`]. Two rules matter for all of them:
+//! Each variant of [`Event`] says when it is written. Two rules hold for all of them:
 //!
-//! - Records stand in the order in which the *application* of that process saw or did the things.
+//! - Records are in the order in which the *application* of that process observed or did the things.
 //! - `at_ns` comes from one clock per machine. Headers with the same clock text can be compared.
 
 #![deny(missing_docs)]

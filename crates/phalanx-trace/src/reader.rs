@@ -7,22 +7,22 @@ use std::path::Path;
 use crate::codec::{Prefix, take_prefix};
 use crate::{FORMAT_VERSION, FORMAT_VERSION_MIN, Header, MAGIC, RECORD_BYTES_MAX, Record, TraceError};
 
-/// Bytes asked of the file at a time.
+/// Bytes requested from the file at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Reads a trace. An iterator over its records; it ends after the first error.
 ///
-/// A file that ends inside a record, as a killed writer leaves it, is read up to the last whole record and marked
-/// as [`truncated`](Self::truncated). Anything else that is not a record is an error.
+/// A file that ends inside a record, as a killed writer leaves it, is read up to the last complete record and marked as
+/// [`truncated`](Self::truncated). Anything else that is not a record is an error.
 #[derive(Debug)]
 pub struct TraceReader<R: Read> {
     from: R,
     name: String,
     header: Header,
-    /// Bytes read and not yet decoded: `buffer[start..]`. Never more than a record and a chunk.
+    /// Bytes read and not yet decoded: `buffer[start..]`. At most a record and a chunk.
     buffer: Vec<u8>,
     start: usize,
-    /// Where `buffer[start]` stands in the file.
+    /// The file offset of `buffer[start]`.
     offset: u64,
     at_end: bool,
     over: bool,
@@ -33,7 +33,7 @@ impl TraceReader<File> {
     /// Opens the file at `path` and reads its header.
     ///
     /// # Errors
-    /// When it cannot be read or is no trace of this format version.
+    /// [`TraceError`] if it cannot be read or is no trace of a known format version.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|source| TraceError::Io { file: name.clone(), source })?;
@@ -42,10 +42,10 @@ impl TraceReader<File> {
 }
 
 impl<R: Read> TraceReader<R> {
-    /// A reader of `from`, called `name` in errors; reads the header at once.
+    /// A reader of `from`, called `name` in errors. It reads the header at once.
     ///
     /// # Errors
-    /// When it cannot be read or is no trace of this format version.
+    /// [`TraceError`] if it cannot be read or is no trace of a known format version.
     pub fn new(from: R, name: impl Into<String>) -> Result<Self, TraceError> {
         let mut reader = Self {
             from,
@@ -62,28 +62,28 @@ impl<R: Read> TraceReader<R> {
         Ok(reader)
     }
 
-    /// Whose trace it is.
+    /// The header of the trace.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// What this reader is called in errors.
+    /// The name of this reader in errors.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the file ended inside a record. Meaningful once there are no more records.
+    /// Whether the file ended inside a record. Meaningful only after the last record.
     #[must_use]
     pub fn truncated(&self) -> bool {
         self.truncated
     }
 
-    /// The next record, `None` at the end.
+    /// Reads the next record; `None` at the end.
     ///
     /// # Errors
-    /// When the file cannot be read or what follows is no record.
+    /// [`TraceError`] if the file cannot be read or the following bytes are no record. Every later call returns `None`.
     pub fn read(&mut self) -> Result<Option<Record>, TraceError> {
         if self.over {
             return Ok(None);
@@ -115,7 +115,7 @@ impl<R: Read> TraceReader<R> {
         Ok(())
     }
 
-    /// Decodes one length-prefixed value; `None` at the end, whole or cut.
+    /// Decodes one length-prefixed value; `None` at the end, whether the value is missing or cut.
     fn read_value<T: serde::de::DeserializeOwned>(&mut self) -> Result<Option<T>, TraceError> {
         let (len, prefix) = loop {
             match take_prefix(&self.buffer[self.start..]) {

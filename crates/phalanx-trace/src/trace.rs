@@ -1,4 +1,4 @@
-//! A whole trace in memory.
+//! A complete trace in memory.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,11 +8,11 @@ use crate::{Event, Header, Record, TraceError, TraceReader, TraceWriter};
 /// A trace as a value: for programs that keep theirs in memory, like a simulator, and for tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Whose it is.
+    /// The header.
     pub header: Header,
-    /// What happened, oldest first.
+    /// The records, oldest first.
     pub records: Vec<Record>,
-    /// The file it came from ended inside a record.
+    /// Whether the file it came from ended inside a record.
     pub truncated: bool,
 }
 
@@ -31,7 +31,7 @@ impl Trace {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// When it cannot be read or is malformed.
+    /// [`TraceError`] if it cannot be read or is malformed.
     pub fn read(path: &Path) -> Result<Self, TraceError> {
         let mut reader = TraceReader::open(path)?;
         let records = reader.by_ref().collect::<Result<_, _>>()?;
@@ -41,15 +41,15 @@ impl Trace {
     /// Writes it to a new file at `path`.
     ///
     /// # Errors
-    /// When the file exists or cannot be written.
+    /// [`TraceError`] if the file exists or cannot be written; a partial file may be left.
     pub fn save(&self, path: &Path) -> Result<(), TraceError> {
         self.write_all(TraceWriter::create(path, &self.header)?)
     }
 
-    /// Writes it to `to`.
+    /// Writes the trace to `to`.
     ///
     /// # Errors
-    /// When that fails.
+    /// [`TraceError`] if a write fails.
     pub fn write(&self, to: impl Write) -> Result<(), TraceError> {
         self.write_all(TraceWriter::new(to, self.header.node.clone(), &self.header)?)
     }

@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::codec::put_prefix;
 use crate::{Event, FORMAT_VERSION, Header, MAGIC, RECORD_BYTES_MAX, TraceError};
 
-/// Bytes gathered before they are handed on. Large enough that system calls do not show in a run's speed.
+/// Bytes buffered before they are written out. Large enough that system calls do not show in a run's speed.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Appends records to a trace. Buffered: [`Self::flush`] hands on what is gathered, and so does dropping it.
+/// Appends records to a trace. It buffers: [`Self::flush`] writes the buffer out, and so does dropping it.
 #[derive(Debug)]
 pub struct TraceWriter<W: Write> {
     to: W,
@@ -20,7 +20,7 @@ pub struct TraceWriter<W: Write> {
     buffer: Vec<u8>,
     scratch: Vec<u8>,
     records: u64,
-    /// A write failed; what was gathered then is lost and the file may be cut, so nothing more is appended.
+    /// A write failed. The buffered records are lost and the file may be cut, so nothing more is appended.
     failed: bool,
 }
 
@@ -28,7 +28,7 @@ impl TraceWriter<File> {
     /// Creates the file at `path`, which must not exist, and writes its header through to the file.
     ///
     /// # Errors
-    /// When the file exists or cannot be created or written.
+    /// [`TraceError`] if the file exists or cannot be created or written.
     pub fn create(path: &Path, header: &Header) -> Result<Self, TraceError> {
         let name = path.display().to_string();
         let file = File::create_new(path).map_err(|source| TraceError::Io { file: name.clone(), source })?;
@@ -39,10 +39,10 @@ impl TraceWriter<File> {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// A writer to `to`, called `name` in errors. The header is gathered at once.
+    /// A writer to `to`, called `name` in errors. The header is only buffered.
     ///
     /// # Errors
-    /// [`TraceError::TooLong`] when the header's texts are absurdly long.
+    /// [`TraceError::TooLong`] if the header's texts exceed the longest record.
     pub fn new(to: W, name: impl Into<String>, header: &Header) -> Result<Self, TraceError> {
         let mut writer = Self {
             to,
@@ -61,18 +61,18 @@ impl<W: Write> TraceWriter<W> {
     /// Appends one record.
     ///
     /// # Errors
-    /// When the record is too long (nothing was appended), or gathered records could not be handed on (they are
-    /// lost, and every later call fails too).
+    /// [`TraceError::TooLong`]: nothing was appended. [`TraceError::Io`]: buffered records could not be written; they
+    /// are lost, and every later call fails too.
     pub fn write(&mut self, at_ns: u64, event: &Event) -> Result<(), TraceError> {
         self.append(&(at_ns, event))?;
         self.records += 1;
         if self.buffer.len() >= BUFFER_BYTES { self.hand_on() } else { Ok(()) }
     }
 
-    /// Hands all gathered records to the file and flushes it.
+    /// Writes all buffered records to the file and flushes it.
     ///
     /// # Errors
-    /// When they could not be written; see [`Self::write`].
+    /// [`TraceError::Io`] if that fails; see [`Self::write`].
     pub fn flush(&mut self) -> Result<(), TraceError> {
         self.hand_on()?;
         self.to.flush().map_err(|source| self.failure(source))
@@ -84,14 +84,14 @@ impl<W: Write> TraceWriter<W> {
         self.records
     }
 
-    /// Whether records wait in the buffer.
+    /// Whether records are buffered.
     #[must_use]
     pub fn has_unflushed(&self) -> bool {
         !self.buffer.is_empty()
     }
 
-    /// Hands nothing on any more, not even what is gathered: for a copy of the writer in a forked child, whose parent
-    /// writes the same to the same file.
+    /// Discards the buffer and writes nothing any more. For a copy of the writer in a forked child, whose parent writes
+    /// the same records to the same file.
     pub fn abandon(&mut self) {
         self.buffer.clear();
         self.failed = true;
@@ -102,7 +102,7 @@ impl<W: Write> TraceWriter<W> {
             return Err(self.failure(std::io::Error::other("an earlier write failed")));
         }
         self.scratch.clear();
-        // Serializing into memory fails only for lengths unknown beforehand, which no record has.
+        // Serializing into memory fails only for sequences of unknown length, which no record has.
         self.scratch =
             postcard::to_extend(value, std::mem::take(&mut self.scratch)).expect("records have known lengths");
         if self.scratch.len() > RECORD_BYTES_MAX {
@@ -128,7 +128,7 @@ impl<W: Write> TraceWriter<W> {
 impl<W: Write> Drop for TraceWriter<W> {
     fn drop(&mut self) {
         if !self.failed && !self.buffer.is_empty() {
-            // Nobody is left to tell; the reader will see a file without its end.
+            // A drop cannot report the error. The reader will find a file without its end.
             let _ = self.flush();
         }
     }

@@ -1,4 +1,4 @@
-//! The file format: what is written is read, what is cut is accepted, what is broken is refused.
+//! The file format: what is written is read back, a cut file is accepted, a broken one is refused.
 
 use phalanx_trace::{
     Action, CallOutcome, Event, Header, LeaveReason, MAGIC, Order, Outcome, Phase, RECORD_BYTES_MAX, Trace, TraceError,
@@ -217,7 +217,7 @@ fn a_record_beyond_the_bound_is_refused_and_nothing_is_written() {
 
 #[test]
 fn a_failed_writer_stays_failed() {
-    /// Takes the first bytes, then no more.
+    /// Accepts the first bytes, then no more.
     struct Full(usize);
     impl std::io::Write for Full {
         fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
