@@ -1,16 +1,16 @@
-//! The machine's clock in the core's terms.
+//! The machine's clock as the core's [`Instant`].
 
 use phalanx_core::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
-/// What a [`phalanx_trace::Header`] calls this clock; times of one boot of one machine compare.
+/// The name of this clock in a [`phalanx_trace::Header`]. Times compare within one boot of one machine.
 #[must_use]
 pub fn clock_name() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     format!("monotonic of boot {}", boot.trim())
 }
 
-/// The time since the machine started, the same for all its processes. Never goes back.
+/// The time since the machine booted, the same for all its processes. Never decreases.
 #[must_use]
 pub fn now() -> Instant {
     let time = clock_gettime(ClockId::Monotonic);

@@ -1,8 +1,8 @@
-//! Learns of deaths on the same host from the operating system, at once and without a doubt.
+//! Learns of deaths on the same host from the operating system, at once and with certainty.
 //!
-//! Two proofs are taken: a process descriptor (`pidfd`) becomes readable when its process has ended, and the lock
-//! that a process holds on its liveness lock for life is free. The first comes without asking; the second also covers
-//! what lives in another process namespace, or ended its part in the cell without ending its process.
+//! There are two proofs. A process descriptor (`pidfd`) becomes readable when its process has ended, and the lock that
+//! a process holds on its liveness lock becomes free. The first arrives without polling. The second also covers
+//! processes in other process namespaces, and processes that left the cell without ending.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,13 +17,14 @@ use crate::local::advert::{Found, has_ended};
 use crate::local::lock::is_held;
 use crate::local::{host, roster};
 
-/// Watches the members of a cell view that share this host; in a forked child, which shares its descriptors with its parent, nobody.
+/// Watches the members of a cell view that share this host. In a forked child, which shares its descriptors with its
+/// parent, it watches none.
 #[derive(Debug)]
 pub struct Deaths {
     scope: PathBuf,
     host: u64,
-    /// Readable when a watched process has ended: who waits for that watches one descriptor, however many they are. `None`:
-    /// the system gave none, and ends are found by looking now and then.
+    /// Readable when a watched process has ended. The caller waits for this one descriptor, however many processes are
+    /// watched. `None`: the system refused it, and deaths are found by polling.
     ends: Option<OwnedFd>,
     watched: BTreeMap<Incarnation, Watched>,
     /// Members of this host whose liveness lock was not found yet.
@@ -51,7 +52,7 @@ impl Deaths {
         }
     }
 
-    /// Watches the members of `view` on this host, `me` aside, and nobody else.
+    /// Watches the members of `view` on this host except `me`, and no others.
     pub fn watch(&mut self, view: &CellView, me: Incarnation) {
         if !self.home.is_here() {
             return;
@@ -76,13 +77,13 @@ impl Deaths {
         self.watched.len()
     }
 
-    /// A descriptor that becomes readable when a watched process ends, and stays so until [`Self::check`].
+    /// A descriptor that becomes readable when a watched process ends, and stays readable until [`Self::check`].
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.ends.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whoever is proved dead since the last call. Call it when a descriptor is readable, and now and then.
+    /// Returns the members proved dead since the last call. Call it when a descriptor is readable, and at intervals.
     pub fn check(&mut self) -> Vec<Incarnation> {
         if !self.home.is_here() {
             return Vec::new();
@@ -118,12 +119,13 @@ impl Deaths {
 impl Watched {
     fn await_end(&self, ends: Option<&OwnedFd>) {
         if let (Some(ends), Some(process)) = (ends, self.descriptor()) {
-            // Refused, it is found by looking.
+            // If that is refused, polling finds the death.
             let _refused = epoll::add(ends, process, EventData::new_u64(0), EventFlags::IN);
         }
     }
 
-    /// Said outright: a descriptor that a forked child still holds would stay in the set when it is closed here.
+    /// Removes the process from the epoll set explicitly. Closing its descriptor is not enough if a forked child still
+    /// holds a copy: then it would stay in the set.
     fn forget(&self, ends: Option<&OwnedFd>) {
         if let (Some(ends), Some(process)) = (ends, self.descriptor()) {
             let _not_there = epoll::delete(ends, process);
@@ -138,7 +140,7 @@ impl Watched {
     }
 
     fn is_dead(&mut self, scope: &Path, incarnation: Incarnation) -> bool {
-        // A child that the process forked may hold the lock on; the process's end is the end of the member.
+        // A child that the process forked may still hold the lock, so the end of the process itself decides.
         let ended = match &self.process {
             Found::Process(process) => has_ended(process),
             Found::Gone => true,
@@ -147,7 +149,7 @@ impl Watched {
         if ended || is_held(&self.liveness_lock) {
             return ended;
         }
-        // It may have been removed, and written again.
+        // The file may have been removed and restored.
         match roster::find(scope, incarnation).filter(is_held) {
             Some(liveness_lock) => self.liveness_lock = liveness_lock,
             None => return true,

@@ -1,4 +1,4 @@
-//! Finds the members of a cell view on this host and has the driver reach them through shared memory.
+//! Finds the members of a cell view on this host and attaches them to the driver's shared memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::local::{host, roster};
 pub(crate) struct Neighbours {
     scope: PathBuf,
     host: u64,
-    /// The life of this process that the driver knows of.
+    /// The incarnation of this process that the driver knows.
     life: Incarnation,
     members: BTreeMap<Incarnation, Neighbour>,
-    /// The operator was told that memory is not used with somebody.
+    /// The operator was notified that memory is not used with some member.
     told: bool,
 }
 
@@ -28,20 +28,20 @@ struct Neighbour {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Tried so often in vain; calls of [`Neighbours::retry`] to pass before the next time.
+    /// Number of failed attempts; calls of [`Neighbours::retry`] to skip before the next one.
     Sought {
         tries: u32,
         rest: u32,
     },
     Attached,
-    /// It is reached by datagrams for as long as it is a member.
+    /// Reached by datagrams for as long as it is a member.
     Given,
 }
 
-/// What came of one try.
+/// The outcome of one attempt.
 enum Outcome {
     Attached,
-    /// It does not offer memory.
+    /// It offers no memory.
     None,
     Failed {
         why: String,
@@ -50,7 +50,7 @@ enum Outcome {
 }
 
 impl Neighbours {
-    /// Looks for liveness locks in `scope`; see [`crate::local::LocalCell::scope`].
+    /// Finds liveness locks in `scope`; see [`crate::local::LocalCell::scope`].
     pub(crate) fn new(scope: &Path) -> Self {
         Self {
             scope: scope.to_path_buf(),
@@ -61,12 +61,12 @@ impl Neighbours {
         }
     }
 
-    /// Whether the driver knows of this life of the process.
+    /// Whether the driver knows this incarnation of the process.
     pub(crate) fn is_of(&self, life: Incarnation) -> bool {
         self.life == life
     }
 
-    /// A life begins, in no view yet.
+    /// Begins an incarnation, in no view yet.
     pub(crate) fn begin_incarnation(&mut self, life: Incarnation, driver: Option<&mut dyn Reached>) {
         self.life = life;
         self.members.clear();
@@ -75,7 +75,7 @@ impl Neighbours {
         }
     }
 
-    /// Reaches the members of `view` on this host, and nobody else. Returns what the operator should know.
+    /// Attaches the members of `view` on this host, and no others. Returns a notice for the operator, if there is one.
     pub(crate) fn watch(&mut self, view: &CellView, driver: Option<&mut dyn Reached>) -> Option<String> {
         let driver = driver?;
         let near = |m: &&MemberInfo| m.host == self.host && m.host != 0 && m.incarnation != self.life;
@@ -98,7 +98,7 @@ impl Neighbours {
         self.retry(Some(driver))
     }
 
-    /// It is proved dead: nothing is written for it any more.
+    /// Detaches a member that is proved dead, so that nothing is written for it any more.
     pub(crate) fn forget(&mut self, dead: Incarnation, driver: Option<&mut dyn Reached>) {
         if self.members.remove(&dead).is_some()
             && let Some(driver) = driver
@@ -107,7 +107,7 @@ impl Neighbours {
         }
     }
 
-    /// Tries again, now and then, those who are not attached: an advert may appear late. Call it ten times a second.
+    /// Retries members that are not attached, because an advert may appear late. Call it ten times a second.
     pub(crate) fn retry(&mut self, driver: Option<&mut dyn Reached>) -> Option<String> {
         let driver = driver?;
         let mut notice = None;
@@ -140,7 +140,7 @@ fn attach(scope: &Path, info: &MemberInfo, driver: &mut dyn Reached) -> Outcome 
     let Some(liveness_lock) = roster::find(scope, info.incarnation) else {
         return Outcome::Failed { why: format!("it has no liveness lock in {}", scope.display()), again: true };
     };
-    // An advert that cannot be read was written by another version.
+    // An advert that cannot be parsed was written by another version.
     let Some(advert) = roster::read_advert(&liveness_lock) else { return Outcome::None };
     let Some(offer) = advert.memory.filter(|_| advert.pid_namespace == host::namespace("pid")) else {
         return Outcome::None;
@@ -155,5 +155,5 @@ fn attach(scope: &Path, info: &MemberInfo, driver: &mut dyn Reached) -> Outcome 
     }
 }
 
-/// After these many, three seconds apart in all, a member is reached by datagrams for good.
+/// After this many attempts, within three seconds in all, a member is reached by datagrams for good.
 const TRIES: u32 = 5;

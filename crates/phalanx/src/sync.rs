@@ -1,5 +1,5 @@
-//! What lock-free code is made of. Files that take it from here are also compiled by `tests/loom`, which puts loom's
-//! pieces in its place and tries every order in which two threads can meet.
+//! The primitives of lock-free code. Files that import them from here are also compiled by `tests/loom`, which
+//! substitutes loom's types and explores every interleaving of two threads.
 
 pub(crate) use std::sync::{Condvar, Mutex, PoisonError};
 

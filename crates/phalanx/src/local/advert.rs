@@ -1,4 +1,4 @@
-//! What a liveness lock file says about its process. It is written once and never changes.
+//! The content of a liveness lock file. It is written once and never changes.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -11,14 +11,14 @@ use toml::{Table, Value};
 
 use super::host;
 
-/// How to reach a process, and how to tell whether it lives.
+/// How to reach a process, and how to find out whether it lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advert {
-    /// The process's number, in the namespace below.
+    /// The process id, in the namespace below.
     pub pid: u32,
     /// Its process namespace.
     pub pid_namespace: u64,
-    /// When it started; see [`super::host::start_ticks`]. 0: not known.
+    /// Its start time; see [`super::host::start_ticks`]. 0: unknown.
     pub start_ticks: u64,
     /// The process's name in the cell.
     pub name: String,
@@ -49,13 +49,13 @@ impl Advert {
         }
     }
 
-    /// The same, of a process that shares memory.
+    /// The same advert with the process's shared memory.
     #[must_use]
     pub fn with_memory(self, memory: Option<Offer>) -> Self {
         Self { memory, ..self }
     }
 
-    /// Whether the process of the advert certainly is no more, whoever else holds its lock (a forked child may).
+    /// Whether the process of the advert has certainly ended, even if a forked child of it still holds its lock.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.find_process().is_gone()
@@ -84,7 +84,7 @@ impl Advert {
         table.to_string()
     }
 
-    /// `None`: not an advert of this format.
+    /// Parses an advert; `None`: not one of this format.
     pub(super) fn from_text(text: &str) -> Option<Self> {
         let table: Table = text.parse().ok()?;
         let text = |key: &str| table.get(key)?.as_str();
@@ -108,20 +108,20 @@ impl Advert {
     }
 }
 
-/// What became of a process.
+/// What is known of a process.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// It was there a moment ago; the descriptor becomes readable when it ends.
+    /// It existed a moment ago; the descriptor becomes readable when it ends.
     Process(OwnedFd),
-    /// It is no more.
+    /// It has ended.
     Gone,
-    /// It cannot be known: another namespace, or an old kernel.
+    /// It cannot be known: another process namespace, or an old kernel.
     Unknown,
 }
 
 impl Found {
-    /// Looks for exactly that process: a number that was given to another in the meantime is noticed, because the descriptor is
-    /// opened before the look at who has the number.
+    /// Finds exactly that process. A process id that was given to another process in the meantime is noticed, because
+    /// the descriptor is opened before the start time is read.
     pub(super) fn by(number: u32, pid_namespace: u64, start_ticks: u64) -> Self {
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
         let (Some(pid), true) = (pid, pid_namespace == host::namespace("pid") && start_ticks != 0) else {
@@ -139,7 +139,7 @@ impl Found {
         }
     }
 
-    /// Whether it certainly is no more.
+    /// Whether it has certainly ended.
     pub(super) fn is_gone(&self) -> bool {
         match self {
             Self::Process(process) => has_ended(process),

@@ -1,11 +1,11 @@
-//! A name in the kernel for each living process: no program that empties directories removes it.
+//! A name in the kernel for each living process, which no program that empties directories can remove.
 //!
-//! A process binds an abstract socket, which nobody ever writes to. It ends with its process, and everybody in the same network
-//! namespace sees its name in `/proc/net/unix`. So a process that starts after the runtime directory was emptied learns that
-//! others live, and waits until they have written their files again.
+//! A process binds an abstract socket to which nothing is ever written. The socket ends with its process, and all
+//! processes in the same network namespace see its name in `/proc/net/unix`. So a process that starts after the runtime
+//! directory was emptied learns that others live, and waits until they have restored their files.
 //!
-//! The name holds all that is to be known, in numbers. Directories are told apart by their paths, the user and the mount namespace:
-//! processes in different mount namespaces that share a directory do not see each other's names.
+//! The name holds everything that others need, as numbers. A directory is identified by its path, the user and the
+//! mount namespace. Processes in different mount namespaces that share a directory do not see each other's names.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
@@ -19,7 +19,7 @@ use rustix::process::geteuid;
 use super::advert::{Advert, Found};
 use super::host::{self, fnv1a};
 
-/// The directories of a cell on this host, as they stand in names.
+/// The directories of a cell on this host, as hashed in names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) scope: u64,
@@ -37,19 +37,19 @@ impl Place {
     }
 }
 
-/// What a name says of its process.
+/// The content of a process's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sign {
     scope: u64,
     state: u64,
-    /// Of its name in the cell, if it has the lock of it; else 0.
+    /// Hash of its name in the cell, if it holds that name's lock; else 0.
     founder: u64,
     advert: u32,
     pid_namespace: u64,
-    /// The process's number, in its own namespace.
+    /// The process id, in its own namespace.
     pub pid: u32,
     start_ticks: u64,
-    /// It uses the key in the state directory, and writes it again if it is gone.
+    /// Whether it uses the key in the state directory, and restores that file if it is missing.
     keyed: bool,
 }
 
@@ -70,7 +70,7 @@ impl Sign {
     fn to_name(&self) -> String {
         let Self { scope, state, founder, advert, pid_namespace, pid, start_ticks, keyed } = self;
         let keyed = u8::from(*keyed);
-        // 102 bytes at most, of the 107 that a name may have.
+        // 102 bytes at most, of the 107 that an abstract name may have.
         format!(
             "{PREFIX}{scope:016x}-{state:016x}-{founder:016x}-{advert:08x}-{pid_namespace:x}-{pid}-{start_ticks:x}-{keyed}"
         )
@@ -92,22 +92,23 @@ impl Sign {
         })
     }
 
-    /// Not if its process ended and only a forked child of it holds the socket, or if another user made the name.
+    /// Whether the name proves a living process of this user. It does not if its process has ended and only a forked
+    /// child holds the socket, or if another user made the name.
     fn counts(&self) -> bool {
         let owner = fs::metadata(format!("/proc/{}", self.pid)).map(|process| process.uid());
         let here = self.pid_namespace == host::namespace("pid");
-        // A process of ours that may not be looked into seems to be user 0's.
+        // `/proc` shows a process of this user that may not be inspected as user 0's.
         let foreign = owner.is_ok_and(|owner| owner != 0 && owner != geteuid().as_raw());
         let ended = Found::by(self.pid, self.pid_namespace, self.start_ticks).is_gone();
         !(ended || here && foreign)
     }
 
-    /// Whether it uses that runtime directory, and has an advert that is none of these.
+    /// Whether it uses that runtime directory and has an advert that is none of these.
     pub(super) fn is_lost(&self, place: Place, mut adverts: impl Iterator<Item = u32>) -> bool {
         self.scope == place.scope && adverts.all(|advert| advert != self.advert)
     }
 
-    /// Whether it has the number of that state directory, and its key if that is asked.
+    /// Whether it has the number of that state directory and, if `key` is set, its key.
     pub(super) fn knows(&self, place: Place, key: bool) -> bool {
         self.state == place.state && (self.keyed || !key)
     }
@@ -118,12 +119,12 @@ impl Sign {
     }
 }
 
-/// What a process is, beside its advert.
+/// A process's part on its host, beside its advert.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Role<'a> {
-    /// Its name, if it has the lock of it.
+    /// Its name in the cell, if it holds that name's lock.
     pub founder: Option<&'a str>,
-    /// It uses the key in the state directory.
+    /// Whether it uses the key in the state directory.
     pub keyed: bool,
 }
 
@@ -134,14 +135,14 @@ pub(super) struct Beacon {
 }
 
 impl Beacon {
-    /// `None`: the system gives no such name. Then only the files tell of this process.
+    /// Binds the name. `None`: the system refuses it; then only the files prove that this process lives.
     pub(super) fn light(sign: &Sign) -> Option<Self> {
         let address = SocketAddr::from_abstract_name(sign.to_name()).ok()?;
         Some(Self { _socket: UnixDatagram::bind_addr(&address).ok()? })
     }
 }
 
-/// The names of living processes that `wanted` takes.
+/// The names of living processes that `wanted` accepts.
 pub(super) fn sighted(wanted: impl Fn(&Sign) -> bool) -> Vec<Sign> {
     let table = fs::read("/proc/self/net/unix").unwrap_or_default();
     let table = String::from_utf8_lossy(&table);
@@ -149,9 +150,9 @@ pub(super) fn sighted(wanted: impl Fn(&Sign) -> bool) -> Vec<Sign> {
     names.filter_map(Sign::from_name).filter(|sign| wanted(sign) && sign.counts()).collect()
 }
 
-/// Tells the text of a liveness lock file from all others.
+/// A digest that distinguishes the texts of liveness lock files.
 pub(super) fn advert_digest(text: &str) -> u32 {
-    // Cut on purpose: a name has no room for more.
+    // Truncated to 32 bits, because an abstract name has no room for more.
     (fnv1a(&[text.as_bytes()]) & u64::from(u32::MAX)) as u32
 }
 

@@ -1,4 +1,4 @@
-//! Directories that are this user's alone.
+//! Directories that only this user may enter.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,20 +13,20 @@ use rustix::process::geteuid;
 use super::error::LocalError;
 use super::host::fnv1a;
 
-/// `/tmp/phalanx-<user number>`.
+/// The default runtime directory: `/tmp/phalanx-<user number>`.
 ///
-/// The name depends on nothing but the user: what a login session sets (`XDG_RUNTIME_DIR`, `TMPDIR`) differs
-/// between a shell, a service and a timer of the same user, and a directory that ends with the session would let
-/// processes that outlive it be founded twice.
+/// The name depends on the user only. What a login session sets (`XDG_RUNTIME_DIR`, `TMPDIR`) differs between a shell,
+/// a service and a timer of the same user. A directory that ends with the session would let a cell be founded a second
+/// time while processes outlive it.
 #[must_use]
 pub fn default_runtime_dir() -> PathBuf {
     PathBuf::from(format!("/tmp/phalanx-{}", geteuid().as_raw()))
 }
 
-/// `/var/lib/phalanx` for user 0, `.local/state/phalanx` in the home of any other.
+/// The default state directory: `/var/lib/phalanx` for user 0, `.local/state/phalanx` in the home of any other.
 ///
-/// As with [`default_runtime_dir`] the name depends on nothing but the user. The home is therefore the one that `/etc/passwd`
-/// gives for the user's number. `HOME`, which a session sets, is asked only for a user who is not listed there.
+/// As with [`default_runtime_dir`] the name depends on the user only. The home is therefore the one in `/etc/passwd`.
+/// `HOME`, which a session sets, is used only for a user who is not listed there.
 ///
 /// # Errors
 /// [`LocalError::NoHome`] if neither names a home.
@@ -41,15 +41,15 @@ pub fn default_state_dir() -> Result<PathBuf, LocalError> {
     home.map(|home| home.join(".local/state/phalanx")).ok_or(LocalError::NoHome { user: user.as_raw() })
 }
 
-/// The home of a user, as `/etc/passwd` lists it.
+/// The home of a user according to `/etc/passwd`.
 pub(super) fn home(users: &str, user: u32) -> Option<PathBuf> {
     let listed = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let mut homes = listed.filter(|fields| fields.get(2).and_then(|number| number.parse().ok()) == Some(user));
     homes.find_map(|fields| fields.get(5).map(PathBuf::from)).filter(|home| home.is_absolute())
 }
 
-/// Makes the directory if it is missing, and opens it after checking that nobody else can reach into it. `key`: the setting that
-/// names it.
+/// Creates the directory if it is missing, and opens it after checking that no other user can enter it. `key`: the
+/// setting that names it.
 pub(super) fn private(path: &Path, key: &'static str) -> Result<OwnedFd, LocalError> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     let opened = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
@@ -65,7 +65,7 @@ pub(super) fn private(path: &Path, key: &'static str) -> Result<OwnedFd, LocalEr
     Ok(directory)
 }
 
-/// That `file` is this user's and closed to others. `key`: the setting that names another.
+/// Checks that `file` belongs to this user and is closed to others. `key`: the setting that names another file.
 pub(super) fn check(path: &Path, file: &impl std::os::fd::AsFd, key: &'static str) -> Result<(), LocalError> {
     let stat = fstat(file).map_err(LocalError::io("look at", path))?;
     let mode = stat.st_mode & 0o777;
@@ -78,13 +78,14 @@ pub(super) fn check(path: &Path, file: &impl std::os::fd::AsFd, key: &'static st
     }
 }
 
-/// Programs that clean up temporary directories leave a locked one alone. Only a favour: refusal is no error.
+/// Locks a directory, which keeps programs that clean up temporary directories away from it. Best effort: a refusal is
+/// ignored.
 pub(super) fn hold(directory: &OwnedFd) {
     let _ = flock(directory, FlockOperation::NonBlockingLockShared);
 }
 
-/// A cell's name as a file name: plain letters, digits, `-` and `_` stand for themselves. Different names give
-/// different files.
+/// A cell's name as a file name. Plain letters, digits, `-` and `_` stay as they are. Different names give different
+/// files.
 pub(super) fn file_name(cell: &str) -> String {
     let mut name = String::from("cell-");
     for byte in cell.bytes() {
@@ -95,7 +96,7 @@ pub(super) fn file_name(cell: &str) -> String {
         }
     }
     if name.len() > FILE_NAME_BYTES {
-        // What makes two long names differ may be cut off: the digest stands for it.
+        // The part in which two long names differ may be cut off, so a digest stands for it.
         name.truncate(FILE_NAME_BYTES - 17);
         let _ = write!(name, "+{:016x}", fnv1a(&[cell.as_bytes()]));
     }
@@ -106,5 +107,5 @@ pub(super) fn file_name(cell: &str) -> String {
 pub(super) const RUNTIME_DIR: &str = "runtime_dir";
 pub(super) const STATE_DIR: &str = "state_dir";
 
-/// File systems take 255.
+/// File systems allow 255; extensions are added.
 const FILE_NAME_BYTES: usize = 200;

@@ -1,4 +1,5 @@
-//! What a process with a name of its own keeps in the state directory: its record, and the lock that keeps others of its name out.
+//! The files of a process with a name of its own in the state directory: its record, and the lock that excludes others
+//! of its name.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -16,7 +17,7 @@ use super::lock::{Decision, hold_for_life, is_at, open};
 use super::record::RecordFile;
 use super::roster::read_advert;
 
-/// The name of a process, taken for as long as this value lives, and its record.
+/// A process's name, taken for as long as this value lives, and its record.
 #[derive(Debug)]
 pub struct Founder {
     cell: LocalCell,
@@ -24,9 +25,9 @@ pub struct Founder {
     advert: Advert,
     file: RecordFile,
     lock: File,
-    /// What the record on disk is to say, the last view aside. Nothing: there is none yet.
+    /// What the record on disk must say, except the last view. `None`: there is none yet.
     kept: Option<FounderRecord>,
-    /// The last record that was written, kept or noted.
+    /// The record last written, by [`Self::keep`] or as a note.
     written: FounderRecord,
 }
 
@@ -37,7 +38,7 @@ impl Founder {
         let in_use = |pid| LocalError::NameInUse { name: name.to_owned(), path: path.clone(), pid };
         let _decision = Decision::take(&cell.state)?;
         let lock = take_lock(&path, advert)?.map_err(in_use)?;
-        // Whoever held the lock before the directory was emptied has not written it again yet.
+        // The holder of the lock before the directory was emptied may not have restored it yet.
         let lives = beacon::sighted(|sign| sign.is_founder(cell.place, name));
         if let Some(sign) = lives.first() {
             return Err(in_use(Some(sign.pid)));
@@ -56,13 +57,13 @@ impl Founder {
         &self.name
     }
 
-    /// Where the record lies.
+    /// The path of the record.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// What was written last; nothing, if there is no record yet.
+    /// The record last written; empty if there is none yet.
     #[must_use]
     pub fn record(&self) -> &FounderRecord {
         &self.written
@@ -71,7 +72,7 @@ impl Founder {
     /// Writes the record, and returns once it is on disk.
     ///
     /// # Errors
-    /// When it cannot be written; then what was there before is there still.
+    /// When it cannot be written; the previous record is unchanged.
     pub fn keep(&mut self, record: &FounderRecord) -> Result<(), LocalError> {
         self.cell.restore_state_dir()?;
         self.file.keep(record)?;
@@ -80,7 +81,8 @@ impl Founder {
         Ok(())
     }
 
-    /// Writes the last view of `now` if it is another one than was written, and what of the record and the lock is gone.
+    /// Writes the last view of `now` if it differs from the written one, and restores the record and the lock if they
+    /// are missing.
     pub(super) fn restore(&mut self, now: &FounderRecord, restored: &mut Restored) {
         if self.written.last != now.last && self.written.mark == now.mark {
             let noted = self.cell.restore_state_dir().and_then(|()| self.file.note(now));
@@ -103,7 +105,7 @@ impl Founder {
                 self.kept = Some(self.written.clone());
                 Ok(true)
             }
-            // The last view is for people: whoever puts back a copy with another one does no harm.
+            // The last view is for people only: a restored copy with another last view does no harm.
             Some(there) if (&there.mark, there.heard, &there.end) == (&kept.mark, kept.heard, &kept.end) => Ok(false),
             Some(there) => Err(LocalError::OtherRecord {
                 path: self.path().to_path_buf(),
@@ -128,15 +130,15 @@ impl Founder {
     }
 }
 
-/// Locks the file for life and says in it who has it. `Err` inside: somebody else has it, with its number if that can be known. Only
-/// under the decision lock of the state directory.
+/// Locks the file for as long as the process lives, and writes the advert into it. `Err` inside: another process holds
+/// it; its id if known. The caller holds the decision lock of the state directory.
 fn take_lock(path: &Path, advert: &Advert) -> Result<Result<File, Option<u32>>, LocalError> {
     let open = || open(path, true).map_err(LocalError::io("open", path));
     let mut file = open()?;
     match hold_for_life(&file) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => match read_advert(&file) {
-            // Only a child that it forked holds it still.
+            // Only a forked child of the ended process still holds the lock.
             Some(holder) if holder.is_gone() => {
                 fs::remove_file(path).map_err(LocalError::io("remove", path))?;
                 file = open()?;
@@ -151,7 +153,7 @@ fn take_lock(path: &Path, advert: &Advert) -> Result<Result<File, Option<u32>>, 
     Ok(Ok(file))
 }
 
-/// Takes over what a build before this one left in the runtime directory: the instance that the founder belongs to.
+/// Imports what earlier builds left in the runtime directory: the instance that the founder belongs to.
 fn import(old: &Path, file: &RecordFile) -> Result<Option<FounderRecord>, LocalError> {
     let text = match fs::read_to_string(old) {
         Ok(text) => text,

@@ -1,10 +1,10 @@
-//! Which machine, which namespaces, which life of a process.
+//! Identifies the machine, its namespaces, and a process beyond its process id.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// The machine in the sense of [`phalanx_core::MemberInfo::host`]: equal for two processes exactly if they share
-/// a boot of an operating system, its network and its process numbers. Never 0 where `/proc` can be read.
+/// The machine in the sense of [`phalanx_core::MemberInfo::host`]. It is equal for two processes exactly if they share
+/// a boot of an operating system, its network namespace and its process namespace. Never 0 where `/proc` can be read.
 #[must_use]
 pub fn host_id() -> u64 {
     let Ok(boot) = fs::read_to_string("/proc/sys/kernel/random/boot_id") else { return 0 };
@@ -12,23 +12,24 @@ pub fn host_id() -> u64 {
     fnv1a(&[boot.trim().as_bytes(), &net.to_le_bytes(), &pid.to_le_bytes()]).max(1)
 }
 
-/// The number of this process's namespace of that kind, 0 if it cannot be known.
+/// The number of this process's namespace of that kind; 0 if unknown.
 #[must_use]
 pub fn namespace(kind: &str) -> u64 {
     fs::metadata(format!("/proc/self/ns/{kind}")).map_or(0, |namespace| namespace.ino())
 }
 
-/// When the process with that number started, in the kernel's ticks: two processes that had one number after the
-/// other differ in it. `None`: there is no such process, or it cannot be known.
+/// The start time of a process, in the kernel's ticks. Two processes that had the same process id one after the other
+/// differ in it. `None`: there is no such process, or `/proc` does not show it.
 #[must_use]
 pub fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses, and may hold any character.
+    // The second field is the program's name in parentheses, which may hold any character, so the search is from the
+    // right.
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_ascii_whitespace().nth(START_FIELD)?.parse().ok()
 }
 
-/// FNV-1a over the parts, each preceded by its length. Small, stable, documented; not for adversaries.
+/// FNV-1a over the parts, each preceded by its length. Small and stable; no protection against adversaries.
 pub(crate) fn fnv1a(parts: &[&[u8]]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut take = |bytes: &[u8]| {
@@ -43,5 +44,5 @@ pub(crate) fn fnv1a(parts: &[&[u8]]) -> u64 {
     hash
 }
 
-/// `starttime` is field 22 of `/proc/<pid>/stat`; what follows the name begins with field 3.
+/// `starttime` is field 22 of `/proc/<pid>/stat`. The fields after the name start with field 3.
 const START_FIELD: usize = 19;

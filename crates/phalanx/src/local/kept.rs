@@ -1,4 +1,4 @@
-//! What every process keeps whole in the state directory: the key, if it uses it, and the directory's number.
+//! The state directory's files that every process restores: the key, if it uses it, and the directory's number.
 
 use std::fs;
 use std::path::Path;
@@ -11,24 +11,24 @@ use super::error::LocalError;
 use super::founder::Founder;
 use super::key::{put, put_id, read_id, read_key};
 
-/// What a living process writes into the state directory again if it is gone.
+/// The files that a living process restores in the state directory if they are missing.
 pub struct Kept {
     cell: LocalCell,
     key: Option<CellKey>,
     id: u64,
 }
 
-/// What came of one look at a directory.
+/// The outcome of one check of a directory.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// What was gone and is written again.
+    /// Files that were missing and are restored.
     pub again: Vec<&'static str>,
-    /// What is wrong and stays so.
+    /// Errors that remain.
     pub wrong: Vec<LocalError>,
 }
 
 impl Kept {
-    /// `key`: as it was read from the state directory; `None` if the process uses none, or one from elsewhere.
+    /// `key`: the key read from the state directory. `None`: the process uses none, or one from elsewhere.
     ///
     /// # Errors
     /// When the directory's number can neither be read nor made.
@@ -48,8 +48,8 @@ impl Kept {
         self.key.is_some()
     }
 
-    /// Looks at the state directory, and writes again what is gone. Call it about once a second. `founder`: what a process with a name
-    /// keeps there, and what its record is to hold now.
+    /// Checks the state directory and restores missing files. Call it about once a second. `founder`: the lock and
+    /// record of a process with a name, and the record's current content.
     pub fn restore(&self, founder: Option<(&mut Founder, &FounderRecord)>) -> Restored {
         let mut restored = Restored::default();
         restored.add("the cell key", self.restore_key());
@@ -92,7 +92,7 @@ impl std::fmt::Debug for Kept {
 }
 
 impl Restored {
-    /// `outcome`: whether it was written again.
+    /// Records an outcome; `Ok(true)`: the file was restored.
     pub(super) fn add(&mut self, what: &'static str, outcome: Result<bool, LocalError>) {
         if self.told(outcome) == Some(true) {
             self.again.push(what);

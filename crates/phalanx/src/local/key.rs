@@ -1,4 +1,4 @@
-//! The key file of a cell.
+//! The key file and the number file of a cell.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -19,7 +19,7 @@ pub fn read_key(path: &Path) -> Result<CellKey, LocalError> {
     from_file(path, file)
 }
 
-/// Reads the key, or makes a fresh one. Of many that make one at once, all get the same.
+/// Reads the key, or creates one. Of several processes that create one at once, all read the same.
 pub(super) fn read_or_make(path: &Path) -> Result<CellKey, LocalError> {
     match open(path) {
         Ok(file) => return from_file(path, file),
@@ -32,12 +32,12 @@ pub(super) fn read_or_make(path: &Path) -> Result<CellKey, LocalError> {
     read_key(path)
 }
 
-/// Writes the key, unless a file is there.
+/// Writes the key, unless the file exists.
 pub(super) fn put(path: &Path, key: &CellKey) -> Result<(), LocalError> {
     make_once(path, &key.to_hex()).map_err(LocalError::io("make the cell key", path))
 }
 
-/// The number of a state directory; nothing, if it is not there.
+/// Reads the number of a state directory; `None` if the file is missing.
 pub(super) fn read_id(path: &Path) -> Result<Option<u64>, LocalError> {
     let file = match open(path) {
         Ok(file) => file,
@@ -50,7 +50,8 @@ pub(super) fn read_id(path: &Path) -> Result<Option<u64>, LocalError> {
     u64::from_str_radix(text.trim(), 16).map(Some).map_err(|_not_hex| LocalError::BadId { path: path.to_path_buf() })
 }
 
-/// The same, drawn on first use: whoever starts in the directory finds the same, until it is emptied.
+/// Reads the number, or draws one on first use. All processes that start in the directory read the same, until it is
+/// emptied.
 pub(super) fn read_or_make_id(path: &Path) -> Result<u64, LocalError> {
     if let Some(id) = read_id(path)? {
         return Ok(id);
@@ -61,17 +62,17 @@ pub(super) fn read_or_make_id(path: &Path) -> Result<u64, LocalError> {
     read_id(path)?.ok_or_else(|| LocalError::BadId { path: path.to_path_buf() })
 }
 
-/// Writes that number, unless a file is there.
+/// Writes that number, unless the file exists.
 pub(super) fn put_id(path: &Path, id: u64) -> Result<(), LocalError> {
     make_once(path, &format!("{id:016x}")).map_err(LocalError::io("make", path))
 }
 
-/// Makes a file of one line, whole or not at all. Of many that do so at once, one wins.
+/// Creates a file of one line, complete or not at all. Of several processes that do so at once, one wins.
 fn make_once(path: &Path, line: &str) -> std::io::Result<()> {
     let unique = getrandom::u64().map_err(std::io::Error::from)?;
     let draft = path.with_extension(format!("{unique:016x}.draft"));
     let written = write(&draft, line);
-    // A link fails where the name is taken: whoever comes second finds the first one's whole file.
+    // `link` fails if the name exists, so the second process finds the first one's complete file.
     let linked = written.and_then(|()| fs::hard_link(&draft, path));
     let _ = fs::remove_file(&draft);
     match linked {
@@ -103,5 +104,5 @@ fn write(draft: &Path, line: &str) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// A key file is 65 bytes; a little more is read so that a longer one is seen to be wrong.
+/// A key file has 65 bytes. Reading some more shows that a longer file is wrong.
 const KEY_FILE_BYTES: u64 = 256;

@@ -1,4 +1,4 @@
-//! One process's place in the cell's directory.
+//! One process's liveness lock in the cell's runtime directory.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,43 +16,43 @@ use super::error::LocalError;
 use super::lock::{Decision, hold_for_life, is_at, open};
 use super::roster::{self, Live};
 
-/// How a process means to come into its cell.
+/// How a process intends to enter its cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// As the lock decides: found it, or join those who live on this host.
+    /// As the lock decides: it founds the cell, or joins the processes that live on this host.
     ByLock,
-    /// As its owner told it: seeds or fixed founders. It counts as settled from the start, so that nobody founds
-    /// the same cell by the lock.
+    /// As configured: by seed addresses or fixed founders. It counts as settled from the start, so that no process
+    /// founds the same cell by the lock.
     AsConfigured,
 }
 
-/// What the lock decided.
+/// The decision under the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// No settled process lives: this one founds the cell, alone.
     Found,
-    /// There are others: control addresses of all that live.
+    /// Others live: the control addresses of all of them, as seeds.
     Join(Vec<SocketAddr>),
 }
 
-/// What came of [`LivenessLock::settle`].
+/// The outcome of [`LivenessLock::settle`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// The view stands.
+    /// The first view counts.
     Yes,
-    /// The cell was founded anew in the meantime: give this life up and join, with these addresses.
+    /// The cell was founded anew in the meantime: give up this incarnation and join, with these seed addresses.
     Overtaken(Vec<SocketAddr>),
 }
 
-/// A process's liveness lock: held for as long as this value lives, and removed with it.
+/// A process's liveness lock. It is held for as long as this value lives, and its file is removed on drop.
 #[derive(Debug)]
 pub struct LivenessLock {
     cell: LocalCell,
-    /// What the file says.
+    /// The file's content.
     text: String,
-    /// Its lock says that this process lives.
+    /// The lock on this file proves that the process lives.
     file: File,
-    /// Files that were removed under it. Others may have them open, and take the locks for a proof that it lives.
+    /// Files of this lock that were removed. Others may have them open and test their locks, so they stay locked.
     removed: Vec<File>,
     path: PathBuf,
     counters: PathBuf,
@@ -60,10 +60,10 @@ pub struct LivenessLock {
     intent: Intent,
     settled: bool,
     generation: u64,
-    /// Living processes whose liveness lock is gone, when this one looked last.
+    /// Living processes whose liveness lock was missing at the last check.
     lost: Vec<Sign>,
     beacon: Option<Beacon>,
-    /// Holds a runtime directory that was made again.
+    /// Keeps clean-up programs away from a runtime directory that was created again.
     hold: Option<OwnedFd>,
     home: Home,
 }
@@ -78,7 +78,7 @@ pub(super) fn enter(
     enter_while(cell, incarnation, advert, intent, role, || ())
 }
 
-/// The same. `meanwhile` happens between each decision and the look whether it stands.
+/// Like [`enter`], for tests: `meanwhile` runs between each decision and the check whether it stands.
 pub(super) fn enter_while(
     cell: &LocalCell,
     incarnation: Incarnation,
@@ -125,7 +125,7 @@ fn decide(
     let path = roster::liveness_lock_path(&cell.scope, incarnation, settled);
     let file = make(cell, &text, &path, incarnation)?;
     let counters = roster::counters_path(&file, &cell.scope);
-    // Still under the lock: nobody sees the name without the liveness lock.
+    // Bound under the decision lock, so that no process sees the name without the liveness lock.
     let beacon = Beacon::light(&Sign::new(cell.place, advert, role));
     let standing = if found { Standing::Found } else { Standing::Join(addresses(&living)) };
     let liveness_lock = LivenessLock {
@@ -147,7 +147,7 @@ fn decide(
     Ok((liveness_lock, standing))
 }
 
-/// Makes a liveness lock file: whole and locked before it has its name.
+/// Creates a liveness lock file: it is complete and locked before it gets its name.
 fn make(cell: &LocalCell, text: &str, path: &Path, incarnation: Incarnation) -> Result<File, LocalError> {
     let draft = cell.scope.join(format!("{incarnation}.draft"));
     let mut file = open(&draft, true).map_err(LocalError::io("make", &draft))?;
@@ -158,7 +158,7 @@ fn make(cell: &LocalCell, text: &str, path: &Path, incarnation: Incarnation) -> 
 }
 
 impl LivenessLock {
-    /// Where this process's counters belong.
+    /// The path of this process's counters.
     #[must_use]
     pub fn counters_path(&self) -> &Path {
         &self.counters
@@ -170,8 +170,8 @@ impl LivenessLock {
         &self.cell.scope
     }
 
-    /// Living processes that keep this one from founding although their liveness locks are gone: they write them again soon, or do not go
-    /// on. As of the last look.
+    /// Living processes that keep this one from founding although their liveness locks are missing, as of the last
+    /// check. They restore them soon, or are stopped.
     #[must_use]
     pub fn lost(&self) -> &[Sign] {
         &self.lost
@@ -183,8 +183,8 @@ impl LivenessLock {
         self.settled
     }
 
-    /// To be asked in the first view of a life, before the application learns of it. `None`: another process
-    /// decides right now, or the directory is being emptied; ask again soon.
+    /// Settles the process. Call it in the first view of an incarnation, before the application learns of the view.
+    /// `None`: another process is deciding, or the directory is being emptied; call again soon.
     ///
     /// # Errors
     /// When the directory cannot be read or written.
@@ -207,9 +207,9 @@ impl LivenessLock {
         Ok(Some(Settled::Yes))
     }
 
-    /// To be asked now and then while a process seeks its cell in vain. [`Standing::Found`]: nobody who is settled
-    /// lives; this process is settled now and must found the cell in a new life. `None`: another process decides
-    /// right now, or the directory is being emptied.
+    /// Decides again. Call it at intervals while a process seeks its cell without success. [`Standing::Found`]: no
+    /// settled process lives; this one is settled now and must found the cell in a new incarnation. `None`: another
+    /// process is deciding, or the directory is being emptied.
     ///
     /// # Errors
     /// When the directory cannot be read or written.
@@ -235,7 +235,7 @@ impl LivenessLock {
         write_generation(&self.cell.scope, self.generation + 1)?;
         self.rename(self.incarnation, true)?;
         if !decision.stands() {
-            // Somebody else may have decided as well.
+            // The decision lock's file was removed meanwhile, so another process may have decided as well.
             self.rename(self.incarnation, false)?;
             return Ok(None);
         }
@@ -243,9 +243,11 @@ impl LivenessLock {
         Ok(Some(Standing::Found))
     }
 
-    /// A new life begins. After an exclusion the process is not `settled` any more (unless it goes as told). False:
-    /// another process decides right now; ask again soon. Until then the old name stands, which only keeps others
-    /// from founding.
+    /// Begins an incarnation: renames the file. After an exclusion the process is not `settled` any more, unless it
+    /// enters as configured.
+    ///
+    /// False: another process is deciding; call again soon. Until then the old name stands, which does no harm: it only
+    /// keeps others from founding.
     ///
     /// # Errors
     /// When the file cannot be renamed.
@@ -261,8 +263,8 @@ impl LivenessLock {
         Ok(Some(()))
     }
 
-    /// Looks whether the liveness lock is there, and writes it again if it is gone. Call it about once a second. True: it was written again;
-    /// [`Self::counters_path`] is another one now.
+    /// Restores the liveness lock if its file is missing. Call it about once a second. True: it was restored, and
+    /// [`Self::counters_path`] has changed.
     ///
     /// # Errors
     /// When the directory cannot be read or written.
@@ -272,13 +274,13 @@ impl LivenessLock {
 
     fn try_restore(&mut self) -> Result<Option<bool>, LocalError> {
         self.check()?;
-        // Whether it is there costs one look, and no lock.
+        // The check needs one `stat` and no lock.
         let gone = !is_at(&self.file, &self.path);
         let decided = if gone || read_generation(&self.cell.scope)? < self.generation { self.decide()? } else { None };
         Ok(Some(gone && decided.is_some()))
     }
 
-    /// Takes the decision lock, with the liveness lock in its place. `None`: another process decides right now.
+    /// Takes the decision lock, after restoring missing files. `None`: another process is deciding.
     fn decide(&mut self) -> Result<Option<Decision>, LocalError> {
         if !fs::exists(&self.cell.scope).map_err(LocalError::io("look at", &self.cell.scope))? {
             self.hold = Some(self.cell.restore_runtime_dir()?);
@@ -296,7 +298,7 @@ impl LivenessLock {
         Ok(Some(decision))
     }
 
-    /// A forked child changes nothing.
+    /// Fails in a forked child, which must change nothing.
     fn check(&self) -> Result<(), LocalError> {
         self.home.check().map_err(|Forked| LocalError::Forked { path: self.path.clone() })
     }
@@ -319,9 +321,9 @@ impl LivenessLock {
 
 impl Drop for LivenessLock {
     fn drop(&mut self) {
-        // A forked child has a copy of this value, and its parent lives.
+        // A forked child has a copy of this value while its parent lives on.
         if self.home.is_here() {
-            // First the name: nobody is to wait for a liveness lock that goes for good.
+            // The name is freed first: no process shall wait for a liveness lock that is removed for good.
             self.beacon = None;
             let _ = fs::remove_file(&self.counters);
             let _ = fs::remove_file(&self.path);
@@ -329,7 +331,7 @@ impl Drop for LivenessLock {
     }
 }
 
-/// A directory that is emptied in the midst of a decision is made again with the next one.
+/// Turns a vanished directory into `None`: the next call creates it again.
 fn later<T>(outcome: Result<Option<T>, LocalError>) -> Result<Option<T>, LocalError> {
     match outcome {
         Err(error) if error.is_gone() => Ok(None),
@@ -337,19 +339,19 @@ fn later<T>(outcome: Result<Option<T>, LocalError>) -> Result<Option<T>, LocalEr
     }
 }
 
-/// What names tell of the living by.
+/// The digests by which names refer to living processes.
 fn digests(living: &[Live]) -> Vec<u32> {
     living.iter().map(|live| live.advert_digest).collect()
 }
 
-/// Control addresses, the settled first.
+/// Control addresses, those of settled processes first.
 fn addresses(living: &[Live]) -> Vec<SocketAddr> {
     let mut living: Vec<&Live> = living.iter().collect();
     living.sort_by_key(|live| (!live.settled, live.incarnation));
     living.iter().filter_map(|live| live.advert.as_ref().map(|advert| advert.control)).collect()
 }
 
-/// How often the cell was founded in this directory.
+/// The number of times the cell was founded in this directory.
 fn read_generation(scope: &Path) -> Result<u64, LocalError> {
     let path = scope.join("generation");
     match fs::read_to_string(&path) {
@@ -365,8 +367,9 @@ fn write_generation(scope: &Path, generation: u64) -> Result<(), LocalError> {
     fs::rename(&draft, &path).map_err(LocalError::io("rename", &draft))
 }
 
-/// How often a decision is taken back because its lock was removed meanwhile.
+/// How often a decision is repeated because its lock was removed meanwhile.
 const TRIES: usize = 8;
 
-/// Removed files that are held on. Whoever has an older one open looks for the new one before it takes the lock for free.
+/// Removed files that stay locked. A process with an older one open searches for the new one before it takes the lock
+/// as free.
 const REMOVED_MAX: usize = 8;

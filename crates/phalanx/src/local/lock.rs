@@ -1,4 +1,4 @@
-//! The operating system's file locks: held for as long as the holder lives, and no longer.
+//! File locks of the operating system, which end with their holder.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::error::LocalError;
 
-/// Held while a decision about the cell is made. Released when dropped.
+/// The decision lock: held while a decision about the cell is made, released on drop.
 #[derive(Debug)]
 pub(super) struct Decision {
     file: File,
@@ -19,7 +19,7 @@ pub(super) struct Decision {
 }
 
 impl Decision {
-    /// Waits for the lock. Decisions take well under a millisecond each; whoever finds it held for long is told.
+    /// Waits for the lock, at most [`PATIENCE`]. A decision takes well under a millisecond.
     pub(super) fn take(scope: &Path) -> Result<Self, LocalError> {
         let started = Instant::now();
         loop {
@@ -33,12 +33,13 @@ impl Decision {
         }
     }
 
-    /// `None`: another process decides right now.
+    /// Takes the lock if it is free. `None`: another process is deciding.
     pub(super) fn try_take(scope: &Path) -> Result<Option<Self>, LocalError> {
         let path = scope.join("lock");
         let file = open(&path, true).map_err(LocalError::io("open", &path))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            // Whoever removed the file before it was locked lets another lock a new one.
+            // The file was removed between its opening and the lock. Others then lock a new file, so this lock excludes
+            // no one.
             Ok(()) if !is_at(&file, &path) => Ok(None),
             Ok(()) => Ok(Some(Self { file, path })),
             Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
@@ -46,32 +47,33 @@ impl Decision {
         }
     }
 
-    /// Whether it still excludes others. It does not if its file was removed since: then somebody else may have decided as well.
+    /// Whether the lock still excludes others. If its file was removed since, another process may have decided as well.
     pub(super) fn stands(&self) -> bool {
         is_at(&self.file, &self.path)
     }
 }
 
-/// Whether `file` is what lies at `path`, rather than what lay there before.
+/// Whether `file` is still the file at `path`, and not a removed predecessor.
 pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     let number = |metadata: Metadata| (metadata.dev(), metadata.ino());
     let (Ok(file), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
     number(file) == number(there)
 }
 
-/// Locks `file` for life. [`Errno::WOULDBLOCK`]: somebody else holds it.
+/// Locks `file` until the process ends. [`Errno::WOULDBLOCK`]: another process holds it.
 pub(super) fn hold_for_life(file: &File) -> Result<(), Errno> {
     flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
-/// Whether somebody holds `file` for life. Taking it shared for a moment disturbs nobody who looks as well.
+/// Whether a living process holds `file`. The test takes the lock shared for a moment, so that several tests do not
+/// disturb each other.
 pub(crate) fn is_held(file: &File) -> bool {
     match flock(file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {
             let _ = flock(file, FlockOperation::Unlock);
             false
         }
-        // Anything but a clear yes proves no death.
+        // Only a free lock proves a death; any error counts as held.
         Err(_) => true,
     }
 }
@@ -83,5 +85,5 @@ pub(crate) fn open(path: &Path, write: bool) -> std::io::Result<File> {
     options.custom_flags(flags.bits() as i32).open(path)
 }
 
-/// How long to wait for a decision of others.
+/// Longest wait for another process's decision.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,43 +1,45 @@
-//! What the processes of one user on one host share without asking each other, in two directories.
+//! State that the processes of one user on one host share, in two directories.
 //!
-//! The *runtime directory* says who lives: the lock that decides who founds the cell, and a file for each living process. It means
-//! nothing after a reboot, and may lie where programs clean up. The *state directory* must survive both. It holds, for each cell:
+//! The *runtime directory* records which processes live: the lock that decides which process founds the cell, and a
+//! file for each living process. It means nothing after a reboot, and may be where clean-up programs delete files. The
+//! *state directory* must survive both. It holds, for each cell:
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `key` | the cell key of this user on this host, made on first use |
-//! | `id` | the number of this directory: a process that starts again in it is known again, see [`LocalCell::seat`] |
-//! | `founder-<name>` | what a process with a name of its own must not forget, see [`Founder`] |
+//! | `key` | the cell key of this user on this host, created on first use |
+//! | `id` | the number of this directory, by which a restarted process is recognised; see [`LocalCell::seat`] |
+//! | `founder-<name>` | the record of a process with a name of its own; see [`Founder`] |
 //! | `founder-<name>.last` | the last view it saw, for people |
 //! | `founder-<name>.lock` | locked by the founder of that name for as long as it lives |
 //! | `lock` | held for the moment in which such a lock is taken |
 //!
 //! # How a cell is founded on one host
 //!
-//! The operating system's locks are the only memory: what holds a lock is alive, and a lock ends with its holder.
-//! In the runtime directory of a cell each process keeps a *liveness lock* file locked for as long as it lives. The file's name
-//! says whether the process is *settled*: founded the cell, came into a view, or was told by its owner where to go.
+//! The operating system's locks are the only memory: a lock's holder is alive, and a lock ends with its holder. In the
+//! runtime directory of a cell each process keeps a *liveness lock* file locked for as long as it lives. The file's
+//! name says whether the process is *settled*: it founded the cell, came into a view, or was configured with addresses.
 //! One more file, `lock`, is held for the moment of each decision:
 //!
 //! - A process that starts looks for a living settled liveness lock. If there is one, it joins, with the addresses of
-//!   all living ones as seeds. If there is none, it founds: it counts `generation` up and enters as settled, all
-//!   before it gives up the lock. Of many that start at once the first founds.
-//! - A process that seeks in vain asks again: if no settled liveness lock lives any more, it founds. So a founder that
-//!   dies before anybody joined wedges nobody, and neither does the end of all members while one was excluded.
-//! - A process that came into its first view settles before its application learns of the view. If `generation`
-//!   has moved since it started, somebody founded in the meantime, because all who were settled had died: the view
-//!   is given up unseen, and the process joins the new cell. Both steps happen under `lock`, so one of them is
-//!   first, and no two cells live side by side.
+//!   all living processes as seeds. If there is none, it founds: it increments `generation` and enters as settled, both
+//!   before it releases the lock. Of several that start at once the first founds.
+//! - A process that seeks without success decides again: if no settled liveness lock lives any more, it founds. So a
+//!   founder that dies before any other joined blocks no one, and neither does the end of all members while one was
+//!   excluded.
+//! - A process that came into its first view settles before its application learns of the view. If `generation` has
+//!   grown since it started, another process founded in the meantime, because all settled ones had died. Then the view
+//!   is given up unseen, and the process joins the new cell. Both steps happen under `lock`, so one of them is first,
+//!   and no two cells live side by side.
 //!
-//! Files of the dead are removed by whoever holds `lock`. Processes in different network namespaces do not reach
+//! Files of dead processes are removed by the holder of `lock`. Processes in different network namespaces do not reach
 //! each other's loopback; each namespace has its own liveness locks, and all share the key.
 //!
 //! # When a directory is emptied under living processes
 //!
-//! Each process looks once a second whether its files are there, and writes again what is gone. Until then a process that starts
-//! finds the name that each living one has in the kernel (`beacon.rs`). It founds nothing and makes no key while such a name has no
-//! liveness lock; it asks again until the liveness lock is back or its process has ended. A process that decided under a `lock` that was
-//! removed meanwhile takes its decision back.
+//! Each process checks once a second whether its files exist, and restores missing ones. Until then a starting process
+//! finds the name that each living one has in the kernel (`beacon.rs`). It founds nothing and creates no key while such
+//! a name has no liveness lock. It checks again until the liveness lock is restored or its process has ended. A process
+//! that decided under a `lock` that was removed meanwhile takes its decision back.
 
 pub(crate) mod advert;
 mod beacon;
@@ -93,11 +95,11 @@ pub struct LocalCell {
 }
 
 impl LocalCell {
-    /// Opens the directories, making what is missing. `runtime`: [`default_runtime_dir`] if not given; `state`:
+    /// Opens the directories and creates missing ones. `runtime`: [`default_runtime_dir`] if not given; `state`:
     /// [`default_state_dir`].
     ///
     /// # Errors
-    /// When a directory cannot be made, is not this user's, or is open to others; when there is no default.
+    /// When a directory cannot be created, belongs to or is open to other users, or has no default.
     pub fn open(runtime: Option<&Path>, state: Option<&Path>, cell: &str) -> Result<Self, LocalError> {
         let root = runtime.map_or_else(default_runtime_dir, Path::to_path_buf);
         let state = state.map_or_else(default_state_dir, |state| Ok(state.to_path_buf()))?;
@@ -115,7 +117,7 @@ impl LocalCell {
         Ok(Self { root, cell, scope, state, place, _hold: Arc::new(hold) })
     }
 
-    /// Makes the runtime directory again; what it returns keeps clean-up programs away.
+    /// Creates the runtime directory again. The returned lock keeps clean-up programs away.
     fn restore_runtime_dir(&self) -> Result<OwnedFd, LocalError> {
         let hold = directory::private(&self.root, RUNTIME_DIR)?;
         directory::hold(&hold);
@@ -124,7 +126,7 @@ impl LocalCell {
         Ok(hold)
     }
 
-    /// Makes the state directory again.
+    /// Creates the state directory again.
     fn restore_state_dir(&self) -> Result<(), LocalError> {
         if let Some(root) = self.state.parent() {
             directory::private(root, STATE_DIR)?;
@@ -132,14 +134,14 @@ impl LocalCell {
         directory::private(&self.state, STATE_DIR).map(drop)
     }
 
-    /// The cell key of this user on this host, made on first use.
+    /// The cell key of this user on this host, created on first use.
     ///
     /// # Errors
-    /// When it cannot be read or made, or others may read it. [`LocalError::Missing`]: it is gone, and a living process that has
-    /// it does not write it again.
+    /// When it cannot be read or created, or others may read it. [`LocalError::Missing`]: the file is missing, and a
+    /// living process that has the key does not restore it.
     pub fn key(&self) -> Result<CellKey, LocalError> {
         let path = self.key_path();
-        // Builds before this one kept it in the runtime directory.
+        // Earlier builds kept it in the runtime directory.
         let old = self.cell.join("key");
         if !path.exists() && old.exists() {
             key::put(&path, &read_key(&old)?)?;
@@ -148,25 +150,25 @@ impl LocalCell {
         key::read_or_make(&path)
     }
 
-    /// Where that key lies.
+    /// The path of that key.
     #[must_use]
     pub fn key_path(&self) -> PathBuf {
         self.state.join("key")
     }
 
-    /// Where liveness locks and counters of this network namespace lie.
+    /// The directory of the liveness locks and counters of this network namespace.
     #[must_use]
     pub fn scope(&self) -> &Path {
         &self.scope
     }
 
-    /// Where the key and the founders' records lie.
+    /// The directory of the key and the founders' records.
     #[must_use]
     pub fn state(&self) -> &Path {
         &self.state
     }
 
-    /// The living processes. Changes nothing.
+    /// Lists the living processes. Changes nothing.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -188,11 +190,11 @@ impl LocalCell {
         liveness_lock::enter(self, incarnation, advert, intent, role)
     }
 
-    /// The number by which a process of that name, started in this directory, is known again by its cell: see
+    /// The number by which the cell recognises a process of that name that is started again in this directory: see
     /// [`phalanx_core::MemberInfo::seat`]. Never 0.
     ///
     /// # Errors
-    /// When the directory's own number can neither be read nor made.
+    /// When the directory's own number can neither be read nor created.
     pub fn seat(&self, name: &str) -> Result<u64, LocalError> {
         Ok(host::fnv1a(&[&self.id()?.to_le_bytes(), name.as_bytes()]).max(1))
     }
@@ -213,31 +215,31 @@ impl LocalCell {
         self.state.join("id")
     }
 
-    /// Where a process of that name keeps its record.
+    /// The record file of a process of that name.
     #[must_use]
     pub fn record_file(&self, name: &str) -> RecordFile {
         RecordFile::new(self.state.join(directory::file_name(name).replacen("cell-", "founder-", 1)))
     }
 
-    /// Takes a name, for as long as what it returns lives, and reads its record.
+    /// Takes a name for as long as the returned value lives, and reads its record.
     ///
     /// # Errors
-    /// [`LocalError::NameInUse`] when another process of that name lives; when the record cannot be read.
+    /// [`LocalError::NameInUse`] when another living process has that name; others when the record cannot be read.
     pub fn take_founder(&self, name: &str, advert: &Advert) -> Result<Founder, LocalError> {
         Founder::take(self, name, advert)
     }
 
-    /// Where builds before this one kept what is a founder's record now.
+    /// Where earlier builds kept what is now a founder's record.
     fn old_mark(&self, name: &str) -> PathBuf {
         self.cell.join(directory::file_name(name).replacen("cell-", "founded-", 1))
     }
 
-    /// Living processes of this runtime directory whose liveness lock is gone: all but those with these adverts.
+    /// Living processes of this runtime directory whose liveness lock is missing: all but those with these adverts.
     fn lost(&self, adverts: &[u32]) -> Vec<Sign> {
         beacon::sighted(|sign| sign.is_lost(self.place, adverts.iter().copied()))
     }
 
-    /// Waits for a living process that has what belongs into a file of the state directory to write it again.
+    /// Waits while a file of the state directory is missing and a living process exists that can restore it.
     fn await_written_again(&self, path: &Path, key: bool) -> Result<(), LocalError> {
         let started = Instant::now();
         while !fs::exists(path).map_err(LocalError::io("look at", path))? {
@@ -251,5 +253,5 @@ impl LocalCell {
     }
 }
 
-/// How long to wait for files that living processes write again within a second.
+/// Longest wait for files that living processes restore within a second.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! What a process with a name of its own must not forget, on disk.
+//! The record of a process with a name of its own, on disk.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -10,8 +10,8 @@ use toml::{Table, Value};
 
 use super::error::LocalError;
 
-/// The file in which a founder of that name keeps its [`FounderRecord`]. A later process of the name reads it, and founds no cell
-/// a second time that may still live elsewhere.
+/// The file in which a founder of that name keeps its [`FounderRecord`]. A later process of the name reads it, and so
+/// does not found a second time a cell that may still live elsewhere.
 #[derive(Clone, Debug)]
 pub struct RecordFile {
     path: PathBuf,
@@ -22,13 +22,13 @@ impl RecordFile {
         Self { path }
     }
 
-    /// Where it lies.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it holds; nothing, if it is not there. With the last view that [`Self::note`] wrote, if that can be read.
+    /// Reads the record, with the last view that [`Self::note`] wrote if that can be read. `None`: the file is missing.
     ///
     /// # Errors
     /// When it cannot be read, or holds no record.
@@ -40,7 +40,7 @@ impl RecordFile {
         };
         let mut record = parse(&text).ok_or_else(|| LocalError::BadRecord { path: self.path.clone() })?;
         let noted = fs::read_to_string(self.beside(LAST)).ok().and_then(|text| parse(&text));
-        // What was noted before the record was kept is no newer.
+        // A note from before the record was written is no newer.
         let view = |record: &FounderRecord| record.last.as_ref().map(|last| last.view);
         if let Some(noted) = noted.filter(|noted| noted.mark == record.mark && view(noted) > view(&record)) {
             record.last = noted.last;
@@ -48,16 +48,16 @@ impl RecordFile {
         Ok(Some(record))
     }
 
-    /// Writes it in the place of what was there, and returns once it is on disk.
+    /// Replaces the record, and returns once the new one is on disk.
     ///
     /// # Errors
-    /// When it cannot be written; then what was there before is there still.
+    /// When it cannot be written; the previous record is unchanged.
     pub fn keep(&self, record: &FounderRecord) -> Result<(), LocalError> {
         self.try_keep(record).map_err(LocalError::io("write the founder's record", &self.path))
     }
 
-    /// Writes the last view of `record`, into a file of its own that need not outlive a power cut: a record in whose place one is put
-    /// that is not on disk may be lost together with it.
+    /// Writes the last view of `record` into a separate file, which is not synced. In the record's own file an unsynced
+    /// write could lose the whole record in a power cut.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -83,13 +83,13 @@ impl RecordFile {
         Ok(file)
     }
 
-    /// A file of the same founder. No founder's record has such a name: names have no dot.
+    /// A file of the same founder with another extension. No record has such a name, because names have no dot.
     pub(super) fn beside(&self, extension: &str) -> PathBuf {
         self.path.with_extension(extension)
     }
 }
 
-/// With what people look for beside the record itself.
+/// The record, with fields that people look for.
 fn text(record: &FounderRecord) -> String {
     let mut table = Table::from_iter([("format".to_owned(), Value::from(FORMAT))]);
     if let Some(mark) = &record.mark {

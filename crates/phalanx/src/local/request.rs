@@ -1,4 +1,5 @@
-//! What an operator's command asks of a living process of this host: a file beside its liveness lock, and another one with the answer.
+//! An operator's requests to a living process of this host: a file beside its liveness lock, and a second one with the
+//! answer.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,7 +10,7 @@ use phalanx_core::Incarnation;
 use super::LocalCell;
 use super::error::LocalError;
 
-/// What can be asked.
+/// The possible requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// See [`phalanx_core::Process::reform`].
@@ -28,10 +29,11 @@ impl Request {
 }
 
 impl LocalCell {
-    /// Asks a living process of this host. It looks for requests ten times a second, while it is turned.
+    /// Requests something of a living process of this host, which checks for requests ten times a second while its
+    /// event loop runs.
     ///
     /// # Errors
-    /// When the file cannot be written; nothing was asked.
+    /// When the file cannot be written; then nothing was requested.
     pub fn request(&self, of: Incarnation, request: Request) -> Result<(), LocalError> {
         let answer = answer_path(self.scope(), of);
         match fs::remove_file(&answer) {
@@ -41,7 +43,7 @@ impl LocalCell {
         write(&request_path(self.scope(), of), request.word())
     }
 
-    /// What came of it, if that is known; an error is told in words. The answer is taken.
+    /// Takes the answer, if there is one; an error is in words.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -60,13 +62,13 @@ impl LocalCell {
         })
     }
 
-    /// Takes a request back that nobody has taken. False: it was taken.
+    /// Withdraws a request. False: the process has taken it.
     #[must_use]
     pub fn take_back(&self, of: Incarnation) -> bool {
         fs::remove_file(request_path(self.scope(), of)).is_ok()
     }
 
-    /// The request that waits for a process, which asks for itself.
+    /// Takes the request that waits for this process.
     pub(crate) fn take_request(&self, of: Incarnation) -> Option<Request> {
         let path = request_path(self.scope(), of);
         let text = fs::read_to_string(&path).ok()?;
@@ -74,7 +76,7 @@ impl LocalCell {
         [Request::Reform, Request::FoundAnew].into_iter().find(|request| request.word() == text)
     }
 
-    /// Tells what came of a request.
+    /// Answers a request.
     pub(crate) fn give_answer(&self, of: Incarnation, outcome: &Result<String, String>) -> Result<(), LocalError> {
         let text = match outcome {
             Ok(what) => format!("done {what}"),
@@ -84,7 +86,7 @@ impl LocalCell {
     }
 }
 
-/// Whole, or not at all.
+/// Writes a file, complete or not at all.
 fn write(path: &Path, text: &str) -> Result<(), LocalError> {
     let draft = path.with_extension("asked");
     fs::write(&draft, text).map_err(LocalError::io("write", &draft))?;

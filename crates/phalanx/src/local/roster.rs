@@ -1,4 +1,4 @@
-//! Who lives, as the locks tell.
+//! The living processes, according to their locks.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek};
@@ -15,20 +15,22 @@ use super::lock::{is_held, open};
 /// A living process of the cell, of this user, in this network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
-    /// Its current life.
+    /// Its current incarnation.
     pub incarnation: Incarnation,
-    /// It founded the cell, came into a view, or was told by its owner where to go.
+    /// It founded the cell, came into a view, or was configured with addresses.
     pub settled: bool,
-    /// What it says of itself. `None`: written by another version.
+    /// Its advert. `None`: written by another version.
     pub advert: Option<Advert>,
-    /// Tells its advert from all others; see [`super::beacon::Sign`].
+    /// A digest of its advert; see [`super::beacon::Sign`].
     pub(super) advert_digest: u32,
-    /// Its counters file; it may be missing for a moment after the start.
+    /// The path of its counters; the file may be missing for a moment after the start.
     pub counters: PathBuf,
 }
 
-/// The living. Changes nothing, and takes no lock. A process that begins a new life gives its file another name, and may do so between
-/// the listing of the names and the opening of the files: then the names are listed again. What is open stays, whatever its name is.
+/// Lists the living processes, without changing anything or taking a lock.
+///
+/// A process that begins an incarnation renames its file, perhaps between the listing of names and the opening of
+/// files. Then the names are listed again. An open file stays valid whatever its name is.
 pub(super) fn scan(scope: &Path) -> Result<Vec<Live>, LocalError> {
     let mut entries = Vec::new();
     for _ in 0..LISTINGS {
@@ -40,17 +42,17 @@ pub(super) fn scan(scope: &Path) -> Result<Vec<Live>, LocalError> {
     Ok(entries.into_iter().filter_map(Entry::living).collect())
 }
 
-/// The living, after removing what the dead left. Only while holding the decision lock.
+/// Lists the living processes and removes the files of dead ones. The caller holds the decision lock.
 pub(super) fn sweep(scope: &Path) -> Result<Vec<Live>, LocalError> {
     let mut living = Vec::new();
     let mut counters = Vec::new();
-    // Nobody changes a name but under the lock.
+    // Names change only under the lock, so one listing is enough.
     look(scope, |path, entry| match entry {
         Entry::LivenessLock { .. } => match entry.living() {
             Some(live) => living.push(live),
             None => drop(fs::remove_file(path)),
         },
-        // Drafts are made and renamed under the lock: one that is seen under the lock was given up.
+        // Drafts are created and renamed under the lock, so a draft seen under the lock was abandoned.
         Entry::Draft => drop(fs::remove_file(path)),
         Entry::Counters => counters.push(path.to_path_buf()),
         // No command waits for its answer that long.
@@ -77,7 +79,7 @@ enum Entry {
     },
     Draft,
     Counters,
-    /// A request to a process, or its answer.
+    /// A request to a process, or the answer.
     Asked,
 }
 
@@ -97,7 +99,7 @@ impl Entry {
     }
 }
 
-/// False: a liveness lock that was listed had another name, or none, when it was to be opened.
+/// Passes each entry to `each`. False: a listed liveness lock had another name, or none, when it was opened.
 fn look(scope: &Path, mut each: impl FnMut(&Path, Entry)) -> Result<bool, LocalError> {
     let mut whole = true;
     let entries = fs::read_dir(scope).map_err(LocalError::io("read", scope))?;
@@ -122,7 +124,7 @@ fn look(scope: &Path, mut each: impl FnMut(&Path, Entry)) -> Result<bool, LocalE
     Ok(whole)
 }
 
-/// Whether a file was written long ago.
+/// Whether a file was written more than [`REQUEST_TTL`] ago.
 fn is_old(path: &Path) -> bool {
     let age = fs::metadata(path).and_then(|found| found.modified()).map(|at| at.elapsed().unwrap_or_default());
     age.is_ok_and(|age| age > REQUEST_TTL)
@@ -133,14 +135,14 @@ pub(super) fn liveness_lock_path(scope: &Path, incarnation: Incarnation, settled
     scope.join(format!("{incarnation}.{}", if settled { SETTLED } else { SEEKING }))
 }
 
-/// The path of a process's counters: named by the liveness lock file itself, so that it stays through renames.
+/// The path of a process's counters, named after the inode of the liveness lock file, so that it stays through renames.
 pub(super) fn counters_path(liveness_lock: &File, scope: &Path) -> PathBuf {
     use std::os::unix::fs::MetadataExt;
     let number = liveness_lock.metadata().map_or(0, |m| m.ino());
     scope.join(format!("{number}.counters"))
 }
 
-/// What a liveness lock file says.
+/// The advert in a liveness lock file.
 pub(crate) fn read_advert(file: &File) -> Option<Advert> {
     Advert::from_text(&read_text(file)?)
 }
@@ -168,14 +170,14 @@ fn parse_name(path: &Path) -> Option<(Incarnation, bool)> {
     Some((Incarnation(u64::from_str_radix(hex, 16).ok()?), settled))
 }
 
-/// How often names are listed again because one changed.
+/// How often names are listed again because one changed meanwhile.
 const LISTINGS: usize = 8;
 
 const SETTLED: &str = "settled";
 const SEEKING: &str = "seeking";
 
-/// No command waits so long for its answer.
+/// Longer than any command waits for its answer.
 const REQUEST_TTL: Duration = Duration::from_secs(600);
 
-/// An advert is some 300 bytes; a process's name has at most 200.
+/// An advert has some 300 bytes; a process's name has at most 200.
 const ADVERT_BYTES: u64 = 4_096;
