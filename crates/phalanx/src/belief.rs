@@ -1,4 +1,5 @@
-//! What a process believes of its own membership, told beside the ordered items: they may have to wait behind others.
+//! What a process believes of its own membership. It is published beside the ordered items, because those may have to
+//! wait behind others.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,39 +14,39 @@ use phalanx_driver::fork::{Forked, Home};
 use crate::cell::CallError;
 use crate::clock;
 
-/// What a process believed of its membership at its last turn, and how long ago that was.
+/// What a process believed of its membership at its last poll, and how long ago that was.
 ///
-/// It is no lease: a process that was cut off believes to be primary until it notices, and the others may have gone on
-/// meanwhile. `docs/fencing.md` says what may rest on it, and what needs [`Believed::view`] as a token.
+/// It is no lease: a process that was cut off believes to be primary until it notices, and the others may have
+/// continued meanwhile. `docs/fencing.md` says what may rely on it, and what needs [`Believed::view`] as a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Believed {
-    /// Where it stood.
+    /// Its standing in the cell.
     pub membership: Membership,
-    /// Which life of the process: another one after an exclusion.
+    /// The incarnation of the process: another one after an exclusion.
     pub incarnation: Incarnation,
     /// The cell instance of its view; 0 before the first.
     pub instance: u64,
     /// The number of its cell view; 0 before the first. It grows with each view of an instance.
     pub view: u64,
-    /// How often one of these changed since the process began.
+    /// How many times one of these changed since the process started.
     pub changes: u64,
-    /// The time since its last turn. A process that runs and has nothing to do turns about once a heartbeat; one that is stopped, starved
-    /// or held up in its handler does not.
+    /// The time since its last poll. A process that runs idle polls about once a heartbeat; one that is stopped,
+    /// starved or blocked in its handler does not.
     pub age: Duration,
 }
 
 impl Believed {
-    /// Whether it believed to be primary, no longer ago than `age_max`.
+    /// Whether it believed to be primary, at most `age_max` ago.
     #[must_use]
     pub fn is_primary(&self, age_max: Duration) -> bool {
         self.membership == Membership::Primary && self.age <= age_max
     }
 }
 
-/// Asks what a process believes of its membership, from any thread, and waits for changes. Cheap to clone.
+/// Reads what a process believes of its membership, from any thread, and waits for changes. Cheap to clone.
 ///
-/// In a forked child it is dead: the process is over, and its age has no bound.
+/// In a forked child it is dead: it reports that the process is over, with an unbounded age.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -73,7 +74,7 @@ pub struct Belief {
 
 #[derive(Debug)]
 struct Shared {
-    /// When the process had its last turn, on its clock.
+    /// The time of the process's last poll, on its clock.
     turned_at_ns: AtomicU64,
     told: Mutex<Told>,
     changed: Condvar,
@@ -84,7 +85,7 @@ struct Shared {
 struct Told {
     membership: Membership,
     incarnation: Incarnation,
-    /// Instance and number.
+    /// Cell instance and view number.
     view: (u64, u64),
     changes: u64,
     tasks: Vec<(u64, Waker)>,
@@ -96,7 +97,8 @@ impl Shared {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A change is told under the lock before its turn is noted: while `told` is held, it is as new as the turn noted last.
+    /// The belief as of the last poll. A change is stored under the lock before the poll's time, so while `told` is
+    /// locked it is at least as new as that time.
     fn believed(&self, told: &Told) -> Believed {
         let (instance, view) = told.view;
         let turned_at = Instant(self.turned_at_ns.load(Ordering::Acquire));
@@ -110,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// What is believed, if it is not what was `seen`; `Over` if it will not change any more.
+    /// What is believed, if it differs from `seen`; `Over` if it will not change any more.
     fn news(&self, told: &Told, seen: &Believed) -> Option<Result<Believed, CallError>> {
         if told.changes != seen.changes {
             Some(Ok(self.believed(told)))
@@ -123,11 +125,11 @@ impl Shared {
 }
 
 impl Belief {
-    /// What the process believed at its last turn.
+    /// What the process believed at its last poll.
     #[must_use]
     pub fn look(&self) -> Believed {
         if !self.shared.home.is_here() {
-            // Whoever held the lock when the process was forked is not there to give it back.
+            // A thread that held the lock at the fork does not exist here, so the lock may never be released.
             let membership = Membership::Over;
             let incarnation = Incarnation::NONE;
             return Believed { membership, incarnation, instance: 0, view: 0, changes: u64::MAX, age: Duration::MAX };
@@ -135,8 +137,9 @@ impl Belief {
         self.shared.believed(&self.shared.told())
     }
 
-    /// Waits until the process believes something else than was `seen`: gives the latest, which may be several changes on. A
-    /// process that comes back at once after an exclusion may be found searching, or primary again, as another incarnation.
+    /// Waits until the belief differs from `seen`, and returns the latest, which may be several changes ahead. A
+    /// process that comes back at once after an exclusion may be found searching, or primary again, as another
+    /// incarnation.
     ///
     /// # Errors
     /// [`CallError::Timeout`]; [`CallError::Over`] if nothing changes any more; [`CallError::Forked`].
@@ -161,7 +164,7 @@ impl Belief {
         }
     }
 
-    /// The same as [`Belief::wait`], for a task of any executor; any number of tasks may wait.
+    /// Like [`Belief::wait`], for a task of any executor. Any number of tasks may wait.
     #[must_use]
     pub fn changed(&self, seen: &Believed) -> Changed {
         Changed { shared: Arc::clone(&self.shared), seen: *seen, task: None }
@@ -173,7 +176,7 @@ impl Belief {
 pub struct Changed {
     shared: Arc<Shared>,
     seen: Believed,
-    /// Its name among those that wait.
+    /// Its number among the waiting tasks.
     task: Option<u64>,
 }
 
@@ -213,7 +216,7 @@ impl Drop for Changed {
     }
 }
 
-/// The process's own end: tells what it believes after each turn. Dropped, it tells that the process is over.
+/// The process's side: publishes what it believes after each poll. Dropping it publishes that the process is over.
 #[derive(Debug)]
 pub(crate) struct Believer {
     shared: Arc<Shared>,
@@ -239,13 +242,13 @@ impl Believer {
         Belief { shared: Arc::clone(&self.shared) }
     }
 
-    /// After a turn that took its time as `now`. Costs a store, unless something changed.
+    /// Publishes the belief after a poll that started at `now`. Costs a store, unless something changed.
     #[inline]
     pub(crate) fn tell(&mut self, now: Instant, incarnation: Incarnation, membership: Membership, view: (u64, u64)) {
         if (incarnation, membership, view) != (self.incarnation, self.membership, self.view) {
             self.change(incarnation, membership, view);
         }
-        // After the change: whoever reads this time reads what was believed then, or later.
+        // After the change, so that a reader of this time sees the belief of then, or a later one.
         self.shared.turned_at_ns.store(now.0, Ordering::Release);
     }
 

@@ -1,4 +1,4 @@
-//! What an application gives a node: the places its deliveries and events go.
+//! The application's side of a node: the receiver of its deliveries and events.
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
@@ -7,101 +7,102 @@ use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, O
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Command<'a> {
-    /// Asks to become a member of a group. Also given when the node asks again after an exclusion.
+    /// Requests membership of a group. Also reported when the node repeats the request after an exclusion.
     JoinGroup {
         /// The group's name.
         name: &'a str,
-        /// Whether the state of a member is taken first.
+        /// Whether the process takes a member's state first.
         with_state: bool,
     },
-    /// Asks to leave a group.
+    /// Requests to leave a group.
     LeaveGroup {
         /// The group.
         group: GroupId,
     },
-    /// Multicasts to a group. It may have gone out already: then [`Handler::sent`] was called right before.
+    /// Multicasts to a group. If it was sent at once, [`Handler::sent`] directly preceded this call.
     Multicast {
         /// The group.
         group: GroupId,
-        /// The order asked for.
+        /// The requested order.
         order: Order,
-        /// Whether it is to be uniform.
+        /// Whether it is uniform.
         uniform: bool,
-        /// The bytes, one part after the other.
+        /// The payload, as the concatenation of these parts.
         parts: &'a [&'a [u8]],
     },
     /// Sends a point-to-point message.
     Send {
-        /// To whom.
+        /// The receiver.
         to: Incarnation,
-        /// The bytes.
+        /// The payload.
         payload: &'a [u8],
     },
-    /// Asks the cell to rise to a level.
+    /// Requests that the cell rises to a level.
     RaiseLevel {
         /// The level.
         level: u16,
     },
-    /// Asks to found the next instance of the cell from here, as its quorum is gone for good.
+    /// Requests to found the next instance of the cell from here, because its quorum is gone for good.
     Reform,
-    /// Asks to found the cell again: no member of it lives anywhere, as the operator says.
+    /// Requests to found the cell again: by the operator's word, no member of it lives anywhere.
     FoundAnew,
-    /// Asks that a group waits no more for members that are cut off.
+    /// Requests that a group stops waiting for members that are cut off.
     GiveUpGroup {
         /// Its name.
         name: &'a str,
     },
-    /// Asks to leave the cell.
+    /// Requests to leave the cell.
     Leave,
 }
 
 /// The application's side of a [`Node`](crate::node::Node): [`phalanx_core::Effects`] without the packets.
 ///
-/// Calls come in the order the core decided, on the thread that turns the node. A handler cannot reach the node
-/// from inside a call: what it wants to send it keeps, and sends between turns.
+/// Calls come in the order the core decided, on the thread that polls the node. A handler cannot reach the node from
+/// inside a call. It keeps what it wants to send, and sends it between two polls.
 pub trait Handler {
-    /// A life of this process begins; everything that follows belongs to it. Called before the first effect, and
-    /// again after an exclusion when the process comes back as a new incarnation. It keeps the states of its groups, see
-    /// [`Handler::keeps_state`].
+    /// An incarnation of this process begins; all later calls belong to it. Called before the first effect, and again
+    /// after an exclusion when the process comes back as a new incarnation. The handler keeps the states of its groups;
+    /// see [`Handler::keeps_state`].
     fn begin(&mut self, _me: &MemberInfo) {}
 
-    /// It is `now`: said before each turn and command, and never going back within a life.
+    /// Reports the time, before each poll and command. It never decreases within an incarnation.
     fn at(&mut self, _now: Instant) {}
 
-    /// A command was accepted; what it leads to comes later (a multicast may have gone out already).
+    /// A command was accepted; its effects come later (a multicast may have been sent already).
     fn command(&mut self, _command: &Command<'_>) {}
 
-    /// Whether a view change keeps this process from sending, said after each turn.
+    /// Reports after each poll whether a view change keeps this process from sending.
     fn silent(&mut self, _silent: bool) {}
 
-    /// A packet is about to be queued for the network: what an observer keeps must be safe from here on, because
-    /// others may now learn of it.
+    /// A packet is about to be queued for the network. An observer must have made its records safe before it returns,
+    /// because others may learn of the recorded events from this packet.
     fn before_transmit(&mut self) {}
 
-    /// Whether the application takes a delivery or event now; see [`phalanx_core::Effects::ready`].
+    /// Whether the application accepts a delivery or event now; see [`phalanx_core::Effects::ready`].
     fn ready(&mut self) -> bool {
         true
     }
 
-    /// A multicast went on its way; see [`phalanx_core::Effects::sent`].
+    /// A multicast was assigned to a view and is being sent; see [`phalanx_core::Effects::sent`].
     fn sent(&mut self, _group: GroupId, _view: u64, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
 
-    /// What keeps a later process of this name from founding its cell a second time must be on disk when this returns true; see
-    /// [`phalanx_core::Effects::keep_record`]. [`crate::Inline`] and [`crate::Cell`] write it to the state directory themselves.
+    /// Stores the record that keeps a later process of this name from founding its cell a second time. It must be on
+    /// disk when this returns true; see [`phalanx_core::Effects::keep_record`]. [`crate::Inline`] and [`crate::Cell`]
+    /// write it to the state directory themselves.
     fn keep_record(&mut self, _record: &FounderRecord) -> bool {
         true
     }
 
-    /// A message for the application.
+    /// A multicast is delivered.
     fn deliver(&mut self, delivery: &Delivery<'_>);
 
-    /// An event for the application.
+    /// An event is delivered.
     fn event(&mut self, event: Event);
 
     /// A point-to-point message from a member.
     fn message(&mut self, _from: Incarnation, _payload: &[u8]) {}
 
-    /// A joiner needs this process's state as of now; see [`phalanx_core::Effects::snapshot`].
+    /// A joiner needs this process's present state; see [`phalanx_core::Effects::snapshot`].
     fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
         None
     }
@@ -109,15 +110,16 @@ pub trait Handler {
     /// A piece of a donor's snapshot, in order.
     fn restore(&mut self, _group: GroupId, _chunk: &[u8]) {}
 
-    /// This life was excluded: whether the application still has the state of the group as it was delivered, and keeps it until it
-    /// is told what became of the group: [`Event::StateKept`] goes on with it, [`Event::StateBegin`] asks to forget it.
-    /// False where it threw it away: then it cannot bring the group back if nobody else has its state. Default true.
+    /// Asks, after this incarnation was excluded, whether the application still has the group's state as it was
+    /// delivered. If true, it keeps the state until it learns what became of the group: [`Event::StateKept`] continues
+    /// with it, [`Event::StateBegin`] asks to forget it. If false, this process cannot bring the group back when no
+    /// other has its state. Default true.
     fn keeps_state(&mut self, _group: GroupId) -> bool {
         true
     }
 
-    /// A digest of the application's state of the group now, for an observer that compares members. At the start
-    /// of a group view it must be a function of the set of messages delivered so far. `None`: there is none.
+    /// A digest of the application's present state of the group, for an observer that compares members. At the start of
+    /// a group view it must depend only on the set of messages delivered so far. `None`: there is none.
     fn digest(&mut self, _group: GroupId) -> Option<u64> {
         None
     }

@@ -1,4 +1,4 @@
-//! A process that its application turns: no thread of its own, handlers run on the caller's.
+//! A process that its application polls: it has no thread of its own, and handlers run on the caller's.
 
 mod local_agent;
 mod requests;
@@ -22,7 +22,7 @@ use crate::start::{Options, Prepared, StartError, prepare};
 use local_agent::LocalAgent;
 use startup_gate::{GatedHandler, Pass};
 
-/// A process of a cell, turned by its application.
+/// A process of a cell, polled by its application.
 ///
 /// ```no_run
 /// use phalanx::inline::Inline;
@@ -48,29 +48,30 @@ use startup_gate::{GatedHandler, Pass};
 /// # }
 /// ```
 ///
-/// Others watch this process: turn it at least every heartbeat, which [`Inline::wait`] reminds of. Where the application is to stay away for
-/// longer than 50 ms beyond that, as with a game's frames or a batch of work, set `timing.turn_gap_max` to the longest such gap
-/// ([`Timing`](phalanx_core::Timing)): the others bear its silence for so much longer. A process that stays away for longer than it
-/// declared may be left out.
+/// Other members watch this process, so poll it at least once per heartbeat; [`Inline::wait`] returns in time for that.
+/// If the application stays away for more than 50 ms longer, as with a game's frames or a batch of work, set
+/// `timing.turn_gap_max` to the longest such gap ([`Timing`](phalanx_core::Timing)). The others then tolerate that much
+/// more silence. A process that stays away for longer than it declared may be excluded.
 ///
-/// In a forked child it is dead, as a [`Node`] is: commands give [`CommandError::Forked`], a wait gives an error, turns do nothing, it is
-/// over, and dropping it leaves to the parent what is the parent's, who goes on with it. Start another in the child.
+/// In a forked child it is dead, as a [`Node`] is. Commands give [`CommandError::Forked`], a wait gives an error, polls
+/// do nothing, and [`Inline::is_over`] is true. Dropping it leaves the parent's sockets and files untouched. Start
+/// another one in the child.
 pub struct Inline<D: Wait = Shm<Udp>> {
     node: Node<D>,
     local_agent: LocalAgent,
     believer: Believer,
     /// The clock as last read.
     now: Instant,
-    /// Turns in a row that found nothing to do.
+    /// Successive polls that found nothing to do.
     idle: u32,
 }
 
-/// A process that spins reads the clock with every so many turns that find nothing: what comes meanwhile is taken to have
-/// come a few microseconds earlier.
+/// A process that spins reads the clock once in this many polls that find nothing. What arrives in between is then
+/// dated a few microseconds too early.
 const CLOCK_EVERY: u32 = 8;
 
 impl Inline<Shm<Udp>> {
-    /// Starts a process over shared memory and UDP. [`Options::faults`] is left aside; see [`Inline::start_with`].
+    /// Starts a process over shared memory and UDP. [`Options::faults`] is ignored; see [`Inline::start_with`].
     ///
     /// # Errors
     /// See [`StartError`].
@@ -80,7 +81,7 @@ impl Inline<Shm<Udp>> {
 }
 
 impl Inline<Lossy<Shm<Udp>>> {
-    /// Starts a process that mistreats what it receives by [`Options::faults`].
+    /// Starts a process that applies [`Options::faults`] to what it receives.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -91,7 +92,7 @@ impl Inline<Lossy<Shm<Udp>>> {
 }
 
 impl<D: Wait> Inline<D> {
-    /// Starts a process over a driver made around shared memory and the UDP sockets.
+    /// Starts a process over a driver that `wrap` builds around shared memory and the UDP sockets.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -99,7 +100,8 @@ impl<D: Wait> Inline<D> {
         Ok(Self::assemble(prepare(options)?, options.rejoin, wrap))
     }
 
-    /// The process itself lives and dies in one thread; what it is made of may come from another.
+    /// Assembles a process from prepared parts, which may come from another thread. The process itself stays in one
+    /// thread.
     pub(crate) fn assemble(prepared: Prepared, rejoin: bool, wrap: impl FnOnce(Shm<Udp>) -> D) -> Self {
         let Prepared { driver, settings, security, entropy, liveness_lock, local, kept, plan, notices, believer } =
             prepared;
@@ -109,14 +111,14 @@ impl<D: Wait> Inline<D> {
         Self { node, local_agent, believer, now, idle: 0 }
     }
 
-    /// One turn; see [`Node::poll`]. Also looks after what the process keeps on this host.
+    /// Runs one iteration of the event loop; see [`Node::poll`]. Also does the local agent's work.
     pub fn poll(&mut self, handler: &mut impl Handler) -> PollReport {
         let is_fresh = self.idle.is_multiple_of(CLOCK_EVERY);
         let now = if is_fresh { self.read_clock() } else { self.now };
         let mut report = self
             .node
             .poll(now, &mut GatedHandler { inner: &mut *handler, startup_gate: &mut self.local_agent.startup_gate });
-        // Asked now: a handler may have forked. What is kept on this host is the parent's.
+        // Checked after the poll, because a handler may have forked. The files on this host are the parent's.
         if !self.node.home().is_here() {
             return report;
         }
@@ -130,7 +132,7 @@ impl<D: Wait> Inline<D> {
 
     fn publish_belief(&mut self, now: Instant) {
         let mut membership = self.node.membership();
-        // Whether its first view counts is still being asked: it may have to join another cell.
+        // While it is undecided whether the first view counts, this process may have to join another cell.
         if self.local_agent.startup_gate.pass == Pass::Asking && membership != Membership::Over {
             membership = Membership::Searching;
         }
@@ -138,19 +140,20 @@ impl<D: Wait> Inline<D> {
         self.believer.tell(now, self.node.incarnation(), membership, view);
     }
 
-    /// Sleeps until something is to be done: a datagram, a wake-up, a death, a timer of the protocol, or until
-    /// `timeout` has passed. Turn afterwards.
+    /// Sleeps until there is work (a datagram, a wake-up, a death, a timer of the protocol) or until `timeout` has
+    /// passed. Call [`Inline::poll`] afterwards.
     ///
     /// # Errors
-    /// What the system's poll reports.
+    /// The error of the system's poll.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.wait_also(timeout, &[]).map(drop)
     }
 
-    /// The same, and until one of `also` becomes readable. Returns which are: bit `i` stands for `also[i]`.
+    /// Like [`Inline::wait`], and returns also when one of `also` becomes readable. Bit `i` of the result stands for
+    /// `also[i]`.
     ///
     /// # Errors
-    /// What the system's poll reports. [`Forked`] inside, in a forked child.
+    /// The error of the system's poll. [`Forked`], wrapped, in a forked child.
     pub fn wait_also(&mut self, timeout: Option<Duration>, also: &[BorrowedFd<'_>]) -> io::Result<u64> {
         self.node.home().check()?;
         let now = self.read_clock();
@@ -239,10 +242,11 @@ impl<D: Wait> Inline<D> {
         self.node.found_anew(now, handler)
     }
 
-    /// See [`Node::multicast`]. It goes out with the next turn, together with whatever else was multicast.
+    /// See [`Node::multicast`]. It is sent by the next [`Inline::poll`], together with all other multicasts made since
+    /// the last one.
     ///
     /// # Errors
-    /// See [`CommandError`]; nothing was queued. After [`CommandError::NoCredit`] turn, and try again.
+    /// See [`CommandError`]; nothing was queued. After [`CommandError::NoCredit`] poll, and try again.
     pub fn multicast(
         &mut self,
         group: GroupId,
@@ -252,7 +256,7 @@ impl<D: Wait> Inline<D> {
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
         let mut gated = GatedHandler { inner: handler, startup_gate: &mut self.local_agent.startup_gate };
-        // The time is that of the last turn: a message costs no look at the clock.
+        // The time of the last poll stands in for the present: so a message costs no clock read.
         self.node.multicast(self.now, group, order, stability, &[payload], &mut gated)
     }
 
@@ -265,7 +269,7 @@ impl<D: Wait> Inline<D> {
         self.node.send(now, to, payload, handler)
     }
 
-    /// Leaves the cell gracefully: turn on until [`Inline::is_over`].
+    /// Leaves the cell gracefully. Keep polling until [`Inline::is_over`].
     pub fn leave(&mut self, handler: &mut impl Handler) {
         let now = self.read_clock();
         self.node.leave(now, handler);
@@ -276,13 +280,14 @@ impl<D: Wait> Inline<D> {
         self.now
     }
 
-    /// Over for good; see [`Node::is_over`].
+    /// Whether it is over for good; see [`Node::is_over`].
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.node.is_over()
     }
 
-    /// What this process believes of its membership, for any thread and beside its handler: as of its last turn.
+    /// What this process believes of its membership, as of its last poll. Usable from any thread, independently of its
+    /// handler.
     #[must_use]
     pub fn belief(&self) -> Belief {
         self.believer.belief()
@@ -294,7 +299,8 @@ impl<D: Wait> Inline<D> {
         &self.node
     }
 
-    /// What the operator should know and no event says, since the last call. In a forked child, that it is dead.
+    /// Notices for the operator that no event reports, since the last call. In a forked child: that this handle is
+    /// dead.
     pub fn notices(&mut self) -> Vec<String> {
         if !self.node.home().is_here() {
             return vec![Forked.to_string()];
@@ -302,7 +308,7 @@ impl<D: Wait> Inline<D> {
         std::mem::take(&mut self.local_agent.notices)
     }
 
-    /// Gives up this life without telling anybody, and begins a new one; see [`Node::begin_anew`].
+    /// Gives up this incarnation without notifying any other process, and begins a new one; see [`Node::begin_anew`].
     pub fn begin_anew(&mut self) {
         if !self.node.home().is_here() {
             return;

@@ -1,7 +1,6 @@
-//! The turn loop: one process of a cell on one driver.
+//! The event loop: one process of a cell on one driver.
 //!
-//! The same loop runs over sockets and under the simulator, so it reads no clock and draws no randomness but
-//! what its owner hands in.
+//! The same loop runs over sockets and under the simulator, so its owner supplies the time and the random numbers.
 
 mod requested_groups;
 mod sink;
@@ -24,10 +23,10 @@ use sink::{Sink, Watch};
 /// Draws 64 random bits: the system's generator in production, a seeded one in the simulator.
 pub type Entropy = Box<dyn FnMut() -> u64 + Send>;
 
-/// How a node behaves beyond its [`Settings`].
+/// The behaviour of a node beyond its [`Settings`].
 #[derive(Clone, Copy, Debug)]
 pub struct NodeOptions {
-    /// After an exclusion, come back as a new incarnation and join the same groups again. Default true.
+    /// Whether it comes back after an exclusion, as a new incarnation, and joins the same groups again. Default true.
     pub rejoin: bool,
 }
 
@@ -37,48 +36,48 @@ impl Default for NodeOptions {
     }
 }
 
-/// What a turn did.
+/// The result of a poll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PollReport {
     /// Datagrams taken from the driver.
     pub received: usize,
-    /// Work may be left: turn again at once rather than wait.
+    /// Work may be left: poll again at once, and do not wait.
     pub more: bool,
 }
 
-/// One process of a cell, its driver, and what it takes to come back after an exclusion.
+/// One process of a cell, with its driver and with what it needs to come back after an exclusion.
 ///
-/// In a forked child it is dead: it would seal other packets under its parent's nonces. Commands give [`CommandError::Forked`], turns
-/// and the rest do nothing, and it is over. The parent's goes on.
+/// In a forked child it is dead, because it would seal different packets under its parent's nonces. Commands give
+/// [`CommandError::Forked`], all else does nothing, and [`Node::is_over`] is true. The parent's node continues.
 pub struct Node<D: Driver> {
     driver: D,
     home: Home,
     process: Process,
-    /// Those of the current life.
+    /// The settings of the current incarnation.
     settings: Settings,
-    /// Of the first life.
+    /// The founding mode of the first incarnation.
     founding: Founding,
     security: Security,
     entropy: Entropy,
     rejoin: bool,
     leaving: bool,
-    /// The handler knows of the current life.
+    /// Whether the handler knows of the current incarnation.
     announced: bool,
     watch: Watch,
     wanted: RequestedGroups,
-    /// The last turn received nothing, or was cut short by what it delivered.
+    /// The last poll received nothing, or ended early because of a delivery.
     rested: bool,
-    /// Before then nothing is due unless something comes: a turn that finds nothing ends early, as most do in a process
-    /// that spins. Zero: not known.
+    /// Nothing is due before this time unless something arrives. So a poll that finds nothing ends early, as most do in
+    /// a process that spins. Zero: unknown.
     quiet_until: Instant,
-    /// Multicasts that a life that was given up did not send, and the handler was not told so.
+    /// Multicasts that an abandoned incarnation did not send, which the handler has not been told yet.
     lost: Vec<(GroupId, u64)>,
-    /// What the lives before this one counted.
+    /// The counters of the earlier incarnations.
     counted: BTreeMap<&'static str, u64>,
 }
 
 impl<D: Driver> Node<D> {
-    /// A process that begins to look for its cell, or founds it, with the first turn.
+    /// Makes a process that starts to look for its cell, or founds it, with the first poll.
     ///
     /// If `settings.me.incarnation` is [`Incarnation::NONE`] a fresh one is drawn from `entropy`.
     pub fn new(
@@ -113,12 +112,12 @@ impl<D: Driver> Node<D> {
         }
     }
 
-    /// One turn: sends what was multicast since the last one, drains the input (bounded), lets the core judge its
-    /// timers, deliver and send, and flushes the driver.
-    /// Call it when a datagram waits, when [`Node::deadline`] has come, and after commands.
+    /// Runs one iteration of the event loop: sends the multicasts made since the last one, drains the input (bounded),
+    /// checks timers, delivers, sends, and flushes the driver. Call it when a datagram waits, when [`Node::deadline`]
+    /// has come, and after commands.
     ///
-    /// A turn that delivers something after one that received nothing ends with that: the application may answer, and the
-    /// next turn sends the answer before it looks for more and judges timers.
+    /// An iteration that delivers something after an idle one ends with that delivery. The application may answer, and
+    /// the next iteration sends the answer before it drains more input and checks timers.
     pub fn poll(&mut self, now: Instant, handler: &mut impl Handler) -> PollReport {
         if !self.home.is_here() {
             return PollReport::default();
@@ -176,26 +175,26 @@ impl<D: Driver> Node<D> {
         report
     }
 
-    /// A group that stopped is over: a new life joins it only if it is asked to. A handler that is told late may have asked
-    /// for it again, and means the one that comes after it.
+    /// Drops groups that stopped, so that a new incarnation joins them only on request. A handler that learned it late
+    /// may have requested the group again, and means its successor.
     fn forget_stopped(&mut self) {
         for name in self.watch.stopped.drain(..).filter(|name| !self.process.wants_group(name)) {
             self.wanted.remove(&name);
         }
     }
 
-    /// Hands what was sent to the system. If that takes no more, or takes it again, the process learns it with the next
-    /// turn, which is due at once: nothing else may come that wakes it.
+    /// Flushes the driver. If the system takes no more packets, or takes them again, the process learns it with the
+    /// next poll. That poll is due at once, because nothing else may wake it.
     fn flush(&mut self, report: &mut PollReport) {
         self.driver.flush();
         report.more |= self.driver.outbox().is_congested() != self.process.is_congested();
     }
 
-    /// Takes what waits; if it shall `hand_on` soon, only what one receive gives.
+    /// Receives what waits. If a delivery shall be handed on soon (`hand_on`), only one receive is made.
     fn drain(&mut self, now: Instant, hand_on: bool, report: &mut PollReport, handler: &mut impl Handler) {
         let Self { driver, process, watch, .. } = self;
-        // Timers are judged only after what waits was heard: a process that was held up must not suspect others of
-        // a silence that is its own. Bounded, so that a flood cannot keep it from sending.
+        // Timers are checked only after all waiting packets: a process that was held up must not suspect others of a
+        // silence that is its own. The loop is bounded, so that a flood cannot keep it from sending.
         for _ in 0..BATCHES_PER_TURN {
             let took = driver.receive(BATCH, &mut |outbox, class, origin, packet| {
                 let mut sink = Sink { outbox, handler: &mut *handler, watch: &mut *watch };
@@ -209,7 +208,7 @@ impl<D: Driver> Node<D> {
         }
     }
 
-    /// Something is about to change from outside.
+    /// Prepares for a command, which may make something due.
     fn begin(&mut self, now: Instant, handler: &mut impl Handler) -> Result<(), CommandError> {
         self.home.check().map_err(|Forked| CommandError::Forked)?;
         self.quiet_until = Instant::ZERO;
@@ -228,8 +227,8 @@ impl<D: Driver> Node<D> {
         }
     }
 
-    /// Comes back after an exclusion. It only joins, at the places it was given and at the members it last knew; or it founds the
-    /// next instance of its cell.
+    /// Comes back after an exclusion. It only joins, at its seed addresses and at the members it last knew, or it
+    /// founds the next instance of its cell.
     fn come_back(&mut self, now: Instant, handler: &mut impl Handler) {
         let me = self.settings.me.incarnation;
         let known: Vec<SocketAddr> = self.process.cell_view().map_or(Vec::new(), |view| {
@@ -241,19 +240,21 @@ impl<D: Driver> Node<D> {
         self.begin_incarnation(now, founding, &known, kept);
     }
 
-    /// Gives up this life and starts the next: same name and addresses, a fresh incarnation, the same groups.
-    /// `seeds` are added to the places it knows. Nothing is told to the cell: whoever knew this incarnation will
-    /// find it silent. [`Event::Unsent`] tells what it had accepted and not sent, and [`Handler::begin`] announces the new one with the next turn.
+    /// Gives up this incarnation and starts the next: same name and addresses, a fresh incarnation, the same groups.
+    /// `seeds` are added to the known ones.
+    ///
+    /// The cell is not notified; its members find the old incarnation silent. [`Event::Unsent`] reports what it had
+    /// accepted and not sent, and [`Handler::begin`] announces the new one with the next poll.
     pub fn begin_anew(&mut self, now: Instant, founding: Founding, seeds: &[SocketAddr]) {
-        // The sockets would still be its parent's.
+        // A forked child's sockets still belong to its parent.
         if self.home.is_here() {
-            // What a life before this one kept is kept on.
+            // States kept since an earlier incarnation are kept on.
             let kept = self.process.take_kept(|_| true);
             self.begin_incarnation(now, founding, seeds, kept);
         }
     }
 
-    /// A fixed founder is one in each of its lives, unless it found something else to do.
+    /// Starts the next incarnation. A fixed founder stays one in each incarnation, unless another mode is given.
     fn begin_incarnation(&mut self, now: Instant, mut founding: Founding, seeds: &[SocketAddr], kept: Kept) {
         if founding == Founding::Join
             && let Founding::Named(_) = &self.founding
@@ -263,7 +264,7 @@ impl<D: Driver> Node<D> {
         let places = &mut self.settings.seeds;
         let new: Vec<SocketAddr> = seeds.iter().filter(|seed| !places.contains(seed)).copied().collect();
         places.extend(new);
-        // The newest are at the end; a node that came back many times keeps those.
+        // The newest seeds are at the end, and those are kept when a node has come back many times.
         places.drain(..places.len().saturating_sub(SEEDS_MAX));
         self.settings.me.incarnation = fresh_incarnation(&mut self.entropy);
         self.settings.founding = founding;
@@ -278,7 +279,7 @@ impl<D: Driver> Node<D> {
         self.process.resume(kept);
     }
 
-    /// Every counter by name, of this life and of those before it, in a fixed order.
+    /// Passes every counter by name, summed over all incarnations, in a fixed order.
     pub fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.process.counters(&mut |name, count| each(name, count + self.counted.get(name).copied().unwrap_or(0)));
     }
@@ -289,9 +290,9 @@ impl<D: Driver> Node<D> {
         self.process.deadline()
     }
 
-    /// Asks to become a member of the named group, made if it is not there. With `with_state` the state of a
-    /// member is taken first. The first [`phalanx_core::Event::GroupView`] with its name tells the group's number, and its terms:
-    /// they are those given here only if this process founds the group.
+    /// Requests membership of the named group, which is made if it does not exist. With `with_state` the process takes
+    /// a member's state first. The first [`phalanx_core::Event::GroupView`] with its name gives the group's number and
+    /// its terms; the terms are those passed here only if this process founds the group.
     ///
     /// # Errors
     /// See [`CommandError`]; nothing changed.
@@ -329,7 +330,7 @@ impl<D: Driver> Node<D> {
         Ok(())
     }
 
-    /// Asks the cell to rise to a level, see [`Process::raise_level`].
+    /// Requests that the cell rises to a level, see [`Process::raise_level`].
     ///
     /// # Errors
     /// See [`CommandError`]; nothing changed.
@@ -340,7 +341,7 @@ impl<D: Driver> Node<D> {
         Ok(())
     }
 
-    /// Asks that a group waits no more for members that are cut off, see [`Process::give_up_group`].
+    /// Requests that a group stops waiting for members that are cut off, see [`Process::give_up_group`].
     ///
     /// # Errors
     /// See [`CommandError`]; nothing changed.
@@ -362,7 +363,7 @@ impl<D: Driver> Node<D> {
         Ok(())
     }
 
-    /// The operator says that nobody of the cell lives anywhere, see [`Process::found_anew`].
+    /// Founds the cell again, on the operator's word that no member of it lives anywhere; see [`Process::found_anew`].
     ///
     /// # Errors
     /// See [`CommandError`]; nothing changed.
@@ -373,8 +374,8 @@ impl<D: Driver> Node<D> {
         Ok(())
     }
 
-    /// Multicasts the concatenation of `parts` to the group. Accepted means queued; it goes out at the latest
-    /// with the next turn. Unless asked for by name, it is uniform where the group was founded so.
+    /// Multicasts the concatenation of `parts` to the group. Accepted means queued; it is sent by the next poll at the
+    /// latest. Unless `stability` says otherwise, it is uniform if the group was founded so.
     ///
     /// # Errors
     /// See [`CommandError`]; nothing was queued.
@@ -394,7 +395,7 @@ impl<D: Driver> Node<D> {
         Ok(())
     }
 
-    /// A reliable point-to-point message to a member of the cell view.
+    /// Sends a reliable point-to-point message to a member of the cell view.
     ///
     /// # Errors
     /// See [`CommandError`]; nothing was queued.
@@ -420,13 +421,13 @@ impl<D: Driver> Node<D> {
         }
     }
 
-    /// The operating system proved that this incarnation is dead.
+    /// Reports the operating system's proof that an incarnation is dead.
     pub fn handle_death(&mut self, now: Instant, dead: Incarnation) {
         self.quiet_until = Instant::ZERO;
         self.process.handle_death(now, dead);
     }
 
-    /// More places to look for the cell: control addresses.
+    /// Adds seed addresses: control addresses at which to look for the cell.
     pub fn add_seeds(&mut self, seeds: &[SocketAddr]) {
         for seed in seeds {
             if !self.settings.seeds.contains(seed) && self.settings.seeds.len() < SEEDS_MAX {
@@ -437,38 +438,38 @@ impl<D: Driver> Node<D> {
         self.process.add_seeds(seeds);
     }
 
-    /// Where it was made.
+    /// The process in which it was made.
     pub(crate) fn home(&self) -> Home {
         self.home
     }
 
-    /// This life of the process.
+    /// The current incarnation.
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         self.settings.me.incarnation
     }
 
-    /// Over for good: it left, or was excluded and does not come back; the handler was told. So in a forked child, whose handler is not
-    /// told.
+    /// Whether it is over for good, and the handler knows: it left, or was excluded and does not come back. Also true
+    /// in a forked child, whose handler is not notified.
     #[must_use]
     pub fn is_over(&self) -> bool {
         !self.home.is_here() || self.watch.left || self.watch.excluded && (self.leaving || !self.rejoin)
     }
 
-    /// Where this process stands in its cell as of its last turn: it may be ahead of what the handler was told.
+    /// Its standing in the cell as of its last poll, which may be ahead of what the handler was told.
     #[must_use]
     #[inline]
     pub fn membership(&self) -> Membership {
         if self.is_over() { Membership::Over } else { self.process.membership() }
     }
 
-    /// The protocol core, to look at.
+    /// The protocol core, read-only.
     #[must_use]
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// The protocol core, for what the node itself does not offer. Not between an effect and its end.
+    /// The protocol core, for operations that the node does not offer. Do not call it between an effect and its end.
     pub fn process_mut(&mut self) -> &mut Process {
         self.quiet_until = Instant::ZERO;
         &mut self.process
@@ -493,15 +494,16 @@ impl<D: Driver> Node<D> {
 }
 
 fn fresh_incarnation(entropy: &mut Entropy) -> Incarnation {
-    // Zero means "nobody"; a generator that only ever gives zero must not hang the caller.
+    // Zero is [`Incarnation::NONE`]. Clamped and not drawn again, so that a generator that always gives zero cannot
+    // hang the caller.
     Incarnation(entropy().max(1))
 }
 
-/// Datagrams asked of the driver at once.
+/// Most datagrams per receive.
 const BATCH: usize = 64;
 
-/// Batches drained before timers are judged.
+/// Most receives before timers are checked.
 const BATCHES_PER_TURN: usize = 8;
 
-/// Most places a node remembers to look for its cell.
+/// Most seed addresses that a node remembers.
 const SEEDS_MAX: usize = 1024;

@@ -1,4 +1,4 @@
-//! From settings to a process that can be turned.
+//! Starting: from settings to a process that can be polled.
 
 mod error;
 mod founding;
@@ -21,23 +21,23 @@ pub(crate) use identity::{entropy, name};
 /// How to start a process of a cell. The defaults find, or found, the cell of this user on this host.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What can also stand in a file.
+    /// The settings that can also be in a file.
     pub config: Config,
-    /// How the process may come into its first view. `None`: fixed founders if there are any; else it joins at
-    /// the seeds if there are any; else, on a loopback address, the lock of this host decides.
+    /// How the process may come into its first view. `None`: as one of the fixed founders if there are any; else by
+    /// joining at the seeds if there are any; else, on a loopback address, as this host's lock decides.
     pub founding: Option<Founding>,
-    /// After an exclusion, come back as a new incarnation and join the same groups again. Default true.
+    /// Whether it comes back after an exclusion, as a new incarnation, and joins the same groups again. Default true.
     pub rejoin: bool,
-    /// For a process with a thread of its own: how long it looks for more before it sleeps. Longer makes answers
-    /// quicker and costs the processor meanwhile; zero never spins. Default: zero on one or two processors, else
-    /// 20 microseconds.
+    /// For a process with a thread of its own: how long the thread polls before it sleeps. A longer time makes answers
+    /// quicker and costs processor time; zero never spins. Default: zero on one or two processors, else 20
+    /// microseconds.
     pub spin: Duration,
-    /// For a process with a thread of its own: most deliveries and events that wait for the application. Beyond
+    /// For a process with a thread of its own: the most deliveries and events that wait for the application. Beyond
     /// that, senders are held back. Default 4,096.
     pub queue_items: usize,
-    /// The same, in bytes of messages. One message may exceed it. Default 16 MiB.
+    /// The same bound in bytes of messages. One message may exceed it. Default 16 MiB.
     pub queue_bytes: usize,
-    /// Faults made on everything that arrives, and the seed that decides them. Default none.
+    /// Faults applied to everything that arrives, and the seed that decides them. Default none.
     pub faults: Option<(Faults, u64)>,
 }
 
@@ -62,7 +62,7 @@ impl From<Config> for Options {
     }
 }
 
-/// All that a node needs, and what keeps its place on this host.
+/// The parts of a node, and its files and locks on this host.
 pub(crate) struct Prepared {
     pub(crate) driver: Shm<Udp>,
     pub(crate) settings: Settings,
@@ -76,7 +76,7 @@ pub(crate) struct Prepared {
     pub(crate) believer: Believer,
 }
 
-/// Binds, enters the liveness lock and decides how to come in.
+/// Binds the sockets, enters the liveness lock and decides how to enter the cell.
 pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     let config = &options.config;
     let mut entropy = entropy()?;
@@ -124,7 +124,8 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     Ok(Prepared { driver, settings, security, entropy, liveness_lock, local, kept, plan, notices, believer })
 }
 
-/// A driver as configured. `longest`: the longest packet to take in, in bytes; `None`: what is usual where it is bound.
+/// Makes the configured driver. `longest`: the longest packet to receive, in bytes; `None`: the default for the bound
+/// addresses.
 pub(crate) fn bind(config: &Config, longest: Option<u32>) -> Result<Shm<Udp>, StartError> {
     let sockets = Udp::bind(&UdpOptions {
         packet_bytes_max: longest,
@@ -138,7 +139,7 @@ pub(crate) fn bind(config: &Config, longest: Option<u32>) -> Result<Shm<Udp>, St
     })
 }
 
-/// Twice what a group may have under way fits, so that a reader that keeps to flow control is not overtaken.
+/// A ring holds twice a group's window, so that a reader within flow control is not overtaken.
 fn memory(config: &Config) -> ShmOptions {
     let default = ShmOptions::default();
     let data_ring_bytes = default.data_ring_bytes.max(config.limits.group_window_bytes.saturating_mul(2));
@@ -152,7 +153,7 @@ fn check_cell(cell: &str) -> Result<(), StartError> {
     Ok(())
 }
 
-/// What the cell keeps on this host.
+/// Opens the cell's directories on this host.
 pub(crate) fn open_local(config: &Config) -> Result<LocalCell, StartError> {
     check_cell(&config.cell)?;
     Ok(LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)?)
@@ -170,5 +171,5 @@ pub(crate) fn security(config: &Config, local: &LocalCell) -> Result<Security, S
 /// Longest name of a cell or process, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 
-/// How long a thread looks for more where processors are not scarce: about as long as being woken takes.
+/// How long a thread polls before it sleeps where processors are not scarce: about the time that a wake-up takes.
 const SPIN: Duration = Duration::from_micros(20);

@@ -1,4 +1,4 @@
-//! Writes down what an application sees, as it sees it, for the checker.
+//! Records what an application observes, in order, for the checker.
 
 mod directory;
 mod records;
@@ -16,16 +16,17 @@ pub(crate) use directory::create;
 pub use directory::{to_directory, to_directory_if_any};
 pub use records::{group_incomplete, left, lost, order};
 
-/// Opens the trace of one life of the process. Called with each new incarnation.
+/// Opens the trace of one incarnation. Called with each new one.
 pub type OpenTrace<W> = Box<dyn FnMut(&MemberInfo) -> Result<TraceWriter<W>, TraceError> + Send>;
 
-/// Told, once in a life, why tracing stopped.
+/// Called, once per incarnation, with the reason why tracing stopped.
 pub type TraceFailed = Box<dyn FnMut(&TraceError) + Send>;
 
 /// A [`Handler`] that records what passes to the handler inside it.
 ///
-/// A trace that cannot be written (a full disk) is given up: the reason is told once, and the process goes on
-/// without a trace. A forked child writes nothing to the trace of its parent; a process of its own begins one of its own.
+/// A trace that cannot be written (a full disk) is given up: the reason is reported once, and the process continues
+/// without a trace. A forked child writes nothing to its parent's trace; a process started there begins a trace of its
+/// own.
 pub struct Traced<H, W: Write> {
     inner: H,
     cell: String,
@@ -33,13 +34,13 @@ pub struct Traced<H, W: Write> {
     failed: TraceFailed,
     write_ahead: bool,
     writer: Option<TraceWriter<W>>,
-    /// Where the writer was opened.
+    /// The process in which the writer was opened.
     home: Home,
     now: Instant,
-    /// A view change keeps this process from sending, as its trace says.
+    /// Whether the last record on this says that a view change keeps the process from sending.
     silent: bool,
     views: BTreeMap<GroupId, u64>,
-    /// Point-to-point messages of this life, by peer. As many entries as peers ever wrote or were written to.
+    /// Point-to-point messages of this incarnation, by peer; one entry per peer.
     messages: BTreeMap<Incarnation, Messages>,
 }
 
@@ -52,9 +53,9 @@ struct Messages {
 impl<H: Handler, W: Write> Traced<H, W> {
     /// Records what passes to `inner` in the traces that `open` opens.
     ///
-    /// With `write_ahead` every record is handed to the trace's file before a packet that may tell of it: what was
-    /// recorded survives a kill of the process. Otherwise records are gathered, which is faster. The header that
-    /// `open` writes must say the same.
+    /// With `write_ahead` every record is written to the trace's file before any packet that may reveal the event. So
+    /// records survive a kill of the process. Otherwise records are buffered, which is faster. The header that `open`
+    /// writes must say the same.
     pub fn new(inner: H, cell: &str, write_ahead: bool, open: OpenTrace<W>, failed: TraceFailed) -> Self {
         Self {
             inner,
@@ -86,13 +87,13 @@ impl<H: Handler, W: Write> Traced<H, W> {
         self.writer.is_some() && self.home.is_here()
     }
 
-    /// Hands gathered records to the file.
+    /// Writes buffered records to the file.
     pub fn flush(&mut self) {
         let outcome = self.writer().map_or(Ok(()), TraceWriter::flush);
         self.settle(outcome);
     }
 
-    /// Ends the trace of this life: the application is about to stop. Nothing is recorded after.
+    /// Ends the trace of this incarnation, because the application is about to stop. Nothing is recorded afterwards.
     pub fn finish(&mut self) {
         self.record(&Record::End);
         self.flush();
@@ -130,7 +131,7 @@ impl<H: Handler, W: Write> Traced<H, W> {
 #[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<H: Handler, W: Write> Handler for Traced<H, W> {
     fn begin(&mut self, me: &MemberInfo) {
-        // A life that was given up before it came into a view has no event of its own that ends it.
+        // An incarnation that was given up before its first view has no ending event of its own.
         self.finish();
         self.silent = false;
         self.views.clear();
@@ -226,7 +227,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         if let Event::GroupView(view) = &event {
             self.views.insert(view.group, view.view);
         }
-        // The checker compares states where the application has taken an event in, not before.
+        // The checker compares states after the application has taken an event, not before.
         let compare = match &event {
             Event::StateEnd { group } => Some((*group, None)),
             Event::GroupView(view) => Some((view.group, Some(view.view))),

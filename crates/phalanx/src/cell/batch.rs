@@ -1,12 +1,12 @@
-//! Messages that go through the queue of commands as one.
+//! Messages that pass through the command queue together.
 
-/// Messages one behind the other, taken from the front.
+/// Concatenated messages, taken from the front.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
-    /// Where each message ends.
+    /// The end offset of each message.
     ends: Vec<usize>,
-    /// Messages taken.
+    /// The number of messages taken.
     taken: usize,
 }
 
@@ -16,19 +16,19 @@ impl Batch {
         self.ends.push(self.bytes.len());
     }
 
-    /// The message in front.
+    /// The message at the front.
     pub(super) fn front(&self) -> Option<&[u8]> {
         let end = *self.ends.get(self.taken)?;
         let start = if self.taken == 0 { 0 } else { self.ends[self.taken - 1] };
         Some(&self.bytes[start..end])
     }
 
-    /// The one in front is done with.
+    /// Drops the message at the front.
     pub(super) fn forget_front(&mut self) {
         self.taken += 1;
     }
 
-    /// How many wait.
+    /// The number of messages left.
     pub(super) fn len(&self) -> usize {
         self.ends.len().saturating_sub(self.taken)
     }
@@ -37,7 +37,7 @@ impl Batch {
         self.taken >= self.ends.len()
     }
 
-    /// What it takes in memory, as long as any of it waits.
+    /// The memory it occupies until the last message is taken, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len() + self.ends.len() * size_of::<usize>()
     }

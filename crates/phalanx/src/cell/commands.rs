@@ -1,4 +1,4 @@
-//! What the application hands to the protocol thread: one bounded ring, in the order it was asked for.
+//! Commands from the application to the protocol thread: one bounded ring, in the order they were given.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use super::group::Slot;
 use super::signal::Signal;
 use crate::state::State;
 
-/// A command that waits for the protocol thread.
+/// A command for the protocol thread.
 pub(super) enum Command {
     Cast { slot: Arc<Slot>, order: Order, stability: Stability, payload: Bytes },
     CastAll { slot: Arc<Slot>, order: Order, stability: Stability, batch: Batch },
@@ -28,7 +28,7 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// What it would multicast, and how many messages.
+    /// The group and number of messages that it multicasts, if it does.
     pub(super) fn multicasts(&self) -> Option<(&Arc<Slot>, u64)> {
         match self {
             Self::Cast { slot, .. } => Some((slot, 1)),
@@ -57,7 +57,7 @@ impl Command {
     }
 }
 
-/// The ring. Any thread pushes; the protocol thread pops.
+/// The ring. Any thread pushes; only the protocol thread pops.
 pub(super) struct Commands {
     ring: ArrayQueue<Command>,
     bytes: AtomicUsize,
@@ -68,7 +68,7 @@ pub(super) struct Commands {
     over: AtomicBool,
 }
 
-/// Why a command was not taken.
+/// Why a command was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     Full,
@@ -88,18 +88,18 @@ impl Commands {
         }
     }
 
-    /// Whether nothing is taken any more.
+    /// Whether no command is accepted any more.
     pub(super) fn is_closed(&self) -> bool {
         self.over.load(Ordering::SeqCst) || self.leaving.load(Ordering::SeqCst)
     }
 
-    /// Gives the command back if it is not taken.
+    /// Queues a command; returns it if it is not accepted.
     pub(super) fn try_push(&self, command: Command) -> Result<(), (Refused, Command)> {
-        // A single command may exceed the bound: else a long message would never go.
+        // The bound is checked before the command is added, so that a message longer than the bound can be sent too.
         if self.bytes.load(Ordering::Relaxed) >= BYTES_MAX {
             return Err((if self.is_closed() { Refused::Over } else { Refused::Full }, command));
         }
-        // Counted before it is asked whether the end has come: `close` waits for what is counted and not there yet.
+        // Counted before the end is checked: `close` waits for commands that are counted and not in the ring yet.
         let cost = command.cost();
         self.bytes.fetch_add(cost, Ordering::SeqCst);
         if self.is_closed() {
@@ -118,7 +118,7 @@ impl Commands {
         }
     }
 
-    /// Waits for room.
+    /// Queues a command, and waits while there is no room.
     pub(super) fn push(&self, command: Command, patience: Option<Duration>) -> Result<(), Refused> {
         let mut command = match self.try_push(command) {
             Ok(()) => return Ok(()),
@@ -146,12 +146,12 @@ impl Commands {
         self.ring.is_empty()
     }
 
-    /// Wakes who waits for room. Once per run of pops.
+    /// Wakes threads that wait for room. Called once per run of pops.
     pub(super) fn popped(&self) {
         self.room.notify();
     }
 
-    /// Asks for a graceful leave; nothing is taken after.
+    /// Requests a graceful leave; no command is accepted afterwards.
     pub(super) fn leave(&self) {
         self.leaving.store(true, Ordering::SeqCst);
         self.protocol.wake();
@@ -162,7 +162,7 @@ impl Commands {
         self.leaving.load(Ordering::SeqCst)
     }
 
-    /// Asks the protocol thread to end as it is.
+    /// Makes the protocol thread end at once.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.protocol.wake();
@@ -172,7 +172,7 @@ impl Commands {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Takes nothing any more, and gives to `each` what was taken and not carried out: all that was accepted is among it.
+    /// Ends acceptance, and passes every command that was accepted and not carried out to `each`.
     pub(super) fn close(&self, mut each: impl FnMut(Command)) {
         self.over.store(true, Ordering::SeqCst);
         loop {
@@ -182,7 +182,7 @@ impl Commands {
             if self.bytes.load(Ordering::SeqCst) == 0 {
                 break;
             }
-            // Somebody is between the count and the ring.
+            // A thread is between the count and the ring.
             std::thread::yield_now();
         }
         self.room.notify();
@@ -192,8 +192,8 @@ impl Commands {
 /// Most commands that wait.
 const COMMANDS_MAX: usize = 1_024;
 
-/// No command is taken while more bytes than this wait.
+/// No command is accepted while more bytes than this wait.
 const BYTES_MAX: usize = 4 << 20;
 
-/// The share of a command that is not payload.
+/// The fixed cost of a command, beside its payload.
 const COMMAND_BYTES: usize = 64;

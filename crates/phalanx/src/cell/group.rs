@@ -10,14 +10,14 @@ use super::batch::Batch;
 use super::commands::{Command, Refused};
 use super::{CallError, Shared};
 
-/// What the handles of a group and the protocol thread share.
+/// State shared by the handles of a group and the protocol thread.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) name: Arc<str>,
     view: Mutex<Option<Arc<GroupView>>>,
     left: AtomicBool,
-    /// Multicasts taken from the queue of commands so far, and the last of them that the core accepted. The protocol thread
-    /// counts.
+    /// The number of multicasts taken from the command queue so far, and the number of the last that the core accepted.
+    /// Only the protocol thread writes them.
     taken: AtomicU64,
     accepted: AtomicU64,
 }
@@ -41,20 +41,20 @@ impl Slot {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
     }
 
-    /// So many more were taken. Returns how many in all.
+    /// Counts `messages` more as taken. Returns the total.
     pub(super) fn take(&self, messages: u64) -> u64 {
-        // There is one writer.
+        // A load and a store suffice, because only one thread writes.
         let taken = self.taken.load(Ordering::Relaxed) + messages;
         self.taken.store(taken, Ordering::Relaxed);
         taken
     }
 
-    /// One more was taken, and the core accepted it.
+    /// Counts one more as taken and accepted by the core.
     pub(super) fn accept(&self) {
         self.accepted.store(self.take(1), Ordering::Relaxed);
     }
 
-    /// The number of the last that the core accepted.
+    /// The number of the last multicast that the core accepted.
     pub(super) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
@@ -68,7 +68,7 @@ impl Slot {
     }
 }
 
-/// A group this process is a member of, or is joining. Cheap to clone; usable from any thread.
+/// A group that this process is a member of, or is joining. Cheap to clone; usable from any thread.
 #[derive(Clone)]
 pub struct Group {
     pub(super) shared: Arc<Shared>,
@@ -82,26 +82,27 @@ impl Group {
         &self.slot.name
     }
 
-    /// The view in force, as last handed to the application, and whether it is adequate now. `None` before the first and after
-    /// the last, and in a forked child.
+    /// The view last delivered to the application, and whether it is adequate now. `None` before the first and after
+    /// the last view, and in a forked child.
     #[must_use]
     pub fn view(&self) -> Option<Arc<GroupView>> {
         self.shared.check().ok()?;
         self.slot.view()
     }
 
-    /// The group's number in the cell, as the items of [`Cell::recv`](super::Cell::recv) name it.
+    /// The group's number in the cell, as in the items of [`Cell::recv`](super::Cell::recv).
     #[must_use]
     pub fn id(&self) -> Option<GroupId> {
         self.view().map(|view| view.group)
     }
 
-    /// Multicasts `payload`. Waits while too much waits already, also while the process is still joining. Unless asked for by
-    /// name, it is uniform where the group was founded so, see [`JoinOptions::terms`](super::JoinOptions::terms).
+    /// Multicasts `payload`. Blocks while the command queue is full, also while the process is still joining. Unless
+    /// `stability` says otherwise, it is uniform if the group was founded so, see
+    /// [`JoinOptions::terms`](super::JoinOptions::terms).
     ///
-    /// Accepted means queued: it goes out in the view that is in force when its turn comes. If this incarnation
-    /// ends before it has come that far, it goes out in the next one's view, or not at all: an [`Item::Unsent`](super::Item::Unsent)
-    /// tells of each that does not.
+    /// Accepted means queued: it is sent in the view that is in force when it reaches the head of the queue. If this
+    /// incarnation ends before, it is sent in a view of the next one, or never. An
+    /// [`Item::Unsent`](super::Item::Unsent) reports each one that is not sent.
     ///
     /// # Errors
     /// [`CallError`]; nothing was queued.
@@ -109,7 +110,7 @@ impl Group {
         self.cast_bytes(order, stability, Bytes::copy_from_slice(payload))
     }
 
-    /// The same without a copy.
+    /// Like [`Group::cast`], without a copy.
     ///
     /// # Errors
     /// [`CallError`]; nothing was queued.
@@ -118,20 +119,20 @@ impl Group {
         self.shared.commands.push(command, None).map_err(CallError::from)
     }
 
-    /// The same as [`Group::cast`] without waiting.
+    /// Like [`Group::cast`], without blocking.
     ///
     /// # Errors
-    /// [`CallError::Full`] when too much waits already; else see [`CallError`]. Nothing was queued.
+    /// [`CallError::Full`] if the queue is full; else see [`CallError`]. Nothing was queued.
     pub fn try_cast(&self, order: Order, stability: Stability, payload: &[u8]) -> Result<(), CallError> {
         let command = self.command(order, stability, Bytes::copy_from_slice(payload))?;
         self.shared.commands.try_push(command).map_err(|(refused, _)| refused.into())
     }
 
-    /// Multicasts each of `payloads`, in this order: the same as a [`Group::cast`] of each, and for many small messages far
-    /// cheaper, because they go to the protocol thread together.
+    /// Multicasts each of `payloads`, in this order. The effect is that of a [`Group::cast`] for each. For many small
+    /// messages it is far cheaper, because they pass to the protocol thread together.
     ///
     /// # Errors
-    /// [`CallError`]; nothing was queued. All together may be as long as one message:
+    /// [`CallError`]; nothing was queued. All payloads together may be as long as one message:
     /// [`MESSAGE_BYTES_MAX`](phalanx_core::MESSAGE_BYTES_MAX).
     pub fn cast_all<P: AsRef<[u8]>>(
         &self,
@@ -154,10 +155,10 @@ impl Group {
         self.shared.commands.push(command, None).map_err(CallError::from)
     }
 
-    /// Leaves the group, after what was cast before. [`phalanx_core::Event::GroupLeft`] tells when it is done.
+    /// Leaves the group, after everything cast before. [`phalanx_core::Event::GroupLeft`] reports the end.
     ///
     /// # Errors
-    /// [`CallError`]; nothing was asked.
+    /// [`CallError`]; nothing was requested.
     pub fn leave(&self) -> Result<(), CallError> {
         self.check()?;
         let slot = Arc::clone(&self.slot);

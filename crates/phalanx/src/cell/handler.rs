@@ -1,4 +1,4 @@
-//! The protocol thread's side of the application.
+//! The handler that runs on the protocol thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use super::items::{Copier, Item};
 use crate::handler::Handler;
 use crate::state::State;
 
-/// Queues what comes, and keeps the groups' states.
+/// Queues deliveries and events, and maintains the groups' states.
 pub(super) struct Queueing {
     shared: Arc<Shared>,
     rejoin: bool,
     copier: Copier,
-    /// What came although there was no room. Kept in order; nothing more is asked for meanwhile.
+    /// Items that arrived when there was no room, in order. The core is not asked for more while there are any.
     spilled: VecDeque<Item>,
-    /// The last that will not be sent: group, first, how many. What follows on may be added.
+    /// The last run of unsent multicasts: group, first number, count. A run that follows directly is merged into it.
     lost: Option<(Arc<str>, u64, u64)>,
-    /// What tells that the process is over for good, until all that it did not send was told.
+    /// The event that says that the process is over, held until all unsent multicasts were reported.
     last: Option<Event>,
     groups: BTreeMap<Arc<str>, Joined>,
     names: BTreeMap<GroupId, Arc<str>>,
@@ -30,12 +30,12 @@ struct Joined {
     slot: Arc<Slot>,
     with_state: bool,
     state: Option<Box<dyn State>>,
-    /// The group whose state is here, also through an exclusion.
+    /// The group whose state is here; kept through an exclusion.
     holds: Option<GroupId>,
 }
 
 impl Joined {
-    /// Whether it has the whole state of the group. Pieces of a state that no [`State`] takes are dropped.
+    /// Whether it has the complete state of the group. Pieces of a state without a [`State`] to take them are dropped.
     fn keeps(&self, group: GroupId) -> bool {
         self.holds == Some(group) && (self.state.is_some() || !self.with_state)
     }
@@ -48,18 +48,18 @@ impl Queueing {
         Self { shared, rejoin, copier: Copier::default(), spilled, lost: None, last: None, groups, names }
     }
 
-    /// A group is about to be joined.
+    /// Adds a group that is about to be joined.
     pub(super) fn add(&mut self, slot: Arc<Slot>, with_state: bool, state: Option<Box<dyn State>>) {
         self.groups.insert(Arc::clone(&slot.name), Joined { slot, with_state, state, holds: None });
     }
 
-    /// The number of the group of that slot, once it is joined.
+    /// The number of the slot's group, once it is joined.
     pub(super) fn number(&self, slot: &Arc<Slot>) -> Option<GroupId> {
         let joined = self.groups.get(&slot.name).filter(|joined| Arc::ptr_eq(&joined.slot, slot))?;
         joined.slot.view().map(|view| view.group)
     }
 
-    /// Whether another membership of a group of that name still ends.
+    /// Whether an earlier membership of a group of that name has not ended yet.
     pub(super) fn has(&self, name: &str) -> bool {
         self.groups.contains_key(name)
     }
@@ -68,8 +68,8 @@ impl Queueing {
         self.push(Item::Notice(notice.into()));
     }
 
-    /// So many multicasts that were taken from the queue of commands for that group, the last of them as number `last`, will not be
-    /// sent.
+    /// Reports multicasts that were taken from the command queue for that group, the last of them with number `last`,
+    /// as never sent.
     pub(super) fn unsent(&mut self, slot: &Slot, messages: u64, last: u64) {
         if messages == 0 {
             return;
@@ -90,14 +90,14 @@ impl Queueing {
         }
     }
 
-    /// The process is over, and all that it did not send was told.
+    /// Reports the end, after all unsent multicasts were reported.
     pub(super) fn finish(&mut self) {
         if let Some(last) = self.last.take() {
             self.push(Item::Event(last));
         }
     }
 
-    /// Wakes who waits for what came.
+    /// Wakes threads that wait for items.
     pub(super) fn publish(&mut self) {
         self.report_lost();
         self.unspill();
@@ -124,7 +124,7 @@ impl Queueing {
         }
     }
 
-    /// This process is not in the group, and does not ask for it.
+    /// Drops a group that this process is not in and does not request.
     fn forget(&mut self, name: &str) {
         if let Some(joined) = self.groups.remove(name) {
             joined.slot.leave();
@@ -196,7 +196,7 @@ impl Handler for Queueing {
             }
             Event::GroupLeft { group, why: LeaveReason::Anew } => {
                 if let Some(joined) = self.names.get(group).and_then(|name| self.groups.get_mut(name)) {
-                    joined.slot.set_view(None); // it comes back by itself, with the state
+                    joined.slot.set_view(None); // the node joins it again, and the state is kept
                 }
             }
             Event::GroupLeft { group, .. } => {

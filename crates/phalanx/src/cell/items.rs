@@ -1,4 +1,4 @@
-//! What the protocol thread hands to the application: one bounded queue, in the order the core decided.
+//! Items from the protocol thread to the application: one bounded queue, in the order the core decided.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use phalanx_driver::Waker;
 use super::room::Room;
 use super::signal::Signal;
 
-/// Something for the application.
+/// An item for the application.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Item {
@@ -21,31 +21,31 @@ pub enum Item {
     Message(Message),
     /// A point-to-point message.
     Direct {
-        /// From whom.
+        /// The sender.
         from: Incarnation,
-        /// The bytes.
+        /// The payload.
         payload: Bytes,
     },
     /// A view, or another event.
     Event(Event),
-    /// Multicasts that were accepted and will not be sent. Before the event that tells why, or, of those that were still on their way
-    /// to the protocol thread then, after it and before the end.
+    /// Multicasts that were accepted and will not be sent. It precedes the event that says why. Those that had not
+    /// reached the protocol thread by then are reported after that event and before the end.
     Unsent {
         /// The group's name.
         group: Arc<str>,
-        /// The first of them: its number among all that were accepted for the group since it was joined, from 1, whatever became of
-        /// the process meanwhile.
+        /// The number of the first of them, among all accepted for the group since it was joined, from 1. The count
+        /// goes on over incarnations.
         first: u64,
-        /// How many, one behind the other.
+        /// Their number; they are consecutive.
         messages: u64,
     },
-    /// Something the operator should know: a directory that cannot be written, a trace that stopped.
+    /// A notice for the operator: a directory that cannot be written, a trace that stopped.
     Notice(Arc<str>),
 }
 
 /// A multicast message; the fields are those of [`phalanx_core::Delivery`].
 ///
-/// A small payload shares its memory with its neighbours: copy what is kept for long.
+/// A small payload shares a block of memory with its neighbours, so copy a payload that is kept for long.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// The group it was sent to.
@@ -58,13 +58,13 @@ pub struct Message {
     pub seq: u64,
     /// The order it was sent with.
     pub order: Order,
-    /// Delivered only because every member has received it.
+    /// Whether it was delivered only after every member had received it.
     pub uniform: bool,
     /// For [`Order::Total`]: its number in the group view's total order.
     pub position: Option<u64>,
     /// Part of a state transfer: it belongs to views before this process's first.
     pub replayed: bool,
-    /// The bytes.
+    /// The payload.
     pub payload: Bytes,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Items {
     filled: Signal,
     task: AtomicWaker,
     protocol: Waker,
-    /// Nobody will take what comes: it is dropped.
+    /// No thread will take further items: they are dropped.
     discarding: AtomicBool,
     over: AtomicBool,
 }
@@ -97,17 +97,17 @@ impl Items {
         self.discarding.load(Ordering::Relaxed) || self.queue.len() < self.queue.capacity() && self.room.is_free()
     }
 
-    /// Room for one more? If not, the protocol thread is woken when there is.
+    /// Whether there is room for one more. If not, the protocol thread is woken when there is.
     pub(super) fn ready(&self) -> bool {
         if self.has_room() {
             return true;
         }
         self.room.starve();
-        // What was taken before the flag was up woke nobody.
+        // A pop before the flag was set woke no one, so the room is checked again.
         self.has_room()
     }
 
-    /// Gives the item back when there is no room.
+    /// Queues an item; returns it if there is no room.
     pub(super) fn push(&self, item: Item) -> Result<(), Item> {
         if self.discarding.load(Ordering::Relaxed) {
             return Ok(());
@@ -116,7 +116,7 @@ impl Items {
         self.queue.push(item).inspect_err(|item| self.room.give_back(cost(item)))
     }
 
-    /// Wakes who waits for what was pushed. Once per turn rather than per item.
+    /// Wakes threads and tasks that wait for items. Called once per poll, not per item.
     pub(super) fn publish(&self) {
         if !self.queue.is_empty() || self.is_over() {
             self.filled.notify();
@@ -127,37 +127,37 @@ impl Items {
     pub(super) fn pop(&self) -> Option<Item> {
         let item = self.queue.pop()?;
         let half = self.room.taken(cost(&item)) && self.queue.len() <= self.queue.capacity() / 2;
-        // Waking at half full lets both sides work in runs.
+        // Waking only at half full lets both sides work in longer runs.
         if half && self.room.feed() {
             self.protocol.wake();
         }
         Some(item)
     }
 
-    /// Waits for an item. `Err`: none came in time (`false`), or none will come (`true`).
+    /// Waits for an item. `Err(false)`: none came in time. `Err(true)`: none will come.
     pub(super) fn wait(&self, patience: Option<Duration>) -> Result<Item, bool> {
         let ready = || match (self.is_over(), self.pop()) {
             (_, Some(item)) => Some(Ok(item)),
-            // Asked before the queue was looked at: what was pushed before the end was seen.
+            // `is_over` was read before the queue, so an empty queue is final: everything was pushed before the end.
             (true, None) => Some(Err(true)),
             (false, None) => None,
         };
         self.filled.wait(patience, ready).unwrap_or(Err(false))
     }
 
-    /// The task to wake when there is an item. One task at a time.
+    /// Registers the task to wake when there is an item. One task at a time.
     pub(super) fn register(&self, task: &std::task::Waker) {
         self.task.register(task);
     }
 
-    /// Drops what waits and what comes.
+    /// Drops all present and future items.
     pub(super) fn discard(&self) {
         self.discarding.store(true, Ordering::SeqCst);
         while self.pop().is_some() {}
         self.protocol.wake();
     }
 
-    /// Nothing more will come.
+    /// Ends the queue: no more items follow.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
         self.publish();
@@ -168,7 +168,7 @@ impl Items {
     }
 }
 
-/// What an item counts against the bound, in bytes.
+/// An item's cost against the bound, in bytes.
 fn cost(item: &Item) -> usize {
     match item {
         Item::Message(message) => message.payload.len() + ITEM_BYTES,
@@ -177,7 +177,7 @@ fn cost(item: &Item) -> usize {
     }
 }
 
-/// Copies payloads out of packets, many small ones into one piece of memory.
+/// Copies payloads out of packets, many small ones into one block of memory.
 #[derive(Debug, Default)]
 pub(super) struct Copier {
     piece: BytesMut,
@@ -210,11 +210,11 @@ impl Copier {
     }
 }
 
-/// The share of an item that is not payload.
+/// The fixed cost of an item, beside its payload.
 const ITEM_BYTES: usize = 128;
 
-/// Longer payloads get memory of their own.
+/// Payloads of at least this length get their own allocation.
 const ALONE_BYTES: usize = 4 << 10;
 
-/// Shorter ones share pieces of this size.
+/// Shorter ones share blocks of this size.
 const PIECE_BYTES: usize = 32 << 10;

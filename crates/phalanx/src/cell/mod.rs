@@ -1,5 +1,5 @@
-//! A process with a protocol thread of its own: applications call from any thread and take what comes from a
-//! queue, by waiting or as an asynchronous stream.
+//! A process with a protocol thread of its own. Applications call from any thread and take items from a queue, by
+//! blocking or as an asynchronous stream.
 
 mod batch;
 mod commands;
@@ -37,9 +37,10 @@ pub use stream::CellStream;
 
 /// A process of a cell that runs on a thread of its own.
 ///
-/// Dropping it leaves the cell gracefully if that takes less than two seconds, and stops in any case.
+/// Dropping it leaves the cell gracefully if that takes less than two seconds, and stops the process in any case.
 ///
-/// In a forked child it is dead, with its groups and streams: calls give [`CallError::Forked`], and dropping it does nothing.
+/// In a forked child it is dead, with its groups and streams: calls give [`CallError::Forked`], and dropping it does
+/// nothing.
 pub struct Cell {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -48,51 +49,52 @@ pub struct Cell {
 /// How to join a group.
 #[derive(Default)]
 pub struct JoinOptions {
-    /// Take the state of a member before the first view. Without [`JoinOptions::state`] pieces are dropped.
+    /// Whether the process takes a member's state before the first view. Without [`JoinOptions::state`] its pieces are
+    /// dropped.
     pub with_state: bool,
-    /// What is agreed for the group if this process founds it. Default: what is cast is uniform unless asked for otherwise, any
-    /// number of members is enough, and the group waits for members with its state that are cut off.
+    /// The group's terms if this process founds it. By default casts are uniform unless requested otherwise, any number
+    /// of members is enough, and the group waits for members with its state that are cut off.
     pub terms: GroupTerms,
-    /// The state this member holds for the group.
+    /// The state that this member holds for the group.
     pub state: Option<Box<dyn State>>,
 }
 
-/// Why a call did nothing.
+/// Why a call failed; it changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// Too much waits already, and the call was not to wait.
-    #[error("too much waits to be sent: take deliveries, and try again")]
+    /// The command queue is full, and the call was not to block.
+    #[error("too many commands are queued: take deliveries, and try again")]
     Full,
-    /// Nothing came in time.
+    /// No item came in time.
     #[error("nothing came in time")]
     Timeout,
     /// The process has left the cell, or was excluded and does not come back, or its thread ended.
     #[error("this process is no longer in the cell")]
     Over,
-    /// The handle was made before a fork, and this is the child.
+    /// The handle was made before a fork, and this process is the child.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
-    /// The command is wrong.
+    /// The core refused the command.
     #[error(transparent)]
     Refused(CommandError),
 }
 
-/// What the handles and the protocol thread share.
+/// State shared by the handles and the protocol thread.
 struct Shared {
     commands: Commands,
     items: Items,
     groups: Mutex<BTreeMap<Arc<str>, Arc<Slot>>>,
     facts: Mutex<Facts>,
     belief: Belief,
-    /// Who it was when it began.
+    /// Its member record at the start.
     born: MemberInfo,
     home: Home,
-    /// What was to be recorded could not be written.
+    /// A trace that was configured could not be written.
     trace_lost: AtomicBool,
 }
 
-/// What the application may ask at any time.
+/// Facts that the application may read at any time.
 #[derive(Clone)]
 struct Facts {
     me: MemberInfo,
@@ -101,7 +103,7 @@ struct Facts {
 }
 
 impl Facts {
-    /// Before the first view.
+    /// The facts before the first view.
     fn of(me: MemberInfo) -> Self {
         Self { me, view: None, primary: false }
     }
@@ -114,7 +116,7 @@ impl Shared {
 
     fn facts(&self) -> Facts {
         if !self.home.is_here() {
-            // The thread that held the lock when the process was forked is not there to give it back.
+            // The thread that held the lock at the fork does not exist here, so the lock may never be released.
             return Facts::of(self.born.clone());
         }
         self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -128,7 +130,7 @@ impl Shared {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The name is free again, unless it was taken anew.
+    /// Frees the name of a slot, unless another slot has taken it.
     fn forget(&self, slot: &Arc<Slot>) {
         let mut groups = self.slots();
         if groups.get(&slot.name).is_some_and(|current| Arc::ptr_eq(current, slot)) {
@@ -147,8 +149,8 @@ impl Cell {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Joins a group, which is made if it is not there. The first view comes as an item; what is cast before
-    /// waits for it.
+    /// Joins a group, which is made if it does not exist. The first view arrives as an item; casts before it wait for
+    /// it.
     ///
     /// # Errors
     /// [`CommandError::BadName`] or [`CommandError::AlreadyMember`] in [`CallError::Refused`]; else see
@@ -175,10 +177,11 @@ impl Cell {
         Ok(Group { shared: Arc::clone(&self.shared), slot })
     }
 
-    /// Sends a reliable point-to-point message to a member of the cell view. Waits while too much waits already.
+    /// Sends a reliable point-to-point message to a member of the cell view. Blocks while the command queue is full.
     ///
     /// # Errors
-    /// [`CallError`]; nothing was queued. A message to a process that is gone when its turn comes is dropped.
+    /// [`CallError`]; nothing was queued. A message to a process that has gone when the protocol thread takes it is
+    /// dropped.
     pub fn send(&self, to: Incarnation, payload: &[u8]) -> Result<(), CallError> {
         self.shared.check()?;
         if payload.len() >= phalanx_core::MESSAGE_BYTES_MAX {
@@ -188,42 +191,44 @@ impl Cell {
         self.shared.commands.push(Command::Send { to, payload }, None).map_err(CallError::from)
     }
 
-    /// Asks the cell to rise to a level, once this process is in a view. A [`CellView`] of that level tells that it is in force, and
-    /// [`Event::LevelRefused`](phalanx_core::Event::LevelRefused) who cannot follow; nothing comes if it was in force already.
+    /// Requests that the cell rises to a level, once this process is in a view. A [`CellView`] of that level reports
+    /// success, and [`Event::LevelRefused`](phalanx_core::Event::LevelRefused) names the members that do not support
+    /// it. Neither comes if the level is in force already.
     ///
     /// # Errors
-    /// [`CallError`]; nothing was asked.
+    /// [`CallError`]; nothing was requested.
     pub fn raise_level(&self, level: u16) -> Result<(), CallError> {
         self.shared.check()?;
         self.shared.commands.push(Command::RaiseLevel { level }, None).map_err(CallError::from)
     }
 
-    /// Asks that a group waits no more for members that are cut off, once this process is in a view: their state is lost, and its
-    /// name is free. See [`Event::GroupOrphaned`](phalanx_core::Event::GroupOrphaned). An [`Item::Notice`] tells if no group of that
-    /// name waits.
+    /// Requests that a group stops waiting for members that are cut off, once this process is in a view. Their state is
+    /// lost, and the group's name is free. See [`Event::GroupOrphaned`](phalanx_core::Event::GroupOrphaned). An
+    /// [`Item::Notice`] reports if no group of that name waits.
     ///
     /// # Errors
-    /// [`CallError`]; nothing was asked.
+    /// [`CallError`]; nothing was requested.
     pub fn give_up_group(&self, name: impl Into<String>) -> Result<(), CallError> {
         self.shared.check()?;
         self.shared.commands.push(Command::GiveUpGroup { name: name.into() }, None).map_err(CallError::from)
     }
 
     /// Founds the next instance of the cell from here, when its quorum is gone for good: see
-    /// [`Process::reform`](phalanx_core::Process::reform). An [`Item::Notice`] tells if it cannot be.
+    /// [`Process::reform`](phalanx_core::Process::reform). An [`Item::Notice`] reports a refusal.
     ///
     /// # Errors
-    /// [`CallError`]; nothing was asked.
+    /// [`CallError`]; nothing was requested.
     pub fn reform(&self) -> Result<(), CallError> {
         self.shared.check()?;
         self.shared.commands.push(Command::Reform, None).map_err(CallError::from)
     }
 
-    /// Says that no member of the cell lives anywhere: see [`Process::found_anew`](phalanx_core::Process::found_anew). An
-    /// [`Item::Notice`] tells if this process cannot found it again.
+    /// States that no member of the cell lives anywhere: see
+    /// [`Process::found_anew`](phalanx_core::Process::found_anew). An [`Item::Notice`] reports if this process cannot
+    /// found it again.
     ///
     /// # Errors
-    /// [`CallError`]; nothing was asked.
+    /// [`CallError`]; nothing was requested.
     pub fn found_anew(&self) -> Result<(), CallError> {
         self.shared.check()?;
         self.shared.commands.push(Command::FoundAnew, None).map_err(CallError::from)
@@ -238,7 +243,7 @@ impl Cell {
         self.take_or_wait(None)
     }
 
-    /// The same, for no longer than `patience`.
+    /// Like [`Cell::recv`], for at most `patience`.
     ///
     /// # Errors
     /// [`CallError::Timeout`], or [`CallError::Over`] after the last one.
@@ -255,11 +260,11 @@ impl Cell {
         self.shared.items.wait(patience).map_err(over)
     }
 
-    /// Waits for the next item, and takes with it those that wait behind it, `max` in all at most: they are appended to
-    /// `items`. Returns how many, at least one unless `max` is 0.
+    /// Waits for the next item, and takes those queued behind it too, at most `max` in all. They are appended to
+    /// `items`. Returns their number, at least one unless `max` is 0.
     ///
     /// # Errors
-    /// [`CallError::Over`] after the last one; `items` is as it was.
+    /// [`CallError::Over`] after the last one; `items` is unchanged.
     pub fn recv_many(&self, items: &mut Vec<Item>, max: usize) -> Result<usize, CallError> {
         self.shared.check()?;
         if max == 0 {
@@ -276,77 +281,78 @@ impl Cell {
         Ok(taken)
     }
 
-    /// The next item, if one waits.
+    /// Takes the next item, if there is one.
     ///
     /// # Errors
-    /// [`CallError::Forked`].
+    /// [`CallError::Forked`] in a forked child.
     pub fn try_recv(&self) -> Result<Option<Item>, CallError> {
         self.shared.check()?;
         Ok(self.shared.items.pop())
     }
 
-    /// The items as an asynchronous stream, for any executor. One task may wait at a time; an item goes either to
-    /// it or to a call of [`Cell::recv`].
+    /// The items as an asynchronous stream, for any executor. One task may wait at a time. Each item goes either to it
+    /// or to a call of [`Cell::recv`].
     #[must_use]
     pub fn stream(&self) -> CellStream {
         CellStream { shared: Arc::clone(&self.shared), over: false }
     }
 
-    /// This process as its cell knows it now: the incarnation changes when it comes back after an exclusion. In a
-    /// forked child that of its parent's start, and below no view.
+    /// This process's present member record. The incarnation changes when it comes back after an exclusion. In a forked
+    /// child it is the record of the parent's start.
     #[must_use]
     pub fn me(&self) -> MemberInfo {
         self.shared.facts().me
     }
 
-    /// Where others find this process: what to name as a seed.
+    /// The control address of this process, which others use as a seed.
     #[must_use]
     pub fn control_address(&self) -> SocketAddr {
         self.shared.facts().me.control
     }
 
-    /// The cell view as last handed to the application.
+    /// The cell view last delivered to the application; `None` in a forked child.
     #[must_use]
     pub fn view(&self) -> Option<Arc<CellView>> {
         self.shared.facts().view
     }
 
-    /// What the protocol thread believes of its membership now, beside the queue of items, which may be long.
+    /// What the protocol thread believes of its membership now, independently of the item queue, which may be long.
     #[must_use]
     pub fn belief(&self) -> Belief {
         self.shared.belief.clone()
     }
 
-    /// Whether the process was in the primary partition as last handed to the application. What it believes by now:
-    /// [`Cell::belief`].
+    /// Whether the process was in the primary partition as last delivered to the application. For its present belief
+    /// see [`Cell::belief`].
     #[must_use]
     pub fn is_primary(&self) -> bool {
         self.shared.facts().primary
     }
 
-    /// Whether what was to be recorded ([`Config::trace`](crate::config::Config::trace)) could not be written. The process
-    /// goes on all the same; an [`Item::Notice`] says why.
+    /// Whether the trace ([`Config::trace`](crate::config::Config::trace)) could not be written. The process continues
+    /// without it; an [`Item::Notice`] says why.
     #[must_use]
     pub fn is_trace_lost(&self) -> bool {
         self.shared.trace_lost.load(Ordering::Relaxed)
     }
 
-    /// Begins to leave the cell: what was cast goes out first, for about half a second. Take items until
+    /// Starts a graceful leave. Queued casts are sent first, for about half a second. Take items until
     /// [`CallError::Over`].
     ///
     /// # Errors
-    /// [`CallError::Forked`].
+    /// [`CallError::Forked`] in a forked child.
     pub fn begin_leave(&self) -> Result<(), CallError> {
         self.shared.check()?;
         self.shared.commands.leave();
         Ok(())
     }
 
-    /// Leaves the cell gracefully and waits for it, dropping items that still come. After `patience` the process
-    /// stops as it is, and others learn of it as of a death; without any patience it does so at once.
+    /// Leaves the cell gracefully and waits for that, dropping items that still arrive. After `patience` the process
+    /// stops at once, which others see as a death; with zero patience it stops immediately.
     ///
     /// # Errors
-    /// [`CallError::Timeout`] when it did not leave in time; it is stopped all the same. [`CallError::Forked`].
+    /// [`CallError::Timeout`] if it did not leave in time; it is stopped all the same. [`CallError::Forked`] in a
+    /// forked child.
     pub fn leave(mut self, patience: Duration) -> Result<(), CallError> {
         self.shared.check()?;
         self.end(patience)
@@ -375,11 +381,11 @@ impl Drop for Cell {
         if self.shared.check().is_ok() {
             let _ = self.end(DROP_PATIENCE);
         } else {
-            // In a forked child there is no thread to ask or to wait for.
+            // A forked child has no such thread to stop or join.
             fork::forget(self.thread.take());
         }
     }
 }
 
-/// How long a dropped cell tries to leave.
+/// Longest time that a dropped cell tries to leave.
 const DROP_PATIENCE: Duration = Duration::from_secs(2);

@@ -1,13 +1,13 @@
-//! How many bytes wait in a bounded queue, and who is to be woken when there is room again.
+//! Counts the bytes in a bounded queue, and records whether its filler has to be woken when there is room.
 
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// One thread fills the queue, any may take from it.
+/// One thread fills the queue; any thread may take from it.
 #[derive(Debug)]
 pub(super) struct Room {
     bytes: AtomicUsize,
     bytes_max: usize,
-    /// The filling thread found no room, and wants to be woken when there is.
+    /// The filling thread found no room, and has to be woken when there is some.
     starved: AtomicBool,
 }
 
@@ -16,37 +16,41 @@ impl Room {
         Self { bytes: AtomicUsize::new(0), bytes_max: bytes_max.max(1), starved: AtomicBool::new(false) }
     }
 
-    /// Whether less than the bound waits.
+    /// Whether fewer bytes than the bound wait.
     pub(super) fn is_free(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) < self.bytes_max
     }
 
-    /// Something of `bytes` is put in.
+    /// Counts an item of `bytes` in.
     pub(super) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// It was not put in after all: there was no place for it.
+    /// Takes the count of an item back that could not be queued.
     pub(super) fn give_back(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// The filling thread wants to be woken. It must look for room once more before it sleeps.
+    /// Requests a wake-up for the filling thread. It must check for room once more before it sleeps.
     pub(super) fn starve(&self) {
         self.starved.store(true, Ordering::Relaxed);
-        // A change of nothing, for its place among the changes in `taken`: one that comes before it is seen by the
-        // look that follows, the emptier queue included; one that comes after it sees the flag. A plain load could
-        // read an old number of bytes while whoever takes the last of them reads an old flag, and nobody is woken.
+        // Adding zero puts this thread into the one order of changes of `bytes`. With plain loads a wake-up could be
+        // lost:
+        // 1. The filler sets `starved`, and reads an old count that leaves no room.
+        // 2. A taker takes the last bytes, and reads an old `starved`: it wakes no one.
+        // 3. The filler sleeps for good.
+        // If this change comes after the one in `taken`, the check that follows sees the smaller count and the emptier
+        // queue. If it comes before, `taken` sees the flag.
         self.bytes.fetch_add(0, Ordering::AcqRel);
     }
 
-    /// Something of `bytes` was taken out. True: no more than half waits.
+    /// Counts an item of `bytes` out. True: at most half of the bound waits.
     pub(super) fn taken(&self, bytes: usize) -> bool {
         let before = self.bytes.fetch_sub(bytes, Ordering::AcqRel);
         before.saturating_sub(bytes) <= self.bytes_max / 2
     }
 
-    /// After [`Self::taken`]: whether the filling thread is to be woken. Says so once.
+    /// To be called after [`Self::taken`]: whether the filling thread has to be woken. True once per request.
     pub(super) fn feed(&self) -> bool {
         self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed)
     }

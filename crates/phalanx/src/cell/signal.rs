@@ -1,4 +1,4 @@
-//! Lets threads sleep for a change of lock-free state, and costs whoever makes the change one fence.
+//! Lets threads sleep until lock-free state changes. A change without sleepers costs one fence.
 
 use std::time::{Duration, Instant};
 
@@ -13,19 +13,19 @@ pub(super) struct Signal {
 }
 
 impl Signal {
-    /// Call it after a change that may end somebody's wait.
+    /// Wakes waiting threads. Call it after a change that may end a wait.
     pub(super) fn notify(&self) {
-        // Orders the change before the look at who waits; with the fence in `wait`, either the change is seen
-        // there or the waiter is seen here.
+        // Orders the change before the load of `waiting`. Together with the fence in `wait`, either the waiter sees the
+        // change or this thread sees the waiter.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) > 0 {
-            // Taking the lock keeps the news from falling between a waiter's look and its sleep.
+            // The lock keeps the notification from falling between a waiter's check and its sleep.
             let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
             self.changed.notify_all();
         }
     }
 
-    /// Sleeps until `ready` gives something, or until `patience` is used up.
+    /// Sleeps until `ready` gives a value, or until `patience` has passed.
     pub(super) fn wait<T>(&self, patience: Option<Duration>, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
         let until = patience.and_then(|patience| Instant::now().checked_add(patience));
         let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);

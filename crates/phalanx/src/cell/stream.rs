@@ -10,15 +10,15 @@ use super::items::Item;
 use super::{CallError, Shared};
 use crate::belief::Belief;
 
-/// Gives each item once, and ends after the last. In a forked child it gives [`CallError::Forked`], and ends.
+/// Yields each item once, and ends after the last. In a forked child it yields [`CallError::Forked`], and ends.
 pub struct CellStream {
     pub(super) shared: Arc<Shared>,
-    /// Its end was told.
+    /// The end has been reported.
     pub(super) over: bool,
 }
 
 impl CellStream {
-    /// What the protocol thread believes of its membership now, beside the items; see [`Cell::belief`](super::Cell::belief).
+    /// What the protocol thread believes of its membership now; see [`Cell::belief`](super::Cell::belief).
     #[must_use]
     pub fn belief(&self) -> Belief {
         self.shared.belief.clone()
@@ -38,7 +38,7 @@ impl Stream for CellStream {
             return Poll::Ready(Some(Ok(item)));
         }
         items.register(context.waker());
-        // Asked before the queue is looked at again: what was pushed before the end is seen.
+        // Read before the queue is checked again, so that an item pushed before the end is not missed.
         let over = items.is_over();
         match items.pop() {
             Some(item) => Poll::Ready(Some(Ok(item))),

@@ -1,4 +1,4 @@
-//! The protocol thread: turns the process, carries out commands, sleeps when there is nothing to do.
+//! The protocol thread: polls the process, carries out commands, and sleeps when there is nothing to do.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,7 +78,7 @@ fn spawn<D: Wait>(
     Ok((shared, thread.map_err(StartError::Thread)?))
 }
 
-/// Tells everybody that the thread has ended, however it ended.
+/// Closes the queues when the thread ends, also by a panic, so that no handle waits for ever.
 struct Ends(Arc<Shared>);
 
 impl Drop for Ends {
@@ -93,9 +93,9 @@ struct Protocol<D: Wait, H> {
     handler: H,
     shared: Arc<Shared>,
     spin: Duration,
-    /// The first command, when it has to wait.
+    /// The command at the head of the queue, if it has to wait.
     pending: Option<Command>,
-    /// Since when a leave was asked for.
+    /// Since when a leave has been requested.
     leaving: Option<Instant>,
     left: bool,
     /// Why the trace stopped, if it did.
@@ -107,7 +107,7 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         Self { process, handler, shared, spin, pending: None, leaving: None, left: false, failed: None }
     }
 
-    /// `queueing` finds the queue inside the handler; `finish` is its last call.
+    /// Runs the thread. `queueing` finds the queue inside the handler; `finish` is the handler's last call.
     fn run(mut self, ends: Ends, queueing: fn(&mut H) -> &mut Queueing, finish: fn(&mut H)) {
         let outcome = self.turns(queueing);
         if let Err(error) = outcome {
@@ -116,12 +116,12 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         self.report_unsent(queueing);
         finish(&mut self.handler);
         self.tell(queueing);
-        // Sockets, liveness lock and counters go before anybody is told that this process is over.
+        // Sockets, liveness lock and counters are released before any handle learns that this process is over.
         drop(self);
         drop(ends);
     }
 
-    /// Tells of all that was accepted and will not be sent, now that nothing is any more.
+    /// Reports every multicast that was accepted and will not be sent. Called when nothing is sent any more.
     fn report_unsent(&mut self, queueing: fn(&mut H) -> &mut Queueing) {
         let lost: Vec<_> = self.process.node().process().unsent().collect();
         for (group, messages) in lost {
@@ -133,7 +133,7 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         queueing(&mut self.handler).finish();
     }
 
-    /// What it would multicast will not be sent.
+    /// Reports a command's multicasts as never sent.
     fn give_up(&mut self, command: &Command, queueing: fn(&mut H) -> &mut Queueing) {
         if let Some((slot, messages)) = command.multicasts() {
             let last = slot.take(messages);
@@ -162,12 +162,13 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
                 }
             }
             idle_since = None;
-            // A command that has to wait goes on when credit comes, which a datagram brings, or the leave's patience ends.
+            // A waiting command continues when credit arrives, which comes with a datagram, or when the leave's
+            // patience ends.
             self.process.wait(self.leaving.map(|_| LEAVE_POLL))?;
         }
     }
 
-    /// Gives the application what came in this turn.
+    /// Publishes the items and notices of this poll to the application.
     fn tell(&mut self, queueing: fn(&mut H) -> &mut Queueing) {
         let mut notices = self.process.notices();
         if let Some(failed) = &self.failed {
@@ -180,10 +181,10 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         queue.publish();
     }
 
-    /// Carries out commands, up to one that has to wait. Returns how many.
+    /// Carries out commands, up to one that has to wait. Returns their number.
     fn carry_out(&mut self, queueing: fn(&mut H) -> &mut Queueing) -> usize {
         let mut count = 0;
-        // Once the leave has begun, what still waits has had its time.
+        // Once the leave has begun, the waiting commands have had their time.
         while count < COMMANDS_PER_TURN && !self.left {
             let Some(command) = self.pending.take().or_else(|| self.shared.commands.pop()) else { break };
             self.pending = self.carry(command, queueing);
@@ -199,7 +200,7 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         count
     }
 
-    /// Gives the command back if it has to wait.
+    /// Carries out a command; returns it if it has to wait.
     fn carry(&mut self, mut command: Command, queueing: fn(&mut H) -> &mut Queueing) -> Option<Command> {
         match &mut command {
             Command::Cast { slot, order, stability, payload } => {
@@ -253,7 +254,7 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
                 None
             }
             Command::RaiseLevel { level } => match self.process.raise_level(*level, &mut self.handler) {
-                // Before the first view, or between an exclusion and the next life's.
+                // Before the first view, or between an exclusion and the next incarnation's first view.
                 Err(CommandError::NoView | CommandError::Over) => (!self.process.is_over()).then_some(command),
                 Err(CommandError::LevelRefused { level, why }) => {
                     self.handler.event(Event::LevelRefused { level, why });
@@ -283,9 +284,9 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
                 return false;
             }
             Err(CommandError::NoCredit) => true,
-            // Not joined yet, or between an exclusion and the next life's view.
+            // Not joined yet, or between an exclusion and the next incarnation's view.
             Err(CommandError::NotMember | CommandError::Over) => !self.process.is_over() && !slot.has_left(),
-            // What it may be refused for else was refused when it was queued.
+            // Every other reason for a refusal was checked when it was queued.
             Err(_) => false,
         };
         if !waits {
@@ -299,12 +300,13 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
         let Command::Join { slot, with_state, terms, state } = command else { return };
         queueing(&mut self.handler).add(Arc::clone(&slot), with_state, state);
         if let Err(error) = self.process.join_group(&slot.name, with_state, terms, &mut self.handler) {
-            // The name was checked before, so the life is over; a next one is asked by the node itself.
+            // The name was checked before, so the incarnation is over. The node itself repeats the request in the next
+            // one.
             queueing(&mut self.handler).notice(format!("group {} is not joined: {error}", slot.name));
         }
     }
 
-    /// What was cast before goes first, but not for ever: without a quorum it could not.
+    /// Starts a requested leave. Queued casts are sent first, but not for ever: without a quorum they never would be.
     fn leave_if_asked(&mut self) {
         if !self.shared.commands.is_leaving() || self.left {
             return;
@@ -320,11 +322,11 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
     }
 }
 
-/// Commands carried out before the network is looked at again.
+/// Commands carried out between two polls of the network.
 const COMMANDS_PER_TURN: usize = 256;
 
-/// What was cast before a leave is given this long to be accepted.
+/// How long casts before a leave have to be accepted.
 const LEAVE_AFTER: Duration = Duration::from_millis(500);
 
-/// How often to look whether it was.
+/// How often that is checked.
 const LEAVE_POLL: Duration = Duration::from_millis(20);

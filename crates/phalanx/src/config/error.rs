@@ -1,13 +1,13 @@
-//! What can be wrong with a configuration, and where.
+//! Errors of a configuration, and where each value came from.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// No source set it.
     Default,
     /// A line of a file.
     File {
@@ -48,7 +48,7 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
     /// The file is not TOML.
@@ -60,27 +60,27 @@ pub enum ConfigError {
         line: usize,
         /// The column, from 1.
         column: usize,
-        /// What the parser expected.
+        /// The parser's message.
         message: String,
     },
-    /// A key that is not known.
+    /// An unknown key.
     #[error("{origin}: there is no key '{key}'{}", suggestion(nearest.as_deref()))]
     UnknownKey {
-        /// Where it stands.
+        /// The origin of the key.
         origin: Origin,
         /// The key as written.
         key: String,
-        /// The known key that looks most like it.
+        /// The known key that is most similar.
         nearest: Option<String>,
     },
     /// A value that its key cannot take.
     #[error("{origin}: {key}: {problem}")]
     BadValue {
-        /// Where it stands.
+        /// The origin of the value.
         origin: Origin,
         /// The key.
         key: String,
-        /// What is wrong and what would be right.
+        /// What is wrong, and what would be right.
         problem: String,
     },
 }

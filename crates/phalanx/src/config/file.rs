@@ -1,4 +1,4 @@
-//! Reads the file into keys, values and lines.
+//! Parses the file into keys, values and lines.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::{ConfigError, Origin};
 use super::keys::Written;
 
-/// One key as it stands in the file.
+/// One key of the file.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) key: String,
@@ -29,7 +29,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<Entry>, ConfigError> 
     })?;
     let mut entries = Vec::new();
     collect(path, text, "", table.get_ref(), &mut entries);
-    // In the order of the file, so that the first fault is the one reported.
+    // In the order of the file, so that the first error is the one reported.
     entries.sort_by_key(|entry| match entry.origin {
         Origin::File { line, .. } => line,
         _ => 0,
@@ -43,7 +43,7 @@ fn collect(path: &Path, text: &str, prefix: &str, table: &DeTable<'_>, entries: 
         let (line, _) = position(text, name.span().start);
         let origin = Origin::File { path: path.to_owned(), line };
         match value.get_ref() {
-            // One level of tables is all there is; a deeper one is an unknown key by its full name.
+            // Tables have one level only; a deeper one is reported as an unknown key with its full name.
             DeValue::Table(inner) if prefix.is_empty() => collect(path, text, &format!("{key}."), inner, entries),
             value => entries.push(Entry { key, written: written(value), origin }),
         }
@@ -72,7 +72,7 @@ fn written(value: &DeValue<'_>) -> Written {
     }
 }
 
-/// Line and column of a byte, both from 1.
+/// The line and column of a byte offset, both from 1.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;

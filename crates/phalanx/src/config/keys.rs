@@ -1,4 +1,4 @@
-//! Every key: its name, what it takes, how it is set and shown. The one home of the schema.
+//! The schema: each key's name, accepted values, setter and text form. No other place lists the keys.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use phalanx_core::SlowMembers;
 use super::units::{parse_duration, parse_size, show_duration, show_size};
 use super::{Config, DriverMode, SecurityMode};
 
-/// A value as it was written, before its key judged it.
+/// A value as written, before its key checked it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     /// A string of the file; a variable; a flag.
@@ -17,7 +17,7 @@ pub(super) enum Written {
     Integer(i64),
     /// A list of strings of the file.
     List(Vec<String>),
-    /// Something no key takes, named for people.
+    /// A value that no key accepts, described for people.
     Other(&'static str),
 }
 
@@ -28,9 +28,9 @@ type Show = fn(&Config) -> Option<String>;
 pub struct Key {
     /// Its name; a dot separates the table from the key.
     pub name: &'static str,
-    /// What it takes, for people.
+    /// The accepted values, for people.
     pub takes: &'static str,
-    /// What it means, in a sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
     pub(super) set: Set,
     pub(super) show: Show,
@@ -340,7 +340,7 @@ fn seed(item: &str) -> Result<(), String> {
     }
 }
 
-/// The items of a list: of the file, or of a text with commas between them.
+/// The items of a list: a list of the file, or a text with commas between them.
 fn each(written: &Written, judge: impl Fn(&str) -> Result<(), String>) -> Result<Vec<String>, String> {
     let items: Vec<String> = match written {
         Written::List(items) => items.clone(),
@@ -364,8 +364,8 @@ fn quoted_list(items: &[String]) -> String {
 /// Longest name, in bytes; the core's own bound.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Longer periods are surely a slip of the unit.
+/// Longer periods are certainly a mistake in the unit.
 const DURATION_MAX: Duration = Duration::from_secs(3600);
 
-/// Larger windows than this do not fit the memory of one process.
+/// Larger windows do not fit the memory of one process.
 const SIZE_MAX: u64 = 1 << 32;

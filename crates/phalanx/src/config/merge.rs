@@ -1,4 +1,4 @@
-//! Merges the sources, field by field, and remembers where each value came from.
+//! Merges the sources key by key, and records the origin of each value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::{Config, SecurityMode};
 pub struct Resolved {
     /// The settings.
     pub config: Config,
-    /// What a person should be told before the process starts, one sentence each.
+    /// Warnings for a person before the process starts, one sentence each.
     pub warnings: Vec<String>,
     origins: BTreeMap<&'static str, Origin>,
 }
@@ -25,16 +25,16 @@ pub struct Shown {
     pub key: &'static str,
     /// Its value, as it would be written in a file; `None`: not set.
     pub value: Option<String>,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
 }
 
 impl Config {
-    /// Merges `flags` (key and value, as `("timing.heartbeat", "50ms")`) over `environment` over `file` over the
-    /// defaults. Of the environment only variables that begin with `PHALANX_` are looked at.
+    /// Merges `flags` (key and value, such as `("timing.heartbeat", "50ms")`) over `environment` over `file` over the
+    /// defaults. Variables of the environment that do not begin with `PHALANX_` are ignored.
     ///
     /// # Errors
-    /// The first fault found, with its place; see [`ConfigError`].
+    /// The first error found, with its origin; see [`ConfigError`].
     pub fn load(
         flags: &[(String, String)],
         environment: impl IntoIterator<Item = (String, String)>,
@@ -59,7 +59,7 @@ impl Config {
 }
 
 impl Resolved {
-    /// Where the value of `key` came from.
+    /// The origin of the value of `key`.
     #[must_use]
     pub fn origin(&self, key: &str) -> Origin {
         self.origins.get(key).cloned().unwrap_or(Origin::Default)
@@ -96,7 +96,7 @@ impl Resolved {
             let origin = Origin::Environment { variable };
             return self.set(Entry { key: name, written: Written::Text(value), origin });
         }
-        // Not an error: container platforms put variables of their own making (PHALANX_SERVICE_HOST) into the
+        // A warning and no error: container platforms add variables of their own (PHALANX_SERVICE_HOST) to the
         // environment of every program beside a service of that name.
         let hint = nearest(&name).and_then(|name| KEYS.iter().find(|key| key.name == name)).map(Key::variable);
         let hint = hint.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
@@ -126,9 +126,9 @@ impl Resolved {
     }
 }
 
-/// The known key that looks most like `written`, if any looks like it at all.
+/// The known key most similar to `written`, if any is similar at all.
 fn nearest(written: &str) -> Option<String> {
-    // A key written without its table is meant as often as a misspelt one.
+    // A key written without its table is as likely as a misspelt one.
     let bare = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
     let last = written.rsplit('.').next().unwrap_or(written);
     let distance = |key: &Key| distance(written, key.name).min(distance(last, bare(key.name)) + 1);
@@ -137,7 +137,7 @@ fn nearest(written: &str) -> Option<String> {
     close.then(|| best.name.to_owned())
 }
 
-/// Edits that turn one text into the other (Levenshtein).
+/// The number of edits that turn one text into the other (Levenshtein distance).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -160,7 +160,7 @@ fn distance(a: &str, b: &str) -> usize {
 
 const PREFIX: &str = "PHALANX_";
 
-/// Variables with our prefix that are not keys.
+/// Variables with our prefix that set no key.
 const NOT_KEYS: [&str; 3] = ["CONFIG", "CI", "BUILD"];
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Settings of a process from one TOML file, the environment and flags.
 //!
-//! Flags beat `PHALANX_*` variables, which beat the file, which beats the defaults, field by field. A key that is
-//! not known is an error that names the nearest known one; a duration or size needs its unit. Where each value came
-//! from is kept, so that a tool can show it. The keys are described in `docs/configuration.md`.
+//! Flags override `PHALANX_*` variables, which override the file, which overrides the defaults, key by key. An unknown
+//! key is an error that names the most similar known one. A duration or size needs its unit. The origin of each value
+//! is kept, so that a tool can show it. `docs/configuration.md` describes the keys.
 
 mod error;
 mod file;
@@ -23,7 +23,7 @@ pub use keys::{KEYS, Key};
 pub use merge::{Resolved, Shown};
 pub use units::{parse_duration, parse_size, show_duration, show_size};
 
-/// A member that makes no progress for less than this may have been busy.
+/// A member without progress for a shorter time may only have been busy.
 const EXPEL_AFTER_MIN: Duration = Duration::from_secs(1);
 
 /// How packets are protected.
@@ -32,17 +32,17 @@ pub enum SecurityMode {
     /// Every packet is authenticated and encrypted with keys from the cell key.
     #[default]
     Sealed,
-    /// Packets are neither authenticated nor encrypted: whoever reaches the port can join and forge.
+    /// Packets are neither authenticated nor encrypted: anyone who reaches the port can join and forge.
     None,
 }
 
 /// What carries packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverMode {
-    /// Shared memory with the members on this host that offer it as well, datagrams with the rest.
+    /// Shared memory with the members on this host that offer it too, datagrams with the others.
     #[default]
     Auto,
-    /// Datagrams with all.
+    /// Datagrams with all members.
     Udp,
 }
 
@@ -51,7 +51,7 @@ pub enum DriverMode {
 pub struct Config {
     /// The cell's name. Default `default`.
     pub cell: String,
-    /// The process's name, unique in its cell. Default: made from the host's name and the process id.
+    /// The process's name, unique in its cell. Default: the host's name and the process id.
     pub name: Option<String>,
     /// The address this process receives on. Default 127.0.0.1.
     pub bind: IpAddr,
@@ -61,19 +61,21 @@ pub struct Config {
     pub control_port: u16,
     /// What carries packets.
     pub driver: DriverMode,
-    /// Where to look for the cell: control addresses, as `host:port`.
+    /// Seed addresses: control addresses at which to look for the cell, as `host:port`.
     pub seeds: Vec<String>,
     /// The names of the processes that found the cell together; empty: no fixed founders.
     pub founders: Vec<String>,
-    /// The file that holds the cell key. Default: on one host, a file of the user made on first use.
+    /// The file with the cell key. Default, on a loopback address: a file of the user, created on first use.
     pub cell_key: Option<PathBuf>,
     /// How packets are protected.
     pub security: SecurityMode,
-    /// Where locks and counters files lie: nothing that must survive a reboot. Default: a directory of the user.
+    /// The runtime directory, with locks and counters files. Nothing in it must survive a reboot. Default: a directory
+    /// of the user.
     pub runtime_dir: Option<PathBuf>,
-    /// Where the local cell key and founders' records lie: it must survive reboots. Default: a directory of the user.
+    /// The state directory, with the local cell key and founders' records. It must survive reboots. Default: a
+    /// directory of the user.
     pub state_dir: Option<PathBuf>,
-    /// A directory to write a trace of everything this process saw to. Default: none is written.
+    /// The directory for a trace of everything this process saw. Default: no trace.
     pub trace: Option<PathBuf>,
     /// Timing.
     pub timing: Timing,
@@ -104,7 +106,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Says what does not fit together, after all sources were merged.
+    /// Checks settings against each other after all sources were merged. Returns the key at fault and the problem.
     pub(crate) fn conflict(&self) -> Option<(&'static str, String)> {
         if self.data_port != 0 && self.data_port == self.control_port {
             return Some(("control_port", "must differ from data_port: they are two sockets".to_owned()));
@@ -149,7 +151,7 @@ impl Config {
     }
 }
 
-/// Says what is wrong with a list of founders, and what would be right.
+/// Checks a list of founders. Returns what is wrong, and what would be right.
 pub(crate) fn founders_problem(names: &[String]) -> Option<String> {
     if names.len() > FOUNDERS_MAX {
         return Some(format!(

@@ -1,4 +1,4 @@
-//! Durations and sizes as people write them: always with a unit.
+//! Durations and sizes as text, always with a unit.
 
 use std::time::Duration;
 
@@ -15,31 +15,31 @@ const SIZES: [(&str, u64); 7] = [
     ("GB", 1_000_000_000),
 ];
 
-/// Reads a duration such as `150ms`, `2s` or `1.5min`.
+/// Parses a duration such as `150ms`, `2s` or `1.5min`.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// The problem, for people.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let nanos = parse(text, &DURATIONS, "a duration", "150ms")?;
     Ok(Duration::from_nanos(nanos))
 }
 
-/// Reads a size in bytes such as `64KiB`, `1MiB` or `1500B`.
+/// Parses a size in bytes such as `64KiB`, `1MiB` or `1500B`.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// The problem, for people.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     parse(text, &SIZES, "a size", "64KiB")
 }
 
-/// Writes a duration in the largest unit that holds it exactly.
+/// Formats a duration in the largest unit that expresses it exactly.
 #[must_use]
 pub fn show_duration(duration: Duration) -> String {
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     show(nanos, &DURATIONS)
 }
 
-/// Writes a size in the largest binary unit that holds it exactly.
+/// Formats a size in the largest binary unit that expresses it exactly.
 #[must_use]
 pub fn show_size(bytes: u64) -> String {
     show(bytes, &SIZES[..4])
@@ -70,7 +70,7 @@ fn parse(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Result
         .ok_or_else(|| format!("'{text}' is out of range, or not a whole number of the smallest unit"))
 }
 
-/// `number` times `scale`; `None` unless that is a whole number that fits.
+/// `number` times `scale`; `None` unless that is a whole number that fits `u64`.
 fn decimal(number: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let power = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;

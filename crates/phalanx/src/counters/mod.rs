@@ -1,7 +1,7 @@
-//! What a process counts, in a file that any tool reads without disturbing it.
+//! A process's counters, in a file that any tool can read without disturbing the process.
 //!
-//! The layout is described in `docs/counters.md`. The writer rewrites the file's fixed-size image in place, about
-//! ten times a second and never per message; a checksum lets a reader notice that it read across a rewrite.
+//! `docs/counters.md` describes the layout. The writer rewrites the file's fixed-size image in place, about ten times a
+//! second and never per message. A checksum lets a reader detect that it read across a rewrite.
 
 mod layout;
 mod reader;

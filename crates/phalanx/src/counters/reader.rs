@@ -1,4 +1,4 @@
-//! Reading a counters file, whatever is in it.
+//! Reading a counters file, whatever its content.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,7 +25,7 @@ pub enum CountersError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// It does not begin like a counters file.
@@ -42,12 +42,12 @@ pub enum CountersError {
         /// The version found.
         found: u32,
     },
-    /// Its fields contradict each other, or it never stands still.
+    /// Its fields contradict each other, or no read found a valid checksum.
     #[error("{} is damaged: {what}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with it.
         what: &'static str,
     },
 }
@@ -59,20 +59,20 @@ pub struct CountersFile {
     file: File,
 }
 
-/// What a counters file said at one moment.
+/// The content of a counters file at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// The process's number.
+    /// The process id.
     pub pid: u64,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// When it was written, by [`crate::clock::now`].
+    /// The time of the last rewrite, by [`crate::clock::now`].
     pub updated: Instant,
-    /// How often it was written.
+    /// The number of rewrites.
     pub rewrites: u64,
     /// Counters by name, in the file's order.
     pub counters: Vec<(String, u64)>,
-    /// How the process stands.
+    /// The process's state.
     pub status: Status,
 }
 
@@ -80,19 +80,19 @@ impl CountersFile {
     /// Opens the file.
     ///
     /// # Errors
-    /// When it cannot be opened. What is in it is judged by [`Self::read`].
+    /// When it cannot be opened. [`Self::read`] checks the content.
     pub fn open(path: &Path) -> Result<Self, CountersError> {
-        // Neither a symbolic link nor a pipe that blocks.
+        // No symbolic link is followed, and opening a pipe does not block.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
         let file = file.map_err(|source| CountersError::Io { path: path.to_path_buf(), source })?;
         Ok(Self { path: path.to_path_buf(), file })
     }
 
-    /// Reads it as of now.
+    /// Reads the present content.
     ///
     /// # Errors
-    /// When it is no sound counters file.
+    /// When it is no valid counters file.
     pub fn read(&self) -> Result<Reading, CountersError> {
         let mut image = Vec::new();
         for _ in 0..TRIES {
@@ -101,7 +101,7 @@ impl CountersFile {
             if u64_at(&image, AT_CHECKSUM) == Some(fnv1a(&[&image[AT_COVERED..]])) {
                 return parse(&image).ok_or_else(|| self.damaged("its fields contradict each other"));
             }
-            // Most likely it was being rewritten.
+            // Most likely the writer was rewriting it.
             std::thread::yield_now();
         }
         Err(self.damaged("its checksum is wrong"))
@@ -138,7 +138,7 @@ impl CountersFile {
     }
 }
 
-/// `None`: something points outside the file, or is no text.
+/// Decodes an image. `None`: an offset points outside the file, or a text is not UTF-8.
 fn parse(image: &[u8]) -> Option<Reading> {
     let count = usize_at(image, AT_COUNT).filter(|count| *count <= COUNTERS_MAX)?;
     let mut names = part(image, usize_at(image, AT_NAMES)?, usize_at(image, AT_NAMES_BYTES)?)?;
@@ -178,5 +178,5 @@ fn u64_at(image: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(part(image, at, 8)?.try_into().ok()?))
 }
 
-/// A rewrite takes some microseconds, ten times a second: a few tries are plenty.
+/// A rewrite takes some microseconds, ten times a second, so that a few tries are plenty.
 const TRIES: usize = 20;

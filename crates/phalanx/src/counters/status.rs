@@ -1,10 +1,10 @@
-//! How a process stands, in words: the text area of a counters file. It is TOML.
+//! A process's state in words: the text area of a counters file, which is TOML.
 
 use phalanx_core::order::Hold;
 use phalanx_core::{Incarnation, StreamStatus};
 use toml::{Table, Value};
 
-/// How a process stands.
+/// A process's state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The cell's name.
@@ -17,49 +17,50 @@ pub struct Status {
     pub why: String,
     /// The cell view's number; 0 before the first.
     pub view: u64,
-    /// The level in force; 0 before the first view, and where the process is of a build that does not tell.
+    /// The level in force; 0 before the first view, and from a build that does not report it.
     pub level: u64,
-    /// The highest level that all members of the view know.
+    /// The highest level that all members of the view support.
     pub level_known: u64,
     /// Names of the cell view's members, in rank order.
     pub members: Vec<String>,
-    /// The highest level that each of them knows.
+    /// The highest level that each of them supports.
     pub levels: Vec<u64>,
     /// The groups this process is a member of.
     pub groups: Vec<GroupStatus>,
     /// Groups of the cell that wait for members that are cut off: the first [`ORPHANS_SHOWN`] of them.
     pub orphans: Vec<OrphanStatus>,
-    /// How many more there are.
+    /// The number of groups beyond those.
     pub orphans_left_out: u64,
 }
 
-/// A group that nobody in the cell has the state of.
+/// A group whose state no member of the cell has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OrphanStatus {
     /// The group's name.
     pub name: String,
-    /// Members that have its state and are cut off, the first [`HOLDERS_SHOWN`] of them: it goes on when one of them is back.
+    /// Members that have its state and are cut off, the first [`HOLDERS_SHOWN`] of them. The group continues when one
+    /// of them returns.
     pub waits_for: Vec<HolderStatus>,
-    /// How many more there are.
+    /// The number of members beyond those.
     pub left_out: u64,
 }
 
-/// One of those that a group waits for.
+/// A member that a group waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HolderStatus {
-    /// Its name; empty where it is not known.
+    /// Its name; empty if unknown.
     pub name: String,
     /// Its incarnation, in hexadecimal digits.
     pub incarnation: String,
 }
 
-/// Groups that wait and are told of.
+/// Most waiting groups that are listed.
 pub const ORPHANS_SHOWN: usize = 32;
 
-/// Members that one group waits for and that are told of.
+/// Most members listed for one waiting group.
 pub const HOLDERS_SHOWN: usize = 16;
 
-/// How one group's stream stands at a process.
+/// The state of one group's stream at a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupStatus {
     /// The group's name.
@@ -68,7 +69,7 @@ pub struct GroupStatus {
     pub number: u64,
     /// The view's number.
     pub view: u64,
-    /// Members of the view.
+    /// The number of members in the view.
     pub members: u64,
     /// Messages accepted and not yet in a packet.
     pub queued_messages: u64,
@@ -82,10 +83,10 @@ pub struct GroupStatus {
     pub delivered: u64,
     /// The member that holds the stream back, if one does.
     pub waits_for: Option<String>,
-    /// What the queued messages wait for: `credit` (its application takes nothing), `ack` (it acknowledges nothing) or
-    /// `change` (a new view is being decided).
+    /// What the queued messages wait for: `credit` (that member's application takes no deliveries), `ack` (that member
+    /// acknowledges nothing) or `change` (a new view is being decided).
     pub hold: Option<String>,
-    /// The member that orders the group's abcasts.
+    /// The member that sequences the group's abcasts.
     pub orders: Option<String>,
 }
 
@@ -109,7 +110,7 @@ impl From<&StreamStatus> for GroupStatus {
 }
 
 impl OrphanStatus {
-    /// A group of that name, and all that it waits for.
+    /// A group of that name with all members that it waits for.
     #[must_use]
     pub fn new(name: &str, waits_for: Vec<(Incarnation, String)>) -> Self {
         let left_out = waits_for.len().saturating_sub(HOLDERS_SHOWN) as u64;
@@ -138,7 +139,8 @@ impl OrphanStatus {
 }
 
 impl Status {
-    /// As text of at most `room_bytes`: members and groups that do not fit are left out, and said to be.
+    /// Formats the status in at most `room_bytes`. Members and groups that do not fit are left out, and their number is
+    /// given.
     pub(super) fn to_text(&self, room_bytes: usize) -> String {
         let mut counts = [self.members.len(), self.groups.len(), self.orphans.len()];
         loop {
@@ -170,7 +172,7 @@ impl Status {
         table
     }
 
-    /// Reads what [`Self::to_text`] wrote; whatever is missing or of another type stays empty.
+    /// Parses the text of [`Self::to_text`]. Missing fields, and fields of another type, stay empty.
     pub(super) fn from_text(text: &str) -> Option<Self> {
         let table: Table = text.parse().ok()?;
         let members = table.get("members").and_then(Value::as_array);

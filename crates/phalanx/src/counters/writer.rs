@@ -17,10 +17,10 @@ use super::status::Status;
 use crate::local::host::fnv1a;
 use crate::local::lock::is_at;
 
-/// Owns the counters file of this process; in a forked child it writes nothing.
+/// The counters file of this process; in a forked child it writes nothing.
 ///
-/// The file is written with plain writes rather than through a mapping: a full disk is then an error that is
-/// counted, not a signal that ends the process.
+/// The file is written with plain writes and not through a mapping. So a full disk is an error that is counted, not a
+/// signal that ends the process.
 #[derive(Debug)]
 pub struct CountersWriter {
     file: File,
@@ -34,10 +34,10 @@ pub struct CountersWriter {
 }
 
 impl CountersWriter {
-    /// Makes the file, for counters of these names in this order.
+    /// Creates the file for counters of these names, in this order.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn create(path: &Path, names: &[&'static str]) -> io::Result<Self> {
         let names = names.get(..COUNTERS_MAX).unwrap_or(names);
         let mut image = vec![0; HEADER_BYTES];
@@ -71,22 +71,22 @@ impl CountersWriter {
         Ok(Self { file, image, values_at, count: names.len(), text_at, rewrites: 0, failures: 0, home: Home::here() })
     }
 
-    /// Whether the file is the one at that path.
+    /// Whether the file is still the one at that path.
     #[must_use]
     pub fn is_at(&self, path: &Path) -> bool {
         is_at(&self.file, path)
     }
 
-    /// Makes the file anew at that path, and leaves the one before to itself. It is filled with the next [`Self::update`].
+    /// Creates the file again at that path and closes the previous one. The next [`Self::update`] fills it.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created; the previous file stays in use.
     pub fn move_to(&mut self, path: &Path) -> io::Result<()> {
         self.file = fresh(path)?;
         Ok(())
     }
 
-    /// Rewrites the file. `values` in the order of the names; missing ones stay as they were.
+    /// Rewrites the file. `values` are in the order of the names; missing ones keep their last value.
     pub fn update(&mut self, now: Instant, incarnation: Incarnation, values: &[u64], status: &Status) {
         if !self.home.is_here() {
             return;
@@ -106,7 +106,7 @@ impl CountersWriter {
         let checksum = fnv1a(&[&self.image[AT_COVERED..]]);
         put_u64(&mut self.image, AT_CHECKSUM, checksum);
         if self.file.write_all_at(&self.image, 0).is_err() {
-            // A full disk: the file keeps what it had, readers see by its time that it is old.
+            // A full disk: the file keeps its last content, and readers see by its time that it is old.
             self.failures += 1;
         }
     }

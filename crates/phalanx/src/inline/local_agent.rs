@@ -1,4 +1,4 @@
-//! Looks after what a process keeps on this host: its liveness lock, its counters, the deaths of its neighbours.
+//! The local agent: looks after a process's liveness lock, its counters, and the deaths of its neighbours.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,20 +23,20 @@ pub(super) struct LocalAgent {
     pub(super) deaths: Deaths,
     pub(super) notices: Vec<String>,
     neighbours: Neighbours,
-    /// The cell view last looked at.
+    /// The cell view last handled.
     view: Option<Arc<CellView>>,
-    /// Given up when the process is over: nobody is to join at it.
+    /// Dropped when the process is over, so that no process joins at it.
     liveness_lock: Option<LivenessLock>,
     local: LocalCell,
     files: Files,
     plan: Plan,
     counters: Option<CountersWriter>,
     values: Vec<u64>,
-    /// The life the liveness lock stands for.
+    /// The incarnation that the liveness lock stands for.
     entered: Incarnation,
     stalls: Stalls,
     requests: Requests,
-    /// Groups that wait, as told; and how many more.
+    /// Waiting groups, as listed in the counters file, and the number of others.
     orphans: (Vec<OrphanStatus>, u64),
     deaths_due: bool,
     last_poll: Instant,
@@ -88,22 +88,22 @@ impl LocalAgent {
         }
     }
 
-    /// When [`Self::tend`] is due if nothing happens.
+    /// When [`Self::tend`] is due if nothing happens before.
     pub(super) fn deadline(&self) -> Instant {
         if self.startup_gate.pass == Pass::Asking { self.last_poll + ASK_AGAIN } else { self.next_round }
     }
 
-    /// A watched process may have ended.
+    /// Schedules a check for deaths, because a watched process may have ended.
     pub(super) fn check_deaths(&mut self) {
         self.deaths_due = true;
     }
 
-    /// After each turn. True: turn again at once.
+    /// Runs after each poll of the node. True: poll again at once.
     pub(super) fn tend<D: Wait>(&mut self, now: Instant, node: &mut Node<D>, handler: &mut impl Handler) -> bool {
         self.last_poll = now;
         let mut again = false;
         if !self.neighbours.is_of(node.incarnation()) {
-            // Before anything is received again: what was written for the life before is not for this one.
+            // Before anything is received again: packets written for an earlier incarnation are not for this one.
             self.neighbours.begin_incarnation(node.incarnation(), node.driver_mut().neighbours());
         }
         if self.startup_gate.excluded {
@@ -118,7 +118,8 @@ impl LocalAgent {
         if self.startup_gate.pass == Pass::Asking {
             again |= self.ask(now, node, handler);
         }
-        // The view in force, not the one told last: a slow application must keep nobody on this host from being reached.
+        // The view in force, and not the last one delivered: a slow application must not delay the watch on its
+        // neighbours or their attachment.
         let in_force = node.process().cell_view();
         if let Some(view) = in_force.filter(|view| self.view.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, view))) {
             let view = Arc::clone(view);
@@ -136,13 +137,13 @@ impl LocalAgent {
             self.rounds = self.rounds.wrapping_add(1);
             again |= self.round(now, node, handler);
         } else if self.startup_gate.unwritten {
-            self.count(now, node); // whoever was told may look
+            self.count(now, node); // a client that was notified may read the file at once
         }
         self.notices.append(&mut self.startup_gate.notices);
         again
     }
 
-    /// The node began a new life: the liveness lock follows when the lock allows.
+    /// The node began an incarnation; the liveness lock follows once the decision lock is free.
     pub(super) fn new_incarnation(&mut self, now: Instant) {
         self.startup_gate.reset(if self.plan_is_lock() { Pass::UntilView } else { Pass::Open });
         self.next_round = now;
@@ -152,7 +153,7 @@ impl LocalAgent {
         matches!(self.plan, Plan::ByLock)
     }
 
-    /// Whether the first view counts.
+    /// Settles whether the first view counts.
     fn ask<D: Wait>(&mut self, now: Instant, node: &mut Node<D>, handler: &mut impl Handler) -> bool {
         if self.entered != node.incarnation() {
             self.follow(node);
@@ -188,7 +189,7 @@ impl LocalAgent {
         !dead.is_empty()
     }
 
-    /// What is done ten times a second, or less often.
+    /// The periodic work, ten times a second or less often.
     fn round<D: Wait>(&mut self, now: Instant, node: &mut Node<D>, handler: &mut impl Handler) -> bool {
         let mut again = false;
         let refused = self.startup_gate.reform_refused.take();
@@ -200,7 +201,7 @@ impl LocalAgent {
             if node.process().cell_view().is_none() {
                 again |= self.seek(now, node);
             } else if !node.process().is_primary() {
-                // The cell may have gone on with processes that this one never heard of.
+                // The cell may have continued with processes that this one never heard of.
                 self.find_local_seeds(node);
             }
         }
@@ -221,7 +222,7 @@ impl LocalAgent {
         again
     }
 
-    /// The liveness lock takes the name of the node's new life.
+    /// Renames the liveness lock for the node's new incarnation.
     fn follow<D: Wait>(&mut self, node: &Node<D>) {
         let Some(liveness_lock) = &mut self.liveness_lock else { return };
         let founds = matches!(node.settings().founding, Founding::Alone | Founding::Reform(_));
@@ -235,7 +236,7 @@ impl LocalAgent {
         }
     }
 
-    /// A search in vain: who lives by now, and is it this process's turn to found?
+    /// After a search without success: looks for living processes, and decides whether this one has to found the cell.
     fn seek<D: Wait>(&mut self, now: Instant, node: &mut Node<D>) -> bool {
         if !self.plan_is_lock() {
             self.find_local_seeds(node);
@@ -256,7 +257,7 @@ impl LocalAgent {
         }
     }
 
-    /// Adds the living of this host to the places where the cell may be.
+    /// Adds the living processes of this host to the seed addresses.
     fn find_local_seeds<D: Wait>(&mut self, node: &mut Node<D>) {
         if !self.plan_is_lock() && !self.plan.looks_here() {
             return;
@@ -270,7 +271,7 @@ impl LocalAgent {
         }
     }
 
-    /// Which groups wait, and how many more than are told of.
+    /// Lists the groups that wait, up to the bound, and counts the others.
     fn check_orphans<D: Wait>(&mut self, node: &Node<D>) {
         let mut orphans = node.process().orphans();
         let told = orphans.by_ref().take(ORPHANS_SHOWN).map(|(name, waits_for)| OrphanStatus::new(name, waits_for));
@@ -278,7 +279,7 @@ impl LocalAgent {
         self.orphans = (told, orphans.count() as u64);
     }
 
-    /// Writes again what a living process keeps on this host and is gone.
+    /// Restores files of this process that are missing on this host.
     fn restore_files<D: Wait>(&mut self, now: Instant, node: &Node<D>) {
         let Self { liveness_lock, counters, startup_gate, .. } = self;
         let founder = startup_gate.founder.as_deref_mut().map(|founder| (founder, node.process().record()));
@@ -316,7 +317,7 @@ impl LocalAgent {
         counters.update(now, node.incarnation(), &self.values, &status);
     }
 
-    /// What goes wrong in the runtime directory stops nothing, and is said once.
+    /// Records an error of the runtime directory as a notice, once. Such errors stop nothing.
     fn report<T>(&mut self, outcome: Result<T, LocalError>) -> Option<T> {
         match outcome {
             Ok(value) => Some(value),
@@ -336,23 +337,23 @@ fn each_counter<D: Driver>(node: &Node<D>, each: &mut dyn FnMut(&'static str, u6
     node.driver().counters(each);
 }
 
-/// Between two rounds of the local agent.
+/// The interval of the local agent's rounds.
 const ROUND: Duration = Duration::from_millis(100);
 
-/// A search looks at the directory every so many rounds.
+/// Rounds between two looks at the directory while the process searches.
 const SEEK_ROUNDS: u32 = 3;
 
-/// Locks of neighbours are tried every so many rounds; descriptors tell at once.
+/// Rounds between two tests of neighbours' locks. Process descriptors report at once.
 const DEATH_ROUNDS: u32 = 5;
 
-/// What is kept on this host is looked at every so many rounds.
+/// Rounds between two checks of the files kept on this host.
 const FILE_ROUNDS: u32 = 10;
 
-/// Groups that wait are looked for every so many rounds: a large directory is read to its end for it.
+/// Rounds between two searches for waiting groups, each of which reads the whole directory.
 const ORPHAN_ROUNDS: u32 = 3;
 
-/// How soon to ask again while another process decides.
+/// Interval of attempts while another process decides.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
-/// Notices kept for the application.
+/// Most notices kept for the application.
 const NOTICES_MAX: usize = 16;

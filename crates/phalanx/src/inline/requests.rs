@@ -8,20 +8,20 @@ use crate::handler::Handler;
 use crate::local::{LocalCell, LocalError, Request};
 use crate::node::Node;
 
-/// The request under way.
+/// The request that is being carried out.
 #[derive(Debug, Default)]
 pub(super) struct Requests(Option<Pending>);
 
 #[derive(Debug)]
 struct Pending {
-    /// The life that was asked.
+    /// The incarnation that received it.
     of: Incarnation,
-    /// The generation of the instance that it was in; 0: none.
+    /// The generation of the instance it was in; 0: none.
     before: u16,
 }
 
 impl Requests {
-    /// Takes a request, or tells what came of the last one. `refused`: why a reform is not done.
+    /// Takes a request, or answers the last one. `refused`: why a reform was refused.
     pub(super) fn look<D: Driver>(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Files that a living process writes again when they are gone, and what it says of them.
+//! Restores files of a living process that are missing, and reports that.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use phalanx_core::member::FounderRecord;
 use crate::counters::CountersWriter;
 use crate::local::{Founder, Kept, LivenessLock, LocalError};
 
-/// Looks after them. Asked about once a second.
+/// The files to restore. Checked about once a second.
 #[derive(Debug)]
 pub(super) struct Files {
     kept: Kept,
-    /// What is wrong, as told: it is told once for as long as it stays so.
+    /// Errors that the operator was notified of. Each is reported once while it lasts.
     wrong: Vec<String>,
-    /// Since when others keep this process from founding whose liveness locks are gone.
+    /// Since when processes without liveness locks keep this one from founding.
     waits_since: Option<Instant>,
 }
 
@@ -23,7 +23,7 @@ impl Files {
         Self { kept, wrong: Vec::new(), waits_since: None }
     }
 
-    /// Writes again what is gone. Returns what the operator should know.
+    /// Restores missing files. Returns notices for the operator.
     pub(super) fn restore(
         &mut self,
         now: Instant,
@@ -47,7 +47,7 @@ impl Files {
         told
     }
 
-    /// For whom this process waits, if it has done so for long.
+    /// Names the processes that this one waits for, if it has waited long.
     fn waits(&mut self, now: Instant, liveness_lock: Option<&LivenessLock>) -> Option<String> {
         let liveness_lock = liveness_lock.filter(|liveness_lock| !liveness_lock.lost().is_empty());
         let Some(liveness_lock) = liveness_lock else {
@@ -61,8 +61,8 @@ impl Files {
         let pids: Vec<String> = liveness_lock.lost().iter().map(|sign| sign.pid.to_string()).collect();
         let scope = liveness_lock.scope().display();
         Some(format!(
-            "{scope} was emptied while processes of this cell live: this one does not found the cell, and waits until they have written \
-             their files again. Let them go on if they are stopped, or end them; their process numbers: {}",
+            "{scope} was emptied while processes of this cell live: this one does not found the cell, and waits until they have restored \
+             their files. Resume them if they are stopped, or end them; their process ids: {}",
             pids.join(", ")
         ))
     }
@@ -100,5 +100,5 @@ fn emptied(directory: &str, again: &[&str]) -> Option<String> {
     })
 }
 
-/// A process that goes on writes its files again within a second.
+/// A process that runs restores its files within a second.
 const WAITS: Duration = Duration::from_secs(3);

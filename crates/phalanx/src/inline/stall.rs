@@ -1,4 +1,4 @@
-//! Tells the operator of a sender that gets nothing out, and what it waits for.
+//! Reports a sender that sends nothing although messages are queued, and what it waits for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx_core::order::Hold;
 use phalanx_core::{GroupId, Instant, StreamStatus};
 
-/// Watches the streams of a process.
+/// The streams of a process.
 #[derive(Debug, Default)]
 pub(super) struct Stalls {
     streams: BTreeMap<GroupId, Seen>,
@@ -16,16 +16,17 @@ pub(super) struct Stalls {
 struct Seen {
     view: u64,
     sent: u64,
-    /// Since when messages are queued and none goes out.
+    /// Since when messages are queued and none is sent.
     since: Instant,
     told: bool,
 }
 
-/// So long without a message sent, though some are queued, is a stall.
+/// A stall: this long without a message sent while some are queued.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 
 impl Stalls {
-    /// Looks at all streams; gives a notice for each that has just been found stalled, and for each told of that goes on.
+    /// Checks all streams. Returns a notice for each that has just been found stalled, and for each reported one that
+    /// has resumed.
     pub(super) fn look(&mut self, now: Instant, streams: &[StreamStatus]) -> Vec<String> {
         self.streams.retain(|group, _| streams.iter().any(|s| s.group == *group));
         let mut notices = Vec::new();

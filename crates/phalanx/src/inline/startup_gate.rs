@@ -1,4 +1,4 @@
-//! Stands between a node and its handler until the process's first view is known to count.
+//! Holds events between a node and its handler until the process's first view is known to count.
 
 use std::collections::VecDeque;
 
@@ -9,22 +9,22 @@ use phalanx_driver::fork::Home;
 use crate::handler::{Command, Handler};
 use crate::local::Founder;
 
-/// What passed, and what waits.
+/// The gate's state, and what it holds.
 #[derive(Debug)]
 pub(super) struct StartupGate {
     pub(super) pass: Pass,
-    /// Events held back while the question is open.
+    /// Events held back while that is undecided.
     pub(super) held: VecDeque<Event>,
-    /// A decided view does not hold this life.
+    /// A decided view does not hold this incarnation.
     pub(super) excluded: bool,
-    /// The last state told, for the counters file.
+    /// The last reported state, for the counters file.
     pub(super) state: &'static str,
     pub(super) why: String,
-    /// Why a reform that was asked for is not done.
+    /// Why a requested reform is refused.
     pub(super) reform_refused: Option<String>,
-    /// The counters file does not say so yet.
+    /// The counters file does not show the last state yet.
     pub(super) unwritten: bool,
-    /// What a process with a name of its own keeps.
+    /// The record of a process with a name of its own.
     pub(super) founder: Option<Box<Founder>>,
     pub(super) notices: Vec<String>,
     home: Home,
@@ -33,11 +33,11 @@ pub(super) struct StartupGate {
 /// Whether effects reach the handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// All pass.
+    /// All effects pass.
     Open,
-    /// All pass, until the first cell view of this life.
+    /// All effects pass until the first cell view of this incarnation.
     UntilView,
-    /// A first view is there, and whether it counts is being asked.
+    /// The first view has arrived, and whether it counts is being decided.
     Asking,
 }
 
@@ -57,7 +57,7 @@ impl StartupGate {
         }
     }
 
-    /// A new life begins.
+    /// Begins an incarnation.
     pub(super) fn reset(&mut self, pass: Pass) {
         self.pass = pass;
         self.held.clear();
@@ -129,7 +129,7 @@ impl<H: Handler> Handler for GatedHandler<'_, H> {
     }
 
     fn keep_record(&mut self, record: &FounderRecord) -> bool {
-        // In a child that a handler forked in the midst of a turn the record is the parent's.
+        // In a child that a handler forked during a poll, the record belongs to the parent.
         if !self.startup_gate.home.is_here() {
             return false;
         }

@@ -1,4 +1,4 @@
-//! The groups a node means to be in, so that a new life joins them again.
+//! The groups that a node is to be a member of, so that a new incarnation joins them again.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::handler::{Command, Handler};
 #[derive(Debug, Default)]
 pub(super) struct RequestedGroups {
     groups: BTreeMap<String, RequestedGroup>,
-    /// Some group was not asked for in this life yet.
+    /// Some group has not been requested in this incarnation yet.
     open: bool,
 }
 
@@ -21,7 +21,7 @@ struct RequestedGroup {
 }
 
 impl RequestedGroups {
-    /// Notes a group already asked for in this life.
+    /// Adds a group that was already requested in this incarnation.
     pub(super) fn insert(&mut self, name: &str, with_state: bool, terms: GroupTerms) {
         self.groups.insert(name.to_owned(), RequestedGroup { with_state, terms, asked: true });
     }
@@ -30,18 +30,18 @@ impl RequestedGroups {
         self.groups.remove(name);
     }
 
-    /// Whether some group is still to be asked for.
+    /// Whether some group is still to be requested.
     pub(super) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// A new life asked for nothing yet.
+    /// Begins an incarnation, which has requested nothing yet.
     pub(super) fn forget_asked(&mut self) {
         self.groups.values_mut().for_each(|want| want.asked = false);
         self.open = !self.groups.is_empty();
     }
 
-    /// Asks for what was not asked for in this life.
+    /// Requests the groups that were not requested in this incarnation.
     pub(super) fn ask(&mut self, now: Instant, process: &mut Process, handler: &mut impl Handler) {
         if !self.open {
             return;

@@ -1,4 +1,4 @@
-//! Joins a driver's sending half and a handler into the core's effect sink, and watches what passes.
+//! Joins a driver's sending half and a handler into the core's effect sink, and records some of the events.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,16 +10,16 @@ use phalanx_driver::Transmit;
 
 use crate::handler::Handler;
 
-/// What a node must remember of the events that went to its handler.
+/// What a node remembers of the events that its handler received.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// A decided view does not hold this incarnation, or it renounced its cell instance, and the handler was told.
+    /// The handler learned that a decided view does not hold this incarnation, or that it renounced its cell instance.
     pub(super) excluded: bool,
-    /// The graceful leave is done, and the handler was told.
+    /// The handler learned that the graceful leave is done.
     pub(super) left: bool,
     /// Names of the groups this process is a member of.
     pub(super) names: BTreeMap<GroupId, Arc<str>>,
-    /// Names of groups that stopped, or were refused, since the node last looked.
+    /// Names of groups that stopped, or that refused this process, since the node last checked.
     pub(super) stopped: Vec<Arc<str>>,
 }
 

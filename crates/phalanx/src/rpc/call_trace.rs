@@ -1,4 +1,4 @@
-//! Writes down the calls that an endpoint makes and answers, for the checker (`docs/checker.md`).
+//! Records the calls that an endpoint makes and answers, for the checker (`docs/checker.md`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,11 +14,11 @@ use phalanx_trace::{CallOutcome, Event, TraceError, TraceWriter, payload_hash};
 use crate::clock::now;
 use crate::traced::create;
 
-/// The trace of one endpoint, or nothing: then every method returns at once.
+/// The trace of one endpoint. Without one every method returns at once.
 ///
-/// Records reach the operating system before a packet leaves that may tell of them, and before a handler begins. A trace
-/// that cannot be written (a full disk) is given up: the reason is kept, and the endpoint goes on without a trace. A forked
-/// child writes nothing: the file is its parent's.
+/// Records reach the operating system before any packet that may reveal them is sent, and before a handler starts. A
+/// trace that cannot be written (a full disk) is given up: the reason is kept, and the endpoint continues without a
+/// trace. A forked child writes nothing, because the file is its parent's.
 #[derive(Default)]
 pub(super) struct CallTrace {
     open: Option<Box<Open>>,
@@ -28,20 +28,20 @@ pub(super) struct CallTrace {
 struct Open {
     home: Home,
     writer: TraceWriter<File>,
-    /// Calls made and runs begun so far.
+    /// The numbers of calls made and of runs started so far.
     made: u64,
     runs: u64,
-    /// Where each open session leads.
+    /// The server's address of each open session.
     sessions: BTreeMap<SessionId, SocketAddr>,
-    /// The call that is being made: the endpoint has not named it yet.
+    /// The call that is being made, which the endpoint has not numbered yet.
     making: Option<u64>,
-    /// Numbers of calls under way, and of runs whose answer comes later.
+    /// The trace numbers of calls under way, and of runs whose answer comes later.
     under_way: BTreeMap<ClientCallId, u64>,
     running: BTreeMap<CallId, u64>,
 }
 
 impl CallTrace {
-    /// Begins the trace of the endpoint `me`, called `name`, in a new file of `directory`, which is made if it is missing.
+    /// Starts the trace of the endpoint `me`, called `name`, in a new file of `directory`, which is created if missing.
     pub(super) fn begin(
         directory: &Path,
         cell: &str,
@@ -70,7 +70,7 @@ impl CallTrace {
         Ok(trace)
     }
 
-    /// Why it was given up, if it was.
+    /// Why the trace was given up, if it was.
     pub(super) fn failure(&self) -> Option<&TraceError> {
         self.failure.as_ref()
     }
@@ -87,11 +87,11 @@ impl CallTrace {
         }
     }
 
-    /// A call is about to be made. Followed by [`Self::made`].
+    /// Records a call that is about to be made. [`Self::made`] follows.
     #[inline]
     pub(super) fn making(&mut self, session: SessionId, request: &[u8], options: &CallOptions) {
         self.write(|open| {
-            // Without its session the call is refused at once: no server is asked.
+            // Without its session the call is refused at once, and no server is involved.
             let to = open.sessions.get(&session).map(SocketAddr::to_string).unwrap_or_default();
             open.made += 1;
             open.making = Some(open.made);
@@ -104,11 +104,11 @@ impl CallTrace {
         });
     }
 
-    /// The call was accepted and has this name, or was not and did not run.
+    /// Records that the call was accepted under this id, or was refused and did not run.
     #[inline]
     pub(super) fn made(&mut self, call_id: Option<ClientCallId>) {
         self.write(|open| {
-            // None: it has ended already.
+            // `None`: the call has already ended.
             let call = open.making.take()?;
             match call_id {
                 Some(call_id) => {
@@ -120,7 +120,7 @@ impl CallTrace {
         });
     }
 
-    /// The caller is told how its call ended.
+    /// Records how a call ended, before its caller learns it.
     #[inline]
     pub(super) fn ended(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
         self.write(|open| {
@@ -129,13 +129,13 @@ impl CallTrace {
                 Outcome::Failed(Failure::NotExecuted(_)) => CallOutcome::NotExecuted,
                 Outcome::Failed(Failure::Unknown(_)) => CallOutcome::Unknown,
             };
-            // A call can end while it is made: its name is not known yet.
+            // A call can end while it is being made, before its id is known.
             let call = open.under_way.remove(&call_id).or_else(|| open.making.take())?;
             Some(Event::CallEnded { call, outcome })
         });
     }
 
-    /// A handler is about to begin. The number of the run; 0 without a trace.
+    /// Records that a handler is about to start. Returns the number of the run; 0 without a trace.
     #[inline]
     pub(super) fn runs(&mut self, from: Incarnation, request: &[u8]) -> u64 {
         let mut number = 0;
@@ -144,12 +144,12 @@ impl CallTrace {
             number = open.runs;
             Some(Event::CallRan { run: number, from: from.0, hash: payload_hash(request) })
         });
-        // Whatever the handler does, it did not do it unrecorded.
+        // Flushed first, so that no effect of the handler goes unrecorded.
         self.hand_on();
         number
     }
 
-    /// The handler of run `number` has returned.
+    /// Records that the handler of run `number` has returned.
     #[inline]
     pub(super) fn ran(&mut self, number: u64, call: CallId, served: HandlerResult, answer: &[u8]) {
         self.write(|open| {
@@ -165,7 +165,7 @@ impl CallTrace {
         });
     }
 
-    /// The answer of a run that was to come later; `None`: it did nothing.
+    /// Records the deferred answer of a run; `None`: the handler did not run the call.
     pub(super) fn answers(&mut self, call: CallId, answer: Option<&[u8]>) {
         self.write(|open| {
             let run = open.running.remove(&call)?;
@@ -173,7 +173,7 @@ impl CallTrace {
         });
     }
 
-    /// Before each packet: the records that it may tell of go to the operating system.
+    /// Flushes the records that the next packet may reveal. Called before each packet.
     #[inline]
     pub(super) fn hand_on(&mut self) {
         if self.open.as_ref().is_some_and(|open| open.writer.has_unflushed()) {
@@ -181,12 +181,12 @@ impl CallTrace {
         }
     }
 
-    /// Writes what `event` makes of it, if there is a trace.
+    /// Writes the record that `event` makes, if there is a trace.
     #[inline]
     fn write(&mut self, event: impl FnOnce(&mut Open) -> Option<Event>) {
         let Some(open) = self.open() else { return };
         let Some(event) = event(open) else { return };
-        // The time of the record itself: a run and the end of its call are compared by it.
+        // Each record has its own time, because the checker compares the time of a run with that of its call's end.
         let written = open.writer.write(now().nanos(), &event);
         self.settle(written);
     }
@@ -229,7 +229,7 @@ fn into_io(error: TraceError) -> io::Error {
 
 impl Drop for CallTrace {
     fn drop(&mut self) {
-        // A process that panics did not end as it should, and its trace does not either.
+        // A process that panics did not end cleanly, so its trace does not say so.
         if !std::thread::panicking() {
             self.write(|_| Some(Event::End));
             self.flush();

@@ -1,4 +1,4 @@
-//! Calls of any number of threads and tasks, made by one thread.
+//! Calls by any number of threads and tasks, made by one thread.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,11 +14,12 @@ use super::port::{Port, PortOptions, Service};
 use crate::fork;
 use crate::start::StartError;
 
-/// Makes calls for any thread or task: [`Caller::call`] returns at once, with a future that any executor can wait for.
-/// Cheap to clone; when the last clone is dropped, sessions end and what is under way fails.
+/// Makes calls for any thread or task. [`Caller::call`] returns at once with a future that any executor can await.
+/// Cheap to clone. When the last clone is dropped, sessions end and calls under way fail.
 ///
-/// In a forked child, which has no such thread, it is dead: calls end at once with [`Reason::Forked`], those of the parent's as
-/// [`Failure::Unknown`], and dropping it does nothing. The parent's goes on. Start another in the child.
+/// A forked child has no such thread, so there it is dead. New calls end at once with [`Reason::Forked`], the parent's
+/// calls as [`Failure::Unknown`], and dropping it does nothing. The parent's caller continues. Start another one in the
+/// child.
 ///
 /// ```no_run
 /// use phalanx::rpc::{CallOptions, Caller, PortOptions};
@@ -37,25 +38,25 @@ pub struct Caller {
     held: Arc<Held>,
 }
 
-/// Ends the thread when nobody calls any more.
+/// Ends the thread when the last handle is dropped.
 struct Held {
     shared: Arc<CallerShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What callers leave for the thread.
+/// State shared by the callers and the thread.
 pub(super) struct CallerShared {
     inbox: Mutex<Inbox>,
     waker: Waker,
     home: Home,
-    /// Why the trace that was asked for is not written any more.
+    /// Why the configured trace is not written any more.
     trace_failure: OnceLock<String>,
 }
 
 #[derive(Default)]
 struct Inbox {
     orders: Vec<Order>,
-    /// The thread ends, or has.
+    /// The thread is ending, or has ended.
     closed: bool,
 }
 
@@ -66,11 +67,12 @@ enum Order {
 
 impl CallerShared {
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        // Nobody panics with it, and what is in it is whole at any time.
+        // A poisoned lock is safe to use: no code panics while it holds the lock, and the inbox is consistent at any
+        // time.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// False: the thread takes nothing any more.
+    /// Leaves an order for the thread. False: the thread accepts none any more.
     fn leave(&self, order: Order) -> bool {
         let mut inbox = self.inbox();
         if inbox.closed {
@@ -93,7 +95,7 @@ impl CallerShared {
 }
 
 impl Caller {
-    /// Starts the thread that makes the calls, with sockets of its own.
+    /// Starts the thread that makes the calls, with its own sockets.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left behind.
@@ -103,15 +105,15 @@ impl Caller {
         let shared =
             CallerShared { inbox: Mutex::default(), waker, home: Home::here(), trace_failure: OnceLock::new() };
         let shared = Arc::new(shared);
-        let at_desk = Arc::clone(&shared);
+        let for_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("phalanx-calls".to_owned())
-            .spawn(move || Making { port, sessions: BTreeMap::new(), calls: Calls::default() }.run(&at_desk))
+            .spawn(move || Making { port, sessions: BTreeMap::new(), calls: Calls::default() }.run(&for_thread))
             .map_err(StartError::Thread)?;
         Ok(Self { held: Arc::new(Held { shared, thread: Some(thread) }) })
     }
 
-    /// Calls the endpoint at `server`. Sessions are kept for the next calls there.
+    /// Calls the endpoint at `server`. Sessions are kept for later calls to it.
     pub fn call(&self, server: SocketAddr, request: &[u8], options: &CallOptions) -> Pending {
         let shared = Arc::clone(&self.held.shared);
         let call = Arc::new(Waited::new());
@@ -140,13 +142,13 @@ impl Drop for Held {
         }
         self.shared.close();
         if let Some(thread) = self.thread.take() {
-            // It has no result, and a panic in it was told by the runtime.
+            // It has no result, and the runtime has already reported a panic in it.
             let _ = thread.join();
         }
     }
 }
 
-/// The thread's own side.
+/// The state of the calling thread.
 struct Making {
     port: Port,
     sessions: BTreeMap<SocketAddr, SessionId>,
@@ -196,7 +198,7 @@ impl Making {
             if let (None, Some(error)) = (shared.trace_failure.get(), self.port.trace_failure()) {
                 let _ = shared.trace_failure.set(error.to_string());
             }
-            // Without sockets to wait on, deadlines still end the calls.
+            // If the sockets cannot be waited on, deadlines still end the calls.
             if came == 0 && !had && self.port.wait(None, &[]).is_err() {
                 std::thread::yield_now();
             }
@@ -226,7 +228,7 @@ impl Making {
     }
 }
 
-/// Nobody waits for ever for a thread that has ended, however it ended.
+/// Closes the inbox when the thread ends, also by a panic, so that no caller waits for ever.
 struct Closing<'a>(&'a CallerShared);
 
 impl Drop for Closing<'_> {
@@ -243,14 +245,14 @@ impl Drop for Closing<'_> {
 
 impl Drop for Calls {
     fn drop(&mut self) {
-        // None are left but after a panic: their sessions were closed before.
+        // Some are left only after a panic; otherwise closing the sessions has ended them.
         for (_, call) in std::mem::take(&mut self.under_way).into_values() {
             call.end(Err(Failure::Unknown(Reason::SessionLost)));
         }
     }
 }
 
-/// Why a call was not made, as its caller is told.
+/// The reason that a caller learns when its call was not made.
 pub(super) fn reason(error: CallError) -> Reason {
     match error {
         CallError::TooLong(_) => Reason::RequestTooLong,

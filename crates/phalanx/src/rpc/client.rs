@@ -1,4 +1,4 @@
-//! Calls one after the other, by a thread that waits for each.
+//! Calls one after another, by a thread that waits for each.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,8 +9,8 @@ use super::caller::reason;
 use super::port::{Port, PortOptions, Service};
 use crate::start::StartError;
 
-/// Makes calls and blocks until each has ended. In a forked child it is dead, as a [`Port`] is: each call gives
-/// [`Reason::Forked`](phalanx_core::rpc::Reason::Forked) at once, and did not run.
+/// Makes calls and blocks until each has ended. In a forked child it is dead, as a [`Port`] is: each call fails at once
+/// with [`Reason::Forked`](phalanx_core::rpc::Reason::Forked) and does not run.
 ///
 /// ```no_run
 /// use phalanx::rpc::{CallOptions, Client, PortOptions};
@@ -28,7 +28,7 @@ pub struct Client {
     last: Last,
 }
 
-/// The outcome of the one call.
+/// The outcome of the one call under way.
 #[derive(Default)]
 struct Last {
     call_id: Option<ClientCallId>,
@@ -54,7 +54,7 @@ impl Service for Last {
 }
 
 impl Client {
-    /// A client on a socket of its own.
+    /// Starts a client with its own socket.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -62,7 +62,7 @@ impl Client {
         Ok(Self { port: Port::start(options)?, sessions: BTreeMap::new(), last: Last::default() })
     }
 
-    /// Calls the endpoint at `server` and waits for the outcome. The session is kept for the next call there.
+    /// Calls the endpoint at `server` and waits for the outcome. The session is kept for later calls to it.
     ///
     /// # Errors
     /// [`Failure::NotExecuted`]: it did not run. [`Failure::Unknown`]: it may have run.
@@ -75,7 +75,8 @@ impl Client {
             Err(error) => return Err(Failure::NotExecuted(reason(error))),
         }
         loop {
-            // Nothing can have come yet. Without a socket to wait on, the deadline still ends the call.
+            // No packet can have arrived yet, so wait first. If the socket cannot be waited on, the deadline still ends
+            // the call.
             if port.wait(None, &[]).is_err() {
                 std::thread::yield_now();
             }

@@ -1,8 +1,8 @@
-//! Calls between processes: of members, of outside clients, of programs that have no cell at all but share its key.
+//! Calls between processes: of members, of outside clients, and of programs without a cell that share its key.
 //!
-//! [`Port`] makes calls and answers them on its application's thread; [`Client`] makes them one after the other and blocks; [`Caller`] makes
-//! them for any number of threads and tasks.
-//! What a call may end with, and what is guaranteed: [`phalanx_core::rpc`] and `docs/rpc.md`.
+//! [`Port`] makes and answers calls on its application's thread. [`Client`] makes them one after another and blocks.
+//! [`Caller`] makes them for any number of threads and tasks. [`phalanx_core::rpc`] and `docs/rpc.md` describe outcomes
+//! and guarantees.
 
 mod call_trace;
 mod caller;

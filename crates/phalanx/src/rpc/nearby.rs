@@ -1,4 +1,4 @@
-//! The other ends of sessions that are on this host: reached through shared memory, as members are.
+//! Peers of sessions on this host, which are reached through shared memory as members are.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,13 +9,13 @@ use phalanx_driver::shm::{Offer, Peer};
 
 use crate::local::host;
 
-/// Endpoints with which there are sessions.
+/// Endpoints with open sessions.
 #[derive(Debug)]
 pub(super) struct Nearby {
     host: u64,
     /// Endpoints of this host.
     known: BTreeMap<Incarnation, Known>,
-    /// What the driver has not been told.
+    /// Changes that the driver does not know yet.
     news: Vec<News>,
 }
 
@@ -23,7 +23,8 @@ pub(super) struct Nearby {
 struct Known {
     at: SocketAddr,
     sessions: usize,
-    /// Whoever was met after it at its address lives there now, unless a packet came late.
+    /// Whether it is attached. A peer met later at the same address replaces it, because that one is taken to live
+    /// there now; a late packet may reverse that.
     attached: bool,
 }
 
@@ -38,7 +39,8 @@ impl Nearby {
         Self { host: host::host_id(), known: BTreeMap::new(), news: Vec::new() }
     }
 
-    /// What the other side of a session is told: the host in the sense of [`host::host_id`], and where on it the memory is.
+    /// What the other side of a session learns: the host in the sense of [`host::host_id`], and where on it the memory
+    /// is.
     pub(super) fn describe(&self, offer: Option<Offer>) -> Vec<u8> {
         let Some(Offer { pid, memory, doorbell }) = offer.filter(|_| self.host != 0) else { return Vec::new() };
         let mut told = self.host.to_le_bytes().to_vec();
@@ -48,10 +50,11 @@ impl Nearby {
         told
     }
 
-    /// A session is open; see [`phalanx_core::rpc::CallEffects::session_opened`].
+    /// Records an opened session; see [`phalanx_core::rpc::CallEffects::session_opened`].
     pub(super) fn session_opened(&mut self, peer: Incarnation, at: SocketAddr, told: &[u8]) {
         let Some(offer) = self.read(told) else { return };
-        // An address belongs to the latest life there: nothing is written for those before.
+        // An address belongs to the latest incarnation there, so earlier ones are detached and nothing is written for
+        // them.
         for (life, known) in &mut self.known {
             if known.attached && *life != peer && known.at == at {
                 known.attached = false;
@@ -77,7 +80,7 @@ impl Nearby {
         }
     }
 
-    /// Where the memory of a process of this host is; `None`: it is elsewhere, or has none.
+    /// Where the memory of a process of this host is; `None`: the process is on another host, or shares none.
     fn read(&self, told: &[u8]) -> Option<Offer> {
         let (host, numbers) = told.split_first_chunk::<8>()?;
         if self.host == 0 || u64::from_le_bytes(*host) != self.host {
@@ -89,7 +92,8 @@ impl Nearby {
         Some(Offer { pid: number(pid), memory: number(memory), doorbell: number(doorbell) })
     }
 
-    /// Tells the driver what happened. Whoever cannot be attached is reached by datagrams, as its driver counts.
+    /// Passes the changes to the driver. A peer that cannot be attached is reached by datagrams; the driver counts
+    /// that.
     pub(super) fn tell(&mut self, driver: &mut impl Wait) {
         if self.news.is_empty() {
             return;
@@ -124,7 +128,7 @@ mod tests {
         let (earlier, lives) = (Incarnation(1), Incarnation(2));
         nearby.session_opened(lives, at, &told);
         assert_eq!(changes(&mut nearby), [("met", 2)]);
-        // A packet of the earlier life there came late.
+        // A packet of the earlier incarnation there arrived late.
         nearby.session_opened(earlier, at, &told);
         assert_eq!(changes(&mut nearby), [("parted", 2), ("met", 1)]);
         nearby.session_opened(lives, at, &told);

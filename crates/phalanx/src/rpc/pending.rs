@@ -1,4 +1,4 @@
-//! A call of another thread's, on its way.
+//! A call made through another thread, until its end.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,18 +10,18 @@ use phalanx_driver::fork::Home;
 
 use super::caller::CallerShared;
 
-/// A call made by a [`Caller`](super::Caller): a future of its outcome, for any executor, or to be waited for by a thread.
-/// Dropped before the outcome is there, the call is given up: it may run nevertheless. In a forked child a call of its parent's has ended,
-/// and what came of it is not known.
+/// A call made by a [`Caller`](super::Caller): a future of its outcome for any executor, or [`Pending::wait`] for a
+/// thread. Dropping it before its end gives the call up, which may run nevertheless. In a forked child a call of the
+/// parent has ended with an unknown outcome.
 #[must_use = "a call that is dropped is given up"]
 pub struct Pending {
     pub(super) call: Arc<Waited>,
     pub(super) shared: Arc<CallerShared>,
 }
 
-/// What its maker and the thread that makes it share of a call.
+/// State of a call, shared by its maker and the thread that makes it.
 pub(super) struct Waited {
-    /// Where it was made. In a child of that process the lock may be held by a thread that is not there.
+    /// The process in which it was made. In a forked child a thread that does not exist there may hold the lock.
     home: Home,
     state: Mutex<State>,
     ended: Condvar,
@@ -30,7 +30,7 @@ pub(super) struct Waited {
 #[derive(Default)]
 struct State {
     outcome: Option<Result<Vec<u8>, Failure>>,
-    /// The outcome was told, here or to whoever took it.
+    /// The call has ended; its outcome may have been taken.
     is_over: bool,
     waker: Option<Waker>,
 }
@@ -40,17 +40,18 @@ impl Waited {
         Self { home: Home::here(), state: Mutex::default(), ended: Condvar::new() }
     }
 
-    /// A call of the parent's: what it may have done is not known here.
+    /// Fails in a forked child, for which the outcome of the parent's call is unknown.
     fn check(&self) -> Result<(), Failure> {
         self.home.check().map_err(|_forked| Failure::Unknown(Reason::Forked))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nobody panics with it, and what is in it is whole at any time.
+        // A poisoned lock is safe to use: no code panics while it holds the lock, and the state is consistent at any
+        // time.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the outcome.
+    /// Stores the outcome and wakes the waiter.
     pub(super) fn end(&self, outcome: Result<Vec<u8>, Failure>) {
         let mut state = self.state();
         state.outcome = Some(outcome);

@@ -1,4 +1,4 @@
-//! An endpoint of calls on a socket, turned by its application.
+//! An endpoint of calls on a socket, polled by its application.
 
 use std::borrow::Cow;
 use std::io;
@@ -27,19 +27,20 @@ use super::time_trace::{Happened, Recorded, TimeTrace};
 /// How to start a [`Port`].
 #[derive(Clone, Debug, Default)]
 pub struct PortOptions {
-    /// Of these count the cell's name and key, the security, the address and the ports to bind, the driver, the runtime and state
-    /// directories, and for a trace of all calls (`docs/checker.md`) its directory and the process's name.
+    /// The settings used are the cell's name and key, the security, the address and ports to bind, the driver, and the
+    /// runtime and state directories. For a trace of all calls (`docs/checker.md`) also the trace directory and the
+    /// process's name.
     pub config: Config,
     /// Whether it answers calls. Default false.
     pub serves: bool,
-    /// Bounds.
+    /// Bounds on memory and calls.
     pub limits: EndpointLimits,
 }
 
-/// What an application does with calls.
+/// The application's side of calls.
 pub trait Service {
-    /// Runs a call. The answer, if there is one at once, is appended to `answer`, which is empty. Must not block: everybody
-    /// else who calls here waits.
+    /// Runs a call. An immediate answer is appended to `answer`, which is empty. It must not block, because all other
+    /// callers of this endpoint wait meanwhile.
     fn request(&mut self, _call: CallId, _from: Incarnation, _request: &[u8], _answer: &mut Vec<u8>) -> HandlerResult {
         HandlerResult::Refused
     }
@@ -55,7 +56,7 @@ pub trait Service {
         self.request(call, from, request, answer)
     }
 
-    /// A call of this process ended. Told once for each, here or by [`Self::long_answer`].
+    /// A call of this process ended. Called once for each, unless [`Self::long_answer`] is.
     fn outcome(&mut self, _ticket: ClientCallId, _outcome: Outcome<'_>) {}
 
     /// See [`CallEffects::long_answer`].
@@ -64,7 +65,7 @@ pub trait Service {
     }
 }
 
-/// Makes calls and answers them, turned by its application: no thread, handlers run on the caller's.
+/// Makes and answers calls, polled by its application: it has no thread, and handlers run on the caller's.
 ///
 /// ```no_run
 /// use phalanx::rpc::{CallId, Port, PortOptions, HandlerResult, Service};
@@ -90,9 +91,9 @@ pub trait Service {
 /// # }
 /// ```
 ///
-/// In a forked child it is dead: it would seal other packets under its parent's nonces. Calls and answers are refused
-/// ([`CallError::Forked`], [`AnswerError::Forked`]), a wait gives an error, turns and the rest do nothing. The parent's goes on. Start another
-/// in the child.
+/// In a forked child it is dead, because it would seal different packets under its parent's nonces. Calls and answers
+/// are refused ([`CallError::Forked`], [`AnswerError::Forked`]), a wait gives an error, and all else does nothing. The
+/// parent's port continues. Start another one in the child.
 pub struct Port<D: Wait = Shm<Udp>> {
     driver: D,
     home: Home,
@@ -100,10 +101,10 @@ pub struct Port<D: Wait = Shm<Udp>> {
     nearby: Nearby,
     trace: Option<TimeTrace>,
     calls: CallTrace,
-    /// The clock as last read, and the processor's count then.
+    /// The clock as last read, and the processor's time-stamp counter at that moment.
     now: Instant,
     read_at: u64,
-    /// Turns in a row that found nothing.
+    /// Successive polls that found nothing.
     idle: u32,
     due: Instant,
 }
@@ -182,7 +183,7 @@ impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
 }
 
 impl Port {
-    /// Binds sockets and begins a life of its own.
+    /// Binds sockets and starts an endpoint with an incarnation of its own.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left behind.
@@ -192,7 +193,7 @@ impl Port {
 }
 
 impl<D: Wait> Port<D> {
-    /// The same over a driver made around the sockets.
+    /// Like [`Port::start`], over a driver that `wrap` builds around the sockets.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left behind.
@@ -246,13 +247,13 @@ impl<D: Wait> Port<D> {
         })
     }
 
-    /// Where it is called.
+    /// The address at which it is called.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.driver.local_address(TrafficClass::Data)
     }
 
-    /// See [`Endpoint::connect`]. In a forked child it is [`SessionId::NONE`].
+    /// See [`Endpoint::connect`]. Returns [`SessionId::NONE`] in a forked child.
     pub fn connect(&mut self, server: SocketAddr, service: &mut impl Service) -> SessionId {
         if !self.home.is_here() {
             return SessionId::NONE;
@@ -271,7 +272,8 @@ impl<D: Wait> Port<D> {
         self.calls.closed(session);
     }
 
-    /// See [`Endpoint::call`]. It goes out with the next turn at the latest, or at once if many were made since.
+    /// See [`Endpoint::call`]. It is sent by the next poll at the latest, or at once if many calls were made since the
+    /// last one.
     ///
     /// # Errors
     /// See [`CallError`]; nothing changed.
@@ -283,7 +285,8 @@ impl<D: Wait> Port<D> {
         service: &mut impl Service,
     ) -> Result<ClientCallId, CallError> {
         self.home.check().map_err(|Forked| CallError::Forked)?;
-        // The time is that of the last turn, if that had something to do and was just now: a call costs no look at the clock.
+        // The time of the last poll stands in for the present if that poll had work and was just now: so a call costs
+        // no clock read.
         let now = if self.idle > 0 || self.is_stale() { self.begin() } else { self.now };
         self.due = Instant::ZERO;
         let request = request.into();
@@ -310,32 +313,32 @@ impl<D: Wait> Port<D> {
         service: &mut impl Service,
     ) -> Result<(), AnswerError> {
         self.home.check().map_err(|Forked| AnswerError::Forked)?;
-        // What is too long is not taken, and may be answered again.
+        // An answer that is too long is refused and may be answered again, so it is not recorded.
         if answer.as_ref().is_none_or(|answer| answer.len() <= self.endpoint.limits().message_bytes) {
             self.calls.answers(call, answer.as_deref());
         }
         self.act(service, |endpoint, now, sink| endpoint.answer(now, call, answer, sink))
     }
 
-    /// Takes what came, and sends what is to be sent. How many packets came: with 0, and nothing else to do, it is time to
-    /// [`Self::wait`].
+    /// Receives packets, runs handlers, and sends. Returns the number of packets received. If that is 0 and there is no
+    /// other work, call [`Self::wait`].
     pub fn poll(&mut self, service: &mut impl Service) -> usize {
         if !self.home.is_here() {
             return 0;
         }
-        // What was called since goes out first.
+        // Calls made since the last poll are sent first.
         self.driver.flush();
         if self.idle.is_multiple_of(CLOCK_EVERY) || self.is_stale() {
             let before = self.now;
             self.read_clock();
-            // Looks in a row, not one after a sleep.
+            // Only gaps between successive polls count, not one after a sleep.
             if self.idle > 0 {
                 self.endpoint.note_gap(self.now, self.now.since(before));
             }
         }
         let Self { driver, endpoint, nearby, trace, calls, now, .. } = self;
         let now = *now;
-        // Once: what came is answered, and its acks go out, before more is looked for.
+        // One receive only: its packets are answered and acknowledged before more are received.
         let took = driver.receive_header_first(BATCH, &mut |outbox, _, origin, arriving| {
             let sink = &mut Sink {
                 outbox,
@@ -366,11 +369,11 @@ impl<D: Wait> Port<D> {
         packets
     }
 
-    /// Sleeps until something comes, a timer is due, one of `also` becomes readable, or `timeout` has passed. Returns which of
-    /// `also` are readable: bit `i` stands for `also[i]`.
+    /// Sleeps until a packet arrives, a timer is due, one of `also` becomes readable, or `timeout` has passed. Bit `i`
+    /// of the result stands for `also[i]`.
     ///
     /// # Errors
-    /// What the system's poll reports. [`Forked`] inside, in a forked child.
+    /// The error of the system's poll. [`Forked`], wrapped, in a forked child.
     pub fn wait(&mut self, timeout: Option<Duration>, also: &[BorrowedFd<'_>]) -> io::Result<u64> {
         self.home.check()?;
         self.driver.flush();
@@ -389,18 +392,18 @@ impl<D: Wait> Port<D> {
         woken.map(|woken| woken.extra)
     }
 
-    /// A handle by which other threads end [`Self::wait`].
+    /// A handle with which other threads end [`Self::wait`].
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.driver.waker()
     }
 
-    /// From now on keeps the latest `records` of what happens and when, see [`TimeTrace`]; 0: nothing any more.
+    /// Keeps the latest `records` events with their times from now on, see [`TimeTrace`]; 0 stops it.
     pub fn keep_trace(&mut self, records: usize) {
         self.trace = (records > 0).then(|| TimeTrace::new(records));
     }
 
-    /// What is kept, the oldest first; empty without [`Self::keep_trace`].
+    /// The kept records, oldest first; empty without [`Self::keep_trace`].
     #[must_use]
     pub fn trace(&self) -> Vec<Recorded> {
         self.trace.as_ref().map(TimeTrace::read).unwrap_or_default()
@@ -413,7 +416,8 @@ impl<D: Wait> Port<D> {
         }
     }
 
-    /// Why the trace of calls that [`Config::trace`] asks for is not written any more; the endpoint goes on without it.
+    /// Why the trace of calls that [`Config::trace`] configures is not written any more. The endpoint continues without
+    /// it.
     #[must_use]
     pub fn trace_failure(&self) -> Option<&TraceError> {
         self.calls.failure()
@@ -425,7 +429,7 @@ impl<D: Wait> Port<D> {
         &self.endpoint
     }
 
-    /// What it did.
+    /// The endpoint's counters.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         self.endpoint.counters()
@@ -443,7 +447,7 @@ impl<D: Wait> Port<D> {
         (endpoint, Sink { outbox: driver.outbox(), nearby, trace, calls, service })
     }
 
-    /// Has the endpoint do something now, which goes out at once.
+    /// Runs an operation of the endpoint now, and sends its packets at once.
     fn act<S: Service, T>(
         &mut self,
         service: &mut S,
@@ -456,7 +460,7 @@ impl<D: Wait> Port<D> {
         done
     }
 
-    /// What is to be sent goes out; the driver hears who came and went.
+    /// Flushes the driver, and tells it which peers came and went.
     #[inline]
     fn send(&mut self) {
         self.driver.flush();
@@ -474,18 +478,18 @@ impl<D: Wait> Port<D> {
         (self.now, self.read_at) = (clock::now(), ticks());
     }
 
-    /// The application did something else since the clock was read.
+    /// Whether the application has done something else since the clock was read.
     #[inline]
     fn is_stale(&self) -> bool {
         ticks().wrapping_sub(self.read_at) > STALE_TICKS
     }
 }
 
-/// As in [`crate::inline`].
+/// Polls per clock read, as in [`crate::inline`].
 const CLOCK_EVERY: u32 = 8;
-/// Some tens of microseconds, by any processor's count.
+/// Some tens of microseconds, at any processor's counter rate.
 const STALE_TICKS: u64 = 1 << 16;
-/// Packets asked of the driver at once.
+/// Most packets per receive.
 const BATCH: usize = 64;
-/// Packets longer than usual are taken where the receive buffer holds some of them.
+/// Packets longer than usual are accepted only if the receive buffer holds several of them.
 const LONG_PACKETS_BYTES: u64 = 1 << 20;

@@ -1,6 +1,7 @@
-//! Where a call spent its time: a ring of what happened and when, at about ten nanoseconds a record.
+//! Where a call spent its time: a ring of events and their times, at about ten nanoseconds a record.
 //!
-//! After `TimeTrace` of `RAMCloud` (its sources): the processor's count is noted as it is, and turned into time when it is read.
+//! Modelled on `TimeTrace` of `RAMCloud` (its sources): it stores the processor's raw counter, and converts it to time
+//! only when it is read.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter, Write};
@@ -13,19 +14,19 @@ use phalanx_driver::ticks;
 
 use crate::clock;
 
-/// What happened at a port.
+/// An event at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Happened {
-    /// To a call: of its client its call id, of its server its number there.
+    /// An event of a call. A client's record holds its call id, a server's the number there.
     Call(TracePoint),
-    /// So many packets were taken.
+    /// Packets were received; the record holds their number.
     Received,
-    /// What waited to be sent was handed to the system.
+    /// Queued packets were handed to the system.
     Flushed,
-    /// The thread was to sleep.
+    /// The thread is about to sleep.
     Sleeps,
-    /// It woke.
+    /// The thread woke.
     Wakes,
 }
 
@@ -39,20 +40,20 @@ struct Record {
 /// The latest records of a port.
 pub struct TimeTrace {
     ring: Box<[Record]>,
-    /// Records ever made.
+    /// The number of records ever made.
     count: u64,
-    /// One moment in both terms.
+    /// The start, by the counter and by the clock.
     began: (u64, Instant),
 }
 
 /// A record as it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// When, as all processes of the machine would say it.
+    /// The time, comparable between all processes of the machine.
     pub at: Instant,
-    /// What.
+    /// The event.
     pub what: Happened,
-    /// Of which call, or how many.
+    /// The call, or the number of packets.
     pub of: u64,
 }
 
@@ -86,12 +87,13 @@ impl TimeTrace {
         self.count += 1;
     }
 
-    /// What is kept, the oldest first.
+    /// The kept records, oldest first.
     #[must_use]
     pub fn read(&self) -> Vec<Recorded> {
         let (ticks_now, now) = (ticks(), clock::now());
         let (ticks_then, then) = self.began;
-        // The count runs evenly: two moments known in both terms are enough, and the further apart the better.
+        // The counter runs at a constant rate, so two moments known on both clocks give the conversion, the better the
+        // further apart they are.
         let per_tick = now.since(then).as_nanos() as f64 / (ticks_now.saturating_sub(ticks_then).max(1)) as f64;
         let kept = self.count.min(self.ring.len() as u64);
         let records = (self.count - kept..self.count).map(|at| self.ring[at as usize & (self.ring.len() - 1)]);
@@ -101,7 +103,7 @@ impl TimeTrace {
     }
 }
 
-/// From the beginning to the end of the call that took longest of those that did both in `records`, and the call.
+/// The slowest call that both started and ended in `records`, and its span of time.
 #[must_use]
 pub fn slowest(records: &[Recorded]) -> Option<(ClientCallId, RangeInclusive<Instant>)> {
     let mut begun = BTreeMap::new();
@@ -121,8 +123,8 @@ pub fn slowest(records: &[Recorded]) -> Option<(ClientCallId, RangeInclusive<Ins
     slowest
 }
 
-/// What happened, one line for each record: microseconds since the first and since the one before. Each is told with the name of
-/// who made it; those of several ports of one machine belong in one order.
+/// Formats records, one per line, with the microseconds since the first and since the previous one. Each line names its
+/// maker, so that records of several ports of one machine can be merged into one order.
 #[must_use]
 pub fn story<'a>(records: impl IntoIterator<Item = (Instant, &'a str, String)>) -> String {
     let mut records: Vec<(Instant, &str, String)> = records.into_iter().collect();
@@ -139,7 +141,7 @@ pub fn story<'a>(records: impl IntoIterator<Item = (Instant, &'a str, String)>) 
     text
 }
 
-/// Of a ring.
+/// Most records of a ring.
 const RECORDS_MAX: usize = 1 << 24;
 
 #[cfg(test)]
@@ -164,7 +166,7 @@ mod tests {
         assert!(call_id == ClientCallId(7) && time.end().since(*time.start()) >= Duration::from_millis(3), "{time:?}");
         let of_it = records.iter().filter(|record| time.contains(&record.at));
         let told = story(of_it.map(|record| (record.at, "client", record.to_string())));
-        // What came just before may have the same time.
+        // The record just before may have the same time.
         assert!((3..=4).contains(&told.lines().count()), "{told}");
         assert!(told.contains("client: call 7 called"), "{told}");
     }

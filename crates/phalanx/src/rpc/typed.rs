@@ -1,4 +1,4 @@
-//! Requests and answers as values, in postcard's encoding.
+//! Requests and answers as values, encoded with postcard.
 
 use std::net::SocketAddr;
 
@@ -16,24 +16,24 @@ pub enum TypedError {
     /// The call failed; see [`Failure`] for what is known.
     #[error(transparent)]
     Call(#[from] Failure),
-    /// The request has no encoding. Nothing was sent.
+    /// The request cannot be encoded. Nothing was sent.
     #[error("the request cannot be encoded: {0}")]
     Request(postcard::Error),
-    /// The call ran, and its answer is not of the type that was expected.
+    /// The call ran, and its answer is not of the expected type.
     #[error("the answer is of another type: {0}")]
     Answer(postcard::Error),
-    /// The call ran, and what its handler gave has no encoding.
+    /// The call ran, and its handler's value cannot be encoded.
     #[error("the call ran, and its answer cannot be encoded")]
     Unencodable,
 }
 
 /// First byte of a typed answer: a value follows.
 const VALUE: u8 = 0;
-/// The handler's value has no encoding.
+/// First byte of a typed answer: the handler's value could not be encoded.
 const NO_VALUE: u8 = 1;
 
 impl Client {
-    /// Calls with a value, and gets one.
+    /// Calls with a value and returns one.
     ///
     /// # Errors
     /// See [`TypedError`].
@@ -49,7 +49,7 @@ impl Client {
 }
 
 impl Caller {
-    /// Calls with a value, and gets one. The call is made when this is first polled.
+    /// Calls with a value and returns one. The call is made when the future is first polled.
     ///
     /// # Errors
     /// See [`TypedError`].
@@ -72,7 +72,7 @@ fn read<A: DeserializeOwned>(answer: &[u8]) -> Result<A, TypedError> {
     }
 }
 
-/// Runs a handler of values: for [`super::Service::request`]. A request of another type is refused, and does not run.
+/// Runs a handler of values, for [`super::Service::request`]. A request of another type is refused and does not run.
 pub fn answer_typed<Q: DeserializeOwned, A: Serialize>(
     request: &[u8],
     answer: &mut Vec<u8>,

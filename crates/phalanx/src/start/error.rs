@@ -1,4 +1,4 @@
-//! Why a process could not start.
+//! Errors of starting a process.
 
 use std::io;
 use std::net::IpAddr;
@@ -21,49 +21,49 @@ pub enum StartError {
     /// A name is empty or too long.
     #[error("bad {what} name {name:?}: it must have 1 to 200 bytes")]
     BadName {
-        /// Whose name.
+        /// The kind of name.
         what: &'static str,
         /// The name.
         name: String,
     },
-    /// The list of founders makes no sense.
+    /// The list of founders is invalid.
     #[error("founders: {problem}")]
     BadFounders {
-        /// What is wrong and what would be right.
+        /// What is wrong, and what would be right.
         problem: String,
     },
-    /// A founder has no name of its own.
-    #[error("a founder is known by its name, also after it was started again: set `name` to one of the `founders`")]
+    /// A founder has no configured name.
+    #[error("a founder is recognised by its name after a restart: set `name` to one of the `founders`")]
     NamelessFounder,
-    /// A seed is no address, or its host is not known.
+    /// A seed is no address, or its host name cannot be resolved.
     #[error("seed {seed:?}: {source}; a seed is the control address of a member, as host:port")]
     Seed {
-        /// What was given.
+        /// The seed as configured.
         seed: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Other hosts can reach this process, and nothing says how the cell is founded.
+    /// Other hosts can reach this process, and neither seeds nor founders are configured.
     #[error(
         "{bind} is reached from other hosts, so this host's lock cannot decide who founds the cell: \
              name `seeds` to join at, or the `founders`"
     )]
     NoWayIn {
-        /// The address to bind.
+        /// The configured address.
         bind: IpAddr,
     },
-    /// Other hosts can reach this process, and no key was named.
+    /// Other hosts can reach this process, and no key is configured.
     #[error("{bind} is reached from other hosts, so all need one `cell_key`: copy {} to every host and name it", local.display())]
     NoKey {
-        /// The address to bind.
+        /// The configured address.
         bind: IpAddr,
-        /// This host's own key.
+        /// The file of this host's own key.
         local: PathBuf,
     },
-    /// All interfaces were bound, and which address others should use is not known.
+    /// All interfaces are bound, and no seed shows which address others should use.
     #[error("{bind} stands for all interfaces: bind the one address other members reach this host by")]
     NoAddress {
-        /// The address to bind.
+        /// The configured address.
         bind: IpAddr,
     },
     /// The trace directory cannot be used.
@@ -71,13 +71,13 @@ pub enum StartError {
     Trace {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system gives no random bits.
+    /// The system's random generator failed.
     #[error("the system gives no random bits: {0}")]
     Entropy(io::Error),
-    /// No thread could be started.
+    /// The protocol thread could not be started.
     #[error("cannot start the protocol thread: {0}; raise the limit with `ulimit -u`")]
     Thread(io::Error),
 }

@@ -1,4 +1,4 @@
-//! How a process means to come into its cell.
+//! How a process enters its cell.
 
 use std::net::SocketAddr;
 
@@ -10,20 +10,20 @@ use super::error::StartError;
 use crate::config::founders_problem;
 use crate::local::{Advert, Founder, Intent, LocalCell, LocalError, Standing};
 
-/// How a process means to come in, and what keeps it from founding twice.
+/// How a process enters its cell, and what keeps it from founding the cell twice.
 #[derive(Debug)]
 pub(crate) enum Plan {
     /// The lock of this host decides.
     ByLock,
-    /// As its owner said.
+    /// As configured.
     Told {
         founding: Founding,
         seeds: Vec<SocketAddr>,
-        /// Of a process with a name of its own: the name, and its record. `None`: another process has the name here.
+        /// The record of a process with a name of its own. `None`: another process holds the name here.
         founder: Option<Box<Founder>>,
-        /// It has a name of its own, and another process has it here.
+        /// It has a name of its own, and another process holds that here.
         doubled: bool,
-        /// Everybody of this host who lives can be reached.
+        /// All living processes of this host can be reached from its address.
         loopback: bool,
     },
 }
@@ -55,7 +55,7 @@ impl Plan {
             }
             Founding::Join if config.name.is_some() => match local.take_founder(&advert.name, advert) {
                 Ok(founder) => Some(Box::new(founder)),
-                // The cell says that its name is taken, or the other one is of another network.
+                // Not fatal: either the cell refuses the name as taken, or the other process is in another network.
                 Err(LocalError::NameInUse { .. }) => {
                     doubled = true;
                     None
@@ -74,7 +74,7 @@ impl Plan {
         }
     }
 
-    /// What the lock decided, in the core's terms.
+    /// The founding mode and seeds that follow from the lock's decision.
     pub(super) fn resolve(&self, standing: Standing) -> (Founding, Vec<SocketAddr>) {
         match (self, standing) {
             (Self::ByLock, Standing::Found) => (Founding::Alone, Vec::new()),
@@ -89,7 +89,7 @@ impl Plan {
         }
     }
 
-    /// Whether the living of this host are places to look for the cell.
+    /// Whether the living processes of this host are seeds.
     pub(crate) fn looks_here(&self) -> bool {
         match self {
             Self::ByLock => true,
@@ -97,17 +97,18 @@ impl Plan {
         }
     }
 
-    /// Whether it has the lock of its name.
+    /// Whether it holds the lock of its name.
     pub(super) fn has_name(&self) -> bool {
         matches!(self, Self::Told { founder: Some(_), .. })
     }
 
-    /// Whether a later start of its name here shows that this process ended: one at a time has the name.
+    /// Whether a later start with its name on this host proves that this process ended, because only one at a time
+    /// holds the name.
     pub(super) fn is_only_one(&self) -> bool {
         !matches!(self, Self::Told { doubled: true, .. })
     }
 
-    /// Its name and its record, if it has the lock of its name. Whoever takes it keeps it for as long as the process lives.
+    /// Its name and record, if it holds the lock of its name. The caller keeps them for as long as the process lives.
     pub(crate) fn take_founder(&mut self) -> Option<Box<Founder>> {
         match self {
             Self::ByLock => None,
@@ -115,7 +116,7 @@ impl Plan {
         }
     }
 
-    /// What it wrote down before.
+    /// The record it wrote earlier; empty if it has none.
     pub(super) fn record(&self) -> FounderRecord {
         match self {
             Self::Told { founder: Some(founder), .. } => founder.record().clone(),
@@ -134,7 +135,7 @@ impl Plan {
     }
 }
 
-/// Whether the instance that a founder was in may live, for all that it wrote down.
+/// Whether the instance that a founder belonged to may still live, judging by its record.
 fn may_live(record: &FounderRecord) -> bool {
     let ended = record.end.as_ref().and_then(End::ended);
     let is_over = ended.is_some_and(|ended| ended.instance == record.instance() && ended.but_for.is_empty());

@@ -1,4 +1,4 @@
-//! Traces as files of a directory.
+//! Traces as files in a directory.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,11 +11,11 @@ use super::{OpenTrace, TraceFailed, Traced};
 use crate::clock::clock_name;
 use crate::handler::Handler;
 
-/// Records what passes to `inner` in files of `directory`, which is made if it is missing: one for each life of
-/// the process, named after the process and its incarnation. What was recorded survives a kill of the process.
+/// Records what passes to `inner` in files of `directory`, which is created if missing. Each incarnation gets a file,
+/// named after the process and the incarnation. Records survive a kill of the process.
 ///
 /// # Errors
-/// When the directory cannot be made, or no file in it. What fails later is told to `failed`.
+/// When the directory, or a file in it, cannot be created. Later errors go to `failed`.
 pub fn to_directory<H: Handler>(
     inner: H,
     cell: &str,
@@ -28,7 +28,7 @@ pub fn to_directory<H: Handler>(
     Ok(Traced::new(inner, cell, true, open, failed))
 }
 
-/// The same if there is a directory; without one nothing is kept of what passes.
+/// Like [`to_directory`] if there is a directory; without one nothing is recorded.
 ///
 /// # Errors
 /// As [`to_directory`].
@@ -59,7 +59,7 @@ fn trace_path(directory: &Path, name: &str, life: Incarnation) -> PathBuf {
     directory.join(format!("{}-{life}.trace", file_name(name)))
 }
 
-/// Begins the trace of one life of the process `name`, in a file named after both.
+/// Starts the trace of one incarnation of the process `name`, in a file named after both.
 pub(crate) fn create(
     directory: &Path,
     cell: &str,
@@ -69,8 +69,8 @@ pub(crate) fn create(
     TraceWriter::create(&trace_path(directory, name, life), &header(cell, name, life))
 }
 
-/// Makes the directory if it is missing, then a file there, and removes the file: that nothing can be written is told before
-/// anything happens.
+/// Creates the directory if missing, and creates and removes a file in it, so that a write error is reported before the
+/// process starts.
 fn prepare(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let unique = crate::clock::now().nanos();
@@ -82,11 +82,11 @@ fn prepare(directory: &Path) -> io::Result<()> {
     written
 }
 
-/// A process's name without what a file name cannot hold.
+/// A process's name without characters that a file name cannot hold.
 fn file_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     name.chars().map(|c| if plain(c) { c } else { '_' }).take(NAME_CHARS).collect()
 }
 
-/// The incarnation tells processes apart whose names are cut.
+/// The incarnation distinguishes processes whose names are cut.
 const NAME_CHARS: usize = 100;

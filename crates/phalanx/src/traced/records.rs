@@ -1,9 +1,9 @@
-//! The core's vocabulary in the words of a trace.
+//! The core's events as records of a trace.
 
 use phalanx_core::{CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Order};
 use phalanx_trace::{Event as Record, payload_hash};
 
-/// An order, as traces name it.
+/// An order, as a trace names it.
 #[must_use]
 pub fn order(order: Order) -> phalanx_trace::Order {
     match order {
@@ -27,14 +27,14 @@ pub(super) fn delivery(delivery: &Delivery<'_>) -> Record {
     }
 }
 
-/// What stands before the record that a group was left: why, if this process did not ask for it.
+/// The record that precedes the one of leaving a group: the reason, if this process did not request to leave.
 #[must_use]
 pub fn lost(group: GroupId, why: LeaveReason) -> Option<Record> {
     let why = reason(why);
     (why != phalanx_trace::LeaveReason::Left).then_some(Record::GroupLost { group: group.0, why })
 }
 
-/// The record of an event, if it is one that stands before the application took it in.
+/// The record of an event, if it precedes the handler's call.
 pub(super) fn event(event: &Event) -> Option<Record> {
     Some(match event {
         Event::CellView(view) => cell_view(view),
@@ -72,17 +72,17 @@ fn cell_view(view: &CellView) -> Record {
     }
 }
 
-/// What stands behind the record of a cell view.
+/// The record that follows one of a cell view: its level.
 pub(super) fn level(view: &CellView) -> Record {
     Record::Level { level: view.level, known: view.members.iter().map(|m| m.level).min().unwrap_or_default() }
 }
 
-/// What stands behind that.
+/// The record after that: the cell's minimum.
 pub(super) fn cell_minimum(view: &CellView) -> Record {
     Record::CellMinimum { members: view.members_min as u64 }
 }
 
-/// What stands behind the record of a group view.
+/// The record that follows one of a group view: its terms.
 pub(super) fn group_terms(view: &GroupView) -> Record {
     Record::GroupTerms {
         group: view.group.0,
@@ -92,7 +92,7 @@ pub(super) fn group_terms(view: &GroupView) -> Record {
     }
 }
 
-/// What stands behind that, if anybody has not the group's state yet.
+/// The record after that, if some member does not have the group's state yet.
 #[must_use]
 pub fn group_incomplete(view: &GroupView) -> Option<Record> {
     let who: Vec<u64> = view.incomplete.iter().map(|who| who.0).collect();
@@ -111,7 +111,7 @@ fn group_view(view: &GroupView) -> Record {
     }
 }
 
-/// Who went, and why, as traces name it.
+/// Members that left and their reasons, as a trace names them.
 #[must_use]
 pub fn left(left: &[(Incarnation, LeaveReason)]) -> Vec<(u64, phalanx_trace::LeaveReason)> {
     left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
