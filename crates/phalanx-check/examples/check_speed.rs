@@ -1,7 +1,7 @@
-//! Tells how long judging takes: a small run, and one of a million records, each generated in memory.
+//! Measures the time to evaluate traces: of a small run, and of one with a million records, both generated in memory.
 //!
-//! With `--write DIR` it writes the million records as files instead, and with `--files DIR` it judges the files of a
-//! directory and tells the most memory it took.
+//! With `--write DIR` it writes the million records as files instead. With `--files DIR` it evaluates the files of a
+//! directory and prints the peak memory.
 
 use std::io::Write;
 use std::path::Path;
@@ -50,14 +50,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The most memory this process has taken, in the words of the system.
+/// Peak memory of this process, as the system reports it.
 fn peak_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.map_or("peak memory unknown".into(), |peak| format!("peak memory {}", peak.trim()))
 }
 
-/// Five members multicast in turn, in all orders; the youngest dies half-way.
+/// Generates a run in which five members multicast in turn, in all orders, and the youngest dies half-way.
 fn run(records: u64) -> Vec<Trace> {
     let process = |p| Trace::new(Header::process("cell", &format!("node{p}"), incarnation(p), "clock"));
     let mut traces: Vec<Trace> = (0..MEMBERS).map(process).collect();

@@ -1,22 +1,22 @@
-//! What a property's check found, before it is put into words and files.
+//! Results of a property's check, before they are formatted and related to files.
 
 use std::collections::HashMap;
 
 use crate::Property;
 
-/// Where a record stands.
+/// Position of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// Which trace.
+    /// Index of the trace.
     pub(crate) trace: usize,
-    /// Which record in it, from 0.
+    /// Index of the record in it, from 0.
     pub(crate) index: usize,
 }
 
-/// Texts of the records that evidence points at.
+/// Texts of the records that evidence refers to.
 pub(crate) type Texts = HashMap<Place, String>;
 
-/// One property's outcome.
+/// Result of one property.
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) property: Property,
@@ -33,23 +33,23 @@ impl Findings {
         Self { property, instances: 0, under_failure: 0, violations: 0, given_up: 0, kept: Vec::new(), keep_max }
     }
 
-    /// The property was put to the test once.
+    /// Counts one case in which the property was put to the test.
     pub(crate) fn instance(&mut self) {
         self.instances += 1;
     }
 
-    /// The property was put to the test once; `failing`: while a member was lost.
+    /// Counts such a case; `failing`: it is one under failure.
     pub(crate) fn instance_when(&mut self, failing: bool) {
         self.instances += 1;
         self.under_failure += u64::from(failing);
     }
 
-    /// Whether the property holds could not be found out.
+    /// Counts a case that could not be decided within the bound.
     pub(crate) fn given_up(&mut self) {
         self.given_up += 1;
     }
 
-    /// The property does not hold; `evidence` names the records that prove it.
+    /// Counts a violation; `evidence` lists the records that prove it.
     pub(crate) fn violation(&mut self, evidence: &[Place], summary: impl FnOnce() -> String) {
         self.violations += 1;
         if self.kept.len() < self.keep_max {
@@ -57,7 +57,7 @@ impl Findings {
         }
     }
 
-    /// Every record that kept evidence points at.
+    /// Every record that the kept evidence refers to.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
         self.kept.iter().flat_map(|(_, places)| places.iter().copied())
     }

@@ -1,8 +1,8 @@
-//! Judges traces: reads what each process of a run saw and tells which guarantees held, which were put to the
+//! Evaluates traces. From what each process of a run recorded, it determines which guarantees held, which were put to the
 //! test, and which were broken, with the records that prove it.
 //!
-//! The checker shares no code with the protocol. It rebuilds views, messages and causal pasts from the traces
-//! alone ([`phalanx_trace`]) and then runs one function per property; each property's file states it formally.
+//! The checker shares no code with the protocol. It rebuilds views, messages and causal pasts from the traces alone
+//! ([`phalanx_trace`]) and then runs one function per property; each property's file states it formally.
 //! `docs/checker.md` lists them all.
 //!
 //! ```
@@ -40,19 +40,19 @@ pub use crate::options::{Options, Quorum, Require};
 pub use crate::property::Property;
 pub use crate::report::{Evidence, PropertyReport, Report, Stats, Violation};
 
-/// Why files could not be judged. What is wrong *in* a well-formed trace is a violation, never an error.
+/// Why files could not be evaluated. A defect *in* a well-formed trace is a violation, never an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
     /// A file cannot be read or is malformed.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// There is nothing to judge.
+    /// No files were given.
     #[error("no trace files given")]
     NoFiles,
 }
 
-/// Judges traces in memory.
+/// Evaluates traces in memory.
 #[must_use]
 pub fn check(traces: &[Trace], options: &Options) -> Report {
     let mut builder = Builder::new();
@@ -78,10 +78,10 @@ pub fn check(traces: &[Trace], options: &Options) -> Report {
     report::assemble(&model, options, findings, &texts)
 }
 
-/// Judges trace files, one after the other in streaming fashion; only what the properties need is held in memory.
+/// Evaluates trace files, one after the other in streaming fashion. Only what the properties need is held in memory.
 ///
-/// Files whose writer was killed before its header was written hold nothing; they are listed in
-/// [`Stats::empty_files`] and otherwise passed over.
+/// A file whose writer was killed before it wrote the header is empty. It is listed in [`Stats::empty_files`] and
+/// otherwise skipped.
 ///
 /// # Errors
 /// When a file cannot be read or is malformed, or none was given.
@@ -113,7 +113,7 @@ pub fn check_files(files: &[PathBuf], options: &Options) -> Result<Report, Check
     Ok(report::assemble(&model, options, findings, &texts))
 }
 
-/// Reads again what the evidence of violations points at; clean runs read nothing twice.
+/// Reads the records that the evidence of violations refers to a second time. A run without violations is read once.
 fn texts_from_files(files: &[&Path], findings: &[findings::Findings]) -> Result<Texts, CheckError> {
     let mut texts = Texts::new();
     for (trace, path) in files.iter().enumerate() {

@@ -1,47 +1,49 @@
-//! The search for an order of the operations on one register that explains every answer.
+//! Searches for an order of the operations on one register that explains every answer.
 //!
-//! Depth first, as Wing and Gong ("Testing and Verifying Concurrent Objects", JPDC 17, 1993): again and again one of the
-//! operations that nothing left over must precede is put next, if its answer fits. What was tried is remembered as the
-//! set of operations done and the value then (Lowe, "Testing for linearizability", 2017), so nothing is tried twice.
+//! The search is depth-first, after Wing and Gong ("Testing and Verifying Concurrent Objects", JPDC 17, 1993). Each
+//! step appends an operation that no remaining one must precede, if its answer fits. Visited states are remembered as
+//! the set of operations done and the value then (Lowe, "Testing for linearizability", 2017), so no state is searched
+//! twice.
 
 use std::collections::HashSet;
 
 /// An operation on a register that holds 0 at first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Op {
-    /// Its process's trace: within one, times are exact.
+    /// Its process's trace. Times within one trace are exact.
     pub(crate) trace: usize,
-    /// Which clock its times are of; those of different clocks say nothing of each other.
+    /// Clock of its times. Times of different clocks cannot be compared.
     pub(crate) clock: usize,
     pub(crate) asked_ns: u64,
-    /// When the answer came, and the value it told.
+    /// Time of the answer, and the value it returned.
     pub(crate) answer: Option<(u64, Option<u64>)>,
     pub(crate) deed: Deed,
 }
 
-/// What an operation does.
+/// Kind of operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deed {
-    /// Tells the value.
+    /// Returns the value.
     Read,
-    /// Sets it.
+    /// Sets the value.
     Write(u64),
-    /// Tells the value; if it is the first of these, sets it to the second.
+    /// Returns the value. If it equals the first number, sets it to the second.
     Swap(u64, u64),
 }
 
-/// What came of a search.
+/// Result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// There is an order.
+    /// An order exists.
     Linearizable,
-    /// There is none. Up to the answer of this operation there is one for all answers before.
+    /// No order exists. One exists for all answers before the answer of this operation.
     Impossible(usize),
-    /// It took too long.
+    /// The search took too many steps.
     GivenUp,
 }
 
-/// Looks for an order, in no more than `steps`; `slack_ns`: how much two traces of one clock may be apart.
+/// Searches for an order in at most `steps`. `slack_ns` is the most by which times of two traces of one clock may
+/// differ.
 pub(crate) fn search(ops: &[Op], slack_ns: u64, mut steps: usize) -> Verdict {
     let mut answers: Vec<usize> = (0..ops.len()).filter(|&op| ops[op].answer.is_some()).collect();
     answers.sort_by_key(|&op| (ops[op].answer, op));
@@ -50,7 +52,7 @@ pub(crate) fn search(ops: &[Op], slack_ns: u64, mut steps: usize) -> Verdict {
         Some(false) => {}
         None => return Verdict::GivenUp,
     }
-    // If there is an order for the first so many answers, there is one for fewer.
+    // An order for the first n answers is one for fewer, too. So binary search finds the first answer that has none.
     let (mut good, mut bad) = (0, answers.len());
     while bad - good > 1 {
         let middle = good.midpoint(bad);
@@ -63,7 +65,7 @@ pub(crate) fn search(ops: &[Op], slack_ns: u64, mut steps: usize) -> Verdict {
     Verdict::Impossible(answers[bad - 1])
 }
 
-/// Whether there is an order for these answers, those of all other operations not being known; `None`: given up.
+/// Whether an order explains these answers. All other answers count as unknown. `None`: given up.
 fn explains(ops: &[Op], answers: &[usize], slack_ns: u64, steps: &mut usize) -> Option<bool> {
     let history = History::of(ops, answers, slack_ns);
     let mut state = State { done: vec![0; history.ops.len().div_ceil(64)].into(), value: 0, left: answers.len() };
@@ -77,7 +79,7 @@ fn explains(ops: &[Op], answers: &[usize], slack_ns: u64, steps: &mut usize) -> 
         let next = if tried.insert((state.done.clone(), state.value)) { history.next(&state) } else { Vec::new() };
         ways.push((state, next));
         state = loop {
-            // All ways tried from here on: one step back.
+            // All continuations were tried: go one step back.
             let Some((before, next)) = ways.last_mut() else { return Some(false) };
             match next.pop() {
                 Some(op) => break history.after(before, op),
@@ -87,12 +89,12 @@ fn explains(ops: &[Op], answers: &[usize], slack_ns: u64, steps: &mut usize) -> 
     }
 }
 
-/// How far an order goes.
+/// A prefix of an order.
 struct State {
-    /// A bit for each operation in it.
+    /// Bit set of the operations in it.
     done: Box<[u64]>,
     value: u64,
-    /// Answers not in it.
+    /// Number of answers not in it.
     left: usize,
 }
 
@@ -102,7 +104,7 @@ impl State {
     }
 }
 
-/// The operations that matter.
+/// The relevant operations.
 struct History {
     ops: Vec<Op>,
     slack_ns: u64,
@@ -113,8 +115,8 @@ impl History {
         let mut known = vec![false; ops.len()];
         answers.iter().for_each(|&op| known[op] = true);
         let seen: HashSet<u64> = answers.iter().filter_map(|&op| ops[op].answer?.1).collect();
-        // Without an answer an operation matters only if a value it may have written is needed: told by an answer, or
-        // by a swap that may have happened before it was told.
+        // An operation without an answer is relevant only if a value that it may have written is needed: by an answer,
+        // or by a swap that may have happened.
         let expected =
             ops.iter().filter_map(|op| if let Deed::Swap(expected, _) = op.deed { Some(expected) } else { None });
         let needed: HashSet<u64> = seen.iter().copied().chain(expected).collect();
@@ -130,10 +132,10 @@ impl History {
         Self { ops, slack_ns }
     }
 
-    /// What may come next: the last is tried first.
+    /// Operations that may come next. The last one in the list is tried first.
     fn next(&self, state: &State) -> Vec<usize> {
         let rest: Vec<usize> = (0..self.ops.len()).filter(|&op| !state.has(op)).collect();
-        // The earliest answer among the rest: in one trace, and in all of one clock.
+        // The earliest answer among the remaining operations: for each trace, and for each clock.
         let mut limits: Vec<(usize, usize, u64)> = Vec::new();
         for &op in &rest {
             let Op { trace, clock, answer, .. } = self.ops[op];
@@ -151,12 +153,12 @@ impl History {
             })
         };
         let mut next: Vec<usize> = rest.into_iter().filter(free).filter(|&op| self.fits(op, state.value)).collect();
-        // Those answered first are likeliest to come first; those never answered are put off.
+        // Heuristic: operations answered first are tried first, unanswered ones last.
         next.sort_by_key(|&op| std::cmp::Reverse((self.ops[op].answer.map_or(u64::MAX, |(at_ns, _)| at_ns), op)));
         next
     }
 
-    /// Whether the answer, if there is one, is what the register would give.
+    /// Whether the answer, if there is one, is what a register with this value would return.
     fn fits(&self, op: usize, value: u64) -> bool {
         match (self.ops[op].deed, self.ops[op].answer) {
             (Deed::Write(_), _) => true,
@@ -186,7 +188,8 @@ mod tests {
 
     const STEPS: usize = 2_000_000;
 
-    /// Asked at, answered when and with what, and the deed; all of one clock, each of a trace of its own.
+    /// A random history: time of the invocation, time and value of the answer, and the operation. All share one clock,
+    /// and each has a trace of its own.
     fn history() -> impl Strategy<Value = Vec<Op>> {
         let deed = prop_oneof![
             Just(Deed::Read),
@@ -205,7 +208,7 @@ mod tests {
         })
     }
 
-    /// By trying every order of every choice of operations, without remembering anything.
+    /// Tries every order of every choice of operations, without memory of visited states.
     fn by_force(ops: &[Op], order: &mut Vec<usize>, value: u64) -> bool {
         let left: Vec<usize> = (0..ops.len()).filter(|op| !order.contains(op)).collect();
         if left.iter().all(|&op| ops[op].answer.is_none()) {
@@ -236,7 +239,7 @@ mod tests {
             let found = search(&ops, 0, STEPS);
             prop_assert_eq!(found == Verdict::Linearizable, by_force(&ops, &mut Vec::new(), 0));
             if let Verdict::Impossible(at) = found {
-                // Without the answer it blames, and all that came later, the rest can be explained.
+                // Without the answer it blames and all later ones, an order exists.
                 let last = (ops[at].answer, at);
                 let before: Vec<Op> = (0..ops.len())
                     .map(|op| Op { answer: ops[op].answer.filter(|_| (ops[op].answer, op) < last), ..ops[op] })

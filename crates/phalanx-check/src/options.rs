@@ -2,48 +2,48 @@
 
 use crate::Property;
 
-/// How to judge a run.
+/// How to evaluate a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Which properties must have been put to the test at least once. Default: [`Require::Features`].
     pub require: Require,
     /// Which survivors of a cell view may form the next. Default: [`Quorum::OldestHalf`].
     pub quorum: Quorum,
-    /// The run was to have one cell instance; a second one is then a violation of M6. Default false.
+    /// Whether the run should have one cell instance. A second one is then a violation of M6. Default false.
     pub one_instance: bool,
-    /// Traces of all processes and of the harness are given, from their start to their end. Otherwise what depends on a process without a
-    /// trace is not judged. Default false.
+    /// Whether the traces of all processes and of the harness are given, from start to end. Otherwise nothing that
+    /// depends on a process without a trace is evaluated. Default false.
     pub complete: bool,
-    /// The harness knows that no quorum is left, for good: that nothing is due in its quiet phase is no violation
-    /// then. Default false.
+    /// Whether the harness knows that no quorum is left for good. It is then no violation that nothing is due in its
+    /// quiet phase. Default false.
     pub hopeless: bool,
-    /// How far two records of one machine may stand apart in the wrong order, because clocks are read once a turn.
-    /// Default 1 s; a simulator sets 0.
+    /// The most by which two records of one machine may be in the wrong order, because a process reads its clock once
+    /// in each iteration of the event loop. Default 1 s; a simulator sets 0.
     pub clock_slack_ns: u64,
     /// V1: the longest from the start of the quiet phase to one cell view of all. Default 10 s.
     pub membership_bound_ns: u64,
     /// V3, V4: the longest from a send in the quiet phase to its deliveries. Default 5 s.
     pub delivery_bound_ns: u64,
-    /// V14: the longest that a path broken in part holds up those on no such path. Default 15 s.
+    /// V14: the longest time for which a partly broken path may hold up processes on no such path. Default 15 s.
     pub impaired_bound_ns: u64,
-    /// V2: the longest that a view change keeps a member of a settled cell from sending. Default 5 s.
+    /// V2: the longest time for which a view change blocks the sends of a member of a settled cell. Default 5 s.
     pub flush_bound_ns: u64,
     /// V6, V12: the longest from a request to join, in a settled cell, to the first view. Default 10 s.
     pub join_bound_ns: u64,
-    /// V7: the longest until a process that no quorum reaches holds itself cut off. Default 5 s.
+    /// V7: the longest time until a process that no quorum reaches considers itself cut off. Default 5 s.
     pub cut_off_bound_ns: u64,
-    /// V5, V8: from the last activity of any application to the calm. Default 2 s.
+    /// V5, V8: the time from the last activity of any application to the calm. Default 2 s.
     pub calm_bound_ns: u64,
-    /// V9: the longest that a stopped member holds the others up. Default 4 s.
+    /// V9: the longest time for which a stopped member holds the others up. Default 4 s.
     pub hostage_bound_ns: u64,
-    /// V10: cell views in a quiet phase, besides those that come of starts, leaves and deaths in it. Default 3.
+    /// V10: cell views in a quiet phase, besides those that starts, leaves and deaths in it cause. Default 3.
     pub churn_max: u64,
-    /// V15: the longest that a caller is told after its call's deadline. Default 5 s.
+    /// V15: the longest time after a call's deadline until its caller learns the outcome. Default 5 s.
     pub call_bound_ns: u64,
-    /// R7: the longest search for an order, in steps, before it is given up; histories of simulated runs take hundreds.
-    /// What is given up has not passed. Default 2,000,000.
+    /// R7: steps after which the search for an order is given up. Histories of simulated runs take hundreds. A run with
+    /// a search given up has not passed. Default 2,000,000.
     pub search_steps_max: usize,
-    /// Violations kept with their evidence for each property; all are counted. Default 5.
+    /// Violations kept with their evidence for each property. All are counted. Default 5.
     pub violations_max: usize,
 }
 
@@ -72,13 +72,13 @@ impl Default for Options {
     }
 }
 
-/// Which properties must not be vacuous.
+/// Properties that must have been put to the test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Require {
-    /// Those that the kinds of record in the traces call for (deliveries call for integrity, abcasts for order...), and
-    /// those that the harness says it is about.
+    /// Those that the kinds of records in the traces call for (deliveries call for integrity, abcasts for order...),
+    /// and those that the harness names.
     Features,
-    /// These, besides those that the kinds of record call for: what the run was about.
+    /// These, in addition to those that the kinds of records call for.
     These(Vec<Property>),
     /// None.
     Nothing,
@@ -89,12 +89,12 @@ pub enum Require {
 pub enum Quorum {
     /// More than half, or half with rank 0.
     OldestHalf,
-    /// Any half: for cells whose ties are decided by a witness.
+    /// Any half: for cells in which a witness decides ties.
     AnyHalf,
 }
 
 impl Quorum {
-    /// Whether `present` of a view's `size` members are a quorum, given whether rank 0 is among them.
+    /// Whether `present` of a view's `size` members are a quorum. `with_oldest`: rank 0 is among them.
     #[must_use]
     pub fn holds(self, size: usize, present: usize, with_oldest: bool) -> bool {
         let half = 2 * present == size && (with_oldest || self == Self::AnyHalf);

@@ -1,11 +1,11 @@
-//! A report as text for people.
+//! Formats a report for people.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::report::{PropertyReport, Report, Violation};
 
 impl Display for Report {
-    /// A summary line, a table of the properties, then violations and what was missing.
+    /// Writes a summary line, a table of the properties, the violations, and what was missing.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let s = &self.stats;
         writeln!(f, "{}: {}", if self.passed { "PASSED" } else { "FAILED" }, self.verdict())?;

@@ -1,4 +1,4 @@
-//! The outcome, for programs and people.
+//! The result of a check, for programs and people.
 
 use serde::Serialize;
 
@@ -7,41 +7,41 @@ use crate::findings::{Findings, Place, Texts};
 use crate::model::{EpochEnd, Model};
 use crate::property::{Property, required};
 
-/// What a run's traces prove.
+/// Result of a check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// No violation, nothing required was vacuous, and no search was given up.
+    /// Whether there was no violation, every required property was put to the test, and no search was given up.
     pub passed: bool,
     /// One entry per property, in fixed order.
     pub properties: Vec<PropertyReport>,
     /// Properties that were never put to the test.
     pub vacuous: Vec<Property>,
-    /// Those of them that were required: the run did not do what it was to do.
+    /// Required properties that were never put to the test: the run did not do what it should.
     pub missing: Vec<Property>,
-    /// What was read.
+    /// Counts of the input.
     pub stats: Stats,
 }
 
-/// One property's outcome.
+/// Result of one property.
 #[derive(Clone, Debug, Serialize)]
 pub struct PropertyReport {
-    /// Which.
+    /// The property.
     pub property: Property,
-    /// What it says.
+    /// Its short statement.
     pub title: &'static str,
-    /// How often it was put to the test.
+    /// Number of cases in which it was put to the test.
     pub instances: u64,
-    /// How often of these while a member was lost; counted for S3, O3, U1, U2, V3.
+    /// Number of these cases under failure; which cases these are depends on the property (`docs/checker.md`).
     pub under_failure: u64,
-    /// How often it was broken.
+    /// Number of violations.
     pub violations: u64,
-    /// How often it took too long to find out; R7 alone searches.
+    /// Number of searches given up because they took too long. Only R7 searches.
     pub given_up: u64,
     /// The first few violations.
     pub first: Vec<Violation>,
 }
 
-/// A property broken.
+/// A violation of a property.
 #[derive(Clone, Debug, Serialize)]
 pub struct Violation {
     /// What is wrong, in one sentence.
@@ -55,16 +55,16 @@ pub struct Violation {
 pub struct Evidence {
     /// The trace's file, or name and incarnation for traces in memory.
     pub file: String,
-    /// The record's number in it, from 0.
+    /// The record's index in it, from 0.
     pub index: usize,
     /// The record.
     pub text: String,
 }
 
-/// What was read.
+/// Counts of the input.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
-    /// Traces, the harness's included.
+    /// Traces, including the harness's.
     pub traces: usize,
     /// Records.
     pub records: u64,
@@ -76,7 +76,7 @@ pub struct Stats {
     pub cell_views: usize,
     /// Different group views installed.
     pub group_views: usize,
-    /// Group views whose way out lost a member, counted once for each.
+    /// Group views on whose way out a member was lost, counted once for each.
     pub lossy_changes: usize,
     /// Multicasts sent or delivered.
     pub multicasts: usize,
@@ -84,34 +84,34 @@ pub struct Stats {
     pub deliveries: u64,
     /// Processes killed by the harness.
     pub crashes: usize,
-    /// Processes told to be excluded.
+    /// Processes notified of their exclusion.
     pub exclusions: usize,
     /// State transfers completed.
     pub transfers: u64,
     /// Whether liveness was due at the end, or why not.
     pub quiet: String,
-    /// Traces that end inside a record.
+    /// Files that end inside a record.
     pub truncated: Vec<String>,
-    /// Files without a header; they were passed over.
+    /// Files without a header, which were skipped.
     pub empty_files: Vec<String>,
-    /// Members of views of which no trace was given, by incarnation. What depends on them was not judged.
+    /// Incarnations of members without a trace. What depends on them was not evaluated.
     pub missing_traces: Vec<String>,
 }
 
 impl Report {
-    /// The broken properties.
+    /// The properties with a violation.
     #[must_use]
     pub fn violated(&self) -> Vec<Property> {
         self.properties.iter().filter(|p| p.violations > 0).map(|p| p.property).collect()
     }
 
-    /// How often the property was put to the test.
+    /// Number of cases in which the property was put to the test.
     #[must_use]
     pub fn instances(&self, property: Property) -> u64 {
         self.properties.iter().find(|p| p.property == property).map_or(0, |p| p.instances)
     }
 
-    /// As one JSON object.
+    /// Formats the report as one JSON object.
     ///
     /// # Panics
     /// Never: strings, numbers and lists can always be written.

@@ -1,4 +1,4 @@
-//! S8: good and broken runs, and what may be lost.
+//! S8: good and broken runs, and multicasts that may be lost.
 
 mod common;
 
@@ -6,13 +6,13 @@ use common::{GROUP, M, SECOND, World, fifo, total, uniform};
 use phalanx_check::Property;
 use phalanx_trace::{Event, LeaveReason};
 
-/// Goes out at once: the send stands before the acceptance.
+/// Sends a multicast at once: the send is recorded before the acceptance.
 fn at_once(w: &mut World, m: M) {
     w.send(m);
     w.accept(m);
 }
 
-/// `p` is told that the last so many it accepted will not be sent.
+/// Notifies `p` that the last `messages` multicasts it accepted will not be sent.
 fn unsent(w: &mut World, p: usize, messages: u64) {
     w.push(p, Event::Unsent { group: GROUP, messages });
 }
@@ -105,7 +105,7 @@ fn s8_killed_between_a_send_and_its_acceptance_holds() {
     w.holds(&[Property::S8]);
 }
 
-/// In the quiet phase `a` accepts a message, and sends it after so long; all deliver it.
+/// In the quiet phase `a` accepts a message, and sends it after `sent_after`; all deliver it.
 fn waits(sent_after: Option<u64>) -> World {
     let mut w = World::group(2);
     w.quiet();
@@ -175,7 +175,8 @@ fn s8_whoever_dies_or_is_excluded_may_lose_it() {
     w.holds(&[Property::S8]);
 }
 
-/// `c` sends one message, accepts three more and is told of so many, in turn, that they will not be sent; then its stay ends.
+/// `c` sends one message, accepts three more, and is notified for each number in `told` that so many will not be sent;
+/// then its stay ends.
 fn ends_with_three_unsent(told: &[u64], end: Event) -> World {
     let mut w = World::group(3);
     w.accept(fifo(2, 1, 1));
@@ -248,7 +249,7 @@ fn s8_killed_before_it_is_told_holds() {
     w.holds(&[Property::S8]);
 }
 
-/// `c` accepts a message and leaves the group, or asks first.
+/// `c` accepts a message and leaves the group, or asks to leave before it accepts.
 fn leaves_the_group(asks_first: bool) -> World {
     let mut w = World::group(3);
     if asks_first {
@@ -287,8 +288,9 @@ fn s8_an_application_that_reads_late_asks_twice_before_it_is_told() {
     w.holds(&[Property::S8]);
 }
 
-/// `c` leaves the group, joins it again, leaves it again, and so once more. Its application is told of all that late: it asks
-/// the second time before it is told that it left once, or only after it accepted a message in its second stay.
+/// `c` leaves the group, joins it again, leaves it again, and so once more. Its application is notified of all that
+/// late. It asks the second time before it is notified that it left once, or only after it accepted a message in its
+/// second stay.
 fn leaves_again_and_reads_late(asks_first: bool) -> World {
     let mut w = World::group(3);
     let asks = |w: &mut World| w.push(2, Event::GroupLeaveAsked { group: GROUP });
@@ -332,8 +334,8 @@ fn s8_the_wish_to_leave_an_earlier_stay_excuses_nothing() {
     leaves_again_and_reads_late(false).breaks(Property::S8);
 }
 
-/// `c` accepts a message, or asks first, and leaves the cell; a view without it says why. `told`: it is told that it is let go,
-/// as whoever leaves by its own will is.
+/// `c` accepts a message, or asks to leave before that, and leaves the cell; a view without it gives the reason `why`.
+/// `told`: it is notified that it is let go, as any process that leaves by its own will.
 fn leaves_the_cell(why: Option<LeaveReason>, told: bool, asks_first: bool) -> World {
     let mut w = World::group(3);
     if asks_first {
@@ -386,7 +388,7 @@ fn s8_whoever_is_excluded_while_it_leaves_may_lose_it() {
     leaves_the_cell(None, false, false).holds(&[Property::S8]);
 }
 
-/// The last in the cell accepts a message, and leaves.
+/// The last process of the cell accepts a message, and leaves.
 #[test]
 fn s8_leaves_alone_without_having_sent_it() {
     let mut w = World::group(1);
@@ -420,7 +422,7 @@ fn s8_a_leave_after_the_quiet_phase_ends_no_wait_in_it() {
     }
 }
 
-/// One process of a run has no record of what it accepted, where another has.
+/// One process of a run has no record of its acceptances, where another has.
 fn one_tells_of_none() -> World {
     let mut w = World::group(2);
     w.accept(fifo(0, 1, 1));

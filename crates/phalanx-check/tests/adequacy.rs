@@ -1,4 +1,4 @@
-//! U7: too few send nothing uniform. And S8, which lets them wait.
+//! U7, too few send nothing uniform; and S8, which lets these messages wait.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{GROUP, M, SECOND, World, fifo, uniform};
 use phalanx_check::Property;
 use phalanx_trace::Event;
 
-/// One process alone in its cell and its group, which ask for so many members.
+/// One process alone in its cell and its group, which require the given numbers of members.
 fn alone(cell: u64, group: u64) -> World {
     let mut w = World::strangers(2);
     w.cell_view(0, 1, &[0], &[]);
@@ -56,7 +56,7 @@ fn a_group_view_becomes_adequate_and_no_longer_is() {
         w.push(0, adequacy(at_last));
         w.multicast(MINE, &[0]);
         w.end(&[0]);
-        // That one of two is enough is a lie in any case.
+        // A group view of one member is reported as adequate with a minimum of two, which is false in any case.
         let report = w.report();
         let lies = report.properties.iter().find(|p| p.property == Property::U7).expect("it is reported");
         assert_eq!(lies.violations, if at_last { 2 } else { 1 } + u64::from(broken), "{report}");
@@ -82,7 +82,7 @@ fn a_minimum_and_terms_are_agreed() {
     assert!(run([2, 1], [true, true]) && run([2, 2], [true, false]));
 }
 
-/// Two of a group that asks for three: what one of them accepts waits, for as long as the run lasts.
+/// A group of two requires three. What one of them accepts waits, for as long as the run lasts.
 #[test]
 fn what_waits_for_members_is_not_overdue() {
     for members_min in [2, 3] {

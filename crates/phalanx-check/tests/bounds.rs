@@ -47,7 +47,7 @@ fn e1_silences_do_not_nest() {
     w.breaks(Property::E1);
 }
 
-/// Looks at the packets of `a`, a second apart, long after its last message.
+/// Counts the packets of `a`, twice, a second apart, long after its last message.
 fn counted(packets: [u64; 2]) -> World {
     let mut w = World::group(2);
     w.quiet();
@@ -98,7 +98,7 @@ fn v6_deaths_of_other_joiners_are_no_excuse() {
         at_last(w, &[0, 1])
     };
     run(SECOND).holds(&[Property::V6]);
-    // V1 begins to count with the death, V6 does not.
+    // V1's bound begins with the death, V6's does not.
     run(11 * SECOND).breaks(Property::V6);
 }
 
@@ -132,7 +132,7 @@ fn v7_stopped_and_dead_members_do_not_reach_either() {
 
 #[test]
 fn v7_what_is_read_late_happened_before() {
-    // Cut off, heard for a moment, and cut off again, while the application read nothing; then it reads.
+    // It is cut off, heard for a moment, and cut off again, while the application reads nothing; then it reads.
     let run = |later: u64, says_so: bool| {
         let mut w = World::cell(3);
         let not_reading = |begins| Event::Trouble { what: Trouble::NotReading, incarnation: id(2), begins };
@@ -206,7 +206,7 @@ fn v7_is_not_due_for_who_does_not_look_or_is_reached_in_between() {
     assert_eq!(w.report().instances(Property::V7), 0);
 }
 
-/// The outbox of `a` in the middle of things, and in the calm.
+/// Fill levels of the outbox of `a` during activity, and in the calm.
 fn gauged(busy: u64, calm: u64) -> World {
     let gauge = |value| Event::Gauge { incarnation: id(0), name: "outbox".into(), value, limit: 100, idle: 10 };
     let mut w = World::group(2);
@@ -254,12 +254,13 @@ fn hostage(view_after: u64, delivered: bool) -> World {
 fn v9_a_stopped_member_holds_nobody_up() {
     hostage(2 * SECOND, true).holds(&[Property::V9]);
     hostage(5 * SECOND, true).breaks(Property::V9);
-    // Without its own message, and going on, is V3 as well.
+    // A process that goes on without its own message also violates V3.
     let report = hostage(2 * SECOND, false).report();
     assert_eq!(report.violated(), [Property::V3, Property::V9], "{report}");
 }
 
-/// `b` is stopped while the view takes in `c`, which dies, or somebody outside does: the two that are gone are most of three.
+/// `b` is stopped while the view admits `c`, which dies, or while a process outside of the view dies. The two that are
+/// gone are most of three.
 #[test]
 fn v9_is_not_due_if_a_joiner_goes_too() {
     let run = |dead: Option<usize>| {
@@ -282,7 +283,8 @@ fn v9_is_not_due_if_a_joiner_goes_too() {
     run(Some(3)).breaks(Property::V9);
 }
 
-/// `c` is stopped, and `a` does not deliver what it sent, as it lost the group after so long; the cell goes on in time.
+/// `c` is stopped, and `a` does not deliver what it sent, because it lost the group after `lost_after`. The cell goes
+/// on in time.
 fn hostage_that_loses_its_group(lost_after: u64, why: LeaveReason) -> World {
     let mut w = World::group(3);
     for begins in [true, false] {
@@ -307,8 +309,8 @@ fn hostage_that_loses_its_group(lost_after: u64, why: LeaveReason) -> World {
     w
 }
 
-/// What it sent there is not due where it loses the group in time: M12 judges whether it may. Who loses it later, or leaves it
-/// without having lost it, was held up.
+/// A message is not due if its sender loses the group in time; M12 evaluates whether it may. A process that loses it
+/// later, or leaves it without having lost it, was held up.
 #[test]
 fn v9_asks_for_no_message_of_a_group_that_was_lost() {
     for why in [LeaveReason::Stopped, LeaveReason::Anew, LeaveReason::Nonsense] {

@@ -6,7 +6,7 @@ use common::{World, id};
 use phalanx_check::{Options, Property, Report, Require, check};
 use phalanx_trace::{CallOutcome, Event, Header, Trace};
 
-/// A server, two clients and a second server; whatever they record is whole.
+/// A server, two clients and a second server, all with complete traces.
 struct Calls {
     world: World,
 }
@@ -46,7 +46,7 @@ impl Calls {
         self.world.push(client, Event::CallEnded { call, outcome });
     }
 
-    /// A call, its run and its answer, all as it should be.
+    /// A correct call: the call, its run and its answer.
     fn whole(&mut self, client: usize, call: u64, run: u64, hash: u64) {
         self.make(client, call, hash);
         self.run(run, client, hash);
@@ -61,7 +61,7 @@ impl Calls {
         check(&self.world.traces, &Options { require: Require::Nothing, ..Options::default() })
     }
 
-    /// Nothing is broken, and these were put to the test.
+    /// Asserts that no property is broken, and that these were put to the test.
     fn holds(self, tested: &[Property]) {
         let report = self.report();
         assert!(report.violated().is_empty(), "{report}");
@@ -247,7 +247,7 @@ fn e1_outcomes_and_answers_of_nothing() {
     }
 }
 
-/// A call with a deadline, and whatever happens to its caller until it is over.
+/// A call with a deadline; `then` determines what happens to its caller until the end.
 fn with_deadline(within_s: u64, then: impl FnOnce(&mut Calls)) -> Report {
     let mut calls = Calls::new();
     calls.make(CLIENT, 1, 10);

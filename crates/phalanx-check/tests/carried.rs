@@ -1,4 +1,4 @@
-//! M10, U6 and X6: what becomes of a group, and of what its members delivered as uniform, when they go.
+//! M10, U6 and X6: what happens to a group, and to the uniform deliveries of its members, when they go.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn drop_c(w: &mut World, why: LeaveReason) {
     [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[(2, why)]));
 }
 
-/// `a` founds a group of the same name, of another number.
+/// `a` founds a group of the same name with another number.
 fn found(w: &mut World) {
     w.ask_group(0, true);
     let (members, joined) = (vec![id(0)], vec![id(0)]);
@@ -50,7 +50,7 @@ fn m10_a_member_that_lives_is_passed_over() {
         w
     };
     excluded(run(&|_| {}, UNREACHABLE)).breaks(Property::M10);
-    // Stopped is not dead.
+    // A stopped process is not dead.
     let mut stopped = run(&|w| w.harness_says(Event::Stop { incarnation: id(2) }), UNREACHABLE);
     stopped.harness_says(Event::Cont { incarnation: id(2) });
     excluded(stopped).breaks(Property::M10);
@@ -64,7 +64,8 @@ fn m10_a_member_that_lives_is_passed_over() {
     left.holds(&[Property::M10]);
 }
 
-/// Of the last view of the group no trace tells: its only member was killed before. One that came back was told that there was one.
+/// No trace contains the last view of the group, because its only member was killed before. A process that came back
+/// was notified that there was one.
 #[test]
 fn m10_a_view_that_nobody_told_of_was_the_last() {
     let run = |kept: Option<Vec<(u64, u64)>>, group, view| {
@@ -121,7 +122,7 @@ fn held_by_two() -> World {
     w
 }
 
-/// The new group is looked at, and the old one had not ended with `c`.
+/// Asserts that M10 evaluates the new group, and that the old one had not ended with `c`.
 fn is_judged_to_go_on(mut w: World) {
     w.end(&[0]);
     let report = w.report();
@@ -132,7 +133,7 @@ fn is_judged_to_go_on(mut w: World) {
 #[test]
 fn m10_a_group_goes_on_in_one_that_leaves_later() {
     let mut w = held_by_two();
-    // b was in the view without c, and left before it was told of it.
+    // b was in the view without c, and left before it was notified of it.
     w.cell_view(0, 2, &[0, 1], &[(2, UNREACHABLE)]);
     w.push(1, Event::LeaveAsked);
     w.cell_view(0, 3, &[0], &[(1, LEFT)]);
@@ -145,7 +146,8 @@ fn m10_a_group_goes_on_in_one_that_leaves_later() {
 #[test]
 fn m10_a_group_goes_on_in_one_that_a_later_view_drops() {
     let mut w = held_by_two();
-    // b was in the view without c, was not told of it, and was dropped by the next one. Its next life leaves.
+    // b was in the view without c, was not notified of it, and was dropped by the next one. Its next incarnation
+    // leaves.
     w.cell_view(0, 2, &[0, 1], &[(2, UNREACHABLE)]);
     w.cell_view(0, 3, &[0], &[(1, UNREACHABLE)]);
     w.push(1, Event::Excluded { view: 3 });
@@ -159,7 +161,7 @@ fn m10_a_group_goes_on_in_one_that_a_later_view_drops() {
     is_judged_to_go_on(w);
 }
 
-/// `c` is excluded, and its next life dies before the group is founded anew.
+/// `c` is excluded, and its next incarnation dies before the group is founded anew.
 fn excluded_and_killed(later: bool, next: bool) -> World {
     let mut w = alone(fifo(2, 1, 1));
     if later {
@@ -193,7 +195,8 @@ fn excluded_and_killed(later: bool, next: bool) -> World {
     w
 }
 
-/// `a` left out `c` and then `b` in views that no process recorded, and was killed. `d` came with the view after. The next life of `b` leaves.
+/// `a` dropped `c` and then `b` in views that no process recorded, and was killed. `d` came with the view after. The
+/// next incarnation of `b` leaves.
 #[test]
 fn m10_a_group_goes_on_in_one_while_nobody_records_views() {
     let run = |view: u64| {
@@ -252,7 +255,7 @@ fn m10_an_application_that_reads_late_may_have_asked_to_leave_before() {
 fn m10_a_group_goes_on_in_those_that_are_left() {
     let mut w = held_by_two();
     drop_c(&mut w, UNREACHABLE);
-    // b went on in view 2 of the group, and was killed before it told.
+    // b went on in view 2 of the group, and was killed before it recorded it.
     w.crash(1);
     w.cell_view(0, 3, &[0], &[(1, UNREACHABLE)]);
     found(&mut w);
@@ -282,8 +285,8 @@ fn u6_who_lives_has_delivered_what_the_next_group_does_not_know() {
     run(uniform(m), true).holds(&[Property::U6]);
 }
 
-/// `a` and `b` have a group, and `c` takes its state from `a`, which delivers one more message. Then `a` dies; `b`
-/// goes on, and dies before it tells.
+/// `a` and `b` have a group, and `c` takes its state from `a`, which delivers one more message. Then `a` dies; `b` goes
+/// on, and dies before it records that.
 fn taken_from_the_dead(m: M, replayed: bool) -> World {
     let mut w = World::cell(3);
     for p in [0, 1] {
@@ -336,7 +339,7 @@ fn x6_what_a_leaver_delivered_those_deliver_who_go_on() {
     }
 }
 
-/// `a` delivers a message, and leaves while `c` takes its state, of so many bytes in the end; `c` goes on alone.
+/// `a` delivers a message, and leaves while `c` takes its state, which has `bytes` bytes in the end; `c` goes on alone.
 fn left_with_the_state(bytes: u64) -> World {
     let m = uniform(fifo(0, 1, 1));
     let mut w = World::cell(3);
@@ -379,7 +382,7 @@ fn x6_who_took_a_leavers_state_does_not_begin_anew() {
     run(1).holds(&[Property::M10]);
 }
 
-/// `a` leaves, and `b`, which has the state as well, is killed before `c` has it: nobody can go on.
+/// `a` leaves, and `b`, which has the state as well, is killed before `c` has it, so no process can go on.
 #[test]
 fn x6_others_that_had_the_state_may_die_with_it() {
     let run = |dies: bool| {

@@ -74,7 +74,7 @@ fn s2_delivered_in_another_view_than_sent() {
     let mut w = World::group(3);
     w.send(fifo(2, 1, 1));
     w.lose(2, &[0, 1]);
-    // The same message, passed off as one of view 2, whose members take its sender for one of them.
+    // The same message, presented as one of view 2, whose members consider its sender a member.
     let report = {
         let common::M { sender, seq, order, uniform, .. } = fifo(2, 1, 1);
         let hash = match w.traces[2].records.last().map(|r| &r.event) {
@@ -130,7 +130,7 @@ fn s5_a_sender_from_outside() {
     }
     w.deliver(0, fifo(2, 1, 1));
     w.deliver(1, fifo(2, 1, 1));
-    // Whether it was sent cannot be known: its trace is not among those given.
+    // Whether it was sent cannot be known: its sender's trace is not given.
     w.traces.remove(2);
     let some = Options { complete: false, ..options() };
     assert_eq!(check(&w.traces, &some).violated(), [Property::S5]);
@@ -192,7 +192,7 @@ fn i1_what_a_killed_writer_may_have_lost_is_not_judged() {
     let report = w.report();
     assert!(report.violated().is_empty(), "{report}");
     assert_eq!(report.missing, [Property::I1, Property::I3], "nothing else was sent, and that is said");
-    // Sends before one that is in the trace are not lost.
+    // A send before one that is in the trace cannot have been lost.
     w.send(fifo(0, 1, 1));
     w.send(fifo(0, 1, 2));
     w.traces[0].records.swap_remove(5);

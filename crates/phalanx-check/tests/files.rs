@@ -1,4 +1,4 @@
-//! Judging files: the same verdict as in memory, and clear errors for what is no trace.
+//! Checking files: the same verdict as in memory, and clear errors for files that are no traces.
 
 mod common;
 
@@ -85,7 +85,7 @@ fn what_is_required_and_vacuous_fails() {
     assert!(strict.to_string().contains("never put to the test, though required: S3"), "{strict}");
     assert!(strict.vacuous.contains(&Property::X1));
     assert!(these(Require::Nothing).passed);
-    // What the harness says itself.
+    // Properties named by the harness itself.
     let mut about = w.clone();
     let harness = about.harness();
     let codes = vec!["S3".to_owned(), "I1".to_owned()];
@@ -99,7 +99,7 @@ fn what_is_required_and_vacuous_fails() {
 
 #[test]
 fn cut_files_are_those_of_the_killed() {
-    // One was killed as it wrote, and one before it had written anything.
+    // One process was killed while it wrote, and one before it had written anything.
     let cut = |killed: &[u64]| {
         let mut world = World::group(2);
         world.multicast(fifo(0, 1, 1), &[0, 1]);

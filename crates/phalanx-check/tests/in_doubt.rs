@@ -1,4 +1,4 @@
-//! S9: what was sent to one process is received, or its sender was told.
+//! S9: a message to one process was received, or its sender was notified.
 
 mod common;
 
@@ -6,7 +6,8 @@ use common::{World, id};
 use phalanx_check::Property;
 use phalanx_trace::{Event, LeaveReason};
 
-/// The third of a cell sends three messages to the first, which is given `received`, and leaves; it is told that `doubt` are in doubt.
+/// The third member of a cell sends three messages to the first, which delivers `received` of them, and leaves. It is
+/// notified that `doubt` are in doubt.
 fn leaves(received: u64, doubt: Option<u64>) -> World {
     let mut w = World::cell(3);
     for k in 1..=3 {

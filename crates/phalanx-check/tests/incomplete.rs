@@ -1,4 +1,4 @@
-//! X7: who has not the state yet is told alike.
+//! X7: members without the state are agreed.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{GROUP, World, fifo, id};
 use phalanx_check::Property;
 use phalanx_trace::Event;
 
-/// Of a group of two, which a third joins: each of the three is told that these lack its state.
+/// A third member joins a group of two. Each of the three is given a list of members that lack the state.
 fn told(lists: [&[usize]; 3]) -> World {
     let mut w = World::cell(3);
     for p in 0..2 {

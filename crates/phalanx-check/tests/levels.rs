@@ -1,4 +1,4 @@
-//! M11: levels, and who is kept out of a cell.
+//! M11: levels, and processes that are kept out of a cell.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::World;
 use phalanx_check::{Options, Property, Report, Require, check};
 use phalanx_trace::Event;
 
-/// Two members; each tells a level and what all know in view 1 and in view 2.
+/// Two members; each records a level and what all know, in view 1 and in view 2.
 fn run(asked: Option<u16>, told: [[(u16, u16); 2]; 2]) -> Report {
     let mut w = World::strangers(2);
     for view in [1, 2] {
@@ -60,7 +60,7 @@ fn who_is_kept_out_differs_and_all_are_told_the_same() {
     assert!(breaks(&run(&[(1, "8", "4"), (2, "6", "2")])));
 }
 
-/// Those that would found a cell tell each other their own values: none of them is the cell's.
+/// Founders announce their own values to each other; none of them is the cell's.
 #[test]
 fn before_there_is_a_cell_its_founders_differ() {
     let mut w = World::strangers(2);

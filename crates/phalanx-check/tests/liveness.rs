@@ -98,7 +98,7 @@ fn v13_is_due_for_the_connected_alone() {
     assert_eq!(w.report().instances(Property::V1), 0);
 }
 
-/// `c` is cut off for good, and comes and goes: nothing of that excuses `a` and `b`.
+/// `c` is cut off for good, and comes and goes. None of that excuses `a` and `b`.
 fn others_stay_broken(to: &[usize]) -> World {
     let mut w = World::group(3);
     let gone = [(2, LeaveReason::Unreachable)];
@@ -180,18 +180,19 @@ fn v1_a_quiet_phase_in_vain() {
     w.end(&[0, 1, 2]);
     let report = w.breaks(Property::V1);
     assert!(report.to_string().contains("nothing is due in the quiet phase: the quiet phase is shorter"), "{report}");
-    // It ends where the harness does: what it says after is no more of it, and its end may be missing.
+    // The phase ends with the harness. Records of the harness after that do not belong to it, and its end may be
+    // missing.
     let mut w = World::cell(3);
     w.quiet();
     w.wait(20 * SECOND);
     w.breaks(Property::V1);
-    // Nobody is in a view.
+    // No process is in a view.
     let mut w = World::strangers(2);
     w.quiet();
     w.wait(20 * SECOND);
     w.end(&[0, 1]);
     w.breaks(Property::V1);
-    // Times that cannot be compared.
+    // The times cannot be compared.
     let mut w = World::cell(3);
     w.quiet();
     w.wait(20 * SECOND);
@@ -199,7 +200,7 @@ fn v1_a_quiet_phase_in_vain() {
     w.holds(&[Property::V1]);
     w.traces[1].header.clock = "another".into();
     w.breaks(Property::V1);
-    // Of the connected alone.
+    // Only of the connected processes.
     let mut w = World::cell(3);
     w.quiet_for(&[0, 1]);
     w.wait(9 * SECOND);
@@ -239,7 +240,7 @@ fn what_comes_after_the_end_does_not_count() {
     parted(&[1, 2], false).breaks(Property::V3);
     let report = parted(&[0, 1, 2], true).report();
     assert_eq!(report.violated(), [Property::V1], "{report}");
-    // A process that was told before the end, and one that is told after it.
+    // A process that is notified before the end, and one that is notified after it.
     let told = |after: bool| {
         let mut w = World::cell(4);
         w.quiet();
@@ -309,8 +310,8 @@ fn v1_is_due_when_all_were_excluded() {
     assert_eq!(report.violated(), [Property::M8, Property::V1], "{report}");
 }
 
-/// `d` of four was told that view 2 leaves it out, and `a`, whom the harness crashed, told it; whether `a` recorded view 2
-/// before is a question. `b` and `c` are no quorum without `a` or `d`.
+/// `d` of four was notified that view 2 excludes it, by `a`, which the harness crashed. `recorded`: `a` recorded view 2
+/// before. `b` and `c` are no quorum without `a` or `d`.
 fn told_and_lost(mut w: World, recorded: bool) -> World {
     if recorded {
         w.cell_view(0, 2, &[0, 1, 2], &[(3, LeaveReason::Unreachable)]);
@@ -346,7 +347,7 @@ fn v1_is_due_when_the_early_told_are_many_and_one_crash_did_it() {
     assert_eq!(report.violated(), [Property::M8, Property::V1], "{report}");
 }
 
-/// Nothing is broken, and liveness was not asked for: for want of a quorum, as the harness says.
+/// Asserts that nothing is broken, and that liveness was not evaluated for lack of a quorum, as the harness says.
 fn is_not_due(w: &World) {
     let report = check(&w.traces, &Options { hopeless: true, ..options() });
     assert!(report.violated().is_empty(), "{report}");
@@ -371,7 +372,7 @@ fn v1_is_not_due_when_a_held_view_lost_its_quorum() {
 
 #[test]
 fn v1_is_not_due_when_the_view_before_a_lost_one_has_no_quorum_left_either() {
-    // Nobody was told anything: a alone installed view 2, and died, and so did d.
+    // No process was notified of anything: a alone installed view 2, and died, and so did d.
     let mut w = World::cell(4);
     w.cell_view(0, 2, &[0, 1, 2], &[(3, LeaveReason::Unreachable)]);
     [0, 3].iter().for_each(|&p| w.crash(p));
@@ -390,7 +391,7 @@ fn v1_is_due_when_a_lost_view_can_be_found_again() {
     w.quiet();
     w.wait(20 * SECOND);
     w.end(&[1, 2, 3, 4]);
-    // Whoever was left out of it and never learnt it is M8's.
+    // A process that it excluded and that never learnt it is reported by M8.
     let report = w.report();
     assert_eq!(report.violated(), [Property::M8, Property::V1], "{report}");
 }
@@ -401,7 +402,7 @@ fn v1_is_not_due_when_who_held_the_lost_view_read_nothing() {
     let mut w = World::cell(4);
     w.harness_says(not_reading);
     is_not_due(&told_and_lost(w, false));
-    // Nor when the end of its trace is missing.
+    // Liveness is not due either when the end of its trace is missing.
     let mut w = World::cell(4);
     w.traces[0].header.write_ahead = false;
     is_not_due(&told_and_lost(w, false));

@@ -1,4 +1,4 @@
-//! M12: who is out of a group without having asked.
+//! M12: processes that are out of a group without having asked.
 
 mod common;
 
@@ -6,7 +6,8 @@ use common::{GROUP, World, id};
 use phalanx_check::{Options, Property, Report, Require, check};
 use phalanx_trace::{Event, LeaveReason, Trouble};
 
-/// Three in a group; `why` one of them lost it, what the other two say of it if they go on, and whether a defect was played.
+/// Three in a group. One of them lost it for the reason `why`, the other two record `said` of it if they go on, and the
+/// harness injected a defect or not.
 fn run(why: LeaveReason, said: Option<LeaveReason>, defect: bool) -> Report {
     let mut w = World::group(3);
     if defect {

@@ -235,7 +235,7 @@ fn m6_who_leaves_willingly_counts_for_the_quorum() {
 
 #[test]
 fn m6_who_came_with_a_view_tells_who_left_with_it() {
-    // Of three, c left and b is silent; a is dead before it reads of the next view, in which only d comes in.
+    // Of three, c left and b is silent. a is dead before it reads of the next view, in which only d joins.
     let run = |why: LeaveReason| {
         let mut w = World::strangers(4);
         (0..3).for_each(|p| w.cell_view(p, 1, &[0, 1, 2], &[]));
@@ -318,7 +318,8 @@ fn m6_founded_twice() {
     assert_eq!(check(&w.traces, &one).violated(), [Property::M6]);
 }
 
-/// These of two members die, the other one reads again, and another process founds the next instance without a command.
+/// Two members; those in `gone` die, the other one reads again, and another process founds the next instance without a
+/// command.
 fn founded_again(asked: bool, unread: bool, gone: &[usize]) -> World {
     let mut w = World::cell(2);
     w.traces.insert(2, Trace::new(Header::process("cell", &name(2), id(2), "clock")));
@@ -473,7 +474,7 @@ fn m8_who_reads_nothing_may_have_installed_the_view() {
     w.holds(&[Property::M8]);
 }
 
-/// The clocks may stand apart by a second, so that nobody can say when a quorum had installed a view.
+/// The clocks may differ by a second, so it cannot be known when a quorum had installed a view.
 #[test]
 fn m8_told_of_the_view_in_which_it_comes_back() {
     let run = |told: u64| {

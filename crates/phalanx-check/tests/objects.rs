@@ -6,7 +6,7 @@ use common::{GROUP, World, id, options};
 use phalanx_check::{Options, Property, check};
 use phalanx_trace::{Action, Event, LeaveReason, Outcome};
 
-/// Operations of processes in view 1 of the group, written down as they are asked for and answered.
+/// Operations of processes in view 1 of the group, recorded as they are invoked and answered.
 struct Users {
     world: World,
     asked: [u64; 3],
@@ -28,7 +28,7 @@ impl Users {
         self.world.push(p, Event::Return { op, outcome });
     }
 
-    /// Asked and answered before anything else happens.
+    /// An operation that is invoked and answered before anything else happens.
     fn call(&mut self, p: usize, action: Action, outcome: Outcome) {
         let op = self.ask(p, action);
         self.answer(p, op, outcome);

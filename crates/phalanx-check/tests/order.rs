@@ -82,7 +82,7 @@ fn o2_concurrent_messages_come_in_any_order() {
 
 #[test]
 fn o2_a_past_that_died_with_its_sender() {
-    // c sent x, which only a got; a answered with y and both died: b has y without x.
+    // c sent x, which only a received; a answered with y and both died: b has y without x.
     let mut w = World::group(3);
     let (x, y) = (causal(2, 1, 1), causal(0, 1, 1));
     w.send(x);
@@ -150,7 +150,7 @@ fn o3_survivors_order_the_rest_alike() {
         let (x, y) = (total(0, 1, 1), total(1, 1, 1));
         w.send(x);
         w.send(y);
-        // The dead had its own order, of plain messages: allowed.
+        // The dead process had its own order of plain messages, which is allowed.
         w.deliver_at(2, y, 1);
         w.deliver_at(0, x, 1);
         w.deliver_at(0, y, 2);
@@ -188,7 +188,8 @@ fn o5_numbers_begin_anew_in_each_view() {
     run(2).breaks(Property::O5);
 }
 
-/// The others went on by a decree that `c` does not know, and are no more. `c` reforms the cell, and goes on from what it holds.
+/// The others went on by a decree that `c` does not know, and are gone. `c` reforms the cell, and goes on from what it
+/// holds.
 #[test]
 fn o5_a_survivor_that_reforms_does_not_know_the_order_of_the_last_cut() {
     let breaks = |kept: u64, numbers: [u64; 2]| {

@@ -1,4 +1,4 @@
-//! V14: paths broken in part. `a` to `d` are on no such path, `e` is at the end of one.
+//! V14: partly broken paths. `a` to `d` are on no such path, `e` is at the end of one.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn broken(sends_every_ns: u64) -> World {
     w
 }
 
-/// `e` goes: all others, or those, install a view without it.
+/// `e` goes: all others, or `those`, install a view without it.
 fn without_e(w: &mut World, those: &[usize]) {
     for &p in those {
         w.cell_view(p, 2, &WHOLE, &GONE);
@@ -56,7 +56,7 @@ fn who_is_at_the_broken_end_may_go() {
     end(w).holds(&[Property::V14]);
 }
 
-/// Nobody need come into a group whose members are all at the ends of broken paths.
+/// No process need come into a group whose members are all at the ends of broken paths.
 #[test]
 fn who_asks_for_a_group_that_nobody_whole_is_in_is_not_waited_for() {
     let join = |after_ns: Option<u64>, holder: usize, property| {
@@ -94,7 +94,7 @@ fn who_asks_for_a_group_that_nobody_whole_is_in_is_not_waited_for() {
     }
 }
 
-/// A path that broke may have to be found before a process comes into the cell: the longer bound is V14's.
+/// A broken path may have to be detected before a process comes into the cell, so the longer bound of V14 applies.
 #[test]
 fn a_join_takes_as_much_longer_as_a_path_may_hold_up() {
     let run = |after_ns: u64| {
@@ -113,7 +113,7 @@ fn a_join_takes_as_much_longer_as_a_path_may_hold_up() {
     run(16 * SECOND).breaks(Property::V14);
 }
 
-/// What is accepted may have to wait until a path that broke is found: S8 gives it as long as V14.
+/// A multicast may have to wait until a broken path is detected, so S8 applies V14's bound.
 #[test]
 fn what_is_accepted_is_sent_as_late_as_a_path_may_hold_it_up() {
     let run = |after_ns: u64| {
@@ -291,7 +291,7 @@ fn nothing_is_due_without_a_quorum_on_whole_paths() {
     assert_eq!(w.report().instances(Property::V14), 0);
 }
 
-/// The quorum is that of the view in which the path broke: who lets a cell erode to one gets no excuse from it.
+/// The quorum is that of the view in which the path broke: a cell that erodes to one member has no excuse.
 #[test]
 fn views_that_drop_the_whole_one_by_one_excuse_nothing() {
     let mut w = broken(0);

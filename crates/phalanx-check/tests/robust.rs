@@ -1,4 +1,4 @@
-//! Whatever stands in the traces, the checker gives a verdict: traces are outside bytes, and may be any nonsense.
+//! The checker gives a verdict on any traces: they are input from outside, and may be malformed in any way.
 
 mod common;
 
@@ -7,7 +7,7 @@ use phalanx_check::{Options, Property, Report, check};
 use phalanx_trace::{Action, Event, Outcome, Trouble};
 use proptest::prelude::*;
 
-/// A run with some of everything.
+/// A run with records of most kinds.
 fn rich() -> World {
     let mut w = World::group(3);
     w.accept(fifo(0, 1, 1));
@@ -34,7 +34,7 @@ fn rich() -> World {
     w.push(2, Event::Invoke { group: GROUP, op: 1, action: Action::Write { key: 0, value: 3 } });
     w.push(0, Event::Invoke { group: GROUP, op: 1, action: Action::Read { key: 0 } });
     w.push(0, Event::Return { op: 1, outcome: Outcome::Value(3) });
-    // c is granted the lock and gives it back, then b is.
+    // c is granted the lock and gives it back, then b is granted it.
     w.push(2, Event::Invoke { group: GROUP, op: 2, action: Action::Acquire { lock: 0 } });
     w.push(2, Event::Return { op: 2, outcome: Outcome::Granted { token: 7 } });
     w.push(2, Event::Guard { resource: 0, serial: 1, token: 7, accepted: true });
@@ -60,7 +60,7 @@ fn rich() -> World {
     w
 }
 
-/// One change to a run: which trace, which record, and what is done there.
+/// One change to a run: a trace, a record, and the change.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     trace: usize,
@@ -99,7 +99,7 @@ fn apply(w: &mut World, change: Change) {
     }
 }
 
-/// Puts a number where the record has one.
+/// Replaces a number in the record.
 fn renumber(event: &mut Event, n: u64) {
     match event {
         Event::CellView { view, .. } | Event::Excluded { view } => *view = n,
@@ -172,7 +172,7 @@ proptest! {
         let (one, other) = (judge(&w), judge(&turned));
         prop_assert_eq!(one.passed, other.passed);
         prop_assert_eq!(one.violated().is_empty(), other.violated().is_empty());
-        // Where a view has two contents, what else is wrong depends on which is taken for the right one.
+        // If a view has two contents, other violations depend on which is taken for the right one.
         if !one.violated().contains(&Property::M3) {
             prop_assert_eq!(one.violated(), other.violated());
         }

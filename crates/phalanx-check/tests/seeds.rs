@@ -1,4 +1,4 @@
-//! The inputs kept for the fuzz targets `trace` and `check`, see `fuzz/README.md`: they are as they are made here.
+//! The corpus of the fuzz targets `trace` and `check`, see `fuzz/README.md`. The files must equal what is made here.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use common::{World, causal, fifo, total, uniform};
 use phalanx_trace::Trace;
 
-/// Three processes, messages of every order, one of them lost.
+/// Three processes, messages of every order, one process lost.
 fn run() -> World {
     let mut w = World::group(3);
     w.multicast(fifo(0, 1, 1), &[0, 1, 2]);
@@ -21,7 +21,8 @@ fn run() -> World {
     w
 }
 
-/// As the target `check` reads them: a byte in front of each header (whether it stops in a record) and each record.
+/// Encoded as the target `check` reads them: each header and each record has a byte in front. A header's byte says
+/// whether it stops in a record.
 fn bare(traces: &[Trace]) -> Vec<u8> {
     let mut bytes = vec![0];
     for trace in traces {

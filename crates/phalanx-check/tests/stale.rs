@@ -8,7 +8,7 @@ use phalanx_trace::{Event, LeaveReason};
 
 const UNREACHABLE: LeaveReason = LeaveReason::Unreachable;
 
-/// `c` leaves the group and comes back in the next view of the others, who say so or not.
+/// `c` leaves the group and comes back in the next view of the others, who list it as joined or not.
 fn left_and_came_back(said: bool) -> World {
     let mut w = World::group(3);
     w.push(2, Event::GroupLeaveAsked { group: common::GROUP });
@@ -54,7 +54,8 @@ fn s4_a_joiner_is_told_who_was_there() {
     run(&[1, 2]).breaks(Property::S4);
 }
 
-/// The others go on without `c`, which then delivers its own message as uniform, as they did (`to`) or did not.
+/// The others go on without `c`, which delivers its own message as uniform: after their view if `late`, else before.
+/// The processes `to` delivered it as well.
 fn stale(to: &[usize], late: bool) -> World {
     let m = uniform(fifo(2, 1, 1));
     let mut w = World::group(3);
@@ -102,7 +103,7 @@ fn u4_what_a_sender_knows_to_be_uniform_survives_it() {
     stale(&[], false).breaks(Property::U4);
 }
 
-/// `c` cannot receive when `a` sends a uniform message, or so it is arranged by `before`; all deliver it after `between`.
+/// `before` makes `c` unable to receive when `a` sends a uniform message; all deliver it after `between`.
 fn unreachable_receiver(before: impl Fn(&mut World), between: impl Fn(&mut World)) -> World {
     let m = uniform(fifo(0, 1, 1));
     let mut w = World::group(3);
@@ -135,7 +136,7 @@ fn u3_a_deaf_member_is_waited_for() {
     let mut w = unreachable_receiver(|w| w.cut(&[0, 1], 2), |_| {});
     w.end(&[0, 1, 2]);
     w.breaks(Property::U3);
-    // Whom one member still reaches may have it from there.
+    // A member that one other still reaches may have the message from there.
     let mut w = unreachable_receiver(|w| w.cut(&[0], 2), |_| {});
     w.end(&[0, 1, 2]);
     w.holds(&[]);
@@ -152,7 +153,7 @@ fn u3_the_dead_are_excused_by_the_next_view() {
             [0, 1].iter().for_each(|&p| w.deliver(p, m));
         }
         w.wait(SECOND);
-        // Delivered at the cut: at the very moment of the next view.
+        // Delivered with the cut: at the very moment of the next view.
         let now = w.now + 1_000;
         for p in [0, 1] {
             if !early {
@@ -178,7 +179,7 @@ fn i4_nobody_goes_by_the_name_of_another() {
     w.end(&[0, 1, 2]);
     w.holds(&[Property::I4]);
 
-    // The same forgery with and without an attacker to blame.
+    // The same forgery with and without an attacker.
     for (attack, code) in [(true, Property::I4), (false, Property::I1)] {
         let mut w = World::group(3);
         if attack {
@@ -211,7 +212,7 @@ fn u5_who_hears_no_quorum_delivers_nothing_uniform() {
     run(&[Some(Event::NonPrimary), Some(Event::Primary), deliver.clone()]).holds(&[Property::U5]);
     run(&[Some(Event::NonPrimary), Some(Event::Block), deliver.clone(), Some(Event::Unblock)]).holds(&[Property::U5]);
     run(&[Some(Event::NonPrimary), Some(Event::Block), Some(Event::Unblock), deliver]).breaks(Property::U5);
-    // Who reads late has heard of the silence and its end before.
+    // An application that reads late has seen the blocked phase and its end before.
     for (waits, holds) in [(0, true), (2_000_000, false)] {
         let mut w = World::group(3);
         let m = uniform(fifo(0, 1, 1));

@@ -8,7 +8,7 @@ use phalanx_trace::{Event, LeaveReason};
 
 const DIGEST: u64 = 77;
 
-/// What the joiner `c` takes over, and when.
+/// The state that the joiner `c` takes, and when.
 struct Join {
     replayed: Vec<M>,
     ends: Vec<u64>,
@@ -21,7 +21,7 @@ impl Join {
         Self { replayed: vec![fifo(0, 1, 2), fifo(1, 1, 1)], ends: vec![DIGEST], snapshots: 1, install_digest: DIGEST }
     }
 
-    /// `a` and `b` are in view 1; `a` freezes its state after message 1; two more follow; then `c` comes in.
+    /// `a` and `b` are in view 1; `a` freezes its state after message 1; two more follow; then `c` joins.
     fn run(&self) -> World {
         let mut w = World::cell(3);
         for p in [0, 1] {
@@ -74,7 +74,7 @@ fn x1_another_state_at_the_first_view() {
 #[test]
 fn x1_is_told_of_the_first_wrong_join_alone() {
     let mut w = Join { ends: vec![1], install_digest: 1, ..Join::good() }.run();
-    // What c delivers from now on leads it to other states, and a later joiner is measured by the others.
+    // Later deliveries lead c to other states, and a later joiner is compared with the others.
     let all = [0, 1, 2];
     for (p, digest) in [(0, 8), (1, 8), (2, 2)] {
         w.group_view(p, 3, Some(2), &all, &[], &[]);
@@ -124,7 +124,7 @@ fn i2_and_o1_hold_for_replays_too() {
     let twice = vec![fifo(0, 1, 2), fifo(1, 1, 1), fifo(1, 1, 1)];
     Join { replayed: twice, ..Join::good() }.run().breaks(Property::I2);
     let mut w = Join::good().run();
-    // What was replayed comes again in the first view: the view it names is over as well.
+    // A replayed message comes again in the first view; the view it names is over as well.
     w.deliver(2, fifo(1, 1, 1));
     assert_eq!(w.report().violated(), [Property::S1, Property::I2]);
 }
@@ -165,7 +165,7 @@ fn o5_a_replay_under_another_number() {
     run(2).breaks(Property::O5);
 }
 
-/// `b` replays two messages of `a` and of `c`, which are in the total order, or the first two of `a`.
+/// `b` replays two totally ordered messages, of `a` and of `c`, or the first two of `a`.
 fn replays_two(of_one: bool, swapped: bool) -> World {
     let mut w = World::cell(3);
     for p in [0, 2] {
@@ -220,7 +220,7 @@ fn x3_a_transfer_that_was_not_begun() {
 fn x4_one_member_gives_no_digest() {
     let mut w = Join::good().run();
     w.traces[1].records.retain(|r| !matches!(r.event, Event::Digest { .. }));
-    // It may have been killed before it said so.
+    // It may have been killed before it recorded one.
     w.holds(&[Property::X4]);
     w.end(&[0, 1, 2]);
     w.breaks(Property::X4);
@@ -236,7 +236,7 @@ fn x2_is_not_judged_where_nobody_brought_the_state() {
     w.push(0, Event::SnapshotOut { group: GROUP, view: 1, digest: 1 });
     w.group_view(0, 2, Some(1), &[0], &[], &[]);
     w.crash(0);
-    // The donor died: what was taken is void, and the joiner begins the group anew.
+    // The donor died. What was taken is void, and the joiner founds the group anew.
     w.push(1, Event::SnapshotIn { group: GROUP, bytes: 0 });
     w.push(1, Event::StateEnd { group: GROUP, digest: 0 });
     w.group_view(1, 3, None, &[1], &[1], &[]);
@@ -336,7 +336,7 @@ fn x5_a_state_that_all_begin_with_needs_no_transfer() {
 #[test]
 fn x5_a_state_that_was_begun_is_completed() {
     Join::good().run().holds(&[Property::X5]);
-    // The digests are equal; but it never was told that it has all.
+    // The digests are equal, but it was never notified that its state is complete.
     let mut w = Join::good().run();
     w.traces.iter_mut().for_each(|trace| trace.records.retain(|r| !matches!(r.event, Event::StateEnd { .. })));
     w.breaks(Property::X5);

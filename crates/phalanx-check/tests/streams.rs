@@ -62,7 +62,7 @@ fn e1_a_quiet_phase_of_a_run_about_nothing() {
     for w in [quiet(None), quiet(Some(&[]))] {
         let report = w.breaks(Property::E1);
         assert!(report.to_string().contains("--require"), "{report}");
-        // Who asks for guarantees, or for none, knows what the run was about.
+        // A caller that requires properties by name, or none, knows what the run was about.
         for require in [Require::These(vec![Property::M1]), Require::Nothing] {
             let report = check(&w.traces, &Options { require, ..common::options() });
             assert!(report.passed, "{report}");
@@ -129,7 +129,7 @@ fn e1_holds_for_primary_after_nonprimary() {
     w.holds(&[Property::E1, Property::I1, Property::I3]);
 }
 
-/// A run of three that ends as it should, `change`d before the end of all.
+/// A run of three that ends properly, `change`d before the end of all.
 fn ended(change: impl Fn(&mut World)) -> World {
     let mut w = World::group(3);
     w.multicast(fifo(0, 1, 1), &[0, 1, 2]);
@@ -139,7 +139,7 @@ fn ended(change: impl Fn(&mut World)) -> World {
 
 #[test]
 fn e1_traces_have_their_end() {
-    // Ends that are told, deaths that are told, before or after the harness's end.
+    // Recorded ends and recorded deaths, before or after the harness's end.
     ended(|w| w.end(&[0, 1, 2])).holds(&[Property::E1]);
     ended(|w| w.end(&[0, 1])).holds(&[Property::E1]);
     let died = |w: &mut World| {
@@ -154,10 +154,10 @@ fn e1_traces_have_their_end() {
     let w = ended(unsaid);
     let report = w.breaks(Property::E1);
     assert!(report.to_string().contains("the trace of c (0000000000000003) has no end"), "{report}");
-    // Of a part of the traces nothing can be said.
+    // With a part of the traces nothing can be concluded.
     let report = check(&w.traces, &Options { complete: false, ..common::options() });
     assert!(report.passed, "{report}");
-    // A harness that kills after its end says nothing else there.
+    // A harness that kills after its end records nothing else there.
     let talks = |w: &mut World| {
         w.end(&[0, 1]);
         w.harness_says(Event::Stop { incarnation: 3 });
@@ -188,7 +188,7 @@ fn e1_a_trace_that_was_cut() {
     survivor.breaks(Property::E1);
     harness_cut.traces[harness].truncated = true;
     harness_cut.breaks(Property::E1);
-    // Nobody says who was killed.
+    // No record says which processes were killed.
     w.traces.remove(harness);
     let some = Options { complete: false, ..common::options() };
     assert_eq!(check(&w.traces, &some).violated(), [Property::E1]);

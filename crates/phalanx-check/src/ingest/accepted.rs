@@ -1,4 +1,4 @@
-//! Records of multicasts accepted and sent, matched in order: what is accepted first is sent first, in each group.
+//! Matches accepted multicasts with their sends, in order: in each group the first accepted is the first sent.
 
 use std::collections::VecDeque;
 
@@ -6,20 +6,20 @@ use super::Builder;
 use crate::model::accepted::{Wait, WaitEnd, What};
 use crate::model::{Moment, Over, ProcIx};
 
-/// One group's multicasts at the process being read.
+/// Multicasts of one group at the process whose trace is being read.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
-    /// A send whose acceptance is to come next: it went out at once.
+    /// A send whose acceptance is the next record: the multicast was sent at once.
     ahead: Option<(What, Moment)>,
 }
 
-/// A multicast that was accepted and not sent.
+/// A multicast that was accepted and not yet sent.
 #[derive(Debug)]
 struct Waiting {
     what: What,
     accepted: Moment,
-    /// Since when its process knows that it will not be.
+    /// Time from which the process knows that it will not be sent.
     told: Option<Moment>,
 }
 
@@ -62,7 +62,7 @@ impl Builder {
         }
     }
 
-    /// The process was told that the last so many will not be sent.
+    /// Records a notice that the last `messages` accepted multicasts will not be sent.
     pub(super) fn unsent(&mut self, me: ProcIx, group: u32, messages: u64, moment: Moment) {
         let queue = self.now.queues.entry(group).or_default();
         let mut untold: Vec<_> = queue.waiting.iter_mut().filter(|waiting| waiting.told.is_none()).collect();
@@ -73,14 +73,14 @@ impl Builder {
         }
     }
 
-    /// The process left the group: whatever waits there is over.
+    /// Records that the process left the group, which ends all waiting there.
     pub(super) fn forsake(&mut self, me: ProcIx, group: u32, moment: Moment) {
         if let Some(queue) = self.now.queues.remove(&group) {
             self.close_queue(me, group, queue, WaitEnd::GroupLeft(moment));
         }
     }
 
-    /// The incarnation, or its stay in a cell instance, is over.
+    /// Ends all waiting: the incarnation, or its stay in a cell instance, is over.
     pub(super) fn forsake_all(&mut self, me: ProcIx, over: Option<(Over, Moment)>) {
         let end = match over {
             Some((Over::Left, moment)) => WaitEnd::Left(moment),
@@ -90,7 +90,7 @@ impl Builder {
         self.close_queues(me, end);
     }
 
-    /// The trace is over: a last send may have no acceptance only where the process was killed in between.
+    /// Ends the trace. A final send may lack its acceptance only if the process was killed between the two.
     pub(super) fn end_accepts(&mut self) {
         let Some(me) = self.now.proc else { return };
         if !self.now.ended {

@@ -1,4 +1,4 @@
-//! Records of calls.
+//! Reads records of calls.
 
 use phalanx_trace::Event;
 
@@ -28,7 +28,7 @@ impl Builder {
                     self.model.calls.made[call].within_ns = Some(*within_ns);
                 }
             }
-            // Without its call or run, an outcome is E1's business.
+            // An outcome without its call or run is reported by E1.
             Event::CallEnded { call, outcome } => {
                 if let Some(&call) = self.now.made.get(call) {
                     self.model.calls.made[call].told.push((*outcome, moment));

@@ -1,4 +1,4 @@
-//! Records of groups: views, multicasts, state transfer.
+//! Reads records of groups: views, multicasts, state transfer.
 
 use phalanx_trace::{Event, LeaveReason};
 
@@ -26,7 +26,7 @@ impl Builder {
             self.model.epochs[prev].end = EpochEnd::Next(ix);
         }
         let asked = self.now.asked.iter().position(|(n, _)| n == name);
-        // Who lost the state of a group comes back without asking, as it had asked before.
+        // A process that lost a group's state rejoins without a new request; its earlier one still counts.
         let last = self.model.last_stay(me, group);
         let lost = |&e: &usize| self.model.epochs[e].lost.is_some_and(|(why, _)| why == LeaveReason::Anew);
         let back = last.filter(lost).filter(|_| prev_epoch.is_none());
@@ -66,7 +66,7 @@ impl Builder {
         });
     }
 
-    /// The first view of the group in the stay that a view belongs to.
+    /// The first view of the group in the stay that contains a view.
     fn first_of_stay(&self, mut epoch: usize) -> &Epoch {
         while let Some(before) = self.model.epochs[epoch].prev_epoch {
             epoch = before;
@@ -101,7 +101,7 @@ impl Builder {
         }
     }
 
-    /// Sends that wait for this view; those that waited for one before it, which never came, are in the wrong place.
+    /// The sends bound to this view. Sends bound to an earlier view that was never installed are strays.
     fn bound_to(&mut self, group: u32, number: u64) -> Vec<Step> {
         let waiting = self.now.early.remove(&group).unwrap_or_default();
         let (due, later): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(view, _)| *view <= number);
@@ -151,7 +151,7 @@ impl Builder {
             self.model.epochs[epoch].transfer.get_or_insert_default().misplaced.push(place);
             return;
         }
-        // A new donor's snapshot voids what came with the one before.
+        // A new donor's snapshot replaces everything that came from the previous donor.
         let Transfer { ends, .. } = self.now.transfers.remove(&group).unwrap_or_default();
         self.now.transfers.insert(group, Transfer { snapshot: Some((bytes, place)), ends, ..Transfer::default() });
     }
@@ -171,7 +171,7 @@ impl Builder {
     }
 
     fn message(&mut self, id: u32, view: u64, sender: ProcIx, said: Said) -> MessageIx {
-        // Most records belong to the view in force: no search for it.
+        // Most records belong to the view in force; for these no search is needed.
         let in_force = self.now.open.get(&id).map(|&e| self.model.epochs[e].view);
         let (group, view) = match in_force.filter(|&v| self.model.views[v].number == view) {
             Some(v) => (self.model.views[v].group, v),

@@ -1,4 +1,4 @@
-//! The harness's records.
+//! Reads the harness's records.
 
 use phalanx_trace::Event;
 
@@ -43,12 +43,12 @@ impl Builder {
                 Err(unknown) => self.malformed(unknown.to_string()),
             }),
             Event::End => self.model.harness.ended = Some(moment),
-            // Told by the stream rules already.
+            // The stream rules (E1) report this.
             _ => {}
         }
     }
 
-    /// The experiment is over, and the harness says whom it ended.
+    /// Handles the end of the experiment, and the kills that follow it.
     pub(super) fn killed_after(&mut self, event: &Event) {
         let &Event::Crash { incarnation } = event else { return };
         let proc = self.proc(incarnation);

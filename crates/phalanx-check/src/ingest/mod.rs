@@ -1,4 +1,4 @@
-//! Reading traces into the model, record by record.
+//! Reads traces into the model, record by record.
 
 mod accepted;
 mod call;
@@ -18,7 +18,7 @@ use crate::model::{
 };
 use stream::StreamRules;
 
-/// Builds a model out of traces: `begin`, one `record` after the other, `end`, and so on for each trace.
+/// Builds a model from traces. Call `begin`, `record` for each record, and `end`, for one trace after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     model: Model,
@@ -28,7 +28,7 @@ pub(crate) struct Builder {
     now: Reader,
 }
 
-/// Where the trace being read stands.
+/// State of the trace being read.
 #[derive(Debug, Default)]
 struct Reader {
     trace: usize,
@@ -40,23 +40,23 @@ struct Reader {
     rules: StreamRules,
     /// The cell instance of the last cell view, 0 before.
     instance: u64,
-    /// The first of the instances whose groups it goes on with.
+    /// The first in the chain of instances whose groups this instance goes on with.
     lineage: u64,
     /// The stay in force in each group.
     open: FastMap<u32, EpochIx>,
     transfers: FastMap<u32, Transfer>,
-    /// Sends bound to views that the application has not been told of yet, by group.
+    /// Sends bound to views that the application has not installed yet, by group.
     early: FastMap<u32, Vec<(u64, Step)>>,
-    /// Groups asked for by name, and whether with state.
+    /// Requests to join groups: the name, and whether with state.
     asked: Vec<(String, bool)>,
-    /// Operations without an answer: which, and of which group.
+    /// Operations without an answer: the call and the group.
     calls: FastMap<u64, (usize, u32)>,
     /// Calls and runs of calls, by their numbers.
     made: FastMap<u64, usize>,
     runs: FastMap<u64, usize>,
-    /// Multicasts accepted and not sent, by group.
+    /// Multicasts accepted and not yet sent, by group.
     queues: FastMap<u32, accepted::Queue>,
-    /// Sends without an acceptance; they count where acceptances are recorded.
+    /// Sends without an acceptance. They matter only if the process records acceptances.
     unasked: Vec<Moment>,
     accepts: bool,
     over: Option<(Over, Place)>,
@@ -68,12 +68,12 @@ impl Builder {
         Self::default()
     }
 
-    /// A file without a header: its writer was killed at once.
+    /// Notes a file without a header: its writer was killed before it wrote one.
     pub(crate) fn note_empty(&mut self, file: String) {
         self.model.empty_files.push(file);
     }
 
-    /// A trace begins.
+    /// Begins a trace.
     pub(crate) fn begin(&mut self, label: String, header: &Header) {
         let trace = self.model.traces.len();
         self.model.traces.push(TraceInfo {
@@ -102,7 +102,7 @@ impl Builder {
         }
     }
 
-    /// The trace's next record.
+    /// Reads the trace's next record.
     pub(crate) fn record(&mut self, record: &Record) {
         let moment = Moment { place: self.place(), at_ns: record.at_ns };
         if let Some(what) = self.now.rules.handle(record, self.now.proc.is_none()) {
@@ -130,13 +130,13 @@ impl Builder {
         self.now.index += 1;
     }
 
-    /// The trace is over.
+    /// Ends the trace.
     pub(crate) fn end(&mut self, truncated: bool) {
         self.end_accepts();
         self.model.traces[self.now.trace].truncated = truncated;
     }
 
-    /// All traces are read.
+    /// Completes the model after the last trace.
     pub(crate) fn finish(mut self) -> Model {
         self.model.link();
         self.model
@@ -264,7 +264,7 @@ impl Builder {
                 self.model.procs[me].p2p.in_doubt.insert(to, (*messages, moment.place));
             }
             Event::End => proc.ended = proc.ended.or(Some(moment)),
-            // Told by the stream rules already.
+            // The stream rules (E1) report these.
             Event::Stop { .. }
             | Event::Cont { .. }
             | Event::Crash { .. }
@@ -309,7 +309,7 @@ impl Builder {
         proc.nonprimary = false;
         let prev = proc.installs.iter().copied().rfind(|&i| self.model.installs[i].instance == *instance);
         proc.installs.push(ix);
-        // Until a minimum is told there is none.
+        // Without a record of a minimum there is none, so the view counts as adequate.
         proc.adequacy.push(Adequacy { group: None, adequate: true, moment });
         let (level, minimum) = (None, None);
         let install = CellInstall {
@@ -335,7 +335,7 @@ impl Builder {
         self.now.over = Some((over, moment.place));
     }
 
-    /// The process leaves all its group views at once, and what it had taken for a first one is void.
+    /// Ends all group stays of the process, and discards state taken for a first view.
     fn close_all(&mut self) {
         for (_, epoch) in self.now.open.drain() {
             self.model.epochs[epoch].end = EpochEnd::Over;
@@ -361,7 +361,7 @@ impl Builder {
     }
 }
 
-/// Whether the application, or the membership, is at work.
+/// Whether the record shows activity of the application, or of the membership.
 fn is_activity(event: &Event) -> bool {
     matches!(
         event,

@@ -1,4 +1,4 @@
-//! Records of the objects that the members of a group replicate.
+//! Reads records of the objects that the members of a group replicate.
 
 use phalanx_trace::Event;
 
@@ -16,7 +16,7 @@ impl Builder {
                 self.model.objects.calls.push(call);
             }
             Event::Return { op, outcome } => {
-                // Without its question, an answer is E1's business.
+                // An answer without its invocation is reported by E1.
                 if let Some((call, id)) = self.now.calls.remove(&op) {
                     let came_in = self.now.open.get(&id).copied();
                     self.model.objects.calls[call].answer = Some((outcome, moment, came_in));

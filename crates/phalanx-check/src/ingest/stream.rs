@@ -1,4 +1,4 @@
-//! E1 while reading: which record may stand where in one trace, as far as the trace alone tells.
+//! Evaluates the part of E1 that one trace alone shows: which record may follow which.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use phalanx_trace::{Event, LeaveReason, Order, Record};
 
 use crate::model::intern::FastMap;
 
-/// The rules' memory of one trace.
+/// State of the rules for one trace.
 #[derive(Debug, Default)]
 pub(super) struct StreamRules {
     records: u64,
@@ -14,18 +14,18 @@ pub(super) struct StreamRules {
     in_cell: bool,
     nonprimary: bool,
     blocked: bool,
-    /// Of each group: the view in force and the deliveries in it.
+    /// By group: the view in force and the number of deliveries in it.
     groups: FastMap<u32, Counts>,
-    /// Of each group: the newest view sent in and the last number.
+    /// By group: the newest view with a send, and the last sequence number.
     sends: FastMap<u32, (u64, u64)>,
     p2p_sent: FastMap<u64, u64>,
-    /// To whom messages are in doubt.
+    /// Receivers with messages in doubt.
     doubted: HashSet<u64>,
     p2p_delivered: FastMap<u64, u64>,
-    /// Operations so far, and those without an answer.
+    /// Number of operations so far, and those without an answer.
     asked: u64,
     unanswered: HashSet<u64>,
-    /// Calls made and runs of calls begun so far.
+    /// Numbers of calls made and of runs begun so far.
     calls: u64,
     runs: u64,
 }
@@ -37,7 +37,7 @@ struct Counts {
 }
 
 impl StreamRules {
-    /// Takes the next record; tells what is wrong about it.
+    /// Checks the next record. Returns what is wrong with it, if anything.
     pub(super) fn handle(&mut self, record: &Record, harness: bool) -> Option<&'static str> {
         let backwards = record.at_ns < self.last_ns;
         self.last_ns = record.at_ns;
@@ -152,7 +152,7 @@ impl StreamRules {
             Event::CallDeadline { call, .. } => {
                 (*call == 0 || *call != self.calls).then_some("the deadline of a call that was not just made")
             }
-            // A second end is R5's.
+            // A second outcome is reported by R5.
             Event::CallEnded { call, .. } => {
                 (*call == 0 || *call > self.calls).then_some("the end of a call that was not made")
             }
@@ -190,7 +190,8 @@ impl StreamRules {
         }
     }
 
-    /// Sends are numbered from 1 in each view. A send in no view, or one that is over, is not E1's business (S6, S2).
+    /// Checks that sends are numbered from 1 in each view. Sends in no view, or in one that is over, are reported by S6
+    /// and S2.
     fn send_rule(&mut self, group: u32, view: u64, seq: u64) -> Option<&'static str> {
         self.groups.get(&group).filter(|counts| view >= counts.view)?;
         let (newest, last) = self.sends.entry(group).or_insert((view, 0));

@@ -1,23 +1,23 @@
-//! Multicasts from their acceptance to their send.
+//! Multicasts between their acceptance and their send.
 
 use phalanx_trace::Order;
 
 use super::{Moment, ProcIx};
 
-/// What all processes accepted.
+/// Acceptances of all processes.
 #[derive(Debug, Default)]
 pub(crate) struct Accepted {
-    /// How many multicasts were accepted.
+    /// Number of multicasts accepted.
     pub(crate) count: u64,
-    /// Those that did not go out at once.
+    /// Multicasts that were not sent at once.
     pub(crate) waits: Vec<Wait>,
     /// Sends without an acceptance, and whether their process records acceptances at all.
     pub(crate) unasked: Vec<(ProcIx, Moment, bool)>,
-    /// Where a process was told of more unsent multicasts than it had accepted and not sent, or of none.
+    /// Notices of unsent multicasts that exceed the number then waiting, or that name none.
     pub(crate) told_of_none: Vec<(ProcIx, Moment)>,
 }
 
-/// A multicast, as its acceptance and its send tell of it alike.
+/// The part of a multicast that is equal in the records of its acceptance and its send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct What {
     pub(crate) order: Order,
@@ -25,23 +25,23 @@ pub(crate) struct What {
     pub(crate) hash: u64,
 }
 
-/// A multicast that did not go out at once.
+/// A multicast that was not sent at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) proc: ProcIx,
     pub(crate) group: u32,
     pub(crate) accepted: Moment,
-    /// Where its process was told that it will not be sent.
+    /// The notice that it will not be sent.
     pub(crate) told: Option<Moment>,
     pub(crate) end: WaitEnd,
 }
 
-/// What came of it.
+/// How a wait ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WaitEnd {
     /// It was sent.
     Sent(Moment),
-    /// One that was accepted after it was sent before.
+    /// A multicast that was accepted later was sent before it.
     Overtaken(Moment),
     /// The process left the group.
     GroupLeft(Moment),
@@ -49,8 +49,8 @@ pub(crate) enum WaitEnd {
     Left(Moment),
     /// The process was excluded.
     Excluded(Moment),
-    /// The process is in another cell instance now.
+    /// The process is now in another cell instance.
     Over,
-    /// It waits still where the trace ends.
+    /// It still waits at the end of the trace.
     Open,
 }

@@ -1,4 +1,4 @@
-//! Names to indices, fast: the tables behind reading.
+//! Hash tables that map names to indices, tuned for reading.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,7 +13,7 @@ pub(crate) type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<IntHasher>>;
 /// A hash set of small integers.
 pub(crate) type FastSet<K> = HashSet<K, BuildHasherDefault<IntHasher>>;
 
-/// Spreads the bits of integers; keys come from our own traces, so nobody aims at it.
+/// Hashes integers by spreading their bits. No attacker chooses the keys, so the hash need not be keyed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IntHasher(u64);
 
@@ -49,28 +49,28 @@ pub(crate) fn scramble(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Messages by (view, sender, seq).
+/// Indices of messages by (view, sender, sequence number).
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     streams: FastMap<(ViewIx, ProcIx), u32>,
     numbers: FastMap<(u32, u64), MessageIx>,
-    /// The stream asked for last: records of one sender come in runs.
+    /// The stream looked up last. Records of one sender often follow each other, so this saves a lookup.
     last: Option<((ViewIx, ProcIx), u32)>,
 }
 
-/// What a record says of a message.
+/// The properties of a message according to one record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said {
     pub(crate) seq: u64,
     pub(crate) order: Order,
     pub(crate) uniform: bool,
     pub(crate) hash: u64,
-    /// For the record of its sending.
+    /// Set in the record of its send.
     pub(crate) sent: Option<Moment>,
 }
 
 impl Messages {
-    /// The message's index; what its sender says of it counts, else what was said first.
+    /// Returns the message's index. The record of the send takes precedence; otherwise the first record does.
     pub(crate) fn note(
         &mut self,
         streams: &mut Vec<Stream>,
@@ -101,7 +101,7 @@ impl Messages {
     }
 }
 
-/// The index of the last of `len` things. Memory ends long before the numbers do.
+/// Index of the last of `len` elements. It fits, because memory is exhausted long before 2^32 elements.
 fn narrow(len: usize) -> u32 {
     u32::try_from(len - 1).expect("fewer than 2^32 messages fit in memory")
 }

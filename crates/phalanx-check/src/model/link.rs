@@ -1,4 +1,4 @@
-//! What can be told only when all traces are read: ranks, sets, who holds state, whether tails are whole.
+//! Derives what requires all traces: ranks, sets, members with the state, whether the ends of traces are complete.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ impl Model {
         }
     }
 
-    /// A trace that ends properly, or whose writer holds nothing back, misses nothing.
+    /// A trace that ends properly, or whose writer writes ahead, is complete at its end.
     fn judge_tails(&mut self) {
         for proc in &mut self.procs {
             proc.tail_complete |= proc.ended.is_some() || proc.over.is_some();
@@ -41,7 +41,8 @@ impl Model {
         }
     }
 
-    /// State is had from the founding of the group on, or was taken over from a member, and is kept from view to view.
+    /// Marks the members of a view that hold the state. A member has it from the group's founding or from a transfer,
+    /// and keeps it from view to view.
     fn mark_stateful(&mut self, view: ViewIx) {
         let all_new = |e: &Epoch| e.prev_epoch.is_none() && e.members.iter().all(|m| e.joined.contains(m));
         let founding = self.views[view].epochs.iter().all(|&e| all_new(&self.epochs[e]));
@@ -61,7 +62,8 @@ impl Model {
         }
     }
 
-    /// Who delivered another set than the others does not have their state either; that is S3, and not told again.
+    /// Marks members that delivered another set than the others: their state differs as well. S3 reports that, so X1
+    /// and X4 do not.
     fn mark_diverged(&mut self, view: ViewIx) {
         let mut diverged: HashSet<EpochIx> = HashSet::new();
         for (_, way) in self.ways_out(view).iter().filter(|(next, _)| next.is_some()) {

@@ -1,4 +1,4 @@
-//! A run as the properties see it: processes, views, messages, with names resolved to indices.
+//! The model of a run: processes, views, messages, with names resolved to indices.
 
 pub(crate) mod accepted;
 pub(crate) mod call;
@@ -24,14 +24,14 @@ pub(crate) type InstallIx = usize;
 pub(crate) type ViewIx = usize;
 pub(crate) type MessageIx = u32;
 
-/// A whole run.
+/// The model of a whole run.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) traces: Vec<TraceInfo>,
     pub(crate) procs: Vec<Proc>,
-    /// Of instances that go on with the groups of earlier ones: the first of these.
+    /// Of instances that go on with the groups of earlier ones: the first in the chain.
     pub(crate) lineages: BTreeMap<u64, u64>,
-    /// Cell views by instance and number; who installed each.
+    /// Installations of cell views, by instance and view number.
     pub(crate) cells: BTreeMap<u64, BTreeMap<u64, Vec<InstallIx>>>,
     pub(crate) installs: Vec<CellInstall>,
     pub(crate) groups: Vec<Group>,
@@ -41,24 +41,24 @@ pub(crate) struct Model {
     pub(crate) messages: Vec<Message>,
     pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) harness: Harness,
-    /// E1 as seen while reading.
+    /// Violations of E1 found while reading.
     pub(crate) malformed: Vec<(Place, String)>,
     pub(crate) strays: Vec<Stray>,
-    /// Records of a process after it was told that it is over.
+    /// Records of a process after it was notified of its end.
     pub(crate) after_over: Vec<AfterOver>,
     pub(crate) empty_files: Vec<String>,
     pub(crate) objects: object::Objects,
     pub(crate) calls: call::Calls,
     pub(crate) accepted: accepted::Accepted,
-    /// Names of groups that were to wait no more for members that are cut off.
+    /// Names of groups that an operator gave up.
     pub(crate) given_up: Vec<(String, Moment)>,
-    /// When a process was told that no member of the cell lives, and asked to found it again.
+    /// Times at which a process was told by an operator that no member of the cell lives, and asked to found it again.
     pub(crate) anew_asked: Vec<Moment>,
-    /// Levels that processes asked their cell to rise to.
+    /// Levels that processes requested.
     pub(crate) rises_asked: Vec<(u16, Moment)>,
 }
 
-/// One trace as read.
+/// A trace, as read.
 #[derive(Debug)]
 pub(crate) struct TraceInfo {
     pub(crate) label: String,
@@ -67,13 +67,13 @@ pub(crate) struct TraceInfo {
     pub(crate) format: u16,
     pub(crate) records: u64,
     pub(crate) last_at_ns: u64,
-    /// The last time its application sent or asked for something, or was told who is there.
+    /// The last time at which its application sent or requested something, or was notified of a view.
     pub(crate) last_active_ns: u64,
     pub(crate) truncated: bool,
     pub(crate) kinds: Kinds,
 }
 
-/// How many records of the kinds that call for properties.
+/// Counts of the kinds of records that make properties mandatory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kinds {
     pub(crate) cell_views: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Kinds {
     pub(crate) sends: u64,
     pub(crate) accepts: u64,
     pub(crate) deliveries: u64,
-    /// Of these: from another process; not the first of their sender; in total order.
+    /// Deliveries from another process; not the first of their sender; in total order.
     pub(crate) from_others: u64,
     pub(crate) later: u64,
     pub(crate) replayed: u64,
@@ -90,33 +90,33 @@ pub(crate) struct Kinds {
     pub(crate) p2p: u64,
 }
 
-/// One process incarnation, with or without a trace.
+/// A process incarnation, with or without a trace.
 #[derive(Debug)]
 pub(crate) struct Proc {
     pub(crate) incarnation: u64,
     /// Its name, from its header or from a cell view.
     pub(crate) name: Option<String>,
     pub(crate) trace: Option<usize>,
-    /// Nothing that mattered is missing at the end of its trace.
+    /// Whether its trace lacks nothing relevant at its end.
     pub(crate) tail_complete: bool,
     pub(crate) started: Option<Moment>,
     pub(crate) join_asked: Option<Moment>,
     pub(crate) leave_asked: Option<Moment>,
     pub(crate) ended: Option<Moment>,
     pub(crate) over: Option<(Over, Moment)>,
-    /// It was kept out of its cell: a setting, its value there and here.
+    /// Notices that its cell refuses it: a setting, its value there and here.
     pub(crate) kept_out: Vec<(String, String, String, Moment)>,
-    /// Told that it hears no quorum, and neither the contrary nor a view until the trace's end.
+    /// Whether its last notice is that it hears no quorum, without a view after that.
     pub(crate) nonprimary: bool,
-    /// Each time it was told that it hears no quorum (false), or one again (true).
+    /// Notices that it hears no quorum (false), or one again (true).
     pub(crate) primacy: Vec<(bool, Moment)>,
-    /// Each time it was told whether its cell view, or a group's view, has enough members for uniform messages.
+    /// Notices whether its cell view, or a group's view, has enough members for uniform messages.
     pub(crate) adequacy: Vec<Adequacy>,
-    /// Each time a view change asked it for silence, and when that was over.
+    /// Times in which a view change blocked its sends: beginning and end.
     pub(crate) blocks: Vec<(Moment, Option<Moment>)>,
-    /// By the harness, in the experiment.
+    /// Its kill by the harness, within the experiment.
     pub(crate) crashed: Option<Moment>,
-    /// By the harness, after its end.
+    /// Whether the harness killed it after the experiment's end.
     pub(crate) killed_after: bool,
     pub(crate) installs: Vec<InstallIx>,
     pub(crate) epochs: Vec<EpochIx>,
@@ -124,32 +124,33 @@ pub(crate) struct Proc {
     pub(crate) group_leaves: Vec<(u32, Moment)>,
     /// Groups whose state it began to take, and when.
     pub(crate) begun: Vec<(usize, Moment)>,
-    /// States that it kept from an earlier life and could not use.
+    /// States that it kept from an earlier incarnation and could not use.
     pub(crate) forgotten: Vec<Forgotten>,
     pub(crate) p2p: P2p,
-    /// Where it is called: it is an endpoint, no member.
+    /// Address of its endpoint, if it is an endpoint of calls and not a member.
     pub(crate) endpoint: Option<String>,
 }
 
-/// A state that a process kept from an earlier life and could not use.
+/// A state that a process kept from an earlier incarnation and could not use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forgotten {
     pub(crate) group: u32,
-    /// The view that the earlier life was in last.
+    /// The last view of the earlier incarnation.
     pub(crate) view: u64,
-    /// The group went on from that view.
+    /// Whether the group went on from that view.
     pub(crate) went_on: bool,
     pub(crate) moment: Moment,
 }
 
 impl Proc {
-    /// Whether its cell does not take it because of a setting (M11 judges whether that is so), and it was in no view.
+    /// Whether its cell refuses it because of a setting, and it was in no view. M11 evaluates whether the refusal is
+    /// right.
     pub(crate) fn is_kept_out(&self, at_ns: u64) -> bool {
         self.installs.is_empty() && self.kept_out.iter().any(|(.., moment)| moment.at_ns < at_ns)
     }
 }
 
-/// Whether a view is adequate, as a process was told.
+/// A notice whether a view is adequate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Adequacy {
     /// The group; `None`: the cell.
@@ -158,7 +159,7 @@ pub(crate) struct Adequacy {
     pub(crate) moment: Moment,
 }
 
-/// What is agreed for a group.
+/// Terms of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) uniform: bool,
@@ -173,36 +174,36 @@ pub(crate) struct GroupJoin {
     pub(crate) asked: Moment,
 }
 
-/// Point-to-point traffic of one process.
+/// Point-to-point messages of one process.
 #[derive(Debug, Default)]
 pub(crate) struct P2p {
-    /// By receiver, in order.
+    /// Sent, by receiver, in order.
     pub(crate) sent: BTreeMap<ProcIx, Vec<(u64, Place)>>,
-    /// By sender, in order.
+    /// Delivered, by sender, in order.
     pub(crate) delivered: BTreeMap<ProcIx, Vec<(u64, Place)>>,
-    /// By receiver, how many of the last it sent are in doubt since its end.
+    /// By receiver, how many of the last messages it sent are in doubt since its end.
     pub(crate) in_doubt: BTreeMap<ProcIx, (u64, Place)>,
 }
 
-/// A record's place and time.
+/// Position and time of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) place: Place,
     pub(crate) at_ns: u64,
 }
 
-/// How an incarnation was told that it is over.
+/// The notice with which an incarnation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// By this decided view.
+    /// Excluded by this view.
     Excluded(u64),
-    /// It gave its cell instance up for a later one.
+    /// It renounced its cell instance in favour of a later one.
     Renounced,
     /// It left.
     Left,
 }
 
-/// A cell view as one process installed it.
+/// An installation of a cell view by one process.
 #[derive(Debug)]
 pub(crate) struct CellInstall {
     pub(crate) proc: ProcIx,
@@ -211,11 +212,11 @@ pub(crate) struct CellInstall {
     pub(crate) members: Vec<ProcIx>,
     pub(crate) names: Vec<String>,
     pub(crate) left: Vec<(ProcIx, LeaveReason)>,
-    /// The level in force, and the highest that all members know, if that was told.
+    /// The level in force, and the highest that all members know, if recorded.
     pub(crate) level: Option<(u16, u16)>,
-    /// With fewer members it is inadequate, if that was told.
+    /// Members below which the view is inadequate, if recorded.
     pub(crate) minimum: Option<u64>,
-    /// What the same process had installed before in this instance.
+    /// The process's previous installation in this instance.
     pub(crate) prev: Option<InstallIx>,
     pub(crate) moment: Moment,
 }
@@ -229,30 +230,30 @@ pub(crate) struct Group {
     pub(crate) views: BTreeMap<u64, ViewIx>,
 }
 
-/// A group view, whoever installed it.
+/// A group view.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) group: usize,
     pub(crate) number: u64,
-    /// As first seen; empty if nobody installed it.
+    /// Members according to the first record of an installation; empty if there is none.
     pub(crate) members: Vec<ProcIx>,
-    /// One for each process that installed it.
+    /// The stay of each process that installed it.
     pub(crate) epochs: Vec<EpochIx>,
 }
 
-/// One process's stay in one group view.
+/// The stay of one process in one group view.
 #[derive(Debug)]
 pub(crate) struct Epoch {
     pub(crate) proc: ProcIx,
     pub(crate) view: ViewIx,
     pub(crate) install: Moment,
-    /// As the record says.
+    /// The previous view, according to the record.
     pub(crate) prev: Option<u64>,
-    /// What is agreed for the group, if that was told.
+    /// Terms of the group, if recorded.
     pub(crate) terms: Option<Terms>,
-    /// Members that were told not to hold the group's state yet.
+    /// Members that do not hold the group's state yet, according to the record.
     pub(crate) incomplete: Vec<ProcIx>,
-    /// What the same process was in before, without having left in between.
+    /// The process's previous stay, if it did not leave the group in between.
     pub(crate) prev_epoch: Option<EpochIx>,
     pub(crate) members: Vec<ProcIx>,
     pub(crate) joined: Vec<ProcIx>,
@@ -263,34 +264,35 @@ pub(crate) struct Epoch {
     pub(crate) transfer: Option<Transfer>,
     pub(crate) asked_state: bool,
     pub(crate) end: EpochEnd,
-    /// For [`EpochEnd::GroupLeft`]: when.
+    /// For [`EpochEnd::GroupLeft`]: time.
     pub(crate) left_at: Option<Moment>,
-    /// For the same: why, if it did not ask for it, and where that is said.
+    /// For the same: the reason and its record, if the process had not asked to leave.
     pub(crate) lost: Option<(LeaveReason, Moment)>,
-    /// It begins a stay that was not asked for: the process had lost the group's state.
+    /// Whether the process rejoined without a request because it had lost the group's state.
     pub(crate) came_back: bool,
-    /// Distinct messages of this view delivered here: how many, and a sum that tells sets apart.
+    /// Distinct messages of this view delivered here: their number, and a sum that distinguishes sets.
     pub(crate) set: SetSum,
-    /// The process holds the group's state as of its founding.
+    /// Whether the process holds the group's state as of its founding.
     pub(crate) stateful: bool,
-    /// It, or one before it, delivered another set than the first of those that went the same way (S3).
+    /// Whether in it, or in an earlier stay, the process delivered another set than the first of those that took the
+    /// same way out (S3).
     pub(crate) diverged: bool,
 }
 
 /// How a stay ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EpochEnd {
-    /// With the next view.
+    /// By the next view.
     Next(EpochIx),
-    /// The process left the group.
+    /// By a leave of the group.
     GroupLeft,
-    /// The process was excluded, left the cell or went to another cell instance.
+    /// By the process's exclusion, its leave of the cell, or its move to another cell instance.
     Over,
-    /// With the trace.
+    /// By the end of the trace.
     Open,
 }
 
-/// A set of messages in brief. Equal sums mean equal sets, but for a chance of 2^-64.
+/// Summary of a set of messages. Equal sums mean equal sets, except with probability 2^-64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SetSum {
     pub(crate) count: u64,
@@ -308,17 +310,17 @@ pub(crate) struct Step {
     pub(crate) sent: bool,
     pub(crate) order: Order,
     pub(crate) uniform: bool,
-    /// The record names another view than the one in force.
+    /// Whether the record names another view than the one in force.
     pub(crate) foreign: bool,
 }
 
-/// An application's digest.
+/// A digest recorded by the application.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Digest {
     pub(crate) delivered: u64,
     pub(crate) digest: u64,
     pub(crate) place: Place,
-    /// Steps of the epoch before it.
+    /// Number of steps of the epoch before it.
     pub(crate) steps: usize,
 }
 
@@ -328,24 +330,24 @@ pub(crate) struct Transfer {
     pub(crate) snapshot: Option<(u64, Place)>,
     pub(crate) replayed: Vec<Replayed>,
     pub(crate) ends: Vec<(u64, Place)>,
-    /// It is the state that an earlier life of the process left.
+    /// The state is one that an earlier incarnation of the process kept.
     pub(crate) kept: Option<Kept>,
-    /// A snapshot, or its end, that came while the process was a member.
+    /// Records of a snapshot, or of its end, while the process was a member.
     pub(crate) misplaced: Vec<Place>,
 }
 
-/// The state of an earlier life.
+/// The state of an earlier incarnation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
-    /// That life.
+    /// That incarnation.
     pub(crate) was: ProcIx,
-    /// The last view that is part of it, with what is replayed.
+    /// The last view whose messages it includes, together with the replay.
     pub(crate) view: u64,
     pub(crate) digest: u64,
     pub(crate) place: Place,
 }
 
-/// A delivery that is part of a state transfer.
+/// A delivery within a state transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Replayed {
     pub(crate) step: Step,
@@ -356,7 +358,7 @@ pub(crate) struct Replayed {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) epoch: EpochIx,
-    /// Steps of the epoch before it.
+    /// Number of steps of the epoch before it.
     pub(crate) steps: usize,
 }
 
@@ -375,15 +377,15 @@ pub(crate) struct Stream {
 pub(crate) struct Message {
     pub(crate) stream: u32,
     pub(crate) seq: u64,
-    /// As sent; as first delivered if the send is unknown.
+    /// The order at its send, or at its first delivery if the send is unknown.
     pub(crate) order: Order,
     pub(crate) uniform: bool,
     pub(crate) hash: u64,
-    /// Where it was sent: place, time, and the step's epoch if there was a view.
+    /// Its send: place, time, and the epoch of the step if there was a view.
     pub(crate) sent: Option<Moment>,
 }
 
-/// A send or delivery where none may be.
+/// A send or delivery at a place where none may be.
 #[derive(Debug)]
 pub(crate) struct Stray {
     pub(crate) kind: StrayKind,
@@ -391,7 +393,7 @@ pub(crate) struct Stray {
     pub(crate) place: Place,
 }
 
-/// What kind of stray.
+/// Kind of a stray.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StrayKind {
     /// A send outside of all views of the group.
@@ -402,7 +404,7 @@ pub(crate) enum StrayKind {
     Replay,
 }
 
-/// Something recorded after the end of an incarnation.
+/// A record after the end of an incarnation.
 #[derive(Debug)]
 pub(crate) struct AfterOver {
     pub(crate) over: Over,
@@ -410,20 +412,20 @@ pub(crate) struct AfterOver {
     pub(crate) place: Place,
 }
 
-/// What the harness did.
+/// Records of the harness.
 #[derive(Debug, Default)]
 pub(crate) struct Harness {
     pub(crate) trace: Option<usize>,
-    /// What it says that it is about.
+    /// Properties that it names.
     pub(crate) about: Vec<Property>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) phases: Vec<(Phase, Vec<String>, Moment)>,
     pub(crate) ended: Option<Moment>,
-    /// When each directed link, by names, carried nothing.
+    /// Times in which each directed link, by names, carried nothing.
     pub(crate) cuts: BTreeMap<(String, String), Vec<Span>>,
-    /// When attackers were active.
+    /// Times in which attackers were active.
     pub(crate) attacks: Vec<Span>,
-    /// Troubles of all (`None`) or of one process.
+    /// Troubles of one process, or (`None`) of all.
     pub(crate) troubles: BTreeMap<(Trouble, Option<ProcIx>), Vec<Span>>,
     pub(crate) gauges: Vec<Gauge>,
     pub(crate) traffic: BTreeMap<ProcIx, Vec<Traffic>>,
@@ -433,22 +435,22 @@ pub(crate) struct Harness {
 /// Paths that stay broken in part.
 #[derive(Clone, Debug)]
 pub(crate) struct Impaired {
-    /// Names of those at the broken ends.
+    /// Names of the processes at their ends.
     pub(crate) ends: Vec<String>,
-    /// The others multicast in each of their groups at least so often; 0: nobody says so.
+    /// Interval within which the other processes multicast at least once in each of their groups; 0: unknown.
     pub(crate) sends_every_ns: u64,
-    /// When the first of them broke.
+    /// Time at which the first of them broke.
     pub(crate) moment: Moment,
 }
 
-/// From one moment to another; to the end if that is missing.
+/// A span of time. Without an end it lasts to the end of the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) from: Moment,
     pub(crate) to: Option<Moment>,
 }
 
-/// How full a buffer was.
+/// Fill level of a buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Gauge {
     pub(crate) proc: ProcIx,
@@ -459,7 +461,7 @@ pub(crate) struct Gauge {
     pub(crate) moment: Moment,
 }
 
-/// How much a process had sent.
+/// Packets that a process had sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traffic {
     pub(crate) packets: u64,
@@ -467,7 +469,7 @@ pub(crate) struct Traffic {
     pub(crate) moment: Moment,
 }
 
-/// A fault of the harness.
+/// A fault injected by the harness.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
@@ -475,7 +477,7 @@ pub(crate) struct Fault {
     pub(crate) moment: Moment,
 }
 
-/// What kind of fault.
+/// Kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     Stop,

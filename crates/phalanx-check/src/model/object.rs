@@ -1,11 +1,11 @@
-//! Operations on the objects that the members of a group replicate, as the records tell them.
+//! Operations on the objects that the members of a group replicate, as recorded.
 
 use phalanx_trace::{Action, Outcome};
 
 use super::{EpochIx, Model, Moment, ProcIx};
 use crate::findings::Place;
 
-/// All that was recorded of objects.
+/// All records of objects.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     pub(crate) calls: Vec<Call>,
@@ -13,16 +13,16 @@ pub(crate) struct Objects {
     pub(crate) balances: Vec<Balance>,
 }
 
-/// One operation of one process.
+/// An operation of one process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) proc: ProcIx,
     pub(crate) group: usize,
     pub(crate) action: Action,
     pub(crate) invoke: Moment,
-    /// The stay in the group during which it was asked for.
+    /// The stay in the group during which it was invoked.
     pub(crate) asked_in: Option<EpochIx>,
-    /// The answer: what, when, and the stay during which it came. `None`: it may have happened or not.
+    /// The answer, its time, and the stay during which it came. `None`: the operation may have happened or not.
     pub(crate) answer: Option<(Outcome, Moment, Option<EpochIx>)>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Use {
     pub(crate) place: Place,
 }
 
-/// What a bank's accounts held together.
+/// Sum of a bank's accounts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Balance {
     pub(crate) group: usize,
@@ -45,13 +45,13 @@ pub(crate) struct Balance {
 }
 
 impl Model {
-    /// Operations that happened or may have happened, with what was answered.
+    /// Operations that happened or may have happened, with their answers.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
         let refused = |call: &&Call| !matches!(call.answer, Some((Outcome::NotSent, _, _)));
         self.objects.calls.iter().filter(refused)
     }
 
-    /// Whether all that was asked of a group's objects is recorded: each of its members has a whole trace.
+    /// Whether all operations on a group's objects are recorded: the trace of each of its members is complete.
     pub(crate) fn tells_all_of(&self, group: usize) -> bool {
         let views = self.groups[group].views.values();
         let whole = |&member: &ProcIx| self.procs[member].trace.is_some() && self.procs[member].tail_complete;

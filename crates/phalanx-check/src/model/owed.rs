@@ -1,11 +1,12 @@
-//! What the protocol owes after faults: whether the harness left enough of the cell for it to go on, and whether an exclusion
-//! was told before the view that excludes could no longer be lost.
+//! What the protocol owes after faults: whether the harness left enough of the cell for it to go on, and whether an
+//! exclusion was announced before its view was safe from being lost.
 //!
-//! A view counts as held once a quorum of its members has installed it: whoever makes a quorum of it later finds it. Views
-//! beyond may be known to the dead alone, and are then found again by a quorum of the view before. So the cell can go on if
-//! of the last held view, and of each view after it, a quorum was spared by the harness. Who was told of its exclusion
-//! counts as spared: an exclusion is told only when the view without it is held, so whoever was told earlier would be there
-//! still, had the protocol kept its word.
+//! A view is *held* once a quorum of its members has installed it, because every later quorum of it finds it. A view
+//! beyond the last held one may be known to dead processes only. A quorum of the view before then decides anew. So the
+//! cell can go on if the harness spared a quorum of the last held view, and of each view after it.
+//!
+//! A process that was notified of its exclusion counts as spared. The notice may come only when the view without the
+//! process is held. A process that is notified earlier would still be there if the protocol had kept that promise.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +16,8 @@ use super::{FaultKind, InstallIx, Model, Moment, Over, ProcIx};
 use crate::Options;
 
 impl Model {
-    /// Whether the harness left enough of each view in which the cell may be. `last` is the highest view anybody installed
-    /// until `end_ns`.
+    /// Whether the harness left enough of each view in which the cell may be. `last` is the highest view that any
+    /// process installed until `end_ns`.
     pub(crate) fn can_go_on(
         &self,
         last: InstallIx,
@@ -33,7 +34,8 @@ impl Model {
             if !self.is_quorum(members, spared, options) {
                 return false;
             }
-            // Told by a view that the dead may have held without a record of it: what remains of it cannot be known.
+            // The notice came with a view that dead processes may have held without a record. What remains of that view
+            // cannot be known.
             let hidden = |m: &ProcIx| self.is_lost_unseen(*m, instance, number, end_ns, options);
             if members.iter().any(hidden) {
                 return false;
@@ -47,8 +49,8 @@ impl Model {
         true
     }
 
-    /// Whether the process, told until `end_ns` that a view after `number` left it out, may have been told rightly though no
-    /// quorum of that view recorded it: because those that may have held it recorded nothing.
+    /// Whether the process, notified by `end_ns` of a view after `number` without it, may have been notified rightly
+    /// although no quorum of that view recorded it. That is so if those that may have held it recorded nothing.
     fn is_lost_unseen(&self, told: ProcIx, instance: u64, number: u64, end_ns: u64, options: &Options) -> bool {
         let Some((Over::Excluded(by), at)) = self.procs[told].over else { return false };
         by > number
@@ -57,22 +59,22 @@ impl Model {
             && self.may_be_held(told, instance, by, end_ns, options)
     }
 
-    /// Whether view `by` of the instance, which excluded `told`, may be held at that time: installed by a quorum of its
-    /// members, where those count who may have installed it without a record.
+    /// Whether view `by` of the instance, which excluded `told`, may be held at that time. It is if a quorum of its
+    /// members installed it; members that may have installed it without a record count.
     pub(crate) fn may_be_held(&self, told: ProcIx, instance: u64, by: u64, at_ns: u64, options: &Options) -> bool {
         let hides = |m: ProcIx| self.hides(m, at_ns, options);
         if self.cells.get(&instance).is_some_and(|views| views.contains_key(&by)) {
             return self.is_held(instance, by, at_ns, &hides, options);
         }
-        // Nobody recorded it, so who is in it is unknown; most of them were in the view before.
+        // No process recorded the view, so its members are unknown. Most of them were in the view before.
         let before =
             self.procs[told].installs.iter().rev().map(|&i| &self.installs[i]).find(|i| i.instance == instance);
         before.is_none_or(|view| view.members.iter().any(|&m| m != told && hides(m)))
             || self.is_left_by_all(told, instance, by, at_ns)
     }
 
-    /// Whether view `by` is the view of nobody with which the instance ended: all members of the last one but `told` went, and one of them
-    /// left in order.
+    /// Whether view `by` is the empty view that ended the instance: all members of the last one except `told` went, and
+    /// one of them left in order.
     fn is_left_by_all(&self, told: ProcIx, instance: u64, by: u64, at_ns: u64) -> bool {
         let last = self.cells.get(&instance).and_then(|views| views.last_key_value()?.1.first());
         let Some(last) = last.map(|&i| &self.installs[i]).filter(|last| last.view < by) else { return false };
@@ -85,7 +87,8 @@ impl Model {
         others().any(left) && others().all(|m| left(m) || is_past(self.procs[m].crashed))
     }
 
-    /// Whether a quorum of the members of a view had installed it, or a later one, at that time; `besides` them these count.
+    /// Whether a quorum of a view's members had installed it, or a later one, at that time. The processes `besides`
+    /// count as well.
     fn is_held(
         &self,
         instance: u64,
@@ -101,8 +104,9 @@ impl Model {
         self.is_quorum(&self.installs[*first].members, &|m| installed.contains(&m) || besides(m), options)
     }
 
-    /// Whether the process may have installed views that are in no trace: it has none, its end is missing, its application
-    /// took nothing at that time, or, outside of virtual time, it was stopped or killed in the middle of a turn.
+    /// Whether the process may have installed views that are in no trace. This is so if it has no trace, if the trace's
+    /// end is missing, or if its application took nothing at that time. Outside of virtual time it is also so if the
+    /// process was stopped or killed within an iteration of its event loop.
     fn hides(&self, p: ProcIx, at_ns: u64, options: &Options) -> bool {
         let proc = &self.procs[p];
         let halted = || {

@@ -1,4 +1,4 @@
-//! Questions the properties ask of the model.
+//! Queries of the model by the properties.
 
 use std::collections::BTreeMap;
 
@@ -24,13 +24,13 @@ impl Model {
         &self.streams[self.messages[message as usize].stream as usize]
     }
 
-    /// A process in words: name and incarnation.
+    /// Describes a process: name and incarnation.
     pub(crate) fn who(&self, proc: ProcIx) -> String {
         let p = &self.procs[proc];
         format!("{} ({:016x})", p.name.as_deref().unwrap_or("?"), p.incarnation)
     }
 
-    /// A message in words.
+    /// Describes a message.
     pub(crate) fn what(&self, message: MessageIx) -> String {
         let stream = self.stream_of(message);
         let (number, seq) = (self.views[stream.view].number, self.messages[message as usize].seq);
@@ -41,14 +41,14 @@ impl Model {
         )
     }
 
-    /// A group view in words.
+    /// Describes a group view.
     pub(crate) fn view_name(&self, view: ViewIx) -> String {
         let view = &self.views[view];
         let group = &self.groups[view.group];
         format!("view {} of group {} {:?}", view.number, group.id, group.name)
     }
 
-    /// The number of the view of a stay.
+    /// The number of a stay's view.
     pub(crate) fn number(&self, epoch: EpochIx) -> u64 {
         self.views[self.epochs[epoch].view].number
     }
@@ -72,7 +72,7 @@ impl Model {
         self.epochs[epoch].steps.iter().filter(|s| s.sent && !s.foreign)
     }
 
-    /// The stays in `view` of those that went on to a next view, by that view; `None` holds the others.
+    /// The stays in `view`, grouped by the next view their process installed. `None` holds those that installed none.
     pub(crate) fn ways_out(&self, view: ViewIx) -> BTreeMap<Option<u64>, Vec<EpochIx>> {
         let mut ways: BTreeMap<Option<u64>, Vec<EpochIx>> = BTreeMap::new();
         for &e in &self.views[view].epochs {
@@ -85,7 +85,7 @@ impl Model {
         ways
     }
 
-    /// Whether somebody was lost, not merely left, on the way out of this stay.
+    /// Whether a member was lost on the way out of this stay. A member that merely left does not count.
     pub(crate) fn lost_a_member(&self, epoch: EpochIx) -> bool {
         let EpochEnd::Next(next) = self.epochs[epoch].end else { return false };
         self.epochs[next].left.iter().any(|&(_, reason)| reason != LeaveReason::Left)
@@ -100,14 +100,14 @@ impl Model {
         self.procs[p].epochs.iter().copied().rfind(|&e| self.views[self.epochs[e].view].group == group)
     }
 
-    /// Whether an operator gave up the group of that name before `at`, after the other moment: its members with the state were cut
-    /// off, and it waits for them no more.
+    /// Whether an operator gave up the group of that name between the two moments, so that it no longer waits for its
+    /// members that are cut off.
     pub(crate) fn was_given_up(&self, name: &str, after: &Moment, at: &Moment) -> bool {
         self.given_up.iter().any(|(of, asked)| of == name && (after.at_ns..=at.at_ns).contains(&asked.at_ns))
     }
 
-    /// Each time that a process was told something of whether it may send uniform messages to a group: whether it may, as far
-    /// as its cell view and its group view go. It may until it is told otherwise.
+    /// Changes of whether a process may send uniform messages to a group, according to the notices for its cell view
+    /// and its group view. It may until it is notified otherwise.
     pub(crate) fn adequacy(&self, p: ProcIx, group: u32) -> impl Iterator<Item = (Moment, bool)> {
         let (mut cell, mut own) = (true, true);
         self.procs[p].adequacy.iter().filter_map(move |told| {
@@ -120,7 +120,7 @@ impl Model {
         })
     }
 
-    /// Whether it might at some time from one of its records to another.
+    /// Whether it may at some time between two of its records.
     pub(crate) fn is_ever_adequate(&self, p: ProcIx, group: u32, from: usize, to: usize) -> bool {
         let mut last = true;
         for (at, adequate) in self.adequacy(p, group).take_while(|(at, _)| at.place.index < to) {
@@ -132,7 +132,7 @@ impl Model {
         last
     }
 
-    /// Whether it might not at some time from one moment to another.
+    /// Whether it may not at some time between two moments.
     pub(crate) fn is_ever_inadequate(&self, p: ProcIx, group: u32, from_ns: u64, to_ns: u64) -> bool {
         let mut last = true;
         for (at, adequate) in self.adequacy(p, group).take_while(|(at, _)| at.at_ns <= to_ns) {

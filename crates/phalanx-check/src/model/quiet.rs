@@ -1,6 +1,6 @@
-//! The quiet phase at the end of a run: from when, for whom, and whether liveness is due.
+//! The quiet phase at the end of a run: its begin, its processes, and whether liveness is due.
 //!
-//! It ends with the harness's end. What processes do after, as they leave and are ended, is no part of it.
+//! It ends with the harness's end. What processes do after that, while they leave and are ended, does not belong to it.
 
 use std::collections::BTreeSet;
 
@@ -12,23 +12,23 @@ use crate::Options;
 /// A quiet phase in which liveness is due.
 #[derive(Debug)]
 pub(crate) struct Quiet {
-    /// When the phase began.
+    /// Beginning of the phase.
     pub(crate) begun_ns: u64,
-    /// From here on nothing disturbs.
+    /// Time of the last disturbance.
     pub(crate) from_ns: u64,
-    /// From here on one cell view of all is in force (V1).
+    /// Time by which one cell view of all is to be in force (V1).
     pub(crate) settled_ns: u64,
     /// The harness's end.
     pub(crate) end_ns: u64,
-    /// The phase's record.
+    /// The record of the phase.
     pub(crate) place: crate::findings::Place,
-    /// Who must be in the view: running and connected.
+    /// Processes that must be in the view: running and connected.
     pub(crate) running: BTreeSet<ProcIx>,
-    /// Processes are there that need not be in the view, because they are not connected.
+    /// Whether other processes exist that need not be in the view, because they are not connected.
     pub(crate) broken_outside: bool,
-    /// When paths broke in part, if some stay so: then `running` are those on none of them.
+    /// Time at which paths broke in part, if some stay so. Then `running` holds the processes on none of them.
     pub(crate) impaired_ns: Option<u64>,
-    /// A record of the highest cell view that anybody installed.
+    /// A record of the highest cell view that any process installed.
     pub(crate) last: InstallIx,
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum NotDue {
 }
 
 impl Model {
-    /// The quiet phase, or why liveness is not due.
+    /// Returns the quiet phase, or why liveness is not due.
     pub(crate) fn quiet(&self, options: &Options) -> Result<Quiet, NotDue> {
         let (Some(harness), Some((Phase::Quiet, connected, begun))) = (self.harness.trace, self.harness.phases.last())
         else {
@@ -121,8 +121,8 @@ impl Model {
         stopped
     }
 
-    /// Faults after the phase's begin put its start off, and so does what changes the cell by somebody's own will:
-    /// leaves, and starts of processes that do not come back from an exclusion.
+    /// The last disturbance of the phase. These are faults after its begin, and voluntary changes of the cell: leaves,
+    /// and starts of processes that do not return from an exclusion.
     fn last_disturbance(&self, begun_ns: u64, end_ns: u64, inside: &dyn Fn(ProcIx) -> bool) -> u64 {
         let faults = self.harness.faults.iter().filter(|f| inside(f.proc)).map(|f| f.moment.at_ns);
         let own = self.procs.iter().enumerate().flat_map(|(i, p)| {
@@ -130,7 +130,7 @@ impl Model {
                 o.name == p.name && o.incarnation != p.incarnation && matches!(o.over, Some((Over::Excluded(_), _)))
             });
             let start = p.started.filter(|_| inside(i) && !came_back);
-            // The file of an excluded process ends when the application closes it; that disturbs nobody.
+            // The trace of an excluded process ends when its application closes it, which disturbs no other process.
             let ended = p.ended.filter(|_| p.over.is_none());
             let all = [start, p.leave_asked, ended].into_iter().flatten().filter(move |_| inside(i));
             all.filter(|_| p.endpoint.is_none()).map(|m| m.at_ns)
@@ -138,7 +138,7 @@ impl Model {
         faults.chain(own).filter(|&at| at < end_ns).fold(begun_ns, u64::max)
     }
 
-    /// Whether the quiet phase names those whom it is about, and others are there.
+    /// Whether the quiet phase names its processes, and there are others.
     pub(crate) fn others_stay_broken(&self) -> bool {
         let Some((Phase::Quiet, connected, _)) = self.harness.phases.last() else { return false };
         let named = |name: &Option<String>| name.as_ref().is_some_and(|n| connected.contains(n));
@@ -146,7 +146,7 @@ impl Model {
         !connected.is_empty() && self.procs.iter().any(|p| is_member(p) && !named(&p.name))
     }
 
-    /// The highest view by then of the instance in which a view was installed last.
+    /// The highest view by then, in the instance in which a view was installed last.
     fn last_view(&self, until_ns: u64) -> Option<InstallIx> {
         let within = |i: &InstallIx| self.installs[*i].moment.at_ns <= until_ns;
         let newest = (0..self.installs.len()).filter(within).max_by_key(|&i| self.installs[i].moment.at_ns)?;
@@ -154,12 +154,12 @@ impl Model {
         views.values().rev().find_map(|installers| installers.iter().copied().find(within))
     }
 
-    /// The cell view that the process was in at that time.
+    /// The cell view in which the process was at that time.
     pub(crate) fn install_at(&self, p: ProcIx, at_ns: u64) -> Option<InstallIx> {
         self.procs[p].installs.iter().copied().rfind(|&i| self.installs[i].moment.at_ns <= at_ns)
     }
 
-    /// The group views that the process was in at that time.
+    /// The group views in which the process was at that time.
     pub(crate) fn stays_at(&self, p: ProcIx, at_ns: u64) -> impl Iterator<Item = EpochIx> {
         self.procs[p].epochs.iter().copied().filter(move |&e| self.stays(e, at_ns))
     }
@@ -169,7 +169,7 @@ impl Model {
         self.epochs[e].install.at_ns <= at_ns && self.end_of(e).is_none_or(|end| end.at_ns > at_ns)
     }
 
-    /// When a stay ended, if it did.
+    /// The end of a stay, if it ended.
     fn end_of(&self, e: EpochIx) -> Option<Moment> {
         let epoch = &self.epochs[e];
         let proc = &self.procs[epoch.proc];
@@ -187,15 +187,15 @@ impl Model {
         }
     }
 
-    /// Whether the process held itself cut off at that time.
+    /// Whether the process considered itself cut off at that time.
     pub(crate) fn nonprimary_at(&self, p: ProcIx, at_ns: u64) -> bool {
         let told = self.procs[p].primacy.iter().rfind(|(_, m)| m.at_ns <= at_ns);
         let view = self.install_at(p, at_ns).map(|i| self.installs[i].moment.place.index);
         told.is_some_and(|(primary, m)| !primary && view.is_none_or(|view| view < m.place.index))
     }
 
-    /// Whether those `inside` that the harness spared are a quorum of the view in force at `at_ns`, and of the one that
-    /// followed it. What becomes of them later is the cell's own doing.
+    /// Whether the processes `inside` that the harness spared are a quorum of the view in force at `at_ns`, and of the
+    /// one that followed it. What happens to them later is the protocol's doing.
     fn quorum_at(
         &self,
         at_ns: u64,
@@ -219,8 +219,8 @@ impl Model {
         following.take(2).filter_map(|(_, installers)| first(installers)).all(|i| quorum(&i.members))
     }
 
-    /// Whether the harness left the process alone, and it did not leave. An excluded process counts as spared, whatever
-    /// became of it after: if all were excluded, that is what liveness is about.
+    /// Whether the harness spared the process, and the process did not leave. An excluded process counts as spared,
+    /// whatever happened to it afterwards: liveness also fails if all are excluded.
     fn is_spared(&self, m: ProcIx, end_ns: u64, stopped: &BTreeSet<ProcIx>, inside: &dyn Fn(ProcIx) -> bool) -> bool {
         let p = &self.procs[m];
         let gone = p.ended.is_some_and(|e| self.harness.ended.is_none_or(|h| e.at_ns < h.at_ns));

@@ -1,4 +1,4 @@
-//! Spans of time in which the harness kept something from working.
+//! Spans of time in which the harness prevented something.
 
 use phalanx_trace::Trouble;
 
@@ -6,7 +6,7 @@ use super::{FaultKind, Model, Moment, ProcIx, Span};
 use crate::findings::Place;
 
 impl Span {
-    /// Begins or ends the last of `spans`; beginning twice, or ending what has not begun, is nothing new.
+    /// Begins a span, or ends the last of `spans`. A second begin, and an end without a begin, have no effect.
     pub(crate) fn note(spans: &mut Vec<Self>, begins: bool, moment: Moment) {
         match spans.last_mut().filter(|last| last.to.is_none()) {
             Some(open) if !begins => open.to = Some(moment),
@@ -15,7 +15,7 @@ impl Span {
         }
     }
 
-    /// The times in spans of both lists. Both are in order of time and do not overlap.
+    /// The intersection of both lists. Both are in order of time and do not overlap.
     pub(crate) fn both(one: &[Self], other: &[Self]) -> Vec<Self> {
         let later = |a: Moment, b: Moment| if a.at_ns >= b.at_ns { a } else { b };
         let earlier = |a: Option<Moment>, b: Option<Moment>| match (a, b) {
@@ -27,31 +27,31 @@ impl Span {
         met.filter(|s| s.to.is_none_or(|to| to.at_ns > s.from.at_ns)).collect()
     }
 
-    /// Whether it holds all of `from_ns..=to_ns`.
+    /// Whether it contains all of `from_ns..=to_ns`.
     pub(crate) fn covers(&self, from_ns: u64, to_ns: u64) -> bool {
         self.from.at_ns <= from_ns && self.to.is_none_or(|to| to.at_ns >= to_ns)
     }
 
-    /// Whether both have a moment in common.
+    /// Whether the two have a moment in common.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.meets(other.from.at_ns, other.to.map_or(u64::MAX, |to| to.at_ns))
     }
 
-    /// Whether it has a moment of `from_ns..=to_ns`.
+    /// Whether it contains a moment of `from_ns..=to_ns`.
     pub(crate) fn meets(&self, from_ns: u64, to_ns: u64) -> bool {
         self.from.at_ns <= to_ns && self.to.is_none_or(|to| to.at_ns >= from_ns)
     }
 }
 
 impl Model {
-    /// When nothing came from `from` to `to`, by the harness's records.
+    /// Times in which nothing passed from `from` to `to`, according to the harness.
     pub(crate) fn cut(&self, from: ProcIx, to: ProcIx) -> &[Span] {
         let name = |p: ProcIx| self.procs[p].name.clone();
         let (Some(from), Some(to)) = (name(from), name(to)) else { return &[] };
         self.harness.cuts.get(&(from, to)).map_or(&[], Vec::as_slice)
     }
 
-    /// When each process did not run: stopped or, to the end, dead.
+    /// Times in which each process did not run: stopped or, to the end, dead.
     pub(crate) fn absences(&self) -> Vec<Vec<Span>> {
         let mut absences = vec![Vec::new(); self.procs.len()];
         for fault in &self.harness.faults {
@@ -60,14 +60,14 @@ impl Model {
         absences
     }
 
-    /// Whether the process neither died nor was stopped for good, and its application read whatever it was told.
+    /// Whether the process neither died nor was stopped for good, and its application read all events.
     pub(crate) fn reads_to_the_end(&self, p: ProcIx) -> bool {
         let reading = self.harness.troubles.get(&(Trouble::NotReading, Some(p)));
         let stopped = self.harness.faults.iter().rfind(|f| f.proc == p).is_some_and(|f| f.kind != FaultKind::Cont);
         !stopped && self.procs[p].crashed.is_none() && reading.and_then(|r| r.last()).is_none_or(|r| r.to.is_some())
     }
 
-    /// Whether the harness's clock is that of all processes, and there is a harness.
+    /// Whether there is a harness, and its clock is that of all processes.
     pub(crate) fn one_clock(&self) -> Option<Place> {
         let harness = self.harness.trace?;
         let same = self.traces.iter().all(|t| t.clock == self.traces[harness].clock);

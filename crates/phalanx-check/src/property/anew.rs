@@ -1,4 +1,4 @@
-//! Groups that began anew: a group of a name, and the next that was founded under the name in the same cell instance.
+//! Pairs of groups where the second was founded under the name of the first, in the same cell instance.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ const ORPHANS_LEVEL: u16 = 3;
 /// A group that ended, as its successor of the same name shows.
 #[derive(Debug)]
 pub(super) struct Anew {
-    /// The last view of the old group that anybody installed.
+    /// The last installed view of the old group.
     pub(super) last: ViewIx,
     /// The first view of the new one.
     pub(super) first: ViewIx,
-    /// Where the first view of the new one was installed first.
+    /// The first installation of that view.
     pub(super) founded: Moment,
-    /// Members of the old group as it ended that lived then, and had not asked to leave.
+    /// Members at the end of the old group that lived then, and had not asked to leave.
     pub(super) alive: Vec<Alive>,
 }
 
@@ -33,7 +33,8 @@ pub(super) struct Alive {
     pub(super) dropped: Option<Place>,
 }
 
-/// All pairs of neighbouring groups of one name. Without one clock there are none: who came first cannot be known.
+/// Returns all pairs of consecutive groups of one name. Without a common clock there are none, because their order
+/// cannot be known.
 pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
     let model = run.model;
     let mut named: BTreeMap<(u64, &str), Vec<usize>> = BTreeMap::new();
@@ -51,7 +52,7 @@ pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
             let (Some(last), Some(first)) = (installed(pair[0]).next_back(), installed(pair[1]).next()) else {
                 continue;
             };
-            // All its members were told that it is over (M12 judges that).
+            // All its members were notified that it stopped. M12 evaluates that.
             let stopped = |&e: &EpochIx| model.epochs[e].lost.is_some_and(|(why, _)| why == LeaveReason::Stopped);
             if model.views[last].epochs.iter().any(stopped) {
                 continue;
@@ -62,8 +63,8 @@ pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
             if model.was_given_up(&model.groups[pair[0]].name, &begun, &founded) {
                 continue;
             }
-            // Somebody kept the state of a later view, of which its application had not been told, or was told that the group went on from
-            // `last`: those of `last` were not the last.
+            // A later view existed: a process kept its state without having installed it, or was notified that the
+            // group went on from `last`. So the members of `last` were not the group's last.
             let (id, number) = (model.groups[pair[0]].id, model.views[last].number);
             let has_later = |forgotten: &Forgotten| {
                 let is_later = forgotten.view > number || forgotten.went_on && forgotten.view == number;
@@ -79,7 +80,7 @@ pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
     all
 }
 
-/// Those members of a group's last view with which it ended, and that lived then and had not asked to leave.
+/// The members of a group's last view with which it ended, that lived then and had not asked to leave.
 fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
     let model = run.model;
     let group = &model.groups[model.views[last].group];
@@ -87,19 +88,19 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
     let drops: Vec<Option<Drop<'_>>> = members.iter().map(|&p| dropped(model, group.instance, p)).collect();
     let mut alive = Vec::new();
     for (&p, drop) in members.iter().zip(&drops) {
-        // Who was dropped only after the new group was founded had not gone before.
+        // A member that was dropped only after the new group was founded had not gone before.
         let drop = drop.filter(|drop| drop.known.at_ns <= founded.at_ns);
         let end = drop.map_or(founded, |drop| drop.known);
         let others = || members.iter().zip(&drops).filter(|(q, _)| **q != p);
         let ended_with_it = |drop: Drop<'_>| others().all(|(&q, other)| is_out(model, last, q, *other, drop));
-        // Who was taken in and never told has no state of the group, and goes by itself.
+        // A process that was admitted and never notified of it holds no state of the group, and leaves by itself.
         let Some(stay) = model.last_stay(p, model.views[last].group) else { continue };
         // Below this level a group ends with the last of its members that is in the cell.
         let waits = drop.map_or(is_promised(model, stay), |drop| promises(drop.by));
         if drop.is_some_and(|drop| !ended_with_it(drop)) || !waits || !lives(run, stay, group.id, end) {
             continue;
         }
-        // It gave the group up meanwhile, not knowing that it was out.
+        // It gave the group up meanwhile, without knowing that it was out.
         let has_asked = || !lives(run, stay, group.id, founded);
         if drop.is_some() && (has_asked() || !lives_on(model, p, &group.name, founded)) {
             continue;
@@ -109,18 +110,19 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
     alive
 }
 
-/// How a process was dropped.
+/// The drop of a process from the cell.
 #[derive(Clone, Copy)]
 struct Drop<'a> {
     /// The first cell view without it, after one with it.
     by: &'a CellInstall,
-    /// The number of the first view that may have been without it: below that of `by` where no process recorded the views between.
+    /// The number of the first view that may have been without it. It is below that of `by` if no process recorded the
+    /// views between.
     since: u64,
-    /// When a view without it was installed first. Who came later may be told sooner than those that read slowly.
+    /// The first installation of a view without it. A joiner may be notified sooner than members that read slowly.
     known: Moment,
 }
 
-/// `instance`: the first of those that went on with the group.
+/// Finds the drop. `instance` is the first in the chain of those that went on with the group.
 fn dropped(model: &Model, instance: u64, p: ProcIx) -> Option<Drop<'_>> {
     let goes_on = |of: u64| of == instance || model.lineages.get(&of) == Some(&instance);
     let views = model.cells.iter().filter(|(of, _)| goes_on(**of)).flat_map(|(_, views)| views.values());
@@ -142,10 +144,10 @@ fn dropped(model: &Model, instance: u64, p: ProcIx) -> Option<Drop<'_>> {
     Some(Drop { by, since, known })
 }
 
-/// Whether `q` certainly was in the group no more after the drop `drop` of another member: it was dropped by then, or it left,
-/// or it went on to that view and would have recorded the group's next one. A member of that view that was not notified of it, because a
-/// later view dropped it or it left with that, was in the group until then. Of two members dropped in views that no process recorded, either may
-/// have been the last.
+/// Whether `q` was certainly out of the group after the drop `drop` of another member. It was if it was dropped by
+/// then, if it left, or if it went on to that view and would have recorded the group's next one. A member of that view
+/// that was not notified of it, because a later view dropped it or it left with that, was in the group until then. Of
+/// two members dropped in views that no process recorded, either may have been the last.
 fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<Drop<'_>>, drop: Drop<'_>) -> bool {
     let proc = &model.procs[q];
     let installs = || proc.installs.iter().map(|&i| &model.installs[i]).filter(|i| i.instance == drop.by.instance);
@@ -158,7 +160,7 @@ fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<Drop<'_>>, drop:
     other.is_some_and(|other| other.by.view <= drop.since) || left() || proc.tail_complete && is_told() && read_on()
 }
 
-/// Whether what was promised from level 3 on was promised to the process of this stay, as far as is told.
+/// Whether the promises of level 3 apply to the process of this stay, as far as recorded.
 pub(super) fn is_promised(model: &Model, stay: EpochIx) -> bool {
     let mut installs = model.procs[model.epochs[stay].proc].installs.iter().rev().map(|&i| &model.installs[i]);
     installs.find(|install| install.level.is_some()).is_none_or(promises)
@@ -169,7 +171,7 @@ fn promises(install: &CellInstall) -> bool {
     install.level.is_none_or(|(level, _)| level >= ORPHANS_LEVEL)
 }
 
-/// Whether a process that was excluded ran on until then, in one life after the other, and had not asked to leave.
+/// Whether a process that was excluded ran on until then, one incarnation after the other, and had not asked to leave.
 fn lives_on(model: &Model, p: ProcIx, name: &str, until: Moment) -> bool {
     let by_then = |moment: &&Moment| moment.at_ns <= until.at_ns;
     let mut life = p;
@@ -179,7 +181,7 @@ fn lives_on(model: &Model, p: ProcIx, name: &str, until: Moment) -> bool {
             return false;
         }
         let Some((_, over)) = proc.over.filter(|(_, over)| by_then(&over)) else { return true };
-        // What a process goes on as begins with the turn after.
+        // The next incarnation begins in the iteration of the event loop after the exclusion.
         let next = |(_, q): &(ProcIx, &Proc)| {
             q.name == proc.name
                 && q.started.is_some_and(|started| started.at_ns >= over.at_ns)
@@ -189,7 +191,7 @@ fn lives_on(model: &Model, p: ProcIx, name: &str, until: Moment) -> bool {
         let Some((next, _)) = later.min_by_key(|(_, q)| q.started.map(|started| started.at_ns)) else { return false };
         let begun_ns = model.procs[next].started.map_or(u64::MAX, |started| started.at_ns);
         let in_between = |at: Moment| (over.at_ns..=begun_ns).contains(&at.at_ns);
-        // Who was killed before it told anything has no name: it may have been the next life.
+        // An incarnation that was killed before its first record has no name, so it may have been the next one.
         let may_be_it = |q: &Proc| q.name == proc.name || q.name.is_none();
         let died = model.procs.iter().any(|q| may_be_it(q) && q.crashed.is_some_and(in_between));
         // A process that does not ask for the group again has no use for its state.
@@ -206,8 +208,9 @@ fn lives(run: &Run<'_>, stay: EpochIx, group: u32, at: Moment) -> bool {
     let model = run.model;
     let (proc, of) = (&model.procs[model.epochs[stay].proc], model.views[model.epochs[stay].view].group);
     let by_then = |moment: &Moment| moment.at_ns <= at.at_ns.saturating_add(run.options.clock_slack_ns);
-    // Who comes and goes asks to leave once for each time that it was in. An application that takes nothing for a
-    // while may ask long before it is told that it was in, and then counting alone tells which time an ask was about.
+    // A process that joins and leaves repeatedly asks to leave once for each stay. If its application takes nothing for
+    // a while, it may ask long before it is notified that it was in. Only counting then shows to which stay a request
+    // belongs.
     let stays = proc.epochs.iter().copied().filter(|&e| model.views[model.epochs[e].view].group == of);
     let came = stays.filter(|&e| model.epochs[e].prev_epoch.is_none() && !model.epochs[e].came_back);
     let (times, since) = came.fold((0, 0), |(times, _), e| (times + 1, model.epochs[e].install.place.index));

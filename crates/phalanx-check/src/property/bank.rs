@@ -1,10 +1,9 @@
-//! BANK: money is neither made nor lost. In every copy of a bank, whenever its accounts are summed up (when a view is
-//! installed, when a state transfer is complete, at the end), they hold together what they held when the first copy was
-//! first summed up.
+//! BANK: money is neither made nor lost. Every copy of a bank sums up its accounts when a view is installed, when a
+//! state transfer is complete, and at the end. The sum must always equal the first one of the first copy.
 //!
-//! Only banks are judged in which a transfer was asked for; instances: sums compared with the first. Source: the bank
-//! workload of Jepsen; a transfer is one totally ordered multicast, so a sum that changes tells of a copy that took part
-//! of a message, a message twice, or a torn snapshot.
+//! Only banks are evaluated in which a transfer was requested. Instances: sums compared with the first. Source: the
+//! bank workload of Jepsen. A transfer is one totally ordered multicast, so another sum shows that a copy took part of
+//! a message, a message twice, or a torn snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,19 +1,20 @@
-//! What a group goes on from, where nobody told that it went along: the state with which joiners came to the group's
-//! next view.
+//! The state from which a group goes on, where no process recorded that it brought the state along: the state with
+//! which joiners came to the group's next view.
 
 use super::{Run, x1};
 use crate::findings::Place;
 use crate::model::intern::FastSet;
 use crate::model::{EpochIx, MessageIx, Model, Step};
 
-/// A joiner that came with a state to a view to which nobody told of bringing it.
+/// A joiner that came with a state to a view to which no process recorded to have brought it.
 pub(super) struct Carrier {
     /// Its first stay in the group.
     pub(super) stay: EpochIx,
-    /// Its view holds members that had been there before: who went along was killed before it told.
+    /// Whether its view holds members that had been there before. They brought the state and were killed before they
+    /// recorded it.
     pub(super) followed: bool,
     replayed: FastSet<MessageIx>,
-    /// Of each donor's snapshot that may be the one: the number of its view, and what the donor had delivered in that
+    /// For each donor's snapshot that it may have taken: the number of its view, and the donor's deliveries in that
     /// view.
     snapshots: Vec<(u64, FastSet<MessageIx>)>,
 }
@@ -33,7 +34,8 @@ impl Carrier {
     }
 }
 
-/// All of them. Joiners to whose first view somebody told of bringing the state are compared with that by X1 and X2.
+/// All such joiners. If a process recorded that it brought the state to a joiner's first view, X1 and X2 compare the
+/// joiner with it instead.
 pub(super) fn carriers(run: &Run<'_>) -> Vec<Carrier> {
     let model = run.model;
     let alone = |&joiner: &EpochIx| {
@@ -44,7 +46,7 @@ pub(super) fn carriers(run: &Run<'_>) -> Vec<Carrier> {
     x1::joiners(model).filter(alone).filter_map(|joiner| carrier(model, joiner)).chain(kept).collect()
 }
 
-/// A group that was cut off goes on with what an earlier life of the process had of it.
+/// A group that was cut off goes on with the state that an earlier incarnation of the process kept.
 fn from_kept(model: &Model, e: EpochIx) -> Option<Carrier> {
     let stay = &model.epochs[e];
     let transfer = stay.transfer.as_ref()?;
@@ -64,7 +66,7 @@ fn carrier(model: &Model, joiner: EpochIx) -> Option<Carrier> {
     let (group, first) = (model.views[stay.view].group, model.number(joiner));
     let transfer = stay.transfer.as_ref()?;
     let (bytes, _) = transfer.snapshot?;
-    // A snapshot of no bytes is nobody's state.
+    // An empty snapshot is no member's state.
     let given = model.snapshots.iter().filter(|s| {
         bytes > 0 && model.views[model.epochs[s.epoch].view].group == group && model.number(s.epoch) < first
     });
@@ -80,7 +82,7 @@ fn carrier(model: &Model, joiner: EpochIx) -> Option<Carrier> {
     })
 }
 
-/// What was delivered as uniform in views of the group before the carrier's, by whom and where.
+/// Deliveries as uniform in views of the group before the carrier's.
 pub(super) fn uniform_before<'a>(
     model: &'a Model,
     carrier: &Carrier,

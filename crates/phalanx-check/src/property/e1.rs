@@ -1,20 +1,21 @@
 //! E1: the records of a process form one sequence, as the application saw it.
 //!
-//! For each process: the start comes first and only once, time never goes backwards, nothing follows the end, no
-//! group view precedes the first cell view, sends of a view are numbered 1, 2, 3..., digests and snapshots name the
-//! view in force and count deliveries rightly, "primary again" follows "not primary", point-to-point messages are
-//! numbered 1, 2, 3... for each peer, and nothing follows a graceful leave. One trace per incarnation; the
-//! harness's records stand in its own trace. A process has one name, in the head of its trace and in the views that hold it,
-//! and asks to join the cell that its trace is of.
+//! For each process: the start comes first and only once, time never goes backwards, and nothing follows the end. No
+//! group view precedes the first cell view. Sends of a view are numbered 1, 2, 3... Digests and snapshots name the view
+//! in force and count deliveries rightly. "Primary again" follows "not primary". Point-to-point messages are numbered
+//! 1, 2, 3... for each peer, and nothing follows a graceful leave. Each incarnation has one trace, and the harness's
+//! records are in a trace of their own. A process has the same name in the header of its trace and in the views that
+//! hold it, and asks to join the cell of its trace.
 //!
-//! No trace ends in the middle: a file that ends inside a record, or inside its header, is that of a process which the harness
-//! killed (*crash*). If the traces are complete, the harness's is among them, and if it has ended, each other trace has its end, or tells that its
-//! process was excluded or left, and each member of a view has a trace. Who was killed, or is stopped, records nothing
-//! until it runs again. All are of the harness's cell. A harness that tells of a quiet phase says what the run is about,
-//! unless the caller asks for guarantees by name, or for none: else a run that put nothing to the test would pass.
+//! No trace ends in the middle: a file that ends inside a record, or inside its header, belongs to a process that the
+//! harness killed (*crash*). If the traces are complete, the harness's is among them. If the harness has ended, each
+//! other trace has its end, or a notice that its process was excluded or left, and each member of a view has a trace. A
+//! process that was killed, or is stopped, records nothing until it runs again. All are of the harness's cell. A
+//! harness that records a quiet phase names the properties that the run is about, unless the caller requires properties
+//! by name, or none. Otherwise a run that put nothing to the test would pass.
 //!
-//! Instances: traces. Source: the single event stream of virtual synchrony as in Chockler, Keidar and Vitenberg,
-//! "Group Communication Specifications" (ACM Computing Surveys 33:4, 2001).
+//! Instances: traces. Source: the single event stream of virtual synchrony as in Chockler, Keidar and Vitenberg, "Group
+//! Communication Specifications" (ACM Computing Surveys 33:4, 2001).
 
 use std::collections::BTreeSet;
 
@@ -49,7 +50,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     awake(run, out);
 }
 
-/// Nobody says what the run is about.
+/// No record names the properties that the run is about.
 fn aimless(run: &Run<'_>, out: &mut Findings) {
     let harness = &run.model.harness;
     let quiet = harness.phases.iter().find(|(phase, ..)| *phase == Phase::Quiet);
@@ -122,7 +123,7 @@ fn absent(model: &Model, out: &mut Findings) {
     }
 }
 
-/// Traces that just stop.
+/// Traces without an end.
 fn endless(model: &Model, out: &mut Findings) {
     let open = |p: &Proc| p.ended.is_none() && p.over.is_none() && !was_killed(p);
     for (p, proc) in model.procs.iter().enumerate().filter(|(_, p)| open(p)) {
@@ -133,7 +134,7 @@ fn endless(model: &Model, out: &mut Findings) {
     }
 }
 
-/// Who is dead or stopped does nothing.
+/// A dead or stopped process records nothing.
 fn awake(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     if model.one_clock().is_none() {

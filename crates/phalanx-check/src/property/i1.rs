@@ -1,9 +1,9 @@
-//! I1, no creation: every delivered message was sent, by its sender, in its group and view, and before: at the
-//! sender itself earlier in its trace, elsewhere not later by the clock (within the slack).
+//! I1, no creation: every delivered message was sent, by its sender, in its group and view, and before its delivery. At
+//! the sender itself "before" means earlier in its trace; elsewhere not later by the clock (within the slack).
 //!
-//! A sender without a trace cannot be judged, and neither can what its trace may have lost at the end. The same holds
-//! for point-to-point messages: the k-th delivered from `p` was sent by `p` as the k-th. (From the first
-//! attack on, multicasts of others are judged by I4.)
+//! A message is not evaluated if its sender has no trace, or if the end of that trace may have lost the send. The same
+//! holds for point-to-point messages: the k-th message delivered from `p` was the k-th that `p` sent. (From the first
+//! attack on, multicasts of other processes are evaluated by I4.)
 //!
 //! Instances: delivered messages whose send is known. Source: Hadzilacos and Toueg, "A Modular Approach to
 //! Fault-Tolerant Broadcasts" (1994), integrity.
@@ -14,7 +14,7 @@ use crate::model::{ProcIx, Step};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
-    // Each message is judged where it is met first.
+    // Each message is evaluated at its first delivery.
     let mut seen = vec![false; model.messages.len()];
     let attack = i4::first_attack(run);
     deliveries(run, |receiver, step, place| {
@@ -54,7 +54,8 @@ pub(super) fn deliveries(run: &Run<'_>, mut each: impl FnMut(ProcIx, &Step, Plac
     }
 }
 
-/// What is wrong with the making of a delivered message; whether it was sent at all is asked only where it is met first.
+/// What is wrong with the creation of a delivered message. Whether it was sent at all is evaluated only at its first
+/// delivery.
 pub(super) fn creation(
     run: &Run<'_>,
     receiver: ProcIx,
@@ -75,12 +76,12 @@ pub(super) fn creation(
     late.then(|| (vec![place, sent.place], "was delivered before it was sent"))
 }
 
-/// Whether what is delivered here was certainly not sent by the sender it names.
+/// Whether the named sender certainly did not send what is delivered here.
 fn never_sent(run: &Run<'_>, delivery: &Step) -> bool {
     let model = run.model;
     let sender = model.stream_of(delivery.message).sender;
     let absent = run.options.complete && model.procs[sender].trace.is_none();
     let knowable = absent || run.unsent.would_be_known(model, delivery.message);
-    // What was sent in another view is a matter of S2.
+    // A message sent in another view is reported by S2.
     knowable && run.unsent.elsewhere(model, delivery).is_none()
 }

@@ -8,7 +8,7 @@ use crate::model::MessageIx;
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
-    // Of each message: the last process, from 1, that delivered it, and in which epoch.
+    // For each message: the last process that delivered it, counted from 1, and the epoch.
     let mut seen = vec![(0u32, 0usize); model.messages.len()];
     for (stamp, proc) in (1u32..).zip(&model.procs) {
         for &e in &proc.epochs {

@@ -1,5 +1,5 @@
-//! I3, same body: what is delivered has the hash, the order and the uniformity it was sent with. If the send is not
-//! known, all deliveries agree. The same holds for the hashes of point-to-point messages.
+//! I3, same body: a message is delivered with the hash, the order and the uniformity with which it was sent. If the
+//! send is not known, all deliveries agree. The same holds for the hashes of point-to-point messages.
 //!
 //! Instances: deliveries of messages whose send is known. Source: Hadzilacos and Toueg 1994, integrity.
 
@@ -10,7 +10,7 @@ use crate::model::intern::FastMap;
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
-    // Of messages whose send is not known: what their first delivery says.
+    // For messages whose send is not known: the content of their first delivery.
     let mut unsent = FastMap::default();
     let mut judge = |step: &Step, place: Place| {
         let message = &model.messages[step.message as usize];
@@ -28,7 +28,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         }
     };
     for (e, epoch) in model.epochs.iter().enumerate() {
-        // In whatever view: a late message (S1) has its body all the same.
+        // In whatever view: a late message (S1) must have its body all the same.
         epoch.steps.iter().filter(|s| !s.sent).for_each(|step| judge(step, model.place(e, step.index)));
         let replayed = epoch.transfer.iter().flat_map(|t| &t.replayed);
         replayed.for_each(|r| judge(&r.step, r.place));
@@ -38,7 +38,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         for m in messages {
             let Some((hash, place)) = m.sent else { continue };
             out.instance();
-            // A body that was sent under another number is a matter of order (O1).
+            // A body that was sent under another number is a violation of order (O1).
             if hash != m.delivered.0 && sent.iter().all(|s| s.0 != m.delivered.0) {
                 let text = || format!("message {} from {} to {} has another body", m.k, model.who(from), model.who(to));
                 out.violation(&[place, m.delivered.1], text);

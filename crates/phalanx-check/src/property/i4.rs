@@ -1,11 +1,11 @@
 //! I4, no impersonation: with an attacker in the run, no delivered multicast names a sender that did not issue it.
 //!
-//! From the first attack on, a message of another that was never sent, or sent only later, is reported here instead of under
-//! I1: whoever made it, it went by the sender's name. (Other bytes under a real message's name are I3; a real message that an
-//! attacker sent once more is I2.)
+//! From the first attack on, a delivered message of another process that was never sent, or sent only later, is
+//! reported here instead of under I1. Whoever made it, it bears the sender's name. (Other bytes under a real message's
+//! name are I3. A real message that an attacker sent once more is I2.)
 //!
-//! Instances: messages delivered after an attack began, by a process other than their sender. Source: the threat
-//! model of the project; Dolev and Yao, "On the Security of Public Key Protocols" (1983).
+//! Instances: messages delivered after an attack began, by a process other than their sender. Source: the threat model
+//! of the project; Dolev and Yao, "On the Security of Public Key Protocols" (1983).
 
 use super::{Run, i1};
 use crate::findings::Findings;
@@ -31,7 +31,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     });
 }
 
-/// When the first attack began.
+/// Begin of the first attack.
 pub(super) fn first_attack(run: &Run<'_>) -> Option<Moment> {
     run.model.harness.attacks.first().map(|attack| attack.from)
 }

@@ -1,13 +1,14 @@
 //! L1, mutual exclusion. For the grants of one lock of the groups of one name, in the order of their tokens:
 //!
-//! - no two have the same token, and a grant that was asked for after another was answered has the larger one;
-//! - between a grant to `p` and the next one that is seen, to `q`, `p` gave the lock back, or a group view without `p`
-//!   came after the one in which `p` was granted it, at the latest the one in which `q` is;
-//! - nobody that asks and is answered in view `v` is turned away because of a holder that is not in `v`: a holder that
+//! - No two have the same token. A grant that was requested after another was answered has the larger token.
+//! - Between a grant to `p` and the next one that is seen, to `q`, `p` gave the lock back, or a group view without `p`
+//!   came after the one in which `p` was granted it; at the latest it is the one in which `q` is.
+//! - No process whose request is answered in view `v` is refused because of a holder that is not in `v`: a holder that
 //!   leaves loses the lock.
 //!
-//! What a process is granted that a cell view had dropped before it asked is M7's: where it was the only member of the
-//! group, and the others have made a new one of that name since, its token is smaller, and L2 turns it away.
+//! A grant to a process that a cell view had dropped before its request is a matter of M7. Such a process may have been
+//! the only member of the group while the others made a new one of that name. Its token is then smaller, and L2 refuses
+//! it.
 //!
 //! Instances: grants with a grant before them, and refusals. Source: DESIGN (locks; "a holder that leaves the view
 //! loses it"); Burrows 2006 (tokens).
@@ -21,7 +22,7 @@ use crate::findings::{Findings, Place};
 use crate::model::object::Call;
 use crate::model::{EpochIx, Model, Moment};
 
-/// A grant as its holder was told.
+/// A grant, as its holder recorded it.
 #[derive(Clone, Copy)]
 struct Grant<'a> {
     token: u64,
@@ -79,7 +80,7 @@ fn judge(model: &Model, out: &mut Findings, lock: u32, first: Grant<'_>, next: G
     }
 }
 
-/// `first` was given back before the answer to `next`, as far as their clocks can tell.
+/// Whether `first` was given back before the answer to `next`, as far as their clocks show.
 fn released(model: &Model, first: Grant<'_>, next: Grant<'_>) -> bool {
     let mine = model.calls().filter(|call| call.proc == first.call.proc);
     let mut back = mine.filter(|call| match (call.action, first.call.action) {
@@ -90,8 +91,8 @@ fn released(model: &Model, first: Grant<'_>, next: Grant<'_>) -> bool {
     back.any(|call| !known(call.invoke.place) || call.invoke.at_ns <= next.answered.at_ns)
 }
 
-/// A view without the first holder came in between; another group of the same name was founded without anybody of
-/// the one before.
+/// Whether a view without the first holder came in between, or another group of the same name was founded without any
+/// member of the one before.
 fn dropped(model: &Model, first: Grant<'_>, next: Grant<'_>) -> bool {
     let (Some(from), Some(to)) = (first.epoch, next.epoch) else { return true };
     let (from, to) = (&model.views[model.epochs[from].view], &model.views[model.epochs[to].view]);
@@ -109,11 +110,12 @@ fn dropped(model: &Model, first: Grant<'_>, next: Grant<'_>) -> bool {
     })
 }
 
-/// Whoever asks after another was answered gets a larger token.
+/// Checks that a request after another one's answer gets a larger token.
 fn in_time(run: &Run<'_>, out: &mut Findings, lock: u32, grants: &[Grant<'_>]) {
     let model = run.model;
     for (at, earlier) in grants.iter().enumerate() {
-        // With a smaller or equal token, so not after `earlier` in the order of tokens, and yet asked for later.
+        // The token is smaller or equal, so the grant is not after `earlier` in the order of tokens, and yet it was
+        // requested later.
         let late = grants[..at].iter().find(|other| {
             let [asked, answered] = [other.call.invoke, earlier.answered];
             let slack = if asked.place.trace == answered.place.trace { 0 } else { run.options.clock_slack_ns };

@@ -1,7 +1,7 @@
 //! L2, fencing: a resource that let in token `t` lets in no smaller one afterwards.
 //!
-//! "Afterwards" is the resource's own count of its uses. Instances: uses that came after one with a larger token, or
-//! after one with the same or a smaller token and were let in. Source: Chubby's sequencers (Burrows, "The Chubby lock
+//! "Afterwards" refers to the resource's own count of its uses. Instances: uses after one with a larger token, and uses
+//! that were let in after one with the same or a smaller token. Source: Chubby's sequencers (Burrows, "The Chubby lock
 //! service for loosely-coupled distributed systems", OSDI 2006, section 2.4).
 
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ use crate::model::object::Use;
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let mut uses: Vec<&Use> = run.model.objects.uses.iter().collect();
-    // One count is used once; damaged records that share one stand in an order that is not that of the traces.
+    // Each count is used once. Damaged records may share one; the sort makes their order independent of that of the
+    // traces.
     uses.sort_by_key(|one| (one.resource, one.serial, one.token, one.accepted));
     let mut newest: BTreeMap<u32, &Use> = BTreeMap::new();
     for one in uses {

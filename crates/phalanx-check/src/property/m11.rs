@@ -1,12 +1,15 @@
-//! M11, levels and settings are agreed: all who install a cell view have the same level in force in it, which every member of
-//! the view knows, and the same least number of members for uniform messages. All who are in a group have the same terms of it. From one view of an instance to the next the level never falls. It rises only to what a process asked for
-//! before (judged where all traces are there), and only if all members of the view before know it.
+//! M11, levels and settings are agreed. All processes that install a cell view have the same level in force in it, and
+//! every member of the view knows that level. They also have the same minimum of members for uniform messages. All
+//! members of a group have the same terms of it. From one view of an instance to the next the level never falls. It
+//! rises only to a level that a process requested before (evaluated if all traces are given), and only if all members
+//! of the view before know it.
 //!
-//! Who is kept out of a cell for a setting has another value than the cell, and all who are kept out for it are told the same
-//! value of the cell. Before the first view there is no cell: those that would found it tell each other their own values.
+//! A process that is kept out of a cell for a setting has another value than the cell, and all processes that are kept
+//! out for it are given the same value of the cell. Before the first view there is no cell: its founders announce their
+//! own values to each other.
 //!
-//! Instances: installs that tell their level, and refusals; *under failure*: those of a view whose level is higher than in the
-//! view before.
+//! Instances: installations that record their level, and refusals; *under failure*: those of a view whose level is
+//! higher than in the view before.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +17,12 @@ use super::Run;
 use crate::findings::{Findings, Place};
 use crate::model::InstallIx;
 
-/// The level of a cell view, as one who installed it told it.
+/// The level of a cell view, according to one process that installed it.
 #[derive(Clone, Copy)]
 struct InForce {
     view: u64,
     level: u16,
-    /// The highest that all members know.
+    /// The highest level that all members know.
     known: u16,
     at_ns: u64,
     place: Place,

@@ -1,7 +1,8 @@
-//! M12, nobody loses a group without cause: a member that did not ask to leave a group is out of it, by its own record, only
-//! after a packet made no sense to somebody (the harness played a defect). All that go on say the same of it. If one is told
-//! that the group stopped, no member of that view goes on to a next view of it. Nobody ends an incarnation by itself without
-//! having asked to leave, but in a view of level 1 after a packet made no sense, where nobody can judge.
+//! M12, no process loses a group without cause. A member that did not ask to leave a group is out of it, by its own
+//! record, only after some process could not make sense of a packet (the harness injected a defect). All survivors
+//! record the same reason. If one member is notified that the group stopped, no member of that view goes on to a next
+//! view of it. No process ends its incarnation by itself without having asked to leave, except in a view of level 1
+//! after such a packet, because below level 2 members cannot agree on who is at fault.
 //!
 //! Instances: stays that ended so; *under failure*: those of a group that stopped.
 
@@ -38,7 +39,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Who ended its incarnation by itself.
+/// Processes that ended their incarnation by themselves.
 fn ends_by_itself(model: &Model, out: &mut Findings) {
     for (p, proc) in model.procs.iter().enumerate() {
         let Some((Over::Left, told)) = proc.over else { continue };
@@ -50,7 +51,7 @@ fn ends_by_itself(model: &Model, out: &mut Findings) {
     }
 }
 
-/// Whether a defect was played before that time.
+/// Whether a defect was injected before that time.
 fn was_nonsense(model: &Model, at_ns: u64) -> bool {
     let mut spans = model.harness.troubles.iter().filter(|((what, _), _)| *what == Trouble::Nonsense);
     spans.any(|(_, spans)| spans.iter().any(|span| span.from.at_ns <= at_ns))

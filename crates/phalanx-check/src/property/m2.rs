@@ -1,8 +1,9 @@
-//! M2, local monotonicity: the numbers of the views a process installs grow strictly, within a cell instance and
-//! within a group; the `prev` of a group view is the view the process was in right before, and nothing for its first.
+//! M2, local monotonicity: the numbers of the views that a process installs grow strictly, within a cell instance and
+//! within a group. The `prev` of a group view is the view in which the process was right before, and absent for its
+//! first.
 //!
-//! Instances: views that follow another at the same process, and first group views. Source: Chockler, Keidar,
-//! Vitenberg 2001 (local monotonicity).
+//! Instances: views that follow another at the same process, and first group views. Source: Chockler, Keidar, Vitenberg
+//! 2001 (local monotonicity).
 
 use std::collections::HashMap;
 

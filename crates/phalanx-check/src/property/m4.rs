@@ -1,7 +1,7 @@
-//! M4, one incarnation: no view lists a process twice, be it as one incarnation or as two of one name.
+//! M4, one incarnation: no view lists a process twice, neither as one incarnation nor as two of one name.
 //!
-//! Instances: installed views of at least two members. Source: incarnation numbers as in Ricciardi and Birman,
-//! "Using Process Groups to Implement Failure Detection in Asynchronous Environments" (PODC 1991).
+//! Instances: installed views of at least two members. Source: incarnation numbers as in Ricciardi and Birman, "Using
+//! Process Groups to Implement Failure Detection in Asynchronous Environments" (PODC 1991).
 
 use std::collections::HashSet;
 

@@ -1,14 +1,15 @@
 //! M5, justified change. For `v -> w` at some process:
 //!
 //! - The joined and left lists are exactly `M_w \ M_v` and `M_v \ M_w` (cell views record no joined list).
-//! - A joiner had asked to join, before its own first view; who left with reason *left* had asked to leave (unless it never installed a view of
-//!   the group: a join that fails half-way is withdrawn by the process itself).
-//! - Who left with reason *died* has no record later than the first installation of `w`.
-//! - No ghosts: after the harness killed `q`, at most two cell views that list `q` are installed for the first time
-//!   (one can be under way, and one decided and not yet taken by any application). Whoever read nothing for a while
-//!   after that proves nothing: what it installs then may have been decided long before.
+//! - A joiner had asked to join, before its own first view. A process that left with reason *left* had asked to leave,
+//!   unless it never installed a view of the group: a process itself withdraws a join that fails half-way.
+//! - A process that left with reason *died* has no record later than the first installation of `w`.
+//! - No ghosts: after the harness killed `q`, at most two cell views that list `q` are installed for the first time.
+//!   One can be under way, and one decided and not yet taken by any application. Installations by a process that read
+//!   nothing for a while after the kill prove nothing: they may have been decided long before.
 //!
-//! *Unreachable* needs no proof: a failure detector may err. What needs a process's trace is not judged without it.
+//! *Unreachable* needs no proof, because a failure detector may err. What needs the trace of a process is not evaluated
+//! without it.
 //!
 //! Instances: changes of one member. Source: Ricciardi and Birman 1991 (no capricious removal); Chockler, Keidar,
 //! Vitenberg 2001.
@@ -57,7 +58,7 @@ fn group_lists(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// `listed` must be exactly what `from` has and `to` lacks.
+/// Checks that `listed` is exactly what `from` has and `to` lacks.
 fn compare(
     model: &Model,
     (from, to): (&[ProcIx], &[ProcIx]),
@@ -129,7 +130,7 @@ fn departures(run: &Run<'_>, out: &mut Findings) {
         let view = || model.view_name(epoch.view);
         for &(q, reason) in &epoch.left {
             let proc = &model.procs[q];
-            // A process that the group took in, and that went before it told its application, left by itself.
+            // A process that was admitted to the group and went before its application was notified left by itself.
             let told = epoch
                 .prev_epoch
                 .is_some_and(|p| model.views[model.epochs[p].view].epochs.iter().any(|&e| model.epochs[e].proc == q));

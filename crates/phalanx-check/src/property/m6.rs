@@ -1,16 +1,18 @@
 //! M6, primary uniqueness: the views of a cell instance form one chain, and so do the views of a group.
 //!
 //! Cell: let the installed views of an instance be `1 = v_1 < v_2 < ...`. If `u -> w` at some process then no view
-//! between was installed, and the first view that a process installs is the first that holds it; and for neighbours `u`, `w` the survivors `M_u & M_w`, together with those that left of
-//! their own will, are a quorum of `u`, and the survivors alone are no minority of `w`. Numbers skip none.
+//! between was installed, and the first view that a process installs is the first that holds it. For neighbours `u`,
+//! `w` the survivors `M_u & M_w`, together with the processes that left of their own will, are a quorum of `u`, and the
+//! survivors alone are no minority of `w`. No number is skipped.
 //!
 //! Instances: see `foundings`.
 //!
-//! Group: the same, without quorums (the cell's chain gives those); a view without survivors is a new beginning and
-//! allowed only when nobody stays behind in the one before, unless it goes on with a state that an earlier life kept (X3, U6).
+//! Group: the same, without quorums (the cell's chain gives those). A view without survivors is a new beginning. It is
+//! allowed only when no member stays behind in the one before, unless it goes on with a state that an earlier
+//! incarnation kept (X3, U6).
 //!
-//! Counted: pairs of neighbouring views, and of neighbouring instances. Source: Ricciardi and Birman 1991; the quorum rule after Birman,
-//! "Reliable Distributed Systems" (Springer 2005), primary partition.
+//! Counted: pairs of neighbouring views, and of neighbouring instances. Source: Ricciardi and Birman 1991; the quorum
+//! rule after Birman, "Reliable Distributed Systems" (Springer 2005), primary partition.
 
 use std::collections::BTreeMap;
 
@@ -33,9 +35,10 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// One cell has one instance at a time. A later one is of a later generation. It begins with a command, when nobody is in the primary
-/// partition of an earlier one any more; or without one, when members of the earlier one left in order and nobody lives in it, primary or not.
-/// Who was asked to leave, and was killed while its application took nothing, may have left without a word of it.
+/// Checks that a cell has one instance at a time, and that a later one is of a later generation. With a command it
+/// begins only when no process is in the primary partition of an earlier one any more. Without a command it begins only
+/// when members of the earlier one left in order and no process lives in it, primary or not. A process that was asked
+/// to leave, and was killed while its application took nothing, may have left without a record of it.
 fn foundings(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     let begins = model.cells.values().filter_map(|views| views.first_key_value()?.1.first());
@@ -64,8 +67,8 @@ fn foundings(run: &Run<'_>, out: &mut Findings) {
         let is_in = |p: &ProcIx| {
             let proc = &model.procs[*p];
             let is_over = is_past(proc.crashed.as_ref()) || is_past(proc.over.as_ref().map(|(_, moment)| moment));
-            // An application that does not read is told nothing. Nor is one that is stopped: it is still in its instance, and nothing
-            // said so far tells whether its quorum is gone.
+            // A process whose application does not read is notified of nothing, and neither is a stopped one. It is
+            // still in its instance, but no record shows whether its quorum is gone.
             let unread = model.harness.troubles.get(&(Trouble::NotReading, Some(*p)));
             let stopped = Some(&absences[*p]).filter(|_| !began_by_itself);
             let mut untold = unread.into_iter().chain(stopped).flatten();
@@ -80,7 +83,8 @@ fn foundings(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// When a process was killed that may have left in order before: it had asked to, and its application took nothing in the end.
+/// The kill of a process that may have left in order before: it had asked to, and its application took nothing in the
+/// end.
 fn left_untold(model: &Model, p: ProcIx) -> Option<Moment> {
     let proc = &model.procs[p];
     let crashed = proc.crashed.filter(|_| proc.leave_asked.is_some() && proc.over.is_none())?;
@@ -112,13 +116,14 @@ fn cell_chain(run: &Run<'_>, views: &BTreeMap<u64, Vec<InstallIx>>, out: &mut Fi
             }
         }
         if w - u > 1 {
-            // Who died, or ended in a stop or without reading on, may have kept what is between to itself.
+            // A process that died, or ended in a stop or without reading on, may have installed the views between
+            // without a record.
             if old.members.iter().all(|&p| model.procs[p].tail_complete && model.reads_to_the_end(p)) {
                 out.violation(&evidence, || format!("cell view {w} follows {u}: nobody installed what is between"));
             }
             continue;
         }
-        // The leavers are listed by those that installed both, and by those that came with the later one.
+        // The leavers are listed by processes that installed both views, and by those that came with the later one.
         let told = |i: &&CellInstall| i.prev.is_none_or(|p| model.installs[p].view == u);
         let lists = after.iter().map(|&i| &model.installs[i]).find(told);
         let willing = |p: usize| lists.is_some_and(|i| i.left.contains(&(p, LeaveReason::Left)));

@@ -1,9 +1,9 @@
-//! M7, harmless stale primary: for neighbours `u`, `w` of the cell's chain and `p in M_u \ M_w`: what `p` delivers as
-//! uniform after `w` is installed anywhere, every survivor of the group view delivers too. So nothing that `p` may act
-//! upon, its own messages included, is missing from the cell that went on without it.
+//! M7, harmless stale primary: for neighbours `u`, `w` of the cell's chain and `p in M_u \ M_w`: if `p` delivers a
+//! message as uniform after `w` is installed anywhere, every survivor of the group view delivers it too. So the cell
+//! that went on without `p` lacks nothing on which `p` may act, its own messages included.
 //!
-//! Plain deliveries promise nothing to others. What such a process says after it was told is M8; that it forms no view
-//! of its own is M6.
+//! Plain deliveries promise nothing to other processes. Records of such a process after its notice are M8; that it
+//! forms no view of its own is M6.
 //!
 //! Instances: uniform messages that a process delivered after a view without it, and after which others went on.
 //! Source: Birman, "Reliable Distributed Systems" (Springer 2005), primary partition.
@@ -16,7 +16,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     u1::judge(run, out, |e, step| run.dropped.before(run, run.model.epochs[e].proc, step).map(Some));
 }
 
-/// The first cell view without each process that was in the one before, where it was installed first.
+/// For each process: the first cell view without it that followed one with it, at its first installation.
 #[derive(Debug)]
 pub(super) struct Dropped(Vec<Option<(u64, Place)>>);
 

@@ -2,16 +2,18 @@
 //!
 //! - No later view of the instance lists `p`: it comes back only as a new incarnation.
 //! - After *excluded* `p` records nothing but its end.
-//! - *Excluded by w* is told only when `w` does not hold `p`, and when a quorum of `M_w` has installed `w`: told earlier, `p`
-//!   would go away while it may be needed, as a member of the view before, to find out what was decided. (Judged when all
-//!   traces are there. Who may have installed `w` unrecorded counts as having installed it. The view of nobody is installed when all
-//!   members of the view before have gone.)
-//! - A view that holds a later incarnation of `p`'s name, which began after `p` was told, is not the one that `p` was told of.
-//! - If `p` runs, connected, at the end of a quiet phase, it was told (*excluded* or *left*) by then.
-//! - If `p` ends before the harness does, neither killed nor stopped, and `w` was installed before, it was told.
+//! - *Excluded by w* is announced only when `w` does not hold `p`, and when a quorum of `M_w` has installed `w`. If
+//!   announced earlier, `p` would go away while it may be needed, as a member of the view before, to recover the
+//!   decision. (Evaluated when all traces are given. A process that may have installed `w` unrecorded counts as having
+//!   installed it. The empty view is installed when all members of the view before have gone.)
+//! - If a view holds a later incarnation of `p`'s name, which began after the notice to `p`, the notice did not name
+//!   that view.
+//! - If `p` runs, connected, at the end of a quiet phase, it was notified (*excluded* or *left*) by then.
+//! - If `p` ends before the harness does, neither killed nor stopped, and `w` was installed before, it was notified.
 //!
-//! Instances: processes told to be excluded, and those that should have been told. Source: Ricciardi and Birman 1991 (no re-instatement); the
-//! announcement answers a defect of field systems where a resumed process never learnt that it had been excluded.
+//! Instances: processes notified of their exclusion, and those that should have been. Source: Ricciardi and Birman 1991
+//! (no re-instatement). The announcement answers a defect of field systems, where a resumed process never learnt that
+//! it had been excluded.
 
 use std::ops::Bound;
 
@@ -81,8 +83,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Who bears the name of `p` in a view, and began after `p` was told of its exclusion: what is done in one's own name comes
-/// after what one was told.
+/// The member of a view that has `p`'s name and began after the notice to `p`. What a process does under its name comes
+/// after what it was notified of.
 fn heir(model: &Model, p: ProcIx, view: usize, told: Moment) -> Option<ProcIx> {
     let began_after = |q: ProcIx| {
         let start = model.procs[q].started.filter(|m| model.same_clock(m.place.trace, told.place.trace));
@@ -92,7 +94,7 @@ fn heir(model: &Model, p: ProcIx, view: usize, told: Moment) -> Option<ProcIx> {
     model.installs[view].members.iter().copied().find(|q| named(q) && began_after(*q))
 }
 
-/// A view that dropped a process which, by that time, runs on without knowing.
+/// A view that dropped a process which, at that time, runs on without knowing.
 pub(super) fn dropped_untold(model: &Model, p: ProcIx, at_ns: u64) -> Option<usize> {
     let proc = &model.procs[p];
     let told = proc.over.is_some_and(|(_, m)| m.at_ns <= at_ns);
@@ -104,7 +106,7 @@ pub(super) fn dropped_untold(model: &Model, p: ProcIx, at_ns: u64) -> Option<usi
     (last.members.contains(&p) && !model.installs[next].members.contains(&p)).then_some(next)
 }
 
-/// Processes whose own record says that they ended, after a view without them and not by the harness's hand.
+/// Processes that recorded their end, after a view without them and not by the harness's hand.
 fn ended_untold(model: &Model, out: &mut Findings) {
     let (Some(over), true) = (model.harness.ended, model.one_clock().is_some()) else { return };
     for (p, proc) in model.procs.iter().enumerate().filter(|(_, p)| p.over.is_none() && p.crashed.is_none()) {
@@ -121,7 +123,7 @@ fn ended_untold(model: &Model, out: &mut Findings) {
 
 fn reinstated(model: &Model, out: &mut Findings) {
     for views in model.cells.values() {
-        // Of each process: the view that dropped it.
+        // By process: the view that dropped it.
         let mut dropped = std::collections::BTreeMap::new();
         let mut before: Option<&Vec<ProcIx>> = None;
         for installers in views.values() {

@@ -24,7 +24,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Where `p` installed the first view that dropped `q`.
+/// The place where `p` installed the first view that dropped `q`.
 fn dropped(model: &Model, p: ProcIx, q: ProcIx) -> Option<Place> {
     let installs = model.procs[p].installs.iter().map(|&i| &model.installs[i]);
     let from_known = installs.skip_while(|install| !install.members.contains(&q));

@@ -100,7 +100,7 @@ macro_rules! properties {
         }
 
         impl Property {
-            /// All of them, in the order of reports.
+            /// All properties, in the order of reports.
             pub const ALL: &'static [Self] = &[$(Self::$code,)*];
 
             /// The code, like `"S3"`.
@@ -111,7 +111,7 @@ macro_rules! properties {
                 }
             }
 
-            /// What it says, in a few words.
+            /// A short statement.
             #[must_use]
             pub fn title(self) -> &'static str {
                 match self {
@@ -200,7 +200,7 @@ properties! {
 }
 
 impl Property {
-    /// Those about calls between endpoints, which members of a cell do not make.
+    /// Properties of calls between endpoints, which members of a cell do not make.
     pub const OF_CALLS: &'static [Self] = &[Self::R1, Self::R2, Self::R4, Self::R5, Self::R6, Self::V15];
 }
 
@@ -219,7 +219,7 @@ impl std::str::FromStr for Property {
     }
 }
 
-/// No property has this code.
+/// Error: no property has this code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no property is called {0:?}")]
 pub struct UnknownProperty(pub String);
@@ -230,7 +230,7 @@ impl Serialize for Property {
     }
 }
 
-/// What every check sees.
+/// Input of every check.
 struct Run<'a> {
     model: &'a Model,
     options: &'a Options,
@@ -239,14 +239,14 @@ struct Run<'a> {
     wrong_state: HashSet<EpochIx>,
     dropped: Dropped,
     quiet: Result<Quiet, NotDue>,
-    /// The quiet phase is due, and all are in one view in time (V1).
+    /// Whether the quiet phase is due, and all are in one view in time (V1).
     settled: bool,
 }
 
 impl Run<'_> {
-    /// When the last of the running, connected processes came into the last cell view.
+    /// Time at which the last of the running, connected processes installed the last cell view.
     ///
-    /// With paths broken in part, who is at their ends may come and go for ever: then it is the end of the bound.
+    /// With partly broken paths, processes at their ends may come and go for ever. It is then the end of the bound.
     fn last_install(&self, quiet: &Quiet) -> u64 {
         if quiet.impaired_ns.is_some() {
             return quiet.settled_ns;
@@ -284,7 +284,7 @@ pub(crate) fn check_all(model: &Model, options: &Options) -> Vec<Findings> {
     Property::ALL.iter().map(judge).collect()
 }
 
-/// The properties that must not be vacuous.
+/// The properties that must have been put to the test.
 pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
     use Property as P;
     let sum = |count: fn(&crate::model::Kinds) -> u64| model.traces.iter().map(|t| count(&t.kinds)).sum::<u64>();

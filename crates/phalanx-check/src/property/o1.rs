@@ -16,7 +16,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     let mut last: HashMap<u32, u64> = HashMap::new();
     for (e, epoch) in model.epochs.iter().enumerate() {
-        // Ranks count fast; a sender that is no member (S5) is counted by its stream.
+        // Counting by rank is fast. A sender that is no member (S5) is counted by its stream.
         let mut by_rank = vec![0u64; model.views[epoch.view].members.len()];
         last.clear();
         for step in model.delivered(e) {
@@ -27,7 +27,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 None => last.entry(message.stream).or_default(),
             };
             out.instances += u64::from(message.seq > 1);
-            // A number seen before is a duplicate (I2), or was told when it was skipped.
+            // A number seen before is a duplicate (I2), or was reported as a gap when it was skipped.
             if message.seq > last.saturating_add(1) {
                 let missing = *last + 1;
                 let text = || {
@@ -53,7 +53,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 };
                 out.violation(&[replayed.place], text);
             }
-            // Later it is a duplicate (I2), or was told as a gap when it was skipped.
+            // A later one is a duplicate (I2), or was reported as a gap when it was skipped.
             let first = first.entry(message.stream).or_insert(message.seq);
             if message.seq < *first {
                 let text =

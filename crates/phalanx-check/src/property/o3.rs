@@ -1,12 +1,12 @@
-//! O3, total order in prefix form: let `seq_p(v)` be the total messages `p` delivered in `v`. If `v -> w` at `p` and at
-//! `q`, then `seq_p(v)` is a prefix of `seq_q(v)` or the other way round. If nobody went on from `v`, that holds for those
-//! that are still there.
+//! O3, total order in prefix form: let `seq_p(v)` be the total messages that `p` delivered in `v`. If `v -> w` at `p`
+//! and at `q`, then `seq_p(v)` is a prefix of `seq_q(v)` or the reverse. If no process went on from `v`, that holds for
+//! those that are still there.
 //!
-//! A process that did not go on may have delivered, before it was cut off, what the survivors order otherwise; that
-//! is allowed for plain messages and forbidden for uniform ones (U2). Numbers are O5's business.
+//! A process that did not go on may have delivered messages, before it was cut off, in another order than the
+//! survivors. That is allowed for plain messages and forbidden for uniform ones (U2). O5 evaluates numbers.
 //!
-//! Instances: comparisons of two sequences that are not empty. Source: Hadzilacos and Toueg 1994, total order;
-//! Birman, Schiper, Stephenson 1991, abcast.
+//! Instances: comparisons of two sequences that are not empty. Source: Hadzilacos and Toueg 1994, total order; Birman,
+//! Schiper, Stephenson 1991, abcast.
 
 use super::Run;
 use crate::findings::Findings;
@@ -36,7 +36,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// In the view to the end, and to our knowledge alive.
+/// Whether the process is in the view to the end and, as far as is known, alive.
 fn still_there(model: &Model, epoch: EpochIx) -> bool {
     let proc = &model.procs[model.epochs[epoch].proc];
     model.epochs[epoch].end == EpochEnd::Open && proc.crashed.is_none() && proc.tail_complete

@@ -1,11 +1,14 @@
-//! O5, numbering: the total messages a process delivers in a view are numbered 1, 2, 3... in the order of delivery. With
-//! O3 the number then names one message for all that go on together. A replayed total message has the number it had
-//! at those that delivered it and went on, and the total messages of a view are replayed in the order of their numbers.
-//! Not compared is what a process replays of the last view that is part of a state it kept: it goes on from there alone, from what it
-//! holds. Who went on to the next view did so by a decree of which nobody is left that knows it, and is in no instance with it.
+//! O5, numbering: the total messages that a process delivers in a view are numbered 1, 2, 3... in the order of
+//! delivery. With O3 the number then names one message for all that go on together. A replayed total message has the
+//! number that it had at the processes that delivered it and went on, and the total messages of a view are replayed in
+//! the order of their numbers.
 //!
-//! Instances: deliveries of total messages. Source: token-holder order as in Birman, Schiper, Stephenson 1991;
-//! the numbers are this system's addition.
+//! One comparison is left out: what a process replays of the last view of a kept state. The process goes on from there
+//! alone, from what it holds. Those that went on to the next view did so by a decree that no remaining process knows,
+//! and are in no instance with it.
+//!
+//! Instances: deliveries of total messages. Source: token-holder order as in Birman, Schiper, Stephenson 1991; the
+//! numbers are this system's addition.
 
 use phalanx_trace::Order;
 

@@ -1,10 +1,10 @@
-//! Causal pasts, rebuilt offline: for each causal or total message, how many of each member's messages its sender
-//! had delivered when it was bound to its view.
+//! Causal pasts, rebuilt offline: for each causal or total message, how many messages of each member its sender had
+//! delivered when the message was bound to its view.
 //!
-//! Deliveries of one sender come in order and without gaps (O1), so a count per rank is the whole past within the
-//! view; everything of earlier views is delivered before the view anyway (S1, S3). Counting what the sender
-//! *delivered*, rather than following chains, is the definition for mixed orders: a fifo message carries no past of
-//! its own, so it does not pass on that of its sender.
+//! Deliveries of one sender come in order and without gaps (O1), so a count per rank is the whole past within the view.
+//! Everything of earlier views is delivered before the view anyway (S1, S3). Pasts count what the sender *delivered*;
+//! they do not follow chains. That is the definition for mixed orders: a fifo message carries no past of its own, so it
+//! does not pass on that of its sender.
 
 use phalanx_trace::Order;
 
@@ -17,7 +17,7 @@ use crate::model::{EpochIx, MessageIx, Model, Step};
 #[derive(Debug)]
 pub(super) struct Pasts {
     counts: Vec<u64>,
-    /// Of each causal or total message whose send is known: where its counts begin.
+    /// Offset of the counts of each causal or total message whose send is known.
     of: FastMap<MessageIx, usize>,
 }
 
@@ -26,7 +26,7 @@ impl Pasts {
         let mut pasts = Self { counts: Vec::new(), of: FastMap::default() };
         for (e, epoch) in model.epochs.iter().enumerate() {
             let mut counts = Counts::new(model, e);
-            // Sends with nothing delivered in between share their counts.
+            // Sends without a delivery in between share their counts.
             let mut written = None;
             for step in epoch.steps.iter().filter(|s| !s.foreign) {
                 if !step.sent {
@@ -67,7 +67,7 @@ impl Counts {
     }
 }
 
-/// Judges all deliveries of messages of one order against their pasts.
+/// Checks all deliveries of messages of one order against their pasts.
 pub(super) fn check_order(run: &Run<'_>, order: Order, out: &mut Findings) {
     let model = run.model;
     for (e, epoch) in model.epochs.iter().enumerate() {
@@ -77,7 +77,7 @@ pub(super) fn check_order(run: &Run<'_>, order: Order, out: &mut Findings) {
             if model.messages[step.message as usize].order == order {
                 let stream = model.stream_of(step.message);
                 let past = run.pasts.get(step.message, members.len()).unwrap_or(&[]);
-                // What precedes it in its own sender's stream is O1.
+                // Earlier messages in its own sender's stream are evaluated by O1.
                 let others = || past.iter().zip(&counts.by_rank).enumerate().filter(|&(r, _)| stream.rank != Some(r));
                 out.instances += u64::from(stream.sender != epoch.proc && others().any(|(_, (&needed, _))| needed > 0));
                 if let Some((rank, (&needed, &have))) = others().find(|&(_, (needed, have))| needed > have) {

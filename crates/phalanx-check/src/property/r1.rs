@@ -1,10 +1,10 @@
-//! R1, at most once: for each caller and request, a call that is not idempotent runs at most once, whatever became of its server:
-//! lives of the server that follow each other are one.
+//! R1, at most once: for each caller and request, a call that is not idempotent runs at most once, whatever became of
+//! its server. Consecutive incarnations of the server count as one.
 //!
-//! Requests are told apart by their hashes. If a caller made several calls alike, there are at most as many runs.
+//! Requests are distinguished by their hashes. If a caller made several equal calls, there are at most as many runs.
 //!
-//! Instances: calls that are not idempotent and ran. Source: Birrell and Nelson, "Implementing Remote Procedure Calls" (TOCS 2:1,
-//! 1984); `docs/rpc.md`, "What a caller is told".
+//! Instances: calls that are not idempotent and ran. Source: Birrell and Nelson, "Implementing Remote Procedure Calls"
+//! (TOCS 2:1, 1984); `docs/rpc.md`, "What a caller is told".
 
 use super::Run;
 use crate::findings::Findings;

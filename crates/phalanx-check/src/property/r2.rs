@@ -1,7 +1,8 @@
-//! R2, integrity of answers: what a caller is given as the answer is what a run of that call returned, and no handler's second
-//! answer is taken.
+//! R2, integrity of answers: the answer that a caller is given is one that a run of that call returned, and a handler's
+//! second answer is never taken.
 //!
-//! Judged where the records of all endpoints at the address are whole. The answer of another call's run is R6's.
+//! Evaluated where the records of all endpoints at the address are complete. The answer of another call's run is
+//! reported by R6.
 //!
 //! Instances: answers. Source: Birrell and Nelson, "Implementing Remote Procedure Calls" (TOCS 2:1, 1984).
 
@@ -18,7 +19,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             out.instance();
             let mut runs = calls.runs_of(call).peekable();
             let ran = runs.peek().map(|run| run.begun.place);
-            // A handler may answer twice: only the first counts.
+            // A handler may answer twice; only the first answer counts.
             if runs.any(|run| run.said.first().is_some_and(|(said, _)| *said == Some(hash)))
                 || r6::answer_of_another(calls, call, hash).is_some()
             {

@@ -1,11 +1,11 @@
-//! R4, definite failure: what a caller was told as not executed had not run. A handler that had said by then that it did nothing did nothing;
-//! one that still ran might have done anything.
+//! R4, definite failure: a call whose caller learned that it was not executed had not run. A handler that had reported
+//! by then to have done nothing did nothing. One that still ran might have done anything.
 //!
-//! Times are compared where both traces have one clock; with several, a run at any time is one before. Runs after the failure
-//! was told are R5's.
+//! Times are compared where both traces have one clock. With several clocks, a run at any time counts as one before.
+//! Runs after the outcome are reported by R5.
 //!
-//! Instances: calls told as not executed. Source: Birrell and Nelson, "Implementing Remote Procedure Calls" (TOCS 2:1, 1984);
-//! `docs/rpc.md`, "What a caller is told".
+//! Instances: calls reported as not executed. Source: Birrell and Nelson, "Implementing Remote Procedure Calls" (TOCS
+//! 2:1, 1984); `docs/rpc.md`, "What a caller is told".
 
 use phalanx_trace::CallOutcome;
 
@@ -25,7 +25,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Calls told as not executed (each an instance), when, and their runs.
+/// Calls reported as not executed (each is an instance), when, and their runs.
 pub(super) fn not_executed<'a>(model: &'a Model, out: &mut Findings) -> Vec<(&'a Made, Moment, &'a Ran)> {
     let mut found = Vec::new();
     for call in model.calls.made.iter().filter(|call| model.calls.is_single(call)) {
@@ -41,7 +41,7 @@ pub(super) fn not_executed<'a>(model: &'a Model, out: &mut Findings) -> Vec<(&'a
     found
 }
 
-/// The run began after the caller had been told.
+/// Whether the run began after the caller had learned the outcome.
 pub(super) fn is_after(run: &Run<'_>, ran: &Ran, told: Moment) -> bool {
     run.model.same_clock(ran.begun.place.trace, told.place.trace) && ran.begun.at_ns > told.at_ns
 }

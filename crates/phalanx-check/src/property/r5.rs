@@ -1,7 +1,7 @@
-//! R5, one end: each call has one outcome, and nothing of a call that was told as not executed runs later.
+//! R5, one end: each call has one outcome, and nothing of a call that was reported as not executed runs later.
 //!
-//! Instances: calls with an outcome. Source: Birrell and Nelson, "Implementing Remote Procedure Calls" (TOCS 2:1, 1984);
-//! `docs/rpc.md`, "What a caller is told".
+//! Instances: calls with an outcome. Source: Birrell and Nelson, "Implementing Remote Procedure Calls" (TOCS 2:1,
+//! 1984); `docs/rpc.md`, "What a caller is told".
 
 use super::{Run, r4};
 use crate::findings::Findings;

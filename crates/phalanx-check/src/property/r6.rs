@@ -1,10 +1,10 @@
-//! R6, attribution: a call runs for a request that its caller made, at an endpoint of the address it was made to, and an answer is
-//! never that of another call.
+//! R6, attribution: each run is of a request that its caller made, at an endpoint of the address it was made to, and an
+//! answer is never that of another call.
 //!
-//! That nobody asked is judged where the caller's record is whole.
+//! A run without a request is evaluated where the caller's record is complete.
 //!
-//! Instances: runs, and answers. Source: Birrell and Nelson, "Implementing Remote Procedure Calls" (TOCS 2:1, 1984): call
-//! identifiers are never used again, a caller that starts anew included.
+//! Instances: runs, and answers. Source: Birrell and Nelson, "Implementing Remote Procedure Calls" (TOCS 2:1, 1984):
+//! call identifiers are never used again, not even by a caller that restarts.
 
 use phalanx_trace::CallOutcome;
 
@@ -49,7 +49,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// A run of another call that returned this, if no run of `call` did.
+/// A run of another call that returned this answer, if no run of `call` did.
 pub(super) fn answer_of_another<'a>(calls: &'a Calls, call: &Made, hash: u64) -> Option<&'a Ran> {
     let returned = |ran: &&Ran| ran.said.iter().any(|(said, _)| *said == Some(hash));
     if calls.runs_of(call).any(|ran| returned(&ran)) {

@@ -1,13 +1,14 @@
 //! R7, linearizability of registers: for each register of a group, the operations on it can be put into one order, each
-//! at some moment between its question and its answer, in which every answer is what a single register would give.
-//! Operations without an answer may stand anywhere after their question, or nowhere.
+//! at some moment between its invocation and its answer, in which every answer is what a single register would give.
+//! Operations without an answer may stand anywhere after their invocation, or nowhere.
 //!
-//! The order is searched for (`linear`), not taken from the total order of the messages: this property does not know
-//! how the register is made. A group whose members' traces are not all there and whole is not judged. What the search
-//! gives up on after its bound is no violation and no instance; the report counts it, and has not passed then.
+//! The order is searched for (`linear`), not taken from the total order of the messages, so that this property does not
+//! depend on how the register is implemented. A group is not evaluated unless all its members' traces are given and
+//! complete. A search that is given up after its bound is neither a violation nor an instance. The report counts it,
+//! and has not passed then.
 //!
-//! Instances: answered operations of registers that were judged. Source: Herlihy and Wing, "Linearizability: A
-//! Correctness Condition for Concurrent Objects" (TOPLAS 12:3, 1990); it is local, so each register is judged alone.
+//! Instances: answered operations of the registers evaluated. Source: Herlihy and Wing, "Linearizability: A Correctness
+//! Condition for Concurrent Objects" (TOPLAS 12:3, 1990); it is local, so each register is evaluated alone.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +73,7 @@ fn op(model: &Model, call: &Call) -> Op {
     Op { trace, clock, asked_ns: call.invoke.at_ns, answer, deed }
 }
 
-/// The answer that cannot be, its question, and who wrote the value it tells of.
+/// The impossible answer, its invocation, and the write of the value that it returned.
 fn evidence(calls: &[&Call], at: usize) -> Vec<Place> {
     let culprit = calls[at];
     let seen = culprit.answer.and_then(|(outcome, _, _)| match outcome {

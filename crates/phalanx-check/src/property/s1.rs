@@ -1,7 +1,7 @@
-//! S1, same-view delivery: if `p` delivers `m` while `v` is in force there, `m` belongs to `v`. Hence all that
-//! deliver `m` deliver it in one view.
+//! S1, same-view delivery: if `p` delivers `m` while `v` is in force there, `m` belongs to `v`. Hence all that deliver
+//! `m` deliver it in one view.
 //!
-//! Instances: deliveries, replayed ones apart. Source: Chockler, Keidar, Vitenberg 2001 (same view delivery).
+//! Instances: deliveries, without replayed ones. Source: Chockler, Keidar, Vitenberg 2001 (same view delivery).
 
 use super::Run;
 use crate::findings::Findings;

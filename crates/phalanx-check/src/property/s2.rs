@@ -1,8 +1,9 @@
-//! S2, sending-view delivery: a message is bound to the view in force at its sender, or to the one that its
-//! application installs next (it may be slower than the protocol in taking its events), and is delivered in that view.
+//! S2, sending-view delivery: a message is delivered in the view to which it is bound. That is the view in force at its
+//! sender, or the one that its sender's application installs next, because the application may take its events later
+//! than the protocol.
 //!
-//! A delivery in `w` of what its sender sent in `v` shows as a message of `w` that was never sent, while the same
-//! number with the same hash was sent in another view.
+//! If a message that was sent in `v` is delivered in `w`, it appears as a message of `w` that was never sent, while the
+//! same number with the same hash was sent in another view.
 //!
 //! Instances: sends. Source: Chockler, Keidar, Vitenberg 2001 (sending view delivery).
 

@@ -32,7 +32,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// A message that one delivered and the other did not: who has it, who lacks it, the delivery and its words.
+/// A message that one process delivered and the other did not: the process that has it, the one that lacks it, the
+/// delivery and its description.
 fn difference(model: &Model, a: EpochIx, b: EpochIx) -> Option<(EpochIx, EpochIx, (Place, String))> {
     for (has, lacks) in [(a, b), (b, a)] {
         let lacking: HashSet<_> = model.delivered(lacks).map(|s| s.message).collect();

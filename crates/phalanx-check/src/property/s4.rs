@@ -1,11 +1,11 @@
-//! S4, transitional set: let `T_p(w)` be the members of the group view `w` that `p` does not list as joined. For every other
-//! `q` that installed `w`: `q in T_p(w)` exactly when `q` came to `w` from the same view as `p`; at a `p` that came from
-//! no view, exactly when `q` came from one.
+//! S4, transitional set: let `T_p(w)` be the members of the group view `w` that `p` does not list as joined. For every
+//! other `q` that installed `w`: `q in T_p(w)` exactly when `q` came to `w` from the same view as `p`. If `p` came from
+//! no view, it is exactly when `q` came from one.
 //!
-//! Who did not install `w` is not judged: it died on the way, or its trace is not there.
+//! A process that did not install `w` is not evaluated: it died on the way, or its trace is not given.
 //!
-//! Instances: pairs of processes that installed a view together. Source: Chockler, Keidar, Vitenberg 2001
-//! (transitional set); Moser, Amir, Melliar-Smith, Agarwal, "Extended Virtual Synchrony" (ICDCS 1994).
+//! Instances: pairs of processes that installed a view together. Source: Chockler, Keidar, Vitenberg 2001 (transitional
+//! set); Moser, Amir, Melliar-Smith, Agarwal, "Extended Virtual Synchrony" (ICDCS 1994).
 
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
-//! S7, clean start: before its first view of a group, and after it left, a process delivers nothing of the group
-//! but what is replayed as part of a state transfer.
+//! S7, clean start: before its first view of a group, and after it left, a process delivers nothing of the group except
+//! replays within a state transfer.
 //!
-//! Instances: deliveries, replayed ones apart. Source: Chockler, Keidar, Vitenberg 2001 (initial view event).
+//! Instances: deliveries, without replayed ones. Source: Chockler, Keidar, Vitenberg 2001 (initial view event).
 
 use super::Run;
 use crate::findings::Findings;

@@ -1,25 +1,27 @@
-//! S8, what is accepted is sent: each multicast that was accepted from the application is sent once, and the multicasts of
-//! a process in one group are sent in the order in which they were accepted.
+//! S8, acceptance leads to a send: each multicast that was accepted from the application is sent once, and the
+//! multicasts of a process in one group are sent in the order in which they were accepted.
 //!
-//! - None is sent before one that was accepted earlier in the same group.
-//! - Whoever leaves a group, by its own will, has sent what it had accepted before it asked to leave; and so has whoever
-//!   leaves the cell, if it is told that it left its group with that, a view says that it left, or its last view holds nobody
-//!   else.
-//! - Whoever leaves a group or the cell, or is excluded, is told right before of each multicast that it accepted and did not
-//!   send, by their number: they are the last that it accepted. It is told once, of no other, and sends none of them after. Asked of traces
-//!   whose format has a word for it.
-//! - In the quiet phase, a running, connected process sends what it accepts within V3's bound, and what it accepted before
-//!   within the bound from V1's deadline; whatever it leaves after. While paths stay broken in part the bound is V14's.
-//! - Nothing is sent that was not accepted, by a process that records what it accepts. If all traces are there and one process
-//!   records that, all do.
+//! - No multicast is sent before one that was accepted earlier in the same group.
+//! - A process that leaves a group by its own will has sent what it had accepted before it asked to leave. The same
+//!   holds for a process that leaves the cell, if it is notified that it left its group with that, if a view says that
+//!   it left, or if its last view holds no other process.
+//! - A process that leaves a group or the cell, or is excluded, is notified right before of the number of multicasts
+//!   that it accepted and did not send. They are the last that it accepted. It is notified once and of no others, and
+//!   sends none of them afterwards. Evaluated for traces whose format has this record.
+//! - In the quiet phase, a running, connected process sends what it accepts within V3's bound, and what it accepted
+//!   before within the bound from V1's deadline, whatever it leaves afterwards. While paths stay partly broken the
+//!   bound is V14's.
+//! - Nothing is sent that was not accepted, by a process that records acceptances. If all traces are given and one
+//!   process records acceptances, all do.
 //!
-//! Where there are too few members for uniform messages (U7), those wait, and what is behind them: neither the rule about the quiet phase nor the one about leaving
-//! asks for what a process accepted and did not send while it was told that there are too few.
+//! While there are too few members for uniform messages (U7), those wait, and so do the messages behind them. Neither
+//! the rule about the quiet phase nor the one about leaving applies to what a process accepted and did not send in that
+//! time.
 //!
-//! What waits when a process dies, is excluded, or goes from a cell that did not let it go, is lost. Only the rule about the quiet phase
-//! needs a clock; it is judged only if V1 holds.
+//! A multicast that waits when a process dies, is excluded, or goes from a cell that did not let it go, is lost. Only
+//! the rule about the quiet phase needs a clock; it is evaluated only if V1 holds.
 //!
-//! Instances: multicasts accepted; *under failure*: those that did not go out at once. Source: the queue of a reliable
+//! Instances: multicasts accepted; *under failure*: those that were not sent at once. Source: the queue of a reliable
 //! channel (Cachin, Guerraoui, Rodrigues 2011, validity of a broadcast begins with its request); none of the classical
 //! properties speaks of messages before they are bound to a view.
 
@@ -36,7 +38,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     out.instances += accepted.count;
     out.under_failure += accepted.waits.len() as u64;
     for &(proc, sent, records) in &accepted.unasked {
-        // Of some processes of a run, others may have no word for it only if not all is given.
+        // If only some traces are given, it is no violation that others record no acceptances.
         if !records && (accepted.count == 0 || !run.options.complete) {
             continue;
         }
@@ -81,7 +83,7 @@ fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
         WaitEnd::GroupLeft(left) => (Some(group_leave(run, wait, left)), "group"),
         WaitEnd::Left(left) => (Some(cell_leave(run, wait, left)), "cell"),
     };
-    // What it accepts after it asked to leave may be lost.
+    // A multicast accepted after the request to leave may be lost.
     let asked = leave.and_then(|leave| leave.asked);
     if asked.is_some_and(|asked| asked.place.index < accepted.place.index) {
         return;
@@ -104,7 +106,7 @@ fn has_lost(model: &Model, wait: &Wait, left: Moment) -> bool {
     model.procs[wait.proc].epochs.iter().any(|&stay| is_it(&model.epochs[stay]))
 }
 
-/// Whether the process's trace has a word for what was not sent.
+/// Whether the format of the process's trace has a record of unsent multicasts.
 fn tells(run: &Run<'_>, wait: &Wait) -> bool {
     let trace = run.model.procs[wait.proc].trace;
     trace.is_some_and(|trace| run.model.traces[trace].format >= FORMAT_UNSENT)
@@ -114,15 +116,16 @@ fn tells(run: &Run<'_>, wait: &Wait) -> bool {
 #[derive(Clone, Copy)]
 struct Leave {
     asked: Option<Moment>,
-    /// The cell view that says so, if one does.
+    /// The cell view that lists it as left, if one does.
     without: Option<Moment>,
     left: Moment,
-    /// By its own will, and not in vain: else it was excluded meanwhile, or went from a cell without a quorum, and may lose what
-    /// waits.
+    /// Whether it left by its own will, with effect. Otherwise it was excluded meanwhile, or went from a cell without a
+    /// quorum, and may lose what waits.
     let_go: bool,
 }
 
-/// A process that leaves the cell leaves its groups first; so the wish may be either.
+/// How the process left the group. A process that leaves the cell leaves its groups first, so either request may be the
+/// reason.
 fn group_leave(run: &Run<'_>, wait: &Wait, left: Moment) -> Leave {
     let proc = &run.model.procs[wait.proc];
     let since = stay_asked_for(run, wait, left);
@@ -130,7 +133,7 @@ fn group_leave(run: &Run<'_>, wait: &Wait, left: Moment) -> Leave {
     let group = asks.filter(|asked| (since..left.place.index).contains(&asked.place.index)).min_by_key(place);
     let cell = proc.leave_asked.filter(|asked| asked.place.index < left.place.index);
     let asked = group.into_iter().chain(cell).min_by_key(place);
-    // To be told that a group is left is to be let go, though nobody may remain to tell of it.
+    // A notice that the group is left means that the process was let go, even if no process remains to record it.
     let (dropped, without) = dropped(run, wait.proc);
     Leave { asked, without: without.filter(|_| group.is_none()), left, let_go: group.is_some() || !dropped }
 }
@@ -139,7 +142,7 @@ fn cell_leave(run: &Run<'_>, wait: &Wait, left: Moment) -> Leave {
     let model = run.model;
     let proc = &model.procs[wait.proc];
     let (dropped, without) = dropped(run, wait.proc);
-    // Who is alone needs nobody to be let go.
+    // The last process of a cell needs no other to let it go.
     let last = proc.installs.last().map(|&i| &model.installs[i]);
     let alone = last.filter(|view| view.members == [wait.proc]).map(|view| view.moment);
     let without = without.or(alone);
@@ -151,7 +154,7 @@ fn cell_leave(run: &Run<'_>, wait: &Wait, left: Moment) -> Leave {
     }
 }
 
-/// Whether a cell view says that the process went against its will, and the view that says that it left.
+/// Whether a cell view shows that the process went against its will, and the view that shows that it left.
 fn dropped(run: &Run<'_>, proc: ProcIx) -> (bool, Option<Moment>) {
     let reasons = run.model.installs.iter().flat_map(|i| i.left.iter().map(move |left| (i.moment, left)));
     let of_it: Vec<_> = reasons.filter(|(_, (who, _))| *who == proc).map(|(at, (_, reason))| (at, *reason)).collect();
@@ -163,14 +166,14 @@ fn place(moment: &Moment) -> usize {
     moment.place.index
 }
 
-/// The quiet phase, if in it the multicast waited for longer than its bound.
+/// The quiet phase, if the multicast waited in it for longer than its bound.
 fn overdue<'a>(run: &'a Run<'_>, wait: &Wait) -> Option<&'a Quiet> {
     let quiet = v4::due(run).filter(|quiet| quiet.running.contains(&wait.proc))?;
     let deadline = v4::deadline(run, quiet, wait.accepted.at_ns);
     if deadline > quiet.end_ns || !run.model.procs[wait.proc].tail_complete {
         return None;
     }
-    // It has its bound from when there are enough.
+    // The bound counts from the moment at which there are enough members.
     let since = deadline.saturating_sub(v4::bound_ns(run, quiet));
     if run.model.is_ever_inadequate(wait.proc, wait.group, since, deadline) {
         return None;
@@ -182,15 +185,16 @@ fn overdue<'a>(run: &'a Run<'_>, wait: &Wait) -> Option<&'a Quiet> {
     ended.is_none_or(|ended| ended.at_ns > deadline).then_some(quiet)
 }
 
-/// The record from which on a wish to leave means the stay that `left` ended: the request for that stay. An application that
-/// takes nothing for a while may leave, join and leave again before it is told that it left once.
+/// The record from which on a request to leave refers to the stay that `left` ended: the request to join for that stay.
+/// An application that takes nothing for a while may leave, join and leave again before it is notified that it left
+/// once.
 fn stay_asked_for(run: &Run<'_>, wait: &Wait, left: Moment) -> usize {
     let model = run.model;
     let proc = &model.procs[wait.proc];
     let name = |e: &Epoch| model.groups[model.views[e.view].group].name.as_str();
     let stays = || proc.epochs.iter().map(|&e| &model.epochs[e]);
     let Some(ended) = stays().find(|e| e.left_at.is_some_and(|at| at.place == left.place)) else { return 0 };
-    // Each request that is granted is one stay: nobody asks again before the process has left.
+    // Each granted request is one stay: no process asks again before it has left.
     let before = stays().filter(|e| e.prev_epoch.is_none() && !e.came_back && name(e) == name(ended));
     let begun = before.filter(|e| e.install.place.index < left.place.index).count();
     let mut requests = proc.group_joins.iter().filter(|join| join.name == name(ended));

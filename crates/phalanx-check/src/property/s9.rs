@@ -1,12 +1,13 @@
-//! S9, what is sent to one process is received, or in doubt: let the incarnation of `p` end by a leave or an exclusion, and let `q` be
-//! in the last cell view of `p`, and live on in the cell. Then `q` delivers each point-to-point message that `p` accepted for it, but for
-//! the last ones, of which `p` is told before its end that they are in doubt. Asked of traces whose format has a word for it.
+//! S9, a message to one process is received, or in doubt: let the incarnation of `p` end by a leave or an exclusion,
+//! and let `q` be in the last cell view of `p`, and live on in the cell. Then `q` delivers each point-to-point message
+//! that `p` accepted for it. The exception is the last ones, of which `p` is notified before its end that they are in
+//! doubt. Evaluated for traces whose format has this record.
 //!
 //! `q` lives on if it neither crashes nor is excluded or leaves, and the harness does not keep it stopped to the end.
 //!
-//! Instances: pairs of such processes of which the first sent to the second; *under failure*: those with messages in doubt. Source: the
-//! stubborn and perfect links of Cachin, Guerraoui, Rodrigues 2011 promise nothing of a sender that stops; this is what is left of
-//! reliable delivery for one that stops in order.
+//! Instances: pairs of such processes of which the first sent to the second; *under failure*: those with messages in
+//! doubt. Source: the stubborn and perfect links of Cachin, Guerraoui, Rodrigues 2011 promise nothing of a sender that
+//! stops; this is what is left of reliable delivery for one that stops in order.
 
 use phalanx_trace::FORMAT_IN_DOUBT;
 
@@ -47,7 +48,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Whether it was in the cell to the end of the run, and took what came for it.
+/// Whether it was in the cell to the end of the run, and its application took its events.
 fn lives_on(model: &Model, q: ProcIx) -> bool {
     let proc = &model.procs[q];
     proc.over.is_none() && !proc.nonprimary && proc.tail_complete && model.reads_to_the_end(q)

@@ -21,8 +21,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     });
 }
 
-/// Compares what those that did not go on delivered as uniform with what the survivors delivered, where `which` says
-/// so; it may name one more record that proves a violation.
+/// Compares what the processes that did not go on delivered as uniform with what the survivors delivered, for the
+/// deliveries that `which` selects. `which` may name one more record that proves a violation.
 pub(super) fn judge(run: &Run<'_>, out: &mut Findings, which: impl Fn(EpochIx, &Step) -> Option<Option<Place>>) {
     let model = run.model;
     for view in 0..model.views.len() {
@@ -42,8 +42,8 @@ pub(super) fn judge(run: &Run<'_>, out: &mut Findings, which: impl Fn(EpochIx, &
                 for step in model.delivered(p).filter(|s| s.uniform) {
                     let Some(more) = which(p, step) else { continue };
                     out.instance_when(lost);
-                    // What a process delivered that left by its own will is X6, whichever of the others put it to the
-                    // test, too.
+                    // Deliveries of a process that left by its own will are reported by X6, whichever of the properties
+                    // they also count for.
                     let ours = left == (out.property == Property::X6);
                     if ours && !has.contains(&step.message) {
                         let text = || {

@@ -1,10 +1,10 @@
-//! U3, honest stability: if `p` delivers `m` as uniform in `v` before anybody left `v`, then every member of `v` had received
-//! `m`: it ran, and was reachable, at some moment between the send of `m` and that delivery.
+//! U3, honest stability: if `p` delivers `m` as uniform in `v` before any member left `v`, then every member of `v` had
+//! received `m`: it ran, and was reachable, at some moment between the send of `m` and that delivery.
 //!
-//! Receipt is not recorded, so it is refuted instead: a member that the harness kept stopped, dead, or cut off from
-//! all other members (with no attacker to carry packets around the cut), from the send to the delivery, cannot have
-//! received `m`. Once somebody has left `v`, a decided view
-//! may have excused such a member, and its cut delivers without it (U1).
+//! Reception is not recorded, so it is refuted instead. A member cannot have received `m` if the harness kept it
+//! stopped, dead, or cut off from all other members from the send to the delivery (with no attacker to carry packets
+//! around the cut). Once a member has left `v`, a decided view may have excused such a member, and its cut delivers
+//! without it (U1).
 //!
 //! Instances: uniform deliveries and members that were out of reach when the message was sent. Source: Chockler,
 //! Keidar, Vitenberg 2001 (safe messages, stability).
@@ -15,7 +15,7 @@ use super::Run;
 use crate::findings::{Findings, Place};
 use crate::model::{EpochEnd, Model, ProcIx, Span, ViewIx};
 
-/// A time in which one process could receive nothing.
+/// A span of time in which one process could receive nothing.
 struct OutOfReach {
     proc: ProcIx,
     from: (u64, Place),
@@ -68,7 +68,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// When somebody first was in the view no more, by its own records or by installing a later one.
+/// Time at which the first member was no longer in the view, by its own record or by its installation of a later one.
 fn first_left(model: &Model, view: ViewIx) -> u64 {
     let group = &model.groups[model.views[view].group];
     let later = group
@@ -87,14 +87,14 @@ fn first_left(model: &Model, view: ViewIx) -> u64 {
     installed.chain(ended).min().unwrap_or(u64::MAX)
 }
 
-/// When `q` did not run, or heard none of the other members.
+/// Times in which `q` did not run, or heard none of the other members.
 fn out_of_reach(model: &Model, view: ViewIx, q: ProcIx, absences: &[Span]) -> Vec<OutOfReach> {
     let mut spans: Vec<Span> = absences.to_vec();
     let mut others = model.views[view].members.iter().filter(|&&r| r != q);
     if let Some(&first) = others.next() {
         let all = model.cut(first, q).to_vec();
         let deaf = others.fold(all, |cut, &r| Span::both(&cut, model.cut(r, q)));
-        // An attacker that sends old packets again carries them around a cut, both ways.
+        // An attacker that replays old packets carries them around a cut, both ways.
         let carried = |s: &Span| model.harness.attacks.iter().any(|a| a.overlaps(s));
         spans.extend(deaf.into_iter().filter(|s| !carried(s)));
     }

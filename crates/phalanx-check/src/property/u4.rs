@@ -1,8 +1,8 @@
-//! U4, no early acknowledgement: a sender learns that its uniform `m` will survive by delivering it itself. If `p` delivers
-//! its own uniform `m` in `v` then every `q` with `v -> w` has `m in del_q(v)`, whatever becomes of `p`.
+//! U4, no early acknowledgement: a sender learns that its uniform `m` will survive by delivering it itself. If `p`
+//! delivers its own uniform `m` in `v` then every `q` with `v -> w` has `m in del_q(v)`, whatever becomes of `p`.
 //!
-//! There is no other acknowledgement, and none of what is not uniform. (What a sender delivers after a cell view
-//! without it is M7.)
+//! There is no other acknowledgement, and none for plain messages. (What a sender delivers after a cell view without it
+//! is M7.)
 //!
 //! Instances and *under failure*: as U1, for a process's own messages. Source: as U1; the name answers a defect of
 //! replicated stores that acknowledged before their copies held the write.

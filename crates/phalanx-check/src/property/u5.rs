@@ -1,9 +1,11 @@
-//! U5, nothing uniform in a minority: a process that was told that it hears no quorum delivers nothing as uniform until it is
-//! told that it does again, or that a view followed. What comes while a view change asks for silence, or right before the next view,
-//! is of the cut that ends the view: that is decided, and so delivered whoever hears what.
+//! U5, nothing uniform in a minority: a process that was notified that it hears no quorum delivers nothing as uniform
+//! until it is notified that it does again, or of a view. Deliveries while a view change blocks sends, or right before
+//! the next view, are exempt. They belong to the cut that ends the view. The cut is decided, so it is delivered whether
+//! a quorum is heard or not.
 //!
-//! Instances: uniform messages delivered by a process that heard no quorum in its life. Source: the primary partition model
-//! (Chockler, Keidar, Vitenberg 2001, section 3.2): what is delivered outside the primary component is not what it goes on from.
+//! Instances: uniform messages delivered by a process that heard no quorum at some time in its incarnation. Source: the
+//! primary partition model (Chockler, Keidar, Vitenberg 2001, section 3.2): what is delivered outside the primary
+//! component is not what it goes on from.
 
 use super::Run;
 use crate::findings::Findings;
@@ -35,8 +37,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Whether the message is of the cut that ends the view: a view change has begun, or the next view follows at once. An application
-/// that reads late hears of the view change's beginning and end before it reads what came between them.
+/// Whether the message belongs to the cut that ends the view: a view change has begun, or the next view follows at
+/// once. An application that reads late sees the view change's beginning and end before the deliveries between them.
 fn ends_its_view(model: &Model, stay: &Epoch, step: &Step) -> bool {
     let within = |(since, until): &(Moment, Option<Moment>)| {
         since.place.index < step.index && until.is_none_or(|until| step.index < until.place.index)
@@ -49,5 +51,5 @@ fn ends_its_view(model: &Model, stay: &Epoch, step: &Step) -> bool {
     model.procs[stay.proc].blocks.iter().any(within) || next.is_some_and(|next| next.at_ns <= step.at_ns + AT_ONCE_NS)
 }
 
-/// From one item that waits for the application to the next.
+/// Bound on the time between two events that waited for the application together.
 const AT_ONCE_NS: u64 = 1_000_000;

@@ -1,19 +1,19 @@
 //! U6, uniform is what the group goes on from: let any process `p` deliver the uniform `m` in a view `v` of a group,
-//! even one that dies after, is excluded, or hears no quorum. Whoever carries the group on has `m`:
+//! even one that dies afterwards, is excluded, or hears no quorum. The processes that carry the group on have `m`:
 //!
-//! - Who comes to a later view of the group with a state, and finds nobody there who tells of having brought it, has
-//!   `m` in that state, from a snapshot or a replay; if the view holds members that had been there before, or `p`
-//!   lives.
-//! - Nobody founds a group of the same name, in the same cell instance, that knows nothing of `m`, while `p` lives:
-//!   while it was not killed, and has not asked to leave. That is, M10 holds where something uniform was delivered.
+//! - Let a process come to a later view of the group with a state, and let no process there record to have brought it.
+//!   Then `m` is in that state, from a snapshot or a replay, if the view holds members that had been there before, or
+//!   if `p` lives.
+//! - No process founds a group of the same name, in the same cell instance, that lacks `m`, while `p` lives: while it
+//!   was not killed, and has not asked to leave. That is, M10 holds where something uniform was delivered.
 //!
-//! Not told here, because told elsewhere: who went on from `v` itself delivered `m` (U1; U4 for `p`'s own; M7 for
-//! what `p` delivers after a cell view without it; X6 if `p` left), and joiners have what those have who came along
-//! (X1, X2).
+//! Some cases are reported by other properties. A process that went on from `v` itself delivered `m` (U1; U4 for `p`'s
+//! own; M7 for what `p` delivers after a cell view without it; X6 if `p` left). Joiners have the state of the members
+//! that brought it along (X1, X2).
 //!
-//! Instances: uniform messages delivered before, for each joiner of the first clause; and groups with something
-//! uniform whose name another group took. Source: as U1; the primary partition model asks that a component goes on
-//! from the state of the one before (Chockler, Keidar, Vitenberg 2001, section 3.2).
+//! Instances: uniform messages delivered before, for each joiner of the first clause; and groups with something uniform
+//! whose name another group took. Source: as U1; the primary partition model asks that a component goes on from the
+//! state of the one before (Chockler, Keidar, Vitenberg 2001, section 3.2).
 
 use super::{Run, anew, carried, x6};
 use crate::findings::{Findings, Place};
@@ -65,7 +65,7 @@ fn last_uniform(model: &Model, stay: EpochIx) -> Option<&Step> {
     model.delivered(stay).rfind(|step| step.uniform)
 }
 
-/// The last that the process delivered as uniform in the group.
+/// The last message that the process delivered as uniform in the group.
 pub(super) fn last_of(model: &Model, proc: ProcIx, group: usize) -> Option<(EpochIx, &Step)> {
     let stays = model.procs[proc].epochs.iter().rev().copied();
     let mut of_group = stays.filter(|&e| model.views[model.epochs[e].view].group == group);

@@ -1,17 +1,20 @@
-//! U7, too few send nothing uniform: who was told that its cell view, or its group view, has fewer members than were agreed on
-//! sends no uniform message to the group before it is told that there are enough, or that a view with enough followed.
+//! U7, too few send nothing uniform: a process that was notified that its cell view, or its group view, has fewer
+//! members than agreed sends no uniform message to the group before it is notified that there are enough, or of a view
+//! with enough.
 //!
-//! A message is bound to a view before the application is told of the next one, or after: what a process had been told when it
-//! sent is the least that was in force, and what it has been told when it delivers its own message is the most. A message is
-//! in vain if neither of them, and nothing in between, was adequate. A message that its sender does not deliver is not judged.
+//! A message is bound to a view before the application is notified of the next one, or after. The notices at the time
+//! of the send are a lower bound on the views in force, and those at the delivery of its own message are an upper
+//! bound. A message violates this property if neither of them, and nothing in between, was adequate. A message that its
+//! sender does not deliver is not evaluated.
 //!
-//! And what is told is so: a group view that is said to be adequate, in a cell of a level with such minima, has as many
-//! members, and as many of them can hold the group's state. Who never came into the view, and later into another one of the
-//! group, did not have it.
+//! The notices must also be true. A group view that is reported as adequate, in a cell of a level with such minima, has
+//! at least that many members, and that many of them can hold the group's state. A process that never came into the
+//! view, and later into another one of the group, did not have the state.
 //!
-//! Instances: uniform messages that their sender delivered, by processes that were told of a minimum above 1; *under failure*:
-//! those accepted where there were too few at some time before. Source: none of the classical properties; it is the primary
-//! partition model with a least size (Chockler, Keidar, Vitenberg 2001, section 3.2), for what is uniform alone.
+//! Instances: uniform messages that their sender delivered, by processes that were notified of a minimum above 1;
+//! *under failure*: those accepted after there were too few at some time. Source: none of the classical properties; it
+//! is the primary partition model with a least size (Chockler, Keidar, Vitenberg 2001, section 3.2), for uniform
+//! messages alone.
 
 use super::Run;
 use crate::findings::{Findings, Place};
@@ -29,7 +32,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Whether anybody told it of a minimum that a view may fall short of.
+/// Whether a record names a minimum that a view may fall short of.
 fn has_minimum(model: &Model, e: EpochIx) -> bool {
     let epoch = &model.epochs[e];
     let asks = |minimum: Option<u64>| minimum.is_some_and(|members| members > 1);
@@ -62,7 +65,7 @@ fn sends(model: &Model, e: EpochIx, out: &mut Findings) {
     }
 }
 
-/// Where it was told of that.
+/// The record of that.
 fn told_before(model: &Model, p: ProcIx, group: u32, index: usize) -> Option<Place> {
     let told = model.adequacy(p, group).take_while(|(at, _)| at.place.index < index);
     told.last().map(|(at, _)| at.place)
@@ -99,7 +102,7 @@ fn has_minima(model: &Model, p: ProcIx, at: Moment) -> bool {
     last.and_then(|install| install.level).is_some_and(|(level, _)| level >= GROUP_MINIMA_LEVEL)
 }
 
-/// Whether a member never had the state in that view: it was told of it only with a later one.
+/// Whether a member never had the state in that view: it was notified of the group only with a later one.
 fn cannot_hold(model: &Model, q: ProcIx, e: EpochIx) -> bool {
     let view = &model.views[model.epochs[e].view];
     let own = model.procs[q].epochs.iter().map(|&o| &model.views[model.epochs[o].view]);

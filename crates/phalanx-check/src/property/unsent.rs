@@ -1,15 +1,15 @@
-//! Messages whose send is not in the traces: whether it would have to be, and whether it stands elsewhere.
+//! Messages whose send is not in the traces: whether it would have to be, and whether it is recorded elsewhere.
 
 use crate::findings::Place;
 use crate::model::intern::FastMap;
 use crate::model::{MessageIx, Model, ProcIx, Step};
 
-/// What senders' traces tell of messages they do not hold.
+/// What senders' traces show about messages that they do not contain.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
-    /// Of each sender in each group: its last recorded send, by view number and seq.
+    /// The last recorded send of each sender in each group, by view number and sequence number.
     last: FastMap<(usize, ProcIx), (u64, u64)>,
-    /// Sends by group, sender, seq and hash.
+    /// Sends by group, sender, sequence number and hash.
     sends: FastMap<(usize, ProcIx, u64, u64), Place>,
 }
 
@@ -32,8 +32,8 @@ impl Unsent {
         unsent
     }
 
-    /// Whether the send of this message, if there had been one, would be in its sender's trace: nothing was lost at
-    /// the trace's end, or the trace goes on beyond it.
+    /// Whether the send of this message, if there had been one, would be in its sender's trace. It would if the trace's
+    /// end is complete, or if the trace goes on beyond it.
     pub(super) fn would_be_known(&self, model: &Model, message: MessageIx) -> bool {
         let stream = model.stream_of(message);
         let sender = &model.procs[stream.sender];
@@ -42,8 +42,8 @@ impl Unsent {
         sender.trace.is_some() && (sender.tail_complete || beyond())
     }
 
-    /// For a message that was certainly not sent in its view: where its sender sent, in another view of the group,
-    /// what can only be this message.
+    /// For a message that was certainly not sent in its view: the send in another view of the group that can only be
+    /// this message.
     pub(super) fn elsewhere(&self, model: &Model, delivery: &Step) -> Option<Place> {
         let message = &model.messages[delivery.message as usize];
         if message.sent.is_some() || !self.would_be_known(model, delivery.message) {

@@ -1,14 +1,14 @@
-//! V1, membership: if a quorum of the last cell view runs and is connected in the quiet phase then, the bound after its
-//! begin, every running, connected process is in one cell view that holds exactly these, knows to be primary, and
-//! installs no other until the end.
+//! V1, membership: let a quorum of the last cell view run and be connected in the quiet phase. Then, one bound after
+//! the phase's begin, every running, connected process is in one cell view that holds exactly these, knows to be
+//! primary, and installs no other until the end.
 //!
-//! The group views in force at the end hold nobody outside of that cell view.
+//! The group views in force at the end hold no process outside of that cell view.
 //!
-//! A process that was dropped without being told is M8's. Faults within the phase, and leaves and fresh processes,
-//! put its begin off. With processes outside of the connected ones it is V13.
+//! A process that was dropped without a notice is reported by M8. Faults within the phase, and leaves and fresh
+//! processes, postpone its begin. With processes outside of the connected ones it is V13.
 //!
-//! A quiet phase in which nothing is due is a violation too, whatever the reason: too short, no quorum spared, no view, several
-//! clocks. A harness that leaves no quorum begins none, or says so (`Options::hopeless`).
+//! A quiet phase in which nothing is due is a violation too, whatever the reason: too short, no quorum spared, no view,
+//! several clocks. A harness that leaves no quorum begins no quiet phase, or says so (`Options::hopeless`).
 //!
 //! Instances: quiet phases in which this is due. Source: Chockler, Keidar, Vitenberg 2001 (membership precision), with
 //! a bound.
@@ -30,7 +30,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// A harness that begins a quiet phase says that liveness is due from then on.
+/// Reports a quiet phase in which nothing is due: a harness that begins one states that liveness is due from then on.
 pub(super) fn in_vain(run: &Run<'_>, why: NotDue, out: &mut Findings) {
     let Some((Phase::Quiet, _, begun)) = run.model.harness.phases.last() else { return };
     if !run.options.hopeless {

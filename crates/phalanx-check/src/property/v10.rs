@@ -1,7 +1,7 @@
-//! V10, churn: between the begin of the quiet phase and the view of V1 at most so many cell views are installed, besides one
-//! for each process that came, left or died within that time.
+//! V10, churn: between the begin of the quiet phase and the view of V1, at most `churn_max` cell views are installed,
+//! besides one for each process that came, left or died within that time.
 //!
-//! Judged only if V1 holds, and not while paths stay broken in part (V14).
+//! Evaluated only if V1 holds, and not while paths stay partly broken (V14).
 //!
 //! Instances: quiet phases that begin in another view than they end in. Source: Chockler, Keidar, Vitenberg 2001: a
 //! stable component comes to one view; a membership that hunts for it is a defect known from the field.

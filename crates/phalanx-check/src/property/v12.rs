@@ -1,8 +1,8 @@
-//! V12, what was pending ends: a join that takes state and was under way when the quiet phase began is done within the bound,
-//! withdrawn, or its process is over.
+//! V12, pending joins end: a join that takes state and was under way when the quiet phase began is done within the
+//! bound, withdrawn, or its process is over.
 //!
-//! The bound counts from the last cell view. Judged only if V1 holds. (Calls and locks have no records; what point-to-
-//! point messages promise has no terminal event.)
+//! The bound counts from the last cell view. Evaluated only if V1 holds. (Calls are V15. Point-to-point messages
+//! promise nothing that ends with an event.)
 //!
 //! Instances: such joins of running, connected processes. Source: as V6.
 

@@ -1,7 +1,7 @@
-//! V13, others broken for good: in a quiet phase that names who is connected (`C`), while processes outside of `C` stay dead,
-//! stopped, cut off, or come and go for ever, V1, V3 and V4 hold for `C` with the same bounds.
+//! V13, others broken for good: let a quiet phase name its connected processes (`C`), while processes outside of `C`
+//! stay dead, stopped, cut off, or come and go for ever. Then V1, V3 and V4 hold for `C` with the same bounds.
 //!
-//! In such a phase they are judged here and not under their own codes, so that a run without one shows.
+//! In such a phase they are reported here and not under their own codes, so that a campaign without such a phase shows.
 //!
 //! Instances: those of V1, V3 and V4. Source: the liveness mode of `TigerBeetle`'s simulator: a healthy core must
 //! converge while the rest stays broken.

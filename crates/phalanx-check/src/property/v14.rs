@@ -1,22 +1,24 @@
-//! V14, paths broken in part: while some paths stay partly broken (one link, one direction, one socket, packets of one kind,
-//! long packets), let `C` be the processes on no such path. If they are a quorum of the cell view in force when the first
-//! path broke, and of the one that followed it, then with the bound `T`, counted from the quiet phase's begin:
+//! V14, partly broken paths: while some paths stay partly broken (one link, one direction, one socket, packets of one
+//! kind, long packets), let `C` be the processes on no such path. If they are a quorum of the cell view in force when
+//! the first path broke, and of the one that followed it, then with the bound `T`, counted from the quiet phase's
+//! begin:
 //!
-//! - `T` later each of `C` is in a cell view that holds all of `C`, and never again in one that does not.
-//! - What one of `C` has installed, each of `C` has within `T`, or a later view of the instance; of groups too.
-//! - None of `C` holds itself cut off, or may not send, for longer than `T`.
-//! - Who of `C` asks to leave is gone within `T`.
+//! - After `T` each of `C` is in a cell view that holds all of `C`, and never again in one that does not.
+//! - A cell view that one of `C` has installed is installed by each of `C` within `T`, or a later view of the instance
+//!   is. The same holds for groups.
+//! - None of `C` considers itself cut off, or may not send, for longer than `T`.
+//! - A process of `C` that asks to leave is gone within `T`.
 //! - Group views at the end hold all of `C` that are in the group.
-//! - What one of `C` multicasts, it delivers within `T`, and so does each of `C` that is in its view: uniform messages
-//!   and abcasts too, whoever orders them.
-//! - Where the harness says that applications go on to multicast, none of `C` is silent in one of its groups for longer
-//!   than `T`: a window that stays full is no excuse.
+//! - A process of `C` delivers its own multicasts within `T`, and so does each of `C` that is in its view. This
+//!   includes uniform messages and abcasts, whichever process orders them.
+//! - Where the harness says that applications continue to multicast, none of `C` is silent in one of its groups for
+//!   longer than `T`: a window that stays full is no excuse.
 //!
-//! Who is at the end of a broken path may stay, go, or come and go for ever. In such a quiet phase this stands for V1 to V4,
-//! V10 and V13, and for V6 as far as it asks for joins of the cell; joins of groups are V6 and V12 as ever.
+//! A process at the end of a broken path may stay, go, or come and go for ever. In such a quiet phase this replaces V1
+//! to V4, V10 and V13, and V6 for joins of the cell. Joins of groups are V6 and V12 as usual.
 //!
-//! Instances: quiet phases, group stays, pairs of message and receiver. Source: Huang et al. 2017 (gray failure: one part of a
-//! system sees a fault that another does not); here with a bound.
+//! Instances: quiet phases, group stays, pairs of message and receiver. Source: Huang et al. 2017 (gray failure: one
+//! part of a system sees a fault that another does not); here with a bound.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +31,7 @@ use crate::model::{Epoch, EpochEnd, EpochIx, Model, ProcIx};
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let quiet = match &run.quiet {
         Ok(quiet) => quiet,
-        // That they are no quorum is for the judge to find.
+        // Without a quorum among `C`, V14 demands nothing.
         Err(why) if run.model.harness.impaired.is_some() && *why != NotDue::NoQuorum => {
             return v1::in_vain(run, *why, out);
         }
@@ -48,13 +50,13 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Those of `C` who have not asked to leave, with whole traces.
+/// Processes of `C` that have not asked to leave, with complete traces.
 fn due(model: &Model, quiet: &Quiet) -> BTreeSet<ProcIx> {
     let stays = |&p: &ProcIx| model.procs[p].leave_asked.is_none() && model.procs[p].tail_complete;
     quiet.running.iter().copied().filter(stays).collect()
 }
 
-/// The first four.
+/// Evaluates the first four clauses.
 pub(super) fn membership(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
     let (model, bound_ns) = (run.model, run.options.impaired_bound_ns);
     out.instance();
@@ -65,7 +67,7 @@ pub(super) fn membership(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
         }
     }
     let due = due(model, quiet);
-    // What everybody has had time to install.
+    // Whether every process has had time to install it.
     let old = |at_ns: u64| at_ns.saturating_add(bound_ns) <= quiet.end_ns;
     let installs = due.iter().flat_map(|&p| &model.procs[p].installs).map(|&i| &model.installs[i]);
     let newest = installs.filter(|i| old(i.moment.at_ns)).max_by_key(|i| (i.instance, i.view));
@@ -153,7 +155,7 @@ fn groups(run: &Run<'_>, quiet: &Quiet, due: &BTreeSet<ProcIx>, out: &mut Findin
     }
 }
 
-/// What `p` sends arrives.
+/// Evaluates whether the multicasts of `p` are delivered.
 fn multicasts(
     run: &Run<'_>,
     quiet: &Quiet,
@@ -172,7 +174,8 @@ fn multicasts(
         let epoch = &model.epochs[e];
         for &q in epoch.members.iter().filter(|q| due.contains(q)) {
             let there = model.views[epoch.view].epochs.iter().copied().find(|&o| model.epochs[o].proc == q);
-            // Who has never come into the group is V6's; who skipped the view came with a state.
+            // A process that has never come into the group is reported by V6. One that skipped the view came with a
+            // state.
             let group = |&o: &EpochIx| model.views[model.epochs[o].view].group == model.views[epoch.view].group;
             let never = !model.procs[q].epochs.iter().any(group);
             if there.map_or(epoch.end != EpochEnd::Open || never, gone) {
@@ -192,7 +195,7 @@ fn multicasts(
     }
 }
 
-/// `p` goes on to send in each of its groups.
+/// Evaluates whether `p` continues to send in each of its groups.
 fn silence(run: &Run<'_>, quiet: &Quiet, p: ProcIx, out: &mut Findings) {
     let model = run.model;
     let every_ns = model.harness.impaired.as_ref().map_or(0, |i| i.sends_every_ns);

@@ -1,9 +1,9 @@
-//! V15, calls end: the caller of a call is told how it ended by its deadline, or within the bound after it, while its process
-//! lives. Time in which the harness kept the process stopped does not count.
+//! V15, calls end: the caller of a call learns the outcome by its deadline, or within the bound after it, while its
+//! process lives. Time in which the harness kept the process stopped does not count.
 //!
-//! Instances: calls with a deadline whose bound passed before their process ended, was killed or wrote its last record, or
-//! that ended. Source: the promise of `CallOptions::deadline` (docs/rpc.md); Chockler, Keidar, Vitenberg 2001 for liveness with a
-//! bound.
+//! Instances: calls with a deadline that ended, or whose bound passed before their process ended, was killed or wrote
+//! its last record. Source: the promise of `CallOptions::deadline` (docs/rpc.md); Chockler, Keidar, Vitenberg 2001 for
+//! liveness with a bound.
 
 use super::Run;
 use crate::findings::Findings;
@@ -37,7 +37,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// The end of `bound_ns` from `from_ns` on in which the process ran; for ever, if it runs no more.
+/// The end of `bound_ns` of running time from `from_ns` on; the maximum if the process never runs that long again.
 fn put_off(from_ns: u64, bound_ns: u64, absences: &[Span]) -> u64 {
     let mut due_ns = from_ns.saturating_add(bound_ns);
     for span in absences {
@@ -50,7 +50,7 @@ fn put_off(from_ns: u64, bound_ns: u64, absences: &[Span]) -> u64 {
     due_ns
 }
 
-/// When the process could tell nothing any more, as far as is known.
+/// Time from which on the process could record nothing, as far as is known.
 fn over_ns(run: &Run<'_>, p: ProcIx) -> u64 {
     let (model, proc) = (run.model, &run.model.procs[p]);
     let last = proc.trace.map_or(0, |trace| model.traces[trace].last_at_ns);

@@ -1,11 +1,11 @@
-//! V2, flush: in the quiet phase, whoever a view change asks for silence may send again, in a new view or in the old one,
-//! within the bound, or it is over.
+//! V2, flush: in the quiet phase, a process whose sends a view change blocks may send again within the bound, in a new
+//! view or in the old one, or it is over.
 //!
 //! The bound counts from the request, or from the last cell view if that is later: without a quorum nothing can end a
-//! flush. Judged only if V1 holds. (With paths broken in part: V14.)
+//! flush. Evaluated only if V1 holds. (With partly broken paths: V14.)
 //!
-//! Instances: requests for silence that were still in force in the quiet phase. Source: Birman and Joseph 1987
-//! (flush); Chockler, Keidar, Vitenberg 2001 (blocking), with a bound.
+//! Instances: flush requests that were still in force in the quiet phase. Source: Birman and Joseph 1987 (flush);
+//! Chockler, Keidar, Vitenberg 2001 (blocking), with a bound.
 
 use super::{Run, v4};
 use crate::findings::Findings;

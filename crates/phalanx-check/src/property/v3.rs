@@ -1,10 +1,10 @@
 //! V3, self-delivery: a process that sent `m` in `v` and goes on to a next view has delivered `m` in `v`. In the quiet
-//! phase, a running, connected process delivers what it sends within the bound (with others broken for good: V13).
+//! phase, a running, connected process delivers its own messages within the bound (with others broken for good: V13).
 //!
-//! The first half needs no clock. The second is judged only if V1 holds, for sends that are older than the bound at
+//! The first half needs no clock. The second is evaluated only if V1 holds, for sends that are older than the bound at
 //! the end.
 //!
-//! Instances: sends judged; *under failure*: those whose view lost a member. Source: Chockler, Keidar, Vitenberg
+//! Instances: sends evaluated; *under failure*: those whose view lost a member. Source: Chockler, Keidar, Vitenberg
 //! 2001 (self delivery).
 
 use super::{Run, s3, v4};
@@ -39,7 +39,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// The second half.
+/// Evaluates the second half.
 pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
     let model = run.model;
     for e in v4::last_stays(run, quiet) {

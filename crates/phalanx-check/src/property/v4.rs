@@ -1,12 +1,12 @@
-//! V4, multicast liveness: what a running, connected process sends in the quiet phase, in the group view that is its last,
-//! every other running, connected member of that view delivers within the bound.
+//! V4, multicast liveness: let a running, connected process send `m` in the quiet phase, in the group view that is its
+//! last. Then every other running, connected member of that view delivers `m` within the bound.
 //!
-//! The bound counts from the send, or from V1's deadline if that is later. Judged only if V1 holds, for sends that
-//! are older than the bound at the end. (Own deliveries are V3; a member
-//! that never came into the group is V6; with others broken for good it is V13.)
+//! The bound counts from the send, or from V1's deadline if that is later. Evaluated only if V1 holds, for sends that
+//! are older than the bound at the end. (Own deliveries are V3; a member that never came into the group is V6; with
+//! others broken for good it is V13.)
 //!
-//! Instances: pairs of message and receiver. Source: Chockler, Keidar, Vitenberg 2001 (liveness of delivery), with
-//! a bound.
+//! Instances: pairs of message and receiver. Source: Chockler, Keidar, Vitenberg 2001 (liveness of delivery), with a
+//! bound.
 
 use super::Run;
 use crate::findings::Findings;
@@ -26,7 +26,7 @@ pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
         let view = model.epochs[e].view;
         for &q in model.epochs[e].members.iter().filter(|&&q| q != model.epochs[e].proc && quiet.running.contains(&q)) {
             let there = model.views[view].epochs.iter().copied().find(|&o| model.epochs[o].proc == q);
-            // Who has never come into the group is V6's.
+            // A process that has never come into the group is reported by V6.
             if model.procs[q].epochs.iter().all(|&o| model.views[model.epochs[o].view].group != model.views[view].group)
             {
                 continue;
@@ -55,25 +55,25 @@ pub(super) fn due<'a>(run: &'a Run<'_>) -> Option<&'a Quiet> {
     run.quiet.as_ref().ok().filter(|_| run.settled)
 }
 
-/// The stays in which running processes end.
+/// The last stays of the running processes.
 pub(super) fn last_stays<'a>(run: &'a Run<'_>, quiet: &'a Quiet) -> impl Iterator<Item = EpochIx> + use<'a> {
     let whole = quiet.running.iter().copied().filter(|&p| run.model.procs[p].tail_complete);
     whole.flat_map(|p| run.model.stays_at(p, quiet.end_ns))
 }
 
-/// Whether a send of that time is old enough to be judged, and late enough.
+/// Whether a send of that time is old enough to be evaluated, and late enough.
 pub(super) fn judged(run: &Run<'_>, quiet: &Quiet, sent_ns: u64) -> bool {
     sent_ns >= quiet.from_ns && deadline(run, quiet, sent_ns) <= quiet.end_ns
 }
 
-/// By when it must be delivered.
+/// Deadline of its delivery.
 pub(super) fn deadline(run: &Run<'_>, quiet: &Quiet, sent_ns: u64) -> u64 {
     let from_ns = if quiet.impaired_ns.is_some() { quiet.from_ns } else { quiet.settled_ns };
     sent_ns.max(from_ns).saturating_add(bound_ns(run, quiet))
 }
 
-/// For how long a delivery may take. While paths stay broken in part one may have to be found first, and again when who is at its end has come
-/// back.
+/// Bound on the time of a delivery. While paths stay partly broken it is longer: a broken path may first have to be
+/// detected, and again after a process at its end has come back.
 pub(super) fn bound_ns(run: &Run<'_>, quiet: &Quiet) -> u64 {
     if quiet.impaired_ns.is_some() { run.options.impaired_bound_ns } else { run.options.delivery_bound_ns }
 }

@@ -1,8 +1,9 @@
-//! V5, quiescence: in the quiet phase, the bound after the last thing that any application sent, asked for or was told of
-//! who is there, no process sends more packets a second than heartbeats need.
+//! V5, quiescence: let some time (the bound) have passed in the quiet phase since any application last sent or
+//! requested something, or was notified of a view. Then no process sends more packets a second than heartbeats need.
 //!
-//! Judged only if V1 holds and nobody outside runs (who is kept out of the cell goes on asking), over the longest stretch of counts that is at least half a second.
-//! What heartbeats need is the harness's word, in the record.
+//! Evaluated only if V1 holds and no process outside of the view runs (one that is kept out of the cell keeps asking),
+//! over the longest stretch of counts that is at least half a second. The harness's record says how many packets
+//! heartbeats need.
 //!
 //! Instances: processes. Source: failure detection by heartbeats is not quiescent (Aguilera, Chen, Toueg 1997); what
 //! remains beside them must stop.

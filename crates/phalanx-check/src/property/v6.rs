@@ -1,11 +1,11 @@
-//! V6, joins: in the quiet phase, a running, connected process that asked to join the cell, or a group, is in a view of it
-//! within the bound, also while others that join die or give up.
+//! V6, joins: in the quiet phase, a running, connected process that asked to join the cell, or a group, is in a view of
+//! it within the bound, also while others that join die or give up.
 //!
-//! For the cell the bound counts from the request, or from the phase's begin or the last stop or continuation if that is
-//! later: neither starts nor deaths of others put it off. For a group it counts from the request, or from the last cell
-//! view. Judged only if V1 holds. A join that was withdrawn is not due; one that takes state and was under way when
-//! the phase began is V12. Where paths stay broken in part, joins of the cell are V14's, which gives them longer; who is at
-//! an end of one is not judged, nor who asks for a group all of whose members are.
+//! For the cell the bound counts from the request, or from the phase's begin or the last stop or continuation if that
+//! is later; starts and deaths of others do not postpone it. For a group it counts from the request, or from the last
+//! cell view. Evaluated only if V1 holds. A join that was withdrawn is not due. One that takes state and was under way
+//! when the phase began is V12. Where paths stay partly broken, joins of the cell are V14's, which gives them longer. A
+//! process at the end of such a path is not evaluated, and neither is a join of a group all of whose members are.
 //!
 //! Instances: joins that were not done when the phase began. Source: Chockler, Keidar, Vitenberg 2001 (liveness of
 //! membership), with a bound; joins that wait for each other for ever are a defect known from the field.
@@ -29,12 +29,12 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     groups(run, quiet, out, |join| !is_pending_transfer(quiet, join));
 }
 
-/// Whether the join takes state and was asked for before the quiet phase.
+/// Whether the join takes state and was requested before the quiet phase.
 pub(super) fn is_pending_transfer(quiet: &Quiet, join: &GroupJoin) -> bool {
     join.with_state && join.asked.at_ns < quiet.begun_ns
 }
 
-/// Judges the joins of groups that `which` picks.
+/// Evaluates the joins of groups that `which` selects.
 pub(super) fn groups(run: &Run<'_>, quiet: &Quiet, out: &mut Findings, which: impl Fn(&GroupJoin) -> bool) {
     let model = run.model;
     let settled_ns = run.last_install(quiet);
@@ -59,7 +59,7 @@ pub(super) fn groups(run: &Run<'_>, quiet: &Quiet, out: &mut Findings, which: im
     }
 }
 
-/// Whether a group has members at the ends of paths that broke in part, and none besides: its state may come through to nobody.
+/// Whether all members of a group are at the ends of partly broken paths. Its state then may reach no process.
 fn is_out_of_reach(run: &Run<'_>, quiet: &Quiet, name: &str) -> bool {
     let model = run.model;
     let is_named = |e: EpochIx| model.groups[model.views[model.epochs[e].view].group].name == name;

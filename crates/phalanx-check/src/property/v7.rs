@@ -1,13 +1,13 @@
-//! V7, a minority knows: a process that in all of the bound's time runs, has its application reading, stays in one cell view,
-//! and is reached by no quorum of that view (itself included), holds itself cut off at the end of that time, by its own
-//! record (*not primary*), or it is over. While nothing changes it may take that back only when a quorum did reach it within
-//! the bound before, for silence is noticed late; and then it says so again in the bound's time.
+//! V7, a minority knows. Let a process run, read its events, and stay in one cell view for the whole bound, and let no
+//! quorum of that view (itself included) reach it in that time. Then at the end of that time it considers itself cut
+//! off, by its own record (*not primary*), or it is over. While nothing changes it may revoke that only if a quorum did
+//! reach it within the bound before, because silence is noticed late; and then it says so again within the bound.
 //!
-//! A member reaches it when the harness neither killed nor stopped it and did not cut the link from it. Links that
-//! lose much count as whole. What was under way when it was cut off may still arrive: if the network is in trouble then, the
-//! time counts from that trouble's end.
+//! A member reaches it when the harness neither killed nor stopped the member and did not cut the link from it. Links
+//! that lose much count as whole. Packets that were under way at the cut may still arrive: if the network is in trouble
+//! then, the time counts from that trouble's end.
 //!
-//! Time under attack does not count: an attacker that sends old packets again carries them around a cut.
+//! Time under attack does not count: an attacker that replays old packets carries them around a cut.
 //!
 //! Instances: such times, one for each loss of the quorum. Source: primary partition (Ricciardi and Birman 1991): the
 //! others block, and say so.
@@ -33,7 +33,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 continue;
             }
             let reading = model.harness.troubles.get(&(Trouble::NotReading, Some(p))).map_or(&[][..], Vec::as_slice);
-            // An attacker that sends old packets again carries them around a cut.
+            // An attacker that replays old packets carries them around a cut.
             let attacks = &model.harness.attacks;
             let own: Vec<Span> = absences[p].iter().chain(reading).chain(attacks).copied().collect();
             let out_of = out_of_reach(model, view, &absences, until_ns);
@@ -47,8 +47,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 let here = |m: &Moment| m.place.index > view.moment.place.index && m.at_ns < to_ns;
                 let told = || proc.primacy.iter().filter(|(_, m)| here(m));
                 let first = told().rfind(|(_, m)| m.at_ns <= deadline);
-                // Taken back: with reason, and for no longer than the bound? What an application reads as soon as it reads
-                // again happened before.
+                // Revoked: with reason, and for no longer than the bound? Events that an application reads when it
+                // begins to read again happened before.
                 let read_late = |m: &Moment| reading.iter().any(|r| r.to.is_some_and(|to| to.at_ns == m.at_ns));
                 let mut taken_back =
                     told().filter(|(primary, m)| *primary && m.at_ns >= from.at_ns && !read_late(m)).map(|&(_, m)| m);
@@ -76,10 +76,10 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// When each member of `view`, by its rank, could not reach the installer.
+/// Times in which each member of `view`, by its rank, could not reach the installer.
 fn out_of_reach(model: &Model, view: &CellInstall, absences: &[Vec<Span>], until_ns: u64) -> Vec<Vec<Span>> {
     let rough = model.harness.troubles.get(&(Trouble::Network, None)).map_or(&[][..], Vec::as_slice);
-    // Packets that were under way for long arrive when the network is well again, at the latest.
+    // Packets that were delayed in the network arrive by the time its trouble ends.
     let last_heard = |s: &Span| match rough.iter().find(|r| r.covers(s.from.at_ns, s.from.at_ns)) {
         None => Some(*s),
         Some(r) => r.to.filter(|to| s.to.is_none_or(|end| end.at_ns > to.at_ns)).map(|from| Span { from, to: s.to }),
@@ -90,12 +90,12 @@ fn out_of_reach(model: &Model, view: &CellInstall, absences: &[Vec<Span>], until
     view.members.iter().map(|&q| if q == view.proc { Vec::new() } else { met(q) }).collect()
 }
 
-/// Those of `spans` that fall into the stay in `view`.
+/// The parts of `spans` that fall into the stay in `view`.
 fn met(spans: &[Span], view: &CellInstall, until_ns: u64) -> Vec<Span> {
     spans.iter().filter(|s| s.meets(view.moment.at_ns, until_ns)).copied().collect()
 }
 
-/// Whether a quorum of `view` reached its installer within the bound before `at_ns`, not all at once perhaps.
+/// Whether a quorum of `view` reached its installer within the bound before `at_ns`, if not all at once.
 fn heard_lately(run: &Run<'_>, out_of: &[Vec<Span>], at_ns: u64) -> bool {
     let since_ns = at_ns.saturating_sub(run.options.cut_off_bound_ns);
     let lately = |rank: usize| !out_of[rank].iter().any(|s| s.covers(since_ns, at_ns));
@@ -103,7 +103,8 @@ fn heard_lately(run: &Run<'_>, out_of: &[Vec<Span>], at_ns: u64) -> bool {
     run.options.quorum.holds(out_of.len(), count, lately(0))
 }
 
-/// The longest times within the stay in `view` in which no quorum reaches its installer, and `own` keeps nothing from it.
+/// The longest times within the stay in `view` in which no quorum reaches its installer, and no span of `own`
+/// interferes.
 fn without_quorum(
     run: &Run<'_>,
     view: &CellInstall,

@@ -1,11 +1,11 @@
-//! V8, memory: no bounded buffer ever holds more than its limit; and in the quiet phase, the bound after the last thing that
-//! any application sent, asked for or was told of who is there, each holds no more than it does when idle.
+//! V8, memory: no bounded buffer ever holds more than its limit. In the quiet phase, once the bound has passed since
+//! any application last sent or requested something, or was notified of a view, each holds no more than when idle.
 //!
-//! Limits, idle sizes and the moments of looking are the harness's. The second half is judged only if V1 holds and
-//! nobody outside runs.
+//! The harness records limits, idle sizes and samples. The second half is evaluated only if V1 holds and no process
+//! outside of the view runs.
 //!
-//! Instances: looks at a buffer that held something, and looks in the calm. Source: the project's own bounds; retransmission
-//! that goes on long after a partition has healed is a defect known from the field.
+//! Instances: samples of a buffer that held something, and samples in the calm. Source: the project's own bounds;
+//! retransmission that goes on long after a partition has healed is a defect known from the field.
 
 use super::{Run, v4};
 use crate::findings::Findings;
@@ -32,7 +32,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// From when on nothing is left to be said, and the quiet phase it is in.
+/// Begin of the calm, in which nothing is left to be sent, and its quiet phase.
 pub(super) fn calm<'a>(run: &'a Run<'_>) -> Option<(u64, &'a Quiet)> {
     let quiet = v4::due(run).filter(|q| !q.broken_outside)?;
     let active = run.model.traces.iter().map(|t| t.last_active_ns).max()?;

@@ -1,14 +1,15 @@
-//! V9, no hostage: while one member of the cell is stopped and nothing else disturbs it, the others install a view without it
-//! within the bound, and deliver there what they send.
+//! V9, no hostage: while one member of the cell is stopped and nothing else disturbs it, the others install a view
+//! without it within the bound, and deliver there what they send.
 //!
-//! Judged from the moment a member is stopped, if it stays so for the bound, and meanwhile no other member is stopped,
-//! dead or in trouble, no link between the others is cut, the network is sound, and the others are a quorum. All members had
-//! installed the view by then; members of the views that the others install meanwhile count as well, so that a joiner
-//! that dies is no peace. What each of the others sent in the first half of that time it has delivered itself at its end,
-//! unless it lost the group by then: why is judged by M12. (A slow reader is not excluded: it holds its senders back, by
-//! policy.)
+//! Evaluated from the moment a member is stopped, under these conditions. It stays stopped for the bound. Meanwhile no
+//! other member is stopped, dead or in trouble, no link between the others is cut, the network is sound, and the others
+//! are a quorum. All members had installed the view by then. Members of the views that the others install meanwhile
+//! count as well, so a joiner that dies is a disturbance. What each of the others sent in the first half of that time
+//! it has delivered itself at its end, unless it lost the group by then; M12 evaluates why. (A slow reader is not
+//! excluded: it holds its senders back, by policy.)
 //!
-//! Instances: members that judge a stopped one. Source: Birman and Joseph 1987 (progress despite failures), with a bound.
+//! Instances: pairs of a stopped member and another one. Source: Birman and Joseph 1987 (progress despite failures),
+//! with a bound.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -68,7 +69,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// The cell view that all its members were in when `q` stopped, `q` one of them.
+/// The cell view that all its members were in when `q` stopped; `q` is one of them.
 fn view_of(model: &Model, q: ProcIx, at_ns: u64) -> Option<&CellInstall> {
     let last = |p: ProcIx| {
         let own = model.procs[p].installs.iter().map(|&i| &model.installs[i]);

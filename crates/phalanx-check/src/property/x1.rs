@@ -1,12 +1,12 @@
-//! X1, the cut: if joiner `q` completes a state transfer before its first view `w` of the group, the digest of its state
-//! then, and again when it has installed `w`, equals the digest that every member which came to `w` with the state
-//! gives at the start of `w`.
+//! X1, the cut: let joiner `q` complete a state transfer before its first view `w` of the group. Then the digest of its
+//! state at that time, and again when it has installed `w`, equals the digest at the start of `w` of every member that
+//! came to `w` with the state.
 //!
-//! Members that delivered another set before (S3) are left out, and so are members whose own join had come with
-//! another state: that was told when they joined.
+//! Members that delivered another set before (S3) are left out. So are members whose own join had come with another
+//! state: that was reported when they joined.
 //!
-//! Instances: comparisons of a joiner with a member. Source: Birman and Joseph 1987 (state transfer as an event
-//! ordered among views and messages).
+//! Instances: comparisons of a joiner with a member. Source: Birman and Joseph 1987 (state transfer as an event ordered
+//! among views and messages).
 
 use std::collections::HashSet;
 
@@ -32,7 +32,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Stays of members with another state than the others since their join.
+/// Stays of members whose state differs from the others' since their join.
 pub(super) fn wrong_state(model: &Model) -> HashSet<EpochIx> {
     let mut order: Vec<EpochIx> = (0..model.epochs.len()).collect();
     order.sort_by_key(|&e| (model.views[model.epochs[e].view].group, model.number(e), e));

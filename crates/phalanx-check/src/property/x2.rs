@@ -1,9 +1,10 @@
-//! X2, no gap, no overlap: let a donor freeze its state in view `u` after delivering the set `D` of `u`'s messages, and let
-//! joiner `q`'s first view be `w`. What `q` replays is exactly the messages of `u` outside `D` and all messages of the
+//! X2, no gap, no overlap: let a donor freeze its state in view `u` after delivering the set `D` of `u`'s messages, and
+//! let joiner `q`'s first view be `w`. `q` replays exactly the messages of `u` outside `D` and all messages of the
 //! views between `u` and `w`, and every replayed message belongs to a view before `w`.
 //!
-//! Which donor's snapshot was taken is not recorded: one of those frozen must fit. Not judged when no snapshot of the
-//! group is known, when a trace that may hold one is cut, or when no member brought the state to `w`.
+//! No record names the donor whose snapshot was taken, so at least one of the frozen ones must fit. Not evaluated when
+//! no snapshot of the group is known, when a trace that may hold one is cut, or when no member brought the state to
+//! `w`.
 //!
 //! Instances: joins with a snapshot to compare with. Source: as X1.
 
@@ -74,7 +75,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// What the donor had delivered of the snapshot's view before it.
+/// Messages of the snapshot's view that the donor had delivered before it.
 fn set_before(model: &Model, snapshot: &Snapshot) -> SetSum {
     let mut set = SetSum::default();
     let mut seen = HashSet::new();
@@ -86,7 +87,7 @@ fn set_before(model: &Model, snapshot: &Snapshot) -> SetSum {
     set
 }
 
-/// What was delivered in the group after the snapshot and before view `first`, by those that went on.
+/// Messages delivered in the group after the snapshot and before view `first`, by those that went on.
 fn after(model: &Model, snapshot: &Snapshot, before: SetSum, first: u64) -> Option<SetSum> {
     let group = model.views[model.epochs[snapshot.epoch].view].group;
     let views = model.groups[group].views.range(model.number(snapshot.epoch)..first);

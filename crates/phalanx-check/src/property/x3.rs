@@ -1,8 +1,8 @@
-//! X3, one transfer: for each join at most one state transfer is completed, before the first view, and it was begun; a member
-//! takes none.
-//! (A snapshot that is begun anew voids what came before; so partial transfers leave nothing.) In the place of a transfer the
-//! state of an earlier life of the process may stand, if the group waited for it: that of its last stay in the group, unchanged, and
-//! then messages of the same view that it had not delivered, each once.
+//! X3, one transfer: for each join at most one state transfer is completed, before the first view, and it was begun; a
+//! member takes none. (A snapshot that begins anew replaces what came before, so partial transfers leave nothing.)
+//! Instead of a transfer there may be the state of an earlier incarnation of the process, if the group waited for it.
+//! That state is the one of its last stay in the group, unchanged, followed by messages of the same view that it had
+//! not delivered, each once.
 //!
 //! Instances: joins with a completed transfer, or with such a state. Source: as X1.
 
@@ -43,8 +43,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// What is wrong with a state that was kept from an earlier life, if anything is: it is that of the last stay of this life in the
-/// group, whole, and what is replayed to it follows on that.
+/// What is wrong with a state kept from an earlier incarnation, if anything. It must be the complete state of that
+/// incarnation's last stay in the group, and the replay must continue from it.
 fn wrong_of_kept(model: &Model, stay: EpochIx, kept: &Kept) -> Option<&'static str> {
     let epoch = &model.epochs[stay];
     let transfer = epoch.transfer.as_ref()?;

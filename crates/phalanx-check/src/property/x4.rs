@@ -1,9 +1,9 @@
-//! X4, convergence: members that hold the group's state and give a digest at the start of one view give the same; later in
-//! a view, those that delivered the same sequence in it up to their digests give the same. If all traces are there, no member
-//! that holds the state gives no digest at all of a group of which another does.
+//! X4, convergence: members that hold the group's state and record a digest at the start of one view record the same
+//! one. Later in a view, those that delivered the same sequence in it up to their digests record the same one. If all
+//! traces are given and one member of a group records digests, every member that holds the state does.
 //!
-//! Left out are members without the state, those that delivered another set before (S3), and joiners whose transfer
-//! was wrong (X1) with what follows from it.
+//! Left out are members without the state, those that delivered another set before (S3), and joiners whose transfer was
+//! wrong (X1) with what follows from it.
 //!
 //! Instances: digests compared. Source: Schneider, "Implementing Fault-Tolerant Services Using the State Machine
 //! Approach" (ACM Computing Surveys 22:4, 1990).
@@ -46,13 +46,13 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Members with the state of which nobody can tell what it is, though others say it of theirs at the start of the same view.
+/// Members that hold the state and record no digest, though others record theirs at the start of the same view.
 fn silent(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     let at_start = |e: &EpochIx| model.epochs[*e].digests.iter().find(|digest| digest.delivered == 0);
     for (p, proc) in model.procs.iter().enumerate() {
         let mut told = BTreeSet::new();
-        // Whoever is killed may be killed before it says so.
+        // A process that is killed may be killed before it records one.
         let goes_on = |e: &EpochIx| model.epochs[*e].end != EpochEnd::Open || proc.ended.is_some();
         for &e in proc.epochs.iter().filter(|e| goes_on(e) && model.epochs[**e].stateful) {
             let view = &model.views[model.epochs[e].view];

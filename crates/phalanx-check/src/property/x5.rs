@@ -1,10 +1,10 @@
-//! X5, no member without the state: a process that asked for the group's state completes a transfer before its first view,
-//! if a member that holds the state goes on to that view. (A group whose state is still what every process begins with
-//! needs no transfer: digests of both that are equal at the start of the view prove it. A transfer that was begun is
-//! completed all the same.)
+//! X5, no member without the state: a process that asked for the group's state completes a transfer before its first
+//! view, if a member that holds the state goes on to that view. (A group whose state still equals the initial one of
+//! every process needs no transfer: equal digests of both at the start of the view prove it. A transfer that was begun
+//! is completed all the same.)
 //!
-//! Instances: such joins. Source: as X1; the property answers systems in which each application must find out by
-//! itself that it merged without state.
+//! Instances: such joins. Source: as X1; the property answers systems in which each application must find out by itself
+//! that it merged without state.
 
 use super::Run;
 use crate::findings::Findings;

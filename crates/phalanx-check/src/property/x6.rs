@@ -1,19 +1,21 @@
 //! X6, a graceful leave loses nothing: let `p` leave a group, or the cell, by its own will, and let it have delivered
-//! the uniform `m` in `v`, its own messages included (for these that is the acknowledgement, U4), before its leave
-//! was done. Then whoever goes on with the group has `m`: every `q` with `v -> w` has `m in del_q(v)`, and whoever
-//! comes to a later view of the group with a state, and finds nobody there who tells of having brought it, has `m` in
-//! that state, from a snapshot or a replay.
+//! the uniform `m` in `v` before its leave was done. Its own messages are included (for these that is the
+//! acknowledgement, U4). Then the processes that go on with the group have `m`:
 //!
-//! The same is asked of a group that the next of its name follows: nobody founds it that had begun to take the state
-//! before the leave was done, and so was about to go on with the group. (Where nobody was, a group ends with its last
-//! member, which gave up what it knew.)
+//! - Every `q` with `v -> w` has `m in del_q(v)`.
+//! - If a process comes to a later view of the group with a state, and no process there records to have brought it, `m`
+//!   is in that state, from a snapshot or a replay.
 //!
-//! The first clause is U1, U4 and M7 for members that left, and is told here alone.
+//! The same applies to a group that is followed by the next of its name. A process that had begun to take the state
+//! before the leave was done, and so was about to go on with the group, does not found that next group. (Without such a
+//! process, a group ends with its last member, which gave up what it knew.)
 //!
-//! Instances: uniform messages that a leaver delivered in its last view, for each of those who went on from it; and
-//! those delivered before, for each joiner of the second; and founders that had begun to take the state of the group
-//! before. *Under failure*: as U1. Source: Birman and Joseph 1987 (a leave is a view change like another; the state
-//! is transferred before it).
+//! The first clause is U1, U4 and M7 for members that left, and is reported only here.
+//!
+//! Instances: uniform messages that a leaver delivered in its last view, for each of those who went on from it; those
+//! delivered before, for each joiner of the second clause; and founders that had begun to take the state of the group
+//! before. *Under failure*: as U1. Source: Birman and Joseph 1987 (a leave is a view change like another; the state is
+//! transferred before it).
 
 use phalanx_trace::LeaveReason;
 
@@ -42,7 +44,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Who founds a group in the place of one whose last member left while it gave its state.
+/// Processes that found a group in the place of one whose last member left while it gave its state.
 fn abandoned(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     for anew in anew::begun_anew(run) {
@@ -53,7 +55,7 @@ fn abandoned(run: &Run<'_>, out: &mut Findings) {
             let leaver = &model.epochs[e];
             let Some((at, step)) = u6::last_of(model, leaver.proc, group) else { continue };
             let Some(left) = leaver.left_at.or(model.procs[leaver.proc].over.map(|(_, told)| told)) else { continue };
-            // The group went on in others that had its state. They died with it, or M10 tells.
+            // The group went on in others that had its state. They died with it, or M10 reports it.
             let lacking: Vec<_> =
                 model.views[anew.last].epochs.iter().flat_map(|&e| &model.epochs[e].incomplete).collect();
             let went_on = |q: &ProcIx| {
@@ -88,7 +90,7 @@ fn abandoned(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Whether this stay ended with a leave that the process had asked for, and that a view granted.
+/// Whether this stay ended with a leave that the process had requested, and that a view granted.
 pub(super) fn left_gracefully(model: &Model, stay: EpochIx) -> bool {
     let epoch = &model.epochs[stay];
     let proc = &model.procs[epoch.proc];
@@ -105,7 +107,7 @@ pub(super) fn left_gracefully(model: &Model, stay: EpochIx) -> bool {
     }
 }
 
-/// Whether the uninterrupted membership that this stay is part of ended so.
+/// Whether the uninterrupted membership that contains this stay ended that way.
 pub(super) fn left_in_the_end(model: &Model, mut stay: EpochIx) -> bool {
     while let EpochEnd::Next(next) = model.epochs[stay].end {
         stay = next;

@@ -1,9 +1,9 @@
-//! X7, who has not the state yet is told alike: those that install a group view are told of the same members that do not hold its state.
-//! These are members of it. Who is listed and was in the view before sent nothing in that one: it was not told of it before the next was
-//! decided. Asked of traces whose format has a word for it.
+//! X7, missing state is agreed: those that install a group view are given the same list of members that do not hold its
+//! state. These are members of the view. A listed member that was in the view before sent nothing in that one, because
+//! it was not notified of it before the next was decided. Evaluated for traces whose format has this record.
 //!
-//! Instances: installed group views in which somebody is told to lack the state. Source: the agreement of views (M2) for what is decided
-//! with them.
+//! Instances: installed group views for which a member is listed. Source: the agreement of views (M2) for what is
+//! decided with them.
 
 use phalanx_trace::FORMAT_IN_DOUBT;
 

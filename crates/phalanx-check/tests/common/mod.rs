@@ -1,4 +1,4 @@
-//! Tiny runs written by hand: three processes `a`, `b`, `c` (0, 1, 2) in cell view 1 and view 1 of one group.
+//! Small runs written by hand: three processes `a`, `b`, `c` (0, 1, 2) in cell view 1 and view 1 of one group.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use phalanx_check::{Options, Property, Report, check};
@@ -47,7 +47,7 @@ fn hash(m: M) -> u64 {
     id(m.sender) * 1_000_000 + m.view * 1_000 + m.seq
 }
 
-/// The traces of a run, one per process and the harness's last; every record comes a microsecond after the last.
+/// The traces of a run, one per process and the harness's last. Each record is a microsecond after the previous one.
 #[derive(Clone)]
 pub struct World {
     pub traces: Vec<Trace>,
@@ -150,7 +150,7 @@ impl World {
         self.push(p, delivery(m, position.into(), true));
     }
 
-    /// Sent, and delivered by all `to`, in that order.
+    /// Sends a message, and delivers it at all `to`, in that order.
     pub fn multicast(&mut self, m: M, to: &[usize]) {
         self.send(m);
         to.iter().for_each(|&p| self.deliver(p, m));
@@ -160,13 +160,13 @@ impl World {
         self.push(p, Event::Digest { group: GROUP, view, delivered, digest });
     }
 
-    /// A record of the harness.
+    /// Adds a record of the harness.
     pub fn harness_says(&mut self, event: Event) {
         let harness = self.harness();
         self.push(harness, event);
     }
 
-    /// From here on nothing goes from these to that one.
+    /// Cuts the links from these to that process from here on.
     pub fn cut(&mut self, from: &[usize], to: usize) {
         self.harness_says(Event::Cut { links: from.iter().map(|&p| (name(p), name(to))).collect() });
     }
@@ -189,7 +189,7 @@ impl World {
         self.quiet_for(&[]);
     }
 
-    /// The quiet phase of these.
+    /// Begins the quiet phase of these processes.
     pub fn quiet_for(&mut self, connected: &[usize]) {
         let connected = connected.iter().map(|&p| name(p)).collect();
         let harness = self.harness();
@@ -203,7 +203,7 @@ impl World {
         self.now += ns;
     }
 
-    /// The harness ends the run, and then these processes; it kills all others that have not ended.
+    /// Ends the run of the harness, and then these processes. All others that have not ended are killed.
     pub fn end(&mut self, alive: &[usize]) {
         self.harness_says(Event::End);
         alive.iter().for_each(|&p| self.push(p, Event::End));
@@ -216,7 +216,7 @@ impl World {
         check(&self.traces, &options())
     }
 
-    /// Nothing is broken, and these properties were put to the test.
+    /// Asserts that no property is broken, and that these were put to the test.
     #[track_caller]
     pub fn holds(&self, tested: &[Property]) {
         let report = self.report();
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// Exactly this property is broken, with evidence.
+    /// Asserts that exactly this property is broken, with evidence.
     #[track_caller]
     pub fn breaks(&self, property: Property) -> Report {
         let report = self.report();

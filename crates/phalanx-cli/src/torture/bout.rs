@@ -174,8 +174,9 @@ impl<'a> Bout<'a> {
             outcome.violations.extend(watch.untouched.iter().map(told));
             let (waited_ms, slack_ms) = (outcome.waited_ms, millis(SLACK));
             if let Some(promised_ms) = outcome.promised_ms.filter(|promised_ms| waited_ms > promised_ms + slack_ms) {
-                let what =
-                    format!("cost: a member it does not affect waited for {waited_ms} ms; the promise is {promised_ms} ms");
+                let what = format!(
+                    "cost: a member it does not affect waited for {waited_ms} ms; the promise is {promised_ms} ms"
+                );
                 outcome.violations.push(what);
             }
         }
